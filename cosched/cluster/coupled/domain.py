@@ -42,7 +42,7 @@ from cosched.core.cluster.coupling.engine import (
     Why,
 )
 from cosched.core.cluster.coupling.machine import Coupling
-from cosched.core.cluster.coupling.mail.messages import AnyMessage
+from cosched.core.cluster.coupling.mail.messages import PASSING, Answer, AnyMessage
 from cosched.core.cluster.coupling.state import Member, Stage
 from cosched.core.cluster.queue.messages import Ticked, WakeAt
 from cosched.core.errors import CoschedError
@@ -255,7 +255,7 @@ class CoupledDomain:
 
     def _handle(self, event: Event) -> None:
         commands = self.coupling.handle(event)
-        if any(not isinstance(command, WakeAt | PassWanted) for command in commands):
+        if any(_needs_storage(command) for command in commands):
             self._save()
         for command in commands:
             self._carry_out(command)
@@ -334,6 +334,15 @@ class CoupledDomain:
 
     def _member(self, number: int) -> Member | None:
         return self.coupling.state.members.get(number)
+
+
+def _needs_storage(command: Command) -> bool:
+    """Returns whether a state must be stored before a command is carried out. If not, a
+    flood of questions would cost as many writes to the disk."""
+    if isinstance(command, WakeAt | PassWanted):
+        return False
+    passes = isinstance(command, Send) and isinstance(command.message, Answer)
+    return not (passes and isinstance(command.message.reply, PASSING))
 
 
 def now_ns() -> int:

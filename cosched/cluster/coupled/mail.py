@@ -1,17 +1,20 @@
 """Carries messages about groups between the controllers of coupled domains.
 
 They travel as the messages inside a domain do (``links``): the key of a connection gives
-the sender. One that is lost is asked for again (``core.cluster.coupling.mail``).
+the sender. One that is lost is asked for again (``core.cluster.coupling.mail``). A domain
+that sends too many of them (``limits``) loses some.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
 from cosched.cluster.coupled.config import Coupled
+from cosched.cluster.coupled.limits import Allowance, FewLines
 from cosched.cluster.keys import load_keys
 from cosched.cluster.links import Links
 from cosched.cluster.messages import AnyMessage as InDomain
@@ -35,6 +38,7 @@ class DomainMail:
     def __init__(self, links: Links, complain: Callable[[str], None]) -> None:
         self._links = links
         self._complain = complain
+        self._allowances: dict[str, Allowance] = {}
 
     def send(self, to: str, message: AnyMessage) -> None:
         """Sends without waiting; the message may be lost."""
@@ -44,6 +48,10 @@ class DomainMail:
         """Passes each message and its sender to ``handler``, for ever."""
 
         def take(sender: str, message: InDomain) -> None:
+            allowance = self._allowances.setdefault(sender, Allowance())
+            if not allowance.admit(time.monotonic_ns()):
+                self._complain(f"{sender}: sends too many messages; some are dropped")
+                return
             if not isinstance(message, BetweenDomains):
                 self._complain(
                     f"{sender}: sent {type(message).__name__}; not between domains"
@@ -65,5 +73,6 @@ def connect(
     """Returns the connections to the domains with which this one is coupled. They have not
     begun to listen. Raises CoschedError for a key that is missing."""
     keys = load_keys(paths.peers, coupled.name, coupled.addresses)
-    links = Links(keys, coupled.addresses, complain, LONGEST + _ENVELOPE)
-    return links, DomainMail(links, complain)
+    few = FewLines(complain, time.monotonic_ns)
+    links = Links(keys, coupled.addresses, few, LONGEST + _ENVELOPE)
+    return links, DomainMail(links, few)

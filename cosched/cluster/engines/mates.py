@@ -21,6 +21,7 @@ LONGEST = 1024
 MOST_DOMAINS = 16
 LONGEST_DELAY_NS = 7 * 24 * 3600 * 1_000_000_000
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+_TOKEN = re.compile(r"[A-Za-z0-9._-]{8,128}")
 _EXAMPLE = "as in mate=climate@eureka"
 
 
@@ -30,7 +31,8 @@ class Mates:
     other jobs, sorted. within_ns: how far apart the starts may be.
 
     after: the domain whose job starts first, perhaps the job's own; then delay_ns: how long
-    it runs before the others start.
+    it runs before the others start. token: a secret that all jobs of the group give; then
+    their users may have any names.
     """
 
     group: str
@@ -38,15 +40,17 @@ class Mates:
     within_ns: int = 0
     after: str | None = None
     delay_ns: int = 0
+    token: str = ""
 
 
 def group_of(mates: Mates, own: str) -> Group:
     """Returns the group of a job of the domain ``own``."""
-    members = (own, *mates.domains)
+    members, token = (own, *mates.domains), mates.token
     if mates.after is not None:
-        return Group(mates.group, members, Timing.AFTER, mates.delay_ns, mates.after)
+        first, delay_ns = mates.after, mates.delay_ns
+        return Group(mates.group, members, Timing.AFTER, delay_ns, first, token)
     timing = Timing.WITHIN if mates.within_ns else Timing.TOGETHER
-    return Group(mates.group, members, timing, mates.within_ns)
+    return Group(mates.group, members, timing, mates.within_ns, token=token)
 
 
 def shown_mates(addresses: Iterable[tuple[str, str]]) -> str:
@@ -86,10 +90,10 @@ def parse_mates(text: str, own: str, others: Collection[str]) -> Mates:
     single: dict[str, str] = {}
     for part in text.split(","):
         key, equals, value = part.partition("=")
-        if not equals or key not in ("mate", "within", "after", "delay"):
+        if not equals or key not in ("mate", "within", "after", "delay", "token"):
             raise CoschedError(
                 f"mates: '{_shown(part)}' is none of mate=GROUP@DOMAIN, within=TIME, "
-                "after=DOMAIN, delay=TIME"
+                "after=DOMAIN, delay=TIME, token=WORD"
             )
         if key == "mate":
             group, domain = _mate(value)
@@ -135,13 +139,17 @@ def _with_timing(
     group: str, domains: tuple[str, ...], single: dict[str, str], own: str
 ) -> Mates:
     within, after, delay = (single.get(key) for key in ("within", "after", "delay"))
+    token = single.get("token", "")
+    if "token" in single and not _TOKEN.fullmatch(token):
+        raise CoschedError("mates: a token has 8 to 128 letters, digits, '.', '_' and '-'")
     if within is not None and after is not None:
         raise CoschedError("mates: within and after exclude each other")
     if delay is not None and after is None:
         raise CoschedError("mates: delay needs after=DOMAIN")
     if after is not None and after not in (own, *domains):
         raise CoschedError(f"mates: after='{_shown(after)}' is no domain of the group")
-    return Mates(group, domains, _time("within", within), after, _time("delay", delay))
+    within_ns, delay_ns = _time("within", within), _time("delay", delay)
+    return Mates(group, domains, within_ns, after, delay_ns, token)
 
 
 def _time(key: str, text: str | None) -> int:

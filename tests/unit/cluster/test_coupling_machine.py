@@ -34,12 +34,13 @@ from cosched.core.cluster.coupling.groups import Group, Rights, Timing
 from cosched.core.cluster.coupling.machine import Coupling
 from cosched.core.cluster.coupling.mail.messages import (
     Abort,
+    Alive,
     Announce,
     Answer,
     Cause,
-    Done,
     Go,
     Joined,
+    Known,
     LeaderStarted,
     LeaderStatus,
     NotReady,
@@ -279,7 +280,7 @@ def test_any_message_shows_that_a_domain_is_back():
     domain.ready()
     assert domain.member.stage is Stage.HOLDING
     domain.ask(Ping())
-    assert domain.answers() == [Done()]
+    assert domain.answers() == [Alive()]
     assert domain.sent(Reserve)
 
 
@@ -363,7 +364,7 @@ def test_questions_of_an_earlier_incarnation_are_dropped():
     domain.ask(Ping(), "a", incarnation=3)
     assert domain.answers() == []
     domain.ask(Ping(), "a", incarnation=5)
-    assert domain.answers() == [Done()]
+    assert domain.answers() == [Alive()]
 
 
 # --- rights -------------------------------------------------------------------------------
@@ -374,7 +375,7 @@ def test_questions_of_an_earlier_incarnation_are_dropped():
     [
         ({"sender": "c"}, None),
         ({"digest": "0"}, "has other jobs, times or token"),
-        ({"user": "eve"}, "user eve of b may not join"),
+        ({"user": "eve"}, Unknown()),
         ({"group": "other"}, Unknown()),
     ],
 )
@@ -395,7 +396,7 @@ def test_hostile_question_changes_nothing(changes, says):
 
 def test_domain_that_is_not_in_the_group_may_not_ask():
     domain = Domain()
-    domain.ask(Ready(3), "c")
+    domain.ask(Ready(3), "c", user="ann")
     (reply,) = domain.answers()
     assert reply == Refused("group 'g' has no job in c for a")
 
@@ -409,13 +410,37 @@ def test_only_the_coordinator_of_a_round_gives_orders(ask):
     assert domain.answers() == [Refused("b does not coordinate this round")]
 
 
+def test_users_are_the_same_by_name_or_by_a_mapping():
+    assert Rights().users_here("b", "ann") == set()
+    assert Rights(same_names={"b"}).users_here("b", "ann") == {"ann"}
+    assert RIGHTS.users_here("b", "bea") == {"ann"}
+    assert RIGHTS.users_here("c", "bea") == {"bea"}
+
+
 def test_a_token_stands_for_the_names():
-    rights = Rights()
-    assert not rights.allow(PAIR, "ann", "b", "ann")
-    assert rights.allow(replace(PAIR, token="secret"), "ann", "b", "eve")
-    assert replace(PAIR, token="secret").digest != PAIR.digest
-    assert Rights(same_names={"b"}).allow(PAIR, "ann", "b", "ann")
-    assert RIGHTS.allow(PAIR, "ann", "b", "bea")
+    secret = replace(PAIR, token="secret")
+    domain = Domain(group=secret)
+    guess = replace(PAIR, token="guess")
+    for group, reply in ((PAIR, Unknown()), (guess, Unknown()), (secret, Known(1))):
+        domain.ask(Announce(), user="eve", digest=group.digest)
+        assert domain.answers() == [reply]
+
+
+def test_two_users_may_have_a_group_of_the_same_name():
+    domain = Domain()
+    other = Group("g", ("a", "c"))
+    domain.feed(JobAnnounced(0, 5, 2, other, "carl"))
+    domain.feed(JobQueued(0, 2, 3))
+    refused = Refused("group 'g' has no job in c for a")
+    for peer, user, group, reply in (
+        ("c", "carl", other, Known(2)),
+        ("b", "bea", PAIR, Known(1)),
+        ("c", "ann", other, refused),
+    ):
+        domain.ask(Announce(), peer, user=user, digest=group.digest)
+        assert domain.answers() == [reply]
+    with pytest.raises(CoschedError, match="job 3 cannot join group 'g': job 2 is in it"):
+        domain.feed(JobAnnounced(0, 5, 3, other, "carl"))
 
 
 def test_digest_is_about_all_members_in_any_order():

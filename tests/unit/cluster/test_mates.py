@@ -24,6 +24,7 @@ def test_comment_without_mark_has_no_mates():
         ("mate=g@eureka", Mates("g", ("eureka",))),
         ("mate=g.1@lens,mate=g.1@eureka", Mates("g.1", ("eureka", "lens"))),
         ("mate=g@eureka,within=60s", Mates("g", ("eureka",), within_ns=60 * S)),
+        ("token=a-word.8,mate=g@eureka", Mates("g", ("eureka",), token="a-word.8")),
         ("after=eureka,mate=g@eureka", Mates("g", ("eureka",), after="eureka")),
         (
             "mate=g@eureka,after=intrepid,delay=2min",
@@ -38,7 +39,11 @@ def test_right_forms(text, mates):
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("", "'' is none of mate=GROUP@DOMAIN, within=TIME, after=DOMAIN, delay=TIME"),
+        (
+            "",
+            "'' is none of mate=GROUP@DOMAIN, within=TIME, after=DOMAIN, delay=TIME, token",
+        ),
+        ("mate=g@eureka,token=short", "a token has 8 to 128 letters, digits"),
         ("mate", "'mate' is none of"),
         ("mate=g@eureka ", "'g@eureka ' is not GROUP@DOMAIN, as in mate=climate@eureka"),
         ("mate=@eureka", "'@eureka' is not GROUP@DOMAIN"),

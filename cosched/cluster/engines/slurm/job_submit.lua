@@ -9,6 +9,7 @@ local FORMS = {
     "^within=[%d.]+%a+$",
     "^after=[%w][%w._-]*$",
     "^delay=[%d.]+%a+$",
+    "^token=[%w._-]+$",
 }
 
 local function fits(part)
@@ -36,7 +37,7 @@ function cosched_refuses(job)
     for part in (comment:sub(9) .. ","):gmatch("(.-),") do
         if not fits(part) then
             return "'" .. part .. "' is none of mate=GROUP@DOMAIN, within=TIME, "
-                .. "after=DOMAIN, delay=TIME"
+                .. "after=DOMAIN, delay=TIME, token=WORD"
         end
         named = named or part:sub(1, 5) == "mate="
     end

@@ -16,6 +16,13 @@ from cosched.core.errors import CoschedError
 
 DomainName = str
 GroupName = str
+#: A group in one domain, as ``USER/NAME``: two users may both have a group "a".
+GroupKey = str
+
+
+def group_key(user: str, name: GroupName) -> GroupKey:
+    """Returns by what a domain finds the group of one of its users."""
+    return f"{user}/{name}"
 
 
 class Timing(str, Enum):
@@ -91,9 +98,8 @@ class Rights:
     )
     same_names: Set[DomainName] = frozenset()
 
-    def allow(self, group: Group, own: str, peer: DomainName, theirs: str) -> bool:
-        """Returns whether the user ``own`` may have a job in a group with ``theirs`` of the
-        domain ``peer``. A token was compared with the digest already."""
-        if group.token or self.users.get((peer, theirs)) == own:
-            return True
-        return peer in self.same_names and theirs == own
+    def users_here(self, peer: DomainName, theirs: str) -> set[str]:
+        """Returns which users here are the user ``theirs`` of the domain ``peer``."""
+        found = {theirs} if peer in self.same_names else set()
+        mapped = self.users.get((peer, theirs))
+        return found if mapped is None else {*found, mapped}

@@ -19,7 +19,7 @@ from cosched.core.cluster.coupling.engine import (
     TryJob,
     Why,
 )
-from cosched.core.cluster.coupling.groups import Group, GroupName
+from cosched.core.cluster.coupling.groups import Group, GroupKey, GroupName, group_key
 from cosched.core.cluster.coupling.mail.messages import Addresses, RoundId
 from cosched.core.cluster.coupling.settings import CouplingSettings
 from cosched.core.cluster.coupling.state import Member, Stage, State
@@ -41,6 +41,9 @@ class Jobs:
         self.todo: deque[Callable[[], None]] = deque()
         members = state.members.items()
         self.waiting = {number: member for number, member in members if member.waits}
+        self._named: dict[GroupName, list[JobId]] = {}
+        for number, member in members:
+            self._named.setdefault(member.group.name, []).append(number)
         self._over = deque(
             sorted(
                 (number for number, member in members if member.stage is Stage.OVER),
@@ -54,10 +57,14 @@ class Jobs:
         """Returns a job of a group; None if it is not one."""
         return self.state.members.get(number)
 
-    def of_group(self, name: GroupName) -> Member | None:
+    def of_group(self, key: GroupKey) -> Member | None:
         """Returns this domain's job of a group, if there is one."""
-        number = self.state.groups.get(name)
+        number = self.state.groups.get(key)
         return None if number is None else self.state.members[number]
+
+    def named(self, name: GroupName) -> list[Member]:
+        """Returns this domain's jobs of groups of this name, one for each user."""
+        return [self.state.members[number] for number in self._named.get(name, ())]
 
     def expect(self, number: JobId) -> Member:
         """Returns a job of a group; raises CoschedError if it is none."""
@@ -104,7 +111,7 @@ class Jobs:
         group.check(number, state.name)
         if number in state.members:
             raise CoschedError(f"job {number} belongs to a group already")
-        other = state.groups.get(group.name)
+        other = state.groups.get(group_key(user, group.name))
         if other is not None:
             raise CoschedError(
                 f"job {number} cannot join group '{group.name}': job {other} is in it; "
@@ -112,7 +119,8 @@ class Jobs:
             )
         member = Member(number, group, group.digest, user, wall_ns, since_ns=state.now_ns)
         state.members[number] = member
-        state.groups[group.name] = number
+        state.groups[member.key] = number
+        self._named.setdefault(group.name, []).append(number)
         return member
 
     def queue(self, member: Member, size: int) -> None:
@@ -217,11 +225,14 @@ class Jobs:
 
     def forget(self, member: Member) -> None:
         """Removes a job that was over long ago."""
-        name = member.group.name
         del self.state.members[member.number]
-        del self.state.groups[name]
-        self.state.rounds.pop(name, None)
-        self.state.decisions.pop(name, None)
+        del self.state.groups[member.key]
+        named = self._named[member.group.name]
+        named.remove(member.number)
+        if not named:
+            del self._named[member.group.name]
+        self.state.rounds.pop(member.key, None)
+        self.state.decisions.pop(member.key, None)
 
     def _clear(self, member: Member) -> None:
         member.asking = member.round = member.trying = member.owed = None

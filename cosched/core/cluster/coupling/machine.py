@@ -331,7 +331,7 @@ class Coupling:
             self._replies.give(owed, reply)
             return
         round_id: RoundId = (owed.peer, owed.incarnation, owed.number)
-        current = self._state.rounds.get(member.group.name)
+        current = self._state.rounds.get(member.key)
         takes: Callable[..., None] = self._coordinator.took
         if current is not None and current.preparing:
             takes = self._coordinator.took_prepared

@@ -80,8 +80,8 @@ def reconcile(jobs: Jobs, post: Post, ready: ReadyJobs) -> None:
         if member.stage is Stage.RUNNING:
             ready.tell_followers(member)
     state.found.clear()
-    for name, decisions in state.decisions.items():
-        of_group = jobs.of_group(name)
+    for key, decisions in state.decisions.items():
+        of_group = jobs.of_group(key)
         assert of_group is not None
         for decision in decisions:
             for domain in decision.open:

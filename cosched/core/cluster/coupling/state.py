@@ -7,7 +7,13 @@ from enum import Enum
 import msgspec
 
 from cosched.core.cluster.coupling.engine import Found
-from cosched.core.cluster.coupling.groups import DomainName, Group, GroupName
+from cosched.core.cluster.coupling.groups import (
+    DomainName,
+    Group,
+    GroupKey,
+    GroupName,
+    group_key,
+)
 from cosched.core.cluster.coupling.mail.messages import (
     Addresses,
     Answer,
@@ -107,9 +113,14 @@ class Member(msgspec.Struct):
     alone: str = ""
 
     @property
-    def rank(self) -> tuple[int, GroupName]:
+    def rank(self) -> tuple[int, GroupName, str]:
         """Returns the key of the group by age, the same in all domains."""
-        return self.older_ns, self.group.name
+        return self.older_ns, self.group.name, self.digest
+
+    @property
+    def key(self) -> GroupKey:
+        """Returns by what this domain finds the group."""
+        return group_key(self.user, self.group.name)
 
     def note_round(self, round_id: RoundId) -> None:
         """Notes that a round has asked for the job."""
@@ -153,7 +164,7 @@ class Round(msgspec.Struct):
     """
 
     id: RoundId
-    group: GroupName
+    group: GroupKey
     by: DomainName
     began_ns: int
     asked: list[DomainName] = []
@@ -260,9 +271,9 @@ class State(msgspec.Struct):
     recovering: bool = False
     found: dict[JobId, tuple[Found, int]] = {}
     members: dict[JobId, Member] = {}
-    groups: dict[GroupName, JobId] = {}
-    rounds: dict[GroupName, Round] = {}
-    decisions: dict[GroupName, list[Decision]] = {}
+    groups: dict[GroupKey, JobId] = {}
+    rounds: dict[GroupKey, Round] = {}
+    decisions: dict[GroupKey, list[Decision]] = {}
     questions: dict[int, Open] = {}
     peers: dict[DomainName, Peer] = {}
     counts: Counts = msgspec.field(default_factory=Counts)

@@ -2,7 +2,8 @@
 
 The identity of the sender is that of its connection. A question is refused unless its
 domain belongs to the group as it was announced here, the group's digest is the same, and
-its user may have a job with the user here (``Rights``).
+its user is the user here (``Rights``) or has the group's token. A group of other users
+is unknown to it.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from cosched.core.cluster.coupling.jobs import Jobs
 from cosched.core.cluster.coupling.mail.messages import (
     Abort,
     Aborted,
+    Alive,
     Announce,
     AnyReply,
     Cause,
@@ -83,10 +85,10 @@ class Exchange:
             self._replies.give(owed, reply)
 
     def _works_on(self, question: Question, owed: Owed) -> bool:
-        member = self._jobs.of_group(question.group)
-        if member is not None and member.owed == owed:
-            return True
-        return self._coordinator.is_asked(question.group, owed)
+        return any(
+            member.owed == owed or self._coordinator.is_asked(member.key, owed)
+            for member in self._jobs.named(question.group)
+        )
 
     def _reply(self, peer: DomainName, question: Question, owed: Owed) -> AnyReply | None:
         """Returns the answer; None if it will be given later."""
@@ -94,8 +96,8 @@ class Exchange:
             return Recovering()
         ask = question.ask
         if isinstance(ask, Ping):
-            return Done()
-        member = self._jobs.of_group(question.group)
+            return Alive()
+        member = self._member(peer, question)
         if member is None:
             return Unknown()
         refused = self._objection(peer, question, member)
@@ -115,6 +117,16 @@ class Exchange:
             return Refused("the jobs of the group do not start in rounds")
         return self._step(peer, member, ask, owed)
 
+    def _member(self, peer: DomainName, question: Question) -> Member | None:
+        """Returns this domain's job of a group that another domain names: that of the same
+        user, or that whose token is the same. Other users' groups are not shown."""
+        named = self._jobs.named(question.group)
+        for member in named:
+            if member.group.token and member.digest == question.digest:
+                return member
+        own = self._rights.users_here(peer, question.user)
+        return next((member for member in named if member.user in own), None)
+
     def _objection(
         self, peer: DomainName, question: Question, member: Member
     ) -> str | None:
@@ -123,8 +135,6 @@ class Exchange:
             return f"group '{question.group}' has no job in {peer} for {own}"
         if question.digest != member.digest:
             return f"group '{question.group}' has other jobs, times or token in {own}"
-        if not self._rights.allow(member.group, member.user, peer, question.user):
-            return f"user {question.user} of {peer} may not join group '{question.group}'"
         return None
 
     def _step(
@@ -136,7 +146,7 @@ class Exchange:
                 self._coordinator.ready(member, peer, owed)
                 return None
             case Outcome():
-                return self._coordinator.outcome(member.group.name, ask.round)
+                return self._coordinator.outcome(member.key, ask.round)
             case Reserve():
                 member.older_ns = min(member.older_ns, ask.older_ns)
                 self._participant.reserve(member, ask.round, owed)

@@ -34,7 +34,7 @@ class Message(msgspec.Struct, frozen=True, tag=True):
 
 
 class Ping(Message, frozen=True):
-    """Asks for a sign of life."""
+    """Asks for a sign of life. Answer: Alive."""
 
 
 class Announce(Message, frozen=True):
@@ -144,6 +144,10 @@ class Working(Message, frozen=True):
     """The answer takes its time: the question came again before it was there."""
 
 
+class Alive(Message, frozen=True):
+    """The domain answers."""
+
+
 class Done(Message, frozen=True):
     """It is done."""
 
@@ -224,6 +228,7 @@ AnyReply: TypeAlias = (
     | Unknown
     | Refused
     | Working
+    | Alive
     | Done
     | Known
     | Joined
@@ -239,8 +244,8 @@ AnyReply: TypeAlias = (
     | Undecided
     | Aborted
 )
-#: Answers that are no result: the same question may get another answer later.
-PASSING = (Recovering, Unknown, Working, Undecided)
+#: Answers before which nothing was done: the same question may get another one later.
+PASSING = (Recovering, Unknown, Refused, Working, Alive, Undecided)
 
 
 # --- envelopes ----------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from cosched.core.cluster.coupling.groups import DomainName, GroupName
+from cosched.core.cluster.coupling.groups import DomainName, GroupKey
 from cosched.core.cluster.coupling.jobs import Jobs
 from cosched.core.cluster.coupling.mail.messages import (
     Abort,
@@ -66,7 +66,7 @@ class Coordinator:
         """Begins a round for a job of this domain that has nodes, or joins one."""
         state = self._state
         member.asked += 1
-        current = state.rounds.get(member.group.name)
+        current = state.rounds.get(member.key)
         if current is None:
             current = self._begin(member, state.name)
             current.asked.append(state.name)
@@ -78,7 +78,7 @@ class Coordinator:
 
     def ready(self, member: Member, by: DomainName, owed: Owed) -> None:
         """Begins a round because the job of another domain has nodes, or lets it join."""
-        current = self._state.rounds.get(member.group.name)
+        current = self._state.rounds.get(member.key)
         if current is None:
             current = self._begin(member, by)
         elif current.preparing:
@@ -102,8 +102,8 @@ class Coordinator:
         state.next_number += 1
         state.counts.rounds += 1
         round_id = (state.name, state.incarnation, number)
-        name = member.group.name
-        current = state.rounds[name] = Round(round_id, name, by, state.now_ns)
+        key = member.key
+        current = state.rounds[key] = Round(round_id, key, by, state.now_ns)
         return current
 
     def _own(self, current: Round) -> Owed:
@@ -125,7 +125,7 @@ class Coordinator:
     ) -> None:
         """Takes the answer of a member, or of this domain's own job, whether it has nodes;
         None: the domain is down."""
-        current = self._state.rounds.get(member.group.name)
+        current = self._state.rounds.get(member.key)
         if current is None or current.id != round_id or current.preparing:
             return
         if domain in current.reserved and not isinstance(reply, Reserved | Promised):
@@ -170,7 +170,7 @@ class Coordinator:
     ) -> None:
         """Takes the answer of a member, or of this domain's own job, whether it is
         prepared; None: the domain is down."""
-        current = self._state.rounds.get(member.group.name)
+        current = self._state.rounds.get(member.key)
         if current is None or current.id != round_id:
             return
         if not isinstance(reply, Prepared):
@@ -233,32 +233,32 @@ class Coordinator:
 
     def confirmed(self, member: Member, domain: DomainName, round_id: RoundId) -> None:
         """Notes that a domain has carried out a decision, or will not any more."""
-        open_ = self._state.decisions.get(member.group.name, [])
+        open_ = self._state.decisions.get(member.key, [])
         for decision in open_:
             if decision.id == round_id and domain in decision.open:
                 decision.open.remove(domain)
         if not any(decision.open for decision in open_):
-            self._state.decisions.pop(member.group.name, None)
+            self._state.decisions.pop(member.key, None)
 
-    def outcome(self, name: GroupName, round_id: RoundId) -> AnyReply:
+    def outcome(self, key: GroupKey, round_id: RoundId) -> AnyReply:
         """Returns what became of a round."""
-        for decision in self._state.decisions.get(name, ()):
+        for decision in self._state.decisions.get(key, ()):
             if decision.id == round_id:
                 return Decided(decision.addresses)
-        current = self._state.rounds.get(name)
+        current = self._state.rounds.get(key)
         if current is not None and current.id == round_id:
             return Undecided()
         return Aborted()
 
     def cancel(self, member: Member) -> None:
         """Ends the round of a job that is over; the others ask again."""
-        current = self._state.rounds.get(member.group.name)
+        current = self._state.rounds.get(member.key)
         if current is not None:
             self._fail(current, member, Cause.FAILED, self._state.name)
 
-    def is_asked(self, name: GroupName, owed: Owed) -> bool:
+    def is_asked(self, key: GroupKey, owed: Owed) -> bool:
         """Returns whether this Ready question is open in a round."""
-        current = self._state.rounds.get(name)
+        current = self._state.rounds.get(key)
         return current is not None and owed in current.ready.values()
 
     # --- time -----------------------------------------------------------------------------

@@ -1,0 +1,296 @@
+"""Coupled domains in one process that talk over real sockets; their engine is a double.
+
+An ``EngineDouble`` is a batch system: it outlives the controller of its domain, as Slurm
+does. A ``LiveDomain`` is that controller, with its store, keys and connections.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from cosched.cluster.coupled.config import parse_coupled
+from cosched.cluster.coupled.domain import CoupledDomain
+from cosched.cluster.coupled.mail import LONGEST, DomainMail
+from cosched.cluster.coupled.memory import Memory
+from cosched.cluster.engines.interface import (
+    Capacity,
+    Ended,
+    GaveBack,
+    NotReady,
+    PairedJob,
+    Reached,
+    Ready,
+    Started,
+    StartFailed,
+    Submitted,
+    Tried,
+)
+from cosched.cluster.engines.mates import parse_mates
+from cosched.cluster.keys import load_keys, make_keys
+from cosched.cluster.links import Links
+
+
+def free_ports(names):
+    """An address of this machine for each name."""
+    with contextlib.ExitStack() as stack:
+        found = {}
+        for name in names:
+            listener = stack.enter_context(socket.socket())
+            listener.bind(("127.0.0.1", 0))
+            found[name] = f"127.0.0.1:{listener.getsockname()[1]}"
+        return found
+
+
+@dataclass
+class Job:
+    """A job as the engine has it. held: begin and end of each time with idle nodes."""
+
+    paired: PairedJob
+    run_s: float
+    state: str = "waiting"
+    rests: bool = False
+    began: list[float] = field(default_factory=list)
+    held: list[tuple[float, float]] = field(default_factory=list)
+    ready_at: float = 0.0
+
+
+class EngineDouble:
+    """A queue of ``nodes`` nodes that starts jobs in their order. refused: job and reason.
+
+    fails_next: so many starts fail.
+    """
+
+    def __init__(self, name, nodes, others):
+        self.name = name
+        self.nodes = nodes
+        self.others = others
+        self.report = lambda event: None
+        self.jobs: dict[int, Job] = {}
+        self.refused: dict[int, str] = {}
+        self.others_have = 0  # nodes of jobs without mates
+        self.fails_next = 0
+
+    @property
+    def free(self):
+        busy = (j for j in self.jobs.values() if j.state in ("ready", "running"))
+        return self.nodes - self.others_have - sum(job.paired.nodes for job in busy)
+
+    def submit(self, number, text, size=1, run_s=0.2, user="anna"):
+        mates = parse_mates(text, self.name, self.others)
+        paired = PairedJob(number, 1000, user, mates, size, None, time.time_ns())
+        self.jobs[number] = Job(paired, run_s)
+        self.report(Submitted(paired))
+        self.offer()
+
+    def attach(self, report: Callable):
+        """Reports everything to a controller that begins."""
+        self.report = report
+        report(Capacity(self.nodes))
+        for number, job in self.jobs.items():
+            if job.state == "over":
+                continue
+            report(Submitted(job.paired))
+            if job.state == "ready":
+                report(Ready(number, f"n{number}"))
+            elif job.state == "running":
+                report(Started(number, 0))
+        report(Reached(True))
+        self.offer()
+
+    def detach(self):
+        self.report = lambda event: None
+
+    def offer(self):
+        for number, job in self.jobs.items():
+            fits = job.paired.nodes <= self.free
+            if job.state == "waiting" and not job.rests and fits:
+                self._make_ready(number, job)
+
+    def _make_ready(self, number, job):
+        job.state, job.rests = "ready", False
+        job.ready_at = time.monotonic()
+        self.report(Ready(number, f"n{number}"))
+
+    def _leave_ready(self, job, state):
+        job.state = state
+        job.held.append((job.ready_at, time.monotonic()))
+
+    def lose(self, number):
+        """Puts a ready job back into the queue, as an administrator would."""
+        job = self.jobs[number]
+        if job.state == "ready":
+            self._leave_ready(job, "waiting")
+            self.report(NotReady(number, "requeued"))
+            asyncio.get_running_loop().call_soon(self.offer)
+
+    def occupy(self, nodes, for_s):
+        """Runs a job without mates, if there is room."""
+        if nodes <= self.free:
+            self.others_have += nodes
+            asyncio.get_running_loop().call_later(for_s, self._vacate, nodes)
+
+    def _vacate(self, nodes):
+        self.others_have -= nodes
+        self.offer()
+
+    # --- orders ---------------------------------------------------------------------------
+
+    def go(self, number, mates=()):
+        job = self.jobs.get(number)
+        if job is None or job.state != "ready":
+            return
+        loop = asyncio.get_running_loop()
+        if self.fails_next:
+            self.fails_next -= 1
+            self._leave_ready(job, "waiting")
+            loop.call_soon(self.report, StartFailed(number, "a node did not answer"))
+            loop.call_later(0.05, self.offer)
+            return
+        self._leave_ready(job, "running")
+        job.began.append(time.monotonic())
+        loop.call_soon(self.report, Started(number, 0))
+        loop.call_later(job.run_s, self._end, number, job)
+
+    def _end(self, number, job):
+        job.state = "over"
+        self.report(Ended(number, "COMPLETED"))
+        self.offer()
+
+    def give_back(self, number, wait_s):
+        job = self.jobs.get(number)
+        if job is not None and job.state == "ready":
+            self._leave_ready(job, "waiting")
+            job.rests = True
+            loop = asyncio.get_running_loop()
+            loop.call_soon(self.report, GaveBack(number))
+            loop.call_soon(self.offer)
+            loop.call_later(wait_s, self.wake, number)
+
+    def try_now(self, number):
+        asyncio.get_running_loop().call_soon(self._try, number)
+
+    def _try(self, number):
+        job = self.jobs[number]
+        if job.state == "waiting" and job.paired.nodes <= self.free:
+            self._make_ready(number, job)
+        ready = job.state == "ready"
+        self.report(Tried(number, ready, "", None if ready else 60.0))
+
+    def wake(self, number):
+        self.jobs[number].rests = False
+        self.offer()
+
+    def refuse(self, number, reason):
+        self.refused[number] = reason
+
+    def cancel(self, number, reason):
+        raise AssertionError("nothing here cancels jobs")
+
+    def set_priority(self, number, places):
+        pass
+
+
+class Doomed(CoupledDomain):
+    """A controller that can die between two commands. Then nothing of it happens any more.
+
+    left: the commands until it dies; None: it lives on. on_death: is called then.
+    """
+
+    dead = False
+    left = None
+    on_death = staticmethod(lambda: None)
+
+    def report(self, event):
+        if not self.dead:
+            super().report(event)
+
+    def _feed(self, event):
+        if not self.dead:
+            super()._feed(event)
+
+    def _save(self):
+        if not self.dead:
+            super()._save()
+
+    def _carry_out(self, command):
+        if self.left == 0 and not self.dead:
+            self.die()
+        if self.dead:
+            return
+        if self.left is not None:
+            self.left -= 1
+        super()._carry_out(command)
+
+    def die(self):
+        self.dead = True
+        asyncio.get_running_loop().call_soon(self.on_death)
+
+
+class Orders:
+    """The engine, as a controller that may be dead sees it."""
+
+    def __init__(self, engine):
+        self._engine = engine
+        self.domain = None
+
+    def __getattr__(self, name):
+        order = getattr(self._engine, name)
+        return lambda *words: None if self.domain.dead else order(*words)
+
+
+class LiveDomain:
+    """The controller of one domain. deliver: sends a message, perhaps with faults; the
+    first argument sends it for sure."""
+
+    def __init__(self, folder, name, addresses, engine, log, deliver=None, **coupling):
+        others = [other for other in addresses if other != name]
+        config = parse_coupled(
+            {
+                "name": name,
+                "engine": "slurm",
+                "coupling": {
+                    "listen": addresses[name],
+                    "domains": {other: addresses[other] for other in others},
+                    "same_names": others,
+                    **coupling,
+                },
+            }
+        )
+        make_keys(folder / "keys", [*addresses])
+        keys = load_keys(folder / "keys", name, addresses)
+        self.engine = engine
+        self.links = Links(keys, addresses, log, LONGEST + 256)
+        self.mail = DomainMail(self.links, log)
+        self.memory = Memory(folder / f"{name}.sqlite")
+        orders = Orders(engine)
+        self.domain = orders.domain = Doomed(config, orders, self, self.memory, log)
+        self._deliver = deliver or (lambda send, _to: send())
+        self.links.listen(addresses[name])
+        self._task = asyncio.ensure_future(self.mail.receive(self.domain.receive))
+        engine.attach(self.domain.report)
+
+    def send(self, to, message):
+        def send():
+            if not self.domain.dead:
+                self.mail.send(to, message)
+
+        self._deliver(send, to)
+
+    @property
+    def coupling(self):
+        return self.domain.coupling
+
+    async def close(self):
+        """Ends the controller at once; anything that it has not stored is lost."""
+        self.domain.dead = True
+        self.engine.detach()
+        self.domain.close()
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+        self.links.close()
+        self.memory.close()
