@@ -62,6 +62,7 @@ class _Coupling(_Table, frozen=True):
     unknown: str = "10min"
     answer: str = "5s"
     again: str = "15s"
+    metrics: str | None = None
 
 
 class _Document(_Table, frozen=True):
@@ -83,7 +84,8 @@ class Waits:
 @dataclass(frozen=True)
 class Coupled:
     """A coupled domain. listen: ``HOST:PORT`` for other domains; domains: their addresses
-    by name. waits: for engines that are not our own."""
+    by name. waits: for engines that are not our own. metrics: ``HOST:PORT`` for
+    Prometheus; None: nothing listens."""
 
     name: str
     listen: str
@@ -91,6 +93,7 @@ class Coupled:
     rights: Rights
     settings: CouplingSettings
     waits: Waits
+    metrics: str | None
 
     @property
     def addresses(self) -> dict[str, str]:
@@ -141,6 +144,8 @@ def parse_coupling(name: str, table: Mapping[str, Any]) -> Coupled:
 def _coupled(own: str, coupling: _Coupling) -> Coupled:
     for name, address in {own: coupling.listen, **coupling.domains}.items():
         _check_member(name, address)
+    if coupling.metrics is not None:
+        _check_address("coupling.metrics", coupling.metrics)
     if own in coupling.domains:
         raise CoschedError(f"coupling.domains: {own} is this domain")
     if not coupling.domains:
@@ -155,15 +160,20 @@ def _coupled(own: str, coupling: _Coupling) -> Coupled:
             _seconds("coupling.yield_wait", coupling.yield_wait),
             _seconds("coupling.release_wait", coupling.release_wait),
         ),
+        coupling.metrics,
     )
 
 
 def _check_member(name: str, address: str) -> None:
-    host, _, port = address.rpartition(":")
     if not _NAME.fullmatch(name):
         raise CoschedError(f"coupling.domains: '{name}' cannot be the name of a domain")
+    _check_address(f"coupling.domains.{name}", address)
+
+
+def _check_address(what: str, address: str) -> None:
+    host, _, port = address.rpartition(":")
     if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
-        raise CoschedError(f"coupling.domains.{name}: '{address}' is not HOST:PORT")
+        raise CoschedError(f"{what}: '{address}' is not HOST:PORT")
 
 
 def _rights(coupling: _Coupling) -> Rights:

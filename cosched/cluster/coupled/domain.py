@@ -118,6 +118,17 @@ class CoupledDomain:
         if peer in self._config.domains:
             self._feed(Received(now_ns(), peer, message))
 
+    @property
+    def config(self) -> CoupledConfig:
+        """Returns the configuration in use."""
+        return self._config
+
+    def configure(self, config: CoupledConfig) -> None:
+        """Takes changed settings, rights and waits; the rest of ``config`` is the same, and
+        holds keep their leases."""
+        self._config = config
+        self.coupling.configure(config.settings, config.rights)
+
     def close(self) -> None:
         """Ends the timer; the storage is closed by its owner."""
         self._wake(None)
@@ -339,10 +350,12 @@ class CoupledDomain:
 def _needs_storage(command: Command) -> bool:
     """Returns whether a state must be stored before a command is carried out. If not, a
     flood of questions would cost as many writes to the disk."""
-    if isinstance(command, WakeAt | PassWanted):
-        return False
-    passes = isinstance(command, Send) and isinstance(command.message, Answer)
-    return not (passes and isinstance(command.message.reply, PASSING))
+    match command:
+        case WakeAt() | PassWanted():
+            return False
+        case Send(message=Answer(reply=reply)):
+            return not isinstance(reply, PASSING)
+    return True
 
 
 def now_ns() -> int:

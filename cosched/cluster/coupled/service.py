@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import pwd
-from collections.abc import Mapping
+import signal
+from collections.abc import Callable, Mapping
 
+from cosched.cluster.answers import ReloadInfo
 from cosched.cluster.coupled.config import CoupledConfig, load_coupled
 from cosched.cluster.coupled.domain import CoupledDomain, now_ns
 from cosched.cluster.coupled.mail import connect
 from cosched.cluster.coupled.memory import Memory
+from cosched.cluster.coupled.metrics import Figures, figures, serve_metrics
+from cosched.cluster.coupled.reloading import compare
 from cosched.cluster.coupled.window import Window
 from cosched.cluster.engines.slurm.engine import Names, SlurmEngine
 from cosched.cluster.keys import make_keys
@@ -57,8 +61,23 @@ async def _run(
     engine = SlurmEngine(names, config.slurm, paths.gate_socket, users, environ, log)
     domain = CoupledDomain(config, engine, mail, memory, log)
     stopped = asyncio.Event()
-    window = Window(paths.controller_socket, domain.coupling, now_ns, stopped.set)
+
+    def reload() -> ReloadInfo:
+        used, change = compare(domain.config, load_coupled(paths.config))
+        domain.configure(used)
+        log(f"{paths.config}: {change['text']}")
+        return change
+
+    def reload_for_signal() -> None:
+        try:
+            reload()
+        except CoschedError as error:
+            log(f"not taken: {error}")
+
+    window = Window(paths.controller_socket, domain.coupling, now_ns, stopped.set, reload)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reload_for_signal)
     links.listen(config.listen)
+    end_metrics = _serve_metrics(config, domain)
     try:
         await window.open()
         work = [
@@ -79,7 +98,19 @@ async def _run(
             await window.close()
             domain.close()
     finally:
+        end_metrics()
         links.close()
+
+
+def _serve_metrics(config: CoupledConfig, domain: CoupledDomain) -> Callable[[], None]:
+    """Serves metrics if the configuration wants it; returns a function that ends it."""
+    if config.metrics is None:
+        return lambda: None
+
+    def take() -> Figures:
+        return figures(domain.coupling, config.domains, now_ns())
+
+    return serve_metrics(config.metrics, take)
 
 
 def uid_of(user: str) -> int:

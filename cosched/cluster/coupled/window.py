@@ -9,16 +9,18 @@ from pathlib import Path
 
 import msgspec
 
-from cosched.cluster.answers import MateInfo
+from cosched.cluster.answers import MateInfo, ReloadInfo
 from cosched.cluster.desk import Desk, Person
 from cosched.core.cluster.coupling.machine import Coupling
 from cosched.core.cluster.coupling.state import Member, Stage
 from cosched.core.cluster.coupling.why import Moment, reason, sentence
+from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
 
 
 class Window:
-    """A socket at ``path`` for requests about ``coupling``. stop: ends the controller."""
+    """A socket at ``path`` for requests about ``coupling``. stop: ends the controller.
+    reload: reads its settings again."""
 
     def __init__(
         self,
@@ -26,11 +28,13 @@ class Window:
         coupling: Coupling,
         now_ns: Callable[[], int],
         stop: Callable[[], None],
+        reload: Callable[[], ReloadInfo],
     ) -> None:
         self._desk = Desk(path, lambda person: _Caller(self, person))
         self._coupling = coupling
         self._now_ns = now_ns
         self._stop = stop
+        self.reload = reload
 
     async def open(self) -> None:
         """Starts to listen."""
@@ -76,6 +80,10 @@ def _clock(wall_ns: int) -> str:
     return time.strftime("%H:%M:%S", time.localtime(wall_ns / NS_PER_S))
 
 
+def _error(line: str) -> bytes:
+    return msgspec.json.encode({"error": line})
+
+
 class _Request(msgspec.Struct):
     do: str
 
@@ -94,12 +102,21 @@ class _Caller:
             wanted = ""
         if wanted == "mates":
             return msgspec.json.encode({"ok": self._window.mates()})
+        if wanted in ("down", "reload"):
+            return self._order(wanted)
+        line = "this domain answers only mates, reload and down; Slurm has its jobs"
+        return _error(line)
+
+    def _order(self, wanted: str) -> bytes:
+        if self._person.uid not in (0, os.geteuid()):
+            return _error(f"only root and the controller's user may order {wanted}")
         if wanted == "down":
-            if self._person.uid not in (0, os.geteuid()):
-                return b'{"error": "only root and the controller\'s user may end it"}'
             self._window.stop()
             return b'{"ok": {"ended_jobs": []}}'
-        return b'{"error": "this domain answers only mates and down; Slurm has its jobs"}'
+        try:
+            return msgspec.json.encode({"ok": self._window.reload()})
+        except CoschedError as error:
+            return _error(str(error))
 
     def leave(self) -> None:
         """Nothing is kept for a connection."""

@@ -173,9 +173,12 @@ class Coupling:
         restarted(state)
         return cls("", settings, rights, state)
 
-    def configure(self, settings: CouplingSettings) -> None:
-        """Takes changed settings. Holds keep their leases."""
+    def configure(self, settings: CouplingSettings, rights: Rights | None = None) -> None:
+        """Takes changed settings, and other rights if there are any. Holds keep their
+        leases."""
         self._jobs.settings = settings
+        if rights is not None:
+            self._exchange.rights = rights
 
     # --- events ---------------------------------------------------------------------------
 

@@ -37,6 +37,11 @@ class Stage(str, Enum):
     OVER = "over"
 
     @property
+    def may_wait(self) -> bool:
+        """Whether a job in this stage queues, or has nodes and has not begun."""
+        return self not in (Stage.UNSUBMITTED, Stage.RUNNING, Stage.OVER)
+
+    @property
     def has_nodes(self) -> bool:
         """Whether the job has nodes and could be prepared."""
         return self in (Stage.READY, Stage.HOLDING)
@@ -145,7 +150,7 @@ class Member(msgspec.Struct):
     @property
     def waits(self) -> bool:
         """Returns whether the job queues, or has nodes and has not begun."""
-        return self.stage not in (Stage.UNSUBMITTED, Stage.RUNNING, Stage.OVER)
+        return self.stage.may_wait
 
 
 def is_until(other: RoundId | None, round_id: RoundId) -> bool:

@@ -49,7 +49,7 @@ from cosched.core.cluster.coupling.state import Member, Open, Owed, Stage
 
 class Exchange:
     """The questions of other domains, and their answers to ours. consider: decides about a
-    job that has nodes."""
+    job that has nodes. rights: whose jobs may be in one group."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class Exchange:
     ) -> None:
         self._jobs = jobs
         self._state = jobs.state
-        self._rights = rights
+        self.rights = rights
         self._replies = replies
         self._ready = ready
         self._participant = participant
@@ -124,7 +124,7 @@ class Exchange:
         for member in named:
             if member.group.token and member.digest == question.digest:
                 return member
-        own = self._rights.users_here(peer, question.user)
+        own = self.rights.users_here(peer, question.user)
         return next((member for member in named if member.user in own), None)
 
     def _objection(

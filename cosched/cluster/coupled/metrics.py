@@ -1,0 +1,146 @@
+"""Serves metrics of a coupled domain to Prometheus.
+
+The controller's loop takes the figures; a thread of ``prometheus_client`` asks for them
+when Prometheus asks. Counters last as long as the state of the domain, so a restart of the
+controller does not reset them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+
+import msgspec
+from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from cosched.core.cluster.coupling.machine import Coupling
+from cosched.core.cluster.coupling.state import Counts, Stage
+from cosched.core.errors import CoschedError
+from cosched.core.units import NS_PER_S
+
+#: The controller answers in this time, or the metrics are missing once.
+ANSWER_S = 5.0
+_PREFIX = "cosched_coupling_"
+#: The counters of ``Counts``: metric, field, help.
+_COUNTERS = (
+    ("jobs_started", "started", "Jobs with mates that were started"),
+    ("jobs_started_alone", "started_alone", "Jobs that started without a mate"),
+    ("rounds", "rounds", "Attempts to start a group"),
+    ("rounds_failed", "rounds_failed", "Attempts after which a job waited on"),
+    ("holds", "holds", "Decisions to hold nodes"),
+    ("yields", "yields", "Decisions to yield nodes"),
+    ("yields_by_held_cap", "yields_by_held_cap", "Yields because too many nodes were held"),
+    ("releases", "releases", "Holds that ended with their lease"),
+    ("messages_dropped", "dropped", "Messages that were late, repeated or forged"),
+    ("questions_refused", "refused", "Questions of other domains that were refused"),
+    ("domains_lost", "peers_down", "Times that another domain stopped to answer"),
+)
+
+
+class Figures(msgspec.Struct, frozen=True):
+    """The state of a domain at a moment. held_node_ns: including holds that last. stages:
+    waiting jobs by stage. up: whether each other domain answers."""
+
+    counts: Counts
+    held_node_ns: int
+    held: int
+    capacity: int
+    held_cap: float
+    stages: dict[str, int]
+    up: dict[str, bool]
+
+
+def figures(coupling: Coupling, others: Iterable[str], now_ns: int) -> Figures:
+    """Returns the present figures; changes nothing."""
+    state, waiting = coupling.state, coupling.waiting
+    idle = [m for m in waiting if m.stage not in (Stage.QUEUING, Stage.READY)]
+    lasting_ns = sum(max(0, now_ns - m.since_ns) * m.size for m in idle)
+    stages = Counter(member.stage.value for member in waiting)
+    known = state.peers
+    return Figures(
+        counts=msgspec.structs.replace(state.counts),
+        held_node_ns=state.counts.held_node_ns + lasting_ns,
+        held=coupling.held,
+        capacity=state.capacity,
+        held_cap=coupling.settings.held_cap,
+        stages={stage.value: stages[stage.value] for stage in Stage if stage.may_wait},
+        up={name: name not in known or not known[name].down for name in others},
+    )
+
+
+def metrics_of(found: Figures) -> Iterator[Metric]:
+    """Yields the metrics of a domain."""
+    for name, field, help_ in _COUNTERS:
+        yield CounterMetricFamily(_PREFIX + name, help_, getattr(found.counts, field))
+    for name, value_ns, help_ in (
+        ("held_node_seconds", found.held_node_ns, "Nodes times seconds held idle"),
+        ("sync_seconds", found.counts.sync_ns, "From ready to start, over started jobs"),
+    ):
+        yield CounterMetricFamily(_PREFIX + name, help_, value_ns / NS_PER_S)
+    for name, value, help_ in (
+        ("held_nodes", found.held, "Nodes that jobs hold idle"),
+        ("nodes", found.capacity, "Nodes in service"),
+        ("held_cap_ratio", found.held_cap, "The share of the nodes that may be held"),
+    ):
+        yield GaugeMetricFamily(_PREFIX + name, help_, value)
+    jobs = GaugeMetricFamily(
+        _PREFIX + "jobs", "Jobs with mates that wait", labels=["stage"]
+    )
+    for stage, number in found.stages.items():
+        jobs.add_metric([stage], number)
+    yield jobs
+    up = GaugeMetricFamily(
+        _PREFIX + "domain_up", "1 if the domain answers", labels=["domain"]
+    )
+    for name, answers in found.up.items():
+        up.add_metric([name], int(answers))
+    yield up
+
+
+class CoupledCollector(Collector):
+    """Asks the controller's loop when Prometheus asks, in another thread."""
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, take: Callable[[], Figures]
+    ) -> None:
+        self._loop = loop
+        self._take = take
+
+    def describe(self) -> Iterable[Metric]:
+        """Returns nothing: at registration the loop does not run yet."""
+        return ()
+
+    def collect(self) -> Iterator[Metric]:
+        """Returns the metrics now. Raises TimeoutError if the loop does not answer."""
+
+        async def take() -> Figures:
+            return self._take()
+
+        taken = asyncio.run_coroutine_threadsafe(take(), self._loop)
+        return metrics_of(taken.result(ANSWER_S))
+
+
+def serve_metrics(listen: str, take: Callable[[], Figures]) -> Callable[[], None]:
+    """Serves at ``HOST:PORT``; returns a function that ends it. Raises CoschedError if the
+    address is taken."""
+    host, _, port = listen.rpartition(":")
+    registry = CollectorRegistry()
+    registry.register(CoupledCollector(asyncio.get_running_loop(), take))
+    try:
+        server, thread = start_http_server(int(port), host, registry)
+    except OSError as error:
+        raise CoschedError(
+            f"coupling.metrics: cannot listen at {listen} ({error.strerror}); choose another "
+            "address"
+        ) from None
+
+    def end() -> None:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+    return end

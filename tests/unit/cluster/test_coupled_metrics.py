@@ -1,0 +1,180 @@
+"""Metrics of a coupled domain, their rules of alerts, and its settings read again."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import shutil
+import subprocess
+import time
+import urllib.request
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from cosched.cluster.coupled.metrics import figures, metrics_of, serve_metrics
+from cosched.cluster.coupled.reloading import compare
+from cosched.core.cluster.coupling.settings import Scheme, WhenDown
+from cosched.core.cluster.coupling.state import Stage
+from cosched.core.errors import CoschedError
+from tests.places import ROOT
+from tests.unit.cluster.coupled_live import EngineDouble, LiveDomain, free_ports
+
+RULES = ROOT / "docs/prometheus/coupling.rules.yml"
+PAGE = ROOT / "docs/metrics.md"
+
+
+async def holding(folder, **coupling):
+    """A domain whose job holds 3 of 8 nodes, and is alone."""
+    addresses = free_ports("ab")
+    engine = EngineDouble("a", 8, ["b"])
+    words = {"unknown": "1h", "answer": "2s", "when_down": "hold", **coupling}
+    live = LiveDomain(folder, "a", addresses, engine, lambda line: None, **words)
+    engine.submit(1, "mate=g@b", size=3)
+    end = time.monotonic() + 20
+    while not live.coupling.held:
+        assert time.monotonic() < end, "the job holds"
+        await asyncio.sleep(0.01)
+    return live
+
+
+def take(live):
+    return figures(live.coupling, ["b"], time.monotonic_ns())
+
+
+def scraped(address):
+    with urllib.request.urlopen(f"http://{address}/metrics", timeout=10) as answer:
+        families = text_string_to_metric_families(answer.read().decode())
+        return {
+            (sample.name, *sample.labels.values()): sample.value
+            for family in families
+            for sample in family.samples
+        }
+
+
+def test_metrics_over_http(tmp_path):
+    address = free_ports("m")["m"]
+
+    async def work():
+        live = await holding(tmp_path, held_cap=0.75)
+        end = serve_metrics(address, lambda: take(live))
+        with pytest.raises(CoschedError, match="coupling.metrics: cannot listen at"):
+            serve_metrics(address, lambda: take(live))
+        one = await asyncio.to_thread(scraped, address)
+        await asyncio.sleep(0.1)
+        two = await asyncio.to_thread(scraped, address)
+        end()
+        await live.close()
+        return one, two
+
+    one, two = asyncio.run(work())
+    assert one["cosched_coupling_held_nodes",] == 3
+    assert one["cosched_coupling_nodes",] == 8
+    assert one["cosched_coupling_held_cap_ratio",] == 0.75
+    assert one["cosched_coupling_holds_total",] == 1
+    assert one["cosched_coupling_jobs", "holding"] == 1
+    assert one["cosched_coupling_jobs", "queuing"] == 0
+    assert one["cosched_coupling_domain_up", "b"] == 0
+    held_s = [found["cosched_coupling_held_node_seconds_total",] for found in (one, two)]
+    assert held_s[1] - held_s[0] >= 0.3  # a hold that lasts counts
+
+
+def test_held_node_time_counts_once(tmp_path):
+    async def work():
+        live = await holding(tmp_path, release="300ms")
+        member = live.coupling.state.members[1]
+        while member.stage is Stage.HOLDING:
+            before = take(live).held_node_ns
+            await asyncio.sleep(0.02)
+        after = take(live).held_node_ns
+        await live.close()
+        return before, after, live.coupling.counts.releases
+
+    before, after, releases = asyncio.run(work())
+    assert releases == 1
+    assert before <= after <= before + 3 * 0.5e9
+
+
+def samples(folder):
+    async def work():
+        live = await holding(folder)
+        found = list(metrics_of(take(live)))
+        await live.close()
+        return found
+
+    return asyncio.run(work())
+
+
+def test_pages_and_rules_name_the_metrics(tmp_path):
+    exist = {sample.name for metric in samples(tmp_path) for sample in metric.samples}
+    named = set(re.findall(r"\bcosched_coupling_\w+", RULES.read_text()))
+    assert named <= exist
+    assert set(re.findall(r"`(cosched_coupling_\w+)`", PAGE.read_text())) == exist
+    alerts = re.findall(r"alert: (\w+)", RULES.read_text())
+    assert alerts == re.findall(r"`(Cosched\w+)`: ", PAGE.read_text())
+
+
+def promtool(*words):
+    if shutil.which("promtool") is None:
+        pytest.skip("no promtool: apt-get install prometheus")
+    done = subprocess.run(
+        ["promtool", *words], capture_output=True, text=True, timeout=240, check=False
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_rules_alert_in_time(tmp_path):
+    code, text = promtool("check", "rules", str(RULES))
+    assert code == 0, text
+    tests = Path(__file__).with_name("coupling.rules.test.yml").read_text()
+    for rules, works in (
+        (RULES.read_text(), True),
+        (RULES.read_text().replace("> 0.9 *", "> 1.9 *"), False),
+    ):
+        (tmp_path / "rules.yml").write_text(rules)
+        (tmp_path / "test.yml").write_text(
+            tests.replace("RULES", str(tmp_path / "rules.yml"))
+        )
+        code, text = promtool("test", "rules", str(tmp_path / "test.yml"))
+        assert (code == 0) == works, text
+
+
+# --- settings read again ------------------------------------------------------------------
+
+
+def test_changed_settings_are_taken_and_addresses_are_not(tmp_path):
+    async def work():
+        live = await holding(tmp_path)
+        old = live.domain.config
+        new = replace(
+            old,
+            settings=replace(old.settings, scheme=Scheme.YIELD, when_down=WhenDown.START),
+            waits=replace(old.waits, yield_s=1.0),
+            listen="127.0.0.1:1",
+        )
+        used, change = compare(old, new)
+        live.domain.configure(used)
+        lease_ns = live.coupling.state.members[1].lease_ns
+        found = live.coupling.settings, used.listen == old.listen, lease_ns
+        await live.close()
+        return found, change
+
+    (settings, same_address, lease_ns), change = asyncio.run(work())
+    assert (settings.scheme, settings.when_down) == (Scheme.YIELD, WhenDown.START)
+    assert same_address
+    assert lease_ns is not None
+    assert change["text"] == (
+        "changed: scheme, when_down, yield; needs a restart of the controller: listen"
+    )
+
+
+def test_equal_settings_change_nothing(tmp_path):
+    async def work():
+        live = await holding(tmp_path)
+        change = compare(live.domain.config, replace(live.domain.config))[1]
+        await live.close()
+        return change
+
+    assert asyncio.run(work())["text"] == "nothing has changed"
