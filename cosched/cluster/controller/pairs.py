@@ -16,6 +16,7 @@ from typing import Protocol
 from cosched.cluster.answers import MateInfo
 from cosched.cluster.controller.clock import DomainClock
 from cosched.cluster.coupled.config import Coupled
+from cosched.cluster.coupled.limits import leaves_no_trace
 from cosched.cluster.coupled.window import describe, explain
 from cosched.cluster.engines.mates import group_of, parse_mates
 from cosched.cluster.store import Record
@@ -37,7 +38,7 @@ from cosched.core.cluster.coupling.mail.messages import (
 from cosched.core.cluster.coupling.queue import Command
 from cosched.core.cluster.coupling.state import Member, Stage
 from cosched.core.cluster.queue.domain import EndJob
-from cosched.core.cluster.queue.messages import StartJob, WakeAt
+from cosched.core.cluster.queue.messages import StartJob
 from cosched.core.errors import CoschedError
 
 #: How long a submission waits for the opinion of the other domains about its group.
@@ -118,7 +119,10 @@ class Pairs:
                 self._give_opinion(command.number, reason)
         for number in [each for each in self._opinions if not self._is_announced(each)]:
             self._give_opinion(number, None)
-        if any(not isinstance(each, WakeAt | StartJob | EndJob) for each in commands):
+        if any(
+            not isinstance(each, StartJob | EndJob) and not leaves_no_trace(each)
+            for each in commands
+        ):
             self._save()
 
     def carry_out(self, command: Command) -> None:

@@ -9,6 +9,7 @@ from cosched.cluster.controller.pairs import Pairs
 from cosched.cluster.coupled.config import Coupled
 from cosched.cluster.coupled.mail import connect
 from cosched.cluster.coupled.memory import Memory
+from cosched.cluster.coupled.metrics import Figures, figures, serve_metrics
 from cosched.cluster.keys import make_keys
 from cosched.cluster.paths import DomainPaths
 from cosched.core.cluster.coupling.mail.messages import AnyMessage
@@ -21,15 +22,23 @@ class Peers:
     def __init__(
         self, coupled: Coupled, paths: DomainPaths, log: Callable[[str], None]
     ) -> None:
-        self._listen = coupled.listen
+        self._coupled = coupled
+        self._end_metrics: Callable[[], None] | None = None
         make_keys(paths.peers, [coupled.name])
         self._links, self._mail = connect(paths, coupled, log)
         self._memory = Memory(paths.mates)
         self.pairs = Pairs(coupled, self._memory, self._mail, DomainClock())
 
     def listen(self) -> None:
-        """Lets the other domains connect. Raises CoschedError if the address is taken."""
-        self._links.listen(self._listen)
+        """Lets the other domains connect, and Prometheus if the settings want it. Raises
+        CoschedError if an address is taken."""
+        self._links.listen(self._coupled.listen)
+        if self._coupled.metrics is not None:
+            self._end_metrics = serve_metrics(self._coupled.metrics, self._figures)
+
+    def _figures(self) -> Figures:
+        now_ns = self.pairs.clock.now_ns()
+        return figures(self.pairs.coupling, self._coupled.domains, now_ns)
 
     async def receive(self, handler: Callable[[str, AnyMessage], None]) -> None:
         """Passes each message and the domain that sent it to ``handler``, for ever."""
@@ -37,5 +46,7 @@ class Peers:
 
     def close(self) -> None:
         """Closes the connections and the store."""
+        if self._end_metrics is not None:
+            self._end_metrics()
         self._links.close()
         self._memory.close()

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from cosched.cluster.coupled.config import CoupledConfig, Waits
+from cosched.cluster.coupled.limits import leaves_no_trace
 from cosched.cluster.engines import interface as live
 from cosched.cluster.engines.interface import Engine, PairedJob
 from cosched.cluster.engines.mates import group_of
@@ -42,7 +43,7 @@ from cosched.core.cluster.coupling.engine import (
     Why,
 )
 from cosched.core.cluster.coupling.machine import Coupling
-from cosched.core.cluster.coupling.mail.messages import PASSING, Answer, AnyMessage
+from cosched.core.cluster.coupling.mail.messages import AnyMessage
 from cosched.core.cluster.coupling.state import Member, Stage
 from cosched.core.cluster.queue.messages import Ticked, WakeAt
 from cosched.core.errors import CoschedError
@@ -266,7 +267,7 @@ class CoupledDomain:
 
     def _handle(self, event: Event) -> None:
         commands = self.coupling.handle(event)
-        if any(_needs_storage(command) for command in commands):
+        if any(not leaves_no_trace(command) for command in commands):
             self._save()
         for command in commands:
             self._carry_out(command)
@@ -345,17 +346,6 @@ class CoupledDomain:
 
     def _member(self, number: int) -> Member | None:
         return self.coupling.state.members.get(number)
-
-
-def _needs_storage(command: Command) -> bool:
-    """Returns whether a state must be stored before a command is carried out. If not, a
-    flood of questions would cost as many writes to the disk."""
-    match command:
-        case WakeAt() | PassWanted():
-            return False
-        case Send(message=Answer(reply=reply)):
-            return not isinstance(reply, PASSING)
-    return True
 
 
 def now_ns() -> int:

@@ -1,9 +1,13 @@
-"""Limits what another domain can cost: messages and lines of the log. Pure."""
+"""Limits what another domain can cost: messages, writes to the disk, lines of the log.
+Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+from cosched.core.cluster.coupling.engine import PassWanted, Send
+from cosched.core.cluster.coupling.mail.messages import PASSING, Answer
+from cosched.core.cluster.queue.messages import WakeAt
 from cosched.core.units import NS_PER_S
 
 #: Messages that a domain may send at once, and each second in the long run. A pair of jobs
@@ -13,6 +17,18 @@ MOST_PER_S = 500
 #: Lines about other domains' messages that are logged each minute.
 MOST_LINES = 20
 _MINUTE_NS = 60 * NS_PER_S
+
+
+def leaves_no_trace(command: object) -> bool:
+    """Returns whether a command may be carried out before the state is stored: it is an
+    answer before which nothing was done, or concerns only this process. So a flood of
+    questions does not cost as many writes to the disk."""
+    match command:
+        case WakeAt() | PassWanted():
+            return True
+        case Send(message=Answer(reply=reply)):
+            return isinstance(reply, PASSING)
+    return False
 
 
 class Allowance:

@@ -134,8 +134,8 @@ def serve_metrics(listen: str, take: Callable[[], Figures]) -> Callable[[], None
         server, thread = start_http_server(int(port), host, registry)
     except OSError as error:
         raise CoschedError(
-            f"coupling.metrics: cannot listen at {listen} ({error.strerror}); choose another "
-            "address"
+            f"coupling.metrics: cannot listen at {listen} ({error.strerror}); choose "
+            "another address"
         ) from None
 
     def end() -> None:

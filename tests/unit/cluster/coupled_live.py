@@ -48,15 +48,13 @@ def free_ports(names):
 
 @dataclass
 class Job:
-    """A job as the engine has it. held: begin and end of each time with idle nodes."""
+    """A job as the engine has it."""
 
     paired: PairedJob
     run_s: float
     state: str = "waiting"
     rests: bool = False
     began: list[float] = field(default_factory=list)
-    held: list[tuple[float, float]] = field(default_factory=list)
-    ready_at: float = 0.0
 
 
 class EngineDouble:
@@ -113,18 +111,13 @@ class EngineDouble:
 
     def _make_ready(self, number, job):
         job.state, job.rests = "ready", False
-        job.ready_at = time.monotonic()
         self.report(Ready(number, f"n{number}"))
-
-    def _leave_ready(self, job, state):
-        job.state = state
-        job.held.append((job.ready_at, time.monotonic()))
 
     def lose(self, number):
         """Puts a ready job back into the queue, as an administrator would."""
         job = self.jobs[number]
         if job.state == "ready":
-            self._leave_ready(job, "waiting")
+            job.state = "waiting"
             self.report(NotReady(number, "requeued"))
             asyncio.get_running_loop().call_soon(self.offer)
 
@@ -147,11 +140,11 @@ class EngineDouble:
         loop = asyncio.get_running_loop()
         if self.fails_next:
             self.fails_next -= 1
-            self._leave_ready(job, "waiting")
+            job.state = "waiting"
             loop.call_soon(self.report, StartFailed(number, "a node did not answer"))
             loop.call_later(0.05, self.offer)
             return
-        self._leave_ready(job, "running")
+        job.state = "running"
         job.began.append(time.monotonic())
         loop.call_soon(self.report, Started(number, 0))
         loop.call_later(job.run_s, self._end, number, job)
@@ -164,7 +157,7 @@ class EngineDouble:
     def give_back(self, number, wait_s):
         job = self.jobs.get(number)
         if job is not None and job.state == "ready":
-            self._leave_ready(job, "waiting")
+            job.state = "waiting"
             job.rests = True
             loop = asyncio.get_running_loop()
             loop.call_soon(self.report, GaveBack(number))

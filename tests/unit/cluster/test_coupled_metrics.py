@@ -23,7 +23,7 @@ from tests.places import ROOT
 from tests.unit.cluster.coupled_live import EngineDouble, LiveDomain, free_ports
 
 RULES = ROOT / "docs/prometheus/coupling.rules.yml"
-PAGE = ROOT / "docs/metrics.md"
+PAGE = ROOT / "docs/coupling.md"
 
 
 async def holding(folder, **coupling):
@@ -60,7 +60,7 @@ def test_metrics_over_http(tmp_path):
     async def work():
         live = await holding(tmp_path, held_cap=0.75)
         end = serve_metrics(address, lambda: take(live))
-        with pytest.raises(CoschedError, match="coupling.metrics: cannot listen at"):
+        with pytest.raises(CoschedError, match=r"coupling\.metrics: cannot listen at"):
             serve_metrics(address, lambda: take(live))
         one = await asyncio.to_thread(scraped, address)
         await asyncio.sleep(0.1)
