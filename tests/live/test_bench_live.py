@@ -78,7 +78,11 @@ def processes_of(folder):
     return found
 
 
-@pytest.mark.parametrize("workload", ["mix-short", "wavefront4-short"])
+@pytest.mark.parametrize(
+    "workload",
+    # The next test runs the second one in seven more arms.
+    ["mix-short", pytest.param("wavefront4-short", marks=pytest.mark.long)],
+)
 def test_bench_private_lab_runs_every_usual_arm(start_bench, temporary, tmp_path, workload):
     result = tmp_path / "result.json"
     bench = start_bench(workload, "--repeat", "1", "--out", result)
