@@ -1,4 +1,5 @@
-"""Sets what all tests share: the profile of Hypothesis and the mark every_mpi."""
+"""Sets what all tests share: the profile of Hypothesis and the mark every_mpi. Checks that
+no job of a test writes its output into the repository."""
 
 import os
 import re
@@ -7,6 +8,8 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+from tests.places import ROOT
 
 # A slow test on a busy machine has not failed: benchmarks measure time, tests do not.
 settings.register_profile("cosched", deadline=None)
@@ -29,6 +32,14 @@ os.environ.update({"OMPI_MCA_mca_base_param_files": ",".join(map(str, _files))})
 # No run of a test changes what the developer's own jobs are expected to take, and no
 # earlier run changes the order of a test's jobs.
 os.environ["COSCHED_RUNS"] = "off"
+
+
+@pytest.fixture(autouse=True)
+def no_output_in_the_repository():
+    """Fails if a job of a domain has left its usual output there."""
+    before = set(ROOT.glob("cosched-*.out"))
+    yield
+    assert set(ROOT.glob("cosched-*.out")) <= before, "give the job a working directory"
 
 
 @pytest.hookimpl(tryfirst=True)  # before -m looks at the marks
