@@ -18,6 +18,8 @@ from cosched.core.units import NS_PER_S
 WITHIN_S = 30.0
 MODULES = {True: "cosched_daemons.controller", False: "cosched_daemons.agent"}
 ENVIRON = {"PATH": os.environ["PATH"]}
+#: A variable that only tasks of jobs have.
+IN_JOBS = "COSCHED_DOMAIN_JOB="
 
 
 class Rig:
@@ -41,6 +43,8 @@ class Rig:
         self.paths.directory.mkdir(parents=True)
         self.write_config(self.config)
         make_keys(self.paths.keys, self.config.members)
+        self.mark = {"TEST_RIG": str(folder)}  # in the environment of its jobs
+        self.environ = {**ENVIRON, **self.mark}
         self.members = {}
         self.launched = []
 
@@ -119,7 +123,7 @@ class Rig:
 
     def submit(self, *argv, **more):
         """Submits a job that writes into the work folder; returns its number."""
-        more.setdefault("environ", ENVIRON)
+        more["environ"] = {**more.get("environ", ENVIRON), **self.mark}
         more.setdefault("cwd", str(self.work))
         with self.client() as client:
             return client.submit(make_submission(argv, **more))
@@ -153,14 +157,21 @@ class Rig:
         return path.read_text() if path.exists() else ""
 
     def strays(self, mark):
-        """Returns the processes whose command line contains ``mark``."""
+        """Returns the processes of this domain's jobs with ``mark`` in the command."""
         found = []
         for place in Path("/proc").iterdir():
-            if place.name.isdecimal() and int(place.name) != os.getpid():
+            if place.name.isdecimal():
                 with contextlib.suppress(OSError):
-                    if mark.encode() in (place / "cmdline").read_bytes():
+                    line = (place / "cmdline").read_text(errors="replace")
+                    if mark in line and self._is_task(place):
                         found.append(int(place.name))
         return found
+
+    def _is_task(self, place):
+        """Whether a process is of a job of this domain, not of a user's command."""
+        environ = (place / "environ").read_text(errors="replace").split("\0")
+        is_in_job = any(each.startswith(IN_JOBS) for each in environ)
+        return is_in_job and all(f"{k}={v}" in environ for k, v in self.mark.items())
 
     def close(self):
         """Ends all members that were ever launched."""

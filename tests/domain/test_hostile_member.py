@@ -19,7 +19,7 @@ def forged_object(rig):
             uid=os.geteuid(),
             gid=os.getegid(),
             argv=("/bin/sh", "-c", "touch forged"),
-            environ={"PATH": os.environ["PATH"]},
+            environ={**rig.environ, "COSCHED_DOMAIN_JOB": "99"},
             cwd=str(rig.work),
             umask=0o022,
             counts=(1, 1),

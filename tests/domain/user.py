@@ -21,6 +21,7 @@ class User:
             "COSCHED_RUN_DIR": str(rig.paths.run_dir),
             "COSCHED_RUNS": "off",
             "PATH": f"{BIN}:{os.environ['PATH']}",
+            **rig.mark,
         }
 
     def start(self, *words, stdin=subprocess.DEVNULL, text=True, **environ):
