@@ -26,7 +26,7 @@ from pathlib import Path
 from cosched.cluster.client import NoDomain, make_submission
 from cosched.cluster.keys import CONTROLLER
 from cosched.core.errors import CoschedError
-from tests.domain.rig import ENVIRON, Rig
+from tests.domain.rig import Rig
 
 FAULTY = str(Path(__file__).with_name("faulty.py"))
 MARK = "storm-of-jobs"
@@ -66,7 +66,7 @@ class Storm:
             pmi="pmi1",
             requeue=requeue,
             output="/dev/null",
-            environ=ENVIRON,
+            environ=self.rig.environ,
             cwd=str(self.rig.work),
         )
         while True:
@@ -128,6 +128,8 @@ class Storm:
                 problems.append(f"job {number} is lost: {job}")
                 continue
             ends[job["state"]] += 1
+            if job["state"] == "failed":  # no job fails by itself
+                problems.append(f"job {number} failed: {job['reason']}")
             ran = [
                 sorted(map(int, path.read_text().split()))
                 for path in self.rig.work.glob(f"ran.{number}.*")
