@@ -24,6 +24,13 @@ from tests.domain.rig import WITHIN_S
 CRASHING = str(Path(__file__).with_name("crashing.py"))
 #: More actions than a member has for the jobs of a test.
 ACTIONS_MOST = 60
+#: Runs the agent's module with another version of the protocol.
+OTHER_VERSION = """
+import runpy, sys
+from cosched.cluster.agent import agent
+agent.PROTOCOL += 1
+runpy.run_module(sys.argv.pop(1), run_name="__main__")
+"""
 RAN = "echo $PMI_RANK >> ran.$COSCHED_DOMAIN_JOB.$COSCHED_DOMAIN_START"
 
 
@@ -211,6 +218,15 @@ def test_an_agent_of_another_domain_file_is_refused(make_rig):
     agent = rig.launch("n1")
     assert agent.wait(20) == 1
     assert "its domain.toml differs from the controller's" in rig.log("n1")
+
+
+def test_an_agent_of_another_version_is_refused_with_one_line(make_rig):
+    rig = make_rig(1)
+    rig.start(CONTROLLER)
+    agent = rig.launch("n1", ("-c", OTHER_VERSION))
+    assert agent.wait(20) == 1
+    (line,) = rig.log("n1").splitlines()
+    assert "it speaks version" in line
 
 
 def test_an_agent_with_a_wrong_key_gets_no_answer(make_rig):

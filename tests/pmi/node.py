@@ -16,10 +16,20 @@ from pathlib import Path
 
 from cosched.cluster.pmi.pmix import PmixService
 from cosched.cluster.pmi.service import JobLayout, NodeTasks
+from cosched.core.cluster.startup.questions import Answer
 
 
 class Reporter:
-    """Writes each event of the service as a line."""
+    """Writes each event of the service as a line, and answers each question with "no"."""
+
+    service = None
+
+    def asked(self, number, question):
+        self.report("asked", type(question).__name__)
+        self.service.answer(number, Answer("no"))
+
+    def refused(self, rank, what):
+        self.report("refused", rank, what)
 
     def report(self, *words):
         print(json.dumps(words), flush=True)
@@ -42,6 +52,7 @@ def main():
     layout = JobLayout(name, tuple(NodeTasks(*n) for n in json.loads(nodes)), int(place))
     reporter = Reporter()
     service = PmixService(Path(library), layout, reporter, Path(directory))
+    reporter.service = service
     selector = selectors.DefaultSelector()
     tasks = {}
 

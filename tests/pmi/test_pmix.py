@@ -102,8 +102,10 @@ def test_exit_without_finalize_is_an_abort(domain, task, counts):
 
 
 @pytest.mark.parametrize("counts", [(2,), (1, 2)], ids=str)
-def test_spawn_is_refused_once_a_node_and_the_job_goes_on(domain, task, counts):
+def test_spawn_is_asked_of_the_root_and_the_job_goes_on_without_it(domain, task, counts):
     done = domain.run(counts, task, "spawn")
-    all_ended_well(done, sum(counts))
-    assert [what for _, what in done.of("unsupported")] == ["MPI_Comm_spawn"] * len(counts)
+    size = sum(counts)
+    all_ended_well(done, size)
+    assert done.of("asked") == [["Spawn"]] * size
+    assert sorted(done.of("refused")) == [[n, "MPI_Comm_spawn: no"] for n in range(size)]
     assert all("spawn failed" in text for text in done.output.values())

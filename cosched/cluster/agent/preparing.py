@@ -44,9 +44,8 @@ def prepare(
     environ_of_node: Mapping[str, str],
 ) -> Prepare:
     """Returns the frame with which the job's steward makes this node's tasks."""
-    world = f".{route.world}" if route.world else ""
     return Prepare(
-        name=f"{found.name}.{route.job}.{route.start}{world}",
+        name=f"{found.name}.{route.job}.{route.start}",
         uid=found.uid,
         gid=found.gid,
         world=route.world,

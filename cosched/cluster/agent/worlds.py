@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 import msgspec
 
 from cosched.cluster.agent.frames import Frame, OutputWritten, WriteOutput
+from cosched.cluster.agent.gatherings import Gatherings
+from cosched.cluster.agent.names import Names
 from cosched.cluster.agent.startup import Route
 from cosched.cluster.messages import (
     Answered,
@@ -41,10 +44,9 @@ from cosched.core.cluster.startup.jobobject import (
 from cosched.core.cluster.startup.questions import (
     Answer,
     Command,
-    Lookup,
-    Publish,
+    Gather,
     Spawn,
-    Unpublish,
+    World,
 )
 from cosched.core.cluster.startup.tree import Place
 from cosched.core.cluster.startup.worlds import Block, Part, place_world
@@ -52,8 +54,6 @@ from cosched.core.errors import CoschedError
 
 #: The messages from a world's root to the job's root.
 _FROM_WORLD = (SubtreePrepared, StartFailed, TaskFailed, SubtreeEnded, Output)
-#: The names of a job, so that a program without end cannot fill the agent's memory.
-NAMES_MOST = 10_000
 
 
 class Head(Protocol):
@@ -82,35 +82,8 @@ class _World:
     waits: Ask | None
 
 
-class Names:
-    """The names of one job, each with its port."""
-
-    def __init__(self) -> None:
-        self._ports: dict[str, str] = {}
-
-    def answer(self, question: Publish | Lookup | Unpublish) -> Answer:
-        """Returns the answer to a question about names."""
-        name = question.name
-        if isinstance(question, Publish):
-            return self._publish(name, question.port)
-        if name not in self._ports:
-            return Answer(f"the name '{name}' is not published in this job")
-        if isinstance(question, Lookup):
-            return Answer(value=self._ports[name])
-        del self._ports[name]
-        return Answer()
-
-    def _publish(self, name: str, port: str) -> Answer:
-        if name in self._ports:
-            return Answer(f"the name '{name}' is published already")
-        if len(self._ports) >= NAMES_MOST:
-            return Answer(f"the job has published {NAMES_MOST} names; unpublish some")
-        self._ports[name] = port
-        return Answer()
-
-
 class Worlds:
-    """The worlds and published names of one job. slots: the number on each node."""
+    """The worlds, names and gatherings of one job. slots: the number on each node."""
 
     def __init__(self, route: Route, head: Head, slots: int, chunk_bytes: int) -> None:
         self._route = route
@@ -121,6 +94,7 @@ class Worlds:
         self._worlds: dict[int, _World] = {}
         self._last = 0
         self._names = Names()
+        self._gatherings = Gatherings()
 
     @property
     def empty(self) -> bool:
@@ -169,7 +143,7 @@ class Worlds:
             case Ask():
                 self._take_question(sender, message)
             case SubtreePrepared():
-                self._answer_spawn(number, Answer())
+                self._answer_spawn(number, Answer(value=str(number)))
                 self._send(number, Order(*self._start, go=True))
             case StartFailed():
                 self._answer_spawn(number, Answer(message.reason))
@@ -178,6 +152,7 @@ class Worlds:
             case SubtreeEnded():
                 self._answer_spawn(number, Answer("the start was given up"))
                 del self._worlds[number]
+                self._gatherings.leave(number)
                 self._head.check_end()
             case Output():
                 self._head.send_to_steward(
@@ -198,15 +173,30 @@ class Worlds:
         if sender not in self._route.hosts:
             raise CoschedError(f"job {message.job}: {sender} is not one of its nodes")
         question = message.question
+        reply = partial(self._reply, sender, message)
         if self._found is None:
-            self._reply(sender, message, Answer("the job ends"))
-        elif not isinstance(question, Spawn):
-            self._reply(sender, message, self._names.answer(question))
-        else:
-            try:
+            reply(Answer("the job ends"))
+            return
+        try:
+            if isinstance(question, Spawn):
                 self._spawn(sender, message, question, self._found)
-            except CoschedError as error:
-                self._reply(sender, message, Answer(str(error)))
+            elif isinstance(question, Gather):
+                asker = message.world, sender
+                self._gatherings.take(asker, question, self._all(self._found), reply)
+            else:
+                self._names.take(question, reply)
+        except CoschedError as error:
+            reply(Answer(str(error)))
+
+    def _all(self, job: JobObject) -> dict[int, World]:
+        """Returns the worlds that run, and that which the job began with."""
+        hosts = self._route.hosts
+        found = {0: World(0, hosts, job.counts)}
+        for number, world in self._worlds.items():
+            places = [block.place for block in world.blocks]
+            counts = tuple(block.ranks for block in world.blocks)
+            found[number] = World(number, tuple(hosts[place] for place in places), counts)
+        return found
 
     def _spawn(self, sender: str, ask: Ask, question: Spawn, job: JobObject) -> None:
         parts = [Part(each.ranks, self._places(each)) for each in question.commands]

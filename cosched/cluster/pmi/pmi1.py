@@ -101,7 +101,7 @@ class Pmi1Service(Service):
                 self._events.refused(number, f"{_EXPLAINED[request]}: {answer.error}")
             self._answer(client, f"cmd={request}_result rc=-1 msg=failed")
         else:
-            port = f" port={answer.value}" if answer.value else ""
+            port = f" port={answer.value}" if request == "lookup" else ""
             self._answer(client, f"cmd={request}_result rc=0 msg=success{port}")
 
     def ended(self, rank: int) -> None:
@@ -171,7 +171,7 @@ class Pmi1Service(Service):
         self._answer(client, f"cmd=universe_size size={self._layout.size}")
 
     def _kvs_name(self, client: _Client, _words: Mapping[str, str], _line: str) -> None:
-        self._answer(client, f"cmd=my_kvsname kvsname={self._layout.name}")
+        self._answer(client, f"cmd=my_kvsname kvsname={self._layout.space}")
 
     def _put(self, client: _Client, words: Mapping[str, str], line: str) -> None:
         key = words.get("key", "")

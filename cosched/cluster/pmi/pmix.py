@@ -9,20 +9,45 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
+from msgspec import msgpack
+
 from cosched.cluster.pmi.pmix_facts import (
+    facts_of_another,
     job_directory,
     job_facts,
     rank_directory,
     rank_variables,
     server_facts,
 )
-from cosched.cluster.pmi.pmix_library import PmixLibrary
-from cosched.cluster.pmi.pmix_server import Fence, PmixServer
-from cosched.cluster.pmi.service import Events, JobLayout, Service
-from cosched.core.cluster.startup.questions import Answer
+from cosched.cluster.pmi.pmix_library import ERROR, SUCCESS, PmixLibrary
+from cosched.cluster.pmi.pmix_server import Fence, PmixServer, Reply
+from cosched.cluster.pmi.service import Events, JobLayout, Service, nodes_of
+from cosched.core.cluster.startup.questions import (
+    Answer,
+    Gather,
+    Members,
+    Publish,
+    Question,
+    Spawn,
+)
 from cosched.core.errors import CoschedError
+
+#: Values of tasks, each with its world and its rank.
+_Values = list[tuple[int, int, bytes]]
+#: Questions whose refusal is explained to the user. Programs may try names.
+_EXPLAINED = {Spawn: "MPI_Comm_spawn", Publish: "MPI_Publish_name"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A question to the job's root. explained: the call that fails if it is refused."""
+
+    rank: int
+    take: Callable[[Answer], None]
+    explained: str
 
 
 class PmixService(Service):
@@ -36,6 +61,10 @@ class PmixService(Service):
         self._inside: set[int] = set()  # ranks between MPI_Init and MPI_Finalize
         self._fences: deque[Fence] = deque()  # they wait for the tables of all nodes
         self._refused: set[str] = set()
+        self._asked: dict[int, _Asked] = {}
+        self._last_question = 0
+        self._worlds: set[int] = {layout.world}  # the worlds in libpmix
+        self._values: dict[tuple[int, int], bytes] = {}  # of other worlds' ranks
         self._library = PmixLibrary(library)
         self._server = PmixServer(self._library, layout, self)
         try:
@@ -46,7 +75,7 @@ class PmixService(Service):
     def environment(self, rank: int) -> dict[str, str]:
         return {
             **rank_variables(self._layout, rank),
-            **self._library.environment(self._layout.name, rank),
+            **self._library.environment(self._layout.space, rank),
         }
 
     def inherited(self, rank: int) -> tuple[int, ...]:
@@ -59,10 +88,13 @@ class PmixService(Service):
         return {self._server.bell: self._server.take_reports}
 
     def deliver(self, tables: Sequence[bytes]) -> None:
-        self._server.complete(self._fences.popleft(), b"".join(tables))
+        self._server.complete(self._fences.popleft().reply, b"".join(tables))
 
     def answer(self, number: int, answer: Answer) -> None:
-        return
+        asked = self._asked.pop(number)
+        if answer.error and asked.explained:
+            self._events.refused(asked.rank, f"{asked.explained}: {answer.error}")
+        asked.take(answer)
 
     def ended(self, rank: int) -> None:
         self._server.take_reports()  # the task's last reports came before its end
@@ -84,10 +116,10 @@ class PmixService(Service):
         crowded = layout.here.count > len(os.sched_getaffinity(0))
         self._server.start(server_facts(layout, directory))
         self._library.register_job(
-            layout.name, layout.here.count, job_facts(layout, directory, crowded)
+            layout.space, layout.here.count, job_facts(layout, directory, crowded)
         )
         for rank in layout.ranks:
-            self._library.register_task(layout.name, rank, os.geteuid(), os.getegid())
+            self._library.register_task(layout.space, rank, os.geteuid(), os.getegid())
 
     # --- reports of the server ------------------------------------------------------------
 
@@ -109,6 +141,84 @@ class PmixService(Service):
         """Notes that all tasks of this node are in a fence of all ranks."""
         self._fences.append(fence)
         self._events.table_ready(fence.table)
+
+    def members_fenced(self, members: tuple[Members, ...], fence: Fence) -> None:
+        """Notes that this node's tasks are in a fence of some ranks, or of several
+        worlds. Several worlds exchange their values when they connect."""
+
+        def take(answer: Answer) -> None:
+            if answer.error:
+                self._server.complete(fence.reply, None)
+            else:
+                values = b"".join(answer.parts) if len(members) == 1 else b""
+                self._server.complete(fence.reply, values)
+
+        self._gather("fence", members, fence.table, take)
+
+    def members_connected(
+        self, members: tuple[Members, ...], done: Callable[[int], None]
+    ) -> None:
+        """Notes that this node's tasks connect worlds. Each server then gets the values of
+        the other worlds' tasks, and their nodes."""
+
+        def answered(answer: Answer) -> None:
+            if not answer.error:
+                self._learn(answer)
+            done(ERROR if answer.error else SUCCESS)
+
+        def read(values: Mapping[int, bytes]) -> None:
+            part = [(self._layout.world, rank, data) for rank, data in values.items()]
+            self._gather("connect", members, msgpack.encode(part), answered)
+
+        own = next(each for each in members if each.world == self._layout.world)
+        here = self._layout.ranks
+        ranks = [rank for rank in own.ranks if rank in here] if own.ranks else list(here)
+        self._server.read_values(ranks, read)
+
+    def members_disconnected(
+        self, members: tuple[Members, ...], done: Callable[[int], None]
+    ) -> None:
+        """Notes that this node's tasks disconnect worlds."""
+        self._gather(
+            "disconnect",
+            members,
+            b"",
+            lambda answer: done(ERROR if answer.error else SUCCESS),
+        )
+
+    def values_wanted(self, world: int, rank: int, reply: Reply) -> None:
+        """Gives libpmix the values of a rank of another world."""
+        self._server.complete(reply, self._values.get((world, rank)))
+
+    def task_asked(
+        self, rank: int, question: Question, take: Callable[[Answer], None]
+    ) -> None:
+        """Passes a task's question to the job's root."""
+        self._last_question += 1
+        explained = _EXPLAINED.get(type(question), "")
+        self._asked[self._last_question] = _Asked(rank, take, explained)
+        self._events.asked(self._last_question, question)
+
+    def _gather(
+        self,
+        what: str,
+        members: tuple[Members, ...],
+        part: bytes,
+        take: Callable[[Answer], None],
+    ) -> None:
+        self.task_asked(self._layout.here.first, Gather(what, members, part), take)
+
+    def _learn(self, answer: Answer) -> None:
+        """Makes other worlds known to libpmix, and keeps the values of their tasks."""
+        for world in answer.worlds:
+            if world.number not in self._worlds:
+                self._worlds.add(world.number)
+                space = self._layout.space_of(world.number)
+                facts = facts_of_another(space, nodes_of(world.hosts, world.counts))
+                self._library.register_job(space, 0, facts)
+        for part in answer.parts:
+            for number, rank, data in msgpack.decode(part, type=_Values):
+                self._values[number, rank] = data
 
     def task_refused(self, rank: int, what: str) -> None:
         """Notes that a task asked for something that is not served; reports it once."""

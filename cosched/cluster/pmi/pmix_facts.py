@@ -5,7 +5,7 @@ The names of the keys are those of the PMIx standard (``pmix_common.h``).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from pathlib import Path
@@ -38,7 +38,7 @@ class Fact:
 def server_facts(layout: JobLayout, directory: Path) -> tuple[Fact, ...]:
     """Returns what the server itself needs. Clients take its host name for their own."""
     return (
-        Fact("pmix.srv.nspace", Kind.TEXT, f"{layout.name}.server"),
+        Fact("pmix.srv.nspace", Kind.TEXT, f"{layout.space}.server"),
         Fact("pmix.srv.rank", Kind.RANK, layout.place),
         Fact("pmix.hname", Kind.TEXT, layout.here.host),
         Fact("pmix.srvr.tmpdir", Kind.TEXT, str(directory)),
@@ -51,22 +51,35 @@ def job_facts(layout: JobLayout, directory: Path, crowded: bool) -> tuple[Fact, 
     """Returns what each client learns of the job. crowded: this node has fewer CPUs than
     tasks."""
     return (
-        Fact("pmix.jobid", Kind.TEXT, layout.name),
-        Fact("pmix.nmap", Kind.NODES, ",".join(node.host for node in layout.nodes)),
-        Fact("pmix.pmap", Kind.PLACES, ";".join(map(_local_peers, layout.nodes))),
-        Fact("pmix.num.nodes", Kind.UINT32, len(layout.nodes)),
-        Fact("pmix.job.size", Kind.UINT32, layout.size),
+        *_world_facts(layout.space, layout.nodes),
         Fact("pmix.univ.size", Kind.UINT32, layout.size),
         Fact("pmix.max.size", Kind.UINT32, layout.size),
-        Fact("pmix.job.napps", Kind.UINT32, 1),
+        Fact("pmix.job.napps", Kind.UINT32, max(1, len(layout.programs))),
         Fact("pmix.tmpdir", Kind.TEXT, str(directory)),
         Fact("pmix.nsdir", Kind.TEXT, str(job_directory(directory))),
-        *_node_facts(layout, crowded),
-        Fact("pmix.app.arr", Kind.FACTS, _app_facts(layout)),
         *(
-            Fact("pmix.pdata", Kind.FACTS, facts)
-            for facts in _rank_facts(layout, directory)
+            Fact(
+                "pmix.node.arr",
+                Kind.FACTS,
+                (*facts, *_own_node_facts(layout, place, crowded)),
+            )
+            for place, facts in enumerate(_node_facts(layout.nodes))
         ),
+        *(Fact("pmix.app.arr", Kind.FACTS, facts) for facts in _app_facts(layout)),
+        *(
+            Fact("pmix.pdata", Kind.FACTS, (*facts, *_own_facts(layout, directory, rank)))
+            for rank, facts in enumerate(_rank_facts(layout.nodes))
+        ),
+    )
+
+
+def facts_of_another(space: str, nodes: Sequence[NodeTasks]) -> tuple[Fact, ...]:
+    """Returns what the server must know of a world without tasks of its own. space: the
+    world's name."""
+    return (
+        *_world_facts(space, nodes),
+        *(Fact("pmix.node.arr", Kind.FACTS, facts) for facts in _node_facts(nodes)),
+        *(Fact("pmix.pdata", Kind.FACTS, facts) for facts in _rank_facts(nodes)),
     )
 
 
@@ -97,39 +110,52 @@ def _local_peers(node: NodeTasks) -> str:
     return ",".join(str(node.first + number) for number in range(node.count))
 
 
-def _node_facts(layout: JobLayout, crowded: bool) -> Iterator[Fact]:
-    for place, node in enumerate(layout.nodes):
-        facts = [
+def _world_facts(space: str, nodes: Sequence[NodeTasks]) -> tuple[Fact, ...]:
+    return (
+        Fact("pmix.jobid", Kind.TEXT, space),
+        Fact("pmix.nmap", Kind.NODES, ",".join(node.host for node in nodes)),
+        Fact("pmix.pmap", Kind.PLACES, ";".join(map(_local_peers, nodes))),
+        Fact("pmix.num.nodes", Kind.UINT32, len(nodes)),
+        Fact("pmix.job.size", Kind.UINT32, sum(node.count for node in nodes)),
+    )
+
+
+def _node_facts(nodes: Sequence[NodeTasks]) -> Iterator[tuple[Fact, ...]]:
+    for place, node in enumerate(nodes):
+        yield (
             Fact("pmix.hname", Kind.TEXT, node.host),
             Fact("pmix.nodeid", Kind.UINT32, place),
             Fact("pmix.node.size", Kind.UINT32, node.count),
             Fact("pmix.local.size", Kind.UINT32, node.count),
             Fact("pmix.lldr", Kind.RANK, node.first),
             Fact("pmix.lpeers", Kind.TEXT, _local_peers(node)),
-        ]
-        if crowded and place == layout.place:
-            facts.append(Fact("pmix.ndosub", Kind.FLAG, True))
-        yield Fact("pmix.node.arr", Kind.FACTS, tuple(facts))
+        )
 
 
-def _app_facts(layout: JobLayout) -> tuple[Fact, ...]:
-    return (
-        Fact("pmix.appnum", Kind.UINT32, 0),
-        Fact("pmix.app.size", Kind.UINT32, layout.size),
-        Fact("pmix.aldr", Kind.RANK, 0),
-    )
+def _own_node_facts(layout: JobLayout, place: int, crowded: bool) -> tuple[Fact, ...]:
+    if not crowded or place != layout.place:
+        return ()
+    return (Fact("pmix.ndosub", Kind.FLAG, True),)
 
 
-def _rank_facts(layout: JobLayout, directory: Path) -> Iterator[tuple[Fact, ...]]:
-    for place, node in enumerate(layout.nodes):
+def _app_facts(layout: JobLayout) -> Iterator[tuple[Fact, ...]]:
+    for program in range(max(1, len(layout.programs))):
+        ranks = layout.ranks_of(program)
+        yield (
+            Fact("pmix.appnum", Kind.UINT32, program),
+            Fact("pmix.app.size", Kind.UINT32, len(ranks)),
+            Fact("pmix.aldr", Kind.RANK, ranks.start),
+        )
+
+
+def _rank_facts(nodes: Sequence[NodeTasks]) -> Iterator[tuple[Fact, ...]]:
+    for place, node in enumerate(nodes):
         for number in range(node.count):
-            rank = node.first + number
             yield (
-                Fact("pmix.rank", Kind.RANK, rank),  # must be the first
+                Fact("pmix.rank", Kind.RANK, node.first + number),  # must be the first
                 Fact("pmix.nodeid", Kind.UINT32, place),
                 Fact("pmix.lrank", Kind.UINT16, number),
                 Fact("pmix.nrank", Kind.UINT16, number),
-                *_own_facts(layout, directory, rank),
             )
 
 
@@ -137,10 +163,11 @@ def _own_facts(layout: JobLayout, directory: Path, rank: int) -> tuple[Fact, ...
     """Returns facts that only the rank itself asks for; empty if it is on another node."""
     if rank not in layout.ranks:
         return ()
+    program = layout.program_of(rank)
     return (
         Fact("pmix.grank", Kind.RANK, rank),
-        Fact("pmix.apprank", Kind.RANK, rank),
-        Fact("pmix.appnum", Kind.UINT32, 0),
+        Fact("pmix.apprank", Kind.RANK, rank - layout.ranks_of(program).start),
+        Fact("pmix.appnum", Kind.UINT32, program),
         Fact("pmix.reinc", Kind.UINT32, 0),
         Fact("pmix.pdir", Kind.TEXT, str(rank_directory(directory, rank))),
     )

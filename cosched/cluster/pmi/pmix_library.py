@@ -8,113 +8,24 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from cffi import FFI
-
+from cosched.cluster.pmi.pmix_declarations import PMIX
 from cosched.cluster.pmi.pmix_facts import Fact, Kind
+from cosched.cluster.pmi.pmix_values import FLAG, TEXT, read_text
 from cosched.core.errors import CoschedError
 
 SUCCESS = 0
 ERROR = -1
 NOT_FOUND = -46
 NOT_SUPPORTED = -47
+#: The name is published already.
+DUPLICATE = -53
+#: The tasks of a spawn could not start.
+NOT_LAUNCHED = -181
 #: An upcall's result: done, the callback function will not be called.
 DONE = -157
 
-#: Stands for all ranks of a job.
-ALL_RANKS = 0xFFFFFFFE
-
-_DECLARATIONS = """
-typedef int pmix_status_t;
-typedef struct { char nspace[256]; uint32_t rank; } pmix_proc_t;
-typedef struct { uint16_t type; size_t size; void *array; } pmix_data_array_t;
-typedef struct pmix_info pmix_info_t;
-
-typedef void (*pmix_op_cbfunc_t)(pmix_status_t, void *);
-typedef void (*pmix_release_cbfunc_t)(void *);
-typedef void (*pmix_modex_cbfunc_t)(
-    pmix_status_t, const char *data, size_t ndata, void *cbdata,
-    pmix_release_cbfunc_t, void *release_cbdata);
-
-typedef pmix_status_t (*client_fn)(
-    const pmix_proc_t *, void *object, pmix_op_cbfunc_t, void *cbdata);
-typedef pmix_status_t (*abort_fn)(
-    const pmix_proc_t *, void *object, int status, const char *message,
-    pmix_proc_t *, size_t nprocs, pmix_op_cbfunc_t, void *cbdata);
-typedef pmix_status_t (*fence_fn)(
-    const pmix_proc_t *, size_t nprocs, const pmix_info_t *, size_t ninfo,
-    char *data, size_t ndata, pmix_modex_cbfunc_t, void *cbdata);
-typedef pmix_status_t (*modex_fn)(
-    const pmix_proc_t *, const pmix_info_t *, size_t ninfo,
-    pmix_modex_cbfunc_t, void *cbdata);
-typedef pmix_status_t (*publish_fn)(
-    const pmix_proc_t *, const pmix_info_t *, size_t ninfo, void *cbfunc, void *cbdata);
-typedef pmix_status_t (*lookup_fn)(
-    const pmix_proc_t *, char **keys, const pmix_info_t *, size_t ninfo,
-    void *cbfunc, void *cbdata);
-typedef pmix_status_t (*spawn_fn)(
-    const pmix_proc_t *, const pmix_info_t *, size_t ninfo, const void *apps,
-    size_t napps, void *cbfunc, void *cbdata);
-typedef pmix_status_t (*connect_fn)(
-    const pmix_proc_t *, size_t nprocs, const pmix_info_t *, size_t ninfo,
-    void *cbfunc, void *cbdata);
-typedef void (*log_fn)(
-    const pmix_proc_t *, const pmix_info_t *, size_t ninfo,
-    const pmix_info_t *directives, size_t ndirectives, pmix_op_cbfunc_t, void *cbdata);
-typedef pmix_status_t (*group_fn)(
-    int operation, char *group, const pmix_proc_t *, size_t nprocs,
-    const pmix_info_t *, size_t ninfo, void *cbfunc, void *cbdata);
-
-typedef struct {
-    client_fn client_connected;
-    client_fn client_finalized;
-    abort_fn abort;
-    fence_fn fence_nb;
-    modex_fn direct_modex;
-    publish_fn publish;
-    lookup_fn lookup;
-    lookup_fn unpublish;
-    spawn_fn spawn;
-    connect_fn connect;
-    connect_fn disconnect;
-    void *register_events, *deregister_events, *listener, *notify_event, *query,
-        *tool_connected;
-    log_fn log;
-    void *allocate, *job_control, *monitor, *get_credential, *validate_credential,
-        *iof_pull, *push_stdin;
-    group_fn group;
-    void *fabric, *client_connected2, *session_control;
-    void *later[16];
-} pmix_server_module_t;
-
-const char *PMIx_Error_string(pmix_status_t);
-pmix_status_t PMIx_server_init(pmix_server_module_t *, pmix_info_t *, size_t ninfo);
-pmix_status_t PMIx_generate_regex(const char *, char **);
-pmix_status_t PMIx_generate_ppn(const char *, char **);
-pmix_status_t PMIx_server_register_nspace(
-    const char *, int nlocalprocs, pmix_info_t *, size_t ninfo, void *cbfunc, void *cbdata);
-pmix_status_t PMIx_server_register_client(
-    const pmix_proc_t *, uint32_t uid, uint32_t gid, void *object,
-    void *cbfunc, void *cbdata);
-pmix_status_t PMIx_server_setup_fork(const pmix_proc_t *, char ***);
-void *PMIx_Info_list_start(void);
-pmix_status_t PMIx_Info_list_add(
-    void *, const char *key, const void *value, uint16_t type);
-pmix_status_t PMIx_Info_list_convert(void *, pmix_data_array_t *);
-void PMIx_Info_list_release(void *);
-void PMIx_Data_array_destruct(pmix_data_array_t *);
-"""
-
-_FFI = FFI()
-_FFI.cdef(_DECLARATIONS)
-# cffi parses the name of a type once, which is slow: here, before a steward is forked.
-for _name in (
-    *("client_fn", "abort_fn", "fence_fn", "modex_fn", "publish_fn", "lookup_fn"),
-    *("spawn_fn", "connect_fn", "group_fn", "log_fn", "pmix_release_cbfunc_t"),
-    *("pmix_server_module_t *", "pmix_proc_t *", "pmix_data_array_t *", "char[]"),
-    *("char ***", "char **", "void *", "uintptr_t"),
-    *("bool *", "uint16_t *", "uint32_t *"),
-):
-    _FFI.typeof(_name)
+#: PMIx's numbers of types; see ``pmix_values``, too.
+_DATA_ARRAY, _REGEX = 39, 49
 
 #: The newest function that we call.
 _NEWEST = "PMIx_Info_list_start"
@@ -122,14 +33,11 @@ _NEWEST = "PMIx_Info_list_start"
 _DESTRUCT = "PMIx_Data_array_destruct"
 
 _NUMBERS = {  # the type in C, PMIx's number of the type
-    Kind.FLAG: ("bool *", 1),
+    Kind.FLAG: ("bool *", FLAG),
     Kind.UINT16: ("uint16_t *", 13),
     Kind.UINT32: ("uint32_t *", 14),
     Kind.RANK: ("uint32_t *", 40),
 }
-_TEXT = 3
-_DATA_ARRAY = 39
-_REGEX = 49
 
 
 class PmixLibrary:
@@ -137,7 +45,7 @@ class PmixLibrary:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self.ffi = _FFI
+        self.ffi = PMIX
         try:
             self._lib: Any = self.ffi.dlopen(str(path))
         except OSError as error:
@@ -172,6 +80,16 @@ class PmixLibrary:
             f"cannot register rank {rank}",
         )
 
+    def read_values(self, name: str, rank: int, callback: Any, number: int) -> None:
+        """Asks for what a task of this node has put for others. callback: a
+        pmix_dmodex_response_fn_t, called in libpmix's thread with ``number``."""
+        self._check(
+            self._lib.PMIx_server_dmodex_request(
+                self._task(name, rank), callback, self.ffi.cast("void *", number)
+            ),
+            f"cannot read the values of rank {rank}",
+        )
+
     def environment(self, name: str, rank: int) -> dict[str, str]:
         """Returns the variables by which a task finds the server."""
         variables = self.ffi.new("char ***")
@@ -182,7 +100,7 @@ class PmixLibrary:
         found = {}
         number = 0
         while variables[0][number] != self.ffi.NULL:
-            line = self._text(variables[0][number])
+            line = read_text(variables[0][number])
             key, _, value = line.partition("=")
             found[key] = value
             number += 1
@@ -218,7 +136,7 @@ class PmixLibrary:
                 self._add_value(infos, fact, inner, _DATA_ARRAY)
         elif isinstance(fact.value, str):
             if fact.kind is Kind.TEXT:
-                self._add_value(infos, fact, fact.value.encode(), _TEXT)
+                self._add_value(infos, fact, fact.value.encode(), TEXT)
             else:
                 self._add_value(infos, fact, self._compressed(fact), _REGEX)
         else:
@@ -246,10 +164,5 @@ class PmixLibrary:
 
     def _check(self, status: int, problem: str) -> None:
         if status not in (SUCCESS, DONE):
-            reason = self._text(self._lib.PMIx_Error_string(status))
+            reason = read_text(self._lib.PMIx_Error_string(status))
             raise CoschedError(f"PMIx ({self._path}): {problem}: {reason}")
-
-    def _text(self, pointer: Any) -> str:
-        data = self.ffi.string(pointer)
-        assert isinstance(data, bytes)
-        return data.decode()

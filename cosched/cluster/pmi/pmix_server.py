@@ -8,36 +8,64 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
 from cosched.cluster.pmi.pmix_facts import Fact
 from cosched.cluster.pmi.pmix_library import (
-    ALL_RANKS,
     DONE,
+    DUPLICATE,
     ERROR,
     NOT_FOUND,
+    NOT_LAUNCHED,
     NOT_SUPPORTED,
     SUCCESS,
     PmixLibrary,
 )
+from cosched.cluster.pmi.pmix_values import (
+    is_set,
+    read_infos,
+    read_members,
+    read_programs,
+    read_published,
+    read_text,
+    read_texts,
+    write_published,
+)
 from cosched.cluster.pmi.service import JobLayout
+from cosched.core.cluster.startup.questions import (
+    Answer,
+    Lookup,
+    Members,
+    Question,
+    Spawn,
+    Unpublish,
+)
+from cosched.core.errors import CoschedError
 
-_BETWEEN_JOBS = "a connection between jobs"
-_SPAWN = "MPI_Comm_spawn"
 _GROUP = "a communicator made from a group (a PMIx group)"
-_PARTIAL_FENCE = "a PMIx fence of some ranks on several nodes"
+#: The rank of no task.
+_NO_RANK = 0xFFFFFFFF
+
+Take = Callable[[Answer], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """Where libpmix waits for bytes."""
+
+    callback: Any
+    callback_data: Any
 
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """A fence of all ranks. table: values that this node's tasks have put."""
+    """A fence. table: values that this node's tasks have put."""
 
     table: bytes
-    callback: Any
-    callback_data: Any
+    reply: Reply
 
 
 class Reports(Protocol):
@@ -47,7 +75,35 @@ class Reports(Protocol):
     def task_finalized(self, rank: int) -> None: ...
     def task_aborted(self, rank: int, status: int, message: str) -> None: ...
     def fence_reached(self, fence: Fence) -> None: ...
+    def members_fenced(self, members: tuple[Members, ...], fence: Fence) -> None: ...
+    def members_connected(
+        self, members: tuple[Members, ...], done: Callable[[int], None]
+    ) -> None: ...
+    def members_disconnected(
+        self, members: tuple[Members, ...], done: Callable[[int], None]
+    ) -> None: ...
+    def values_wanted(self, world: int, rank: int, reply: Reply) -> None: ...
+    def task_asked(self, rank: int, question: Question, take: Take) -> None: ...
     def task_refused(self, rank: int, what: str) -> None: ...
+
+
+class _Reading:
+    """Collects the values of several tasks."""
+
+    def __init__(
+        self, ranks: Collection[int], take: Callable[[Mapping[int, bytes]], None]
+    ) -> None:
+        self._missing = len(ranks)
+        self._found: dict[int, bytes] = {}
+        self._take = take
+
+    def add(self, rank: int, data: bytes | None) -> None:
+        """Adds the values of a task; None if it has put none."""
+        self._missing -= 1
+        if data is not None:
+            self._found[rank] = data
+        if self._missing == 0:
+            self._take(self._found)
 
 
 class PmixServer:
@@ -63,6 +119,9 @@ class PmixServer:
         self.bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._tables: dict[int, Any] = {}  # libpmix reads them until it releases them
         self._last_table = 0
+        self._readings: dict[int, Callable[[bytes | None], None]] = {}
+        self._last_reading = 0
+        self._on_values = self._ffi.callback("pmix_dmodex_response_fn_t", self._values)
         self._release = self._ffi.callback("pmix_release_cbfunc_t", self._release_table)
         self._callbacks: dict[str, Any] = {}  # libpmix calls them until the end
 
@@ -74,12 +133,12 @@ class PmixServer:
             "abort": self._callback("abort_fn", self._abort),
             "fence_nb": self._callback("fence_fn", self._fence),
             "direct_modex": self._callback("modex_fn", self._find),
-            "publish": self._refusal("publish_fn", _BETWEEN_JOBS),
-            "lookup": self._refusal("lookup_fn", _BETWEEN_JOBS),
-            "unpublish": self._refusal("lookup_fn", _BETWEEN_JOBS),
-            "connect": self._refusal("connect_fn", _BETWEEN_JOBS),
-            "disconnect": self._refusal("connect_fn", _BETWEEN_JOBS),
-            "spawn": self._refusal("spawn_fn", _SPAWN),
+            "publish": self._callback("publish_fn", self._publish),
+            "lookup": self._callback("lookup_fn", self._look_up),
+            "unpublish": self._callback("unpublish_fn", self._unpublish),
+            "connect": self._callback("connect_fn", self._connect),
+            "disconnect": self._callback("connect_fn", self._disconnect),
+            "spawn": self._callback("spawn_fn", self._spawn),
             "group": self._callback("group_fn", self._group),
             "log": self._ffi.callback("log_fn", self._log),
         }
@@ -96,27 +155,41 @@ class PmixServer:
         while self._waiting:
             self._waiting.popleft()()
 
-    def complete(self, fence: Fence, data: bytes) -> None:
-        """Lets the tasks go on, with what all nodes' tasks have put."""
+    def complete(self, reply: Reply, data: bytes | None) -> None:
+        """Gives bytes to libpmix; None if there are none."""
+        if data is None:
+            reply.callback(
+                NOT_FOUND, self._ffi.NULL, 0, reply.callback_data, *(self._ffi.NULL,) * 2
+            )
+            return
         self._last_table += 1
-        table = self._ffi.new("char[]", data)
+        table = self._ffi.new("char[]", data) if data else self._ffi.NULL
         self._tables[self._last_table] = table
-        fence.callback(
+        reply.callback(
             SUCCESS,
             table,
             len(data),
-            fence.callback_data,
+            reply.callback_data,
             self._release,
             self._ffi.cast("void *", self._last_table),
         )
+
+    def read_values(
+        self, ranks: Collection[int], take: Callable[[Mapping[int, bytes]], None]
+    ) -> None:
+        """Reads what tasks of this node have put for others, and calls ``take`` with it."""
+        reading = _Reading(ranks, take)
+        for rank in ranks:
+            self._last_reading += 1
+            self._readings[self._last_reading] = partial(reading.add, rank)
+            self._library.read_values(
+                self._layout.space, rank, self._on_values, self._last_reading
+            )
 
     # --- in libpmix's thread --------------------------------------------------------------
 
     def _callback(self, c_type: str, function: Callable[..., int]) -> Any:
         return self._ffi.callback(c_type, function, error=ERROR)
-
-    def _refusal(self, c_type: str, what: str) -> Any:
-        return self._callback(c_type, partial(self._refuse, what))
 
     def _report(self, report: Callable[[], None]) -> None:
         self._waiting.append(report)
@@ -143,25 +216,131 @@ class PmixServer:
         _info_count: int,
         data: Any,
         size: int,
-        callback: Any,
-        callback_data: Any,
+        *reply: Any,
     ) -> int:
-        ranks = {tasks[number].rank for number in range(count)}
-        if ranks == {ALL_RANKS}:
-            ranks = set(range(self._layout.size))
-        if ranks.issubset(self._layout.ranks):
+        try:
+            members = read_members(self._layout, tasks, count)
+        except CoschedError as error:
+            return self._refuse(tasks.rank, str(error))
+        layout = self._layout
+        ranks = members[0].ranks or tuple(range(layout.size))
+        is_own = [each.world for each in members] == [layout.world]
+        if is_own and set(ranks).issubset(layout.ranks):
             return DONE
-        if len(ranks) < self._layout.size:
-            return self._refuse(_PARTIAL_FENCE, tasks)
         table = self._ffi.buffer(data, size)[:] if size else b""
-        fence = Fence(table, callback, callback_data)
-        self._report(partial(self._reports.fence_reached, fence))
+        fence = Fence(table, Reply(*reply))
+        if is_own and len(ranks) == layout.size:
+            self._report(partial(self._reports.fence_reached, fence))
+        else:
+            self._report(partial(self._reports.members_fenced, members, fence))
         return SUCCESS
 
-    def _find(self, *_: Any) -> int:
-        """Answers a question for a value of another node's task: after a fence libpmix has
-        all values itself."""
-        return NOT_FOUND
+    def _connect(self, *given: Any) -> int:
+        return self._bring_together(self._reports.members_connected, *given)
+
+    def _disconnect(self, *given: Any) -> int:
+        return self._bring_together(self._reports.members_disconnected, *given)
+
+    def _bring_together(
+        self,
+        report: Callable[[tuple[Members, ...], Callable[[int], None]], None],
+        tasks: Any,
+        count: int,
+        _infos: Any,
+        _info_count: int,
+        callback: Any,
+        data: Any,
+    ) -> int:
+        try:
+            members = read_members(self._layout, tasks, count)
+        except CoschedError as error:
+            return self._refuse(tasks.rank, str(error))
+        self._report(partial(report, members, lambda status: callback(status, data)))
+        return SUCCESS
+
+    def _find(self, task: Any, _infos: Any, _count: int, *reply: Any) -> int:
+        """Answers a question for a value of another node's task. After a fence libpmix has
+        all values of this world itself."""
+        try:
+            world = self._layout.world_of(read_text(task.nspace))
+        except CoschedError:
+            return NOT_FOUND
+        if world == self._layout.world:
+            return NOT_FOUND
+        self._report(partial(self._reports.values_wanted, world, task.rank, Reply(*reply)))
+        return SUCCESS
+
+    def _values(self, status: int, data: Any, size: int, number: Any) -> None:
+        take = self._readings.pop(int(self._ffi.cast("uintptr_t", number)))
+        found = self._ffi.buffer(data, size)[:] if status == SUCCESS and size else None
+        self._report(partial(take, found))
+
+    # --- questions ------------------------------------------------------------------------
+
+    def _ask(self, task: Any, question: Question, take: Take) -> int:
+        self._report(partial(self._reports.task_asked, task.rank, question, take))
+        return SUCCESS
+
+    def _spawn(
+        self,
+        task: Any,
+        _infos: Any,
+        _info_count: int,
+        apps: Any,
+        count: int,
+        callback: Any,
+        data: Any,
+    ) -> int:
+        def answered(answer: Answer) -> None:
+            if answer.error:
+                callback(NOT_LAUNCHED, self._ffi.NULL, data)
+            else:
+                space = self._layout.space_of(int(answer.value))
+                callback(SUCCESS, self._ffi.new("char[]", space.encode()), data)
+
+        return self._ask(task, Spawn(read_programs(apps, count), {}), answered)
+
+    def _publish(self, task: Any, infos: Any, count: int, callback: Any, data: Any) -> int:
+        try:
+            question = read_published(read_infos(infos, count))
+        except CoschedError as error:
+            return self._refuse(task.rank, str(error))
+        return self._ask(
+            task,
+            question,
+            lambda answer: callback(DUPLICATE if answer.error else SUCCESS, data),
+        )
+
+    def _look_up(
+        self, task: Any, keys: Any, infos: Any, count: int, callback: Any, data: Any
+    ) -> int:
+        names = list(read_texts(keys))
+        if len(names) != 1:
+            return self._refuse(task.rank, "a look-up of several names at once")
+        asker: Any = self._ffi.new("pmix_proc_t *")
+        asker.nspace, asker.rank = self._ffi.string(task.nspace), _NO_RANK
+
+        def answered(answer: Answer) -> None:
+            if answer.error:
+                callback(NOT_FOUND, self._ffi.NULL, 0, data)
+            else:
+                found, _kept = write_published(asker[0], names[0], answer.value)
+                callback(SUCCESS, found, 1, data)
+
+        wait = is_set(read_infos(infos, count), "pmix.wait")
+        return self._ask(task, Lookup(names[0], wait), answered)
+
+    def _unpublish(
+        self, task: Any, keys: Any, _infos: Any, _count: int, callback: Any, data: Any
+    ) -> int:
+        names = list(read_texts(keys))
+        if len(names) != 1:
+            return self._refuse(task.rank, "the removal of several names at once")
+        return self._ask(
+            task,
+            Unpublish(names[0]),
+            lambda answer: callback(NOT_FOUND if answer.error else SUCCESS, data),
+        )
 
     def _log(self, _task: Any, *more: Any) -> None:
         """Refuses a message, which the task then writes to its own standard error. libpmix
@@ -170,11 +349,11 @@ class PmixServer:
         self._report(partial(callback, NOT_SUPPORTED, callback_data))
 
     def _group(self, _operation: int, _name: Any, tasks: Any, *_: Any) -> int:
-        return self._refuse(_GROUP, tasks)
+        return self._refuse(tasks.rank, _GROUP)
 
-    def _refuse(self, what: str, task: Any, *_: Any) -> int:
-        rank = task.rank if task.rank < self._layout.size else self._layout.here.first
-        self._report(partial(self._reports.task_refused, rank, what))
+    def _refuse(self, rank: int, what: str) -> int:
+        known = rank if rank < self._layout.size else self._layout.here.first
+        self._report(partial(self._reports.task_refused, known, what))
         return NOT_SUPPORTED
 
     def _release_table(self, number: Any) -> None:

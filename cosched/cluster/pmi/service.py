@@ -10,6 +10,7 @@ from itertools import accumulate
 from typing import Protocol
 
 from cosched.core.cluster.startup.questions import Answer, Question
+from cosched.core.errors import CoschedError
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,13 +22,23 @@ class NodeTasks:
     count: int
 
 
+def nodes_of(hosts: Sequence[str], counts: Sequence[int]) -> tuple[NodeTasks, ...]:
+    """Returns the nodes of a world. counts: the tasks on each."""
+    nodes, first = [], 0
+    for host, count in zip(hosts, counts, strict=True):
+        nodes.append(NodeTasks(host, first, count))
+        first += count
+    return tuple(nodes)
+
+
 @dataclass(frozen=True, slots=True)
 class JobLayout:
     """The nodes of a job, by place in its tree; ``place``: this node's.
 
     name: unique for this start of the job (letters, digits, '.', '-'). programs: the ranks
     that each program has; empty for one program. given: values that the parents of a
-    spawned world put for it; None if the job was submitted.
+    spawned world put for it; None if the job was submitted. world: 0, or the number of the
+    spawned world.
     """
 
     name: str
@@ -35,11 +46,36 @@ class JobLayout:
     place: int
     programs: tuple[int, ...] = ()
     given: Mapping[str, str] | None = None
+    world: int = 0
+
+    @property
+    def space(self) -> str:
+        """The name of this world, unique on the machine."""
+        return self.space_of(self.world)
+
+    def space_of(self, world: int) -> str:
+        """Returns the name of a world of this job. Open MPI makes its number of the world
+        from the text before the last '@' and the number behind it."""
+        return f"{self.name}@{world}"
+
+    def world_of(self, space: str) -> int:
+        """Returns the number of a world. Raises CoschedError for one of another job."""
+        name, _, world = space.rpartition("@")
+        if name != self.name or not world.isdecimal():
+            raise CoschedError(f"{space}: is not a world of this job")
+        return int(world)
 
     def program_of(self, rank: int) -> int:
         """Returns the number of the rank's program: its MPI_APPNUM."""
         before = list(accumulate(self.programs))
         return bisect_right(before, rank) if before else 0
+
+    def ranks_of(self, program: int) -> range:
+        """Returns the ranks of a program."""
+        if not self.programs:
+            return range(self.size)
+        first = sum(self.programs[:program])
+        return range(first, first + self.programs[program])
 
     @property
     def size(self) -> int:

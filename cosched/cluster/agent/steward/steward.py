@@ -147,7 +147,7 @@ class Steward:
                 self._service.inherited(rank),
                 self._standard_input(rank),
             )
-            task = fork_task(rank, program)
+            task = fork_task(rank, program, member.environ)
             os.close(program.stdin)
             self._tasks.append(task)
             self._service.started(rank, task.pid)
@@ -286,7 +286,8 @@ class Steward:
     def _open_gates(self, mates: Addresses) -> None:
         environ = {**self._job.environ, **introduce(mates, Path(self._job.directory))}
         for task in self._tasks:
-            open_gate(task, {**environ, **self._service.environment(task.rank)})
+            own = self._service.environment(task.rank)
+            open_gate(task, {**environ, **task.environ, **own})
 
     def _end_tasks(self) -> None:
         """Lets the tasks end by SIGTERM, and after the grace by SIGKILL."""

@@ -15,7 +15,7 @@ from typing import NoReturn
 import msgspec
 
 from cosched.cluster.agent.frames import Prepare
-from cosched.cluster.pmi.service import JobLayout, NodeTasks
+from cosched.cluster.pmi.service import JobLayout, nodes_of
 from cosched.core.cluster.startup.questions import Command
 from cosched.core.errors import CoschedError
 from cosched.linux.prctl import die_with_parent
@@ -34,10 +34,11 @@ CANNOT_EXECUTE = 126
 @dataclass(slots=True)
 class Task:
     """One task of this node. Descriptors are the steward's ends of pipes. status: its wait
-    status, None while it lives."""
+    status, None while it lives. environ: variables of its own program."""
 
     rank: int
     program: str  #: as it was named
+    environ: Mapping[str, str]
     pid: int
     gate: int
     outputs: dict[int, int] = field(default_factory=dict)  #: descriptor: stream
@@ -64,6 +65,7 @@ class Member:
     path: str
     argv: tuple[str, ...]
     cwd: str
+    environ: Mapping[str, str]
 
 
 def become_user(job: Prepare) -> None:
@@ -90,13 +92,10 @@ def _groups(uid: int, gid: int) -> list[int]:
 
 def layout_of(job: Prepare) -> JobLayout:
     """Returns where the ranks of the job are."""
-    nodes, first = [], 0
-    for host, count in zip(job.hosts, job.counts, strict=True):
-        nodes.append(NodeTasks(host, first, count))
-        first += count
+    nodes = nodes_of(job.hosts, job.counts)
     programs = tuple(command.ranks for command in job.commands)
     given = job.given if job.world else None
-    return JobLayout(job.name, tuple(nodes), job.place, programs, given)
+    return JobLayout(job.name, nodes, job.place, programs, given, job.world)
 
 
 def find_members(job: Prepare, layout: JobLayout) -> list[Member]:
@@ -108,8 +107,10 @@ def find_members(job: Prepare, layout: JobLayout) -> list[Member]:
     members = []
     for rank in layout.ranks:
         program = layout.program_of(rank)
-        argv = job.commands[program].argv
-        members.append(Member(rank, paths[program], argv, cwds[program]))
+        command = job.commands[program]
+        members.append(
+            Member(rank, paths[program], command.argv, cwds[program], command.environ)
+        )
     return members
 
 
@@ -136,8 +137,9 @@ def open_input(path: str) -> int:
         raise CoschedError(f"input {path}: {error.strerror}") from None
 
 
-def fork_task(rank: int, program: Program) -> Task:
-    """Makes the process of a task, which waits at its gate."""
+def fork_task(rank: int, program: Program, environ: Mapping[str, str]) -> Task:
+    """Makes the process of a task, which waits at its gate. environ: variables of its own
+    program."""
     gate_read, gate = os.pipe2(os.O_CLOEXEC)
     out, out_write = os.pipe2(os.O_CLOEXEC)
     err, err_write = os.pipe2(os.O_CLOEXEC)
@@ -157,7 +159,9 @@ def fork_task(rank: int, program: Program) -> Task:
         os.close(theirs)
     for readable in (out, err, failure):
         os.set_blocking(readable, False)
-    return Task(rank, program.argv[0], pid, gate, {out: STDOUT, err: STDERR}, failure)
+    return Task(
+        rank, program.argv[0], environ, pid, gate, {out: STDOUT, err: STDERR}, failure
+    )
 
 
 def open_gate(task: Task, environ: Mapping[str, str]) -> None:

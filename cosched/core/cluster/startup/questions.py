@@ -6,14 +6,20 @@ question to it without a look at the PMI that brought it.
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from itertools import accumulate
+
 import msgspec
+
+from cosched.core.errors import CoschedError
 
 
 class Command(msgspec.Struct, frozen=True, array_like=True):
     """A program of a job, on so many ranks in a row.
 
     cwd: empty for the job's working directory. path: where the program is searched before
-    PATH. hosts: the only nodes that may run it; empty for all.
+    PATH. hosts: the only nodes that may run it; empty for all. environ: variables that its
+    tasks have besides those of the job.
     """
 
     argv: tuple[str, ...]
@@ -21,6 +27,7 @@ class Command(msgspec.Struct, frozen=True, array_like=True):
     cwd: str = ""
     path: str = ""
     hosts: tuple[str, ...] = ()
+    environ: dict[str, str] = {}
 
 
 class _Question(msgspec.Struct, frozen=True, array_like=True, tag=True):
@@ -35,16 +42,19 @@ class Spawn(_Question, frozen=True):
 
 
 class Publish(_Question, frozen=True):
-    """Publishes a port under a name that is not in use."""
+    """Publishes a port under a name that is not in use. once: its first reader removes
+    it."""
 
     name: str
     port: str
+    once: bool = False
 
 
 class Lookup(_Question, frozen=True):
-    """Finds the port of a name."""
+    """Finds the port of a name. wait: the answer comes once the name is published."""
 
     name: str
+    wait: bool = False
 
 
 class Unpublish(_Question, frozen=True):
@@ -53,11 +63,52 @@ class Unpublish(_Question, frozen=True):
     name: str
 
 
-Question = Spawn | Publish | Lookup | Unpublish
+class Members(msgspec.Struct, frozen=True, array_like=True, order=True):
+    """Ranks of a world. ranks: empty for all of them."""
+
+    world: int
+    ranks: tuple[int, ...] = ()
+
+
+class Gather(_Question, frozen=True):
+    """Brings nodes together that run these members. Each such node of each world asks once;
+    all are answered once the last has asked. what: tells apart gatherings of the same
+    members. part: bytes for all of them."""
+
+    what: str
+    members: tuple[Members, ...]
+    part: bytes
+
+
+Question = Spawn | Publish | Lookup | Unpublish | Gather
+
+
+class World(msgspec.Struct, frozen=True, array_like=True):
+    """The nodes of a world. counts: the tasks on each."""
+
+    number: int
+    hosts: tuple[str, ...]
+    counts: tuple[int, ...]
+
+    def places(self, ranks: tuple[int, ...]) -> tuple[int, ...]:
+        """Returns the places of the nodes that run these ranks; all if there are none.
+        Raises CoschedError for a rank that the world lacks."""
+        if not ranks:
+            return tuple(range(len(self.hosts)))
+        ends = list(accumulate(self.counts))
+        if min(ranks) < 0 or max(ranks) >= ends[-1]:
+            raise CoschedError(f"world {self.number} lacks one of the ranks {ranks}")
+        return tuple(sorted({bisect_right(ends, rank) for rank in ranks}))
 
 
 class Answer(msgspec.Struct, frozen=True, array_like=True):
-    """The root's answer. error: one line; empty if all went well. value: the port."""
+    """The root's answer. error: one line; empty if all went well.
+
+    value: the port, or the number of the new world. parts: the bytes of each node in a
+    gathering, in a fixed order; worlds: its members' worlds.
+    """
 
     error: str = ""
     value: str = ""
+    parts: tuple[bytes, ...] = ()
+    worlds: tuple[World, ...] = ()

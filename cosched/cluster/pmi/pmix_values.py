@@ -1,0 +1,122 @@
+"""Reads what libpmix passes to its host: names of tasks, lists of values and programs."""
+
+from __future__ import annotations
+
+import base64
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Any
+
+from cosched.cluster.pmi.pmix_declarations import PMIX
+from cosched.cluster.pmi.service import JobLayout
+from cosched.core.cluster.startup.questions import Command, Members, Publish
+from cosched.core.errors import CoschedError
+
+#: Stands for all ranks of a job.
+ALL_RANKS = 0xFFFFFFFE
+#: PMIx's numbers of types.
+FLAG, TEXT, BYTES = 1, 3, 27
+#: A value that its first reader removes.
+_FIRST_READ = 1
+#: Keys that describe a request; all others are names to publish.
+_OF_REQUEST = "pmix."
+
+
+def read_text(pointer: Any) -> str:
+    """Returns a string of C; empty for NULL."""
+    if pointer == PMIX.NULL:
+        return ""
+    data = PMIX.string(pointer)
+    assert isinstance(data, bytes)
+    return data.decode(errors="replace")
+
+
+def read_texts(pointers: Any) -> Iterator[str]:
+    """Yields the strings of an array that ends with NULL."""
+    number = 0
+    while pointers != PMIX.NULL and pointers[number] != PMIX.NULL:
+        yield read_text(pointers[number])
+        number += 1
+
+
+def read_infos(infos: Any, count: int) -> dict[str, Any]:
+    """Returns the values of a list by key, as pmix_value_t."""
+    return {read_text(infos[n].key): infos[n].value for n in range(count)}
+
+
+def is_set(values: dict[str, Any], key: str) -> bool:
+    """Returns whether a flag is there and true."""
+    return key in values and (values[key].type != FLAG or bool(values[key].data.flag))
+
+
+def read_published(values: dict[str, Any]) -> Publish:
+    """Returns the only name that a request publishes. Raises CoschedError for several
+    names, and for a value that is neither text nor bytes."""
+    persistence = values.get("pmix.persist")
+    once = persistence is not None and persistence.data.persist == _FIRST_READ
+    names = [key for key in values if not key.startswith(_OF_REQUEST)]
+    if len(names) != 1:
+        raise CoschedError("publishes several names at once, which is not served")
+    value = values[names[0]]
+    if value.type == TEXT:
+        data = read_text(value.data.string).encode()
+    elif value.type == BYTES:
+        data = PMIX.buffer(value.data.bo.bytes, value.data.bo.size)[:]
+    else:
+        raise CoschedError(f"publishes a value of PMIx's type {value.type}, not served")
+    port = f"{value.type}:{base64.b64encode(data).decode()}"
+    return Publish(names[0], port, once)
+
+
+def write_published(task: Any, name: str, port: str) -> tuple[Any, Any]:
+    """Returns a pmix_pdata_t with a published value, and memory that must live as long.
+    task: its publisher."""
+    number, _, text = port.partition(":")
+    data = base64.b64decode(text)
+    kept = PMIX.new("char[]", data)
+    found: Any = PMIX.new("pmix_pdata_t *")
+    found.proc = task
+    found.key = name.encode()
+    found.value.type = int(number)
+    if found.value.type == TEXT:
+        found.value.data.string = kept
+    else:
+        found.value.data.bo.bytes = kept
+        found.value.data.bo.size = len(data)
+    return found, kept
+
+
+def read_members(layout: JobLayout, tasks: Any, count: int) -> tuple[Members, ...]:
+    """Returns tasks by their worlds. Raises CoschedError for those of another job."""
+    ranks: defaultdict[int, set[int]] = defaultdict(set)
+    for number in range(count):
+        world = layout.world_of(read_text(tasks[number].nspace))
+        ranks[world].add(tasks[number].rank)
+    return tuple(
+        Members(world, () if ALL_RANKS in each else tuple(sorted(each)))
+        for world, each in sorted(ranks.items())
+    )
+
+
+def read_programs(apps: Any, count: int) -> tuple[Command, ...]:
+    """Returns the programs of a spawn."""
+    return tuple(_read_program(apps[number]) for number in range(count))
+
+
+def _read_program(app: Any) -> Command:
+    values = read_infos(app.info, app.ninfo)
+    argv = tuple(read_texts(app.argv)) or (read_text(app.cmd),)
+    hosts = _text_of(values, "pmix.host").split(",")
+    environ = (line.partition("=")[::2] for line in read_texts(app.env))
+    return Command(
+        argv,
+        app.maxprocs,
+        _text_of(values, "pmix.wdir") or read_text(app.cwd),
+        hosts=tuple(host.strip() for host in hosts if host.strip()),
+        environ=dict(environ),
+    )
+
+
+def _text_of(values: dict[str, Any], key: str) -> str:
+    value = values.get(key)
+    return read_text(value.data.string) if value is not None and value.type == TEXT else ""
