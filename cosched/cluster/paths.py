@@ -68,6 +68,10 @@ class DomainPaths:
     def agent_log(self, name: str) -> Path:
         return self.node(name) / "agent.log"
 
+    def topology(self, name: str) -> Path:
+        """Returns the file that describes a node's hardware."""
+        return self.node(name) / "topology.xml"
+
     def spool(self, name: str) -> Path:
         """Returns the directory of a node's jobs' private files."""
         return self.node(name) / "jobs"

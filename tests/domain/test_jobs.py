@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from cosched.cluster.agent.topology import write_topology
 from cosched.cluster.client import make_submission
 from cosched.core.errors import CoschedError
 
@@ -25,20 +26,33 @@ def test_streams_can_have_files_of_their_own(pair):
     assert (pair.work / f"{number}.e").read_text() == "err\n"
 
 
-def test_equal_jobs_have_different_names_for_their_mpi(pair):
+def ask_pmi(pair, line, **more):
+    """Returns what the PMI answers to each task of a job."""
     script = (
-        "import os, socket; s = socket.socket(fileno=int(os.environ['PMI_FD']));"
-        "s.sendall(b'cmd=get_my_kvsname\\n'); print(s.recv(999).decode().split('=')[2])"
+        "import os, socket, sys; s = socket.socket(fileno=int(os.environ['PMI_FD']));"
+        "s.sendall(sys.argv[1].encode() + b'\\n'); print(s.recv(999).decode().strip())"
     )
-    environ = {"PATH": os.environ["PATH"]}
-    names = set()
-    for name in ("same name", "same name"):
-        number = pair.submit(
-            sys.executable, "-c", script, name=name, pmi="pmi1", environ=environ
-        )
-        names.add(pair.output(pair.wait(number)).strip())
+    job = pair.submit(sys.executable, "-c", script, line, pmi="pmi1", **more)
+    return pair.output(pair.wait(job)).splitlines()
+
+
+def test_equal_jobs_have_different_names_for_their_mpi(pair):
+    jobs = [ask_pmi(pair, "cmd=get_my_kvsname", name="same name") for _ in range(2)]
+    names = {answer.partition("kvsname=")[2] for (answer,) in jobs}
     assert len(names) == 2
     assert all(" " not in name for name in names)
+
+
+def test_tasks_of_a_node_share_a_description_of_its_hardware(pair, tmp_path):
+    if not write_topology(tmp_path / "own"):
+        pytest.skip("no hwloc")
+    file = pair.paths.topology("n1")
+    line = "cmd=get kvsname=any key=PMI_hwloc_xmlfile"
+    ask_pmi(pair, line, nodes=1, ppn=2)
+    pair.until(file.exists, "no file")
+    answer = f"cmd=get_result rc=0 msg=success value={file}"
+    assert ask_pmi(pair, line, nodes=1, ppn=2) == [answer] * 2
+    assert file.read_text().startswith("<?xml")
 
 
 def test_labels_name_the_rank_of_each_line(pair):

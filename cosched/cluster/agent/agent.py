@@ -9,6 +9,7 @@ import shutil
 from collections import deque
 from collections.abc import Callable, Coroutine
 from functools import partial
+from pathlib import Path
 from typing import Any, cast
 
 from cosched.cluster.agent.frames import AnyFrame, Frame
@@ -101,6 +102,7 @@ class Agent:
         self._early: deque[tuple[str, OfJob]] = deque(maxlen=_EARLY)  # before it joined
         self._tasks: set[asyncio.Task[None]] = set()
         self._nursery: Nursery | None = None
+        self._topology_asked = False
         self._over: asyncio.Future[None] | None = None
 
     async def run(self, ready: Callable[[], None]) -> None:
@@ -318,10 +320,21 @@ class Agent:
             directory,
             cpus if found.bind else (),
             environ_of_node(self.name, self._paths),
+            self._topology(found.counts[place]),
         )
         steward.send(frame)
         self._spawn(steward.run())
         return steward.send
+
+    def _topology(self, tasks: int) -> Path:
+        """Returns the file of this node's hardware. The first job with several tasks here
+        lets it be written, and no task waits for it."""
+        path = self._paths.topology(self.name)
+        if tasks > 1 and not self._topology_asked:
+            assert self._nursery is not None
+            self._topology_asked = True
+            self._nursery.write_topology(path)
+        return path
 
     def _assign(self, job: NodeJob, tasks: int, jobs_per_node: int) -> list[int]:
         """Assigns slots to the tasks of a submitted job. Tasks that it spawns use its nodes
@@ -337,7 +350,8 @@ class Agent:
             self._inventory.release(_number(job.key))
 
     def _clear_spool(self) -> None:
-        """Removes the files of jobs that an earlier life of the agent had."""
+        """Removes the files of an earlier life of the agent."""
+        self._paths.topology(self.name).unlink(missing_ok=True)
         shutil.rmtree(self._paths.spool(self.name), ignore_errors=True)
 
     def _take_frame(self, job: NodeJob, frame: AnyFrame) -> None:

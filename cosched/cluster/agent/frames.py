@@ -31,7 +31,8 @@ class Prepare(Frame, frozen=True):
 
     world: 0, or which of the worlds that the job spawned. given: values that a spawned
     world can read. CPUs: each task's CPUs; empty: any. counts: the number of tasks on
-    each node, by place. hosts: the nodes' names, by place.
+    each node, by place. hosts: the nodes' names, by place. topology: a file that may be
+    there.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Prepare(Frame, frozen=True):
     pmi: str
     pmix_library: str
     directory: str
+    topology: str
     input: str
     output: str
     error: str

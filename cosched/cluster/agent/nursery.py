@@ -1,7 +1,8 @@
 """Forks the stewards of a node's jobs.
 
 A fork of this small process, which has no threads and has imported what stewards need,
-takes a few milliseconds. The agent starts it once and passes it a socket for each job.
+takes a few milliseconds. The agent starts it once and passes it a socket for each job. It
+also forks the process that writes the node's topology.
 
 It adopts the orphans of stewards that have ended, and kills them: a steward that ended well
 has left none. It ends when its agent has ended and its last steward is gone.
@@ -15,10 +16,15 @@ import select
 import signal
 import socket
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from cosched.cluster.agent.steward.steward import run_steward
+from cosched.cluster.agent.topology import write_topology
 from cosched.linux.prctl import adopt_orphans
+
+#: A path, at most.
+_REQUEST_BYTES = 4096
 
 
 class Nursery:
@@ -53,25 +59,32 @@ class Nursery:
                     poller.unregister(self._requests)
 
     def _serve(self) -> bool:
-        """Forks a steward for the socket that comes; False at the end of the agent."""
-        _, descriptors, _, _ = socket.recv_fds(self._requests, 1, 1)
-        if not descriptors:
+        """Forks a steward for the socket that comes, or a process that writes the topology
+        to the path that comes; False at the end of the agent."""
+        data, descriptors, _, _ = socket.recv_fds(self._requests, _REQUEST_BYTES, 1)
+        if not data:
             return False
-        pid = os.fork()
-        if pid == 0:
-            self._become_steward(descriptors[0])
-        self._stewards.add(pid)
-        os.close(descriptors[0])
+        if descriptors:
+            self._fork(lambda: run_steward(socket.socket(fileno=descriptors[0])))
+            os.close(descriptors[0])
+        else:
+            self._fork(lambda: write_topology(Path(os.fsdecode(data))))
         return True
 
-    def _become_steward(self, descriptor: int) -> None:
+    def _fork(self, work: Callable[[], object]) -> None:
+        pid = os.fork()
+        if pid == 0:
+            self._become(work)
+        self._stewards.add(pid)
+
+    def _become(self, work: Callable[[], object]) -> None:
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         for each in (self._requests.fileno(), self._ends, self._ends_write):
             os.close(each)
         status = 1
         try:
-            run_steward(socket.socket(fileno=descriptor))
+            work()
             status = 0
         except BaseException as error:  # noqa: BLE001  (a fork must not return)
             print(f"steward {os.getpid()}: {error!r}", file=sys.stderr, flush=True)

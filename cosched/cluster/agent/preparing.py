@@ -42,6 +42,7 @@ def prepare(
     directory: Path,
     cpus: tuple[tuple[int, ...], ...],
     environ_of_node: Mapping[str, str],
+    topology: Path,
 ) -> Prepare:
     """Returns the frame with which the job's steward makes this node's tasks."""
     return Prepare(
@@ -61,6 +62,7 @@ def prepare(
         pmi=found.pmi,
         pmix_library=found.pmix_library,
         directory=str(directory),
+        topology=str(topology),
         input=found.input,
         output=found.output,
         error=found.error,

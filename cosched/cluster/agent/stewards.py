@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import socket
 import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from cosched.cluster.agent.frames import AnyFrame, Frame, FrameReader, encode_frame
 from cosched.core.errors import CoschedError
@@ -33,13 +35,23 @@ class Nursery:
         ours, theirs = socket.socketpair()
         with theirs:
             try:
-                socket.send_fds(self._requests, [b"s"], [theirs.fileno()])
-            except OSError as error:
+                self._send(b"s", [theirs.fileno()])
+            except CoschedError:
                 ours.close()
-                raise CoschedError(
-                    f"the agent's nursery has ended ({error.strerror}); restart the agent"
-                ) from None
+                raise
         return ours
+
+    def write_topology(self, path: Path) -> None:
+        """Lets a process write the node's topology into a file."""
+        self._send(os.fsencode(path), [])
+
+    def _send(self, data: bytes, descriptors: list[int]) -> None:
+        try:
+            socket.send_fds(self._requests, [data], descriptors)
+        except OSError as error:
+            raise CoschedError(
+                f"the agent's nursery has ended ({error.strerror}); restart the agent"
+            ) from None
 
     def close(self) -> None:
         """Ends the nursery; it waits for its stewards, whose agent is gone."""

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby
+from pathlib import Path
 
 import msgspec
 
@@ -31,6 +32,8 @@ _VALUE_MAX = 1024
 _LINE_MAX = 1 << 16
 _READ_BYTES = 4096
 _GET = b"cmd=get "
+#: The key of the file that describes the node's hardware.
+_TOPOLOGY = "PMI_hwloc_xmlfile"
 #: Requests whose refusal is explained to the user. Programs may try names.
 _EXPLAINED = {"spawn": "MPI_Comm_spawn", "publish": "MPI_Publish_name"}
 
@@ -49,10 +52,11 @@ class _Client:
 
 
 class Pmi1Service(Service):
-    """One job's PMI-1 on one node."""
+    """One job's PMI-1 on one node. topology: a file that may be there."""
 
-    def __init__(self, layout: JobLayout, events: Events) -> None:
+    def __init__(self, layout: JobLayout, events: Events, topology: Path) -> None:
         self._layout = layout
+        self._topology = topology
         self._events = events
         self._clients: dict[int, _Client] = {}
         for rank in layout.ranks:
@@ -182,6 +186,8 @@ class Pmi1Service(Service):
         """Answers the most frequent request: each rank reads the keys of all nodes."""
         key = line.rpartition(b" key=")[2].partition(b" ")[0].decode(errors="replace")
         value = self._known.get(key, self._new.get(key))
+        if key == _TOPOLOGY and self._topology.exists():
+            value = str(self._topology)
         if value is None:
             self._answer(client, "cmd=get_result rc=-1 msg=key_not_found value=unknown")
         else:

@@ -136,7 +136,7 @@ class Steward:
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(self._ends_write, warn_on_full_buffer=False)
         if job.pmi == PMI1:
-            self._service = Pmi1Service(layout, self)
+            self._service = Pmi1Service(layout, self, Path(job.topology))
         for number, member in enumerate(members):
             rank = member.rank
             os.chdir(member.cwd)

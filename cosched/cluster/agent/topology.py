@@ -1,0 +1,50 @@
+"""Writes the hardware of this node as hwloc's XML.
+
+Each task of MPICH looks at the whole hardware, which takes several milliseconds of CPU.
+With many tasks on a node they take turns. They read a file in its place if there is one,
+as under ``mpiexec`` of MPICH.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from cffi import FFI
+
+#: The library of hwloc 2.
+_LIBRARY = "libhwloc.so.15"
+_KEEP_ALL = 0
+
+_HWLOC = FFI()
+_HWLOC.cdef("""
+typedef struct hwloc_topology *hwloc_topology_t;
+int hwloc_topology_init(hwloc_topology_t *);
+int hwloc_topology_set_io_types_filter(hwloc_topology_t, int filter);
+int hwloc_topology_load(hwloc_topology_t);
+int hwloc_topology_export_xml(hwloc_topology_t, const char *path, unsigned long flags);
+""")
+
+
+def write_topology(path: Path) -> bool:
+    """Writes the file, which appears as a whole. False without hwloc on this machine.
+
+    hwloc may load plugins with threads, so this is for a process of its own.
+    """
+    try:
+        hwloc: Any = _HWLOC.dlopen(_LIBRARY)
+    except OSError:
+        return False
+    topology: Any = _HWLOC.new("hwloc_topology_t *")
+    unfinished = path.with_suffix(".new")
+    done = (
+        hwloc.hwloc_topology_init(topology) == 0
+        and hwloc.hwloc_topology_set_io_types_filter(topology[0], _KEEP_ALL) == 0
+        and hwloc.hwloc_topology_load(topology[0]) == 0
+        and hwloc.hwloc_topology_export_xml(topology[0], os.fsencode(unfinished), 0) == 0
+    )
+    if done:
+        unfinished.chmod(0o644)
+        unfinished.rename(path)
+    return bool(done)
