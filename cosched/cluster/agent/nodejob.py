@@ -29,7 +29,7 @@ from cosched.cluster.agent.frames import (
 from cosched.cluster.agent.relay import Relay
 from cosched.cluster.agent.startup import Dispatch, Route, TableExchanges
 from cosched.cluster.agent.steps import PREPARED
-from cosched.cluster.agent.worlds import Worlds
+from cosched.cluster.agent.worlds.worlds import Worlds
 from cosched.cluster.keys import CONTROLLER
 from cosched.cluster.messages import (
     ENDED,

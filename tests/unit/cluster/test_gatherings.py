@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosched.cluster.agent import gatherings as module
-from cosched.cluster.agent.gatherings import Gatherings
+from cosched.cluster.agent.worlds import gatherings as module
+from cosched.cluster.agent.worlds.gatherings import Gatherings
 from cosched.core.cluster.startup.questions import Gather, Members, World
 from cosched.core.errors import CoschedError
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosched.cluster.agent import names as module
-from cosched.cluster.agent.names import Names
+from cosched.cluster.agent.worlds import names as module
+from cosched.cluster.agent.worlds.names import Names
 from cosched.core.cluster.startup.questions import Answer, Lookup, Publish, Unpublish
 
 

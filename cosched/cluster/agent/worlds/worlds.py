@@ -15,9 +15,9 @@ from typing import Protocol
 import msgspec
 
 from cosched.cluster.agent.frames import Frame, OutputWritten, WriteOutput
-from cosched.cluster.agent.gatherings import Gatherings
-from cosched.cluster.agent.names import Names
 from cosched.cluster.agent.startup import Route
+from cosched.cluster.agent.worlds.gatherings import Gatherings
+from cosched.cluster.agent.worlds.names import Names
 from cosched.cluster.messages import (
     Answered,
     Ask,
