@@ -12,13 +12,20 @@ import click
 from click.shell_completion import CompletionItem
 
 from cosched.core.errors import CoschedError
-from cosched.core.units import NS_PER_S, parse_duration
+from cosched.core.units import NS_PER_S, parse_bytes, parse_duration
 from cosched.launch.given.hosts import parse_hosts
 from cosched.shm.userdirs import domain_dir_to_ask, own_run_dir, run_dir_to_ask
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 _OUT = click.Path(dir_okay=False, writable=True, allow_dash=True, path_type=Path)
+
+
+def add_options(options: Sequence[Callable[[F], F]], function: F) -> F:
+    """Gives a command options, which --help shows in this order."""
+    for option in reversed(options):
+        function = option(function)
+    return function
 
 
 # -- daemons and nodes ---------------------------------------------------------------------
@@ -113,6 +120,17 @@ def shell_words(
         return tuple(shlex.split(text or ""))
     except ValueError as error:
         raise CoschedError(f"{parameter.opts[0]}: '{text}': {error}") from error
+
+
+def memory_option(help: str) -> Callable[[F], F]:
+    """``--memory SIZE``, as ``memory_bytes``; 0 without it."""
+
+    def in_bytes(_: click.Context, __: click.Parameter, text: str | None) -> int:
+        return 0 if text is None else parse_bytes(text, "--memory")
+
+    return click.option(
+        "--memory", "memory_bytes", callback=in_bytes, metavar="SIZE", help=help
+    )
 
 
 def set_with_option(function: F) -> F:

@@ -8,9 +8,9 @@ from typing import Any
 
 import click
 
-from cosched.cli.options import program_argument
+from cosched.cli.options import add_options, memory_option, program_argument
 from cosched.cli.run.choices import run_time
-from cosched.core.units import NS_PER_S, parse_bytes
+from cosched.core.units import NS_PER_S
 from cosched.jobs.job import Job
 
 _OPTIONS = (
@@ -52,11 +52,7 @@ _OPTIONS = (
         help="An mpiexec, a prefix, mpich, openmpi or none.  [default: what the program"
         " uses]",
     ),
-    click.option(
-        "--memory",
-        metavar="SIZE",
-        help="Memory that the job needs on each of its nodes, such as 8G.",
-    ),
+    memory_option("Memory that the job needs on each of its nodes, such as 8G."),
     click.option(
         "--mate",
         "mates",
@@ -108,7 +104,7 @@ def job_options(function: Callable[..., Any]) -> Callable[..., Any]:
         hold: bool,
         requeue: bool,
         mpi: str | None,
-        memory: str | None,
+        memory_bytes: int,
         mates: tuple[str, ...],
         within: str,
         after: str,
@@ -119,7 +115,7 @@ def job_options(function: Callable[..., Any]) -> Callable[..., Any]:
         ctx = click.get_current_context()
         if not argv:
             raise click.UsageError("Missing PROGRAM.", ctx)
-        if memory is not None and no_shim:
+        if memory_bytes and no_shim:
             raise click.UsageError("--memory needs coscheduling.", ctx)
         if not mates and (within or after or delay):
             raise click.UsageError("--within, --after and --delay need --mate.", ctx)
@@ -137,7 +133,7 @@ def job_options(function: Callable[..., Any]) -> Callable[..., Any]:
             requeue=requeue,
             mpi=mpi,
             shim=not no_shim,
-            memory_bytes=0 if memory is None else parse_bytes(memory, "--memory"),
+            memory_bytes=memory_bytes,
             mates=mates,
             within=within,
             after=after,
@@ -145,7 +141,4 @@ def job_options(function: Callable[..., Any]) -> Callable[..., Any]:
         )
         return function(job=job, **others)
 
-    command: Callable[..., Any] = with_job
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
+    return add_options(_OPTIONS, with_job)

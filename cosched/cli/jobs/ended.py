@@ -16,7 +16,7 @@ from typing import Any
 import click
 
 from cosched.cli.jobs.records import records_elsewhere, records_here
-from cosched.cli.options import nodes_option
+from cosched.cli.options import add_options, nodes_option
 from cosched.core.errors import CoschedError
 from cosched.core.trace.history import JobRecord
 from cosched.core.units import NS_PER_S, parse_duration
@@ -105,10 +105,7 @@ def ended_options(function: Callable[..., Any]) -> Callable[..., Any]:
             raise CoschedError(f"--until: {until} is before --since {since}")
         return function(ended=ended, **others)
 
-    command: Callable[..., Any] = with_ended
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
+    return add_options(_OPTIONS, with_ended)
 
 
 def _moment(option: str, text: str, now_ns: int) -> int:

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from cosched.cli.options import add_options
 from cosched.core.config.limits import limits_for, refuse_wait
 from cosched.core.errors import CoschedError
 from cosched.core.node.settings import LENGTH_MAX_NS
@@ -71,10 +72,7 @@ def choice_options(function: Callable[..., Any]) -> Callable[..., Any]:
         )
         return function(choices=choices, waits_only=waits_only, no_shim=no_shim, **others)
 
-    command: Callable[..., Any] = with_choices
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
+    return add_options(_OPTIONS, with_choices)
 
 
 def run_time(ctx: click.Context, param: click.Parameter, text: str | None) -> int | None:

@@ -14,6 +14,7 @@ from cosched.cli.groups import current_options
 from cosched.cli.options import (
     hosts_option,
     json_option,
+    memory_option,
     program_argument,
     run_dir_option_with,
 )
@@ -23,7 +24,7 @@ from cosched.cli.run.placement import local_names, place_of, ranks_stay_here
 from cosched.cli.run.plan import plan_json, plan_text
 from cosched.cli.run.site import find_site, this_node
 from cosched.cli.run.start import Start, warn
-from cosched.core.units import NS_PER_S, parse_bytes
+from cosched.core.units import NS_PER_S
 from cosched.jobs.choices import Choices
 from cosched.jobs.expected import Lengths
 from cosched.jobs.job import Job
@@ -45,10 +46,6 @@ class RunCommand(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         words = current_options(ctx, self, ctx.command_path, args)
         return super().parse_args(ctx, words)
-
-
-def _memory(_: click.Context, __: click.Parameter, text: str | None) -> int:
-    return 0 if text is None else parse_bytes(text, "--memory")
 
 
 def _job_name(_: click.Context, __: click.Parameter, text: str | None) -> str | None:
@@ -129,13 +126,9 @@ Examples:
     help="When ranks register: at their start, so that the job is launched in its own turn,"
     " or in MPI_Init.  [default: start]",
 )
-@click.option(
-    "--memory",
-    "need_bytes",
-    callback=_memory,
-    metavar="SIZE",
-    help="Memory that the job needs on each of its nodes, such as 8G: it starts when"
-    " that much is free.",
+@memory_option(
+    "Memory that the job needs on each of its nodes, such as 8G: it starts when that much"
+    " is free."
 )
 @click.option(
     "--time",
@@ -177,7 +170,7 @@ def command(
     mpi: str | None,
     choices: Choices,
     register: str,
-    need_bytes: int,
+    memory_bytes: int,
     time_ns: int | None,
     domain: bool,
     waits_only: bool,
@@ -192,7 +185,7 @@ def command(
         raise click.UsageError("Missing PROGRAM.", ctx)
     if as_json and not dry_run:
         raise click.UsageError("--json needs --dry-run.", ctx)
-    if need_bytes and (no_shim or waits_only):
+    if memory_bytes and (no_shim or waits_only):
         raise click.UsageError("--memory needs coscheduling.", ctx)
     if domain:
         return _run_in_domain(ctx, choices)
@@ -211,7 +204,7 @@ def command(
         run_dir,
         stays_here,
         None if stays_here else place_of(resolved, engine),
-        need_bytes,
+        memory_bytes,
         time_ns,
         Lengths(warn),
         choices,
@@ -260,7 +253,7 @@ def _run_in_domain(ctx: click.Context, choices: Choices) -> int:
         name=given["job"] or "",
         mpi=given["mpi"],
         shim=not given["no_shim"],
-        memory_bytes=given["need_bytes"],
+        memory_bytes=given["memory_bytes"],
     )
     return run_in_domain(job, run_dir.absolute(), choices, verbose=given["verbose"])
 
