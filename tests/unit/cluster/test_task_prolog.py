@@ -9,7 +9,7 @@ import pytest
 
 from cosched.cluster.engines.slurm.front import task_script
 
-MATES = "   AdminComment=cosched: mates eureka=812@e[1-4] lens=7@l1"
+MATES = "   AdminComment=cosched: mates eureka=812@e[1-4] lens=7@l1 "
 COMMENT = "   Comment=cosched:mate=g@eureka"
 
 

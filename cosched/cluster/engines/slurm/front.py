@@ -29,7 +29,7 @@ esac
 """
 
 
-_TASK_SCRIPT = """#!/bin/sh
+_TASK_SCRIPT = r"""#!/bin/sh
 # TaskProlog of a Slurm that cosched couples with other clusters. Made by:
 #   cosched cluster task-prolog
 # It gives jobs the addresses of their mates. Steps have the environment of their script.
@@ -41,7 +41,8 @@ while [ $tries -gt 0 ]; do
     *Comment=cosched:*) ;;
     *) exit 0 ;;
     esac
-    mates=$(printf '%s' "$shown" | sed -n 's/^ *AdminComment=cosched: mates *//p')
+    mates=$(printf '%s\n' "$shown" |
+        sed -n 's/^ *AdminComment=cosched: mates *\(.*[^ ]\) *$/\1/p')
     case "$shown" in
     *"AdminComment=cosched: mates"*) break ;;
     esac
