@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -75,14 +76,14 @@ class Coupled(Rig):
             f"job {number} does not hold",
         )
 
-    def cosched(self, command, *words):
-        run_dir = f"--run-dir={self.paths.run_dir}"
+    def cosched(self, *words):
         return subprocess.run(
-            [*COSCHED, command, run_dir, *words],
+            [*COSCHED, *words],
             capture_output=True,
             text=True,
             check=False,
             cwd=self.work,
+            env={**os.environ, "COSCHED_RUN_DIR": str(self.paths.run_dir)},
         )
 
 
@@ -177,3 +178,34 @@ def test_the_commands_of_the_guide_explain_pairs_and_refuse_wrong_ones(domains):
     assert one.cosched("cancel", str(number)).returncode == 0
     assert one.wait(number)["state"] == "cancelled"
     assert one.mates() == []
+
+
+def test_couple_starts_the_controller_alone(tmp_path):
+    folder = tmp_path / "solo"
+    folder.mkdir()
+    rig = Coupled(folder, "solo", "eureka", {"solo": free_ports(), "eureka": 1})
+    make_keys(rig.paths.peers, ["eureka"])
+    try:
+        rig.start(*rig.config.nodes)
+        done = rig.cosched("cluster", "couple", "--config", str(rig.paths.config))
+        assert done.returncode == 0, done.stderr
+        assert done.stdout == "domain solo is coupled with eureka\n"
+        rig.until_up()
+        assert rig.mates() == []
+        assert rig.cosched("cluster", "down").returncode == 0
+    finally:
+        rig.close()
+
+
+def test_the_demo_runs_a_simulation_beside_its_analysis():
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.coupled_demo"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "ready, holds 2 nodes" in done.stdout
+    assert re.search(r"eureka:2\] step 500: \d+ of 1600 cells are warm", done.stdout)
+    assert re.search(r"their tasks began \d+\.\d ms apart", done.stdout)
