@@ -63,6 +63,7 @@ class _Coupling(_Table, frozen=True):
     answer: str = "5s"
     again: str = "15s"
     metrics: str | None = None
+    remember: str = "24h"
 
 
 class _Document(_Table, frozen=True):
@@ -206,6 +207,7 @@ def _settings(coupling: _Coupling) -> CouplingSettings:
         patience=Patience(
             answer_ns=_ns("coupling.answer", coupling.answer),
             retry_ns=_ns("coupling.again", coupling.again),
+            forget_ns=_ns("coupling.remember", coupling.remember),
         ),
     )
 

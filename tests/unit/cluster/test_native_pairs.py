@@ -213,3 +213,23 @@ def test_a_second_job_of_a_group_and_one_that_is_too_large_are_refused(tmp_path)
             al.submit("mate=h@be", nodes=9)
 
     run(tmp_path, scenario)
+
+
+def test_the_name_of_a_group_can_be_used_again_when_its_jobs_are_forgotten(tmp_path):
+    async def scenario(al, be):
+        a, b = al.submit("mate=g@be"), be.submit("mate=g@al")
+        await until(lambda: together(al, be, a, b), "no pair")
+        await over((al, a), (be, b))
+        with pytest.raises(CoschedError, match=f"job {a} is in it"):
+            al.submit("mate=g@be")
+
+        def submitted(site, text):
+            with suppress(CoschedError):
+                return site.submit(text)
+            return None
+
+        c = await until(lambda: submitted(al, "mate=g@be"), f"{a} is not forgotten")
+        d = await until(lambda: submitted(be, "mate=g@al"), f"{b} is not forgotten")
+        await until(lambda: together(al, be, c, d), "no pair")
+
+    run(tmp_path, scenario, remember="300ms")

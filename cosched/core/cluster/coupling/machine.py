@@ -247,6 +247,7 @@ class Coupling:
             )
 
     def _announce(self, event: JobAnnounced) -> None:
+        self._timers.forget()  # the group's name may be free again
         member = self._jobs.announce(event.number, event.group, event.user, event.wall_ns)
         for domain in event.group.members:
             if domain != self._state.name:

@@ -42,11 +42,15 @@ class Timers:
             self._participant.tick(member)
             self._end_lease(member)
         self.retry()
+        self.forget()
+        self._state.ticked_ns = self._state.now_ns
+
+    def forget(self) -> None:
+        """Forgets the jobs that were over long ago."""
         limit_ns = self._state.now_ns - self._jobs.settings.patience.forget_ns
         for member in self._jobs.over_before(limit_ns):
             self._post.withdraw_all(member)
             self._jobs.forget(member)
-        self._state.ticked_ns = self._state.now_ns
 
     def _end_lease(self, member: Member) -> None:
         """Releases the nodes of a job that has held for the release period."""
