@@ -233,3 +233,52 @@ def test_the_name_of_a_group_can_be_used_again_when_its_jobs_are_forgotten(tmp_p
         await until(lambda: together(al, be, c, d), "no pair")
 
     run(tmp_path, scenario, remember="300ms")
+
+
+def test_three_domains_start_together(tmp_path):
+    async def scenario(al, be, ce):
+        sites = {"al": al, "be": be, "ce": ce}
+        busy = ce.submit(nodes=2, run_s=0.3)
+        jobs = {}
+        for name, site in sites.items():
+            others = [f"mate=g@{other}" for other in sites if other != name]
+            jobs[name] = site.submit(",".join(others))
+        await over(*((sites[name], job) for name, job in jobs.items()), (ce, busy))
+        begins = [sites[name].began[job][0] for name, job in jobs.items()]
+        assert max(begins) - min(begins) < 0.5
+        assert [name for name, _ in al.mates[jobs["al"]]] == ["be", "ce"]
+
+    names = ("al", "be", "ce")
+    run(tmp_path, scenario, names=names, schemes=("hold", "yield", "hold"))
+
+
+def test_jobs_without_mates_do_not_wait_for_a_domain_that_is_down(tmp_path):
+    async def scenario(al, be):
+        be.crash()
+        a = al.submit("mate=g@be")
+        others = [al.submit(nodes=2) for _ in range(3)]
+        await over(*((al, each) for each in others))
+        assert a not in al.began
+        be.start()
+        b = be.submit("mate=g@al")
+        await until(lambda: together(al, be, a, b), "no pair")
+
+    run(tmp_path, scenario, schemes=("yield", "yield"))
+
+
+def test_a_hold_outlasts_a_drain_and_moves_from_a_lost_node(tmp_path):
+    async def scenario(al, be):
+        a = al.submit("mate=g@be")
+        await until(lambda: al.stage(a) is Stage.HOLDING, "it does not hold")
+        for member in al.members.by_number:
+            al.jobs.node_drained(member)
+        assert al.stage(a) is Stage.HOLDING
+        first, second = al.members.by_number
+        al.jobs.node_joined(second)
+        al.jobs.node_lost(first)  # the job had the lowest node
+        assert al.stage(a) is Stage.QUEUING
+        b = be.submit("mate=g@al")
+        await until(lambda: together(al, be, a, b), "no pair")
+        assert dict(be.mates[b])["al"] == f"{a}@10.0.0.2"
+
+    run(tmp_path, scenario)

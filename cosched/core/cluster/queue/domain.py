@@ -315,11 +315,11 @@ class DomainQueue:
         return running is None or running.ending
 
     def _lose(self, nodes: Intervals) -> tuple[Command, ...]:
-        commands: list[Command] = []
+        # A node that was drained before is out of service already.
+        reserved = self._scheduler.reserved_on(nodes)
+        commands: list[Command] = [ReservationHit(number) for number in reserved]
         for number in self._scheduler.withdraw(nodes):
-            if number in self._scheduler.reserved:
-                commands.append(ReservationHit(number))
-            else:
+            if number not in reserved:
                 commands += self._end(number, Why.NODE_LOST)
         return tuple(commands)
 

@@ -114,6 +114,10 @@ class Ledger:
         self.moved += 1
         return self._resize_jobs(gone, -1)
 
+    def has_some_of(self, number: JobId, nodes: Intervals) -> bool:
+        """Returns whether a job has some of these nodes, in service or not."""
+        return bool(common(self._held[number][2], nodes))
+
     def admit(self, nodes: Intervals) -> None:
         """Puts nodes into service: new ones, or such as were withdrawn."""
         new = without(nodes, self._service)

@@ -143,6 +143,10 @@ class QueueScheduler:
         self.planner.resize()
         return hit
 
+    def reserved_on(self, nodes: Intervals) -> list[JobId]:
+        """Returns the gated jobs that have some of these nodes and have not begun."""
+        return [each for each in self._reserved if self._ledger.has_some_of(each, nodes)]
+
     def admit(self, nodes: Intervals) -> None:
         """Puts nodes into service."""
         self._ledger.admit(nodes)
