@@ -14,6 +14,7 @@ import pytest
 
 from cosched.cluster.keys import CONTROLLER, make_keys
 from cosched.cluster.up import free_ports
+from cosched.core.errors import CoschedError
 from tests.domain.rig import Rig
 from tests.places import ROOT
 
@@ -164,17 +165,19 @@ def test_the_commands_of_the_guide_explain_pairs_and_refuse_wrong_ones(domains):
     held = r"ready, holds 2 nodes since .* for climate7@eureka.*; released at \d"
     assert re.search(held, one.cosched("why", str(number)).stdout)
     wrong = [
-        (one, ["--mate=g@eurka"], "domain 'eurka' is not coupled; known: eureka"),
-        (one, ["--mate=g@intrepid"], "intrepid is this domain"),
-        (one, ["--mate=climate7@eureka"], f"job {number} is in it"),
-        (one, ["--mate=g@eureka", "--nodes=9"], "infeasible: needs 9 nodes"),
-        (other, ["--mate=climate7@intrepid", "--within=60s"], "refuses its group"),
+        ("mate=g@eurka", 1, "domain 'eurka' is not coupled; known: eureka"),
+        ("mate=g@intrepid", 1, "intrepid is this domain"),
+        ("mate=climate7@eureka", 1, f"job {number} is in it"),
+        ("mate=g@eureka", 9, "infeasible: needs 9 nodes"),
     ]
-    for rig, words, line in wrong:
-        refused = rig.cosched("submit", *words, "sleep", "0")
-        assert line in refused.stderr
-        assert refused.stderr.count("\n") == 1
-        assert refused.returncode != 0
+    for mates, nodes, line in wrong:
+        with pytest.raises(CoschedError, match=line):
+            one.shell("true", mates=mates, nodes=nodes)
+    words = ("--mate=climate7@intrepid", "--within=60s", "true")
+    refused = other.cosched("submit", *words)
+    assert "refuses its group" in refused.stderr
+    assert refused.stderr.count("\n") == 1
+    assert refused.returncode != 0
     assert one.cosched("cancel", str(number)).returncode == 0
     assert one.wait(number)["state"] == "cancelled"
     assert one.mates() == []
@@ -197,6 +200,7 @@ def test_couple_starts_the_controller_alone(tmp_path):
         rig.close()
 
 
+@pytest.mark.long
 def test_the_demo_runs_a_simulation_beside_its_analysis():
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.coupled_demo"],
