@@ -62,10 +62,14 @@ def shown_mates(addresses: Iterable[tuple[str, str]]) -> str:
 
 
 def mates_text(
-    mates: Iterable[str], within: str = "", after: str = "", delay: str = ""
+    mates: Iterable[str],
+    within: str = "",
+    after: str = "",
+    delay: str = "",
+    token: str = "",
 ) -> str:
     """Returns the text for ``parse_mates``. mates: each ``GROUP@DOMAIN``."""
-    single = {"within": within, "after": after, "delay": delay}
+    single = {"within": within, "after": after, "delay": delay, "token": token}
     parts = [f"mate={each}" for each in mates]
     return ",".join([*parts, *(f"{key}={value}" for key, value in single.items() if value)])
 

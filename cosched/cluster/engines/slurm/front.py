@@ -34,7 +34,7 @@ _TASK_SCRIPT = r"""#!/bin/sh
 #   cosched cluster task-prolog
 # It gives jobs the addresses of their mates. Steps have the environment of their script.
 [ -z "$COSCHED_MATES" ] && [ "${SLURM_PROCID:-0}" = 0 ] || exit 0
-tries=20
+tries=40
 while [ $tries -gt 0 ]; do
     shown=$(scontrol show job "$SLURM_JOB_ID" 2> /dev/null) || exit 0
     case "$shown" in
@@ -47,7 +47,7 @@ while [ $tries -gt 0 ]; do
     *"AdminComment=cosched: mates"*) break ;;
     esac
     tries=$((tries - 1))
-    sleep 0.1
+    sleep 0.05
 done
 [ -z "$mates" ] || echo "export COSCHED_MATES=$mates"
 exit 0
