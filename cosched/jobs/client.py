@@ -128,7 +128,7 @@ def _mates(job: Job) -> str:
         return ""
     from cosched.cluster.engines.mates import mates_text  # few jobs have any
 
-    return mates_text(job.mates, job.within, job.after, job.delay)
+    return mates_text(job.mates, job.within, job.after, job.delay, job.mate_token)
 
 
 def _run_dir_of_daemons(run_dir: Path) -> Path:

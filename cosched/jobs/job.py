@@ -24,7 +24,8 @@ class Job:
 
     mates: jobs in other domains that start with this one, each ``GROUP@DOMAIN``. within:
     the starts may be so far apart, such as ``60s``. after: the domain whose job starts
-    first; delay: how long it runs before the others start.
+    first; delay: how long it runs before the others start. mate_token: if the jobs
+    belong to different users, a word that all of them have.
 
     mpi: a prefix, an mpiexec, ``mpich``, ``openmpi``, ``none``; by default the one that the
     program uses. shim: whether it takes part in coscheduling. memory_bytes: its need on
@@ -50,6 +51,7 @@ class Job:
     within: str = ""
     after: str = ""
     delay: str = ""
+    mate_token: str = ""
     mpi: str | None = None
     shim: bool = True
     memory_bytes: int = 0
@@ -60,16 +62,9 @@ class Job:
         """Raises CoschedError for a job that cannot be sent."""
         if isinstance(self.argv, str) or not self.argv or not self.argv[0]:
             raise CoschedError("a job needs a program: a list of words")
-        timing = (*self.mates, self.within, self.after, self.delay)
-        for word in (
-            *timing,
-            *self.argv,
-            self.name,
-            self.output,
-            self.error,
-            self.input,
-            self.cwd,
-        ):
+        files = (self.output, self.error, self.input, self.cwd)
+        mates = (*self.mates, self.within, self.after, self.delay, self.mate_token)
+        for word in (*self.argv, self.name, *files, *mates):
             if not _is_text(word):
                 raise CoschedError(f"{word!a}: is not UTF-8 without NUL")
 

@@ -79,6 +79,12 @@ _OPTIONS = (
         metavar="TIME",
         help="With --after: how long it runs before the others start.",
     ),
+    click.option(
+        "--mate-token",
+        default="",
+        metavar="WORD",
+        help="A word that all jobs of the group give, if they belong to different users.",
+    ),
     click.option("--no-shim", is_flag=True, help="Do not coschedule the job."),
     program_argument,
 )
@@ -109,6 +115,7 @@ def job_options(function: Callable[..., Any]) -> Callable[..., Any]:
         within: str,
         after: str,
         delay: str,
+        mate_token: str,
         no_shim: bool,
         **others: Any,
     ) -> Any:
@@ -117,8 +124,10 @@ def job_options(function: Callable[..., Any]) -> Callable[..., Any]:
             raise click.UsageError("Missing PROGRAM.", ctx)
         if memory_bytes and no_shim:
             raise click.UsageError("--memory needs coscheduling.", ctx)
-        if not mates and (within or after or delay):
-            raise click.UsageError("--within, --after and --delay need --mate.", ctx)
+        if not mates and (within or after or delay or mate_token):
+            raise click.UsageError(
+                "--within, --after, --delay and --mate-token need --mate.", ctx
+            )
         job = Job(
             argv,
             ranks=ranks or 0,
@@ -138,6 +147,7 @@ def job_options(function: Callable[..., Any]) -> Callable[..., Any]:
             within=within,
             after=after,
             delay=delay,
+            mate_token=mate_token,
         )
         return function(job=job, **others)
 

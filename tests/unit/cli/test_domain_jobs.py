@@ -74,10 +74,11 @@ def test_submit_prints_the_number_and_sends_what_was_asked(desk):
 def test_submit_sends_mates(desk):
     mates = ("--mate", "g@be", "--mate", "g@ce")
     run("submit", *mates, "--within", "60s", "true")
-    run("submit", "--mate=h@be", "--after=be", "--delay=5min", "true")
+    word = "--mate-token=abcd1234"
+    run("submit", "--mate=h@be", "--after=be", "--delay=5min", word, "true")
     assert [sent["mates"] for sent in desk.submissions] == [
         "mate=g@be,mate=g@ce,within=60s",
-        "mate=h@be,after=be,delay=5min",
+        "mate=h@be,after=be,delay=5min,token=abcd1234",
     ]
     done = run("submit", "--within", "60s", "true")
     assert done.exit_code == 2
