@@ -155,6 +155,8 @@ def starts_together(both, jobs, within_s=90.0, apart_s=2.0):
         )
     except AssertionError as error:
         seen = [each.cosched("mates").stdout for each in both]
+        late = [(al, one) for one, _ in jobs] + [(be, two) for _, two in jobs]
+        seen += [domain.show(job) for domain, job in late if not domain.times(job)]
         raise AssertionError(error, *seen, jobs) from None
     apart = []
     for one, two in jobs:
