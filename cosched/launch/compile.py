@@ -123,7 +123,7 @@ def build_once(target: Path, build: Callable[[Path], Path]) -> Path:
 
     folder = target.parent
     try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        folder.mkdir(parents=True, exist_ok=True, mode=0o755)
         with locked(folder):
             if target.is_file():
                 return target  # another process built it in the meantime

@@ -5,8 +5,9 @@ wrapper builds it, because only that always finds the right headers. The build's
 fingerprint covers our sources, the wrapper's command line and the MPI library itself: its
 size, time and build id.
 
-Limit: the cache holds code that the user's programs will load, so it must belong to the
-user that runs them.
+Limit: a cache holds code that the user's programs will load, so it must belong to the user
+that runs them, or to root. Root builds into the installation's own cache, where all users
+find the build.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ import importlib.util
 import os
 import shlex
 import stat
+import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import cosched.shm
@@ -102,8 +104,8 @@ def build_shim(
 
     ``environ``: the user's, for the compiler. ``standard_abi``: the interposer is for
     programs that follow MPI 5's own ABI; some wrappers need an option for it. ``cache``:
-    where builds are kept, by default ``$XDG_CACHE_HOME/cosched/shim`` or
-    ``~/.cache/cosched/shim``. ``sanitize``: build with the address and undefined-behaviour
+    where builds are kept. By default it is the installation's if it has the build, otherwise
+    ``$XDG_CACHE_HOME/cosched/shim`` or ``~/.cache/cosched/shim``. ``sanitize``: build with the address and undefined-behaviour
     sanitizers, and with warnings as errors. CoschedError, in one line, if the build fails.
     """
     build = plan_build(
@@ -136,11 +138,20 @@ def plan_build(
     libraries = _mpi_libraries(words)
     flags = FLAGS + (SANITIZE_FLAGS if sanitize else ())
     name = _fingerprint(show, libraries, flags)
-    root = cache_folder(environ, "shim") if cache is None else cache
-    library = root / name / LIBRARY_NAME
+    library = _kept(name, environ) if cache is None else cache / name / LIBRARY_NAME
     return ShimBuild(
         mpicc, options, words[0], show, libraries, name, library, sanitize, environ
     )
+
+
+def site_cache() -> Path:
+    """Returns the folder of the builds that this installation has for all users."""
+    return Path(sys.prefix) / "lib" / "cosched" / "shim"
+
+
+def for_all_users(build: ShimBuild) -> ShimBuild:
+    """Returns the same build, kept in the installation's cache."""
+    return replace(build, library=site_cache() / build.fingerprint / LIBRARY_NAME)
 
 
 def make_shim(build: ShimBuild, progress: Progress | None = None) -> Path:
@@ -250,12 +261,29 @@ def _ignore(done: int, total: int) -> None:
     pass
 
 
+def _kept(name: str, environ: Mapping[str, str]) -> Path:
+    """Returns the installation's build if there is one to trust, or its place at the user's."""
+    built = site_cache() / name / LIBRARY_NAME
+    if built.is_file() and _open_to_others(built) is None:
+        return built
+    return cache_folder(environ, "shim") / name / LIBRARY_NAME
+
+
 def _check_owner(library: Path) -> None:
     """Refuses a library that another user could have written."""
+    path = _open_to_others(library)
+    if path is not None:
+        raise CoschedError(
+            f"{path}: others may change it; remove it, or set XDG_CACHE_HOME "
+            "to a directory of yours"
+        )
+
+
+def _open_to_others(library: Path) -> Path | None:
+    """Returns the library or its folder if a user beside this one and root may change it."""
     for path in (library, library.parent):
         info = path.stat()
-        if info.st_uid != os.geteuid() or info.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-            raise CoschedError(
-                f"{path}: others may change it; remove it, or set XDG_CACHE_HOME "
-                "to a directory of yours"
-            )
+        others = info.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+        if others or info.st_uid not in (0, os.geteuid()):
+            return path
+    return None

@@ -2,9 +2,10 @@
 
     /opt/src      the files of the working tree
     /opt/wheels   the packages that cosched needs; the nodes have no package index
-    /opt/cosched  cosched, installed by pip as docs/cluster.md has it; not in a fresh lab
+    /opt/cosched  cosched, installed by pip as docs/cluster.md has it, with a shim for the
+                  nodes' MPICH; not in a fresh lab
 
-pip runs inside the image, where Python and compiler are the nodes' own.
+pip and the compiler run inside the image, where they are the nodes' own.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ mount -t proc proc "$1/proc"
 exec chroot "$1" sh -ec '
     python3 -m venv /opt/cosched
     /opt/cosched/bin/pip install --quiet /opt/src
+    /opt/cosched/bin/cosched shim build --site --mpicc mpicc.mpich
     install -m 644 /opt/cosched/lib/systemd/system/cosched.service /opt/cosched.service
 '
 """
@@ -86,7 +88,7 @@ def tree() -> list[str]:
 
 
 def _fingerprint(files: list[str], image: Image) -> str:
-    digest = hashlib.sha256(image.folder.name.encode())
+    digest = hashlib.sha256(f"{image.folder.name}\n{_INSIDE}".encode())
     for name in files:
         digest.update(name.encode() + b"\0" + (REPOSITORY / name).read_bytes())
     return digest.hexdigest()[:16]

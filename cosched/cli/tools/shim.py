@@ -16,7 +16,7 @@ from cosched.cli.options import json_option
 from cosched.core.errors import CoschedError
 from cosched.jobs.choices import CARRIERS
 from cosched.launch.mpi import Places
-from cosched.launch.shim import build_shim, make_shim
+from cosched.launch.shim import for_all_users, make_shim, plan_build
 from cosched.launch.target import Target, find_target
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -85,12 +85,14 @@ def info(argv: tuple[str, ...], mpi: str | None, mpicc: Path | None, as_json: bo
     context_settings={"allow_interspersed_args": False},
 )
 @_target_options
+@click.option("--site", is_flag=True, help="Into this installation, for all users.")
 @click.option("--sanitize", is_flag=True, help="With sanitizers, for developers.")
 @json_option
 def build(
     argv: tuple[str, ...],
     mpi: str | None,
     mpicc: Path | None,
+    site: bool,
     sanitize: bool,
     as_json: bool,
 ) -> None:
@@ -101,15 +103,18 @@ def build(
       cosched shim build
       cosched shim build ./app
       cosched shim build --mpicc /opt/openmpi/bin/mpicc
+      sudo /opt/cosched/bin/cosched shim build --site
     """
     target = _find(argv, mpi, mpicc)
+    plan = target.build
     if sanitize:
-        plan = target.build
-        library = build_shim(
+        plan = plan_build(
             plan.mpicc, os.environ, standard_abi=target.standard_abi, sanitize=True
         )
-    else:
-        library = make_shim(target.build, _progress(target))
+    if site:
+        os.umask(0o022)  # all users read the folders that the build makes
+        plan = for_all_users(plan)
+    library = make_shim(plan, _progress(target))
     if as_json:
         click.echo(json.dumps({**_facts(target), "shim": str(library)}, indent=2))
     else:

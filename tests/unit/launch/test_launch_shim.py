@@ -12,7 +12,13 @@ import pytest
 import cosched.launch.shim as under_test
 from cosched.core.errors import CoschedError
 from cosched.launch.compile import LOCK_NAME
-from cosched.launch.shim import LIBRARY_NAME, build_shim, plan_build
+from cosched.launch.shim import (
+    LIBRARY_NAME,
+    build_shim,
+    for_all_users,
+    make_shim,
+    plan_build,
+)
 from tests.unit.launch import launch_fakes as fakes
 
 WRAPPER = """#!/bin/sh
@@ -130,6 +136,19 @@ def test_cache_that_others_can_write_is_refused(site):
     library.parent.chmod(0o777)
     with pytest.raises(CoschedError, match="others may change it"):
         site.build()
+
+
+def test_installations_build_is_used_unless_others_can_write_it(site, monkeypatch):
+    monkeypatch.setattr(under_test.sys, "prefix", str(site.root / "opt"))
+    environ = {**os.environ, "XDG_CACHE_HOME": str(site.root / "user")}
+    own = plan_build(site.mpicc, environ).library
+    assert own.is_relative_to(site.root / "user/cosched/shim")
+    shared = make_shim(for_all_users(plan_build(site.mpicc, environ)))
+    assert shared.is_relative_to(site.root / "opt")
+    assert shared.parent.stat().st_mode & 0o777 == 0o755
+    assert build_shim(site.mpicc, environ) == shared
+    shared.parent.chmod(0o775)
+    assert build_shim(site.mpicc, environ) == own
 
 
 def test_standard_abi_adds_option_for_intel_wrapper(site):
