@@ -150,6 +150,8 @@ def _rank_environment(
         Lengths(reports.warn).expectation(found, None),
         # A domain runs jobs on nodes without daemons, too.
         require="all" if around.choices.needs_all else "none",
+        # Its agents start all ranks alike, and serve no names to Open MPI.
+        shimmed="surely" if found.surely_shimmed else "",
     )
     return rank_environment(found, around.choices, part, around.environ, reports)
 

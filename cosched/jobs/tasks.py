@@ -37,13 +37,15 @@ def rank_environment(
     carrier = carrier_for(
         choices.carrier,
         interposer=shim is not None,
-        surely_shimmed=job.surely_shimmed,
         wrapped=job.wrapped,
     )
     choices.check_carrier(carrier)
+    if part is not None:
+        shimmed = part.shimmed if job.surely_shimmed else "perhaps"
+        part = replace(part, status=carrier, shimmed=shimmed)
     return task_environment(
         environ,
-        part=None if part is None else replace(part, status=carrier),
+        part=part,
         wait=choices.policy,
         shim=shim,
         verbose=verbose,

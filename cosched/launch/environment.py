@@ -52,6 +52,7 @@ class Part:
     ``registers_in_init``: the ranks register in MPI_Init, not when they start.
     ``require``: ``all`` if the job ends in MPI_Init unless each of its nodes coschedules
     it; ``none`` if rank 0 does not report the nodes that do not; otherwise empty.
+    ``shimmed``: whether all ranks have the shim, as COSCHED_JOIN has it; empty: probably.
     """
 
     job: str
@@ -62,6 +63,7 @@ class Part:
     expectation: Expectation = UNKNOWN
     registers_in_init: bool = False
     require: str = ""
+    shimmed: str = ""
 
 
 def task_environment(
@@ -84,6 +86,8 @@ def task_environment(
             added["COSCHED_RUN_DIR"] = os.path.abspath(part.run_dir)
         if part.require:
             added["COSCHED_REQUIRE"] = part.require
+        if part.shimmed:
+            added["COSCHED_JOIN"] = part.shimmed
         added["COSCHED_STATUS"] = part.status
         if part.registers_in_init or any(name in environ for name in RANK_VARIABLES):
             # To the shim another process has reported already. Without this a launcher with
@@ -134,20 +138,17 @@ def wait_policy(text: str) -> str:
     return f"{kind}:{spin_ns}"
 
 
-def carrier_for(
-    asked: str, *, interposer: bool, surely_shimmed: bool, wrapped: bool
-) -> str:
+def carrier_for(asked: str, *, interposer: bool, wrapped: bool) -> str:
     """Returns the carrier of the sender's status; ``asked`` is its name or ``auto``.
 
     ``shadow`` costs a message next to nothing and cannot damage it. So ``auto`` means
-    ``shadow`` if the ranks start alike, with the interposer. Without an interposer (for the
-    mpi4py wrapper) it means ``shadow`` if cosched-run itself starts every rank. In all
-    other cases it means ``none``.
+    ``shadow`` with the interposer, since the ranks agree in MPI_Init whether all have it.
+    Without an interposer (for the mpi4py wrapper) it means ``shadow`` if cosched-run itself
+    starts every rank. Otherwise it means ``none``.
     """
     if asked != "auto":
         return asked
-    everywhere = surely_shimmed if interposer else not wrapped
-    return "shadow" if everywhere else "none"
+    return "shadow" if interposer or not wrapped else "none"
 
 
 def merge_preload(existing: str, shim: Path) -> str:

@@ -107,6 +107,19 @@ static uint32_t read_require(struct cosched_environment *environment) {
     return COSCHED_REQUIRE_ANY;
 }
 
+static uint32_t read_join(struct cosched_environment *environment) {
+    const char *value = value_of("COSCHED_JOIN");
+    if (value == NULL || strcmp(value, "probably") == 0)
+        return COSCHED_SHIMMED_PROBABLY;
+    if (strcmp(value, "surely") == 0)
+        return COSCHED_SHIMMED_SURELY;
+    if (strcmp(value, "perhaps") == 0)
+        return COSCHED_SHIMMED_PERHAPS;
+    warn(environment, "COSCHED_JOIN", value,
+         "is not probably, surely or perhaps: probably is used");
+    return COSCHED_SHIMMED_PROBABLY;
+}
+
 /* 0 if the variable is unset or has no such number. */
 static uint64_t read_number(struct cosched_environment *environment, const char *variable,
                             const char *problem) {
@@ -176,6 +189,7 @@ void cosched_environment_read(struct cosched_environment *environment) {
                     "is not a number of nanoseconds below 2^64: it is ignored");
     environment->task.expectation = read_expectation(environment);
     environment->requirement = read_require(environment);
+    environment->shimmed = read_join(environment);
     environment->node = read_node();
     if (run_dir == NULL) {
         cosched_rundir_find(found, environment->node);

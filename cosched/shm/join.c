@@ -1,10 +1,18 @@
 #define _GNU_SOURCE
 #include "cosched/join.h"
 
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
 #include "cosched/clock.h"
 
 /* A process that runs looks at least this often. */
 #define LONGEST_STEP_NS UINT64_C(20000000)
+
+#define NAP_NS 1000000
+#define NAP_OF_A_RANK_NS 50000
+#define RANKS_OF_LONGEST_NAP 300
 
 void cosched_join_limit_start(struct cosched_join_limit *limit, uint64_t limit_ns) {
     limit->left_ns = limit_ns;
@@ -23,4 +31,20 @@ int cosched_join_limit_is_over(struct cosched_join_limit *limit) {
     }
     limit->left_ns -= passed;
     return 0;
+}
+
+void cosched_join_name(char name[512], const char *job, int32_t rank) {
+    const char *space = getenv("PMIX_NAMESPACE"); /* Open MPI may run several jobs side by side */
+    if (space == NULL)
+        space = "";
+    if (rank < 0)
+        snprintf(name, COSCHED_JOIN_NAME_BYTES, "cosched/%s/%.255s/verdict", job, space);
+    else
+        snprintf(name, COSCHED_JOIN_NAME_BYTES, "cosched/%s/%.255s/%d", job, space, (int)rank);
+}
+
+void cosched_join_nap(int32_t world) {
+    int32_t ranks = world < RANKS_OF_LONGEST_NAP ? world : RANKS_OF_LONGEST_NAP;
+    const struct timespec nap = {.tv_nsec = NAP_NS + (long)ranks * NAP_OF_A_RANK_NS};
+    (void)nanosleep(&nap, NULL);
 }

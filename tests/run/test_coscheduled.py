@@ -91,9 +91,11 @@ def test_user_launcher_needs_all_ranks_known(cosched_run, mpi, task):
         "-n", "1", "sh", "-c", f"exec {task} environment COSCHED_STATUS"
     )
     assert variables(cosched_run("--", *in_a_shell))["COSCHED_STATUS"] == "shadow"
-    uneven = f"[ 0 = 1 ] || export LD_PRELOAD; exec {task} environment COSCHED_STATUS"
+    names = "COSCHED_STATUS COSCHED_JOIN"
+    uneven = f"[ 0 = 1 ] || export LD_PRELOAD; exec {task} environment {names}"
     launch = mpi.launch("-n", "1", "sh", "-c", uneven)
-    assert variables(cosched_run("--", *launch))["COSCHED_STATUS"] == "none"
+    found = variables(cosched_run("--", *launch))
+    assert found == {"COSCHED_STATUS": "shadow", "COSCHED_JOIN": "perhaps"}
 
 
 def test_exit_status_passes_through_shim(cosched_run, task):

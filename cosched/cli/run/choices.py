@@ -28,8 +28,8 @@ _OPTIONS = (
         "--carrier",
         type=click.Choice(["auto", *CARRIERS]),
         help="How the sender's status travels: shadow, in messages of its own; prefix, one"
-        " byte in front of each message; none, not at all. auto: shadow, but none where a"
-        " rank may lack the shim.  [default: the configuration's, auto]",
+        " byte in front of each message; none, not at all. auto: shadow, but none"
+        " without a shim.  [default: the configuration's, auto]",
     ),
     click.option(
         "--wait",

@@ -54,7 +54,9 @@ typedef __typeof__(_Generic(&PMPI_Request_get_status_all,
     ONE(Comm_rank) ONE(Comm_size) ONE(Comm_group) ONE(Comm_remote_group) ONE(Comm_test_inter)      \
     ONE(Comm_create_keyval) ONE(Comm_set_attr) ONE(Comm_get_attr)                                  \
     ONE(Comm_dup) ONE(Comm_idup) ONE(Comm_free)                                                    \
-    ONE(Comm_set_errhandler) ONE(Comm_call_errhandler)                                             \
+    ONE(Comm_set_errhandler) ONE(Comm_get_errhandler) ONE(Comm_call_errhandler)                    \
+    ONE(Errhandler_free) ONE(Comm_get_parent)                                                      \
+    ONE(Publish_name) ONE(Lookup_name) ONE(Unpublish_name)                                         \
     ONE(Group_free) ONE(Group_size) ONE(Group_translate_ranks)                                     \
     ONE(Get_address) ONE(Type_get_envelope) ONE(Type_get_extent) ONE(Type_get_true_extent)         \
     ONE(Type_commit) ONE(Type_free) ONE(Type_create_struct) ONE(Type_contiguous)                   \
@@ -106,7 +108,7 @@ extern struct cosched_pmpi cosched_pmpi;
     ONE(ompi_mpi_group_null) ONE(ompi_mpi_byte) ONE(ompi_mpi_packed)                               \
     ONE(ompi_mpi_datatype_null) ONE(ompi_request_null) ONE(ompi_message_null)                      \
     ONE(ompi_message_no_proc) ONE(ompi_mpi_int) ONE(ompi_mpi_op_sum) ONE(ompi_mpi_op_min)            \
-    ONE(ompi_mpi_errors_return)
+    ONE(ompi_mpi_errors_return) ONE(ompi_mpi_info_null)
 
 struct cosched_pmpi_objects {
 #define ONE(name) void *name;

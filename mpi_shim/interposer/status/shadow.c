@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/report.h"
+#include "status/agree.h"
 #include "wait/idle.h"
 
 struct cosched_shadow cosched_shadow;
@@ -97,12 +98,44 @@ static void turn_on(struct cosched_shadow *shadow) {
     cosched_wait_set_hook(read_at_times);
 }
 
+/* One rank prints the line: rank 0, or rank 1 if it cannot see rank 0's. */
+static void report_some(void) {
+    if (own_rank <= 1)
+        cosched_report_warn("a rank has no shim, so the job runs without status: no message is "
+                            "trapped");
+}
+
+/* Returns whether the ranks may begin to join. Spawned ranks share the names of their parents,
+ * and start as these did. */
+static bool may_begin(void) {
+    MPI_Comm parent = MPI_COMM_NULL;
+    const uint32_t shimmed = cosched_state_environment.shimmed;
+    if (shimmed == COSCHED_SHIMMED_SURELY ||
+        (cosched_pmpi.Comm_get_parent(&parent) == MPI_SUCCESS && parent != MPI_COMM_NULL))
+        return true;
+    uint64_t limit_ms = shimmed == COSCHED_SHIMMED_PERHAPS ? UINT64_C(1000) * COSCHED_JOIN_S
+                                                           : cosched_shadow_patience_ms();
+    switch (cosched_agree(limit_ms)) {
+    case COSCHED_AGREED_SOME:
+        report_some();
+        return false;
+    case COSCHED_AGREED_UNKNOWN:
+        if (own_rank == 0)
+            cosched_report_info("the ranks cannot agree whether all have the shim: this MPI "
+                                "publishes no names here");
+        return shimmed != COSCHED_SHIMMED_PERHAPS;
+    case COSCHED_AGREED_ALL:
+        break;
+    }
+    return true;
+}
+
 void cosched_shadow_open(void) {
     struct cosched_shadow *shadow = &cosched_shadow;
     joining = MPI_REQUEST_NULL;
     cosched_pmpi.Comm_size(MPI_COMM_WORLD, &shadow->size);
     cosched_pmpi.Comm_rank(MPI_COMM_WORLD, &own_rank);
-    if (shadow->size == 1)
+    if (shadow->size == 1 || !may_begin())
         return;
     shadow->sent = malloc((size_t)shadow->size);
     shadow->received = malloc((size_t)shadow->size);

@@ -35,10 +35,10 @@ struct cosched_shadow {
 
 extern struct cosched_shadow cosched_shadow;
 
-/* After MPI_Init, collective: every rank of MPI_COMM_WORLD joins. A rank without the shim never
- * does. Then, after a deadline, the others go on without the shadow. Open MPI does not recover
- * from that: it hangs when such a job makes communicators. If one rank lacks the memory, no
- * rank uses the shadow. */
+/* After MPI_Init: every rank of MPI_COMM_WORLD joins, if all have agreed that each has the shim
+ * (agree.h). Otherwise, after a deadline, they go on without the shadow. Where the ranks cannot
+ * agree, they try to join. If a rank has no shim then, the job hangs when it makes
+ * communicators. If one rank lacks the memory, no rank uses the shadow. */
 void cosched_shadow_open(void);
 
 /* At the beginning of MPI_Finalize, collective: sends no more. Returns whether every rank has

@@ -24,6 +24,7 @@ from array import array
 from mpi4py import MPI as mpi
 
 from cosched.shm._native import ffi, lib
+from mpi_shim.wrapper.status.agree import Agreement, agree
 from mpi_shim.wrapper.status.peers import Peers
 from mpi_shim.wrapper.task.link import Wait, task, warn
 
@@ -62,6 +63,8 @@ class Shadow:
         size = mpi.COMM_WORLD.Get_size()
         if size == 1:
             return
+        if not self._may_begin():
+            return
         self._sent, self._received = bytearray(b"\1" * size), bytearray(b"\1" * size)
         self._sent_count = array("i", [0] * size)
         self.comm, self._joining = mpi.Comm.Idup(mpi.COMM_WORLD)
@@ -75,6 +78,24 @@ class Shadow:
         else:
             task.on_waited = self._after_wait
             self.on = True
+
+    def _may_begin(self) -> bool:
+        """Returns whether the ranks may begin to join. Spawned ranks share the names of their
+        parents, and start as these did."""
+        environment = task.environment
+        if environment is None or mpi.Comm.Get_parent() != mpi.COMM_NULL:
+            return True
+        shimmed = environment.data.shimmed
+        if shimmed == lib.COSCHED_SHIMMED_SURELY:
+            return True
+        agreement = agree(environment.data.task.job, self.join_s)
+        if agreement is Agreement.UNKNOWN:
+            return bool(shimmed != lib.COSCHED_SHIMMED_PERHAPS)
+        if agreement is Agreement.ALL:
+            return True
+        if mpi.COMM_WORLD.Get_rank() <= 1:  # rank 1 cannot see the line of rank 0
+            warn("a rank has no shim, so the job runs without status: no message is trapped")
+        return False
 
     def _join(self, limit_s: float) -> bool:
         """Returns whether every rank has joined. There are two steps, and each may be under

@@ -41,7 +41,7 @@ class Task:
     task waits (``struct cosched_wait_policy``). ``on_waited``: called after waits, with
     CLOCK_MONOTONIC. ``on_presence``: called with the task's presence (cosched/task.h) once
     it is known, and again when the registration is over. ``yield_cpu``: sched_yield, for
-    tests to replace.
+    tests to replace. ``environment``: None until the task is configured.
     """
 
     def __init__(self, yield_cpu: Callable[[], object] = os.sched_yield) -> None:
@@ -50,7 +50,7 @@ class Task:
         self.policy: Any = ffi.new("struct cosched_wait_policy *")
         self.on_waited: Callable[[int], None] | None = None
         self.on_presence: Callable[[int], None] | None = None
-        self._environment: Environment | None = None
+        self.environment: Environment | None = None
         self._yield_cpu = yield_cpu
         self._waits = 0
         self._link: Any = ffi.new("struct cosched_link *")
@@ -70,7 +70,7 @@ class Task:
         self.prefix = carrier == lib.COSCHED_CARRIER_PREFIX
         self.shadow = carrier == lib.COSCHED_CARRIER_SHADOW and environment.has_job
         self.policy = ffi.addressof(environment.data, "wait")
-        self._environment = environment  # owns the policy
+        self.environment = environment  # owns the policy
         if environment.data.verbose:
             for line in environment.warnings:
                 warn(line)

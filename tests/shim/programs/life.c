@@ -4,6 +4,7 @@
  *   plain        the usual end
  *   children     children in the middle that are no ranks: forked ones that end in each
  *                way, one that executes a shell, one that executes a program without MPI
+ *   comms        communicators are made in the middle, by blocking and other calls
  *   unfinished   an end without MPI_Finalize
  *   crash        rank 1 dies of a signal
  */
@@ -58,6 +59,26 @@ static void children(void) {
     }
 }
 
+static void comms(void) {
+    MPI_Comm twin, half, later;
+    MPI_Request request;
+    int half_size = 0, sum = 0, out = 1;
+    MPI_Comm_dup(MPI_COMM_WORLD, &twin);
+    MPI_Comm_split(twin, rank % 2, rank, &half);
+    MPI_Comm_idup(half, &later, &request);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    MPI_Comm_size(later, &half_size);
+    MPI_Allreduce(&out, &sum, 1, MPI_INT, MPI_SUM, later);
+    CHECK(sum == half_size, "%d of %d ranks", sum, half_size);
+    MPI_Iallreduce(&out, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    CHECK(sum == size, "%d of %d ranks", sum, size);
+    MPI_Comm_free(&later);
+    MPI_Comm_free(&half);
+    MPI_Comm_free(&twin);
+    once_around(200);
+}
+
 int main(int argc, char **argv) {
     begin(&argc, &argv);
     const char *how = argc > 1 ? argv[1] : "plain";
@@ -65,6 +86,8 @@ int main(int argc, char **argv) {
         once_around(round);
     if (strcmp(how, "children") == 0)
         children();
+    if (strcmp(how, "comms") == 0)
+        comms();
     if (strcmp(how, "crash") == 0 && rank == 1)
         raise(SIGKILL);
     if (strcmp(how, "unfinished") == 0) {

@@ -152,21 +152,19 @@ def test_wrong_wait_policy_is_refused(text):
 
 
 @pytest.mark.parametrize(
-    ("asked", "interposer", "sure", "wrapped", "carrier"),
+    ("asked", "interposer", "wrapped", "carrier"),
     [
-        ("auto", True, True, False, "shadow"),
-        ("auto", True, True, True, "shadow"),
-        ("auto", True, False, True, "none"),
-        ("auto", False, True, False, "shadow"),
-        ("auto", False, True, True, "none"),
-        ("prefix", True, False, True, "prefix"),
-        ("shadow", False, True, True, "shadow"),
-        ("none", False, True, False, "none"),
+        ("auto", True, False, "shadow"),
+        ("auto", True, True, "shadow"),
+        ("auto", False, False, "shadow"),
+        ("auto", False, True, "none"),
+        ("prefix", True, True, "prefix"),
+        ("shadow", False, True, "shadow"),
+        ("none", False, False, "none"),
     ],
 )
-def test_auto_carrier_depends_on_the_shim(asked, interposer, sure, wrapped, carrier):
-    known = {"interposer": interposer, "surely_shimmed": sure, "wrapped": wrapped}
-    assert carrier_for(asked, **known) == carrier
+def test_auto_carrier_depends_on_the_shim(asked, interposer, wrapped, carrier):
+    assert carrier_for(asked, interposer=interposer, wrapped=wrapped) == carrier
 
 
 def test_waits_only_sets_no_job():

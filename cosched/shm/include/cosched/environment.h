@@ -16,6 +16,9 @@
  *                        COSCHED_LENGTHS_MAX of them; unset: not known
  *   COSCHED_REQUIRE      any (unless set); all: the job ends in MPI_Init unless each of its nodes
  *                        coschedules it; none: rank 0 does not report the nodes that do not
+ *   COSCHED_JOIN         under shadow, whether all ranks have the shim. probably (unless set): in
+ *                        MPI_Init they agree, and join all the same if they cannot (join.h);
+ *                        surely: they do not ask; perhaps: they join only if they agree
  *   COSCHED_VERBOSE      1: report on standard error what does not work, and why
  *
  * All ranks of a job read the same values, so they agree on what travels. No value depends on
@@ -35,11 +38,14 @@
 enum cosched_environment_limits {
     COSCHED_SOCKET_PATH_BYTES = 256, /* more than a socket's path may have */
     COSCHED_WARNING_BYTES = 256,
-    COSCHED_WARNINGS_MAX = 7
+    COSCHED_WARNINGS_MAX = 8
 };
 
 /* Which nodes must coschedule a job. */
 enum cosched_requirement { COSCHED_REQUIRE_ANY, COSCHED_REQUIRE_ALL, COSCHED_REQUIRE_NONE };
+
+/* Whether every rank of a job has the shim. */
+enum cosched_shimmed { COSCHED_SHIMMED_PROBABLY, COSCHED_SHIMMED_SURELY, COSCHED_SHIMMED_PERHAPS };
 
 struct cosched_environment {
     struct cosched_registration task; /* job is NULL if unset; the caller sets rank and world */
@@ -49,7 +55,9 @@ struct cosched_environment {
     uint32_t verbose;
     uint32_t warning_count;
     uint32_t requirement; /* enum cosched_requirement */
-    char warnings[7][256];  /* one line each, without its end */
+    uint32_t shimmed;     /* enum cosched_shimmed */
+    uint32_t pad;
+    char warnings[8][256];  /* one line each, without its end */
     char socket_path[256];  /* registration socket of the node; a path that is cut off here is
                              * too long for a socket as well */
 };
