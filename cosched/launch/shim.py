@@ -104,9 +104,10 @@ def build_shim(
 
     ``environ``: the user's, for the compiler. ``standard_abi``: the interposer is for
     programs that follow MPI 5's own ABI; some wrappers need an option for it. ``cache``:
-    where builds are kept. By default it is the installation's if it has the build, otherwise
-    ``$XDG_CACHE_HOME/cosched/shim`` or ``~/.cache/cosched/shim``. ``sanitize``: build with the address and undefined-behaviour
-    sanitizers, and with warnings as errors. CoschedError, in one line, if the build fails.
+    where builds are kept. By default it is the installation's if it has the build,
+    otherwise ``$XDG_CACHE_HOME/cosched/shim`` or ``~/.cache/cosched/shim``. ``sanitize``:
+    build with the address and undefined-behaviour sanitizers, and with warnings as errors.
+    CoschedError, in one line, if the build fails.
     """
     build = plan_build(
         mpicc, environ, standard_abi=standard_abi, cache=cache, sanitize=sanitize
@@ -262,7 +263,7 @@ def _ignore(done: int, total: int) -> None:
 
 
 def _kept(name: str, environ: Mapping[str, str]) -> Path:
-    """Returns the installation's build if there is one to trust, or its place at the user's."""
+    """Returns the installation's build if it can be trusted, otherwise the user's place."""
     built = site_cache() / name / LIBRARY_NAME
     if built.is_file() and _open_to_others(built) is None:
         return built
@@ -280,7 +281,7 @@ def _check_owner(library: Path) -> None:
 
 
 def _open_to_others(library: Path) -> Path | None:
-    """Returns the library or its folder if a user beside this one and root may change it."""
+    """Returns the library or its folder, if users beside this one and root may write it."""
     for path in (library, library.parent):
         info = path.stat()
         others = info.st_mode & (stat.S_IWGRP | stat.S_IWOTH)

@@ -70,8 +70,9 @@ static void announce(void) {
         return;
     task->rank = rank;
     task->world = number_in(worlds, sizeof worlds / sizeof *worlds, 0);
-    cosched_state.announced =
-        cosched_announce(environment.socket_path, task, ANNOUNCE_TIMEOUT_MS, reason) == 0;
+    int error = cosched_announce(environment.socket_path, task, ANNOUNCE_TIMEOUT_MS, reason);
+    /* A daemon that answers late schedules the job all the same. */
+    cosched_state.announced = error == 0 || error == -ETIMEDOUT;
     /* A program that the rank starts must not try again, also after a failure. */
     (void)setenv(LAUNCHED, mark, 1);
 }

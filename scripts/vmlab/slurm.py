@@ -30,6 +30,15 @@ StorageUser=slurm
 LogFile=/var/log/slurm/slurmdbd.log
 PidFile=/run/slurmdbd.pid
 """
+#: For slurmctld's unit: at its first start it ends unless slurmdbd answers.
+AFTER_SLURMDBD = """\
+[Unit]
+Wants=slurmdbd.service
+After=slurmdbd.service
+
+[Service]
+ExecStartPre=/bin/sh -c 'until sacctmgr --noheader list cluster; do sleep 1; done'
+"""
 
 
 def slurm_conf(nodes: Sequence[str], cpus: int, memory_mib: int) -> str:
@@ -85,11 +94,11 @@ def _start_controller(node: Remote) -> None:
     path = "/etc/slurm/slurmdbd.conf"
     node.check(["install", "-m", "600", "-o", "slurm", "/dev/null", path])
     node.check(["tee", path], input=SLURMDBD_CONF)
-    node.check(["systemctl", "start", "mariadb", "slurmdbd"])
-    # A slurmctld that finds no slurmdbd at its first start ends.
-    clusters = ["sacctmgr", "--noheader", "list", "cluster"]
-    _until(node, "slurmdbd", lambda: node.run(clusters).returncode == 0)
-    node.check(["systemctl", "start", "slurmctld"])
+    folder = "/etc/systemd/system/slurmctld.service.d"
+    node.check(["mkdir", "-p", folder])
+    node.check(["tee", f"{folder}/slurmdbd.conf"], input=AFTER_SLURMDBD)
+    node.check(["systemctl", "daemon-reload"])
+    node.check(["systemctl", "start", "mariadb", "slurmdbd", "slurmctld"])
 
 
 def _start_node(node: Remote) -> None:

@@ -72,8 +72,8 @@ def new_mpi(request):
 def test_rank_without_shim_under_shadow_stops_no_job(
     new_mpi, shim_for, job_environ, tmp_path, bare
 ):
-    """The ranks agree to join nothing, so the program's own communicators are made. One rank
-    reports it, and one names the node that has no daemon."""
+    """The ranks agree to join nothing, so the program's own communicators are made. One
+    rank reports it, and one names the node that has no daemon."""
     program = compile_program(new_mpi, "life", tmp_path)
     environ = {**job_environ, **CROWDED, "SHIM": str(shim_for(new_mpi.mpicc))}
     environ |= {"COSCHED_STATUS": "shadow", "BARE": str(bare)}

@@ -17,7 +17,7 @@ from tests.vmlab.site import opened, program
 
 pytestmark = [pytest.mark.vm, pytest.mark.live, pytest.mark.long]
 
-ROUNDS = 500
+ROUNDS = 400
 LIMIT_MIB = 96
 DATA = re.compile(r'id="data">([A-Za-z0-9+/=]*)</script>')
 LINE = re.compile(r"rank (\d) (n\d) ([\d.]+) (\S+) (/\S*)")
@@ -34,7 +34,7 @@ def site(tmp_path_factory):
 @pytest.fixture(scope="module")
 def cosched(site):
     """The daemons in all nodes; the shim is the installation's."""
-    site.start_cosched()
+    site.start_cosched("slice=5s")  # the jobs are too short for turns of the usual length
     shim = site.user("cosched shim build --mpicc mpicc.mpich")
     assert shim.startswith("/opt/cosched/lib/cosched/shim/"), shim
     yield

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -23,14 +24,8 @@ from cosched.observe.reach.asking import (
     complaints,
     refuse_silence,
 )
-from cosched.observe.reach.ways import (
-    REMOTE_SHELL,
-    Shell,
-    Slurm,
-    Way,
-    names_of_this_node,
-    slurm_job_in,
-)
+from cosched.observe.reach.hosts import way_to_hosts
+from cosched.observe.reach.ways import Slurm, Way, names_of_this_node, slurm_job_in
 from cosched.shm.paths import NodePaths
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -45,13 +40,13 @@ def elsewhere_option(function: F) -> F:
     )(function)
 
 
-def way_to(job: str | None, hosts: Sequence[str]) -> Way | None:
+def way_to(job: str | None, hosts: Sequence[str], run_dir: Path) -> Way | None:
     """Returns the way to the job's nodes; None if it is known on this machine alone.
 
-    hosts: the nodes that the user named.
+    hosts: the nodes that the user named. run_dir: where a lab may be.
     """
     if hosts:
-        return _shell(hosts)
+        return way_to_hosts(hosts, run_dir, os.environ)
     if job is None:
         return None
     state = state_directory(os.environ)
@@ -62,7 +57,7 @@ def way_to(job: str | None, hosts: Sequence[str]) -> Way | None:
         if nodes:
             return Slurm(number, nodes, names_of_this_node())
     hosts = _hosts_in_domain(job) if place is None else place.hosts
-    return _shell(hosts) if hosts else None
+    return way_to_hosts(hosts, run_dir, os.environ) if hosts else None
 
 
 def _hosts_in_domain(job: str) -> tuple[str, ...]:
@@ -116,11 +111,6 @@ def ask_elsewhere(way: Way, words: Sequence[str], module: str = COSCHED) -> list
     for line in complaints(answers):
         click.echo(f"cosched: {line}", err=True)
     return answers
-
-
-def _shell(hosts: Sequence[str]) -> Shell:
-    shell = os.environ.get("COSCHED_REMOTE_SHELL") or REMOTE_SHELL
-    return Shell(shell, tuple(hosts), names_of_this_node())
 
 
 def _show(done: int, of: int) -> None:

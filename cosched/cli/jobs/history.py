@@ -88,7 +88,7 @@ def command(
     if in_csv and as_json:
         raise click.UsageError("--csv and --json cannot be combined.")
     columns = read_columns(_USUAL if format_ is None else format_)
-    way = None if ended.nodes else way_to(ended.job, hosts)
+    way = None if ended.nodes else way_to(ended.job, hosts, run_dir)
     found = ended.read(run_dir, way)
     if as_json:
         click.echo(json.dumps({"jobs": [document(one) for one in found]}, indent=2))

@@ -44,7 +44,7 @@ def command(
       cosched status app-1234-x7k2p
       cosched status --hosts 'n[1-4]'
     """
-    way = None if nodes else way_to(job, hosts)
+    way = None if nodes else way_to(job, hosts, run_dir)
     if way is None:
         statuses = gather(run_dir, nodes)
     else:

@@ -45,7 +45,7 @@ def _steering_command(name: str, op: str, help_text: str) -> click.Command:
         as_json: bool,
         job: str,
     ) -> int:
-        way = None if nodes else way_to(job, hosts)
+        way = None if nodes else way_to(job, hosts, run_dir)
         if way is None:
             done = steer(run_dir, op, job, nodes)
         else:

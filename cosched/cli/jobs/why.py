@@ -88,7 +88,7 @@ def command(
       cosched why 1000.lu --json
       cosched why 12
     """
-    way = None if nodes else way_to(job, hosts)
+    way = None if nodes else way_to(job, hosts, run_dir)
     if way is not None:
         _explain_elsewhere(way, ["why", job, "--since", since], last, as_json)
         return

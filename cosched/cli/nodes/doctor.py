@@ -14,13 +14,13 @@ from cosched.cli.entry import EXIT_FAILURE
 from cosched.cli.options import asked_run_dir_option, hosts_option, json_option, shell_words
 from cosched.cli.run.site import this_node
 from cosched.core.errors import CoschedError
-from cosched.observe.doctor.asking import Place, answer, ask_nodes
+from cosched.observe.doctor.asking import answer, ask_nodes
 from cosched.observe.doctor.facts import NodeFacts, Seen, Site
 from cosched.observe.doctor.findings import Finding, good, is_bad, problem, render
 from cosched.observe.doctor.gather import gather_health, gather_node
 from cosched.observe.doctor.judge import document, judge, judge_health
 from cosched.observe.doctor.slurm import read_slurm
-from cosched.observe.reach.ways import REMOTE_SHELL
+from cosched.observe.reach.hosts import way_to_hosts
 from cosched.shm.paths import NodePaths
 
 
@@ -28,10 +28,9 @@ from cosched.shm.paths import NodePaths
 @hosts_option("Examine these nodes; a remote shell reaches them.")
 @click.option(
     "--shell",
-    default=REMOTE_SHELL,
     callback=shell_words,
     metavar="COMMAND",
-    help="The remote shell; host and command follow.",
+    help="The remote shell; host and command follow.  [default: COSCHED_REMOTE_SHELL, ssh]",
 )
 @click.option("--health", is_flag=True, help="Only what must be right on a running node.")
 @click.option("--shim", is_flag=True, help="Also run a program with each MPI of this node.")
@@ -118,32 +117,14 @@ def _examine(hosts: Sequence[str], shell: Sequence[str], here: NodePaths) -> Sit
         facts = gather_node(here, _python_bin(), os.environ)
         return Site((Seen(here.node, facts),), slurm, silent)
     words = [str(_this_program()), "doctor", "--facts", "--run-dir", str(here.run_dir)]
-    places = _places(hosts, shell, here.run_dir)
+    way = way_to_hosts(hosts, here.run_dir, os.environ, shell)
 
     def show(done: int) -> None:
         if sys.stderr.isatty():
             end = "\n" if done == len(hosts) else ""
             click.echo(f"\rasking nodes: {done}/{len(hosts)}{end}", nl=False, err=True)
 
-    return Site(ask_nodes(places, words, show), slurm, silent)
-
-
-def _places(hosts: Sequence[str], shell: Sequence[str], run_dir: Path) -> list[Place]:
-    lab = None
-    if (run_dir / "lab").exists():
-        from cosched.lab.lab import Lab
-
-        lab = Lab.load(run_dir)
-    of_lab = {node.name for node in lab.nodes} if lab is not None else set()
-    found = []
-    for host in hosts:
-        if lab is not None and host in of_lab:
-            found.append(Place(host, tuple(lab.enter_argv(host, "/"))))
-        elif host in (os.uname().nodename, "localhost"):
-            found.append(Place(host))
-        else:
-            found.append(Place(host, (*shell, host)))
-    return found
+    return Site(ask_nodes(way, words, show), slurm, silent)
 
 
 def _check_shims(facts: NodeFacts) -> Iterator[Finding]:

@@ -90,7 +90,7 @@ class Start:
                 from cosched.cli.jobs.elsewhere import way_to
                 from cosched.cli.run.account import print_account
 
-                way = way_to(self.name, ()) if self.place else None
+                way = way_to(self.name, (), self.run_dir) if self.place else None
                 of = len(way.nodes) if way else max(1, len(self.job.site.names))
                 print_account(nodes, way, self.name, began_wall_ns, of=of)
             if status_word == 0:

@@ -12,13 +12,13 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import IO
 
 import msgspec
 
 from cosched.core.units import NS_PER_S
 from cosched.observe.doctor.facts import NodeFacts, Seen
+from cosched.observe.reach.ways import Way
 
 WITHIN_S = 60.0
 #: How many nodes get the question at a time.
@@ -27,21 +27,13 @@ AT_A_TIME = 32
 ROUNDS = 8
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """A node, and the words in front of a command that make it run there."""
-
-    name: str
-    enter: tuple[str, ...] = ()
-
-
 def ask_nodes(
-    places: Sequence[Place],
+    way: Way,
     words: Sequence[str],
     answered: Callable[[int], None],
     within_s: float = WITHIN_S,
 ) -> tuple[Seen, ...]:
-    """Runs ``words`` at each place; returns the nodes in the same order.
+    """Runs ``words`` on each node; returns the nodes in the same order.
 
     ``answered`` is called with the number of nodes that are done. A node that does not
     answer within the time has a reason instead of facts.
@@ -49,16 +41,16 @@ def ask_nodes(
     done = 0
     lock = threading.Lock()
 
-    def ask(place: Place) -> Seen:
+    def ask(node: str) -> Seen:
         nonlocal done
-        seen = _ask(place, words, within_s)
+        seen = _ask(node, way.command(node, words), within_s)
         with lock:
             done += 1
             answered(done)
         return seen
 
     with ThreadPoolExecutor(AT_A_TIME) as pool:
-        return tuple(pool.map(ask, places))
+        return tuple(pool.map(ask, way.nodes))
 
 
 def answer(facts: NodeFacts, questions: IO[str], answers: IO[str]) -> None:
@@ -68,29 +60,29 @@ def answer(facts: NodeFacts, questions: IO[str], answers: IO[str]) -> None:
         print(time.time_ns(), file=answers, flush=True)
 
 
-def _ask(place: Place, words: Sequence[str], within_s: float) -> Seen:
+def _ask(node: str, command: Sequence[str], within_s: float) -> Seen:
     try:
         process = subprocess.Popen(
-            [*place.enter, *words],
+            command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             bufsize=0,
         )
     except OSError as error:
-        return Seen(place.name, silent=f"cannot run '{place.enter[0]}': {error.strerror}")
+        return Seen(node, silent=f"cannot run '{command[0]}': {error.strerror}")
     talk = _Talk(process, time.monotonic() + within_s)
     try:
         line = talk.read_line()
         if not line:
-            return Seen(place.name, silent=talk.failure())
+            return Seen(node, silent=talk.failure())
         facts = msgspec.json.decode(line, type=NodeFacts)
         offset_s, error_s = talk.compare_clocks()
-        return Seen(place.name, facts, offset_s=offset_s, within_s=error_s)
+        return Seen(node, facts, offset_s=offset_s, within_s=error_s)
     except (msgspec.MsgspecError, ValueError):
-        return Seen(place.name, silent="its cosched prints other facts; compare versions")
+        return Seen(node, silent="its cosched prints other facts; compare versions")
     except BrokenPipeError:
-        return Seen(place.name, silent=talk.failure())
+        return Seen(node, silent=talk.failure())
     finally:
         process.kill()
         process.communicate()

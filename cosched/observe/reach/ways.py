@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import shlex
 import socket
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 #: The shell for hosts, unless COSCHED_REMOTE_SHELL names another.
@@ -46,16 +47,39 @@ class Slurm:
 
 @dataclass(frozen=True, slots=True)
 class Shell:
-    """Through a remote shell, such as ssh. here: the names of this node."""
+    """Through a remote shell, such as ssh. shell: its words. here: the names of this node.
 
-    shell: str
+    A shell takes a command line as one word, and srun takes the command's words."""
+
+    shell: tuple[str, ...]
     nodes: tuple[str, ...]
     here: frozenset[str]
 
     def command(self, node: str, words: Sequence[str]) -> list[str]:
         if node in self.here:
             return list(words)
-        return [*shlex.split(self.shell), node, shlex.join(words)]
+        if Path(self.shell[0]).name == "srun":
+            return [*self.shell, node, *words]
+        return [*self.shell, node, shlex.join(words)]
+
+
+@dataclass(frozen=True, slots=True)
+class Inside:
+    """Into the nodes of a lab on this machine. entrances: the words in front of a command
+    on each of them. beyond: the way to all nodes, which serves the others."""
+
+    entrances: Mapping[str, tuple[str, ...]]
+    beyond: Way
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        return self.beyond.nodes
+
+    def command(self, node: str, words: Sequence[str]) -> list[str]:
+        entrance = self.entrances.get(node)
+        if entrance is not None:
+            return [*entrance, *words]
+        return self.beyond.command(node, words)
 
 
 def names_of_this_node() -> frozenset[str]:

@@ -80,8 +80,8 @@ class Shadow:
             self.on = True
 
     def _may_begin(self) -> bool:
-        """Returns whether the ranks may begin to join. Spawned ranks share the names of their
-        parents, and start as these did."""
+        """Returns whether the ranks may begin to join. Spawned ranks share the names of
+        their parents, and start as these did."""
         environment = task.environment
         if environment is None or mpi.Comm.Get_parent() != mpi.COMM_NULL:
             return True
@@ -94,7 +94,9 @@ class Shadow:
         if agreement is Agreement.ALL:
             return True
         if mpi.COMM_WORLD.Get_rank() <= 1:  # rank 1 cannot see the line of rank 0
-            warn("a rank has no shim, so the job runs without status: no message is trapped")
+            warn(
+                "a rank has no shim, so the job runs without status: no message is trapped"
+            )
         return False
 
     def _join(self, limit_s: float) -> bool:

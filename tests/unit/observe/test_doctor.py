@@ -20,7 +20,7 @@ from cosched.cli.entry import run_cli
 from cosched.cli.main import cosched
 from cosched.core.errors import CoschedError
 from cosched.observe.doctor import slurm
-from cosched.observe.doctor.asking import Place, answer, ask_nodes
+from cosched.observe.doctor.asking import answer, ask_nodes
 from cosched.observe.doctor.checks.node import check_node
 from cosched.observe.doctor.checks.slurm import check_slurm
 from cosched.observe.doctor.facts import (
@@ -37,6 +37,7 @@ from cosched.observe.doctor.findings import Finding, Level, is_bad, render
 from cosched.observe.doctor.gather import gather_health, gather_node
 from cosched.observe.doctor.judge import BETWEEN, SLURM, document, judge, judge_health
 from cosched.observe.doctor.slurm import parse_config, parse_partitions
+from cosched.observe.reach.ways import Inside, Shell
 from cosched.shm.paths import NodePaths
 from tests.places import ROOT
 
@@ -417,18 +418,18 @@ FACTS = msgspec.json.encode(NODE).decode()
 def test_nodes_are_asked_at_once_and_keep_their_order():
     clock = f"echo '{FACTS}'; while read x; do date +%s%N; done"
     ahead = f"echo '{FACTS}'; while read x; do echo $(($(date +%s%N) + 5000000000)); done"
-    places = [
-        Place("good", shell(clock)),
-        Place("ahead", shell(ahead)),
-        Place("refused", shell("echo 'ssh: no route' >&2; echo 'lost' >&2; exit 255")),
-        Place("old", shell("echo '{}'; cat")),
-        Place("mute", shell("exec sleep 611.2")),
-        Place("cut", shell(f"echo '{FACTS}'")),
-        Place("absent", ("/nonexistent/ssh",)),
-    ]
+    places = {
+        "good": shell(clock),
+        "ahead": shell(ahead),
+        "refused": shell("echo 'ssh: no route' >&2; echo 'lost' >&2; exit 255"),
+        "old": shell("echo '{}'; cat"),
+        "mute": shell("exec sleep 611.2"),
+        "cut": shell(f"echo '{FACTS}'"),
+    }
+    way = Inside(places, Shell(("/nonexistent/ssh",), (*places, "absent"), frozenset()))
     counted = []
-    found = ask_nodes(places, ["doctor"], counted.append, within_s=3.0)
-    assert [one.name for one in found] == [place.name for place in places]
+    found = ask_nodes(way, ["doctor"], counted.append, within_s=3.0)
+    assert [one.name for one in found] == [*places, "absent"]
     good, ahead_one, *others = found
     assert good.facts == ahead_one.facts == NODE
     assert abs(good.offset_s) <= good.within_s + 0.1
@@ -440,7 +441,7 @@ def test_nodes_are_asked_at_once_and_keep_their_order():
         "ended with status 0",
         "cannot run '/nonexistent/ssh': No such file or directory",
     ]
-    assert counted == list(range(1, len(places) + 1))
+    assert counted == list(range(1, len(found) + 1))
 
 
 def test_command_prints_findings_and_fails_on_a_problem(tmp_path, monkeypatch, capsys):

@@ -9,22 +9,46 @@ import pytest
 from cosched.core.errors import CoschedError
 from cosched.jobs.places import MOST_JOBS, Place, read_place, write_place
 from cosched.observe.reach.asking import ask_nodes, complaints, merged, refuse_silence
-from cosched.observe.reach.ways import Shell, Slurm, slurm_job_in
+from cosched.observe.reach.hosts import way_to_hosts
+from cosched.observe.reach.ways import Inside, Shell, slurm_job_in
 
 HERE = frozenset(["n1"])
 
 
 def test_remote_shell_gets_one_word():
-    way = Shell("rsh -x", ("n1", "n2"), HERE)
+    way = Shell(("rsh", "-x"), ("n1", "n2"), HERE)
     assert way.command("n2", ["echo", "a b"]) == ["rsh", "-x", "n2", "echo 'a b'"]
     assert way.command("n1", ["echo", "a b"]) == ["echo", "a b"]
 
 
-def test_slurm_runs_a_step_beside_the_others():
-    words = Slurm("7", ("n1", "n2"), HERE).command("n2", ["x"])
-    assert words[:3] == ["srun", "--jobid=7", "--nodelist=n2"]
-    assert "--overlap" in words
-    assert words[-2:] == ["--", "x"]
+def test_srun_as_the_shell_gets_the_words():
+    way = Shell(("/usr/bin/srun", "-w"), ("n2",), HERE)
+    assert way.command("n2", ["echo", "a b"]) == [
+        "/usr/bin/srun",
+        "-w",
+        "n2",
+        "echo",
+        "a b",
+    ]
+
+
+def test_nodes_of_a_lab_are_entered():
+    way = Inside({"lab1": ("enter", "1")}, Shell(("ssh",), ("lab1", "n2"), HERE))
+    assert way.nodes == ("lab1", "n2")
+    assert way.command("lab1", ["echo", "a b"]) == ["enter", "1", "echo", "a b"]
+    assert way.command("n2", ["x"]) == ["ssh", "n2", "x"]
+
+
+def test_hosts_are_reached_by_the_shell_of_the_environment(tmp_path):
+    environ = {"COSCHED_REMOTE_SHELL": "rsh -x"}
+    usual = way_to_hosts(["far"], tmp_path, environ)
+    assert usual.command("far", ["y"]) == ["rsh", "-x", "far", "y"]
+    given = way_to_hosts(["far"], tmp_path, environ, ("ssh", "-v"))
+    assert given.command("far", ["y"]) == ["ssh", "-v", "far", "y"]
+    with pytest.raises(
+        CoschedError, match=r"^COSCHED_REMOTE_SHELL: .*No closing quotation"
+    ):
+        way_to_hosts(["far"], tmp_path, {"COSCHED_REMOTE_SHELL": "rsh '"})
 
 
 @pytest.mark.parametrize(
@@ -78,7 +102,7 @@ def test_silence_of_all_nodes_is_an_error():
 
 
 def test_missing_shell_is_an_answer():
-    (answer,) = ask_nodes(Shell("/none/ssh", ("n2",), HERE), ["status"])
+    (answer,) = ask_nodes(Shell(("/none/ssh",), ("n2",), HERE), ["status"])
     assert answer.error == "/none/ssh: No such file or directory"
 
 
