@@ -16,7 +16,7 @@ from cosched.lab.slurm_conf import SHARED
 from scripts.vmlab.lab import VmLab
 from scripts.vmlab.remote import Remote
 
-READY_WITHIN_S = 120.0
+READY_WITHIN_S = 300.0
 POLL_S = 0.5
 #: Memory of a node that Slurm leaves to the system, in MiB.
 SYSTEM_MIB = 300
@@ -38,6 +38,7 @@ After=slurmdbd.service
 
 [Service]
 ExecStartPre=/bin/sh -c 'until sacctmgr --noheader list cluster; do sleep 1; done'
+TimeoutStartSec=5min
 """
 
 

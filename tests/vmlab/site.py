@@ -87,7 +87,7 @@ class Site:
             remote.check(["tee", "/etc/slurm/slurm.conf"], input=text)
 
     def start_cosched(self, *settings):
-        """Starts the daemons of all nodes as docs/cluster.md has it, with these settings."""
+        """Starts the daemons of all nodes as docs/cluster.md has it, and sets these."""
         self.everywhere(f"{PATH}; {INSTALL_UNIT}")
         if settings:
             self.everywhere(f"/opt/cosched/bin/cosched config set {' '.join(settings)}")

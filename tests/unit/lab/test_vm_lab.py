@@ -2,6 +2,7 @@
 
 import os
 import socket
+import textwrap
 import threading
 from pathlib import Path
 
@@ -192,6 +193,11 @@ def test_configuration_of_slurm_is_that_of_the_guide():
     assert "ProctrackType=proctrack/cgroup" in text
     assert "NodeName=n1,n2 CPUs=1 RealMemory=724" in text
     assert "OverSubscribe=FORCE:3" in text
+
+
+def test_order_of_slurms_units_is_that_of_the_guide():
+    guide = (opt.REPOSITORY / "docs/cluster.md").read_text()
+    assert textwrap.indent(slurm.AFTER_SLURMDBD, "  ", str.strip) in guide
 
 
 def test_command_reaches_a_node_with_its_words_kept():
