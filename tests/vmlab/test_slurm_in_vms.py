@@ -22,6 +22,7 @@ LIMIT_MIB = 96
 DATA = re.compile(r'id="data">([A-Za-z0-9+/=]*)</script>')
 LINE = re.compile(r"rank (\d) (n\d) ([\d.]+) (\S+) (/\S*)")
 TRACE = "/run/cosched/$(uname -n)"
+KEPT = "/home/traces/$(uname -n)"
 
 
 @pytest.fixture(scope="module")
@@ -137,7 +138,7 @@ def test_jobs_that_share_nodes_under_the_kernel(site):
 def test_coscheduled_jobs_that_share_nodes(site, cosched):
     names = ("cosched-a", "cosched-b")
     numbers = run_pair(site, "cosched-run -- ", names)
-    site.everywhere(f"install -d -m 755 /home/traces; cp -r {TRACE} /home/traces/")
+    site.everywhere(f"mkdir -p {KEPT}; cp {TRACE}/trace*.jsonl {KEPT}/")
     site.root("n1", "cd /home/traces; cosched report -o report.html n1 n2 n3")
     page = (site.folder / "home/traces/report.html").read_text()
     data = json.loads(gzip.decompress(base64.b64decode(DATA.search(page)[1])))
