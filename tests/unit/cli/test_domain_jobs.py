@@ -443,12 +443,12 @@ def test_run_in_a_domain_refuses_what_it_cannot_do(desk, capsys, words, line):
     assert not desk.submissions
 
 
-def test_nodes_of_a_job_of_the_domain_are_reached_by_a_shell(desk, monkeypatch):
+def test_nodes_of_a_job_of_the_domain_are_reached_by_a_shell(desk, monkeypatch, tmp_path):
     desk.job(7, hosts=["far1", "far2", "far2"])
     monkeypatch.setenv("COSCHED_REMOTE_SHELL", "rsh")
-    way = way_to("job7-7", ())
+    way = way_to("job7-7", (), tmp_path)
     assert way.nodes == ("far1", "far2")
     assert way.command("far2", ["x"]) == ["rsh", "far2", "x"]
-    assert way_to("1000.job7-7", ()).nodes == ("far1", "far2")
+    assert way_to("1000.job7-7", (), tmp_path).nodes == ("far1", "far2")
     for other in ("job8-7", "job7", "7", "seven-x"):
-        assert way_to(other, ()) is None
+        assert way_to(other, (), tmp_path) is None
