@@ -33,6 +33,11 @@ int cosched_join_limit_is_over(struct cosched_join_limit *limit) {
     return 0;
 }
 
+int cosched_join_names_reach_all(void) {
+    return getenv("SLURM_STEP_ID") == NULL || getenv("PMI_FD") == NULL ||
+           getenv("HYDI_CONTROL_FD") != NULL;
+}
+
 void cosched_join_name(char name[512], const char *job, int32_t rank) {
     const char *space = getenv("PMIX_NAMESPACE"); /* Open MPI may run several jobs side by side */
     if (space == NULL)

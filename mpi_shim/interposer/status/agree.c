@@ -69,7 +69,7 @@ static enum cosched_agreement agree(uint64_t limit_ms) {
     int own = 0, world = 1;
     cosched_pmpi.Comm_rank(MPI_COMM_WORLD, &own);
     cosched_pmpi.Comm_size(MPI_COMM_WORLD, &world);
-    if (!publish(own, "here"))
+    if (!cosched_join_names_reach_all() || !publish(own, "here"))
         return COSCHED_AGREED_UNKNOWN;
     cosched_join_limit_start(&limit, limit_ms * UINT64_C(1000000));
     return own == LEADER ? lead(world, &limit) : follow(own, world, &limit);

@@ -20,7 +20,7 @@ VERDICT = -1
 
 
 class Agreement(enum.Enum):
-    """All ranks have the shim; some lack it; or there is no service for names."""
+    """All ranks have the shim; some lack it; or no service for names reaches all."""
 
     ALL = enum.auto()
     SOME = enum.auto()
@@ -35,6 +35,8 @@ def agree(job: Any, limit_s: float) -> Agreement:
     rank, world = mpi.COMM_WORLD.Get_rank(), mpi.COMM_WORLD.Get_size()
     names = _Names(job)
     limit = ffi.new("struct cosched_join_limit *")
+    if not lib.cosched_join_names_reach_all():
+        return Agreement.UNKNOWN
     with _errors_returned():
         if not names.publish(rank, "here"):
             return Agreement.UNKNOWN

@@ -14,8 +14,8 @@
  *   looks once more. If rank 0 is there now, it waits for the verdict. Otherwise it goes on
  *   alone: rank 0 can no longer find its name, so the verdict will be "some".
  *
- * Names are unique to the job and its namespace. Without a name service
- * the ranks cannot agree; then COSCHED_JOIN decides (environment.h).
+ * Names are unique to the job and its namespace. Without a name service that reaches all ranks
+ * they cannot agree; then COSCHED_JOIN decides (environment.h).
  *
  * The verdict's port is "all" or "some", that of a rank's name "here".
  */
@@ -47,6 +47,10 @@ void cosched_join_limit_start(struct cosched_join_limit *limit, uint64_t limit_n
 
 /* Call it after each test that found nothing. Returns 1 once the time is over. */
 int cosched_join_limit_is_over(struct cosched_join_limit *limit);
+
+/* Returns 1 if a name that one rank publishes reaches the others, as far as the environment
+ * shows. Returns 0 if srun serves the PMI itself: its name service loses names between ranks. */
+int cosched_join_names_reach_all(void);
 
 /* Writes the name that a rank publishes; a negative rank: the name of the verdict. */
 void cosched_join_name(char name[512], const char *job, int32_t rank);
