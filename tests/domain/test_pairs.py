@@ -151,6 +151,23 @@ def test_jobs_find_each_other_and_a_killed_controller_breaks_no_pair(domains):
     assert json.loads(lines[1][2]) == {"intrepid": {"job": str(a), "hosts": hosts}}
 
 
+def test_each_job_of_the_guide_is_taken(domains):
+    one, other = domains
+    make_keys(one.paths.peers, ["lens"])
+    one.use(scheme="hold", domains={**one.config.coupling["domains"], "lens": "127.0.0.1:1"})
+    page = (ROOT / "docs" / "coupling.md").read_text()
+    lines = re.findall(r"^cosched (submit .*) \./(?:simulation|analysis)$", page, re.MULTILINE)
+    assert len(lines) == 3
+    for line in lines:
+        rig = one if "@eureka" in line else other
+        done = rig.cosched(*line.split(), "sleep", "0")
+        assert done.returncode == 0, done.stderr
+        number = int(done.stdout.split()[-1])
+        assert number in [each["job"] for each in rig.mates()]
+        assert rig.cosched("cancel", str(number)).returncode == 0
+    one.use(scheme="hold")
+
+
 def test_the_commands_of_the_guide_explain_pairs_and_refuse_wrong_ones(domains):
     one, other = domains
     one.use(scheme="hold")

@@ -211,9 +211,9 @@ def test_program_uses_the_python_client(user, monkeypatch):
         (["--name", "x" * 64], 1, "cosched: a job's name has 1 to 63 characters\n"),
         (["--name", "a\nb"], 1, "cosched: a job's name has 1 to 63 characters\n"),
         (
-            ["--waits"],
+            ["--outpu"],
             2,
-            "cosched submit: No such option '--waits'. Did you mean '--wait'?"
+            "cosched submit: No such option '--outpu'. Did you mean '--output'?"
             " See cosched submit --help.\n",
         ),
     ],

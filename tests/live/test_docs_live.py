@@ -27,9 +27,10 @@ LONG = re.compile(
 )
 #: It would install the environment in which these tests run.
 INSTALL = re.compile(r"pip install ")
-#: The commands of these pages depend on each other: test_docs_control.py,
-#: tests/domain/test_guide.py and tests/foreign/test_recipes.py run them.
-IN_ORDER = {"control.md", "domain.md", "recipes.md"}
+#: The commands of these pages depend on each other, or need domains: test_docs_control.py,
+#: tests/domain/test_guide.py, tests/domain/test_pairs.py and tests/foreign/test_recipes.py
+#: run them.
+IN_ORDER = {"control.md", "coupling.md", "domain.md", "recipes.md"}
 #: Options that shorten a long simulation, by the first words of the command.
 LESS = {
     ("sim", "malleable"): ("--count", "200"),

@@ -31,6 +31,7 @@ def test_ready_job_waits_for_go(al):
             "within_ns": 0,
             "after": None,
             "delay_ns": 0,
+            "token": "",
         },
         "nodes": 2,
         "limit_ns": 180 * 10**9,
