@@ -121,11 +121,12 @@ class Rig:
         logs = self.folder.glob("*.log")
         return "\n".join(f"{path.name}:\n{path.read_text()}" for path in sorted(logs))
 
-    def submit(self, *argv, **more):
-        """Submits a job that writes into the work folder; returns its number."""
+    def submit(self, *argv, by="n1", **more):
+        """Submits a job that writes into the work folder; returns its number. by: the node
+        whose agent passes it on."""
         more["environ"] = {**more.get("environ", ENVIRON), **self.mark}
         more.setdefault("cwd", str(self.work))
-        with self.client() as client:
+        with self.client(by) as client:
             return client.submit(make_submission(argv, **more))
 
     def shell(self, script, **more):

@@ -154,9 +154,11 @@ def test_jobs_find_each_other_and_a_killed_controller_breaks_no_pair(domains):
 def test_each_job_of_the_guide_is_taken(domains):
     one, other = domains
     make_keys(one.paths.peers, ["lens"])
-    one.use(scheme="hold", domains={**one.config.coupling["domains"], "lens": "127.0.0.1:1"})
+    known = one.config.coupling["domains"]
+    one.use(scheme="hold", domains={**known, "lens": "127.0.0.1:1"})
     page = (ROOT / "docs" / "coupling.md").read_text()
-    lines = re.findall(r"^cosched (submit .*) \./(?:simulation|analysis)$", page, re.MULTILINE)
+    form = r"^cosched (submit .*) \./(?:simulation|analysis)$"
+    lines = re.findall(form, page, re.MULTILINE)
     assert len(lines) == 3
     for line in lines:
         rig = one if "@eureka" in line else other
