@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+import msgspec
 import tomlkit
 
 from cosched.cluster.client import Client, make_submission
@@ -29,6 +30,7 @@ from cosched.cluster.up import (
     stop_domain,
     write_domain,
 )
+from cosched.core.cluster.coupling.snapshot import unpack
 from cosched.core.units import NS_PER_S
 from cosched.lab import slurms
 
@@ -168,13 +170,9 @@ class Slurm:
 
 def coupling_counts(domain: Domain) -> dict[str, Any]:
     """Returns how often each branch of a domain's coupling was taken, as it is stored."""
-    memory = Memory(domain.paths.mates)
-    try:
+    with contextlib.closing(Memory(domain.paths.mates)) as memory:
         stored = memory.load()
-    finally:
-        memory.close()
-    counts: dict[str, Any] = {} if stored is None else stored["state"]["counts"]
-    return counts
+    return {} if stored is None else msgspec.to_builtins(unpack(stored).state.counts)
 
 
 @contextlib.contextmanager

@@ -17,6 +17,7 @@ from cosched.cluster.answers import MateInfo
 from cosched.cluster.controller.clock import DomainClock
 from cosched.cluster.coupled.config import Coupled
 from cosched.cluster.coupled.limits import leaves_no_trace
+from cosched.cluster.coupled.memory import Memory
 from cosched.cluster.coupled.window import describe, explain
 from cosched.cluster.engines.mates import group_of, parse_mates
 from cosched.cluster.store import Record
@@ -28,7 +29,6 @@ from cosched.core.cluster.coupling.engine import (
     RecoveryEnded,
     Send,
 )
-from cosched.core.cluster.coupling.machine import Coupling
 from cosched.core.cluster.coupling.mail.messages import (
     Addresses,
     Announce,
@@ -45,14 +45,6 @@ from cosched.core.errors import CoschedError
 OPINION_WITHIN_S = 1.0
 
 
-class Storage(Protocol):
-    """Keeps one snapshot."""
-
-    def load(self) -> dict[str, object] | None: ...
-
-    def save(self, snapshot: dict[str, object]) -> None: ...
-
-
 class Mail(Protocol):
     """Carries messages to other domains; they may be lost."""
 
@@ -64,23 +56,23 @@ class Pairs:
     """The jobs with mates of this domain."""
 
     def __init__(
-        self, coupled: Coupled, storage: Storage, mail: Mail, clock: DomainClock
+        self, coupled: Coupled, memory: Memory, mail: Mail, clock: DomainClock
     ) -> None:
         self._coupled = coupled
-        self._storage = storage
+        self._memory = memory
         self._mail = mail
         self.clock = clock
         self._disputes: dict[int, str] = {}
         self._opinions: dict[int, asyncio.Future[str | None]] = {}
-        stored = storage.load()
-        settings, rights = coupled.settings, coupled.rights
-        if stored is None:
-            self.coupling = Coupling(coupled.name, settings, rights)
-        else:
-            self.coupling = Coupling.restart(
-                stored, settings, clock.now_ns(), time.time_ns(), rights
-            )
-        self._save()
+        self.coupling = memory.restart(
+            coupled.name, coupled.settings, coupled.rights, clock.now_ns()
+        )
+
+    def configure(self, coupled: Coupled) -> None:
+        """Takes changed settings and rights; the rest of ``coupled`` is the same, and holds
+        keep their leases."""
+        self._coupled = coupled
+        self.coupling.configure(coupled.settings, coupled.rights)
 
     def announcement(self, record: Record) -> JobAnnounced | None:
         """Returns the event for a job with mates; None for one without, and for one that
@@ -123,7 +115,7 @@ class Pairs:
             not isinstance(each, StartJob | EndJob) and not leaves_no_trace(each)
             for each in commands
         ):
-            self._save()
+            self._memory.keep(self.coupling)
 
     def carry_out(self, command: Command) -> None:
         """Sends a message; all else is done already."""
@@ -187,9 +179,6 @@ class Pairs:
         """Returns the jobs with mates that wait, by submission."""
         own, now_ns = self._coupled.name, self.clock.now_ns()
         return [describe(member, own, now_ns) for member in self.coupling.waiting]
-
-    def _save(self) -> None:
-        self._storage.save(self.coupling.snapshot(time.time_ns()))
 
 
 def _user_name(uid: int) -> str:

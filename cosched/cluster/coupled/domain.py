@@ -15,6 +15,7 @@ from typing import Protocol
 
 from cosched.cluster.coupled.config import CoupledConfig, Waits
 from cosched.cluster.coupled.limits import leaves_no_trace
+from cosched.cluster.coupled.memory import Memory
 from cosched.cluster.engines import interface as live
 from cosched.cluster.engines.interface import Engine, PairedJob
 from cosched.cluster.engines.mates import group_of
@@ -42,7 +43,6 @@ from cosched.core.cluster.coupling.engine import (
     TryJob,
     Why,
 )
-from cosched.core.cluster.coupling.machine import Coupling
 from cosched.core.cluster.coupling.mail.messages import AnyMessage
 from cosched.core.cluster.coupling.state import Member, Stage
 from cosched.core.cluster.queue.messages import Ticked, WakeAt
@@ -61,14 +61,6 @@ class Mail(Protocol):
         """Sends without waiting."""
 
 
-class Storage(Protocol):
-    """Keeps one snapshot."""
-
-    def load(self) -> dict[str, object] | None: ...
-
-    def save(self, snapshot: dict[str, object]) -> None: ...
-
-
 class CoupledDomain:
     """The jobs with mates of one domain. log: takes one line for the operator."""
 
@@ -77,13 +69,13 @@ class CoupledDomain:
         config: CoupledConfig,
         engine: Engine,
         mail: Mail,
-        storage: Storage,
+        memory: Memory,
         log: Callable[[str], None],
     ) -> None:
         self._config = config
         self._engine = engine
         self._mail = mail
-        self._storage = storage
+        self._memory = memory
         self._log = log
         self._jobs: dict[int, PairedJob] = {}
         self._nodes: dict[int, str] = {}  # of jobs that are ready
@@ -93,14 +85,9 @@ class CoupledDomain:
         self._busy = False
         self._early: list[live.Event] | None = []
         self._timer: asyncio.TimerHandle | None = None
-        stored = storage.load()
-        if stored is None:
-            self.coupling = Coupling(config.name, config.settings, config.rights)
-        else:
-            self.coupling = Coupling.restart(
-                stored, config.settings, now_ns(), time.time_ns(), config.rights
-            )
-        self._save()
+        self.coupling = memory.restart(
+            config.name, config.settings, config.rights, now_ns()
+        )
 
     # --- what comes in --------------------------------------------------------------------
 
@@ -268,7 +255,7 @@ class CoupledDomain:
     def _handle(self, event: Event) -> None:
         commands = self.coupling.handle(event)
         if any(not leaves_no_trace(command) for command in commands):
-            self._save()
+            self._memory.keep(self.coupling)
         for command in commands:
             self._carry_out(command)
 
@@ -340,9 +327,6 @@ class CoupledDomain:
     def _tick(self) -> None:
         self._timer = None
         self._feed(Ticked(now_ns()))
-
-    def _save(self) -> None:
-        self._storage.save(self.coupling.snapshot(time.time_ns()))
 
     def _member(self, number: int) -> Member | None:
         return self.coupling.state.members.get(number)

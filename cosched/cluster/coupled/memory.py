@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 from pathlib import Path
-from typing import Any
-
-import msgspec
 
 from cosched.cluster.database import open_database
+from cosched.core.cluster.coupling.groups import DomainName, Rights
+from cosched.core.cluster.coupling.machine import Coupling
+from cosched.core.cluster.coupling.settings import CouplingSettings
 from cosched.core.errors import CoschedError
 
 _VERSION = 1
 _TABLE = "CREATE TABLE snapshot (id INTEGER PRIMARY KEY, data BLOB NOT NULL) STRICT"
+_REMEDY = "move the file away to forget the jobs' groups"
 
 
 class Memory:
@@ -20,22 +22,44 @@ class Memory:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        remedy = "move the file away to forget the jobs' groups"
-        self._file = open_database(path, _TABLE, _VERSION, remedy)
+        self._file = open_database(path, _TABLE, _VERSION, _REMEDY)
 
-    def load(self) -> dict[str, Any] | None:
+    def restart(
+        self, name: DomainName, settings: CouplingSettings, rights: Rights, now_ns: int
+    ) -> Coupling:
+        """Returns the coupling that goes on from the snapshot, or a new one; it is stored.
+
+        now_ns: the monotonic time. Raises CoschedError if the snapshot is damaged.
+        """
+        stored = self.load()
+        if stored is None:
+            coupling = Coupling(name, settings, rights)
+        else:
+            try:
+                coupling = Coupling.restart(
+                    stored, settings, now_ns, time.time_ns(), rights
+                )
+            except CoschedError as error:
+                raise CoschedError(f"{self._path}: {error}; {_REMEDY}") from None
+        self.keep(coupling)
+        return coupling
+
+    def keep(self, coupling: Coupling) -> None:
+        """Stores the state of the coupling; it is on the disk when this returns."""
+        self.save(coupling.snapshot(time.time_ns()))
+
+    def load(self) -> bytes | None:
         """Returns the snapshot; None if there is none."""
         try:
             row = self._file.execute("SELECT data FROM snapshot").fetchone()
-            return None if row is None else msgspec.msgpack.decode(row[0])
-        except (sqlite3.Error, msgspec.MsgspecError) as error:
+        except sqlite3.Error as error:
             raise CoschedError(f"{self._path}: {error}") from None
+        return None if row is None else bytes(row[0])
 
-    def save(self, snapshot: dict[str, Any]) -> None:
-        """Replaces the snapshot; it is on the disk when this returns."""
-        data = msgspec.msgpack.encode(snapshot)
+    def save(self, snapshot: bytes) -> None:
+        """Replaces the snapshot."""
         try:
-            self._file.execute("INSERT OR REPLACE INTO snapshot VALUES (1, ?)", (data,))
+            self._file.execute("INSERT OR REPLACE INTO snapshot VALUES (1, ?)", (snapshot,))
         except sqlite3.Error as error:
             raise CoschedError(f"{self._path}: {error}") from None
 

@@ -7,7 +7,6 @@ seed until ``World.calm_ns``; then messages arrive and no controller crashes.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
@@ -168,8 +167,8 @@ class Site:
         assert self.queue is not None
         return self.queue.coupling
 
-    def _snapshot(self) -> str:
-        return json.dumps(self.coupling.snapshot(self.world.now_ns))
+    def _snapshot(self) -> bytes:
+        return self.coupling.snapshot(self.world.now_ns)
 
     def feed(self, kind: type, *words: object) -> None:
         """Feeds an event if the controller is up."""
@@ -194,7 +193,7 @@ class Site:
         if self.world.chance.random() < 0.3:
             self.skew = self.world.chance.randint(0, 10_000)  # the machine restarted
         coupling = Coupling.restart(
-            json.loads(self.stored), self.settings, self.now, self.world.now_ns, self.rights
+            self.stored, self.settings, self.now, self.world.now_ns, self.rights
         )
         self.queue = self._make(coupling)
         self._wake += 1

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 
+import msgspec
 import pytest
 
 from cosched.core.cluster.coupling.engine import (
@@ -345,7 +345,7 @@ def test_repeated_question_gets_the_same_answer_and_nothing_is_done_again():
     domain.feed(JobReady(0, 1))
     for restarted in (False, True):
         if restarted:
-            stored = json.loads(json.dumps(domain.coupling.snapshot(0)))
+            stored = domain.coupling.snapshot(0)
             domain.coupling = Coupling.restore(stored, CouplingSettings(), RIGHTS)
         assert domain.feed(Received(0, "a", question)) == []
         assert domain.answers() == [Reserved(("a", 1, 9))]
@@ -631,7 +631,7 @@ def test_leader_reports_its_start_and_its_end():
 
 
 def restarted(domain, found, away=SECOND):
-    stored = json.loads(json.dumps(domain.coupling.snapshot(100 * SECOND)))
+    stored = domain.coupling.snapshot(100 * SECOND)
     domain.coupling = Coupling.restart(
         stored, domain.coupling.settings, 7, 100 * SECOND + away, RIGHTS
     )
@@ -712,9 +712,18 @@ def test_job_is_forgotten_in_time():
     assert not domain.coupling.state.groups
 
 
-def test_damaged_state_is_refused():
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        b"",
+        b"no snapshot",
+        msgspec.msgpack.encode({"wall_ns": 0, "state": {"name": 5}}),
+        Domain().coupling.snapshot(0)[:-1],
+    ],
+)
+def test_damaged_state_is_refused(damaged):
     with pytest.raises(CoschedError, match="the state of the coupling is damaged"):
-        Coupling.restore({"wall_ns": 0, "state": {"name": 5}}, CouplingSettings())
+        Coupling.restore(damaged, CouplingSettings())
 
 
 # --- why ----------------------------------------------------------------------------------

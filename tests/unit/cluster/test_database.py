@@ -22,7 +22,7 @@ from cosched.cluster.submission import Submission
 from cosched.cluster.up import write_domain
 from cosched.core.errors import CoschedError
 
-GROUPS = {"groups": list(range(10_000))}
+GROUPS = bytes(range(256)) * 200
 JOBS = 50
 
 

@@ -18,8 +18,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import msgspec
-
 from cosched.core.cluster.coupling.engine import (
     CapacityChanged,
     Command,
@@ -57,13 +55,12 @@ from cosched.core.cluster.coupling.recovery import reconcile, restarted, shift_c
 from cosched.core.cluster.coupling.rounds.coordinator import Coordinator
 from cosched.core.cluster.coupling.rounds.participant import Participant
 from cosched.core.cluster.coupling.settings import CouplingSettings
+from cosched.core.cluster.coupling.snapshot import pack, unpack
 from cosched.core.cluster.coupling.state import Counts, Member, Owed, Stage, State
 from cosched.core.cluster.coupling.timers import Timers
 from cosched.core.cluster.queue.messages import JobId, Ticked
 from cosched.core.cluster.queue.planner import PassRules
 from cosched.core.errors import CoschedError
-
-Stored = dict[str, Any]
 
 
 class Coupling:
@@ -140,26 +137,26 @@ class Coupling:
 
     # --- storing --------------------------------------------------------------------------
 
-    def snapshot(self, wall_ns: int) -> Stored:
-        """Returns the whole state as plain data, with the time of the wall clock."""
-        return {"wall_ns": wall_ns, "state": msgspec.to_builtins(self._state)}
+    def snapshot(self, wall_ns: int) -> bytes:
+        """Returns the whole state, with the time of the wall clock."""
+        return pack(self._state, wall_ns)
 
     @classmethod
     def restore(
         cls,
-        stored: Stored,
+        stored: bytes,
         settings: CouplingSettings,
         rights: Rights | None = None,
     ) -> Coupling:
         """Returns a machine that continues exactly where the snapshot was taken.
 
         Raises CoschedError for data that is not a snapshot."""
-        return cls("", settings, rights, _read(stored))
+        return cls("", settings, rights, unpack(stored).state)
 
     @classmethod
     def restart(
         cls,
-        stored: Stored,
+        stored: bytes,
         settings: CouplingSettings,
         now_ns: int,
         wall_ns: int,
@@ -168,8 +165,9 @@ class Coupling:
         """Returns a machine for a controller that has restarted. It answers no question
         until the engine has reported its jobs (``JobFound``, ``RecoveryEnded``). Its
         snapshot must be stored before it sends anything."""
-        state = _read(stored)
-        shift_clock(state, now_ns, wall_ns - stored["wall_ns"])
+        snapshot = unpack(stored)
+        state = snapshot.state
+        shift_clock(state, now_ns, wall_ns - snapshot.wall_ns)
         restarted(state)
         return cls("", settings, rights, state)
 
@@ -353,10 +351,3 @@ class Coupling:
                 member.trouble_ns = None
                 member.retry_ns = self._state.now_ns
         self._jobs.todo.append(self._timers.retry)
-
-
-def _read(stored: Stored) -> State:
-    try:
-        return msgspec.convert(stored["state"], State, str_keys=True)
-    except (msgspec.ValidationError, KeyError) as error:
-        raise CoschedError(f"the state of the coupling is damaged: {error}") from error

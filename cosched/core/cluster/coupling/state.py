@@ -55,7 +55,7 @@ class Owed(msgspec.Struct, frozen=True):
     number: int
 
 
-class Member(msgspec.Struct):
+class Member(msgspec.Struct, omit_defaults=True):
     """This domain's job of a group, from its announcement until it is forgotten.
 
     older_ns: the wall time of the group's first announcement, as far as it is known here.
