@@ -94,6 +94,15 @@ class DomainConfig:
         a mistake in the table."""
         return parse_coupling(self.name, self.coupling) if self.coupling else None
 
+    def check_coupling(self) -> None:
+        """Raises CoschedError for a mistake in ``[coupling]``, or if the policy of the
+        queue cannot hold or yield."""
+        policy = self.queue.policy
+        if self.coupled is not None and not POLICIES[policy].backfill.takes_rules:
+            raise CoschedError(
+                f"queue.policy: {policy} cannot hold or yield; choose another one"
+            )
+
     @property
     def node_names(self) -> tuple[str, ...]:
         """The names of the nodes by their numbers."""
@@ -161,11 +170,7 @@ def parse_config(document: Mapping[str, Any]) -> DomainConfig:
         coupling=table.table("coupling").raw,
     )
     table.finish()
-    planner = POLICIES[config.queue.policy].backfill
-    if config.coupled is not None and not planner.takes_rules:
-        raise CoschedError(
-            f"queue.policy: {config.queue.policy} cannot hold or yield; choose another one"
-        )
+    config.check_coupling()
     if not config.nodes:
         raise CoschedError("nodes: a domain needs at least one node")
     for name in config.nodes:

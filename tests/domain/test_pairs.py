@@ -202,6 +202,19 @@ def test_the_commands_of_the_guide_explain_pairs_and_refuse_wrong_ones(domains):
     assert one.mates() == []
 
 
+def test_reload_changes_the_scheme_of_jobs_that_wait_later(domains):
+    one, other = domains
+    one.use(scheme="hold")
+    table = {**one.config.coupling, "scheme": "yield"}
+    one.write_config(replace(one.config, coupling=table))
+    done = one.cosched("cluster", "reload")
+    assert (done.returncode, done.stdout) == (0, "changed: coupling.scheme\n")
+    number = one.paired("reloaded")
+    one.until(lambda: any(each["yields"] for each in one.mates()), "the job does not yield")
+    mate = other.paired("reloaded")
+    assert abs(one.time(number) - other.time(mate)) < APART_S
+
+
 def test_couple_starts_the_controller_alone(tmp_path):
     folder = tmp_path / "solo"
     folder.mkdir()

@@ -134,6 +134,9 @@ class Controller:
         self._members.configure(change.config)
         self._jobs.configure(change.config)
         self._requests.configure(change.config)
+        coupled = change.config.coupled
+        if self._peers is not None and coupled is not None:
+            self._peers.pairs.configure(coupled)
         self._log(f"{self._paths.config}: {change.text}")
         return change
 

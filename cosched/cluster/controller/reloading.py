@@ -6,7 +6,7 @@ restart of the domain, and stay as they are until then.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -19,6 +19,8 @@ _LIVE = {
     "life": ("lost_after_ns", "prepare_ns"),
     "security": ("root_from",),
 }
+#: What the other domains know, in the table ``coupling``: it stays until a restart.
+_OF_COUPLING = ("listen", "domains", "metrics")
 _UNITS = ("_ns", "_bytes")
 
 
@@ -50,7 +52,9 @@ def compare(old: DomainConfig, new: DomainConfig) -> Change:
         queue=_with_live(old, new, "queue"),
         life=_with_live(old, new, "life"),
         security=_with_live(old, new, "security"),
+        coupling=_live_coupling(old.coupling, new.coupling),
     )
+    config.check_coupling()
     if config.life.lost_after_ns < 2 * config.life.beat_ns:
         raise CoschedError(
             "life.lost_after: must be at least twice the old life.beat: a new one "
@@ -66,6 +70,15 @@ def _with_live(old: DomainConfig, new: DomainConfig, table: str) -> Any:
     return replace(getattr(old, table), **live)
 
 
+def _live_coupling(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the table with the new settings that are taken at once. A domain that was
+    not coupled, or will not be, needs a restart."""
+    if not (old and new):
+        return dict(old)
+    live = {name: value for name, value in new.items() if name not in _OF_COUPLING}
+    return {**live, **{name: old[name] for name in _OF_COUPLING if name in old}}
+
+
 def _differences(old: DomainConfig, new: DomainConfig) -> Iterator[str]:
     """Yields the names of the settings that differ, as domain.toml has them."""
     for field in fields(old):
@@ -74,6 +87,10 @@ def _differences(old: DomainConfig, new: DomainConfig) -> Iterator[str]:
             for part in fields(one):
                 if getattr(one, part.name) != getattr(other, part.name):
                     yield f"{field.name}.{_plain(part.name)}"
+        elif field.name == "coupling" and one and other:
+            for name in sorted({*one, *other}):
+                if one.get(name) != other.get(name):
+                    yield f"coupling.{name}"
         elif one != other or (field.name == "nodes" and list(one) != list(other)):
             yield field.name
 

@@ -54,6 +54,49 @@ def test_live_part_must_fit_the_part_that_stays():
         compare(OLD, replace(OLD, life=life))
 
 
+COUPLING = {"listen": "a:8", "domains": {"e": "b:8"}, "metrics": "a:9", "release": "5min"}
+COUPLED = replace(OLD, coupling=COUPLING)
+
+
+def with_coupling(**changed):
+    return replace(COUPLED, coupling={**COUPLED.coupling, **changed})
+
+
+def test_settings_of_pairs_are_taken():
+    new = with_coupling(scheme="yield", release="3min", same_names=["e"])
+    change = compare(COUPLED, new)
+    assert change.config == new
+    names = ("coupling.release", "coupling.same_names", "coupling.scheme")
+    assert (change.changed, change.restart) == (names, ())
+
+
+def test_addresses_of_other_domains_need_a_restart():
+    new = with_coupling(domains={"e": "b:8", "f": "c:8"}, listen="a:7", scheme="yield")
+    del new.coupling["metrics"]
+    change = compare(COUPLED, new)
+    assert change.changed == ("coupling.scheme",)
+    assert change.restart == ("coupling.domains", "coupling.listen", "coupling.metrics")
+    assert change.config == with_coupling(scheme="yield")
+
+
+def test_settings_for_a_domain_that_is_not_coupled_yet_are_refused():
+    new = with_coupling(domains={"e": "b:8", "f": "c:8"}, same_names=["f"])
+    with pytest.raises(CoschedError, match="'f' is not in coupling"):
+        compare(COUPLED, new)
+
+
+@pytest.mark.parametrize(("old", "new"), [(OLD, COUPLED), (COUPLED, OLD)])
+def test_to_couple_a_domain_or_to_end_it_needs_a_restart(old, new):
+    change = compare(old, new)
+    assert (change.config, change.restart) == (old, ("coupling",))
+
+
+def test_policy_must_suit_the_pairs_that_stay():
+    new = replace(OLD, queue=QueueSettings("conservative"))
+    with pytest.raises(CoschedError, match="conservative cannot hold or yield"):
+        compare(COUPLED, new)
+
+
 def test_each_setting_is_compared():
     tables = {
         "queue": QueueSettings,
