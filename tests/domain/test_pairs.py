@@ -176,23 +176,24 @@ def test_the_commands_of_the_guide_explain_pairs_and_refuse_wrong_ones(domains):
     other.use(scheme="hold")
     page = (ROOT / "docs" / "coupling.md").read_text()
     options = re.search(r"^cosched submit (.*) \./simulation$", page, re.MULTILINE)[1]
+    options = options.replace("climate7", "climate77")  # a name serves once
     done = one.cosched("submit", *options.split(), "sleep", "0")
     assert done.returncode == 0, done.stderr
     number = int(done.stdout.split()[-1])
     one.until_holds(number)
     assert "ready, holds 2 nodes since" in one.cosched("queue").stdout
-    held = r"ready, holds 2 nodes since .* for climate7@eureka.*; released at \d"
+    held = r"ready, holds 2 nodes since .* for climate77@eureka.*; released at \d"
     assert re.search(held, one.cosched("why", str(number)).stdout)
     wrong = [
         ("mate=g@eurka", 1, "domain 'eurka' is not coupled; known: eureka"),
         ("mate=g@intrepid", 1, "intrepid is this domain"),
-        ("mate=climate7@eureka", 1, f"job {number} is in it"),
+        ("mate=climate77@eureka", 1, f"job {number} is in it"),
         ("mate=g@eureka", 9, "infeasible: needs 9 nodes"),
     ]
     for mates, nodes, line in wrong:
         with pytest.raises(CoschedError, match=line):
             one.shell("true", mates=mates, nodes=nodes)
-    words = ("--mate=climate7@intrepid", "--within=60s", "true")
+    words = ("--mate=climate77@intrepid", "--within=60s", "true")
     refused = other.cosched("submit", *words)
     assert "refuses its group" in refused.stderr
     assert refused.stderr.count("\n") == 1
