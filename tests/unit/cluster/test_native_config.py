@@ -65,11 +65,11 @@ def test_a_mistake_is_refused_with_one_line(more, line):
     assert "\n" not in str(error.value)
 
 
-def test_a_change_needs_a_restart():
+def test_another_address_needs_a_restart():
     old = parse_config(document())
-    new = replace(old, coupling={**COUPLING, "scheme": "hold"})
+    new = replace(old, coupling={**COUPLING, "listen": "127.0.0.1:9"})
     change = compare(old, new)
-    assert change.restart == ("coupling",)
+    assert change.restart == ("coupling.listen",)
     assert change.config.coupling == COUPLING
 
 
