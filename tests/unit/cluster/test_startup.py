@@ -306,6 +306,19 @@ def test_a_counted_job_always_gets_its_units(steps, dom):
         check(nodes, matcher, running, dom)
 
 
+def test_job_gets_units_of_its_own_where_others_have_piled_up():
+    """Job 3 comes while all units are used, and job 4 after most of them are free again."""
+    node = Inventory(units(2))
+    for job, tasks in ((1, 1), (2, 3), (3, 1)):
+        node.assign(job, tasks, {"cores": 1})
+    node.release(2)
+    assert node.jobs[1] == node.jobs[3] == ({"cores": (0,)},)
+    made = node.assign(4, 4, {"cores": 1})
+    assert {task["cores"] for task in made} == {(0,), (1,), (2,), (3,)}
+    with pytest.raises(CoschedError, match="needs 3 cores on this node, which has 2 free"):
+        node.assign(5, 3, {"cores": 1})
+
+
 def units(dom):
     return {
         "cores": Units(tuple(range(CORES)), dom),
@@ -326,9 +339,8 @@ def check(nodes, matcher, running, dom):
             for what, numbers in task.items()
             for unit in numbers
         )
-        assert all(
-            count <= (dom if what == "cores" else 1) for (what, _), count in used.items()
-        )
+        assert all(count == 1 for (what, _), count in used.items() if what == "ports")
+        assert dom > 1 or all(count == 1 for count in used.values())
         free = matcher.free(name)
         for what in ("cores", "ports"):
             taken = sum(count for (which, _), count in used.items() if which == what)

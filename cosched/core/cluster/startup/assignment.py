@@ -14,7 +14,8 @@ from cosched.core.errors import CoschedError
 
 @dataclass(frozen=True, slots=True)
 class Units:
-    """The numbers of a resource's units on a node; each can serve ``jobs`` jobs at once."""
+    """The numbers of a resource's units on a node. jobs: how many jobs a unit serves at
+    once; 1: no two jobs ever have the same unit."""
 
     numbers: tuple[int, ...]
     jobs: int = 1
@@ -40,12 +41,16 @@ class Pool:
 
     def free(self) -> list[int]:
         """Returns the units that a further job can use: the least used ones first, and of
-        these the lowest ones."""
-        uses, most = self._uses, self.jobs
-        units = [unit for unit, used in uses.items() if used < most]
-        if most > 1:
-            units.sort(key=uses.__getitem__)  # equals stay in ascending order
-        return units
+        these the lowest ones.
+
+        A shared unit may serve one job more than ``jobs`` while another one serves fewer:
+        the manager counts uses, and the tasks of one job never share a unit.
+        """
+        uses = self._uses
+        if self.jobs == 1:
+            return [unit for unit, used in uses.items() if not used]
+        left = self.total - sum(uses.values())
+        return sorted(uses, key=uses.__getitem__)[: max(0, left)]
 
     def use(self, units: Iterable[int], jobs: int = 1) -> None:
         """Notes that so many jobs more use each of these units; -1: one fewer."""
