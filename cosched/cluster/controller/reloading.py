@@ -19,7 +19,7 @@ _LIVE = {
     "life": ("lost_after_ns", "prepare_ns"),
     "security": ("root_from",),
 }
-#: What the other domains know, in the table ``coupling``: it stays until a restart.
+#: Settings of the table ``coupling`` that other domains rely on: they need a restart.
 _OF_COUPLING = ("listen", "domains", "metrics")
 _UNITS = ("_ns", "_bytes")
 
