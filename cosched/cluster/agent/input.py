@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import selectors
 from collections.abc import Callable
 
 from cosched.cluster.agent.frames import Frame, InputWritten, WriteInput
+from cosched.cluster.agent.steward.watch import Watch
 from cosched.cluster.inputs import AT_END, PIECE_MOST
 from cosched.cluster.messages import GiveInput, InputTaken
 
@@ -81,16 +81,14 @@ class InputGate:
 class InputPipe:
     """Writes into the pipe that is rank 0's standard input, as fast as rank 0 reads.
 
-    selector: calls what is registered there when it may write. report: sends a frame to the
+    watch: calls what is registered there when it may write. report: sends a frame to the
     agent.
     """
 
-    def __init__(
-        self, selector: selectors.BaseSelector, report: Callable[[Frame], None]
-    ) -> None:
+    def __init__(self, watch: Watch, report: Callable[[Frame], None]) -> None:
         self.reader, self._pipe = os.pipe2(os.O_CLOEXEC)
         os.set_blocking(self._pipe, False)
-        self._selector = selector
+        self._watch = watch
         self._report = report
         self._data = bytearray()
         self._last = False
@@ -108,7 +106,7 @@ class InputPipe:
         if self._open:
             self._open = False
             self._data.clear()
-            self._watch(False)
+            self._await_room(False)
             os.close(self._pipe)
 
     def _write(self) -> None:
@@ -125,12 +123,12 @@ class InputPipe:
         if broken or (self._last and not self._data):
             self.close()
         else:
-            self._watch(bool(self._data))
+            self._await_room(bool(self._data))
         self._report(InputWritten(written, self._open))
 
-    def _watch(self, wanted: bool) -> None:
-        watched = self._pipe in self._selector.get_map()
+    def _await_room(self, wanted: bool) -> None:
+        watched = self._pipe in self._watch
         if wanted and not watched:
-            self._selector.register(self._pipe, selectors.EVENT_WRITE, self._write)
+            self._watch.write(self._pipe, self._write)
         elif watched and not wanted:
-            self._selector.unregister(self._pipe)
+            self._watch.stop(self._pipe)

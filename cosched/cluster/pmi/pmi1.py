@@ -7,6 +7,7 @@ all ranks is the exchange of the nodes' tables.
 
 from __future__ import annotations
 
+import os
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -31,9 +32,11 @@ _KEY_MAX = 256
 _VALUE_MAX = 1024
 _LINE_MAX = 1 << 16
 _READ_BYTES = 4096
-_GET = b"cmd=get "
+_GET, _KEY = b"cmd=get ", b" key="
+_GOT = b"cmd=get_result rc=0 msg=success value="
+_UNKNOWN = b"cmd=get_result rc=-1 msg=key_not_found value=unknown\n"
 #: The key of the file that describes the node's hardware.
-_TOPOLOGY = "PMI_hwloc_xmlfile"
+_TOPOLOGY = b"PMI_hwloc_xmlfile"
 #: Requests whose refusal is explained to the user. Programs may try names.
 _EXPLAINED = {"spawn": "MPI_Comm_spawn", "publish": "MPI_Publish_name"}
 
@@ -63,10 +66,9 @@ class Pmi1Service(Service):
             ours, theirs = socket.socketpair()
             self._clients[rank] = _Client(rank, ours, theirs, theirs.fileno())
         self._in_barrier: set[int] = set()
-        self._known: dict[str, str] = {
-            **(layout.given or {}),
-            "PMI_process_mapping": process_mapping(layout),
-        }
+        self._known: dict[bytes, bytes] = {}
+        self._know(layout.given or {})
+        self._know({"PMI_process_mapping": process_mapping(layout)})
         self._new: dict[str, str] = {}
 
     def environment(self, rank: int) -> dict[str, str]:
@@ -93,7 +95,7 @@ class Pmi1Service(Service):
 
     def deliver(self, tables: Sequence[bytes]) -> None:
         for table in tables:
-            self._known.update(msgspec.msgpack.decode(table, type=dict[str, str]))
+            self._know(msgspec.msgpack.decode(table, type=dict[str, str]))
         for client in self._clients.values():
             self._answer(client, "cmd=barrier_out rc=0")
 
@@ -125,6 +127,13 @@ class Pmi1Service(Service):
             data = client.ours.recv(_READ_BYTES)
         except ConnectionError:
             data = b""
+        if (
+            not client.buffer
+            and data.startswith(_GET)
+            and data.find(b"\n") == len(data) - 1
+        ):
+            self._get(client, data[:-1])  # nearly all requests
+            return True
         client.buffer += data
         while (end := client.buffer.find(b"\n")) >= 0:
             line = bytes(client.buffer[:end])
@@ -184,14 +193,21 @@ class Pmi1Service(Service):
 
     def _get(self, client: _Client, line: bytes) -> None:
         """Answers the most frequent request: each rank reads the keys of all nodes."""
-        key = line.rpartition(b" key=")[2].partition(b" ")[0].decode(errors="replace")
-        value = self._known.get(key, self._new.get(key))
-        if key == _TOPOLOGY and self._topology.exists():
-            value = str(self._topology)
+        key = line.rpartition(_KEY)[2].partition(b" ")[0]
+        value = self._known.get(key)
         if value is None:
-            self._answer(client, "cmd=get_result rc=-1 msg=key_not_found value=unknown")
-        else:
-            self._answer(client, f"cmd=get_result rc=0 msg=success value={value}")
+            value = self._local(key)
+        self._send(client, _UNKNOWN if value is None else _GOT + value + b"\n")
+
+    def _local(self, key: bytes) -> bytes | None:
+        """Returns the value of a key that only this node has so far."""
+        if key == _TOPOLOGY and self._topology.exists():
+            return os.fsencode(self._topology)
+        value = self._new.get(key.decode(errors="replace"))
+        return None if value is None else value.encode()
+
+    def _know(self, table: Mapping[str, str]) -> None:
+        self._known.update((key.encode(), value.encode()) for key, value in table.items())
 
     def _barrier(self, client: _Client, _words: Mapping[str, str], _line: str) -> None:
         self._in_barrier.add(client.rank)
@@ -241,10 +257,13 @@ class Pmi1Service(Service):
         )
 
     def _answer(self, client: _Client, line: str) -> None:
+        self._send(client, line.encode() + b"\n")
+
+    def _send(self, client: _Client, data: bytes) -> None:
         if client.ours.fileno() < 0:
             return
         try:
-            client.ours.sendall(line.encode() + b"\n")
+            client.ours.sendall(data)
         except OSError:
             client.ours.close()  # the task has ended, which the steward reports
 

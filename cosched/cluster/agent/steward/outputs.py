@@ -3,30 +3,28 @@
 from __future__ import annotations
 
 import os
-import selectors
 from collections.abc import Callable
 from functools import partial
 
 from cosched.cluster.agent.frames import Frame, TasksWrote
 from cosched.cluster.agent.steward.streams import CREDIT_BYTES, READ_BYTES, Labeler
 from cosched.cluster.agent.steward.tasks import Task
+from cosched.cluster.agent.steward.watch import Watch
 
 
 class TaskOutputs:
     """The outputs of the tasks of one node.
 
-    selector: calls the ``data`` of a descriptor that is ready. report: sends a frame to the
+    watch: calls what belongs to a descriptor that is ready. report: sends a frame to the
     agent.
     """
 
-    def __init__(
-        self, selector: selectors.BaseSelector, report: Callable[[Frame], None]
-    ) -> None:
-        self._selector = selector
+    def __init__(self, watch: Watch, report: Callable[[Frame], None]) -> None:
+        self._watch = watch
         self._report = report
         self._labels: dict[int, Labeler] = {}
         self._credit = CREDIT_BYTES
-        self._paused: list[tuple[int, Callable[[], None]]] = []
+        self._paused: list[tuple[int, Callable[[], object]]] = []
         self._open: set[int] = set()
 
     def watch(self, task: Task, label: str) -> None:
@@ -35,16 +33,13 @@ class TaskOutputs:
             if label:
                 self._labels[descriptor] = Labeler(label)
             self._open.add(descriptor)
-            self._register(descriptor, partial(self._read, task, descriptor, stream))
-
-    def _register(self, descriptor: int, call: Callable[[], None]) -> None:
-        self._selector.register(descriptor, selectors.EVENT_READ, call)
+            self._watch.read(descriptor, partial(self._read, task, descriptor, stream))
 
     def _read(self, task: Task, descriptor: int, stream: int) -> None:
         data = os.read(descriptor, READ_BYTES)
         labeler = self._labels.get(descriptor)
         if not data:
-            self._selector.unregister(descriptor)
+            self._watch.stop(descriptor)
             os.close(descriptor)
             self._open.discard(descriptor)
             del task.outputs[descriptor]
@@ -60,9 +55,8 @@ class TaskOutputs:
 
     def _pause(self) -> None:
         for descriptor in self._open:
-            if descriptor in self._selector.get_map():
-                call = self._selector.unregister(descriptor).data
-                self._paused.append((descriptor, call))
+            if descriptor in self._watch:
+                self._paused.append((descriptor, self._watch.stop(descriptor)))
 
     def add_credit(self, written: int) -> None:
         """Reads on: the root has written so many bytes."""
@@ -70,4 +64,4 @@ class TaskOutputs:
         if self._credit > 0:
             paused, self._paused = self._paused, []
             for descriptor, call in paused:
-                self._register(descriptor, call)
+                self._watch.read(descriptor, call)

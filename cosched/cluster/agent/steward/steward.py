@@ -8,12 +8,9 @@ Every descendant of the tasks is gone when the steward reports their end.
 from __future__ import annotations
 
 import os
-import selectors
 import signal
 import socket
 import time
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 from cosched.cluster.agent.frames import (
@@ -65,6 +62,7 @@ from cosched.cluster.agent.steward.tasks import (
     open_gate,
     open_input,
 )
+from cosched.cluster.agent.steward.watch import Watch
 from cosched.cluster.messages import Failure
 from cosched.cluster.pmi.pmi1 import Pmi1Service
 from cosched.cluster.pmi.pmix import PmixService
@@ -109,12 +107,13 @@ class Steward:
         self._agent = agent
         self._reader = reader
         self._job = job
-        self._selector = selectors.DefaultSelector()
+        self._watch = Watch()
         self._tasks: list[Task] = []
+        self._alive = 0  # tasks whose end was not reported
         self._service: Service = NoService()
         self._files: OutputFiles | None = None
         self._input: InputPipe | None = None
-        self._outputs = TaskOutputs(self._selector, self.report)
+        self._outputs = TaskOutputs(self._watch, self.report)
         self._ending = False
         self._shared_memory: Files = {}  # the tasks' files when they were ended
         self._kill_at: float | None = None
@@ -150,6 +149,7 @@ class Steward:
             task = fork_task(rank, program, member.environ)
             os.close(program.stdin)
             self._tasks.append(task)
+            self._alive += 1
             self._service.started(rank, task.pid)
         if job.pmi == PMIX:  # its library starts threads, so the tasks are made before
             self._service = PmixService(
@@ -164,19 +164,16 @@ class Steward:
             return open_input(os.devnull)
         if self._job.input != FROM_CLIENT:
             return open_input(os.path.join(self._job.cwd, self._job.input))
-        self._input = InputPipe(self._selector, self.report)
+        self._input = InputPipe(self._watch, self.report)
         return self._input.reader
 
     def _watch_all(self) -> None:
-        self._watch(self._agent.fileno(), self._read_agent)
-        self._watch(self._ends, self._reap)
+        self._watch.read(self._agent.fileno(), self._read_agent)
+        self._watch.read(self._ends, self._reap)
         for descriptor, call in self._service.watched().items():
-            self._watch(descriptor, partial(self._serve, descriptor, call))
+            self._watch.read(descriptor, call)
         for task in self._tasks:
             self._outputs.watch(task, self._label(task.rank) if self._job.label else "")
-
-    def _watch(self, descriptor: int, call: Callable[[], None]) -> None:
-        self._selector.register(descriptor, selectors.EVENT_READ, call)
 
     # --- the loop -------------------------------------------------------------------------
 
@@ -185,9 +182,7 @@ class Steward:
         for frame in frames:
             self._obey(frame)
         while not self._is_over():
-            for key, _ in self._selector.select(self._wait_s()):
-                if self._selector.get_map().get(key.fileobj) is key:  # not paused meanwhile
-                    key.data()
+            self._watch.wait(self._wait_s())
             self._enforce()
         self._service.close()
         kill_descendants()
@@ -223,16 +218,20 @@ class Steward:
                 self._lose_agent()
 
     def _is_over(self) -> bool:
-        if any(task.status is None for task in self._tasks):
+        if self._alive:
             return False
         return not any(task.outputs for task in self._tasks) or not self._agent_lives
 
     def _wait_s(self) -> float | None:
+        if self._kill_at is None and self._over_at is None:
+            return None
         times = [at for at in (self._kill_at, self._over_at) if at is not None]
-        return max(0.0, min(times) - time.monotonic()) if times else None
+        return max(0.0, min(times) - time.monotonic())
 
     def _enforce(self) -> None:
         """Does what the time has come for."""
+        if self._kill_at is None and self._over_at is None:
+            return
         now = time.monotonic()
         if self._kill_at is not None and now >= self._kill_at:
             self._kill_at = None
@@ -251,8 +250,8 @@ class Steward:
 
     def _lose_agent(self) -> None:
         self._agent_lives = False
-        if self._agent.fileno() in self._selector.get_map():
-            self._selector.unregister(self._agent)
+        if self._agent.fileno() in self._watch:
+            self._watch.stop(self._agent.fileno())
         self._end_tasks()
 
     def _obey(self, frame: AnyFrame) -> None:
@@ -276,10 +275,6 @@ class Steward:
                     self._input.add(frame)
             case _:
                 raise CoschedError(f"a steward does not take {type(frame).__name__}")
-
-    def _serve(self, descriptor: int, call: Callable[[], object]) -> None:
-        if call() is False:
-            self._selector.unregister(descriptor)
 
     # --- the tasks ------------------------------------------------------------------------
 
@@ -324,12 +319,13 @@ class Steward:
                 break
             if pid in by_pid:
                 self._note_end(by_pid[pid], status)
-        if all(task.status is not None for task in self._tasks) and self._over_at is None:
+        if not self._alive and self._over_at is None:
             # Descendants of the tasks may hold their pipes open.
             self._over_at = time.monotonic() + LINGER_S
 
     def _note_end(self, task: Task, status: int) -> None:
         task.status = status
+        self._alive -= 1
         problem = os.read(task.failure, READ_BYTES).decode(errors="replace")
         os.close(task.failure)
         if problem:
