@@ -1,13 +1,13 @@
 """Input of rank 0: pieces in order at the root's agent, and the pipe of its steward."""
 
 import os
-import selectors
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cosched.cluster.agent.frames import InputWritten, WriteInput
 from cosched.cluster.agent.input import WAITING_MOST, InputGate, InputPipe
+from cosched.cluster.agent.steward.watch import Watch
 from cosched.cluster.inputs import AT_END
 from cosched.cluster.messages import GiveInput, InputTaken
 
@@ -86,14 +86,13 @@ class Rank:
     """The reader of an InputPipe, and what the steward reports."""
 
     def __init__(self):
-        self.selector = selectors.DefaultSelector()
+        self.watch = Watch()
         self.frames = []
-        self.pipe = InputPipe(self.selector, self.frames.append)
+        self.pipe = InputPipe(self.watch, self.frames.append)
 
     def run(self):
         """Does what the steward's loop does when the pipe has room."""
-        for key, _ in self.selector.select(0):
-            key.data()
+        self.watch.wait(0)
 
 
 def test_pipe_takes_what_it_has_room_for_and_the_rest_later():
@@ -107,7 +106,7 @@ def test_pipe_takes_what_it_has_room_for_and_the_rest_later():
     assert read == data
     assert sum(frame.written for frame in rank.frames) == len(data)
     assert not rank.frames[-1].open
-    assert not rank.selector.get_map()
+    assert not rank.watch
 
 
 def test_reader_that_leaves_ends_the_input():
@@ -116,7 +115,7 @@ def test_reader_that_leaves_ends_the_input():
     os.close(rank.pipe.reader)
     rank.run()
     assert not rank.frames[-1].open
-    assert not rank.selector.get_map()
+    assert not rank.watch
     count = len(rank.frames)
     rank.pipe.add(WriteInput(b"more", True))
     assert len(rank.frames) == count

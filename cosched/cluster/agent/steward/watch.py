@@ -21,6 +21,9 @@ class Watch:
     def __contains__(self, descriptor: int) -> bool:
         return descriptor in self._calls
 
+    def __len__(self) -> int:
+        return len(self._calls)
+
     def read(self, descriptor: int, call: Callable[[], object]) -> None:
         """Calls ``call`` whenever the descriptor can be read. If it returns False, the
         descriptor is closed, and not watched any more."""
