@@ -23,6 +23,23 @@ from cosched.shm.paths import NodePaths
 
 TOOLS = Path(__file__).parent.parent / "tools"
 DEADLINE_S = 60.0
+OTHERS_BETWEEN = 5
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items):
+    """Spreads the files of Slurm, which often wait, among the others, which compute.
+
+    Two files that need the machine's only site of Slurm users do not follow each other.
+    """
+    files = list(dict.fromkeys(item.path for item in items))
+    waiting = [file for file in files if "slurm" in f"{file.parent.name} {file.name}"]
+    waiting = waiting[::2] + waiting[1::2]
+    order = [file for file in files if file not in waiting]
+    for place, file in enumerate(waiting):
+        order.insert(place * OTHERS_BETWEEN, file)
+    places = {file: place for place, file in enumerate(order)}
+    items.sort(key=lambda item: places[item.path])
 
 
 def eventually(condition, what, within_s=DEADLINE_S):

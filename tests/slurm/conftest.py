@@ -24,7 +24,7 @@ MISSING = [
     for name in ("munged", "slurmctld", "slurmd", "sbatch")
     if shutil.which(name) is None
 ]
-DEADLINE_S = 30.0
+DEADLINE_S = 60.0
 USER = "nobody"
 #: SlurmUser may not run a Python in a home of root.
 PYTHON = "/usr/bin/python3"

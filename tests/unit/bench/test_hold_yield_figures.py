@@ -50,7 +50,7 @@ def means(folder):
     return Bars(json.loads((folder / "hold_yield.json").read_text())["means"])
 
 
-WORDS = ["--repeat", "3", "--jobs-generated", "500", "--load", "0.7"]
+WORDS = ["--repeat", "3", "--jobs-generated", "250", "--load", "0.7"]
 
 
 def ended_in(folder, words):
