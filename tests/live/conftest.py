@@ -23,7 +23,8 @@ from cosched.shm.paths import NodePaths
 
 TOOLS = Path(__file__).parent.parent / "tools"
 DEADLINE_S = 60.0
-OTHERS_BETWEEN = 5
+#: One of so many files is one of Slurm, as long as there are any.
+ONE_OF = 5
 
 
 @pytest.hookimpl(trylast=True)
@@ -37,7 +38,7 @@ def pytest_collection_modifyitems(items):
     waiting = waiting[::2] + waiting[1::2]
     order = [file for file in files if file not in waiting]
     for place, file in enumerate(waiting):
-        order.insert(place * OTHERS_BETWEEN, file)
+        order.insert(place * ONE_OF, file)
     places = {file: place for place, file in enumerate(order)}
     items.sort(key=lambda item: places[item.path])
 

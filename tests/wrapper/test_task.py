@@ -317,6 +317,28 @@ def test_sharing_is_seen_from_context_switches():
     assert verdicts == [0, 0, 0, 0, 1, 1, 0, 1]
 
 
+SRUN = {"SLURM_STEP_ID": "0", "PMI_FD": "5"}
+
+
+@pytest.mark.parametrize(
+    ("environ", "reach"),
+    [
+        ({}, 1),
+        ({"PMI_FD": "5"}, 1),
+        (SRUN, 0),
+        ({**SRUN, "HYDI_CONTROL_FD": "7"}, 1),
+        ({"SLURM_STEP_ID": "0", "PMIX_NAMESPACE": "prterun-a-1"}, 1),
+    ],
+    ids=["mpiexec", "agents", "srun", "Hydra in a step", "PRRTE in a step"],
+)
+def test_names_of_ranks_reach_all_unless_srun_serves_them(monkeypatch, environ, reach):
+    for name in ("PMI_FD", "SLURM_STEP_ID", "HYDI_CONTROL_FD"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    assert lib.cosched_join_names_reach_all() == reach
+
+
 def test_join_limit_counts_only_time_that_ran():
     limit = ffi.new("struct cosched_join_limit *")
     lib.cosched_join_limit_start(limit, 50_000_000)

@@ -19,8 +19,8 @@ _LIVE = {
     "life": ("lost_after_ns", "prepare_ns"),
     "security": ("root_from",),
 }
-#: Settings of the table ``coupling`` that other domains rely on: they need a restart.
-_OF_COUPLING = ("listen", "domains", "metrics")
+#: The addresses in the table ``coupling``: they need a restart.
+_ADDRESSES = ("listen", "domains", "metrics")
 _UNITS = ("_ns", "_bytes")
 
 
@@ -75,8 +75,8 @@ def _live_coupling(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, 
     not coupled, or will not be, needs a restart."""
     if not (old and new):
         return dict(old)
-    live = {name: value for name, value in new.items() if name not in _OF_COUPLING}
-    return {**live, **{name: old[name] for name in _OF_COUPLING if name in old}}
+    live = {name: value for name, value in new.items() if name not in _ADDRESSES}
+    return {**live, **{name: old[name] for name in _ADDRESSES if name in old}}
 
 
 def _differences(old: DomainConfig, new: DomainConfig) -> Iterator[str]:

@@ -223,15 +223,11 @@ class Steward:
         return not any(task.outputs for task in self._tasks) or not self._agent_lives
 
     def _wait_s(self) -> float | None:
-        if self._kill_at is None and self._over_at is None:
-            return None
         times = [at for at in (self._kill_at, self._over_at) if at is not None]
-        return max(0.0, min(times) - time.monotonic())
+        return max(0.0, min(times) - time.monotonic()) if times else None
 
     def _enforce(self) -> None:
         """Does what the time has come for."""
-        if self._kill_at is None and self._over_at is None:
-            return
         now = time.monotonic()
         if self._kill_at is not None and now >= self._kill_at:
             self._kill_at = None

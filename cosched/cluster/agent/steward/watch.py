@@ -25,8 +25,8 @@ class Watch:
         return len(self._calls)
 
     def read(self, descriptor: int, call: Callable[[], object]) -> None:
-        """Calls ``call`` whenever the descriptor can be read. If it returns False, the
-        descriptor is closed, and not watched any more."""
+        """Calls ``call`` whenever the descriptor can be read. A call that returns False
+        has closed the descriptor, which is then not watched any more."""
         self._add(descriptor, call, select.EPOLLIN)
 
     def write(self, descriptor: int, call: Callable[[], object]) -> None:

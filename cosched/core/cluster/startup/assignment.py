@@ -15,7 +15,7 @@ from cosched.core.errors import CoschedError
 @dataclass(frozen=True, slots=True)
 class Units:
     """The numbers of a resource's units on a node. jobs: how many jobs a unit serves at
-    once; 1: no two jobs ever have the same unit."""
+    once, as a mean over the units; 1: no two jobs ever have the same unit."""
 
     numbers: tuple[int, ...]
     jobs: int = 1
@@ -43,8 +43,8 @@ class Pool:
         """Returns the units that a further job can use: the least used ones first, and of
         these the lowest ones.
 
-        A shared unit may serve one job more than ``jobs`` while another one serves fewer:
-        the manager counts uses, and the tasks of one job never share a unit.
+        A shared unit may serve more jobs than ``jobs`` while another one serves fewer: the
+        manager counts uses, and the tasks of one job never share a unit.
         """
         uses = self._uses
         if self.jobs == 1:

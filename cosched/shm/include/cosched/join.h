@@ -49,7 +49,7 @@ void cosched_join_limit_start(struct cosched_join_limit *limit, uint64_t limit_n
 int cosched_join_limit_is_over(struct cosched_join_limit *limit);
 
 /* Returns 1 if a name that one rank publishes reaches the others, as far as the environment
- * shows. Returns 0 if srun serves the PMI itself: its name service loses names between ranks. */
+ * shows. Returns 0 if srun serves the PMI itself: the ranks do not find each other's names there. */
 int cosched_join_names_reach_all(void);
 
 /* Writes the name that a rank publishes; a negative rank: the name of the verdict. */
