@@ -1,9 +1,10 @@
 """How pairs of jobs start in two coupled clusters, beside the simulation of the same jobs.
 
 Many pairs are submitted among jobs without mates, under each combination of hold and yield.
-Each job writes when it began. The columns: pairs whose jobs began within a second; how far
-apart they began (median and 99th percentile); mean wait and slowdown of all jobs; mean
-time from ready to begin of jobs with mates; node-hours held idle. "sim" is the simulation.
+Each job writes when it began. The first columns are the pairs whose jobs began within a
+second, and how far apart they began (median and 99th percentile). Then come the mean wait
+and slowdown of all jobs, the mean time of jobs with mates from ready to begin, and the
+node-hours held idle. "sim" is the simulation.
 """
 
 from __future__ import annotations

@@ -95,7 +95,7 @@ class Post:
         return peer is not None and peer.down
 
     def withdraw(self, number: int | None) -> None:
-        """Forgets a question whose answer nobody needs any more."""
+        """Forgets a question whose answer is not needed any more."""
         if number is not None:
             self._state.questions.pop(number, None)
 
