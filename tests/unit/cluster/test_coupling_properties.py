@@ -99,6 +99,27 @@ def test_mates_start_within_their_time(count, data, delay):
         assert max(begins) - min(begins) <= system.delay
 
 
+def test_promise_holds_before_its_round_goes():
+    """A pass for another group comes between the promise and the decision of its round. It
+    gives no node away that the promised start needs."""
+    settings = CouplingSettings(release_ns=9, held_cap=0.0, pause_ns=1)
+    system = System(
+        machines=[4, 2, 1],
+        jobs=[
+            [(0, 2, 1, 2), (0, 1, 1, 1), (6, 9, 1, 9), (6, 1, 4, 1), (6, 1, 1, 1)],
+            [(0, 1, 1, 1), (0, 1, 1, 1), (0, 1, 1, 1), (14, 1, 1, 1)],
+            [(0, 1, 1, 1)],
+        ],
+        mates=[{0: 0, 1: 3, 2: 0}, {0: 1, 1: 1}, {0: 3, 1: 2}],
+        settings=[settings] * 3,
+        policies=["easy"] * 3,
+        timing=Timing.WITHIN,
+        delay=1,
+    )
+    domains = run(system)
+    assert domains[0].start_ns[3] - domains[1].start_ns[2] == 1
+
+
 def test_promise_causes_a_pass_at_once():
     """The second machine has a node to spare, which a wide job ahead keeps from the mate:
     promised, the mate goes first, and nothing else happens before its time is over."""

@@ -90,10 +90,7 @@ class Jobs:
     @property
     def promised(self) -> bool:
         """Returns whether a job has promised its latest start."""
-        return any(
-            member.promised is not None or member.promise_ns is not None
-            for member in self.waiting.values()
-        )
+        return any(member.has_promised for member in self.waiting.values())
 
     def others_busy(self, member: Member) -> bool:
         """Returns whether jobs of other groups have nodes only for a moment."""

@@ -24,7 +24,7 @@ def rules(jobs: Jobs) -> PassRules:
     for number, member in jobs.waiting.items():
         if member.stage is not Stage.QUEUING:
             continue
-        if member.promise_ns is not None:
+        if member.has_promised:
             first.append(number)
         elif member.aside == state.epoch or (member.due_ns or 0) > state.now_ns:
             left_out.add(number)
@@ -41,6 +41,6 @@ def rules_for(jobs: Jobs, number: JobId) -> PassRules:
     """Returns the rules of a pass that looks for nodes for one job of a group: the others
     are left out, unless they have promised their start."""
     queuing = [each for each in jobs.waiting.values() if each.stage is Stage.QUEUING]
-    first = [each.number for each in queuing if each.promise_ns is not None]
+    first = [each.number for each in queuing if each.has_promised]
     others = {each.number for each in queuing} - {number, *first}
     return PassRules(first, left_out=others)

@@ -143,6 +143,12 @@ class Member(msgspec.Struct, omit_defaults=True):
         return name in self.seen and round_id < self.seen[name]
 
     @property
+    def has_promised(self) -> bool:
+        """Returns whether the job has promised its latest start, to a round that goes or
+        may go."""
+        return self.promise_ns is not None or self.promised is not None
+
+    @property
     def is_idle(self) -> bool:
         """Returns whether the job holds, and nothing is asked about it."""
         return self.stage is Stage.HOLDING and self.round is None and self.asking is None
