@@ -54,6 +54,10 @@ class Group:
         """Returns the domains that may coordinate, in the order that all domains prefer."""
         return sorted(self.members)
 
+    def others(self, own: DomainName) -> tuple[DomainName, ...]:
+        """Returns the domains of the other jobs, for that of the domain ``own``."""
+        return tuple(name for name in self.members if name != own)
+
     @property
     def digest(self) -> str:
         """Returns a digest of everything in the group; the order of members is free."""

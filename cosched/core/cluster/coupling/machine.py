@@ -247,9 +247,8 @@ class Coupling:
     def _announce(self, event: JobAnnounced) -> None:
         self._timers.forget()  # the group's name may be free again
         member = self._jobs.announce(event.number, event.group, event.user, event.wall_ns)
-        for domain in event.group.members:
-            if domain != self._state.name:
-                self._post.ask(domain, member, Announce())
+        for domain in event.group.others(self.name):
+            self._post.ask(domain, member, Announce())
 
     def _got_nodes(self, member: Member) -> None:
         self._expect(member, Stage.QUEUING)
@@ -299,14 +298,12 @@ class Coupling:
     def _over(self, member: Member) -> None:
         self._state.epoch += 1
         self._state.found.pop(member.number, None)
-        owed, led = member.owed, member.stage is Stage.RUNNING
+        owed = member.owed
         self._post.withdraw(member.asking)
-        self._jobs.end(member)
+        self._ready.end(member)
         if owed is not None:
             self._respond(member, owed, NotReady(Cause.FAILED))
         self._coordinator.cancel(member)
-        if led:
-            self._ready.tell_followers(member, over=True)
 
     def _forget(self, number: JobId) -> None:
         member = self._jobs.expect(number)

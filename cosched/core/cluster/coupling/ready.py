@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from zlib import crc32
 
+from cosched.core.cluster.coupling.departures import depart
 from cosched.core.cluster.coupling.engine import Why
 from cosched.core.cluster.coupling.groups import DomainName, Timing
 from cosched.core.cluster.coupling.jobs import Jobs
@@ -82,6 +83,14 @@ class ReadyJobs:
             self._state.counts.promises_broken += 1
         member.starting = True
         self._jobs.prepare(member)
+
+    def end(self, member: Member) -> None:
+        """Notes that a job is over, and reports it to jobs that may wait for it."""
+        began = member.stage is Stage.RUNNING
+        self._jobs.end(member)
+        self.tell_followers(member, over=True)
+        if not began:
+            depart(self._post, member, member.group.others(self._state.name))
 
     def absent(
         self, member: Member, domain: DomainName, reply: AnyReply | None
@@ -222,6 +231,5 @@ class ReadyJobs:
             return
         self._post.withdraw_about(member, LeaderStarted)
         age_ns = 0 if over else self._state.now_ns - member.since_ns
-        for name in group.members:
-            if name != self._state.name:
-                self._post.ask(name, member, LeaderStarted(age_ns, over))
+        for name in group.others(self._state.name):
+            self._post.ask(name, member, LeaderStarted(age_ns, over))

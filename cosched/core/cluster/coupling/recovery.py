@@ -9,6 +9,7 @@ decided has failed.
 
 from __future__ import annotations
 
+from cosched.core.cluster.coupling.departures import depart_again
 from cosched.core.cluster.coupling.engine import Found, GoJob, Why
 from cosched.core.cluster.coupling.jobs import Jobs
 from cosched.core.cluster.coupling.mail.messages import Go
@@ -72,11 +73,12 @@ def reconcile(jobs: Jobs, post: Post, ready: ReadyJobs) -> None:
     state = jobs.state
     state.recovering = False
     for member in list(state.members.values()):
+        depart_again(post, member)
         found = state.found.get(member.number)
         if found is not None:
             _reconcile_one(jobs, member, *found)
         elif member.stage not in (Stage.UNSUBMITTED, Stage.OVER):
-            jobs.end(member)
+            ready.end(member)
         if member.stage is Stage.RUNNING:
             ready.tell_followers(member)
     state.found.clear()

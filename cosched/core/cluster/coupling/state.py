@@ -77,6 +77,7 @@ class Member(msgspec.Struct, omit_defaults=True):
     ready_ns: when it was first ready. own: it has nodes because it was its turn, not for a
     round. starting: it begins once it is prepared. cause, cause_at: why it did not begin
     last time, and which domain said so. alone: why it began without a mate, if it did.
+    unconfirmed: the domains that have not confirmed its departure (``departures``).
     """
 
     number: JobId
@@ -116,6 +117,7 @@ class Member(msgspec.Struct, omit_defaults=True):
     address: str = ""
     addresses: Addresses = ()
     alone: str = ""
+    unconfirmed: list[DomainName] = []
 
     @property
     def rank(self) -> tuple[int, GroupName, str]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from cosched.core.cluster.coupling.departures import mate_departed
 from cosched.core.cluster.coupling.engine import GroupDisputed
 from cosched.core.cluster.coupling.groups import DomainName, Rights, Timing
 from cosched.core.cluster.coupling.jobs import Jobs
@@ -21,6 +22,7 @@ from cosched.core.cluster.coupling.mail.messages import (
     AnyReply,
     Cause,
     Decided,
+    Departed,
     Done,
     Go,
     Joined,
@@ -113,6 +115,9 @@ class Exchange:
             return self._about_leader(peer, member, ask)
         if isinstance(ask, Announce):
             return Known(member.number)
+        if isinstance(ask, Departed):
+            mate_departed(member, self._state.now_ns)
+            return Done()
         if member.group.timing is Timing.AFTER:
             return Refused("the jobs of the group do not start in rounds")
         return self._step(peer, member, ask, owed)
@@ -202,6 +207,8 @@ class Exchange:
                 self._participant.go(member, ask.round, reply.addresses)
             case Outcome() if isinstance(reply, Aborted | Unknown | Refused):
                 self._participant.abort(member, ask.round)
+            case Departed():
+                member.unconfirmed.remove(opened.to)
             case LeaderStatus() if member.asking == opened.question.number:
                 self._ready.took_leader(member, reply)
 

@@ -96,6 +96,10 @@ class LeaderStarted(Message, frozen=True):
     over: bool = False
 
 
+class Departed(Message, frozen=True):
+    """To a member: the sender's job began without this one, or is over. Answer: Done."""
+
+
 AnyAsk: TypeAlias = (
     Ping
     | Announce
@@ -107,6 +111,7 @@ AnyAsk: TypeAlias = (
     | Outcome
     | LeaderStatus
     | LeaderStarted
+    | Departed
 )
 
 

@@ -19,6 +19,7 @@ from cosched.core.cluster.coupling.mail.messages import (
     Answer,
     AnyAsk,
     AnyReply,
+    Departed,
     Go,
     LeaderStarted,
     Outcome,
@@ -32,7 +33,7 @@ from cosched.core.cluster.coupling.state import Member, Open, Peer
 from cosched.core.cluster.queue.messages import JobId
 
 #: Questions that are kept while the other domain is down.
-LASTING = (Go, Outcome, LeaderStarted)
+LASTING = (Go, Outcome, LeaderStarted, Departed)
 
 
 class Post:
@@ -174,19 +175,35 @@ class Post:
                 self._resend(opened)
 
     def _matters(self, opened: Open) -> bool:
-        """Returns whether to send a question again: a domain that is down is asked only
-        whether it is back while a job waits."""
-        return bool(self._jobs.waiting) or not isinstance(opened.question.ask, Ping)
+        """Returns whether to send a question again. A domain that is down is only asked
+        whether it is back, while a job waits or a mate of its own has departed."""
+        ask = opened.question.ask
+        if isinstance(ask, Departed):
+            return not self.is_down(opened.to)
+        return (
+            not isinstance(ask, Ping)
+            or bool(self._jobs.waiting)
+            or any(
+                other.to == opened.to and isinstance(other.question.ask, Departed)
+                for other in self._state.questions.values()
+            )
+        )
 
     def _resend(self, opened: Open) -> None:
-        patience = self._jobs.settings.patience
-        wait_ns = patience.resend_ns
-        if self.is_down(opened.to):
-            wait_ns = patience.probe_ns
-        opened.next_ns = self._state.now_ns + wait_ns
+        opened.next_ns = self._state.now_ns + self._pause_ns(opened.to)
         opened.times += 1
         self._state.counts.resent += 1
         self._jobs.commands.append(Send(opened.to, opened.question))
+
+    def _pause_ns(self, to: DomainName) -> int:
+        """Returns how long a question waits until it is sent again. A domain for which no
+        job waits is asked ever more rarely whether it is back."""
+        patience = self._jobs.settings.patience
+        if not self.is_down(to):
+            return patience.resend_ns
+        if self._jobs.waiting:
+            return patience.probe_ns
+        return max(patience.probe_ns, self._state.now_ns - self._state.peers[to].down_ns)
 
     def wake_ns(self) -> int | None:
         """Returns when a question must be sent again or given up."""

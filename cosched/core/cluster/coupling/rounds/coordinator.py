@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from cosched.core.cluster.coupling.departures import depart
 from cosched.core.cluster.coupling.groups import DomainName, GroupKey
 from cosched.core.cluster.coupling.jobs import Jobs
 from cosched.core.cluster.coupling.mail.messages import (
@@ -200,14 +201,15 @@ class Coordinator:
             state.decisions.setdefault(current.group, []).append(decision)
         del state.rounds[current.group]
         self._post.withdraw_about(member, Reserve, Prepare)
-        alone = "; ".join(sorted({why for why in current.absent.values() if why}))
-        if alone:
-            member.alone = alone
+        left = {name: why for name, why in current.absent.items() if why}
+        if left:
+            member.alone = "; ".join(sorted(set(left.values())))
             state.counts.started_alone += 1
         for name in others:
             self._post.ask(name, member, Go(current.id, addresses))
         if state.name in going:
             self._participant.go(member, current.id, addresses)
+        depart(self._post, member, left)
 
     def _fail(
         self, current: Round, member: Member, cause: Cause, domain: DomainName

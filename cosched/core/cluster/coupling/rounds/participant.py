@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from cosched.core.cluster.coupling.departures import depart
 from cosched.core.cluster.coupling.engine import JobNotReady, Why
 from cosched.core.cluster.coupling.groups import Timing
 from cosched.core.cluster.coupling.jobs import Jobs
@@ -233,6 +234,7 @@ class Participant:
         member.alone = f"{member.round[0]} did not report its decision"
         self._state.counts.started_alone += 1
         self._jobs.go(member, ())
+        depart(self._post, member, member.group.others(self._state.name))
 
     def wake_ns(self, member: Member) -> int | None:
         """Returns when ``tick`` has work for this job."""

@@ -1,0 +1,36 @@
+"""Reports to the mates of a job that they need not wait for it.
+
+It began without them, or it is over. A mate that yielded would otherwise wait until
+something else happens in its queue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from cosched.core.cluster.coupling.groups import DomainName, Timing
+from cosched.core.cluster.coupling.mail.messages import Departed
+from cosched.core.cluster.coupling.mail.post import Post
+from cosched.core.cluster.coupling.state import Member, Stage
+
+
+def depart(post: Post, member: Member, domains: Iterable[DomainName]) -> None:
+    """Reports it to these domains, and again after a restart, until each has confirmed.
+
+    No job waits for a follower, and a leader reports in its own way."""
+    for name in domains:
+        if member.group.timing is not Timing.AFTER and name not in member.unconfirmed:
+            member.unconfirmed.append(name)
+            post.ask(name, member, Departed())
+
+
+def depart_again(post: Post, member: Member) -> None:
+    """Repeats the report to the domains that have not confirmed it."""
+    for name in member.unconfirmed:
+        post.ask(name, member, Departed())
+
+
+def mate_departed(member: Member, now_ns: int) -> None:
+    """Lets a job that waits for its mates ask again now."""
+    if member.stage in (Stage.QUEUING, Stage.HOLDING):
+        member.retry_ns = now_ns
