@@ -10,6 +10,7 @@ import click
 
 from cosched.cli.entry import run_cli
 from cosched.cli.groups import Group
+from cosched.version import VERSION
 
 #: Heading, then name: (module with the command, the command's variable there, summary).
 SECTIONS = {
@@ -84,7 +85,7 @@ class LazyGroup(Group):
     },
     epilog="Start jobs with cosched-run; see cosched-run --help.",
 )
-@click.version_option(package_name="cosched")
+@click.version_option(VERSION)
 def cosched() -> None:
     """Coscheduling of MPI jobs that share nodes.
 

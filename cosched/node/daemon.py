@@ -15,7 +15,6 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from importlib.metadata import version
 from typing import Any
 
 from cosched.core.config.kinds import OFF
@@ -63,6 +62,7 @@ from cosched.node.tasks.table import JobTable
 from cosched.shm._native import lib
 from cosched.shm.paths import NodePaths
 from cosched.shm.region import NodeRegion
+from cosched.version import VERSION
 
 log = logging.getLogger(__name__)
 
@@ -119,7 +119,6 @@ class SchedulerDaemon:
         self.recorder = Recorder(paths.node, self.machine, self.jobs)
         self.history = HistoryWriter(paths.node, self.recorder, classes.cpu_ns)
         self.started_ns = time.monotonic_ns()
-        self._version = version("cosched")  # an upgrade does not change a running daemon
         self._loop = Loop()
         self._alarm_ns = 0
         self._inspect_ns = 0
@@ -161,7 +160,7 @@ class SchedulerDaemon:
     def _view(self) -> NodeView:
         return NodeView(
             node=self.paths.node,
-            version=self._version,
+            version=VERSION,
             started_ns=self.started_ns,
             private=self.options.private,
             priority=self.options.priority,

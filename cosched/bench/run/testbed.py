@@ -8,7 +8,6 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -29,6 +28,7 @@ from cosched.lab.slurm_conf import SHARED, partition
 from cosched.launch.family import Mpi
 from cosched.launch.mpi import Places, find_mpi
 from cosched.launch.program import inspect, which
+from cosched.version import VERSION
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class Testbed:
     def context(self) -> dict[str, Any]:
         """Returns the conditions of the runs, for the document."""
         return {
-            "cosched": version("cosched"),
+            "cosched": VERSION,
             "kernel": os.uname().release,
             "mpi": _describe_mpi(self.mpi),
             "lab": self.site.lab,

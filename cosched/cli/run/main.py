@@ -36,6 +36,7 @@ from cosched.launch.job import Request, resolve, starts_ranks_itself
 from cosched.launch.mpi import Places
 from cosched.shm.paths import check_job_name
 from cosched.shm.userdirs import domain_dir_to_ask, run_dir_to_ask
+from cosched.version import VERSION
 
 _NOISE_BYTES = 4
 
@@ -156,7 +157,7 @@ Examples:
 @click.option("-v", "--verbose", is_flag=True, help="Print on stderr what is done.")
 @click.option("--dry-run", is_flag=True, help="Only print the command and the environment.")
 @json_option
-@click.version_option(package_name="cosched")
+@click.version_option(VERSION)
 @program_argument
 @click.pass_context
 def command(

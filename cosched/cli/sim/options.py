@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,6 +13,7 @@ import click
 from cosched.cli.files import write_outcome
 from cosched.sim.parallel import OutcomeT, RunT, Work, carry_out_all
 from cosched.sim.progress import open_progress
+from cosched.version import VERSION
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -85,5 +85,5 @@ def carry_out_runs(
 def write_results(json_file: Path | None, text: str, document: Mapping[str, Any]) -> None:
     """Prints and writes an outcome; the JSON also has the command and the version that made
     it."""
-    made_by = {"command": command_line(), "version": version("cosched")}
+    made_by = {"command": command_line(), "version": VERSION}
     write_outcome(json_file, text, {**made_by, **document})

@@ -7,7 +7,6 @@ import platform
 import shutil
 import subprocess
 from collections.abc import Mapping
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,7 @@ from cosched.observe.doctor.facts import Clock, Daemon, MpiFacts, NodeFacts
 from cosched.shm._native import lib
 from cosched.shm.paths import NodePaths
 from cosched.shm.userdirs import SYSTEM_RUN_DIR
+from cosched.version import VERSION
 
 UNIT = "cosched.service"
 _SYSTEMD_S = 10.0
@@ -52,7 +52,7 @@ def _base(paths: NodePaths, root: Path) -> dict[str, Any]:
     history = SITE_STATE if paths.run_dir == SYSTEM_RUN_DIR else paths.directory
     return {
         "node": paths.node,
-        "version": version("cosched"),
+        "version": VERSION,
         "abi": int(lib.COSCHED_ABI),
         "python": platform.python_version(),
         "kernel": os.uname().release,
