@@ -13,7 +13,7 @@ import os
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from cosched.cluster import client as domain
 from cosched.cluster.client import NoDomain
@@ -23,7 +23,6 @@ from cosched.core.units import NS_PER_S
 from cosched.jobs.choices import Choices, configured_choices
 from cosched.jobs.job import Job, sendable
 from cosched.jobs.outer import without_outer_job
-from cosched.jobs.serving import Served, Surroundings, serve
 from cosched.jobs.tasks import Reports
 from cosched.launch.command import Site
 from cosched.shm.userdirs import (
@@ -31,6 +30,9 @@ from cosched.shm.userdirs import (
     daemons_are_up,
     domain_dir_to_ask,
 )
+
+if TYPE_CHECKING:
+    from cosched.jobs.serving import Served
 
 __all__ = ["Client", "NoDomain"]
 
@@ -68,6 +70,8 @@ class Client(domain.Client):
         """Returns a job as it is sent; builds the shim for its MPI if it is not there. Sent
         twice it is still one job. reports: by default Python's warnings. choices: by
         default those of the user's configuration."""
+        from cosched.jobs.serving import Surroundings, serve  # a third of the time to start
+
         job.check()
         given = os.environ if job.environ is None else job.environ
         environ, dropped = sendable(without_outer_job(given))
