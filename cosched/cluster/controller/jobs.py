@@ -6,7 +6,8 @@ A job is stored before its user gets the number.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from cosched.cluster.config import DomainConfig
 from cosched.cluster.controller.clock import DomainClock

@@ -20,8 +20,9 @@ no messages, so neither node can detect this.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from enum import Enum
+
+from msgspec import Struct
 
 from cosched.core.units import format_bytes
 
@@ -38,8 +39,7 @@ class Verdict(str, Enum):
     REFUSED = "refused"  # it needs more than the node has
 
 
-@dataclass(frozen=True, slots=True)
-class Need:
+class Need(Struct, frozen=True):
     """A job's need of memory in bytes. ``declared_bytes`` is 0 if it declared nothing."""
 
     declared_bytes: int
@@ -50,8 +50,7 @@ class Need:
         return max(self.declared_bytes, self.measured_bytes)
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(Struct, frozen=True):
     """A job that wants to begin, and since when it has waited."""
 
     job: str
@@ -59,8 +58,7 @@ class Candidate:
     since_ns: int
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(Struct, frozen=True):
     """The memory of a node.
 
     total_bytes: the memory of all jobs together if nothing else used the node.
@@ -75,8 +73,7 @@ class Node:
     patience_ns: int
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(Struct, frozen=True):
     """The verdict on one candidate; ``reason`` is a text for users."""
 
     job: str

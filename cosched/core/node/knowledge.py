@@ -20,7 +20,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 #: How many of the jobs that ended last are remembered. Older ones say little of the present
 #: workload.
@@ -37,8 +38,7 @@ OUTLIVED_FACTOR = 2
 LATE_PART = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Expectation:
+class Expectation(Struct, frozen=True):
     """How long like jobs were scheduled before; empty: unknown. Jobs of the same ``kind``
     are runs of one program with the same arguments, ranks and user; 0: no kind."""
 
@@ -54,8 +54,7 @@ class Expectation:
 UNKNOWN = Expectation()
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
+class Ended(Struct, frozen=True):
     """A job that ended: how long it was scheduled, its kind and user, and the length that
     was expected; 0: unknown."""
 
@@ -108,8 +107,7 @@ class Knowledge:
         return ran_ns / expected_ns if late else 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class Estimate:
+class Estimate(Struct, frozen=True):
     """The cost of a job, and what is probably left of it: the mean of its possible rests;
     0 if it outlived all lengths, or none is known."""
 

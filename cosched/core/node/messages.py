@@ -8,8 +8,9 @@ in common; only aligned slices and times of submission use it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
+
+from msgspec import Struct
 
 from cosched.core.node.knowledge import UNKNOWN, Ended, Expectation
 from cosched.core.node.prospect import Prospect
@@ -76,16 +77,14 @@ class Refusal(str, Enum):
     UNKNOWN = "unknown"  # no such task is registered
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
+class Event(Struct, frozen=True, kw_only=True):
     """Something that happened on the node."""
 
     now_ns: int
     wall_ns: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskRegistered(Event):
+class TaskRegistered(Event, frozen=True, kw_only=True):
     """CMDREG: a task starts on the CPUs that it may use.
 
     submitted_ns: when its job was submitted, by the wall clock of the submitting host, so
@@ -107,21 +106,18 @@ class TaskRegistered(Event):
     expectation: Expectation = UNKNOWN
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskExited(Event):
+class TaskExited(Event, frozen=True, kw_only=True):
     """CMDOUT: a task deregistered, or its process ended."""
 
     job: Job
     task: Task
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SliceEnded(Event):
+class SliceEnded(Event, frozen=True, kw_only=True):
     """CMDCSW: the timer daemon reports that a slice is over."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MessageTrapped(Event):
+class MessageTrapped(Event, frozen=True, kw_only=True):
     """CMDSCH: an unscheduled task received a message from a scheduled peer.
 
     ``epoch`` is the epoch of the status that the task read; only the low 32 bits count.
@@ -132,8 +128,7 @@ class MessageTrapped(Event):
     epoch: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TurnGiven(Event):
+class TurnGiven(Event, frozen=True, kw_only=True):
     """A driver that sees all nodes gives the job its turn. Not in the paper.
 
     It makes the ideal central switch with which decentralised coscheduling is compared.
@@ -142,110 +137,94 @@ class TurnGiven(Event):
     job: Job
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModeChosen(Event):
+class ModeChosen(Event, frozen=True, kw_only=True):
     """The job's owner, or root, chose another mode. Not in the paper."""
 
     job: Job
     mode: Mode
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShutdownRequested(Event):
+class ShutdownRequested(Event, frozen=True, kw_only=True):
     """CMDDWN: the scheduler daemon ends."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlarmRang(Event):
+class AlarmRang(Event, frozen=True, kw_only=True):
     """The time of the last SetAlarm has come."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SettingsChanged(Event):
+class SettingsChanged(Event, frozen=True, kw_only=True):
     """An operator changed slice, GMET or alignment."""
 
     settings: Settings
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KnowledgeReplaced(Event):
+class KnowledgeReplaced(Event, frozen=True, kw_only=True):
     """An operator chose the ended jobs from which the node learns, in the order of their
     ends. Not in the paper."""
 
     ended: tuple[Ended, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(Struct, frozen=True):
     """Something that the driver does."""
 
 
-@dataclass(frozen=True, slots=True)
-class CreateClass(Command):
+class CreateClass(Command, frozen=True):
     """Make a class of CPU shares for a job that may use these CPUs."""
 
     job: Job
     cpus: frozenset[int]
 
 
-@dataclass(frozen=True, slots=True)
-class SetClassCpus(Command):
+class SetClassCpus(Command, frozen=True):
     """Note the CPUs that a job may now use; the next share of its class is of these."""
 
     job: Job
     cpus: frozenset[int]
 
 
-@dataclass(frozen=True, slots=True)
-class DestroyClass(Command):
+class DestroyClass(Command, frozen=True):
     job: Job
 
 
-@dataclass(frozen=True, slots=True)
-class AddTask(Command):
+class AddTask(Command, frozen=True):
     """Move a task into its job's class."""
 
     job: Job
     task: Task
 
 
-@dataclass(frozen=True, slots=True)
-class RemoveTask(Command):
+class RemoveTask(Command, frozen=True):
     job: Job
     task: Task
 
 
-@dataclass(frozen=True, slots=True)
-class FreezeClass(Command):
+class FreezeClass(Command, frozen=True):
     """Stop every process that the class has now."""
 
     job: Job
 
 
-@dataclass(frozen=True, slots=True)
-class ThawClass(Command):
+class ThawClass(Command, frozen=True):
     """Continue every process of a class."""
 
     job: Job
 
 
-@dataclass(frozen=True, slots=True)
-class PublishMode(Command):
+class PublishMode(Command, frozen=True):
     """Write a job's mode to its region; the guardian and the next daemon read it."""
 
     job: Job
     mode: Mode
 
 
-@dataclass(frozen=True, slots=True)
-class SetShares(Command):
+class SetShares(Command, frozen=True):
     """Give each class this percentage of its CPUs; all classes that take part."""
 
     percents: tuple[tuple[Job, int], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class PublishStatus(Command):
+class PublishStatus(Command, frozen=True):
     """Publish to a job's tasks whether it is scheduled; each change has a new epoch.
 
     prospect: the job's place at the decision, if the order of the jobs decided.
@@ -258,8 +237,7 @@ class PublishStatus(Command):
     prospect: Prospect | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PublishContention(Command):
+class PublishContention(Command, frozen=True):
     """Publish to a job's tasks whether another job waits for their CPUs. If so, a task that
     waits long for a message gives up its CPU meanwhile."""
 
@@ -267,8 +245,7 @@ class PublishContention(Command):
     contended: bool
 
 
-@dataclass(frozen=True, slots=True)
-class OrderTimer(Command):
+class OrderTimer(Command, frozen=True):
     """Say when the timer daemon sends the next CMDCSW.
 
     idle: no job waits for a CPU, so no slice ends. align: slices end at multiples of
@@ -302,15 +279,13 @@ class OrderTimer(Command):
         return max(now_ns, fired_ns + self.slice_ns)
 
 
-@dataclass(frozen=True, slots=True)
-class SetAlarm(Command):
+class SetAlarm(Command, frozen=True):
     """Send AlarmRang at ``at_ns``; replaces an earlier alarm."""
 
     at_ns: int
 
 
-@dataclass(frozen=True, slots=True)
-class RefuseRequest(Command):
+class RefuseRequest(Command, frozen=True):
     """Record that a trapped message causes no switch; the driver does nothing.
 
     by_ns: the guaranteed time that the other job has left (GMET, PRECEDED), or how much

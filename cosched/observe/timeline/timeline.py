@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+import msgspec
+
 from cosched.core.node.messages import (
     Cause,
     Job,
@@ -92,7 +94,7 @@ class _Reader:
                 wall_ns = max(wall_ns, entry.event.wall_ns)
                 event = entry.event
                 if event.wall_ns < wall_ns:
-                    event = replace(event, wall_ns=wall_ns)
+                    event = msgspec.structs.replace(event, wall_ns=wall_ns)
                 self._ended += self._accounts.take(event, entry.commands)
                 self._line.refused += [
                     Refused(command.job, command.task, wall_ns, command.reason)

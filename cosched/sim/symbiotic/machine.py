@@ -14,7 +14,9 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from msgspec.structs import replace
 
 from cosched.core.cluster.queue.messages import JobEnded, Ticked
 from cosched.core.cluster.symbiosis.matrix import SpeedupMatrix

@@ -100,7 +100,9 @@ def make_stream(recipe: StreamRecipe, model: Model) -> list[StreamJob]:
         run_ns = round(math.exp(chance.uniform(least, most)) * NS_PER_S)
         walltime_ns = round(run_ns * chance.uniform(1.0 - recipe.guess, 1.0 + recipe.guess))
         limits = labels[application]
-        job = SharingJob(number, size, max(1, walltime_ns), 0, application, limits)
+        job = SharingJob(
+            number, size, max(1, walltime_ns), 0, application=application, limits=limits
+        )
         stream.append(StreamJob(job, run_ns))
     return stream
 

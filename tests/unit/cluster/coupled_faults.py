@@ -8,7 +8,7 @@ seed until ``World.calm_ns``; then messages arrive and no controller crashes.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from random import Random
 
@@ -203,7 +203,7 @@ class Site:
             if tasks.state == "running":
                 self.feed(JobRecovered, tasks.job, tasks.nodes, self.now)
             elif tasks.state == "prepared" and not tasks.withdrawn:
-                gated = replace(tasks.job, gated=True)
+                gated = msgspec.structs.replace(tasks.job, gated=True)
                 self.feed(JobRecovered, gated, tasks.nodes, self.now)
             elif tasks.state != "over":
                 self._end_hold(tasks.job.number)  # a hold does not outlive the controller

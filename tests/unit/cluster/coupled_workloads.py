@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from random import Random
 
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from cosched.core.cluster.coupling.engine import Received
 from cosched.core.cluster.coupling.groups import Timing

@@ -30,7 +30,9 @@ def streams(draw, nodes):
         run = draw(st.integers(0, 50))
         told = draw(st.integers(1, 60))
         size = draw(st.integers(1, 2 * nodes))
-        job = SharingJob(number, size, told, submit, application, labels[application])
+        job = SharingJob(
+            number, size, told, submit, application=application, limits=labels[application]
+        )
         stream.append(StreamJob(job, run))
     return model, stream
 

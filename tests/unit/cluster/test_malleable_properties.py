@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
+from msgspec.structs import replace
 
 from cosched.core.cluster.malleable.execution import FREE
 from cosched.core.cluster.malleable.harvest import EVEN, LOW_IMPACT, NEVER

@@ -37,7 +37,7 @@ LABELS = {
 
 
 def job(number, size, kind="cpu", walltime=10):
-    return SharingJob(number, size, walltime, 0, kind, LABELS[kind])
+    return SharingJob(number, size, walltime, 0, application=kind, limits=LABELS[kind])
 
 
 def board_with(*jobs_at):
@@ -190,7 +190,7 @@ def test_equal_halves_give_plain_easy(rows):
     rows = sorted((submit, walltime, min(size, NODES)) for submit, walltime, size in rows)
     plain = [Job(place, size, told, at) for place, (at, told, size) in enumerate(rows)]
     halves = [
-        SharingJob(place, size, told, at, "cpu", LABELS["cpu"])
+        SharingJob(place, size, told, at, application="cpu", limits=LABELS["cpu"])
         for place, (at, told, size) in enumerate(rows)
     ]
     # Bottom halves only: as many as the plain machine has nodes.

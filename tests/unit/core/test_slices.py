@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import msgspec
 import pytest
 
 from cosched.core.node.groups import Group
@@ -55,7 +56,7 @@ def test_free_order_ignores_cpu_times_within_a_grain():
 def test_aligned_order_follows_the_number_of_the_slice():
     policy = choose_policy(SETTINGS, Knowledge())
     group = group_of_two(credit_ns=9 * NS_PER_S)
-    even = replace(AT, wall_ns=8 * NS_PER_S)
+    even = msgspec.structs.replace(AT, wall_ns=8 * NS_PER_S)
     assert [job.key for job in policy.order(group, even)] == ["a", "b"]
     assert [job.key for job in policy.order(group, AT)] == ["b", "a"]
     assert [job.key for job in policy.order_during_turns(group, AT.now_ns)] == ["b", "a"]

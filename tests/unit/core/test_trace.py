@@ -8,7 +8,6 @@ import logging
 import resource
 import tempfile
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from cosched.cli.measure.replay import command as replay_command
 from cosched.core.errors import CoschedError

@@ -21,16 +21,16 @@ the clock on the wall, which only orders groups by age and appears in sentences.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
+
+from msgspec import Struct
 
 from cosched.core.cluster.coupling.groups import DomainName, Group
 from cosched.core.cluster.coupling.mail.messages import Addresses, AnyMessage
 from cosched.core.cluster.queue.messages import JobId, Ticked, WakeAt
 
 
-@dataclass(frozen=True, slots=True)
-class JobAnnounced:
+class JobAnnounced(Struct, frozen=True):
     """A job of a group will be submitted here by ``user``."""
 
     now_ns: int
@@ -40,8 +40,7 @@ class JobAnnounced:
     user: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class JobQueued:
+class JobQueued(Struct, frozen=True):
     """An announced job waits in the engine's queue. size: its nodes."""
 
     now_ns: int
@@ -49,16 +48,14 @@ class JobQueued:
     size: int
 
 
-@dataclass(frozen=True, slots=True)
-class JobReady:
+class JobReady(Struct, frozen=True):
     """It is a job's turn: the engine keeps nodes for it."""
 
     now_ns: int
     number: JobId
 
 
-@dataclass(frozen=True, slots=True)
-class JobNotReady:
+class JobNotReady(Struct, frozen=True):
     """The result of TryJob: it is not the job's turn. expected_ns: when it should be, if no
     other job of a group has nodes; None: unknown. passing: the reason passes soon, without
     another event; for example, what was prepared for the job still ends."""
@@ -69,8 +66,7 @@ class JobNotReady:
     passing: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class JobPrepared:
+class JobPrepared(Struct, frozen=True):
     """A job can begin in an instant. address: how its mates reach it; may be empty."""
 
     now_ns: int
@@ -78,24 +74,21 @@ class JobPrepared:
     address: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class JobFailed:
+class JobFailed(Struct, frozen=True):
     """A job that had nodes has lost them; it waits in the queue again."""
 
     now_ns: int
     number: JobId
 
 
-@dataclass(frozen=True, slots=True)
-class JobOver:
+class JobOver(Struct, frozen=True):
     """A job has ended, was cancelled, or failed for good."""
 
     now_ns: int
     number: JobId
 
 
-@dataclass(frozen=True, slots=True)
-class JobRefused:
+class JobRefused(Struct, frozen=True):
     """A job that is over, or was never queued, was refused: its group is forgotten, as if
     the job had never been announced."""
 
@@ -103,23 +96,20 @@ class JobRefused:
     number: JobId
 
 
-@dataclass(frozen=True, slots=True)
-class QueueMoved:
+class QueueMoved(Struct, frozen=True):
     """Something else happened in the queue: jobs that yielded may be offered again."""
 
     now_ns: int
 
 
-@dataclass(frozen=True, slots=True)
-class CapacityChanged:
+class CapacityChanged(Struct, frozen=True):
     """The domain has this many nodes in service."""
 
     now_ns: int
     nodes: int
 
 
-@dataclass(frozen=True, slots=True)
-class Received:
+class Received(Struct, frozen=True):
     """A message came. peer: the domain whose key the connection has."""
 
     now_ns: int
@@ -127,8 +117,7 @@ class Received:
     message: AnyMessage
 
 
-@dataclass(frozen=True, slots=True)
-class PeerLost:
+class PeerLost(Struct, frozen=True):
     """The transport reports that another domain cannot be reached."""
 
     now_ns: int
@@ -143,8 +132,7 @@ class Found(str, Enum):
     RUNS = "runs"
 
 
-@dataclass(frozen=True, slots=True)
-class JobFound:
+class JobFound(Struct, frozen=True):
     """After a restart the engine reports a job. size: its nodes."""
 
     now_ns: int
@@ -153,8 +141,7 @@ class JobFound:
     size: int
 
 
-@dataclass(frozen=True, slots=True)
-class RecoveryEnded:
+class RecoveryEnded(Struct, frozen=True):
     """After a restart all jobs are reported; a job that was not is over."""
 
     now_ns: int
@@ -180,30 +167,26 @@ Event = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class TryJob:
+class TryJob(Struct, frozen=True):
     """Give this job nodes if it could have them now, without any job of another group."""
 
     number: JobId
 
 
-@dataclass(frozen=True, slots=True)
-class PrepareJob:
+class PrepareJob(Struct, frozen=True):
     """Prepare the job on its nodes."""
 
     number: JobId
 
 
-@dataclass(frozen=True, slots=True)
-class GoJob:
+class GoJob(Struct, frozen=True):
     """Let the prepared job begin. addresses: those of all jobs of the group that begin."""
 
     number: JobId
     addresses: Addresses = ()
 
 
-@dataclass(frozen=True, slots=True)
-class HoldJob:
+class HoldJob(Struct, frozen=True):
     """The job keeps its nodes, idle. Nothing to do."""
 
     number: JobId
@@ -219,29 +202,25 @@ class Why(str, Enum):
     DOUBT = "doubt"  #: the coordinator did not report its decision in time
 
 
-@dataclass(frozen=True, slots=True)
-class ReleaseJob:
+class ReleaseJob(Struct, frozen=True):
     """Free the job's nodes; end what was prepared; it waits in the queue again."""
 
     number: JobId
     why: Why
 
 
-@dataclass(frozen=True, slots=True)
-class Send:
+class Send(Struct, frozen=True):
     """Send a message to another domain."""
 
     to: DomainName
     message: AnyMessage
 
 
-@dataclass(frozen=True, slots=True)
-class PassWanted:
+class PassWanted(Struct, frozen=True):
     """Make a pass: the order of the queue has changed."""
 
 
-@dataclass(frozen=True, slots=True)
-class GroupDisputed:
+class GroupDisputed(Struct, frozen=True):
     """Another domain refused a job's group; reason: one line for its user."""
 
     number: JobId

@@ -16,7 +16,9 @@ job that has nodes counts in backfill's plans as if it ran from then on.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from msgspec.structs import replace
 
 from cosched.core.cluster.coupling import engine
 from cosched.core.cluster.coupling.engine import (

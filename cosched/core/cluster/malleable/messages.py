@@ -6,16 +6,16 @@ As in the paper, a decision follows each arrival and each end. Times are nanosec
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from cosched.core.cluster.malleable.execution import FREE, AdaptationCost, Execution, linear
 
 JobId = int  #: a job's number in its domain
 
 
-@dataclass(frozen=True, slots=True)
-class MalleableJob:
+class MalleableJob(Struct, frozen=True):
     """A request for between ``minimum`` and ``ideal`` nodes.
 
     run_ns: its run time with its ideal, from its user or its history.
@@ -30,16 +30,14 @@ class MalleableJob:
     cost: AdaptationCost = FREE
 
 
-@dataclass(frozen=True, slots=True)
-class JobSubmitted:
+class JobSubmitted(Struct, frozen=True):
     """A job entered the queue."""
 
     now_ns: int
     job: MalleableJob
 
 
-@dataclass(frozen=True, slots=True)
-class JobEnded:
+class JobEnded(Struct, frozen=True):
     """A running job's processes are gone; its nodes are free again."""
 
     now_ns: int

@@ -19,6 +19,8 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from heapq import heappop, heappush
 
+from msgspec import Struct, structs
+
 from cosched.core.cluster.queue import messages as queue
 from cosched.core.cluster.queue.ledger import OVERRUN_NS, Allocation
 from cosched.core.cluster.queue.messages import Job, JobId, StartJob, WakeAt
@@ -37,16 +39,14 @@ class Why(Enum):
     WALLTIME = "walltime"
 
 
-@dataclass(frozen=True, slots=True)
-class JobCancelled:
+class JobCancelled(Struct, frozen=True):
     """The user or an operator does not want the job any more."""
 
     now_ns: int
     number: JobId
 
 
-@dataclass(frozen=True, slots=True)
-class JobFailedToStart:
+class JobFailedToStart(Struct, frozen=True):
     """A job did not begin on its nodes, which are free again. requeue: it waits again.
     A gated job may also have lost its reservation."""
 
@@ -55,8 +55,7 @@ class JobFailedToStart:
     requeue: bool
 
 
-@dataclass(frozen=True, slots=True)
-class JobRecovered:
+class JobRecovered(Struct, frozen=True):
     """After a restart the agents report a job that runs since ``since_ns``; a gated job has
     its nodes since then, and has not begun."""
 
@@ -66,32 +65,28 @@ class JobRecovered:
     since_ns: int
 
 
-@dataclass(frozen=True, slots=True)
-class NodesLost:
+class NodesLost(Struct, frozen=True):
     """Nodes do not answer any more."""
 
     now_ns: int
     nodes: Intervals
 
 
-@dataclass(frozen=True, slots=True)
-class NodesDrained:
+class NodesDrained(Struct, frozen=True):
     """An operator takes nodes out of service; their jobs run on."""
 
     now_ns: int
     nodes: Intervals
 
 
-@dataclass(frozen=True, slots=True)
-class NodesJoined:
+class NodesJoined(Struct, frozen=True):
     """Nodes are in service, for the first time or again."""
 
     now_ns: int
     nodes: Intervals
 
 
-@dataclass(frozen=True, slots=True)
-class SettingsChanged:
+class SettingsChanged(Struct, frozen=True):
     """An operator wants another policy, or another grace for jobs that start later."""
 
     now_ns: int
@@ -99,23 +94,20 @@ class SettingsChanged:
     grace_ns: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class RulesChanged:
+class RulesChanged(Struct, frozen=True):
     """Passes have these exceptions from the order from now on."""
 
     now_ns: int
     rules: PassRules
 
 
-@dataclass(frozen=True, slots=True)
-class ReservationHit:
+class ReservationHit(Struct, frozen=True):
     """A node that is reserved for a gated job is lost: release the reservation."""
 
     number: JobId
 
 
-@dataclass(frozen=True, slots=True)
-class SharingChanged:
+class SharingChanged(Struct, frozen=True):
     """An operator wants ``rows`` jobs on a node at most. walltimes_ns: from now on, of the
     jobs that wait or run. No running job gets a shorter one."""
 
@@ -124,8 +116,7 @@ class SharingChanged:
     walltimes_ns: Mapping[JobId, int]
 
 
-@dataclass(frozen=True, slots=True)
-class EndJob:
+class EndJob(Struct, frozen=True):
     """End a running job; its end will be reported."""
 
     number: JobId
@@ -160,7 +151,7 @@ class Running:
     def at_least(self, walltime_ns: int) -> Running:
         """Returns it with this walltime if that is longer; its limit moves, too."""
         more_ns = max(0, walltime_ns - self.job.walltime_ns)
-        job = replace(self.job, walltime_ns=self.job.walltime_ns + more_ns)
+        job = structs.replace(self.job, walltime_ns=self.job.walltime_ns + more_ns)
         limit_ns = None if self.limit_ns is None else self.limit_ns + more_ns
         return replace(self, job=job, limit_ns=limit_ns)
 

@@ -8,15 +8,14 @@ together are seen together. Times are nanoseconds; ``now_ns`` never goes backwar
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from msgspec import Struct
 
 from cosched.core.cluster.queue.nodes import Intervals
 
 JobId = int  #: a job's number in its domain
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
+class Job(Struct, frozen=True):
     """A request for nodes as it stands in the queue.
 
     size: nodes. walltime_ns: the run time that its user requested. exclusive: its nodes
@@ -27,67 +26,59 @@ class Job:
     size: int
     walltime_ns: int
     submit_ns: int
-    exclusive: bool = field(default=False, kw_only=True)
-    gated: bool = field(default=False, kw_only=True)
+    exclusive: bool = False
+    gated: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class JobSubmitted:
+class JobSubmitted(Struct, frozen=True):
     """A job entered the queue."""
 
     now_ns: int
     job: Job
 
 
-@dataclass(frozen=True, slots=True)
-class JobEnded:
+class JobEnded(Struct, frozen=True):
     """A running job's processes are gone; its nodes are free again."""
 
     now_ns: int
     number: JobId
 
 
-@dataclass(frozen=True, slots=True)
-class ReservedJobBegan:
+class ReservedJobBegan(Struct, frozen=True):
     """A job that had reserved nodes begins on them; its walltime counts from now."""
 
     now_ns: int
     number: JobId
 
 
-@dataclass(frozen=True, slots=True)
-class ReservedJobReleased:
+class ReservedJobReleased(Struct, frozen=True):
     """A job that had reserved nodes does not need them; it waits in the queue again."""
 
     now_ns: int
     number: JobId
 
 
-@dataclass(frozen=True, slots=True)
-class Ticked:
+class Ticked(Struct, frozen=True):
     """All events until now are delivered: decide."""
 
     now_ns: int
 
 
-@dataclass(frozen=True, slots=True)
-class StartJob:
+class StartJob(Struct, frozen=True):
     """Start the job on these nodes, now."""
 
     job: Job
     nodes: Intervals
 
 
-@dataclass(frozen=True, slots=True)
-class ReserveJob:
+class ReserveJob(Struct, frozen=True):
     """It is a gated job's turn: these nodes are reserved for it."""
 
     job: Job
     nodes: Intervals
 
 
-@dataclass(frozen=True, slots=True)
-class WakeAt:
+class WakeAt(Struct, frozen=True):
     """Tick at this time at the latest; replaces an earlier WakeAt. None: no wake-up."""
 
     at_ns: int | None

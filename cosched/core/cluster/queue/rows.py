@@ -19,7 +19,7 @@ exclusive and in all. No job waits while an empty row has enough unreserved node
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from cosched.core.cluster.queue.domain import (
     Command,

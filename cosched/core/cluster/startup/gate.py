@@ -6,8 +6,9 @@ Reports go up the tree and orders go down. The root's parent is the job's manage
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
+
+from msgspec import Struct
 
 from cosched.core.cluster.startup.tree import Place
 
@@ -21,20 +22,17 @@ class Stage(Enum):
     ABORTED = "aborted"
 
 
-@dataclass(frozen=True, slots=True)
-class Prepared:
+class Prepared(Struct, frozen=True):
     """This node's tasks wait at the gate."""
 
 
-@dataclass(frozen=True, slots=True)
-class SubtreePrepared:
+class SubtreePrepared(Struct, frozen=True):
     """A child reports that its whole subtree is prepared."""
 
     child: Place
 
 
-@dataclass(frozen=True, slots=True)
-class PrepareFailed:
+class PrepareFailed(Struct, frozen=True):
     """A node of this subtree cannot start its tasks, or is lost; reason: one line. again:
     another start may succeed."""
 
@@ -43,20 +41,17 @@ class PrepareFailed:
     again: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Ordered:
+class Ordered(Struct, frozen=True):
     """The parent orders this subtree to go, or to abort."""
 
     go: bool
 
 
-@dataclass(frozen=True, slots=True)
-class ReportPrepared:
+class ReportPrepared(Struct, frozen=True):
     """Report to the parent that the whole subtree is prepared."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReportFailure:
+class ReportFailure(Struct, frozen=True):
     """Report to the parent that the job cannot start, and why."""
 
     place: Place
@@ -64,21 +59,18 @@ class ReportFailure:
     again: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Order:
+class Order(Struct, frozen=True):
     """Order a child's subtree to go, or to abort."""
 
     child: Place
     go: bool
 
 
-@dataclass(frozen=True, slots=True)
-class OpenGate:
+class OpenGate(Struct, frozen=True):
     """Let this node's tasks begin."""
 
 
-@dataclass(frozen=True, slots=True)
-class Discard:
+class Discard(Struct, frozen=True):
     """End this node's tasks, which have not begun, and free its resources."""
 
 

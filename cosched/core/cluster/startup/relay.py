@@ -7,44 +7,39 @@ node waits for the whole object and sends each child only the part of the child'
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from cosched.core.cluster.startup.tree import Place
 from cosched.core.errors import CoschedError
 
 
-@dataclass(frozen=True, slots=True)
-class ChunkArrived:
+class ChunkArrived(Struct, frozen=True):
     """The parent sent one of the ``count`` chunks of the job object."""
 
     number: int
     count: int
 
 
-@dataclass(frozen=True, slots=True)
-class ChildReplaced:
+class ChildReplaced(Struct, frozen=True):
     """The tree was mended: ``child`` has none of the chunks."""
 
     child: Place
 
 
-@dataclass(frozen=True, slots=True)
-class SendChunk:
+class SendChunk(Struct, frozen=True):
     """Send this chunk, which this node has, to a child."""
 
     child: Place
     number: int
 
 
-@dataclass(frozen=True, slots=True)
-class SendPart:
+class SendPart(Struct, frozen=True):
     """Send a child the part of the object that concerns the child's subtree."""
 
     child: Place
 
 
-@dataclass(frozen=True, slots=True)
-class ReadObject:
+class ReadObject(Struct, frozen=True):
     """All chunks are here: read the job object."""
 
 

@@ -13,19 +13,18 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from cosched.core.cluster.startup.tree import Place, Tree
 from cosched.core.errors import CoschedError
 
 
-@dataclass(frozen=True, slots=True)
-class TableReady:
+class TableReady(Struct, frozen=True):
     """This node's own table is ready."""
 
 
-@dataclass(frozen=True, slots=True)
-class TablesArrived:
+class TablesArrived(Struct, frozen=True):
     """A neighbour sent the tables of these nodes; ``last``: it will send no more."""
 
     sender: Place
@@ -33,8 +32,7 @@ class TablesArrived:
     last: bool
 
 
-@dataclass(frozen=True, slots=True)
-class SendTables:
+class SendTables(Struct, frozen=True):
     """Send a neighbour the tables of these nodes; ``last``: no more will follow."""
 
     to: Place
@@ -42,8 +40,7 @@ class SendTables:
     last: bool
 
 
-@dataclass(frozen=True, slots=True)
-class PublishTables:
+class PublishTables(Struct, frozen=True):
     """The tables of all nodes are here: the tasks may read them."""
 
 

@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from cosched.core.cluster.queue.messages import Job, JobEnded, Ticked
 from cosched.core.cluster.symbiosis.resources import Limits
@@ -16,8 +17,7 @@ Half = int  #: 2 x node for its top half, one more for its bottom half
 TOP, BOTTOM = 0, 1
 
 
-@dataclass(frozen=True, slots=True)
-class SharingJob(Job):
+class SharingJob(Job, frozen=True, kw_only=True):
     """A request for node halves.
 
     size: halves. walltime_ns: the requested run time on whole nodes of its own.
@@ -28,16 +28,14 @@ class SharingJob(Job):
     limits: Limits
 
 
-@dataclass(frozen=True, slots=True)
-class JobSubmitted:
+class JobSubmitted(Struct, frozen=True):
     """A job entered the queue."""
 
     now_ns: int
     job: SharingJob
 
 
-@dataclass(frozen=True, slots=True)
-class SpeedObserved:
+class SpeedObserved(Struct, frozen=True):
     """A job had the same neighbour on all its nodes for a while, with this speedup.
 
     ``background`` None: no neighbour."""
@@ -48,8 +46,7 @@ class SpeedObserved:
     speedup: float
 
 
-@dataclass(frozen=True, slots=True)
-class StartSharing:
+class StartSharing(Struct, frozen=True):
     """Start the job on these halves, now. ``closed``: halves that stay empty meanwhile."""
 
     job: SharingJob
