@@ -134,12 +134,7 @@ class Steered:
         return int(self.slurm.run(*words, user=USER))
 
     def save(self, job):
-        """Waits until slurmctld has written its state with this job as it is. It forgets
-        what it has not written when it is killed."""
-        state = self.slurm.cluster.folder / "state" / "job_state"
-        before = time.time()
-        self.slurm.run("scontrol", "update", f"jobid={job}", "admincomment=saved")
-        until(lambda: state.exists() and state.stat().st_mtime > before, "it is written")
+        save(self.slurm, job)
 
     def out(self, job):
         return f"{self.slurm.cluster.folder}/out/{job}"
@@ -173,6 +168,15 @@ def _of_job(event):
 def _pass_on(stream, lines):
     for line in stream:
         lines.put(line)
+
+
+def save(slurm, job):
+    """Waits until slurmctld has written its state with this job as it is. It forgets what
+    it has not written when it is killed."""
+    state = slurm.cluster.folder / "state" / "job_state"
+    before = time.time()
+    slurm.run("scontrol", "update", f"jobid={job}", "admincomment=saved")
+    until(lambda: state.exists() and state.stat().st_mtime > before, "it is written")
 
 
 def until(condition, what, within_s=DEADLINE_S):

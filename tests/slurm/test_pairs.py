@@ -14,7 +14,7 @@ import pytest
 
 from cosched.cluster.paths import DomainPaths
 from cosched.lab.slurms import Cluster, SmallSlurm, free_ports
-from tests.slurm.conftest import PYTHON, USER, until
+from tests.slurm.conftest import PYTHON, USER, save, until
 from tests.tools.json_fields import differences, sections
 
 pytestmark = pytest.mark.live
@@ -216,6 +216,7 @@ def test_slurmctld_is_killed_while_pairs_wait(both):
     al, be = both
     one = al.sbatch("s1", "--nodes=2")
     until(lambda: [each["held"] for each in al.mates()] == [True], "al holds")
+    save(al.slurm, one)
     al.slurm.kill_controller()
     two = be.sbatch("s1", "--nodes=2")
     al.slurm.start_controller()
