@@ -95,6 +95,10 @@ class Links:
         self._session = secrets.randbits(62) | 1
         self._peers: dict[str, _Peer] = {}
 
+    def knows(self, name: str) -> bool:
+        """Returns whether there is an address for a peer."""
+        return name in self._addresses
+
     def listen(self, address: str) -> None:
         """Binds the own address, ``HOST:PORT``. Raises CoschedError if it is taken."""
         self._authenticator.start()
