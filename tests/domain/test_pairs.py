@@ -151,6 +151,20 @@ def test_jobs_find_each_other_and_a_killed_controller_breaks_no_pair(domains):
     assert json.loads(lines[1][2]) == {"intrepid": {"job": str(a), "hosts": hosts}}
 
 
+def test_job_that_yielded_starts_once_its_mate_is_cancelled(domains):
+    """Nothing else happens in its domain that would let it ask again."""
+    one, other = domains
+    other.use(scheme="yield")
+    busy = one.shell("sleep 60", nodes=2, ppn=1)
+    queued = one.paired("gone", nodes=2, ppn=1)
+    waits = other.paired("gone")
+    other.until(lambda: any(each["yields"] for each in other.mates()), "no job yields")
+    assert one.cosched("cancel", str(queued)).returncode == 0
+    assert other.wait(waits)["state"] == "done"
+    assert one.cosched("cancel", str(busy)).returncode == 0
+    assert one.wait(busy)["state"] == "cancelled"
+
+
 def test_each_job_of_the_guide_is_taken(domains):
     one, other = domains
     make_keys(one.paths.peers, ["lens"])
