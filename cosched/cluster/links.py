@@ -95,7 +95,7 @@ class Links:
         self._session = secrets.randbits(62) | 1
         self._peers: dict[str, _Peer] = {}
 
-    def knows(self, name: str) -> bool:
+    def has_address(self, name: str) -> bool:
         """Returns whether there is an address for a peer."""
         return name in self._addresses
 

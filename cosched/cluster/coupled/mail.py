@@ -43,7 +43,7 @@ class DomainMail:
     def send(self, to: str, message: AnyMessage) -> None:
         """Sends without waiting; the message may be lost. Jobs may still name a domain that
         the configuration does not name any more: to them it is down."""
-        if not self._links.knows(to):
+        if not self._links.has_address(to):
             self._complain(f"{to}: jobs name this domain, but [coupling] does not")
             return
         self._links.send(to, BetweenDomains(_encoder.encode(message)))
