@@ -196,8 +196,8 @@ class Post:
         self._jobs.commands.append(Send(opened.to, opened.question))
 
     def _pause_ns(self, to: DomainName) -> int:
-        """Returns how long a question waits until it is sent again. While no job waits, each
-        pause is as long as the domain has been down."""
+        """Returns how long a question waits until it is sent again. While no job waits,
+        each pause is as long as the domain has been down."""
         patience = self._jobs.settings.patience
         if not self.is_down(to):
             return patience.resend_ns
