@@ -19,7 +19,7 @@ from cosched.cli.sim.options import (
     write_results,
 )
 from cosched.core.cluster.coupling.groups import Timing
-from cosched.core.cluster.coupling.settings import CouplingSettings, Scheme
+from cosched.core.cluster.coupling.settings import CouplingSettings, Scheme, WhenDown
 from cosched.core.cluster.queue.scheduler import POLICIES
 from cosched.core.units import parse_duration
 from cosched.sim.coupled.logs import CoupledRun, Pairing, carry_out, unique_names
@@ -45,6 +45,7 @@ Examples:
   cosched sim couple a.swf b.swf c.swf --pairs 5% --schemes yield-yield-yield
   cosched sim couple a.swf b.swf --timing within=30min --out out.json
   cosched sim couple mira.swf b.swf --blocks mira=512
+  cosched sim couple a.swf b.swf --down b --when-down hold=10min
 """
 
 
@@ -106,6 +107,20 @@ Examples:
     default=Estimates.LOG.value,
     help="Run times that the queues expect: as users asked (log), or exact.",
 )
+@click.option(
+    "--down",
+    "down",
+    multiple=True,
+    metavar="LOG",
+    help="The domain of this log never answers; its jobs do not run.",
+)
+@click.option(
+    "--when-down",
+    metavar="CHOICE",
+    default=WhenDown.START.value,
+    help="What a ready job does if the domain of a mate is down: start, or hold=TIME "
+    "and then start.",
+)
 @skip_bad_option
 @parallel_option
 @save_option
@@ -122,6 +137,8 @@ def couple(
     blocks: tuple[str, ...],
     timing: str,
     estimates: str,
+    down: tuple[str, ...],
+    when_down: str,
     skip_bad: bool,
     at_a_time: int,
     save_in: Path | None,
@@ -130,7 +147,10 @@ def couple(
     if len(traces) < 2:
         raise click.UsageError("Only one log: name the logs of two machines or more.")
     check_writable(json_file)
+    choice, hold_ns = _when_down(when_down)
     settings = CouplingSettings(
+        when_down=choice,
+        down_hold_ns=hold_ns,
         release_ns=None if release == "never" else parse_duration(release, "--release"),
         held_cap=held_cap,
         yield_cap=yield_cap,
@@ -140,6 +160,7 @@ def couple(
         _coupling(policy, timing),
         estimates=Estimates(estimates),
         units=_units(blocks, unique_names(traces)),
+        down=_down(down, unique_names(traces)),
     )
     words = command_line()
     pairing = _pairing(pairs)
@@ -197,6 +218,28 @@ def _units(texts: tuple[str, ...], names: list[str]) -> dict[str, int]:
             )
         units[name] = int(nodes)
     return units
+
+
+def _down(names: tuple[str, ...], known: list[str]) -> frozenset[str]:
+    for name in names:
+        if name not in known:
+            raise click.UsageError(
+                f"--down: '{name}' is none of the logs {', '.join(known)}."
+            )
+    if len(set(names)) == len(known):
+        raise click.UsageError("--down: no domain is left.")
+    return frozenset(names)
+
+
+def _when_down(text: str) -> tuple[WhenDown, int]:
+    """Returns the choice, and how long a job holds, in ns. Jobs that yield to a domain that
+    is always down never start, so there is nothing to simulate."""
+    name, _, hold = text.partition("=")
+    if text == WhenDown.START.value:
+        return WhenDown.START, 0
+    if name != WhenDown.HOLD.value or not hold:
+        raise click.UsageError(f"--when-down: '{text}' is neither start nor hold=TIME.")
+    return WhenDown.HOLD, parse_duration(hold, "--when-down")
 
 
 def _coupling(policy: str, text: str) -> Coupling:

@@ -99,13 +99,13 @@ def carry_out(run: CoupledRun, progress: Progress = no_progress) -> CoupledOutco
     result = simulate(logs, names, mates, settings, run.coupling, progress)
     files: list[str] = []
     if run.save_in is not None:
-        for name, schedule in zip(names, result.schedules, strict=True):
+        for name, schedule in result.schedules.items():
             stem = run.save_in / f"{name}.{run.name}"
             figures = result.domains[name]
             saved = save_columns(stem, columns_of(schedule), run.command, figures)
             files += map(str, saved)
     # Saved columns are on disk: do not send them to the parent process.
-    lean = replace(result, schedules=())
+    lean = replace(result, schedules={})
     return CoupledOutcome(run, tuple(names), lean, tuple(files), skipped)
 
 

@@ -36,13 +36,14 @@ HOUR_NS = 3600 * NS_PER_S
 @dataclass(frozen=True, slots=True)
 class Coupling:
     """Settings that all domains of a run share. units: the domains that give jobs aligned
-    blocks, and the nodes of their least block."""
+    blocks, and the nodes of their least block. down: the domains that never answer."""
 
     policy: str = "wfp"
     estimates: Estimates = Estimates.LOG
     timing: Timing = Timing.TOGETHER
     delay_ns: int = 0
     units: Mapping[str, int] = field(default_factory=dict)
+    down: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,7 @@ class Coupled:
 
     kept: groups whose jobs satisfied their constraint. together: groups whose jobs all
     started at the same moment. stuck: jobs that never started. domains: the figures of
-    each domain. schedules: that of each domain, in order.
+    each domain that answers. schedules: those of the same domains.
     """
 
     groups: int
@@ -61,11 +62,11 @@ class Coupled:
     domains: dict[str, dict[str, float]]
     counts: dict[str, dict[str, int]]
     cpu_s: float
-    schedules: tuple[CoupledSchedule, ...]
+    schedules: dict[str, CoupledSchedule]
 
     def document(self) -> dict[str, Any]:
         """Returns the result as JSON, without the schedules."""
-        document = asdict(replace(self, schedules=()))
+        document = asdict(replace(self, schedules={}))
         del document["schedules"]
         return document
 
@@ -95,8 +96,8 @@ def simulate(
     engine = Engine()
     exchange = Exchange(engine)
     groups = groups_of(mates, names, how.timing, how.delay_ns)
-    domains = [
-        CoupledDomain(
+    domains = {
+        name: CoupledDomain(
             engine,
             exchange,
             log,
@@ -105,10 +106,14 @@ def simulate(
             its_groups,
         )
         for log, name, own, its_groups in zip(logs, names, settings, groups, strict=True)
+        if name not in how.down
+    }
+    jobs = sum(len(domain.start_ns) for domain in domains.values())
+    engine.run(lambda: progress(sum(each.ended for each in domains.values()) / jobs))
+    starts = [
+        domains[name].start_ns if name in domains else array("q", [NEVER]) * len(log)
+        for name, log in zip(names, logs, strict=True)
     ]
-    jobs = sum(len(log) for log in logs)
-    engine.run(lambda: progress(sum(domain.ended for domain in domains) / jobs))
-    starts = [domain.start_ns for domain in domains]
     return Coupled(
         groups=len(mates),
         kept=sum(_kept(group, logs, starts, how) for group in mates),
@@ -116,19 +121,21 @@ def simulate(
             len({starts[place][index] for place, index in group.items()} | {NEVER}) == 2
             for group in mates
         ),
-        stuck=sum(start.count(NEVER) for start in starts),
+        stuck=sum(domain.start_ns.count(NEVER) for domain in domains.values()),
         domains={
-            name: _figures(log, domain, its_groups)
-            for name, log, domain, its_groups in zip(
-                names, logs, domains, groups, strict=True
-            )
+            name: _figures(log, domains[name], its_groups)
+            for name, log, its_groups in zip(names, logs, groups, strict=True)
+            if name in domains
         },
-        counts={name: domain.counts for name, domain in zip(names, domains, strict=True)},
+        counts={name: domain.counts for name, domain in domains.items()},
         cpu_s=time.process_time() - began_s,
-        schedules=tuple(
-            CoupledSchedule(log, domain.start_ns, domain.ready_ns, its_groups)
-            for log, domain, its_groups in zip(logs, domains, groups, strict=True)
-        ),
+        schedules={
+            name: CoupledSchedule(
+                log, domains[name].start_ns, domains[name].ready_ns, its_groups
+            )
+            for name, log, its_groups in zip(names, logs, groups, strict=True)
+            if name in domains
+        },
     )
 
 

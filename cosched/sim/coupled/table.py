@@ -17,7 +17,10 @@ def render(outcomes: Sequence[CoupledOutcome]) -> str:
     """Returns a block for each machine, then a line for each run with groups."""
     lines = []
     for name in outcomes[0].machines:
-        figures = outcomes[0].result.domains[name]
+        figures = outcomes[0].result.domains.get(name)
+        if figures is None:
+            lines += [f"{name}: down", ""]
+            continue
         lines.append(f"{name}: {figures['jobs']:g} jobs, load {figures['load']:.2f}")
         lines += left_out(outcomes[0].skipped.get(name, {}))
         rows = (_cells(outcome, name) for outcome in outcomes)

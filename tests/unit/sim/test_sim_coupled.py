@@ -112,6 +112,42 @@ def test_constraints_on_two_machines_and_on_three(timing, says, logs, folder):
     assert max(len(line) for line in result.stdout.splitlines()) <= 80
 
 
+@pytest.mark.parametrize("choice", ["start", "hold=10min"])
+def test_domain_that_is_down(choice, folder):
+    words = ["sim", "couple", "a.swf", "b.swf", "--pairs", "20%"]
+    words += ["--schemes", "yield-yield", "--down", "b"]
+    words += ["--when-down", choice, "--out", "out.json"]
+    result = cosched(*words, cwd=folder)
+    assert result.returncode == 0, result.stderr
+    assert "b: down\n" in result.stdout
+    alone, run = json.loads((folder / "out.json").read_text())["runs"]
+    assert list(run["domains"]) == ["a"]
+    assert run["groups"] > 5
+    assert run["stuck"] == 0
+    figures, usual = run["domains"]["a"], alone["domains"]["a"]
+    assert (figures["lost_node_h"] > 0) == choice.startswith("hold")
+    if choice == "start":
+        assert figures["mean_wait_s"] == usual["mean_wait_s"]
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--down", "d"], "--down: 'd' is none of the logs a, b."),
+        (["--down", "a", "--down", "b"], "--down: no domain is left."),
+        (["--when-down", "hold"], "--when-down: 'hold' is neither start nor hold=TIME."),
+        (["--when-down", "start=1min"], "--when-down: 'start=1min' is neither"),
+        (["--when-down", "yield"], "--when-down: 'yield' is neither"),
+        (["--when-down", "hold=soon"], "--when-down"),
+    ],
+)
+def test_wrong_choices_for_a_domain_that_is_down(options, says, folder):
+    result = cosched("sim", "couple", "a.swf", "b.swf", *options, cwd=folder)
+    assert result.returncode != 0
+    assert says in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
 def test_blocks_delay_jobs(folder):
     waits = []
     for more in ([], ["--blocks", "a=8"]):
