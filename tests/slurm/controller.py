@@ -8,9 +8,8 @@ import json
 import os
 import pwd
 import sys
+from dataclasses import asdict
 from pathlib import Path
-
-from msgspec.structs import asdict
 
 from cosched.cluster.engines.slurm.engine import Names, SlurmEngine
 from cosched.cluster.engines.slurm.settings import SlurmSettings
