@@ -6,6 +6,8 @@ import asyncio
 import contextlib
 import os
 import re
+import subprocess
+import threading
 import time
 from calendar import timegm
 from collections.abc import Mapping, Sequence
@@ -117,33 +119,66 @@ class SlurmCommands:
     async def _run(self, *words: str) -> bytes:
         """Returns what a command prints. Raises CommandFailed."""
         async with self._free:
+            command = _Command(words, self._environ)
             try:
-                process = await asyncio.create_subprocess_exec(
-                    *words,
-                    env=self._environ,
-                    stdin=asyncio.subprocess.DEVNULL,
-                    stdout=asyncio.subprocess.PIPE,
-                    stderr=asyncio.subprocess.PIPE,
-                    cwd="/",
-                )
-            except OSError as error:
-                raise CoschedError(
-                    f"{words[0]}: {error.strerror}; is Slurm here?"
-                ) from None
-            try:
-                out, complaint = await asyncio.wait_for(
-                    process.communicate(), self._limit_s
-                )
-            except asyncio.TimeoutError:
-                raise CommandFailed(words, f"no answer in {self._limit_s:g} s") from None
-            finally:
-                if process.returncode is None:
-                    process.kill()
-                    await process.wait()
-        if process.returncode != 0:
-            lines = complaint.decode(errors="replace").strip().splitlines()
-            raise CommandFailed(words, lines[-1] if lines else str(process.returncode))
-        return out if words[0] != "sbatch" else out + complaint
+                ended = await asyncio.to_thread(command.run, self._limit_s)
+            except asyncio.CancelledError:
+                command.kill()
+                raise
+        if ended is None:
+            raise CommandFailed(words, f"no answer in {self._limit_s:g} s")
+        if ended.returncode != 0:
+            lines = ended.stderr.decode(errors="replace").strip().splitlines()
+            raise CommandFailed(words, lines[-1] if lines else str(ended.returncode))
+        return ended.stdout if words[0] != "sbatch" else ended.stdout + ended.stderr
+
+
+class _Command:
+    """A command in a thread. A process of asyncio would not do: if its start is cancelled
+    before its pipes are there, asyncio waits for ever."""
+
+    def __init__(self, words: Sequence[str], environ: Mapping[str, str]) -> None:
+        self._words = words
+        self._environ = environ
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._killed = False
+
+    def run(self, limit_s: float) -> subprocess.CompletedProcess[bytes] | None:
+        """Runs the command; None if it has not ended in time, or was killed before."""
+        with self._lock:
+            if self._killed:
+                return None
+            process = self._process = self._start()
+        try:
+            out, complaint = process.communicate(timeout=limit_s)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+            return None
+        return subprocess.CompletedProcess(self._words, process.returncode, out, complaint)
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        try:
+            return subprocess.Popen(
+                self._words,
+                env=self._environ,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                cwd="/",
+            )
+        except OSError as error:
+            raise CoschedError(
+                f"{self._words[0]}: {error.strerror}; is Slurm here?"
+            ) from None
+
+    def kill(self) -> None:
+        """Ends the command; another thread runs it, or will."""
+        with self._lock:
+            self._killed = True
+            if self._process is not None:
+                self._process.kill()
 
 
 class CommandFailed(CoschedError):

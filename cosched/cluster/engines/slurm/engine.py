@@ -377,7 +377,8 @@ def _done(future: asyncio.Future[None] | None) -> None:
 
 async def _wait(event: asyncio.Event, within_s: float) -> None:
     """Waits for the event, but no longer than ``within_s``."""
+    waiting = asyncio.ensure_future(event.wait())
     try:
-        await asyncio.wait_for(event.wait(), within_s)
-    except asyncio.TimeoutError:
-        return
+        await asyncio.wait({waiting}, timeout=within_s)
+    finally:
+        waiting.cancel()
