@@ -287,7 +287,8 @@ def test_a_full_disk_loses_no_job_that_was_accepted(make_rig, small_disk):
         while True:
             file.write(bytes(4096))
             file.flush()
-    with pytest.raises(CoschedError, match="full"):
+    # If another event was stored first, the controller has ended, and nothing answers.
+    with pytest.raises(CoschedError, match=r"full|has not answered"):
         submit_many(rig)
     (rig.work / "go").touch()
     controller = rig.members[CONTROLLER]
