@@ -122,8 +122,6 @@ def test_message_to_a_domain_that_is_not_configured_any_more_is_lost(run):
         mail = DomainMail(ends.links["a"], ends.log.append)
         mail.send("lens", question(9))
         assert ends.log == ["lens: jobs name this domain, but [coupling] does not"]
-        mail.send("b", question(9))
-        await asyncio.wait({asyncio.ensure_future(_again(ends)), _came(ends)})
 
     run(scenario)
 
