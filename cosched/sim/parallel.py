@@ -8,6 +8,7 @@ byte of the file asks all runs to stop.
 from __future__ import annotations
 
 import mmap
+import os
 import signal
 import tempfile
 import time
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Protocol, TypeAlias, TypeVar
 
 from cosched.core.errors import CoschedError
+from cosched.linux.prctl import die_with_parent
 from cosched.sim.engine import Progress
 
 #: Seconds between two reports of the progress of all runs.
@@ -101,8 +103,10 @@ class _SharedProgress:
         return sum(self.cells[1:]) / self.WHOLE
 
 
-def _ignore_interrupts() -> None:
-    """Leaves Ctrl-C, which reaches all processes of a terminal, to the caller."""
+def _prepare_worker(parent: int) -> None:
+    """Ends this worker with its parent, even if that is killed. The parent alone handles
+    interrupts."""
+    die_with_parent(signal.SIGKILL, parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
@@ -131,7 +135,7 @@ def _side_by_side(
         progress_file = Path(folder) / "progress"
         progress_file.write_bytes(bytes(1 + len(runs)))
         shared = _SharedProgress(progress_file)
-        with ProcessPoolExecutor(workers, context, _ignore_interrupts) as pool:
+        with ProcessPoolExecutor(workers, context, _prepare_worker, (os.getpid(),)) as pool:
             try:
                 futures = [
                     pool.submit(_work, work, place, run, progress_file)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import os
 import signal
+import subprocess
+import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -184,3 +186,33 @@ def test_the_table_fits_a_terminal(runs):
 )
 def test_durations_for_people(seconds, text):
     assert duration(seconds) == text
+
+
+ENDLESS = """
+import os, sys, time
+from dataclasses import dataclass
+from cosched.sim.parallel import carry_out_all
+
+@dataclass
+class Run:
+    name: str
+
+def work(run, progress):
+    print(os.getpid(), flush=True)
+    time.sleep(600)
+
+if __name__ == "__main__":
+    carry_out_all(work, [Run("a"), Run("b")], 2, lambda *_: None)
+"""
+
+
+def test_workers_end_with_a_killed_parent(tmp_path):
+    script = tmp_path / "endless.py"
+    script.write_text(ENDLESS)
+    words = [sys.executable, str(script)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as parent:
+        workers = [parent.stdout.readline() for _ in range(2)]
+        assert all(line.strip().isdigit() for line in workers)
+        parent.kill()
+        # The workers have the other end, so it is closed once both have ended.
+        assert parent.stdout.read() == ""
