@@ -215,4 +215,4 @@ def test_workers_end_with_a_killed_parent(tmp_path):
         assert all(line.strip().isdigit() for line in workers)
         parent.kill()
         # The workers have the other end, so it is closed once both have ended.
-        assert parent.stdout.read() == ""
+        assert parent.communicate(timeout=60)[0] == ""
