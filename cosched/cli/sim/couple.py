@@ -109,7 +109,6 @@ Examples:
 )
 @click.option(
     "--down",
-    "down",
     multiple=True,
     metavar="LOG",
     help="The domain of this log never answers; its jobs do not run.",
@@ -147,6 +146,7 @@ def couple(
     if len(traces) < 2:
         raise click.UsageError("Only one log: name the logs of two machines or more.")
     check_writable(json_file)
+    names = unique_names(traces)
     choice, hold_ns = _when_down(when_down)
     settings = CouplingSettings(
         when_down=choice,
@@ -159,8 +159,8 @@ def couple(
     coupling = replace(
         _coupling(policy, timing),
         estimates=Estimates(estimates),
-        units=_units(blocks, unique_names(traces)),
-        down=_down(down, unique_names(traces)),
+        units=_units(blocks, names),
+        down=_down(down, names),
     )
     words = command_line()
     pairing = _pairing(pairs)

@@ -32,6 +32,9 @@ def render(outcomes: Sequence[CoupledOutcome]) -> str:
             continue
         kept = f"{result.kept} of {result.groups} groups {_constraint(outcome)}"
         line = f"{outcome.run.name}: {kept}"
+        if outcome.run.coupling.down:
+            down = ", ".join(sorted(outcome.run.coupling.down))
+            line = f"{outcome.run.name}: {result.groups} groups, without {down}"
         if result.stuck:
             line += f"; {result.stuck} jobs never started"
         lines.append(line)

@@ -123,6 +123,7 @@ def test_domain_that_is_down(choice, folder):
     alone, run = json.loads((folder / "out.json").read_text())["runs"]
     assert list(run["domains"]) == ["a"]
     assert run["groups"] > 5
+    assert f"yield-yield: {run['groups']} groups, without b\n" in result.stdout
     assert run["stuck"] == 0
     figures, usual = run["domains"]["a"], alone["domains"]["a"]
     assert (figures["lost_node_h"] > 0) == choice.startswith("hold")
