@@ -115,7 +115,8 @@ def _hpcc_result(_: str, folder: Path) -> list[str]:
     found = [line for line in lines if verdicts.search(line)]
     wrong = re.compile(r"Found [1-9]|with error [1-9]|[1-9]\d* tests? completed and failed")
     assert not [line for line in found if wrong.search(line)]
-    passed = sum("PASSED" in line for line in lines)
+    # PTRANS adds a line of CPU time wherever that time is not 0, so those do not count.
+    passed = sum("PASSED" in line and not line.startswith("CPU") for line in lines)
     assert len(found) > 20
     assert passed > 2
     return [*found, f"{passed} passed"]

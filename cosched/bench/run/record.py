@@ -8,12 +8,12 @@ from another one, and runs before the bench have no effect on it.
 from __future__ import annotations
 
 import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from cosched.bench.run.folders import temporary_folder
 from cosched.launch.runs import read_runs
 
 
@@ -26,8 +26,8 @@ class RunRecord:
     @contextmanager
     def copied(self) -> Iterator[Path]:
         """Yields a copy for one run, which may add to it."""
-        with tempfile.TemporaryDirectory(prefix="cosched-bench-") as folder:
-            copy = Path(folder, "runs.jsonl")
+        with temporary_folder() as folder:
+            copy = folder / "runs.jsonl"
             if self.path.exists():
                 shutil.copyfile(self.path, copy)
             yield copy

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from cosched.bench.measure.speed import SpeedProbe, whole_cores
 from cosched.bench.results.results import Activity, Failure, JobResult, Run
 from cosched.bench.run import daemons
 from cosched.bench.run.arms import Arm, Setup
+from cosched.bench.run.folders import temporary_folder
 from cosched.bench.run.gang import Gang
 from cosched.bench.run.launcher import Launcher
 from cosched.bench.run.processes import RunFailed, Submission, run_jobs
@@ -158,10 +158,8 @@ class Session:
             wanted = [progress.redraw_s, gang.attend(running) if gang else None]
             return min((seconds for seconds in wanted if seconds is not None), default=None)
 
-        with tempfile.TemporaryDirectory(prefix="cosched-bench-") as folder:
-            return run_jobs(
-                submissions, setup.jobs_at_a_time, Path(folder), attend, self.limit_s
-            )
+        with temporary_folder() as folder:
+            return run_jobs(submissions, setup.jobs_at_a_time, folder, attend, self.limit_s)
 
 
 @contextmanager

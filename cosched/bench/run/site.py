@@ -52,13 +52,16 @@ def lab_site(run_dir: Path, nodes: int, cores_per_node: int) -> Iterator[Site]:
         yield _of_lab(present, nodes)
         return
     require_root()
-    private = _private_run_dir()
+    private = None
     try:
+        with shielded():
+            private = _private_run_dir()
         lab = life.up(private, nodes, cores_per_node)
         yield replace(_of_lab(lab, nodes), private=True)
     finally:
         with shielded():
-            _take_down(private)
+            if private is not None:
+                _take_down(private)
 
 
 def _private_run_dir() -> Path:
@@ -73,7 +76,8 @@ def _take_down(run_dir: Path) -> None:
         life.down(run_dir)
     except CoschedError as error:
         raise CoschedError(f"{error} (its run directory: {run_dir})") from error
-    shutil.rmtree(run_dir, ignore_errors=True)
+    if run_dir.exists():
+        shutil.rmtree(run_dir)
 
 
 def host_site(run_dir: Path, hosts: Sequence[str]) -> Site:

@@ -18,11 +18,11 @@ import os
 import shlex
 import signal
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 
+from cosched.bench.run.folders import temporary_folder
 from cosched.core.errors import CoschedError
 from cosched.lab.lab import Lab
 from cosched.lab.slurm import conf_path, run_inside
@@ -44,8 +44,8 @@ def run_job(options: argparse.Namespace, environ: Mapping[str, str]) -> int:
             "'scripts/slurm-lab up'"
         )
     first = lab.nodes[0].name
-    with tempfile.TemporaryDirectory(prefix="cosched-slurm-") as folder:
-        end, output, script = (Path(folder, name) for name in ("end", "output", "script"))
+    with temporary_folder("cosched-slurm-") as folder:
+        end, output, script = (folder / name for name in ("end", "output", "script"))
         os.mkfifo(end)
         script.write_text(batch_script(options.command, options.settle, end))
         words = ["sbatch", "--parsable", f"--job-name={options.job}", f"--output={output}"]

@@ -9,11 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from cosched.bench.results.document import arrivals_document, spec_document
 from cosched.bench.run import daemons
+from cosched.bench.run.folders import temporary_folder
 from cosched.bench.run.launcher import COSCHED_RUN, Launcher, SlurmJobs
 from cosched.bench.run.record import RunRecord
 from cosched.bench.run.remote import RemoteSettings
@@ -150,8 +150,7 @@ def open_testbed(
         if options.slurm:
             check_slurm(site, workloads)
         stack.enter_context(daemons.settings_changed(site, options.settings))
-        folder = TemporaryDirectory(prefix="cosched-bench-")
-        record = RunRecord(Path(stack.enter_context(folder), "runs.jsonl"))
+        record = RunRecord(stack.enter_context(temporary_folder()) / "runs.jsonl")
         family = mpi.family if mpi else None
         sessions = {
             workload.title: Session(

@@ -7,7 +7,6 @@ scheduled all the time, so all its waits are its own.
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ import msgspec
 from cosched.bench.measure.speed import SpeedProbe, whole_cores
 from cosched.bench.run import daemons
 from cosched.bench.run.arms import Arm
+from cosched.bench.run.folders import temporary_folder
 from cosched.bench.run.processes import run_jobs
 from cosched.bench.run.progress import Progress, open_progress
 from cosched.bench.run.session import Session
@@ -219,12 +219,10 @@ def _run(session: Session, instance: JobInstance, arm: Arm, watcher: _Watcher) -
     submission = session.launcher.submission(instance, arm)
     cpus = whole_cores(session.launcher.site.cpus or frozenset())
     with (
-        tempfile.TemporaryDirectory(prefix="cosched-calibrate-") as folder,
+        temporary_folder("cosched-calibrate-") as folder,
         SpeedProbe(cpus) as speed,
     ):
-        (result,) = run_jobs(
-            [submission], None, Path(folder), watcher.attend, session.limit_s
-        )
+        (result,) = run_jobs([submission], None, folder, watcher.attend, session.limit_s)
     return _Took(result.ended_s - result.started_s, speed.probe_us)
 
 

@@ -6,7 +6,6 @@ read several times a second, because a job's counters vanish with the job.
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from typing import TextIO
 
 from cosched.bench.run import daemons
 from cosched.bench.run.arms import Arm
+from cosched.bench.run.folders import temporary_folder
 from cosched.bench.run.processes import RunFailed, run_jobs
 from cosched.bench.run.progress import Progress, open_progress
 from cosched.bench.run.session import Session
@@ -65,9 +65,9 @@ def _watch(
     watcher = _Watcher(session, instance.name, at_most_s, progress)
     failure = None
     response_s = None
-    with tempfile.TemporaryDirectory(prefix="cosched-advise-") as folder:
+    with temporary_folder("cosched-advise-") as folder:
         try:
-            (result,) = run_jobs([submission], None, Path(folder), watcher.attend)
+            (result,) = run_jobs([submission], None, folder, watcher.attend)
             response_s = result.ended_s - result.started_s
         except _SeenEnough:
             pass  # its duration remains unknown

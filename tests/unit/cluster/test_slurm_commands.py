@@ -20,7 +20,8 @@ def double(tmp_path):
 
     def make(script, limit_s=30.0):
         path = tmp_path / "sinfo"
-        path.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/pid\n{script}\n")
+        written = f"echo $$ > {tmp_path}/pid.new; mv {tmp_path}/pid.new {tmp_path}/pid"
+        path.write_text(f"#!/bin/sh\n{written}\n{script}\n")
         path.chmod(0o755)
         environ = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
         return SlurmCommands(environ, "", limit_s)
