@@ -234,12 +234,31 @@ def test_refused_job_is_reported_once_and_kept_held():
     bad = SlurmJob(7, comment="cosched:x")
     kinds = [type(step) for step in tracker.polled([bad], 1.0)]
     assert kinds == [TurnAway, Refused]
+    tracker.turned_away(7, 1.5)
     held = SlurmJob(7, comment="cosched:x", priority=0)
     assert tracker.polled([held], 2.0) == []
     (away,) = tracker.polled([bad], 3.0)  # released without a correction
     assert isinstance(away, TurnAway)
     good = SlurmJob(7, comment=PAIRED)
     assert [type(step) for step in tracker.polled([good], 4.0)] == [Submitted]
+
+
+def test_hold_of_a_refused_job_is_not_repeated_before_its_effect_shows():
+    tracker = Tracker("a", ["b"], only_hold=False)
+    bad = SlurmJob(7, comment="cosched:x")
+    assert tracker.polled([bad], 1.0) != []
+    assert tracker.polled([bad], 2.0) == []  # Slurm has not held it yet
+    tracker.turned_away(7, 4.0)
+    assert tracker.polled([bad], 3.0) == []  # what squeue shows is older than the hold
+    assert [type(step) for step in tracker.polled([bad], 5.0)] == [TurnAway]
+
+
+def test_gate_of_a_job_that_is_being_cancelled_gets_an_order():
+    tracker = Tracker("a", ["b"], only_hold=False)
+    srun = SlurmJob(7, comment=PAIRED, batch_flag=False)
+    assert isinstance(tracker.polled([srun], 1.0)[0], TurnAway)
+    tracker.came(Gate(7, 0, "n1", "life", 1.5))
+    assert tracker.polled([srun], 2.0) == [Answer("life", YIELD)]
 
 
 def test_bad_comment_at_a_gate_yields_and_is_held_then():

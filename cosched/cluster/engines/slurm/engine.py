@@ -263,6 +263,7 @@ class SlurmEngine:
                 await self._commands.cancel(step.number, reason)
         except CommandFailed as error:
             self._log(f"job {step.number}: {step.reason}; not turned away: {error}")
+        self._tracker.turned_away(step.number, time.monotonic())
         if step.life:
             self._gates.answer(step.life, YIELD)
 

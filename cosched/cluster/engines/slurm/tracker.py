@@ -6,6 +6,7 @@ than the question. Times are seconds of the monotonic clock.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from enum import Enum
@@ -41,8 +42,9 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class TurnAway:
-    """Hold this job in the queue, or cancel it if it cannot wait there, for this reason.
-    life: its gate, which waits meanwhile; empty: none. comment: what was refused."""
+    """Hold this job in the queue, or cancel it if it cannot wait there, for this reason;
+    then call ``turned_away``. life: its gate, which waits meanwhile; empty: none. comment:
+    what was refused."""
 
     number: int
     waits: bool
@@ -103,6 +105,7 @@ class Tracker:
         self._jobs: dict[int, Tracked] = {}
         self._early: dict[int, Gate] = {}  # of jobs that squeue has not shown
         self._turned_away: dict[int, str] = {}  # the comment that was refused
+        self._turned_at: dict[int, float] = {}  # infinite while it is turned away
         self._steps: list[Step] = []
 
     def get(self, job: int) -> Tracked | None:
@@ -135,7 +138,7 @@ class Tracker:
                 self._comment_changed(tracked, slurm)
                 tracked = self._jobs.get(slurm.job_id)
             if tracked is None and (slurm.comment or "").startswith(MARK):
-                tracked = self._take(slurm)
+                tracked = self._take(slurm, asked)
             elif tracked is None:
                 self._let_go(slurm.job_id)
             if tracked is not None:
@@ -146,6 +149,7 @@ class Tracker:
                 self._over(self._jobs[job], "gone")
         for job in [job for job in self._turned_away if job not in known]:
             del self._turned_away[job]
+            self._turned_at.pop(job, None)
         return self._take_steps()
 
     def came(self, gate: Gate) -> list[Step]:
@@ -188,6 +192,11 @@ class Tracker:
             self._steps.append(GaveBack(tracked.job.number))
             self._enter(tracked, Phase.QUEUED, now)
         return self._take_steps()
+
+    def turned_away(self, job: int, now: float) -> None:
+        """Takes the end of the commands that turned a job away."""
+        if job in self._turned_at:
+            self._turned_at[job] = now
 
     # --- orders ---------------------------------------------------------------------------
 
@@ -261,7 +270,7 @@ class Tracker:
 
     # --- new jobs -------------------------------------------------------------------------
 
-    def _take(self, slurm: SlurmJob) -> Tracked | None:
+    def _take(self, slurm: SlurmJob, asked: float) -> Tracked | None:
         """Begins to track a job; None if it is over or cannot have mates."""
         if slurm.stage is Stage.OVER:
             self._let_go(slurm.job_id)
@@ -269,9 +278,10 @@ class Tracker:
         try:
             mates = self._mates(slurm)
         except CoschedError as error:
-            self._turn_away(slurm, str(error))
+            self._turn_away(slurm, str(error), asked)
             return None
         self._turned_away.pop(slurm.job_id, None)
+        self._turned_at.pop(slurm.job_id, None)
         job = PairedJob(
             slurm.job_id,
             slurm.user_id,
@@ -305,12 +315,20 @@ class Tracker:
             )
         return mates
 
-    def _turn_away(self, slurm: SlurmJob, reason: str) -> None:
-        """Refuses a job that waits or gets ready. A running one had another comment."""
+    def _turn_away(self, slurm: SlurmJob, reason: str, asked: float) -> None:
+        """Refuses a job that waits or gets ready. A running one had another comment.
+
+        It is turned away once, until squeue shows what became of that: a second hold could
+        come after its user has corrected and released it.
+        """
         job, comment = slurm.job_id, slurm.comment or ""
         gate = self._early.pop(job, None)
         life = "" if gate is None else gate.life
         if slurm.stage is Stage.RUNS:
+            return
+        if self._turned_at.get(job, -math.inf) >= asked:
+            if life:
+                self._steps.append(Answer(life, YIELD))
             return
         news = self._turned_away.get(job) != comment
         if slurm.batch_flag and life:
@@ -320,6 +338,7 @@ class Tracker:
         ):
             waits = slurm.batch_flag
             self._steps.append(TurnAway(job, waits, reason, life, comment))
+            self._turned_at[job] = math.inf
         if news:
             self._turned_away[job] = comment
             self._steps.append(Refused(job, slurm.user_id, reason))
