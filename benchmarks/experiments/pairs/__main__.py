@@ -4,7 +4,8 @@ Many pairs are submitted among jobs without mates, under each combination of hol
 Each job writes when it began. The first columns are the pairs whose jobs began within a
 second, and how far apart they began (median and 99th percentile). Then come the mean wait
 and slowdown of all jobs, the mean time of jobs with mates from ready to begin, and the
-node-hours held idle. "sim" is the simulation.
+node-hours held idle. "sim" is the simulation, in which starts take no time. "sim+" is the
+simulation with the times that starts take on these clusters when they are idle.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ from benchmarks.coupled_domains import (
     coupled_domains,
     coupling_counts,
 )
+from benchmarks.experiments.pairs.costs import Costs, measure_costs
+from benchmarks.experiments.pairs.output import first_begin
 from benchmarks.experiments.pairs.workload import (
     Plan,
     PlannedJob,
@@ -38,7 +41,7 @@ from benchmarks.options import bench_parser
 from cosched.core.cluster.coupling.settings import CouplingSettings, Scheme
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
-from cosched.sim.coupled.runs import Coupling, simulate
+from cosched.sim.coupled.runs import Coupled, Coupling, simulate
 
 NAMES = ("intrepid", "eureka")
 SCHEMES = {"H": "hold", "Y": "yield"}
@@ -105,13 +108,7 @@ class Submitter(threading.Thread):
     def began(self) -> list[float | None]:
         """Returns when each submitted job began; None: not yet. Raises CoschedError for one
         that began twice."""
-        return [_began(self.output(index)) for index in range(len(self.submitted))]
-
-
-def _began(path: Path) -> float | None:
-    # Each node of a job of cosched runs the script, so its first line counts.
-    lines = path.read_text().split() if path.exists() else []
-    return min(map(float, lines), default=None)
+        return [first_begin(self.output(index)) for index in range(len(self.submitted))]
 
 
 def run_live(
@@ -120,7 +117,7 @@ def run_live(
     """Runs the jobs; returns their figures."""
     folder.mkdir()
     folder.chmod(0o777)
-    limit_s = SLURM_LIMIT_S if "slurm" in engines else 0.0
+    limit_s = _limit_s(engines)
     names = dict(zip(NAMES, engines, strict=True))
     words = [SCHEMES[letter] for letter in schemes]
     with coupled_domains(folder, names, plan.nodes, words, SETTINGS) as domains:
@@ -195,10 +192,13 @@ def _pairs(rows: Sequence[Sequence[LiveJob]]) -> dict[str, Any]:
     }
 
 
-def run_sim(plan: Plan, engines: Sequence[str], schemes: str) -> dict[str, Any]:
+def run_sim(
+    plan: Plan, engines: Sequence[str], schemes: str, costs: Sequence[Costs]
+) -> dict[str, Any]:
     """Simulates the same jobs; returns the same figures."""
-    limit_s = SLURM_LIMIT_S if "slurm" in engines else 0.0
-    logs, mates = as_logs(NAMES, plan, plan_jobs(plan), limit_s)
+    planned = plan_jobs(plan)
+    turns = [each.turn_s for each in costs]
+    logs, mates = as_logs(NAMES, plan, planned, _limit_s(engines), turns)
     settings = [
         CouplingSettings(
             scheme=Scheme(SCHEMES[letter]),
@@ -211,23 +211,49 @@ def run_sim(plan: Plan, engines: Sequence[str], schemes: str) -> dict[str, Any]:
     return {
         "pairs": result.groups,
         "together": result.together,
-        "domains": result.domains,
+        "domains": {
+            name: _simulated(result, name, jobs, each)
+            for name, jobs, each in zip(NAMES, planned, costs, strict=True)
+        },
         "stuck": result.stuck,
     }
 
 
-def show(engines: str, schemes: str, live: dict[str, Any], sim: dict[str, Any]) -> None:
-    """Prints two lines: live, and the simulation."""
-    apart = live["apart_ms"]
+def _simulated(
+    result: Coupled, name: str, jobs: Sequence[PlannedJob], costs: Costs
+) -> dict[str, float]:
+    waits_s = [
+        start_ns / NS_PER_S - job.at_s + (costs.pair_lag_s if job.group else costs.lag_s)
+        for job, start_ns in zip(jobs, result.schedules[name].start_ns, strict=True)
+    ]
+    slowdowns = [1 + wait_s / job.run_s for job, wait_s in zip(jobs, waits_s, strict=True)]
+    paired = sum(job.nodes for job in jobs if job.group)
+    figures = result.domains[name]
+    return {
+        "mean_wait_s": mean(waits_s),
+        "mean_slowdown": mean(slowdowns),
+        "mean_sync_s": figures["mean_sync_s"] + costs.sync_s,
+        "lost_node_h": figures["lost_node_h"] + costs.held_s * paired / HOUR_S,
+    }
+
+
+def _limit_s(engines: Sequence[str]) -> float:
+    return SLURM_LIMIT_S if "slurm" in engines else 0.0
+
+
+def show(engines: str, run: dict[str, Any]) -> None:
+    """Prints three lines: live, and the simulation without and with costs."""
+    apart = run["live"]["apart_ms"]
     how = f"{apart['median']:6.0f} {apart['p99']:6.0f}"
-    for kind, found, differs in (("live", live, how), ("sim", sim, " " * 13)):
+    for kind, differs in (("live", how), ("sim", " " * 13), ("sim+", " " * 13)):
+        found = run[kind]
         cells = []
         for key in ("mean_wait_s", "mean_slowdown", "mean_sync_s", "lost_node_h"):
             both = [found["domains"][name][key] for name in NAMES]
             cells.append("/".join(f"{value:.3g}" for value in both).rjust(15))
         print(
-            f"{engines:14} {schemes} {kind:4} {found['together']:4}/{found['pairs']:<4}"
-            f"{differs}{''.join(cells)}",
+            f"{engines:14} {run['schemes']} {kind:4} "
+            f"{found['together']:4}/{found['pairs']:<4}{differs}{''.join(cells)}",
             flush=True,
         )
 
@@ -267,13 +293,24 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="cosched-pairs-") as name:
         Path(name).chmod(0o755)
         for each in schemes:
-            live = run_live(plan, engines, each, Path(name) / each)
-            sim = run_sim(plan, engines, each)
-            show(options.engines, each, live, sim)
-            runs.append({"schemes": each, "live": live, "sim": sim})
-    if options.json is not None:
-        document = {"plan": asdict(plan), "engines": engines, "runs": runs}
-        options.json.write_text(json.dumps(document, indent=1) + "\n")
+            words = [SCHEMES[letter] for letter in each]
+            where = Path(name)
+            costs = measure_costs(
+                dict(zip(NAMES, engines, strict=True)),
+                *(plan.nodes, words, SETTINGS, where / f"{each}.costs", _limit_s(engines)),
+            )
+            run = {
+                "schemes": each,
+                "costs": [asdict(cost) for cost in costs],
+                "live": run_live(plan, engines, each, where / each),
+                "sim": run_sim(plan, engines, each, [Costs()] * len(NAMES)),
+                "sim+": run_sim(plan, engines, each, costs),
+            }
+            show(options.engines, run)
+            runs.append(run)
+            if options.json is not None:
+                document = {"plan": asdict(plan), "engines": engines, "runs": runs}
+                options.json.write_text(json.dumps(document, indent=1) + "\n")
     return int(any(run["live"]["together"] < run["live"]["pairs"] for run in runs))
 
 

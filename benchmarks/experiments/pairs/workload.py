@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 
@@ -61,18 +62,19 @@ def as_logs(
     plan: Plan,
     domains: tuple[list[PlannedJob], ...],
     limit_s: float,
+    turns_s: Sequence[float],
 ) -> tuple[list[Workload], list[Mates]]:
     """Returns the same jobs for the simulator, and which are mates. limit_s: the least time
-    limit of a job."""
+    limit of a job. turns_s: how much longer than it runs a job keeps its nodes in each."""
     logs: list[Workload] = []
     mates: dict[str, Mates] = {}
-    for place, (name, jobs) in enumerate(zip(names, domains, strict=True)):
+    for place, (name, jobs, turn_s) in enumerate(zip(names, domains, turns_s, strict=True)):
         log = Workload(name, plan.nodes)
         for index, job in enumerate(jobs):
             log.append(
                 index + 1,
                 round(job.at_s * NS_PER_S),
-                round(job.run_s * NS_PER_S),
+                round((job.run_s + turn_s) * NS_PER_S),
                 job.nodes,
                 round(max(limit_s, limit_of(job)) * NS_PER_S),
             )

@@ -237,6 +237,42 @@ def test_coordinator_tries_its_own_job_for_a_ready_member():
     assert domain.answers() == [NotReady(Cause.NODES)]
 
 
+def test_of_two_rounds_that_begin_together_one_gives_way():
+    """a is the coordinator, but had no job of the group yet when b asked it."""
+    preferred, other = Domain(), Domain("b", scheme=Scheme.YIELD)
+    other.ready()
+    (ready,) = other.sent(Ready)
+    other.answer(ready, Unknown(), "a")
+    crossing = reserve_asked(other)
+    preferred.ready()
+    preferred.ask(crossing.ask)
+    assert preferred.answers() == [NotReady(Cause.BUSY)]
+    name = preferred.round()
+    commands, _ = other.ask(Reserve(name, 3), "a", user="ann")
+    assert commands == []
+    assert other.answers() == [Reserved(name)]
+    assert other.coupling.state.rounds == {}
+    assert other.answer(crossing, NotReady(Cause.BUSY), "a") == []
+    commands, _ = other.ask(Prepare(name), "a", user="ann")
+    assert commands == [PrepareJob(1)]
+
+
+def test_third_domain_leaves_a_round_for_one_of_a_preferred_coordinator():
+    three = Group("g", ("a", "b", "c"), token="8 letters")
+    domain = Domain("c", three)
+    domain.ask(Reserve(("b", 1, 5), 3), "b")
+    domain.feed(JobReady(0, 1))
+    assert domain.answers() == [Reserved(("b", 1, 5))]
+    domain.ask(Reserve(("a", 1, 9), 3), "a", user="ann")
+    assert domain.answers() == [Reserved(("a", 1, 9))]
+    domain.ask(Reserve(("b", 1, 6), 3), "b")
+    assert domain.answers() == [NotReady(Cause.BUSY)]
+    domain.ask(Prepare(("b", 1, 5)), "b")
+    assert domain.answers() == [NotReady(Cause.BUSY)]
+    commands, _ = domain.ask(Prepare(("a", 1, 9)), "a", user="ann")
+    assert commands == [PrepareJob(1)]
+
+
 # --- questions that fail ------------------------------------------------------------------
 
 

@@ -54,6 +54,11 @@ class Group:
         """Returns the domains that may coordinate, in the order that all domains prefer."""
         return sorted(self.members)
 
+    def prefers(self, one: DomainName, other: DomainName) -> bool:
+        """Returns whether ``one`` comes before ``other`` as a coordinator."""
+        order = self.coordinators
+        return order.index(one) < order.index(other)
+
     def others(self, own: DomainName) -> tuple[DomainName, ...]:
         """Returns the domains of the other jobs, for that of the domain ``own``."""
         return tuple(name for name in self.members if name != own)

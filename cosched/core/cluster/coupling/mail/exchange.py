@@ -154,6 +154,7 @@ class Exchange:
                 return self._coordinator.outcome(member.key, ask.round)
             case Reserve():
                 member.older_ns = min(member.older_ns, ask.older_ns)
+                self._coordinator.give_way(member, ask.round)
                 self._participant.reserve(member, ask.round, owed)
                 return None
             case Prepare():

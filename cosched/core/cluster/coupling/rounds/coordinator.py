@@ -215,6 +215,32 @@ class Coordinator:
         self, current: Round, member: Member, cause: Cause, domain: DomainName
     ) -> None:
         """Ends a round that has failed because of the job of ``domain``."""
+        self._end(current, member, cause)
+        own = member.stage is Stage.READY and member.round == current.id and member.own
+        if own or (member.stage is Stage.HOLDING and member.round == current.id):
+            member.note_failed(current.id)
+            member.round = member.pin_ns = member.owed = None
+            self._ready.wait(member, cause, domain)
+        else:
+            self._participant.abort(member, current.id)
+
+    def give_way(self, member: Member, round_id: RoundId) -> None:
+        """Ends a round of this domain for one of a coordinator that its group prefers.
+
+        Two domains may begin rounds of a group at the same time, each because it knew
+        nothing of the other's job. Without this, each would refuse the other's round. The
+        job keeps its nodes, and can join the other round.
+        """
+        current = self._state.rounds.get(member.key)
+        if current is None or current.preparing or member.round != current.id:
+            return
+        if member.group.prefers(round_id[0], self._state.name):
+            self._end(current, member, Cause.BUSY)
+            member.note_failed(current.id)
+            member.round = member.pin_ns = None
+
+    def _end(self, current: Round, member: Member, cause: Cause) -> None:
+        """Reports to the other domains of a round that it has failed."""
         state = self._state
         state.counts.rounds_failed += 1
         del state.rounds[current.group]
@@ -225,13 +251,6 @@ class Coordinator:
         for owed in () if current.preparing else current.ready.values():
             self._answer(owed, NotReady(cause))
         self._post.withdraw_about(member, Reserve, Prepare)
-        own = member.stage is Stage.READY and member.round == current.id and member.own
-        if own or (member.stage is Stage.HOLDING and member.round == current.id):
-            member.note_failed(current.id)
-            member.round = member.pin_ns = member.owed = None
-            self._ready.wait(member, cause, domain)
-        else:
-            self._participant.abort(member, current.id)
 
     def confirmed(self, member: Member, domain: DomainName, round_id: RoundId) -> None:
         """Notes that a domain has carried out a decision, or will not any more."""

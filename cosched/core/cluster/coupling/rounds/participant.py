@@ -68,7 +68,7 @@ class Participant:
             self._answer(member, NotReady(Cause.UNSUBMITTED))
         elif member.starting or (member.stage is Stage.PREPARED and member.round is None):
             self._answer(member, Running(0))  # it begins without its mates
-        elif member.round is not None and member.round != round_id:
+        elif member.round != round_id and is_until(member.round, round_id):
             self._leave(member)  # the coordinator has given up that round
             member.owed = owed
             self._reserve_now(member, round_id)
@@ -76,9 +76,16 @@ class Participant:
             self._reserve_now(member, round_id)
 
     def _in_other_round(self, member: Member, round_id: RoundId) -> bool:
-        """Returns whether a round of another coordinator has the job."""
+        """Returns whether a round of another coordinator has the job, and keeps it.
+
+        A job that only has nodes for a round leaves it for one whose coordinator the group
+        prefers (see ``Coordinator.give_way``).
+        """
         rounds = (member.round, member.trying, member.promised)
-        return any(other is not None and other[0] != round_id[0] for other in rounds)
+        others = [each for each in rounds if each is not None and each[0] != round_id[0]]
+        if member.stage.has_nodes and others == [member.round]:
+            return member.group.prefers(others[0][0], round_id[0])
+        return bool(others)
 
     def _reserve_now(self, member: Member, round_id: RoundId) -> None:
         member.note_round(round_id)
