@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from statistics import median
+from statistics import mean
 from typing import Any
 
 from benchmarks.coupled_domains import Domain, Wanted, coupled_domains, coupling_counts
@@ -19,16 +19,19 @@ from benchmarks.experiments.pairs.output import first_begin
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
 
-#: Jobs of each kind.
-JOBS = 7
-RUN_S = 0.5
+#: Jobs of each kind. The first one does not count: the domains connect.
+JOBS = 9
+#: Slurm acts once a second, so the runs and the pauses between them differ by parts of one.
+RUNS_S = [0.4 + number / (JOBS - 1) for number in range(JOBS)]
+#: From the end of a job to the next submission.
+PAUSE_S = 0.5
 #: A job begins within this time, if its nodes are free.
 WITHIN_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """Medians for one domain, in seconds.
+    """Means for one domain, in seconds.
 
     lag_s: from the submission of a job to its begin. pair_lag_s: the same of jobs with
     mates, from the later submission. turn_s: how much longer than it runs a job keeps its
@@ -58,7 +61,6 @@ def measure_costs(
         lags = [_lag_s(domain, folder, limit_s) for domain in domains]
         turns = [_turn_s(domain, nodes, folder, limit_s) for domain in domains]
         pair_lag_s = _pair_lag_s(domains, folder, limit_s)
-        time.sleep(2 * RUN_S)  # the last pair's run time, so that all is counted
     costs = []
     for domain, lag_s, turn_s in zip(domains, lags, turns, strict=True):
         counts = coupling_counts(domain)
@@ -71,44 +73,52 @@ def measure_costs(
 
 def _lag_s(domain: Domain, folder: Path, limit_s: float) -> float:
     found = []
-    for number in range(JOBS):
+    for number, run_s in enumerate(RUNS_S):
         output = folder / f"{domain.name}.single.{number}"
-        found.append(-_submit(domain, output, 1, limit_s))
-        found[-1] += _begin_s(output)
-        time.sleep(2 * RUN_S)
-    return median(found)
+        submitted_s = _submit(domain, output, 1, run_s, limit_s)
+        found.append(_begin_s(output) - submitted_s)
+        time.sleep(run_s + PAUSE_S)
+    return mean(found[1:])
 
 
 def _turn_s(domain: Domain, nodes: int, folder: Path, limit_s: float) -> float:
     """Submits jobs that want all nodes, so that each waits for the one before it."""
     outputs = [folder / f"{domain.name}.wide.{number}" for number in range(JOBS)]
-    for output in outputs:
-        _submit(domain, output, nodes, limit_s)
+    for output, run_s in zip(outputs, RUNS_S, strict=True):
+        _submit(domain, output, nodes, run_s, limit_s)
     begins = [_begin_s(output) for output in outputs]
-    time.sleep(2 * RUN_S)
-    return median(later - earlier - RUN_S for earlier, later in pairwise(begins))
+    time.sleep(RUNS_S[-1] + PAUSE_S)
+    return mean(
+        later - earlier - run_s
+        for (earlier, later), run_s in zip(pairwise(begins), RUNS_S[:-1], strict=True)
+    )
 
 
 def _pair_lag_s(domains: Sequence[Domain], folder: Path, limit_s: float) -> float:
     found = []
-    for number in range(JOBS):
+    for number, run_s in enumerate(RUNS_S):
         outputs = [folder / f"{domain.name}.pair.{number}" for domain in domains]
         submitted = [
-            _submit(domain, output, 1, limit_s, f"solo{number}")
+            _submit(domain, output, 1, run_s, limit_s, f"solo{number}")
             for domain, output in zip(domains, outputs, strict=True)
         ]
         found.append(max(map(_begin_s, outputs)) - max(submitted))
-        time.sleep(2 * RUN_S)
-    return median(found)
+        time.sleep(run_s + PAUSE_S)
+    return mean(found[1:])
 
 
 def _submit(
-    domain: Domain, output: Path, nodes: int, limit_s: float, group: str = ""
+    domain: Domain,
+    output: Path,
+    nodes: int,
+    run_s: float,
+    limit_s: float,
+    group: str = "",
 ) -> float:
     """Submits a job; returns the time before that."""
     now_s = time.time()
-    words = ("/bin/sh", "-c", f"date +%s.%N; sleep {RUN_S}")
-    domain.submit(Wanted(words, nodes, max(limit_s, 4 * RUN_S), output, group))
+    words = ("/bin/sh", "-c", f"date +%s.%N; sleep {run_s:.3f}")
+    domain.submit(Wanted(words, nodes, max(limit_s, 2 * run_s + 1), output, group))
     return now_s
 
 
