@@ -311,7 +311,7 @@ def _loss_by_load(figures: _Figures) -> list[Claim]:
     ]  # fmt: skip
 
 
-def _by_share(figures: _Figures) -> list[Claim]:
+def _wait_by_share(figures: _Figures) -> list[Claim]:
     few = figures.extra("share", "compute", WAIT, FEW)
     many = figures.extra("share", "compute", WAIT, [MANY])
     held = figures.bars("share", "compute", WAIT, [THIRD], ["HH"])
@@ -320,7 +320,7 @@ def _by_share(figures: _Figures) -> list[Claim]:
     slow_many = figures.bars("share", "compute", SLOWDOWN, [MANY, THIRD], ALL[1:])
     compute, analysis = "compute", "analysis"
     from_20_to_33 = figures.steps("share", analysis, WAIT, (MANY, THIRD), HOLDS[analysis])
-    claims = [
+    return [
         _value("7a", "more wait with pairs, up to 10% paired", (3, 14), few, "min"),
         _value("7a", "the same with 20%", (26, 38), many, "min"),
         _value("7a", "wait with 33% under hold-hold", (187, 187), held, "min", 61),
@@ -359,6 +359,10 @@ def _by_share(figures: _Figures) -> list[Claim]:
             are_more(figures.steps("share", analysis, SLOWDOWN, (FEW[-1], THIRD))),
         ),
     ]  # fmt: skip
+
+
+def _sync_by_share(figures: _Figures) -> list[Claim]:
+    claims = []
     ranges = {"a": (75, 124), "b": (60, 122)}
     for part, machine in MACHINES.items():
         bars = figures.bars("share", machine, SYNC, SHARES, HOLDS[machine])
@@ -371,6 +375,11 @@ def _by_share(figures: _Figures) -> list[Claim]:
                 are_less(figures.by_hold("share", machine, SYNC, SHARES)),
             ),
         ]
+    return claims
+
+
+def _loss_by_share(figures: _Figures) -> list[Claim]:
+    claims = []
     losses = {"a": (0.7, 9.3), "b": (1, 21)}
     for part, machine in MACHINES.items():
         least = figures.bars("share", machine, LOST, SHARES[:1], HOLDS[machine])
@@ -398,7 +407,9 @@ def claims_of(means: Means) -> list[Claim]:
         _by_load,
         _sync_by_load,
         _loss_by_load,
-        _by_share,
+        _wait_by_share,
+        _sync_by_share,
+        _loss_by_share,
     )
     return [*_together(means), *(claim for part in parts for claim in part(figures))]
 

@@ -197,8 +197,8 @@ def run_sim(
 ) -> dict[str, Any]:
     """Simulates the same jobs; returns the same figures."""
     planned = plan_jobs(plan)
-    turns = [each.turn_s for each in costs]
-    logs, mates = as_logs(NAMES, plan, planned, _limit_s(engines), turns)
+    lags, turns = zip(*((each.lag_s, each.turn_s) for each in costs), strict=True)
+    logs, mates = as_logs(NAMES, plan, planned, _limit_s(engines), lags, turns)
     settings = [
         CouplingSettings(
             scheme=Scheme(SCHEMES[letter]),
@@ -223,7 +223,7 @@ def _simulated(
     result: Coupled, name: str, jobs: Sequence[PlannedJob], costs: Costs
 ) -> dict[str, float]:
     waits_s = [
-        start_ns / NS_PER_S - job.at_s + (costs.pair_lag_s if job.group else costs.lag_s)
+        start_ns / NS_PER_S - job.at_s + (costs.go_s if job.group else 0)
         for job, start_ns in zip(jobs, result.schedules[name].start_ns, strict=True)
     ]
     slowdowns = [1 + wait_s / job.run_s for job, wait_s in zip(jobs, waits_s, strict=True)]
@@ -232,8 +232,8 @@ def _simulated(
     return {
         "mean_wait_s": mean(waits_s),
         "mean_slowdown": mean(slowdowns),
-        "mean_sync_s": figures["mean_sync_s"] + costs.sync_s,
-        "lost_node_h": figures["lost_node_h"] + costs.held_s * paired / HOUR_S,
+        "mean_sync_s": figures["mean_sync_s"] + costs.go_s,
+        "lost_node_h": figures["lost_node_h"] + costs.go_s * paired / HOUR_S,
     }
 
 

@@ -14,10 +14,9 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from benchmarks.coupled_domains import Domain, Wanted, coupled_domains, coupling_counts
+from benchmarks.coupled_domains import Domain, Wanted, coupled_domains
 from benchmarks.experiments.pairs.output import first_begin
 from cosched.core.errors import CoschedError
-from cosched.core.units import NS_PER_S
 
 #: Jobs of each kind. The first one does not count: the domains connect.
 JOBS = 9
@@ -33,17 +32,14 @@ WITHIN_S = 60.0
 class Costs:
     """Means for one domain, in seconds.
 
-    lag_s: from the submission of a job to its begin. pair_lag_s: the same of jobs with
-    mates, from the later submission. turn_s: how much longer than it runs a job keeps its
-    nodes from the next one. sync_s: from when a job is ready to its begin, if its mate is
-    submitted at the same time. held_s: for how long each of its nodes counts as held then.
+    lag_s: from the submission of a job to its begin. turn_s: how much longer than it runs a
+    job keeps its nodes from the next one. go_s: from when the last job of a pair could
+    begin by itself to the begin of both.
     """
 
     lag_s: float = 0.0
-    pair_lag_s: float = 0.0
     turn_s: float = 0.0
-    sync_s: float = 0.0
-    held_s: float = 0.0
+    go_s: float = 0.0
 
 
 def measure_costs(
@@ -61,14 +57,8 @@ def measure_costs(
         lags = [_lag_s(domain, folder, limit_s) for domain in domains]
         turns = [_turn_s(domain, nodes, folder, limit_s) for domain in domains]
         pair_lag_s = _pair_lag_s(domains, folder, limit_s)
-    costs = []
-    for domain, lag_s, turn_s in zip(domains, lags, turns, strict=True):
-        counts = coupling_counts(domain)
-        started = max(1, counts["started"])
-        sync_s = counts["sync_ns"] / NS_PER_S / started
-        held_s = counts["held_node_ns"] / NS_PER_S / started  # of one node each
-        costs.append(Costs(lag_s, pair_lag_s, turn_s, sync_s, held_s))
-    return costs
+    go_s = max(0.0, pair_lag_s - max(lags))
+    return [Costs(lag_s, turn_s, go_s) for lag_s, turn_s in zip(lags, turns, strict=True)]
 
 
 def _lag_s(domain: Domain, folder: Path, limit_s: float) -> float:
@@ -95,6 +85,7 @@ def _turn_s(domain: Domain, nodes: int, folder: Path, limit_s: float) -> float:
 
 
 def _pair_lag_s(domains: Sequence[Domain], folder: Path, limit_s: float) -> float:
+    """Returns the time from the later submission of a pair to its begin."""
     found = []
     for number, run_s in enumerate(RUNS_S):
         outputs = [folder / f"{domain.name}.pair.{number}" for domain in domains]

@@ -62,18 +62,22 @@ def as_logs(
     plan: Plan,
     domains: tuple[list[PlannedJob], ...],
     limit_s: float,
+    lags_s: Sequence[float],
     turns_s: Sequence[float],
 ) -> tuple[list[Workload], list[Mates]]:
     """Returns the same jobs for the simulator, and which are mates. limit_s: the least time
-    limit of a job. turns_s: how much longer than it runs a job keeps its nodes in each."""
+    limit of a job. lags_s: how much later than planned jobs are submitted in each.
+    turns_s: how much longer than it runs a job keeps its nodes."""
     logs: list[Workload] = []
     mates: dict[str, Mates] = {}
-    for place, (name, jobs, turn_s) in enumerate(zip(names, domains, turns_s, strict=True)):
+    for place, (name, jobs, lag_s, turn_s) in enumerate(
+        zip(names, domains, lags_s, turns_s, strict=True)
+    ):
         log = Workload(name, plan.nodes)
         for index, job in enumerate(jobs):
             log.append(
                 index + 1,
-                round(job.at_s * NS_PER_S),
+                round((job.at_s + lag_s) * NS_PER_S),
                 round((job.run_s + turn_s) * NS_PER_S),
                 job.nodes,
                 round(max(limit_s, limit_of(job)) * NS_PER_S),

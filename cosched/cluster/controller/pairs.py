@@ -142,9 +142,8 @@ class Pairs:
         opinion = asyncio.get_running_loop().create_future()
         self._opinions[number] = opinion
         try:
-            return await asyncio.wait_for(opinion, OPINION_WITHIN_S)
-        except asyncio.TimeoutError:
-            return None
+            await asyncio.wait({opinion}, timeout=OPINION_WITHIN_S)
+            return opinion.result() if opinion.done() else None
         finally:
             self._opinions.pop(number, None)
 
