@@ -257,9 +257,84 @@ def test_of_two_rounds_that_begin_together_one_gives_way():
     assert commands == [PrepareJob(1)]
 
 
+THREE = Group("g", ("a", "b", "c"), token="8 letters")
+
+
+def own_round(domain):
+    """Lets b begin a round because a knows nothing of the group yet; returns Reserve."""
+    domain.ready()
+    (ready,) = domain.sent(Ready)
+    domain.answer(ready, Unknown(), "a")
+    return reserve_asked(domain)
+
+
+def test_round_does_not_give_way_to_one_that_is_over():
+    """Its Abort has overtaken its Reserve."""
+    domain = Domain("b", when_down=WhenDown.YIELD)
+    crossing = own_round(domain)
+    domain.ask(Abort(("a", 1, 9)), "a", user="ann")
+    domain.ask(Reserve(("a", 1, 9), 3), "a", user="ann")
+    assert domain.answers() == [NotReady(Cause.BUSY)]
+    assert domain.answer(crossing, NotReady(Cause.BUSY), "a") == [HoldJob(1)]
+
+
+def test_hold_asks_again_if_a_round_that_it_joined_fails():
+    domain = Domain("b")
+    assert domain.answer(own_round(domain), NotReady(Cause.NODES), "a") == [HoldJob(1)]
+    domain.ask(Reserve(("a", 1, 9), 3), "a", user="ann")
+    assert domain.answers() == [Reserved(("a", 1, 9))]
+    domain.ask(Abort(("a", 1, 9)), "a", user="ann")
+    assert domain.member.is_idle
+    assert domain.tick(30 * SECOND) == [PrepareJob(1)]  # a is silent: the policy is start
+
+
+def test_prepare_of_a_preferred_round_is_obeyed_too():
+    """a has counted b as ready by its question, so it sends no Reserve."""
+    domain = Domain("b", THREE)
+    domain.ready()
+    domain.ask(Reserve(("c", 1, 5), 3), "c", user="cid")
+    assert domain.answers() == [Reserved(("c", 1, 5))]
+    commands, _ = domain.ask(Prepare(("a", 1, 9)), "a", user="ann")
+    assert commands == [PrepareJob(1)]
+
+
+def test_job_that_asks_keeps_its_nodes_when_another_round_fails():
+    domain = Domain("b", THREE, scheme=Scheme.YIELD)
+    domain.ready()
+    domain.ask(Reserve(("c", 1, 5), 3), "c", user="cid")
+    commands, _ = domain.ask(Abort(("c", 1, 5)), "c", user="cid")
+    assert commands == []
+    commands, _ = domain.ask(Prepare(("a", 1, 9)), "a", user="ann")
+    assert commands == [PrepareJob(1)]
+
+
+def test_own_round_takes_no_job_from_a_round_that_has_it():
+    domain = Domain("a", THREE)
+    domain.ask(Reserve(("b", 1, 5), 3))
+    domain.ready()
+    assert domain.answers() == [Reserved(("b", 1, 5))]
+    domain.ask(Ready(3), "c", user="cid")
+    assert domain.answers() == [NotReady(Cause.BUSY)]
+    commands, _ = domain.ask(Prepare(("b", 1, 5)))
+    assert commands == [PrepareJob(1)]
+
+
+@pytest.mark.parametrize("late", [Reserve(("b", 1, 5), 3), Prepare(("b", 1, 5))])
+def test_late_question_of_another_round_takes_no_answer_from_this_one(late):
+    domain = Domain("c", THREE)
+    domain.ask(Reserve(("a", 1, 9), 3), "a", user="ann")
+    domain.ready()
+    domain.ask(Prepare(("a", 1, 9)), "a", user="ann")
+    domain.ask(late)
+    assert domain.answers() == [NotReady(Cause.BUSY)]
+    domain.ask(Reserve(("a", 1, 9), 3), "a", user="ann")  # it was on its way for long
+    assert domain.answers() == [NotReady(Cause.BUSY)]
+    domain.feed(JobPrepared(0, 1, "c:1"))
+    assert domain.answers() == [Prepared(("a", 1, 9), 300 * SECOND, "c:1")]
+
+
 def test_third_domain_leaves_a_round_for_one_of_a_preferred_coordinator():
-    three = Group("g", ("a", "b", "c"), token="8 letters")
-    domain = Domain("c", three)
+    domain = Domain("c", THREE)
     domain.ask(Reserve(("b", 1, 5), 3), "b")
     domain.feed(JobReady(0, 1))
     assert domain.answers() == [Reserved(("b", 1, 5))]
@@ -731,6 +806,14 @@ def test_job_without_a_vote_is_released_after_a_restart():
     domain.ask(Reserve(("a", 1, 9), 3), "a", user="ann")
     domain.ready()
     domain.ask(Prepare(("a", 1, 9)), "a", user="ann")
+    assert ReleaseJob(1, Why.ROUND) in restarted(domain, Found.PREPARED)
+
+
+def test_round_of_this_domain_ends_with_a_restart_before_its_decision():
+    domain = Domain()
+    domain.ready()
+    domain.answer(reserve_asked(domain), Reserved(domain.round()))
+    domain.feed(JobPrepared(0, 1))
     assert ReleaseJob(1, Why.ROUND) in restarted(domain, Found.PREPARED)
 
 

@@ -100,6 +100,8 @@ def _reconcile_one(jobs: Jobs, member: Member, found: Found, size: int) -> None:
             jobs.commands.append(GoJob(member.number, member.addresses))
         elif member.stage is not Stage.PREPARED or member.round is None:
             jobs.release(member, Why.ROUND)
+        elif member.round[0] == jobs.state.name:
+            jobs.release(member, Why.ROUND)  # its round was not decided
     else:
         began = member.stage is Stage.RUNNING
         jobs.queue(member, size)

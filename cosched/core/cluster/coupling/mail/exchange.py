@@ -107,6 +107,8 @@ class Exchange:
             self._state.counts.refused += 1
             return Refused(refused)
         member.mates[peer] = question.job
+        if peer in member.without:
+            member.without.remove(peer)  # it has the group by now
         if isinstance(ask, Outcome) and ask.round[0] != self._state.name:
             return Refused(f"{self._state.name} does not coordinate this round")
         if isinstance(ask, Reserve | Prepare | Go | Abort) and ask.round[0] != peer:
@@ -158,6 +160,7 @@ class Exchange:
                 self._participant.reserve(member, ask.round, owed)
                 return None
             case Prepare():
+                self._coordinator.give_way(member, ask.round)
                 self._participant.prepare(member, ask.round, owed)
                 return None
             case Go():

@@ -234,6 +234,8 @@ class Coordinator:
         current = self._state.rounds.get(member.key)
         if current is None or current.preparing or member.round != current.id:
             return
+        if member.is_over(round_id):
+            return
         if member.group.prefers(round_id[0], self._state.name):
             self._end(current, member, Cause.BUSY)
             member.note_failed(current.id)

@@ -56,34 +56,46 @@ class Participant:
     # --- orders of the coordinator --------------------------------------------------------
 
     def reserve(self, member: Member, round_id: RoundId, owed: Owed) -> None:
-        """Gives a job nodes for a round, if it can have them now."""
-        member.owed = owed
-        if member.stage is Stage.OVER:
-            self._answer(member, Over())
-        elif member.stage is Stage.RUNNING:
-            self._answer(member, Running(self._state.now_ns - member.since_ns))
-        elif member.is_over(round_id) or self._in_other_round(member, round_id):
-            self._answer(member, NotReady(Cause.BUSY))
-        elif member.stage is Stage.UNSUBMITTED:
-            self._answer(member, NotReady(Cause.UNSUBMITTED))
-        elif member.starting or (member.stage is Stage.PREPARED and member.round is None):
-            self._answer(member, Running(0))  # it begins without its mates
-        elif member.round != round_id and is_until(member.round, round_id):
+        """Gives a job nodes for a round, if it can have them now.
+
+        A refusal leaves an answer that is owed to another question as it is.
+        """
+        refusal = self._refusal(member, round_id)
+        if refusal is not None:
+            self._respond(member, owed, refusal)
+            return
+        if member.round != round_id and is_until(member.round, round_id):
             self._leave(member)  # the coordinator has given up that round
-            member.owed = owed
-            self._reserve_now(member, round_id)
-        else:
-            self._reserve_now(member, round_id)
+        member.owed = owed
+        self._reserve_now(member, round_id)
+
+    def _refusal(self, member: Member, round_id: RoundId) -> AnyReply | None:
+        """Returns why a job cannot have nodes for a round; None if it may."""
+        if member.stage is Stage.OVER:
+            return Over()
+        if member.stage is Stage.RUNNING:
+            return Running(self._state.now_ns - member.since_ns)
+        if member.is_over(round_id) or self._in_other_round(member, round_id):
+            return NotReady(Cause.BUSY)
+        if member.stage is Stage.UNSUBMITTED:
+            return NotReady(Cause.UNSUBMITTED)
+        if member.starting or (member.stage is Stage.PREPARED and member.round is None):
+            return Running(0)  # it begins without its mates
+        if member.round == round_id and not member.stage.has_nodes:
+            return NotReady(Cause.BUSY)  # it prepares for this round already
+        return None
 
     def _in_other_round(self, member: Member, round_id: RoundId) -> bool:
         """Returns whether a round of another coordinator has the job, and keeps it.
 
-        A job that only has nodes for a round leaves it for one whose coordinator the group
-        prefers (see ``Coordinator.give_way``).
+        A job that only has nodes for a round leaves it for one of another domain that the
+        group prefers as coordinator (see ``Coordinator.give_way``). For a round of its own
+        domain it does not: that round knows nothing yet of the other jobs.
         """
         rounds = (member.round, member.trying, member.promised)
         others = [each for each in rounds if each is not None and each[0] != round_id[0]]
-        if member.stage.has_nodes and others == [member.round]:
+        theirs = round_id[0] != self._state.name
+        if theirs and member.stage.has_nodes and others == [member.round]:
             return member.group.prefers(others[0][0], round_id[0])
         return bool(others)
 
@@ -135,16 +147,20 @@ class Participant:
 
     def prepare(self, member: Member, round_id: RoundId, owed: Owed) -> None:
         """Prepares a job that has nodes for this round."""
-        member.owed = owed
-        mine = member.round in (None, round_id) and not member.is_over(round_id)
-        if not member.stage.has_nodes or not mine:
-            self._answer(member, NotReady(Cause.BUSY))
+        if not member.stage.has_nodes or not self._may_prepare(member, round_id):
+            self._respond(member, owed, NotReady(Cause.BUSY))
             return
+        member.owed = owed
         member.round = round_id
         member.note_round(round_id)
         member.pin_ns = member.retry_ns = None
         self._post.withdraw(member.asking)
         self._jobs.prepare(member)
+
+    def _may_prepare(self, member: Member, round_id: RoundId) -> bool:
+        if member.is_over(round_id) or self._in_other_round(member, round_id):
+            return False
+        return member.round in (None, round_id) or member.round[0] != round_id[0]
 
     def prepared(self, member: Member, address: str) -> None:
         """Votes for the start of a job that is prepared."""
@@ -192,14 +208,14 @@ class Participant:
             self._leave(member)
 
     def _leave(self, member: Member) -> None:
-        """Takes a job out of its round."""
+        """Takes a job out of its round. If it has asked a coordinator, the answer decides
+        what it does next."""
         member.owed = None
         self._post.withdraw_about(member, Outcome)
-        if member.stage is Stage.HOLDING:
+        if member.stage is Stage.HOLDING or (member.stage is Stage.READY and member.own):
             member.round = member.pin_ns = None
-        elif member.stage is Stage.READY and member.own:
-            member.round = member.pin_ns = None
-            self._on_left(member)
+            if member.asking is None:
+                self._on_left(member)
         else:
             self._jobs.release(member, Why.ROUND)
 
