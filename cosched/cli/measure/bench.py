@@ -35,7 +35,8 @@ The arms:
   block         as kernel, but waiting ranks sleep
   gang          all jobs at once, one driver switches all nodes: the ideal
   slurm-gang    time-sliced by Slurm (scripts/slurm-lab)
-  messages      coscheduled, with timers that are not aligned
+  messages      coscheduled in the paper's order, with ranks that wait busily
+  paper         as messages, with all else as in the paper: strict shares too
   strict        coscheduled; the time that a job leaves unused is lost
   proportional  coscheduled; other jobs get the time that a job leaves unused
   cosched       coscheduled, with the settings of the nodes' daemons

@@ -50,13 +50,15 @@ class MpiFacts:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Partition:
     """A partition of Slurm. ``shared``: how many jobs a CPU may take; 1: none beside it.
-    ``most_s``: its time limit; None: without."""
+    ``most_s``: its time limit; None: without. ``default_memory``: a job that asks for no
+    memory gets a certain amount."""
 
     name: str
     nodes: str
     shared: int
     forced: bool
     most_s: float | None
+    default_memory: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -54,6 +54,10 @@ def _partition(fields: dict[str, str]) -> Partition:
         shared=jobs,
         forced=sharing is not None and sharing[1] == "FORCE",
         most_s=_seconds(fields.get("MaxTime", "UNLIMITED")),
+        default_memory=any(
+            fields.get(key, "UNLIMITED") != "UNLIMITED"
+            for key in ("DefMemPerCPU", "DefMemPerNode")
+        ),
     )
 
 

@@ -83,6 +83,8 @@ CONFIG = {
     "proctracktype": "proctrack/cgroup",
     "taskplugin": "task/cgroup,task/affinity",
     "jobcontainertype": "job_container/none",
+    "mpidefault": "pmi2",
+    "defmempercpu": "512",
 }
 SHARED = Partition(name="shared", nodes="n[1-2]", shared=3, forced=True, most_s=72 * 3600)
 ALONE = Partition(name="alone", nodes="n[1-2]", shared=1, forced=False, most_s=24 * 3600)
@@ -237,6 +239,18 @@ def test_good_slurm_has_only_good_findings():
     assert bad(judge(Site((seen("n1"),), SITE)).get(SLURM)) == {}
 
 
+def test_default_of_memory_may_be_that_of_the_partition():
+    config = {key: value for key, value in CONFIG.items() if key != "defmempercpu"}
+    for shown, found in (
+        ("DefMemPerCPU=900", set()),
+        ("DefMemPerNode=UNLIMITED", {"memory"}),
+    ):
+        line = f"PartitionName=a Nodes=n1 OverSubscribe=FORCE:2 {shown}\n"
+        (partition,) = parse_partitions(line)
+        slurm_facts = SlurmFacts(config=config, partitions=(partition,))
+        assert set(bad(check_slurm(slurm_facts))) == found
+
+
 @pytest.mark.parametrize(
     ("name", "value", "subject", "level", "words"),
     [
@@ -251,6 +265,8 @@ def test_good_slurm_has_only_good_findings():
         ("selecttypeparameters", "CR_CORE", "select", "warning", "CR_Core_Memory"),
         ("proctracktype", "proctrack/linuxproc", "tracking", "warning", "proctrack/cgroup"),
         ("taskplugin", "task/none", "tasks", "note", "ConstrainCores=yes"),
+        ("defmempercpu", "UNLIMITED", "memory", "warning", "no other job starts beside"),
+        ("mpidefault", "none", "mpi", "warning", "MpiDefault=pmi2 for MPICH"),
         ("jobcontainertype", "job_container/tmpfs", "container", "note", "/run/cosched"),
     ],
 )

@@ -7,13 +7,18 @@ from collections.abc import Iterator
 from cosched.observe.doctor.facts import Partition, SlurmFacts
 from cosched.observe.doctor.findings import Finding, good, note, problem, warning
 
+UNLIMITED = "UNLIMITED"
+
 
 def check_slurm(slurm: SlurmFacts) -> Iterator[Finding]:
     """Yields a finding for each setting that matters."""
     config = slurm.config
     yield _check_gang(config.get("preemptmode", ""))
     yield _check_select(config)
+    if _counts_memory(config):
+        yield _check_memory(slurm)
     yield from _check_tracking(config)
+    yield _check_mpi(config.get("mpidefault", "none"))
     yield from _check_partitions(slurm.partitions)
 
 
@@ -36,7 +41,7 @@ def _check_select(config: dict[str, str]) -> Finding:
             f"SelectType={select}: jobs share whole nodes, not cores",
             "SelectType=select/cons_tres with CR_Core_Memory",
         )
-    if "MEMORY" not in given.upper():
+    if not _counts_memory(config):
         return warning(
             "select",
             f"SelectTypeParameters={given}: Slurm does not count memory, but jobs that "
@@ -44,6 +49,36 @@ def _check_select(config: dict[str, str]) -> Finding:
             "SelectTypeParameters=CR_Core_Memory and DefMemPerCPU",
         )
     return good("select", f"{select}, {given}")
+
+
+def _counts_memory(config: dict[str, str]) -> bool:
+    return "MEMORY" in config.get("selecttypeparameters", "").upper()
+
+
+def _check_memory(slurm: SlurmFacts) -> Finding:
+    """Without a default, a job that asks for no memory gets all of the node's."""
+    keys = ("defmempercpu", "defmempernode")
+    if any(slurm.config.get(key, UNLIMITED) != UNLIMITED for key in keys):
+        return good("memory", "a job that asks for no memory gets a part of the node's")
+    for one in slurm.partitions:
+        if one.shared > 1 and not one.default_memory:
+            return warning(
+                "memory",
+                f"partition {one.name}: a job that asks for no memory gets all of its "
+                "node's, so no other job starts beside it",
+                "DefMemPerCPU for the cluster or the partition",
+            )
+    return good("memory", "each partition that shares CPUs has a default of memory")
+
+
+def _check_mpi(default: str) -> Finding:
+    if default == "none":
+        return warning(
+            "mpi",
+            "MpiDefault=none: each rank of 'srun ./app' is a job of one rank",
+            "MpiDefault=pmi2 for MPICH, pmix for Open MPI; or srun --mpi=...",
+        )
+    return good("mpi", f"MpiDefault={default}")
 
 
 def _check_tracking(config: dict[str, str]) -> Iterator[Finding]:
