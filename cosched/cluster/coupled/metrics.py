@@ -57,8 +57,8 @@ class Figures(msgspec.Struct, frozen=True):
 def figures(coupling: Coupling, others: Iterable[str], now_ns: int) -> Figures:
     """Returns the present figures; changes nothing."""
     state, waiting = coupling.state, coupling.waiting
-    idle = [m for m in waiting if m.stage not in (Stage.QUEUING, Stage.READY)]
-    lasting_ns = sum(max(0, now_ns - m.since_ns) * m.size for m in idle)
+    idle = [member for member in waiting if member.stage is not Stage.QUEUING]
+    lasting_ns = sum(max(0, now_ns - each.since_ns) * each.size for each in idle)
     stages = Counter(member.stage.value for member in waiting)
     known = state.peers
     return Figures(

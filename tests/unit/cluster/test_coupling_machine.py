@@ -191,6 +191,15 @@ def test_mate_not_ready_means_hold_or_yield(scheme, wanted):
     assert domain.coupling.held == (4 if scheme is Scheme.HOLD else 0)
 
 
+def test_nodes_are_idle_while_the_mates_are_asked():
+    domain = Domain()
+    domain.ready()
+    question = reserve_asked(domain)
+    domain.tick(SECOND)
+    domain.answer(question, NotReady(Cause.NODES))
+    assert domain.coupling.counts.held_node_ns == 4 * SECOND
+
+
 def test_member_is_asked_to_try_and_holds_for_the_round():
     domain = Domain("b")
     commands, _ = domain.ask(Reserve(("a", 1, 9), 3), "a", user="ann")

@@ -240,7 +240,7 @@ class Jobs:
 
     def _enter(self, member: Member, stage: Stage) -> None:
         now_ns = self.state.now_ns
-        if member.waits and member.stage not in (Stage.QUEUING, Stage.READY):
+        if member.waits and member.stage is not Stage.QUEUING:
             self.state.counts.held_node_ns += (now_ns - member.since_ns) * member.size
         member.stage = stage
         member.since_ns = now_ns

@@ -232,8 +232,9 @@ class Peer(msgspec.Struct):
 
 
 class Counts(msgspec.Struct):
-    """Counts how often each branch was taken. held_node_ns: nodes times ns held idle.
-    sync_ns: from ready to begin, over all started jobs."""
+    """Counts how often each branch was taken. held_node_ns: nodes times ns idle, from
+    when a job has them until it starts. sync_ns: from ready to begin, over all started
+    jobs."""
 
     asked: int = 0
     resent: int = 0
