@@ -15,10 +15,10 @@ from pathlib import Path
 from benchmarks.coupled_domains import Native, Wanted, coupled_domains
 from cosched.cluster.answers import JobInfo
 from cosched.cluster.client import Client
-from cosched.cluster.up import free_ports
 from cosched.core.errors import CoschedError
 from cosched.jobs.client import Client as JobClient
 from cosched.jobs.job import Job
+from cosched.linux.ports import free_ports
 
 PROGRAMS = Path(__file__).parent / "programs" / "coupled"
 ENGINES = {"intrepid": "native", "eureka": "native"}
@@ -29,7 +29,7 @@ HOLDS_WITHIN_S = 30.0
 
 def main() -> int:
     """Runs both; returns 0 if both have ended well."""
-    port = str(free_ports())
+    port = str(free_ports(1))
     with tempfile.TemporaryDirectory(prefix="cosched-coupled-") as name:
         folder = Path(name)
         with coupled_domains(folder, ENGINES, 2, ("hold", "hold"), SETTINGS) as domains:

@@ -24,7 +24,6 @@ from cosched.cluster.keys import make_keys
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.up import (
     Place,
-    free_ports,
     start_coupled,
     start_domain,
     stop_domain,
@@ -33,6 +32,7 @@ from cosched.cluster.up import (
 from cosched.core.cluster.coupling.snapshot import unpack
 from cosched.core.units import NS_PER_S
 from cosched.lab import slurms
+from cosched.linux.ports import free_ports
 
 ENGINES = ("native", "slurm")
 #: SlurmUser may not run a Python in a home of root.
@@ -78,12 +78,12 @@ class Native:
         self.other = next(iter(table["domains"]))
         self.paths = DomainPaths(folder / name)
         self.places = [
-            Place(f"{name}{number}", f"127.0.0.1:{free_ports()}")
+            Place(f"{name}{number}", f"127.0.0.1:{free_ports(2)}")
             for number in range(1, nodes + 1)
         ]
         self.config = DomainConfig(
             name,
-            f"127.0.0.1:{free_ports()}",
+            f"127.0.0.1:{free_ports(2)}",
             {place.name: place.address for place in self.places},
             4,
             QueueSettings(grace_ns=NS_PER_S),
@@ -129,7 +129,7 @@ class Slurm:
         self.paths = DomainPaths(folder / f"run.{name}")
         self.paths.directory.mkdir(parents=True)
         prolog = folder / f"prolog.{name}"
-        port = slurms.free_ports(nodes + 1)
+        port = free_ports(nodes + 1)
         tasks = folder / f"tasks.{name}"
         tasks.write_text(task_script())
         tasks.chmod(0o755)
@@ -185,7 +185,7 @@ def coupled_domains(
 ) -> Iterator[list[Domain]]:
     """Starts two coupled clusters, and ends them with the context. engines: that of each,
     by name. settings: of ``[coupling]``, for both."""
-    ports = {name: free_ports() for name in engines}
+    ports = {name: free_ports(2) for name in engines}
     made: list[Domain] = []
     with contextlib.ExitStack() as ends:
         for (name, engine), scheme in zip(engines.items(), schemes, strict=True):

@@ -10,7 +10,6 @@ import contextlib
 import fcntl
 import os
 import shlex
-import socket
 import subprocess
 import sys
 import time
@@ -25,6 +24,7 @@ from cosched.cluster.member import READY
 from cosched.cluster.paths import DomainPaths
 from cosched.core.errors import CoschedError
 from cosched.lab.lab import Lab
+from cosched.linux.ports import free_ports
 from cosched.node.service.lock import DaemonLock
 from cosched.shm.paths import NodePaths
 from cosched.shm.userdirs import make_node_directory
@@ -48,19 +48,6 @@ class Place:
     name: str
     address: str
     enter: tuple[str, ...] = ()
-
-
-def free_ports() -> int:
-    """Returns a port that is free on the loopback, and whose next one is free too."""
-    while True:
-        with socket.socket() as first, socket.socket() as second:
-            first.bind(("127.0.0.1", 0))
-            port: int = first.getsockname()[1]
-            try:
-                second.bind(("127.0.0.1", port + 1))
-            except (OSError, OverflowError):
-                continue
-            return port
 
 
 def local_places(port: int) -> tuple[Place, ...]:
@@ -175,7 +162,7 @@ def start_private(run_dir: Path, node: str) -> None:
         with contextlib.suppress(NoDomain):
             Client.connect(run_dir, node).close()
             return
-        port = free_ports()
+        port = free_ports(2)
         places = local_places(port + 1)
         slots = PRIVATE_TASKS_PER_CPU * len(os.sched_getaffinity(0))
         nodes = {place.name: place.address for place in places}

@@ -13,7 +13,6 @@ import os
 import pwd
 import shutil
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -209,20 +208,6 @@ class SmallSlurm:
                 stderr=output,
                 cwd="/",
             )
-
-
-def free_ports(count: int) -> int:
-    """Returns the first of ``count`` ports in a row that are free on the loopback."""
-    while True:
-        with contextlib.ExitStack() as opened:
-            first = opened.enter_context(socket.create_server(("127.0.0.1", 0)))
-            port: int = first.getsockname()[1]
-            try:
-                for place in range(1, count):
-                    opened.enter_context(socket.create_server(("127.0.0.1", port + place)))
-            except (OSError, OverflowError):
-                continue
-            return port
 
 
 @contextlib.contextmanager

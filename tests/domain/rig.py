@@ -12,8 +12,8 @@ from cosched.cluster.client import Client, NoDomain, make_submission
 from cosched.cluster.config import DomainConfig, LifeSettings, QueueSettings, write_config
 from cosched.cluster.keys import CONTROLLER, make_keys
 from cosched.cluster.paths import DomainPaths
-from cosched.cluster.up import free_ports
 from cosched.core.units import NS_PER_S
+from cosched.linux.ports import free_ports
 
 WITHIN_S = 30.0
 MODULES = {True: "cosched_daemons.controller", False: "cosched_daemons.agent"}
@@ -33,8 +33,8 @@ class Rig:
         self.work.mkdir()
         self.config = DomainConfig(
             "test",
-            f"127.0.0.1:{free_ports()}",
-            {f"n{i}": f"127.0.0.1:{free_ports()}" for i in range(1, nodes + 1)},
+            f"127.0.0.1:{free_ports(2)}",
+            {f"n{i}": f"127.0.0.1:{free_ports(2)}" for i in range(1, nodes + 1)},
             slots,
             queue or QueueSettings(grace_ns=NS_PER_S),
             life=life or LifeSettings(NS_PER_S // 10, NS_PER_S, 10 * NS_PER_S),

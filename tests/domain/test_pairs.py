@@ -13,8 +13,8 @@ from dataclasses import replace
 import pytest
 
 from cosched.cluster.keys import CONTROLLER, make_keys
-from cosched.cluster.up import free_ports
 from cosched.core.errors import CoschedError
+from cosched.linux.ports import free_ports
 from tests.domain.rig import Rig
 from tests.places import ROOT
 
@@ -90,7 +90,7 @@ class Coupled(Rig):
 
 @pytest.fixture(scope="module")
 def domains(tmp_path_factory):
-    ports = {name: free_ports() for name in NAMES}
+    ports = {name: free_ports(2) for name in NAMES}
     rigs = []
     try:
         for name, other in (NAMES, NAMES[::-1]):
@@ -233,7 +233,7 @@ def test_reload_changes_the_scheme_of_jobs_that_wait_later(domains):
 def test_couple_starts_the_controller_alone(tmp_path):
     folder = tmp_path / "solo"
     folder.mkdir()
-    rig = Coupled(folder, "solo", "eureka", {"solo": free_ports(), "eureka": 1})
+    rig = Coupled(folder, "solo", "eureka", {"solo": free_ports(2), "eureka": 1})
     make_keys(rig.paths.peers, ["eureka"])
     try:
         rig.start(*rig.config.nodes)

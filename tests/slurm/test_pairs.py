@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from cosched.cluster.paths import DomainPaths
-from cosched.lab.slurms import Cluster, SmallSlurm, free_ports
+from cosched.lab.slurms import Cluster, SmallSlurm
+from cosched.linux.ports import free_ports
 from tests.slurm.conftest import PYTHON, USER, save, until
 from tests.tools.json_fields import differences, sections
 

@@ -13,6 +13,7 @@ from cosched.cluster.paths import DomainPaths
 from cosched.cluster.slurm.allocation import Allocation, find_allocation
 from cosched.core.errors import CoschedError
 from cosched.lab.lab import Lab
+from cosched.linux.ports import free_ports
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,7 @@ def site_here(port: int | None) -> Site:
     machine."""
     allocation = find_allocation(os.environ, os.uname().nodename)
     if allocation is None:
-        port = up.free_ports() if port is None else port
+        port = free_ports(2) if port is None else port
         return _site(up.local_places(port + 1), port)
     from cosched.cluster.slurm.step import allocation_places
 
