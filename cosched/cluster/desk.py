@@ -172,6 +172,11 @@ class Desk:
         await asyncio.wait({answer, gone}, return_when=asyncio.FIRST_COMPLETED)
         if not answer.done():
             answer.cancel()
+            await asyncio.wait({answer})
+            if not gone.cancelled():
+                gone.exception()  # the user may leave with an answer unread
+            if not answer.cancelled():
+                answer.result()
             return False
         gone.cancel()
         with contextlib.suppress(asyncio.CancelledError):

@@ -62,13 +62,16 @@ class Inputs:
         if answer is not None and not answer.done():
             answer.set_result(message)
 
-    async def give(self, person: Person, request: _Request) -> InputTaken:
-        """Passes a piece on; returns the root's answer. Raises CoschedError if it cannot
-        be given."""
+    def check(self, request: _Request) -> None:
+        """Raises CoschedError for a piece that cannot be given."""
         if request.node not in self._nodes:
             raise CoschedError(f"node {request.node}: is not in this domain")
         if len(request.data) > PIECE_MOST or request.at < 0:
             raise CoschedError(f"input: a piece has at most {PIECE_MOST} bytes")
+
+    async def give(self, person: Person, request: _Request) -> InputTaken:
+        """Passes a piece on that was checked; returns the root's answer. Raises
+        CoschedError if the job does not take it."""
         self._number += 1
         number = self._number
         self._open[number] = asyncio.get_running_loop().create_future()
@@ -117,6 +120,7 @@ class Visitor:
         except (msgspec.MsgspecError, RecursionError):  # the domain refuses it
             return await self._answer(self._person, body)
         try:
+            self._inputs.check(request)
             self._given[request.job, request.start] = request
             taken = await self._inputs.give(self._person, request)
         except CoschedError as error:

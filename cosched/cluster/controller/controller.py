@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from cosched.cluster.config import DomainConfig, load_config
+from cosched.cluster.controller.driver import NotCarriedOut
 from cosched.cluster.controller.jobs import Jobs
 from cosched.cluster.controller.members import Member, Members, NodeState
 from cosched.cluster.controller.peers import Peers
@@ -162,6 +163,8 @@ class Controller:
         )
 
     def _fail(self, error: BaseException) -> None:
+        if isinstance(error, NotCarriedOut):
+            error = CoschedError(str(error))
         if self._failed is not None and not self._failed.done():
             self._failed.set_exception(error)
 

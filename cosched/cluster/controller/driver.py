@@ -9,11 +9,17 @@ from typing import Any, Protocol
 from cosched.cluster.controller.clock import DomainClock
 from cosched.core.cluster.coupling import queue as coupled
 from cosched.core.cluster.queue.messages import Ticked, WakeAt
+from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
 
 #: The queue of a domain that is not coupled takes some of these only.
 Event = coupled.Event
 Command = coupled.Command
+
+
+class NotCarriedOut(Exception):
+    """An order of the queue was not carried out, for example because the disk is full. The
+    queue believes that it was, so the controller must end. No request may answer this."""
 
 
 class Queue(Protocol):
@@ -72,12 +78,15 @@ class QueueDriver:
 
     def _feed(self, event: Event) -> None:
         commands = self._queue.handle(event)
-        self._before(commands)
-        for command in commands:
-            if isinstance(command, WakeAt):
-                self._wake(command.at_ns)
-            else:
-                self._carry_out(command)
+        try:
+            self._before(commands)
+            for command in commands:
+                if isinstance(command, WakeAt):
+                    self._wake(command.at_ns)
+                else:
+                    self._carry_out(command)
+        except CoschedError as error:
+            raise NotCarriedOut(str(error)) from error
 
     def _wake(self, at_ns: int | None) -> None:
         if self._timer is not None:

@@ -40,6 +40,8 @@ from cosched.core.errors import CoschedError
 
 #: The nodes of a job whose addresses its mates get: the first ones.
 ADDRESSES_MOST = 256
+#: The stored reason of a job whose user has cancelled it, also before it has ended.
+_CANCELLED = "cancelled"
 _NOT_AT_ONCE = "the controller restarted before the job could start"
 
 
@@ -91,6 +93,14 @@ class Jobs:
     def frozen(self) -> bool:
         """Whether no job starts, because the controller recovers."""
         return self._driver.frozen
+
+    def freeze(self) -> None:
+        """Lets no job start: the domain ends."""
+        self._driver.frozen = True
+
+    def unfreeze(self) -> None:
+        """Lets jobs start again: the domain does not end."""
+        self._driver.thaw()
 
     def thaw(self) -> None:
         """Lets jobs start: the recovery is over."""
@@ -148,10 +158,20 @@ class Jobs:
     def cancel(self, number: int) -> None:
         """Ends a job, or takes it from the queue."""
         record = self.records.get(number)
+        if number not in self.records.live:
+            raise CoschedError(
+                f"job {number}: the controller has restarted and asks its nodes; try again"
+            )
         if record.state in (State.HELD, State.QUEUED):
-            self._withdraw(record, "cancelled")
-        else:
-            self._driver.handle(JobCancelled(self.clock.now_ns(), number))
+            self._withdraw(record, _CANCELLED)
+            return
+        # Stored first: a controller that restarts must not let the job run again.
+        self.records.save(record, reason=_CANCELLED)
+        self._cancel_start(self.starts.active[number])
+
+    def _cancel_start(self, start: ActiveStart) -> None:
+        start.cancelled = True
+        self._driver.handle(JobCancelled(self.clock.now_ns(), start.record.number))
 
     def _withdraw(self, record: Record, reason: str) -> None:
         """Ends a job that waits, in the queue or held."""
@@ -179,8 +199,9 @@ class Jobs:
         """Lets a held job wait in the queue again."""
         record = self.records.get(number)
         if record.state is State.HELD:
+            size = len(self._members.counts(record.submission))
             self.records.save(record, state=State.QUEUED)
-            self._enqueue(record, len(self._members.counts(record.submission)))
+            self._enqueue(record, size)
 
     # --- mates ----------------------------------------------------------------------------
 
@@ -281,7 +302,10 @@ class Jobs:
         since_ns = record.started_ns or self.clock.now_ns()
         job = self._job(record, len(hosts))
         mates = () if self.pairs is None else self.pairs.mates_of(record.number)
-        return self._recover(ActiveStart(record, hosts, mates=mates), job, since_ns)
+        start = self._recover(ActiveStart(record, hosts, mates=mates), job, since_ns)
+        if record.reason == _CANCELLED:
+            self._cancel_start(start)
+        return start
 
     def recover_prepared(self, record: Record, hosts: list[str]) -> None:
         """Takes a job that is prepared and waits for its mates."""
@@ -304,6 +328,9 @@ class Jobs:
         """Records a job that cannot be recovered, or lets it wait again if no task of it
         can have begun, or if its user allows it."""
         self.records.restore(record)
+        if record.reason == _CANCELLED:
+            self.records.finish(record, State.CANCELLED, None, _CANCELLED)
+            return
         starting = record.state is State.STARTING and not record.submission.at_once
         if starting or record.submission.requeue:
             self.records.save(record, state=State.QUEUED)

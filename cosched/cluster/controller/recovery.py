@@ -80,7 +80,7 @@ class Recovery:
             self._jobs.give_up(record, State.FAILED, "the controller restarted")
             return
         start = self._jobs.recover(record, hosts)
-        if not went:  # the order to go was stored, but may not have been sent
+        if not went and not start.cancelled:  # the order to go may not have been sent
             order = Order(record.number, record.start, go=True, mates=start.mates)
             self._send(hosts[0], order)
 

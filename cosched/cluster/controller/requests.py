@@ -289,10 +289,15 @@ class Requests:
             raise CoschedError(
                 f"{len(running)} jobs run; to end them too: cosched cluster down --end-jobs"
             )
-        for number in running:
-            self._jobs.cancel(number)
-        for number in running:
-            await self._jobs.records.wait(number)
+        self._jobs.freeze()  # or jobs that wait would start on the nodes that get free
+        try:
+            for number in running:
+                self._jobs.cancel(number)
+            for number in running:
+                await self._jobs.records.wait(number)
+        except BaseException:
+            self._jobs.unfreeze()
+            raise
         asyncio.get_running_loop().call_soon(self._end_domain)
         return {"ended_jobs": running}
 

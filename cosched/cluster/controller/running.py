@@ -35,6 +35,8 @@ from cosched.core.cluster.queue.nodes import Intervals
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
 
+#: What the nodes of a start send by themselves.
+_OF_NODES = (Began, NodeEnded, StartFailed, SubtreeEnded, SubtreePrepared, TaskFailed)
 #: A job whose start failed through its nodes is tried so often.
 ATTEMPTS = 3
 _STATE_OF = {
@@ -159,6 +161,9 @@ class Starts:
 
     def take(self, sender: str, message: OfJob) -> None:
         """Handles a message about a start."""
+        if not isinstance(message, _OF_NODES):
+            self._log(f"{sender}: {type(message).__name__} is not for the controller")
+            return
         start = self.active.get(message.job)
         if start is None or start.record.start != message.start:
             self._take_about_unknown(sender, message)
@@ -182,8 +187,6 @@ class Starts:
             case SubtreeEnded():
                 start.failure = start.failure or message.failure
                 self._over(start)
-            case _:
-                self._log(f"{sender}: {type(message).__name__} is not for the controller")
 
     def _take_about_unknown(self, sender: str, message: OfJob) -> None:
         """Answers for a start that is not active: its end is stored, or it must end."""
@@ -258,6 +261,8 @@ class Starts:
     def _record_end(self, start: ActiveStart) -> None:
         failure = start.failure
         state = start.ending or (State.DONE if failure is None else State.FAILED)
+        if start.cancelled and state is not State.TIMEOUT:
+            state = State.CANCELLED
         if failure is None and state is not State.DONE:
             failure = Failure(128 + 15, state.value)
         status = 0 if failure is None else failure.status
@@ -266,7 +271,7 @@ class Starts:
 
 
 def _starts_again(start: ActiveStart) -> bool:
-    if start.ending in (State.CANCELLED, State.TIMEOUT):
+    if start.cancelled or start.ending in (State.CANCELLED, State.TIMEOUT):
         return False
     if start.gated and (start.withdrawn or start.lost):
         return True

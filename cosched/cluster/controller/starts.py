@@ -33,7 +33,8 @@ class ActiveStart:
     waits_for: after the tree broke, the nodes whose end is not reported yet.
 
     gated: once it is prepared it waits for its mates. prepared: this was reported.
-    withdrawn: it is given up, and the job waits again. mates: the jobs that begin with it.
+    withdrawn: it is given up, and the job waits again. cancelled: its user does not want
+    the job any more, whatever else ends it. mates: the jobs that begin with it.
     """
 
     record: Record
@@ -46,6 +47,7 @@ class ActiveStart:
     gated: bool = False
     prepared: bool = False
     withdrawn: bool = False
+    cancelled: bool = False
     mates: Addresses = ()
 
     @property
@@ -55,7 +57,8 @@ class ActiveStart:
     @property
     def is_given_up(self) -> bool:
         """Whether its end is on the way."""
-        return self.withdrawn or self.ending is not None or self.failure is not None
+        over = self.ending is not None or self.failure is not None
+        return over or self.withdrawn or self.cancelled
 
     @property
     def went(self) -> bool:

@@ -38,7 +38,7 @@ async def _wait(waiting: _Waiting, number: int) -> Record:
     try:
         return await future
     finally:
-        if future.cancelled():  # the user has left
+        if future in waiting.get(number, ()):  # the user has left
             waiting[number].remove(future)
 
 

@@ -1,7 +1,10 @@
 """A desk answers requests line by line, and one user cannot fill its memory."""
 
 import asyncio
+import gc
 import json
+import select
+import socket
 from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
@@ -102,3 +105,61 @@ def test_odd_input_goes_to_the_domain_which_refuses_it(body):
 
     visitor = Visitor(Person(7, 7), Inputs({"n1"}, lambda *_: None), refuse)
     assert asyncio.run(visitor.answer(body)) == b"refused"
+
+
+def test_user_who_leaves_with_an_answer_unread_disturbs_nothing(tmp_path):
+    """Then Linux resets the connection, while the next request is being answered."""
+
+    class Slow(Echo):
+        async def answer(self, body):
+            if body == b"wait\n":
+                waits.set()
+                await asyncio.Event().wait()
+            return await super().answer(body)
+
+    async def check():
+        loop, failures = asyncio.get_running_loop(), []
+        loop.set_exception_handler(lambda _, context: failures.append(context))
+        found = Desk(tmp_path / "desk.sock", lambda person: Slow())
+        await found.open()
+        client = socket.socket(socket.AF_UNIX)
+        client.connect(str(tmp_path / "desk.sock"))
+        client.sendall(b"first\n")
+        await loop.run_in_executor(None, select.select, [client], [], [])
+        client.sendall(b"wait\n")
+        await waits.wait()
+        client.close()
+        while found._serving:
+            await asyncio.sleep(0)
+        gc.collect()
+        await found.close()
+        assert failures == []
+
+    waits = asyncio.Event()
+    asyncio.run(check())
+
+
+@pytest.mark.parametrize(
+    "odd", [{"node": "nowhere"}, {"node": "controller"}, {"at": -1}, {"at": 1 << 61}]
+)
+def test_refused_input_is_not_ended_either(odd):
+    sent = []
+    inputs = Inputs(["n1"], lambda *message: sent.append(message))
+
+    async def refuse(_person, _body):
+        return b"{}"
+
+    async def check():
+        visitor = Visitor(Person(7, 7), inputs, refuse)
+        request = {"do": "input", "job": 1, "start": 1, "node": "n1", "at": 0, "data": ""}
+        answer = asyncio.ensure_future(visitor.answer(json.dumps(request | odd).encode()))
+        await asyncio.sleep(0)
+        if "node" in odd or odd["at"] < 0:
+            assert "error" in json.loads(await answer)
+            visitor.leave()
+            assert sent == []
+        else:
+            assert len(sent) == 1
+        answer.cancel()
+
+    asyncio.run(check())

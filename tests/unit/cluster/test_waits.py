@@ -61,3 +61,16 @@ def test_controller_forgets_requests_of_users_who_left(tmp_path, restarted):
 
     asyncio.run(leave())
     store.close()
+
+
+def test_user_may_leave_in_the_moment_in_which_the_job_ends():
+    async def leave():
+        waits = Waits()
+        task = asyncio.create_task(waits.until_ended(1))
+        await asyncio.sleep(0)
+        task.cancel()
+        waits.note(Record(1, 7, 7, JOB, 0, State.DONE))
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(leave())
