@@ -35,6 +35,8 @@ from cosched.core.units import NS_PER_S
 
 #: Messages that wait for one peer. A message has at most a chunk or 64 KiB of output.
 QUEUE_LENGTH = 4096
+#: What an envelope adds to a message, in bytes, at most.
+_ENVELOPE_MOST = 128
 _RECONNECT_MS = 100
 _RECONNECT_MOST_MS = 2000
 _HEARTBEAT_MS = 5000
@@ -139,13 +141,18 @@ class Links:
 
     def send(self, to: str, message: Message) -> None:
         """Sends without waiting. It arrives if the peer lives long enough; heartbeats
-        detect a dead one."""
+        detect a dead one. One that is too long is dropped: the peer would close the
+        connection each time, and later messages would wait behind it."""
+        data = encode(message)
+        if len(data) > self._longest - _ENVELOPE_MOST:
+            what = f"{type(message).__name__} of {len(data)} bytes"
+            self._complain(f"{to}: {what} is longer than {self._longest}; not sent")
+            return
         peer = self._peer(to)
         if isinstance(message, PLAIN):
-            self._transmit(to, peer.delivery.send_plain(encode(message)))
+            self._transmit(to, peer.delivery.send_plain(data))
         else:
-            now_ns = time.monotonic_ns()
-            self._transmit(to, peer.delivery.send(encode(message), now_ns))
+            self._transmit(to, peer.delivery.send(data, time.monotonic_ns()))
             self._set_timer(to, peer)
 
     def forget(self, name: str) -> None:

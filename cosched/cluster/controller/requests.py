@@ -6,7 +6,7 @@ import asyncio
 import json
 import os
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -17,6 +17,7 @@ from cosched.cluster.controller.members import Members, NodeState
 from cosched.cluster.controller.reloading import Change
 from cosched.cluster.controller.starts import expand
 from cosched.cluster.desk import Person
+from cosched.cluster.messages import LONGEST
 from cosched.cluster.store import JobStore, Record, State
 from cosched.cluster.submission import decode_submission
 from cosched.core.cluster.queue.forecast import forecast
@@ -26,6 +27,10 @@ from cosched.node.sockets.pacing import Allowance
 
 #: Work for one user that may come at once, before the user's requests are paced.
 BURST_NS = 5 * NS_PER_S
+#: The longest answer, in bytes: it must fit into a message to an agent.
+ANSWER_MOST = LONGEST // 2
+#: Characters of a command in a list of jobs.
+COMMAND_MOST = 1000
 #: The most jobs of an answer.
 JOBS_MOST = 20_000
 #: Requests that all users may send: they change nothing.
@@ -89,7 +94,10 @@ class Requests:
             return _refusal(str(error))
         if request["do"] != "wait":
             await self._pace(person, began_ns)
-        return json.dumps({"ok": result}).encode()
+        answer = json.dumps({"ok": result}).encode()
+        if len(answer) > ANSWER_MOST:
+            return _refusal(f"the answer has {len(answer)} bytes; ask for single jobs")
+        return answer
 
     async def _pace(self, person: Person, began_ns: int) -> None:
         """Lets a user wait who has used more than a tenth of the controller's time."""
@@ -127,7 +135,10 @@ class Requests:
             latest = self._store.latest(min(ended, JOBS_MOST))
             records += [record for record in latest if record.number not in live]
         records.sort(key=lambda record: record.number)
-        return [self._describe(record, starts) for record in records[:JOBS_MOST]]
+        found = [self._describe(record, starts) for record in records[:JOBS_MOST]]
+        for each in found:
+            each["command"] = _first_words(each["command"])
+        return found
 
     async def _job(self, _person: Person, request: dict[str, Any]) -> Any:
         record = self._jobs.records.known(_number(request))
@@ -326,6 +337,19 @@ class Requests:
     def _expect_operator(self, person: Person) -> None:
         if not self._is_operator(person):
             raise CoschedError("only root, or the user of the controller, may do this")
+
+
+def _first_words(command: Sequence[str]) -> list[str]:
+    """Returns the words of a command that have room in a list of jobs; "..." at the end if
+    there are more."""
+    words: list[str] = []
+    room = COMMAND_MOST
+    for word in command:
+        if len(word) > room:
+            return [*words, f"{word[:room]}..."]
+        words.append(word)
+        room = max(0, room - len(word) - 1)
+    return words
 
 
 def _refusal(reason: str) -> bytes:

@@ -36,7 +36,10 @@ class Ends:
             known = "abc" if name == "c" else "ab"
             keys = load_keys(folder, name, known)
             where = {**addresses, "c": "127.0.0.1:1"}
-            self.links[name] = Links(keys, where, self.log.append, LONGEST + 256)
+            longest = (
+                LONGEST + 256 if name == "b" else 4 * LONGEST
+            )  # a and c may be hostile
+            self.links[name] = Links(keys, where, self.log.append, longest)
         for name in "ab":
             self.links[name].listen(addresses[name])
 

@@ -107,3 +107,11 @@ def test_number_of_open_gatherings_is_bounded(monkeypatch):
     with pytest.raises(CoschedError, match="1 gatherings of the job are open"):
         take(gatherings, 0, "n1", what="fence")
     take(gatherings, 0, "n2")
+
+
+def test_parts_that_do_not_fit_into_a_message_are_refused(monkeypatch):
+    monkeypatch.setattr(module, "PARTS_MOST", 5)
+    gatherings = Gatherings()
+    answers = [take(gatherings, world, host, part=b"ab") for world, host in servers()]
+    problems = {each[0].error for each in answers}
+    assert problems == {"the members' data have 10 bytes, more than 5"}

@@ -61,7 +61,7 @@ class Attack:
             for name in "ab"
         }
         keys = load_keys(folder / "keys", "c", self.addresses)
-        self.links = Links(keys, self.addresses, self.log.append, LONGEST + 256)
+        self.links = Links(keys, self.addresses, self.log.append, 4 * LONGEST)
         self.mail = DomainMail(self.links, self.log.append)
         self.number = 0
 

@@ -102,3 +102,19 @@ def test_token_of_another_user_gives_no_job(requests, monkeypatch):
     assert ask(requests, USER, do="submit", job=JOB) == {"ok": {"job": 1}}
     assert ask(requests, USER, do="submit", job=JOB) == {"ok": {"job": 1}}
     assert "taken" in ask(requests, OTHER, do="submit", job=JOB)["error"]
+
+
+def test_list_of_jobs_has_the_first_words_of_long_commands(requests):
+    for number, words in enumerate((["a"], ["b" * 600, "c" * 600, "d"], ["e" * 999, "f"])):
+        job = {**JOB, "token": str(number), "argv": words, "held": True}
+        ask(requests, USER, do="submit", job=job)
+    found = [each["command"] for each in ask(requests, USER, do="queue")["ok"]]
+    assert found == [["a"], ["b" * 600, "c" * 399 + "..."], ["e" * 999, "..."]]
+    assert ask(requests, USER, do="job", job=2)["ok"]["command"][2] == "d"
+
+
+def test_answer_that_is_too_long_for_a_message_is_refused(requests, monkeypatch):
+    ask(requests, USER, do="submit", job={**JOB, "held": True})
+    monkeypatch.setattr("cosched.cluster.controller.requests.ANSWER_MOST", 100)
+    answer = ask(requests, USER, do="queue")
+    assert answer["error"].endswith("bytes; ask for single jobs")

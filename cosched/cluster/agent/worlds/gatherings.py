@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from cosched.cluster.messages import LONGEST
 from cosched.core.cluster.startup.questions import Answer, Gather, Members, World
 from cosched.core.errors import CoschedError
 
+#: Bytes of all parts together: the answer must fit into a message.
+PARTS_MOST = LONGEST - (LONGEST >> 4)
 #: Gatherings that are open at once, so that a program without end cannot fill the memory.
 GATHERINGS_MOST = 10_000
 
@@ -57,9 +60,9 @@ class Gatherings:
         gathering.replies.append(reply)
         if len(gathering.parts) == len(gathering.servers):
             del self._open[key]
-            parts = tuple(part for _, part in sorted(gathering.parts.items()))
+            answer = _answer(gathering)
             for each in gathering.replies:
-                each(Answer(parts=parts, worlds=gathering.worlds))
+                each(answer)
 
     def leave(self, world: int) -> None:
         """Ends the gatherings that can never be complete: a world has ended."""
@@ -69,6 +72,15 @@ class Gatherings:
                 del self._open[key]
                 for each in gathering.replies:
                     each(Answer(f"world {world} has ended"))
+
+
+def _answer(gathering: _Gathering) -> Answer:
+    """Returns the answer to a gathering that is complete."""
+    parts = tuple(part for _, part in sorted(gathering.parts.items()))
+    size = sum(map(len, parts))
+    if size > PARTS_MOST:
+        return Answer(f"the members' data have {size} bytes, more than {PARTS_MOST}")
+    return Answer(parts=parts, worlds=gathering.worlds)
 
 
 def _place(world: World, host: str) -> int:
