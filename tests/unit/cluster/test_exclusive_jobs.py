@@ -175,11 +175,14 @@ def test_recovered_exclusive_job_has_its_nodes_alone():
     domain = Domain()
     job = Job(1, 2, 10, 0, exclusive=True)
     domain.queue.handle(JobRecovered(5, job, ((0, 1),), 3))
-    shared = Job(2, 2, 10, 0)
-    with pytest.raises(CoschedError, match="job 2: its nodes are not free"):
-        domain.queue.handle(JobRecovered(5, shared, ((1, 2),), 3))
-    domain.queue.handle(JobEnded(6, 1))
-    domain.queue.handle(JobRecovered(6, shared, ((1, 2),), 3))
+    for number in (2, 3):
+        domain.submit(number, 2)
+    domain.submit(4, 1)
+    domain.tick()
+    assert {number: at for number, (_, at) in domain.starts.items()} == {
+        2: ((2, 3),),
+        3: ((2, 3),),
+    }
 
 
 def test_lost_node_moves_the_reservation():

@@ -83,8 +83,8 @@ def test_a_recovered_job_takes_a_row_in_which_its_nodes_are_free():
     queue = make(rows=2)
     for number in (1, 2):
         queue.handle(JobRecovered(5, Job(number, 2, HOUR, 0), ((1, 2),), 3))
-    with pytest.raises(CoschedError, match="job 3: its nodes are not free"):
-        queue.handle(JobRecovered(5, Job(3, 1, HOUR, 0), ((2, 2),), 3))
+    queue.handle(JobRecovered(5, Job(3, 2, HOUR, 0), ((0, 0), (3, 3)), 3))
+    assert [row.scheduler.free for row in queue.rows] == [0, 2]
 
 
 def test_a_cancelled_job_is_unknown_afterwards():

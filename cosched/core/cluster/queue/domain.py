@@ -190,6 +190,17 @@ class DomainQueue:
         end_ns = next(end_ns for each, end_ns in self.ends() if each == number)
         return Running(job, end_ns - job.walltime_ns, None, begun=False)
 
+    def found(self, event: JobRecovered) -> Running:
+        """Returns a job that agents report. Raises CoschedError for a wrong size."""
+        job = event.job
+        if count(event.nodes) != job.size:
+            raise CoschedError(
+                f"job {job.number} wants {job.size} nodes, but the agents "
+                f"report {count(event.nodes)}"
+            )
+        limit_ns = self._limit_ns(job, event.since_ns)
+        return Running(job, event.since_ns, limit_ns, begun=not job.gated)
+
     def adopt(self, running: Running, nodes: Intervals) -> None:
         """Takes a job of another queue, which runs on these nodes. They must be free."""
         if not running.begun:
@@ -247,7 +258,7 @@ class DomainQueue:
                 self._fail(event)
                 return ()
             case JobRecovered():
-                self._recover(event)
+                self.adopt(self.found(event), event.nodes)
                 return ()
             case NodesLost():
                 return self._lose(event.nodes)
@@ -290,10 +301,12 @@ class DomainQueue:
         return tuple(commands)
 
     def _note_start(self, job: Job, since_ns: int) -> None:
-        limit_ns = None
-        if self._grace_ns is not None:
-            limit_ns = since_ns + job.walltime_ns + self._grace_ns
-        self._keep(Running(job, since_ns, limit_ns))
+        self._keep(Running(job, since_ns, self._limit_ns(job, since_ns)))
+
+    def _limit_ns(self, job: Job, since_ns: int) -> int | None:
+        if self._grace_ns is None:
+            return None
+        return since_ns + job.walltime_ns + self._grace_ns
 
     def _keep(self, running: Running) -> None:
         self._running[running.job.number] = running
@@ -342,18 +355,6 @@ class DomainQueue:
         self._scheduler.handle(queue.JobEnded(event.now_ns, event.number))
         if event.requeue and not running.ending:
             self._scheduler.handle(queue.JobSubmitted(event.now_ns, running.job))
-
-    def _recover(self, event: JobRecovered) -> None:
-        if count(event.nodes) != event.job.size:
-            raise CoschedError(
-                f"job {event.job.number} wants {event.job.size} nodes, but the agents "
-                f"report {count(event.nodes)}"
-            )
-        if event.job.gated:
-            self._scheduler.reserve_exactly(event.job, event.nodes, event.since_ns)
-            return
-        self._scheduler.occupy_exactly(event.job, event.nodes, event.since_ns)
-        self._note_start(event.job, event.since_ns)
 
     def _expect_running(self, number: JobId) -> None:
         if number not in self._running:

@@ -7,8 +7,9 @@ A job joins the row in which it probably starts soonest. A prediction can be wro
 that waits moves to a row that can start it at once and in which no job waits. An exclusive
 job runs in all rows at once (``exclusive``).
 
-The number of rows can change (``SharingChanged``). Jobs that fit in no row then run on in
-closed rows, which take no job. Until they end, no job starts on their nodes.
+The number of rows can change (``SharingChanged``), and after a restart the jobs that run
+join the rows anew. Jobs that fit in no row then run on in closed rows, which take no job.
+Until they end, no job starts on their nodes.
 
 A gated job (``Job.gated``) cannot be exclusive where nodes take several jobs. If it was
 submitted before they did, it shares its nodes from then on.
@@ -231,20 +232,18 @@ class SharedQueue:
         return ()
 
     def _recover(self, event: JobRecovered) -> tuple[Command, ...]:
-        job = event.job
-        rows = self._rows.open
-        free = [row for row in rows if row.scheduler.are_free(event.nodes)]
-        alone = self._runs_alone(job.exclusive)
-        if not free or (alone and len(free) < len(rows)):
-            raise CoschedError(f"job {job.number}: its nodes are not free")
-        if alone:
-            self._exclusive.running[job.number] = job
-            commands = self._in_all_rows(event)
-        else:
-            commands = free[0].handle(event)
-            self._row[job.number] = free[0]
+        """Takes a job that runs. Its nodes may be out of service, or have too many jobs."""
+        job, now_ns = event.job, event.now_ns
+        if job.number in self:
+            raise CoschedError(f"job {job.number} was reported before and has not ended")
+        if common(self._all, event.nodes) != event.nodes:
+            raise CoschedError(f"job {job.number}: has nodes that are not in this domain")
+        self._rows.open[0].scheduler.check(job)
+        running = self._rows.open[0].found(event)
+        self._rows.admit_all(now_ns)
+        self._place(running, event.nodes, now_ns)
         self._nodes[job.number] = event.nodes
-        return commands
+        return self._exclusive.once(self._rows.drain_out_of_service(now_ns))
 
     def _runs_alone(self, exclusive: bool) -> bool:
         """Returns whether a job must run in all rows: one row never shares a node."""
@@ -270,26 +269,39 @@ class SharedQueue:
         self._row.clear()
         self._exclusive = ExclusiveJobs()
         for each, nodes in sorted(running, key=lambda pair: not pair[0].job.exclusive):
-            self._place(each.at_least(walltimes.get(each.job.number, 0)), nodes)
+            longer = each.at_least(walltimes.get(each.job.number, 0))
+            self._place(longer, nodes, event.now_ns)
         self._exclusive.once(self._rows.drain_out_of_service(event.now_ns))
         for job in waiting:
             walltime_ns = walltimes.get(job.number, job.walltime_ns)
             self._submit(JobSubmitted(event.now_ns, replace(job, walltime_ns=walltime_ns)))
 
-    def _place(self, running: Running, nodes: Intervals) -> None:
+    def _place(self, running: Running, nodes: Intervals, now_ns: int) -> None:
         """Puts a running job into the first row that has its nodes free, otherwise into a
-        closed one. Exclusive jobs come first."""
+        closed one. An exclusive job shares its nodes if other jobs run there."""
         job = running.job
-        if self._runs_alone(job.exclusive):
-            for row in self._rows.all:
+        self._share(nodes, now_ns)
+        free = [row for row in self._rows.all if row.scheduler.are_free(nodes)]
+        alone = self._runs_alone(job.exclusive and not job.gated)
+        if alone and len(free) == len(self._rows.all):
+            for row in free:
                 row.adopt(running, nodes)
             self._exclusive.running[job.number] = job
             if running.ending:
                 self._exclusive.ending.add(job.number)
             return
-        free = (row for row in self._rows.all if row.scheduler.are_free(nodes))
-        row = self._row[job.number] = next(free, None) or self._close_row()
+        row = self._row[job.number] = free[0] if free else self._close_row()
         row.adopt(running, nodes)
+
+    def _share(self, nodes: Intervals, now_ns: int) -> None:
+        """Lets exclusive jobs share these nodes, because another job runs there."""
+        for number in list(self._exclusive.running):
+            if common(self._nodes[number], nodes):
+                row = self._row[number] = self._rows.open[0]
+                running = row.running(number)
+                self._in_all_rows(JobEnded(now_ns, number))
+                self._exclusive.end(number)
+                row.adopt(running, self._nodes[number])
 
     def _close_row(self) -> DomainQueue:
         """Adds a closed row; like all others it has the exclusive jobs."""

@@ -121,8 +121,14 @@ class RowSet:
             if taken:
                 row.handle(NodesDrained(now_ns, taken))
 
+    def admit_all(self, now_ns: int) -> None:
+        """Lets the rows use all nodes, until ``drain_out_of_service``."""
+        self.withhold((), now_ns)
+        for row in self.all:
+            row.handle(NodesJoined(now_ns, without(self._nodes, self.service)))
+
     def drain_out_of_service(self, now_ns: int) -> Iterator[Command]:
-        """Takes the nodes that are not in service from rows that were made again."""
+        """Takes the nodes that are not in service from rows that have them."""
         return self.handle(NodesDrained(now_ns, without(self._nodes, self.service)))
 
     # --- alarms ---------------------------------------------------------------------------
