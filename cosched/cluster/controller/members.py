@@ -8,8 +8,11 @@ from enum import Enum
 from cosched.cluster.config import DomainConfig
 from cosched.cluster.messages import PROTOCOL, Hello, StartReport
 from cosched.cluster.submission import Submission
-from cosched.core.cluster.queue.nodes import Intervals
+from cosched.core.cluster.queue.nodes import Intervals, common
 from cosched.core.errors import CoschedError
+
+#: Stands for a node that is not in domain.toml any more.
+REMOVED = "(removed)"
 
 
 class NodeState(Enum):
@@ -91,10 +94,15 @@ class Members:
             return "its domain.toml differs from the controller's"
         return None
 
+    def has(self, nodes: Intervals) -> bool:
+        """Returns whether the domain has all of these nodes."""
+        return common(self.all, nodes) == nodes
+
     def names(self, nodes: Intervals) -> list[str]:
-        """Returns the names of these nodes, in order."""
+        """Returns the names of these nodes, in order. A job of the past may have had nodes
+        that are not in domain.toml any more."""
         return [
-            self.by_number[number].name
+            self.by_number[number].name if number < len(self.by_number) else REMOVED
             for first, last in nodes
             for number in range(first, last + 1)
         ]

@@ -40,7 +40,10 @@ class Recovery:
     def awaited(self) -> set[str]:
         """The nodes that must report before all is known."""
         names = {
-            name for record in self._open for name in self._members.names(record.nodes)
+            name
+            for record in self._open
+            if self._members.has(record.nodes)
+            for name in self._members.names(record.nodes)
         }
         return {name for name in names if not self._members.by_name[name].answers}
 
@@ -57,6 +60,10 @@ class Recovery:
         self._jobs.thaw()
 
     def _resolve(self, record: Record) -> None:
+        if not self._members.has(record.nodes):
+            reason = "a node of it is not in domain.toml any more"
+            self._jobs.give_up(record, State.NODE_LOST, reason)
+            return
         hosts = self._members.names(record.nodes)
         members = [self._members.by_name[name] for name in hosts]
         root = _report(members[0], record)

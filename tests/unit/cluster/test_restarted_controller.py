@@ -1,0 +1,180 @@
+"""A controller that is started again: what it does with the jobs of its store."""
+
+import asyncio
+import json
+
+import pytest
+
+from cosched.cluster.config import DomainConfig, QueueSettings
+from cosched.cluster.controller.jobs import Jobs
+from cosched.cluster.controller.members import Members, NodeState
+from cosched.cluster.controller.recovery import Recovery
+from cosched.cluster.controller.requests import Requests
+from cosched.cluster.desk import Person
+from cosched.cluster.messages import (
+    ENDED,
+    Chunk,
+    StartFailed,
+    StartReport,
+    SubtreeEnded,
+    SubtreePrepared,
+)
+from cosched.cluster.store import JobStore, Record, State
+from cosched.cluster.submission import Submission
+from cosched.core.cluster.startup.gate import Stage
+
+NODES = ("n0", "n1", "n2")
+
+
+class Controller:
+    """A controller without agents; ``sent`` has what it sends to them."""
+
+    def __init__(self, store, nodes=NODES, rows=1):
+        addresses = {name: f"127.0.0.{at}:2" for at, name in enumerate(nodes, 1)}
+        queue = QueueSettings(jobs_per_node=rows)
+        config = DomainConfig("test", "127.0.0.1:1", addresses, 0, queue)
+        self.sent = []
+        self.store = store
+        self.members = Members(config)
+        self.jobs = Jobs(config, store, self.members, self._send, lambda _: None)
+        self.requests = Requests(
+            config, self.jobs, store, self.members, lambda: None, lambda: None
+        )
+        self.recovery = Recovery(self.jobs, self.members, self._send, store.live())
+
+    def _send(self, to, message):
+        self.sent.append((to, message))
+
+    def join(self, name, slots=1, reports=()):
+        member = self.members.by_name[name]
+        member.state, member.slots, member.secret = NodeState.UP, slots, bytes(32)
+        member.starts = tuple(reports)
+        self.jobs.node_joined(member)
+
+    def submit(self, **more):
+        submission = Submission(
+            token=f"t{more}", name="a", argv=("/bin/true",), environ={}, cwd="/", **more
+        )
+        state = State.HELD if submission.held else State.QUEUED
+        record = Record(0, 7, 7, submission, self.jobs.clock.now_ns(), state)
+        return self.jobs.submit(record).number
+
+    def starts(self):
+        """Returns job, start and nodes of the objects that were sent."""
+        chunks = (message for _, message in self.sent if isinstance(message, Chunk))
+        return [(each.job, each.start, each.nodes) for each in chunks]
+
+    def take(self, sender, message):
+        self.jobs.starts.take(sender, message)
+
+    async def ask(self, **request):
+        body = json.dumps(request).encode()
+        return json.loads(await self.requests.answer(Person(7, 7), body))
+
+
+@pytest.fixture
+def store(tmp_path):
+    store = JobStore(tmp_path / "jobs.sqlite")
+    yield store
+    store.close()
+
+
+async def passes():
+    """Lets the passes of this moment happen."""
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+async def run_jobs(controller, *jobs):
+    """Runs jobs on all nodes, with one slot each."""
+    for name in controller.members.by_name:
+        controller.join(name)
+    controller.recovery.resolve()
+    numbers = []
+    for job in jobs:
+        numbers.append(controller.submit(**job))
+        await passes()
+    for number in numbers:
+        root = controller.jobs.starts.active[number].root
+        controller.take(root, SubtreePrepared(number, 1))
+    assert all(controller.store.find(number).state is State.RUNNING for number in numbers)
+
+
+def test_job_that_ended_while_the_controller_and_a_node_were_away_ends(store):
+    async def scenario():
+        await run_jobs(Controller(store), {"nodes": 3})
+        again = Controller(store)
+        for name in NODES[:2]:
+            report = StartReport(1, 1, ENDED, 1, root=name == "n0")
+            again.join(name, reports=[report] if name == "n0" else [])
+        again.recovery.resolve()
+        assert again.jobs.records.live[1].state is State.RUNNING
+        again.take("n0", SubtreeEnded(1, 1, None))
+        assert store.find(1).state is State.DONE
+        second = again.submit(nodes=2)
+        await passes()
+        assert again.starts() == [(second, 1, ((0, 1),))]
+
+    asyncio.run(scenario())
+
+
+def test_jobs_that_share_nodes_run_on_where_fewer_may_after_the_restart(store):
+    async def scenario():
+        await run_jobs(Controller(store, rows=2), {"nodes": 3}, {"nodes": 3, "ppn": 1})
+        again = Controller(store, rows=1)
+        reports = [StartReport(n, 1, Stage.GONE.value, 1, root=True) for n in (1, 2)]
+        for name in NODES:
+            again.join(name, reports=reports if name == "n0" else [])
+        again.recovery.resolve()
+        third = again.submit(nodes=1)
+        again.take("n0", SubtreeEnded(1, 1, None))
+        await passes()
+        assert again.starts() == []
+        again.take("n0", SubtreeEnded(2, 1, None))
+        await passes()
+        assert again.starts() == [(third, 1, ((0, 0),))]
+
+    asyncio.run(scenario())
+
+
+# -- a node that is not in domain.toml any more --------------------------------------------
+
+
+def test_running_job_of_a_removed_node_is_given_up(store):
+    async def scenario():
+        await run_jobs(Controller(store), {"nodes": 3})
+        again = Controller(store, NODES[:2])
+        assert again.recovery.awaited == set()
+        again.recovery.resolve()
+        found = (await again.ask(do="job", job=1))["ok"]
+        assert found["state"] == "node lost"
+        assert found["reason"] == "a node of it is not in domain.toml any more"
+        assert found["hosts"] == ["n0", "n1", "(removed)"]
+        assert [job["job"] for job in (await again.ask(do="queue", ended=9))["ok"]] == [1]
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("requeue", [True, False])
+def test_job_of_a_removed_node_waits_again_if_it_may(store, requeue):
+    async def scenario():
+        controller = Controller(store)
+        if requeue:
+            await run_jobs(controller, {"nodes": 1}, {"nodes": 2, "requeue": True})
+        else:
+            for name in NODES:
+                controller.join(name)
+            controller.recovery.resolve()
+            for nodes in (1, 2):
+                controller.submit(nodes=nodes)
+            await passes()
+            assert store.find(2).state is State.STARTING
+        again = Controller(store, NODES[:2])
+        for name in NODES[:2]:
+            again.join(name)
+        again.recovery.resolve()
+        await passes()
+        assert (2, 2, ((0, 1),)) in again.starts() or not requeue
+        assert store.find(2).state in (State.STARTING, State.QUEUED)
+
+    asyncio.run(scenario())
