@@ -387,7 +387,8 @@ class Jobs:
             size,
             self._walltime_ns(record),
             record.submitted_ns,
-            exclusive=record.submission.exclusive,
+            # Where nodes take several jobs, a job that waits for mates shares its nodes.
+            exclusive=record.submission.exclusive and not record.submission.mates,
         )
 
     def _walltime_ns(self, record: Record) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 
 import pytest
 
@@ -280,5 +281,21 @@ def test_a_hold_outlasts_a_drain_and_moves_from_a_lost_node(tmp_path):
         b = be.submit("mate=g@al")
         await until(lambda: together(al, be, a, b), "no pair")
         assert dict(be.mates[b])["al"] == f"{a}@10.0.0.2"
+
+    run(tmp_path, scenario)
+
+
+def test_exclusive_job_with_mates_survives_a_restart_with_shared_nodes(tmp_path):
+    async def scenario(al, be):
+        a = al.submit("mate=g@be", exclusive=True)
+        await until(lambda: has_nodes(al, a), "no nodes")
+        held = al.submit("mate=h@be", exclusive=True, held=True)
+        al.crash()
+        al.config = replace(al.config, queue=replace(al.config.queue, jobs_per_node=2))
+        al.start()
+        al.jobs.unhold(held)
+        b = be.submit("mate=g@al")
+        await until(lambda: together(al, be, a, b), "no pair")
+        await over((al, a), (be, b))
 
     run(tmp_path, scenario)
