@@ -19,6 +19,7 @@ from cosched.cluster.controller.running import Starts
 from cosched.cluster.controller.starts import ActiveStart, Outbox
 from cosched.cluster.controller.strays import Strays
 from cosched.cluster.store import JobStore, Record, State
+from cosched.cluster.submission import MOST
 from cosched.core.cluster.coupling.engine import GoJob, JobPrepared, JobRefused
 from cosched.core.cluster.coupling.mail.messages import AnyMessage
 from cosched.core.cluster.coupling.queue import CoupledQueue, PrepareOn
@@ -77,6 +78,8 @@ class Jobs:
             self._start_is_over,
         )
         self._addresses = config.nodes
+        self._sized_for = 0  # the slots of a node when the jobs that wait got their sizes
+        self._unsized: dict[int, Record] = {}  # with mates, until a node has joined
         self._config = config.queue
         self._members = members
         policy = POLICIES[config.queue.policy]
@@ -104,6 +107,7 @@ class Jobs:
 
     def thaw(self) -> None:
         """Lets jobs start: the recovery is over."""
+        self._enqueue_unsized()
         ended = None if self.pairs is None else self.pairs.recovery_ended()
         if ended is not None:
             self._driver.handle(ended)
@@ -175,6 +179,8 @@ class Jobs:
 
     def _withdraw(self, record: Record, reason: str) -> None:
         """Ends a job that waits, in the queue or held."""
+        if record.number in self._unsized:
+            self._enqueue_unsized()
         queued = record.state is State.QUEUED
         self.records.finish(record, State.CANCELLED, None, reason)
         if queued or self._is_paired(record.number):
@@ -262,6 +268,10 @@ class Jobs:
 
     def node_joined(self, member: Member) -> None:
         """Puts a node into service, once tasks that should not be there are gone."""
+        if self._sized_for != self._members.slots:
+            self._sized_for = self._members.slots
+            self._enqueue_unsized()
+            self._resize_waiting()
         if not self.strays.on(member.name):
             self._driver.handle(NodesJoined(self.clock.now_ns(), member.interval))
 
@@ -295,7 +305,11 @@ class Jobs:
         except CoschedError:
             return  # it has ended, and the reason is stored
         if record.state is State.QUEUED:
-            self._enqueue(record, self._size(record))
+            # Mates' domains get the size once, so it must be right.
+            if self._members.slots or not self._is_paired(record.number):
+                self._enqueue(record, self._size(record))
+            else:
+                self._unsized[record.number] = record
 
     def recover(self, record: Record, hosts: list[str]) -> ActiveStart:
         """Takes a job that runs; returns its start."""
@@ -369,13 +383,34 @@ class Jobs:
         self._driver.handle(JobFailedToStart(now_ns, number, requeue=True))
         if number not in self.queue:
             self._enqueue(start.record, len(start.hosts))
+        if start.misfit:
+            self._resize_waiting()
 
     def _enqueue(self, record: Record, size: int) -> None:
         self._driver.handle(JobSubmitted(self.clock.now_ns(), self._job(record, size)))
 
+    def _enqueue_unsized(self) -> None:
+        unsized, self._unsized = self._unsized, {}
+        for record in unsized.values():
+            self._enqueue(record, self._size(record))
+
+    def _resize_waiting(self) -> None:
+        """Gives waiting jobs the number of nodes that they need now. Jobs with mates keep
+        theirs, which other domains know."""
+        for job in self.queue.waiting:
+            record = self.records.live[job.number]
+            try:
+                size = len(self._members.counts(record.submission))
+            except CoschedError:
+                continue  # its start fails, and names the reason
+            if size != job.size and not job.gated:
+                self._driver.handle(JobCancelled(self.clock.now_ns(), job.number))
+                self._enqueue(record, size)
+
     def _size(self, record: Record) -> int:
-        """Returns the number of nodes of a job that was accepted before."""
-        slots = self._members.slots or record.submission.ppn or 1
+        """Returns the number of nodes of a job that was accepted before; a guess as long as
+        no node has joined."""
+        slots = self._members.slots or MOST
         try:
             return len(record.submission.counts(slots, len(self._members.by_number)))
         except CoschedError:

@@ -17,6 +17,7 @@ from cosched.cluster.controller.starts import ActiveStart, Outbox, chunks, job_o
 from cosched.cluster.controller.strays import Strays
 from cosched.cluster.messages import (
     Began,
+    Chunk,
     End,
     EndNoted,
     Failure,
@@ -116,15 +117,12 @@ class Starts:
         return start
 
     def _send_start(self, start: ActiveStart) -> None:
-        record, hosts = start.record, start.hosts
         try:
-            counts = self._members.counts(record.submission)
-            found = job_object(record, counts, self._config.queue)
-            secrets = [self._members.by_name[host].secret for host in hosts]
-            messages = chunks(record, found, self._config.startup, secrets)
+            messages = self._object_of(start)
         except CoschedError as error:
-            start.failure = Failure(125, str(error))
-            start.ending = State.FAILED
+            if not start.misfit:
+                start.failure = Failure(125, str(error))
+                start.ending = State.FAILED
             asyncio.get_running_loop().call_soon(self._over, start)
             return
         for message in messages:
@@ -132,6 +130,21 @@ class Starts:
         start.timer = asyncio.get_running_loop().call_later(
             self._config.life.prepare_ns / NS_PER_S, self._late, start
         )
+
+    def _object_of(self, start: ActiveStart) -> list[Chunk]:
+        """Returns the messages for the root. Raises CoschedError if the job cannot run on
+        these nodes."""
+        record, hosts = start.record, start.hosts
+        counts = self._members.counts(record.submission)
+        if len(counts) != len(hosts):
+            # A job that starts at once, or with mates, cannot wait with another size.
+            start.misfit = not start.gated and not record.submission.at_once
+            raise CoschedError(
+                f"needs {len(counts)} nodes now, not {len(hosts)}: submit it again"
+            )
+        found = job_object(record, counts, self._config.queue)
+        secrets = [self._members.by_name[host].secret for host in hosts]
+        return chunks(record, found, self._config.startup, secrets)
 
     def recover(self, start: ActiveStart) -> None:
         """Takes a start that nodes have, after a restart."""
@@ -252,7 +265,9 @@ class Starts:
         which = record.start
         again = _starts_again(start)
         if again:
-            self._records.save(record, state=State.QUEUED, started_ns=None)
+            unsent = start.misfit and start.ending is None
+            used = which - 1 if unsent else which
+            self._records.save(record, state=State.QUEUED, started_ns=None, start=used)
         else:
             self._record_end(start)
         self._send(start.root, EndNoted(record.number, which))
@@ -273,6 +288,8 @@ class Starts:
 def _starts_again(start: ActiveStart) -> bool:
     if start.cancelled or start.ending in (State.CANCELLED, State.TIMEOUT):
         return False
+    if start.misfit and start.ending is None:
+        return True
     if start.gated and (start.withdrawn or start.lost):
         return True
     if not start.lost:

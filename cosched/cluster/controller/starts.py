@@ -34,7 +34,8 @@ class ActiveStart:
 
     gated: once it is prepared it waits for its mates. prepared: this was reported.
     withdrawn: it is given up, and the job waits again. cancelled: its user does not want
-    the job any more, whatever else ends it. mates: the jobs that begin with it.
+    the job any more, whatever else ends it. misfit: nothing was sent, because it needs
+    another number of nodes now. mates: the jobs that begin with it.
     """
 
     record: Record
@@ -48,6 +49,7 @@ class ActiveStart:
     prepared: bool = False
     withdrawn: bool = False
     cancelled: bool = False
+    misfit: bool = False
     mates: Addresses = ()
 
     @property

@@ -84,6 +84,7 @@ class Site:
         self.mates: dict[int, tuple] = {}
         self.run_s: dict[int, float] = {}
         self.prepares: Callable[[int], bool] = lambda _number: True
+        self.early: Callable[[], None] = lambda: None  # called before nodes join
         self.actions = 0
         self.crash_at: int | None = None
         self.life = 0
@@ -105,6 +106,7 @@ class Site:
             self.config, self.store, members, send, self.log.append, self.pairs
         )
         recovery = Recovery(self.jobs, members, send, self.store.live())
+        self.early()
         for member in members.by_number:
             member.state, member.slots = NodeState.UP, 4
             member.agent, member.secret = 1, bytes(32)
@@ -155,7 +157,7 @@ class Site:
 
     # --- users ----------------------------------------------------------------------------
 
-    def record(self, mates="", nodes=1, **more):
+    def record(self, mates="", nodes=1, ppn=1, **more):
         submission = Submission(
             token=f"t{time.monotonic_ns()}",
             name="job",
@@ -163,7 +165,7 @@ class Site:
             environ={},
             cwd="/",
             nodes=nodes,
-            ppn=1,
+            ppn=ppn,
             mates=mates,
             **more,
         )

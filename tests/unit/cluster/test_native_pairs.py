@@ -299,3 +299,24 @@ def test_exclusive_job_with_mates_survives_a_restart_with_shared_nodes(tmp_path)
         await over((al, a), (be, b))
 
     run(tmp_path, scenario)
+
+
+@pytest.mark.parametrize("cancelled", [False, True])
+def test_size_of_a_job_with_mates_is_known_once_a_node_has_joined(tmp_path, cancelled):
+    async def scenario(al, be):
+        long = al.submit(nodes=2, run_s=0.3)
+        a = al.submit("mate=g@be", nodes=0, ppn=0, ranks=4)
+        await until(lambda: al.state(long) is State.RUNNING, "no start")
+        al.crash()
+        al.config = replace(al.config, slots=0)
+        if cancelled:
+            al.early = lambda: al.jobs.cancel(a)
+        al.start()
+        if cancelled:
+            assert al.state(a) is State.CANCELLED
+            return
+        b = be.submit("mate=g@al")
+        await until(lambda: together(al, be, a, b), "no pair")
+        assert al.record_of(a).nodes == ((0, 0),)
+
+    run(tmp_path, scenario)

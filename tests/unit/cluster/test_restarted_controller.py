@@ -178,3 +178,85 @@ def test_job_of_a_removed_node_waits_again_if_it_may(store, requeue):
         assert store.find(2).state in (State.STARTING, State.QUEUED)
 
     asyncio.run(scenario())
+
+
+# -- sizes of jobs -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("job", "slots", "nodes"),
+    [
+        ({"ranks": 4}, 4, ((0, 0),)),
+        ({"ranks": 4}, 2, ((0, 1),)),
+        ({"ranks": 4, "nodes": 2}, 4, ((0, 1),)),
+        ({"ranks": 4, "ppn": 2}, 4, ((0, 1),)),
+        ({"ranks": 4, "exclusive": True}, 2, ((0, 1),)),
+    ],
+)
+def test_waiting_job_gets_its_size_once_a_node_has_joined(store, job, slots, nodes):
+    async def scenario():
+        first = Controller(store)
+        first.join("n0", 4)
+        first.submit(**job)
+        again = Controller(store)
+        for name in NODES:
+            again.join(name, slots)
+        again.recovery.resolve()
+        await passes()
+        assert again.starts() == [(1, 1, nodes)]
+
+    asyncio.run(scenario())
+
+
+def test_waiting_job_grows_when_a_node_with_fewer_slots_joins(store):
+    async def scenario():
+        controller = Controller(store)
+        for name in NODES[:2]:
+            controller.join(name, 2)
+        controller.recovery.resolve()
+        controller.submit(nodes=2)
+        await passes()
+        second = controller.submit(ranks=3)
+        assert [job.size for job in controller.jobs.queue.waiting] == [2]
+        controller.join("n2", 1)
+        assert [job.size for job in controller.jobs.queue.waiting] == [3]
+        controller.take("n0", SubtreeEnded(1, 1, None))
+        await passes()
+        assert controller.starts()[1:] == [(second, 1, ((0, 2),))]
+
+    asyncio.run(scenario())
+
+
+def test_job_whose_size_has_changed_at_its_start_keeps_its_attempts(store):
+    async def scenario():
+        controller = Controller(store)
+        for name in NODES:
+            controller.join(name, 2)
+        controller.recovery.resolve()
+        number = controller.submit(ranks=2)
+        controller.members.by_name["n2"].slots = 1  # it joins drained
+        await passes()
+        assert controller.starts() == [(number, 1, ((0, 1),))]
+        for start in (1, 2):
+            controller.take("n0", StartFailed(number, start, 0, "no", True))
+            controller.take("n0", SubtreeEnded(number, start, None))
+            await passes()
+        assert controller.starts()[-1] == (number, 3, ((0, 1),))
+
+    asyncio.run(scenario())
+
+
+def test_job_with_a_changed_size_can_be_cancelled(store):
+    async def scenario():
+        controller = Controller(store)
+        controller.join("n0", 2)
+        controller.recovery.resolve()
+        number = controller.submit(ranks=2)
+        controller.members.by_name["n2"].slots = 1
+        await passes()
+        assert store.find(number).state is State.QUEUED
+        assert (await controller.ask(do="cancel", job=number)) == {"ok": {"job": number}}
+        assert store.find(number).state is State.CANCELLED
+        assert controller.starts() == []
+
+    asyncio.run(scenario())
