@@ -243,7 +243,9 @@ class Starts:
         start.ending = start.ending or state
         start.failure = start.failure or Failure(128 + 9, reason)
         if start.waits_for is None:
-            start.waits_for = set(start.hosts)
+            # After a restart a node of an ended job may be away; it cannot report.
+            known = self._members.by_name
+            start.waits_for = {host for host in start.hosts if known[host].answers}
             number, which = start.record.number, start.record.start
             for host in start.hosts:
                 self._send(host, End(number, which, reason, direct=True))

@@ -105,7 +105,7 @@ def test_job_that_ended_while_the_controller_and_a_node_were_away_ends(store):
         await run_jobs(Controller(store), {"nodes": 3})
         again = Controller(store)
         for name in NODES[:2]:
-            report = StartReport(1, 1, ENDED, 1, root=name == "n0")
+            report = StartReport(1, 1, ENDED, 0, root=name == "n0")
             again.join(name, reports=[report] if name == "n0" else [])
         again.recovery.resolve()
         assert again.jobs.records.live[1].state is State.RUNNING
@@ -118,11 +118,47 @@ def test_job_that_ended_while_the_controller_and_a_node_were_away_ends(store):
     asyncio.run(scenario())
 
 
+def test_ended_job_is_over_when_its_last_node_is_lost(store):
+    async def scenario():
+        await run_jobs(Controller(store), {"nodes": 2})
+        again = Controller(store)
+        again.join("n0", reports=[StartReport(1, 1, ENDED, 0, root=True)])
+        again.recovery.resolve()
+        root = again.members.by_name["n0"]
+        root.state = NodeState.LOST
+        again.jobs.node_lost(root)
+        assert store.find(1).state is State.NODE_LOST
+
+    asyncio.run(scenario())
+
+
+def test_job_runs_on_if_its_node_is_drained_during_the_recovery(store):
+    async def scenario():
+        await run_jobs(Controller(store), {"nodes": 1})
+        again = Controller(store)
+        for name in NODES:
+            report = StartReport(1, 1, Stage.GONE.value, 0, root=True)
+            again.join(name, reports=[report] if name == "n0" else [])
+        again.members.by_name["n0"].state = NodeState.DRAINED
+        again.jobs.node_drained(again.members.by_name["n0"])
+        again.recovery.resolve()
+        second = again.submit(nodes=2)
+        await passes()
+        assert again.starts() == [(second, 1, ((1, 2),))]
+        again.take("n0", SubtreeEnded(1, 1, None))
+        assert store.find(1).state is State.DONE
+        again.submit(nodes=1)
+        await passes()
+        assert len(again.starts()) == 1
+
+    asyncio.run(scenario())
+
+
 def test_jobs_that_share_nodes_run_on_where_fewer_may_after_the_restart(store):
     async def scenario():
         await run_jobs(Controller(store, rows=2), {"nodes": 3}, {"nodes": 3, "ppn": 1})
         again = Controller(store, rows=1)
-        reports = [StartReport(n, 1, Stage.GONE.value, 1, root=True) for n in (1, 2)]
+        reports = [StartReport(n, 1, Stage.GONE.value, 0, root=True) for n in (1, 2)]
         for name in NODES:
             again.join(name, reports=reports if name == "n0" else [])
         again.recovery.resolve()
