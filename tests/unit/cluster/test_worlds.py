@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosched.core.cluster.startup.worlds import Block, Part, place_world
+from cosched.core.cluster.startup.worlds import MOST_RANKS, Block, Part, place_world
 from cosched.core.errors import CoschedError
 
 BOTH = (0, 1)
@@ -47,11 +47,19 @@ def test_neighbours_on_one_node_are_one_block():
         ([Part(0, BOTH)], "needs one rank or more"),
         ([Part(1, ())], "no node of the job may run it"),
         ([Part(1, (0,)), Part(1, (1,)), Part(1, (0,))], "do not follow each other"),
+        ([Part(2**63 - 1, BOTH)], f"more than {MOST_RANKS}"),
+        ([Part(MOST_RANKS, (0,)), Part(1, (1,))], f"more than {MOST_RANKS}"),
     ],
 )
 def test_worlds_that_cannot_be_placed(parts, problem):
     with pytest.raises(CoschedError, match=problem):
         place_world(parts, (4, 4))
+
+
+def test_the_largest_world_is_placed():
+    parts = [Part(MOST_RANKS, tuple(range(512)))]
+    blocks = place_world(parts, [1] * 512)
+    assert {block.ranks for block in blocks} == {MOST_RANKS // 512}
 
 
 @given(

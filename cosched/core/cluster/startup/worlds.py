@@ -5,11 +5,15 @@ A world runs on nodes of its job. Ranks that follow each other on a node are one
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cosched.core.cluster.startup.tree import Place
 from cosched.core.errors import CoschedError
+
+#: The most ranks of one world. An agent places them one by one.
+MOST_RANKS = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +37,15 @@ def place_world(parts: Sequence[Part], free: Sequence[int]) -> tuple[Block, ...]
 
     free: the free slots of each node of the job; below 0 if it has more tasks than slots.
     Each rank goes to the node with the most free slots, so that a world without room
-    crowds all nodes equally. Raises CoschedError for a world without ranks, for a part
-    without nodes, and if a node would get ranks that are not in a row.
+    crowds all nodes equally. Raises CoschedError for a world without ranks or with more
+    than ``MOST_RANKS``, for a part without nodes, and if a node would get ranks that are
+    not in a row.
     """
     if not parts or any(part.ranks < 1 for part in parts):
         raise CoschedError("needs one rank or more of each program")
+    ranks = sum(part.ranks for part in parts)
+    if ranks > MOST_RANKS:
+        raise CoschedError(f"{ranks} ranks are more than {MOST_RANKS}; spawn fewer")
     left = list(free)
     blocks: list[Block] = []
     for part in _merge(parts):
@@ -66,8 +74,11 @@ def _place_part(part: Part, left: list[int]) -> list[Block]:
     if not part.places:
         raise CoschedError("no node of the job may run it")
     ranks = dict.fromkeys(part.places, 0)
+    fullest_last = [(-left[place], place) for place in ranks]
+    heapq.heapify(fullest_last)
     for _ in range(part.ranks):
-        place = max(part.places, key=lambda place: (left[place], -place))
+        used, place = fullest_last[0]
+        heapq.heapreplace(fullest_last, (used + 1, place))
         ranks[place] += 1
         left[place] -= 1
     return [Block(place, number) for place, number in ranks.items() if number]
