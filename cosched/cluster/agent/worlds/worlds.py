@@ -202,10 +202,11 @@ class Worlds:
         parts = [Part(each.ranks, self._places(each)) for each in question.commands]
         blocks = place_world(parts, self._free(job))
         found = WorldObject(tuple(block.ranks for block in blocks), question)
+        chunks = self._chunks(found, blocks)  # before the world: they may be too large
         self._last += 1
         root = self._route.hosts[blocks[0].place]
         self._worlds[self._last] = _World(root, blocks, sender, ask)
-        for chunk in self._chunks(found, blocks):
+        for chunk in chunks:
             self._send(self._last, chunk)
 
     def _places(self, command: Command) -> tuple[Place, ...]:
