@@ -12,6 +12,8 @@ BEGIN = "mcmd=spawn"
 _END = "endcmd"
 #: Lines of one program, so that a request without end cannot fill the memory.
 LINES_MOST = 100_000
+#: Messages carry no larger number.
+_NUMBER_MOST = (1 << 63) - 1
 
 
 class SpawnReader:
@@ -44,7 +46,7 @@ class SpawnReader:
             self._left = self._number("totspawns") - self._number("spawnssofar")
         self._given.update(self._pairs("preput_num", "preput_key_{}", "preput_val_{}"))
         info = self._pairs("info_num", "info_key_{}", "info_val_{}")
-        count = self._number("argcnt")
+        count = self._count("argcnt")
         arguments = (self._words.get(f"arg{n}", "") for n in range(1, count + 1))
         hosts = info.get("host", info.get("hosts", ""))
         self._commands.append(
@@ -58,11 +60,21 @@ class SpawnReader:
         )
 
     def _number(self, key: str) -> int:
-        return int(self._words.get(key, "0"))
+        number = int(self._words.get(key, "0"))
+        if abs(number) > _NUMBER_MOST:
+            raise ValueError(f"{key} is more than {_NUMBER_MOST}")
+        return number
+
+    def _count(self, key: str) -> int:
+        """Returns a number of lines that the program has."""
+        number = self._number(key)
+        if number > LINES_MOST:
+            raise ValueError(f"{key} is more than {LINES_MOST}")
+        return number
 
     def _pairs(self, count: str, key: str, value: str) -> dict[str, str]:
         words = self._words
         return {
             words.get(key.format(n), ""): words.get(value.format(n), "")
-            for n in range(self._number(count))
+            for n in range(self._count(count))
         }

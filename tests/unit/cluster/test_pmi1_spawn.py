@@ -54,3 +54,11 @@ def test_the_request_is_complete_after_the_last_program():
 def test_a_number_that_is_none_is_an_error():
     with pytest.raises(ValueError, match="many"):
         read(f"{BEGIN}\nnprocs=many\nendcmd")
+
+
+@pytest.mark.parametrize(
+    "line", [f"nprocs={2**63}", f"argcnt={2**62}", f"info_num={2**62}", "preput_num=100001"]
+)
+def test_a_number_that_is_too_large_makes_no_sense(line):
+    with pytest.raises(ValueError, match="is more than"):
+        read(f"mcmd=spawn\n{line}\nendcmd")
