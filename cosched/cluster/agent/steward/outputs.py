@@ -1,4 +1,8 @@
-"""Reads what the tasks write, labels it, and pauses while the root has given no credit."""
+"""Reads what the tasks write, labels it, and pauses while the root has given no credit.
+
+A job whose root is lost gets no credit any more. Its tasks have to end, and their pipes
+with them, so the rest of the output is then read and lost.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +28,7 @@ class TaskOutputs:
         self._report = report
         self._labels: dict[int, Labeler] = {}
         self._credit = CREDIT_BYTES
+        self._loses = False
         self._paused: list[tuple[int, Callable[[], object]]] = []
         self._open: set[int] = set()
 
@@ -46,11 +51,11 @@ class TaskOutputs:
             data = labeler.rest() if labeler else b""
         elif labeler:
             data = labeler.label(data)
-        if not data:
+        if not data or (self._loses and self._credit <= 0):
             return
         self._credit -= len(data)
         self._report(TasksWrote(stream, data))
-        if self._credit <= 0:
+        if self._credit <= 0 and not self._loses:
             self._pause()
 
     def _pause(self) -> None:
@@ -62,6 +67,14 @@ class TaskOutputs:
         """Reads on: the root has written so many bytes."""
         self._credit += written
         if self._credit > 0:
-            paused, self._paused = self._paused, []
-            for descriptor, call in paused:
-                self._watch.read(descriptor, call)
+            self._read_on()
+
+    def lose_rest(self) -> None:
+        """Reads on, and loses what is without credit: that may never come."""
+        self._loses = True
+        self._read_on()
+
+    def _read_on(self) -> None:
+        paused, self._paused = self._paused, []
+        for descriptor, call in paused:
+            self._watch.read(descriptor, call)
