@@ -25,6 +25,7 @@ from cosched.cluster.agent.frames import (
     TasksEnded,
     TasksWait,
     TasksWrote,
+    WriteOutput,
 )
 from cosched.cluster.agent.relay import Relay
 from cosched.cluster.agent.startup import Dispatch, Route, TableExchanges
@@ -253,6 +254,7 @@ class NodeJob:
         """Notes that the steward's process is gone."""
         self._ends.steward = True
         self._relay.close_input()
+        self._relay.lose_steward()
         if not self._ends.tasks:
             self._ends.tasks = True
             here = self.route.hosts[self.route.place]
@@ -295,6 +297,9 @@ class NodeJob:
     def send_to_steward(self, frame: Frame) -> None:
         if self._steward is not None and not self._ends.steward:
             self._steward(frame)
+
+    def write_output(self, frame: WriteOutput) -> None:
+        self._relay.write(frame)
 
     def open_gate(self) -> None:
         self.since_ns = time.time_ns()

@@ -6,6 +6,7 @@ Input comes to the root alone.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 
 from cosched.cluster.agent.frames import (
@@ -39,6 +40,8 @@ class Relay:
         self._send = send
         self._write = write
         self._input: InputGate | None = None
+        # At the root: bytes without credit by world and place; None without a steward.
+        self._unwritten: Counter[tuple[int, int]] | None = Counter()
 
     def accept_input(self, may_give: Callable[[str, int], bool]) -> None:
         """Takes the input of rank 0 from now on. may_give: whether a member may pass on
@@ -71,19 +74,44 @@ class Relay:
         self.carry_output(output)
 
     def carry_output(self, output: Output) -> None:
-        """Passes output up the tree; the root writes it."""
+        """Passes output up the tree; the root writes it. Raises CoschedError for a place
+        that the tree lacks."""
         if self._route.heads_job:
-            self._write(WriteOutput(0, output.place, output.stream, output.data))
+            if output.place != self._route.place:
+                self._route.towards(output.place)
+            self.write(WriteOutput(0, output.place, output.stream, output.data))
         else:
             self._send(self._route.parent, output)
 
+    def write(self, frame: WriteOutput) -> None:
+        """Lets the root's steward write output. Without a steward the output is lost, but
+        its tasks go on: they may have to end."""
+        size = len(frame.data)
+        if self._unwritten is None:
+            self._give_credit(frame.world, frame.place, size)
+        else:
+            self._unwritten[frame.world, frame.place] += size
+            self._write(frame)
+
     def output_written(self, frame: OutputWritten) -> None:
         """Gives credit to the node whose output the root has written."""
-        if frame.world == 0:
+        if self._unwritten is not None:
+            self._unwritten[frame.world, frame.place] -= frame.written
+        self._give_credit(frame.world, frame.place, frame.written)
+
+    def lose_steward(self) -> None:
+        """Gives credit for the output that this node's steward has not written."""
+        unwritten, self._unwritten = self._unwritten, None
+        for (world, place), size in (unwritten or {}).items():
+            if size > 0:
+                self._give_credit(world, place, size)
+
+    def _give_credit(self, world: int, place: int, written: int) -> None:
+        if world == 0:
             route = self._route
-            self.carry_credit(Credit(route.job, route.start, frame.place, frame.written))
+            self.carry_credit(Credit(route.job, route.start, place, written))
         else:
-            self._worlds.written(frame)
+            self._worlds.written(world, place, written)
 
     def carry_credit(self, credit: Credit) -> None:
         """Passes credit down the tree to its node."""

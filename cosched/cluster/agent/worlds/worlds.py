@@ -14,7 +14,7 @@ from typing import Protocol
 
 import msgspec
 
-from cosched.cluster.agent.frames import Frame, OutputWritten, WriteOutput
+from cosched.cluster.agent.frames import WriteOutput
 from cosched.cluster.agent.startup import Route
 from cosched.cluster.agent.worlds.gatherings import Gatherings
 from cosched.cluster.agent.worlds.names import Names
@@ -62,8 +62,8 @@ class Head(Protocol):
     def send(self, to: str, message: Message) -> None:
         """Sends a message to a member of the domain."""
 
-    def send_to_steward(self, frame: Frame) -> None:
-        """Sends a frame to the steward that writes the job's output."""
+    def write_output(self, frame: WriteOutput) -> None:
+        """Writes output of a world into the job's files."""
 
     def task_failed(self, failure: Failure) -> None:
         """Ends the job, because a task failed."""
@@ -121,10 +121,10 @@ class Worlds:
         for number in self._worlds:
             self._send(number, message)
 
-    def written(self, frame: OutputWritten) -> None:
-        """Lets the tasks of a node go on writing."""
-        if frame.world in self._worlds:
-            self._send(frame.world, Credit(*self._start, frame.place, frame.written))
+    def written(self, number: int, place: Place, size: int) -> None:
+        """Lets the tasks of a world's node go on writing."""
+        if number in self._worlds:
+            self._send(number, Credit(*self._start, place, size))
 
     def concern(self, sender: str, message: OfJob) -> bool:
         """Returns whether a message is for the job's root as such."""
@@ -155,7 +155,9 @@ class Worlds:
                 self._gatherings.leave(number)
                 self._head.check_end()
             case Output():
-                self._head.send_to_steward(
+                if not 0 <= message.place < len(self._worlds[number].blocks):
+                    raise CoschedError(f"job {message.job}: output of no node of its world")
+                self._head.write_output(
                     WriteOutput(number, message.place, message.stream, message.data)
                 )
 
