@@ -51,6 +51,7 @@ from cosched.cluster.messages import (
 )
 from cosched.cluster.paths import DomainPaths
 from cosched.core.cluster.startup.assignment import Inventory, Units
+from cosched.core.cluster.startup.ends import end_limit_s
 from cosched.core.cluster.startup.jobobject import JobObject, decode_object
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
@@ -304,7 +305,7 @@ class Agent:
         try:
             make_directory(directory, found)
             steward = Steward(
-                self._nursery.make(),
+                *self._nursery.make(end_limit_s(found.grace_s)),
                 lambda frame: self._take_frame(job, frame),
                 lambda: self._steward_ended(job),
                 self._log,
@@ -370,6 +371,14 @@ class Agent:
 
     def close_steward(self, job: NodeJob) -> None:
         self._stewards[job.identity].close()
+
+    def kill_steward(self, job: NodeJob, reason: str) -> None:
+        assert self._nursery is not None
+        self._log(f"job {job.key[0]}: {reason}")
+        self._nursery.kill(self._stewards[job.identity].number)
+
+    def later(self, after_s: float, call: Callable[[], None]) -> None:
+        asyncio.get_running_loop().call_later(after_s, call)
 
     def forget(self, job: NodeJob) -> None:
         self._jobs.pop(job.identity, None)

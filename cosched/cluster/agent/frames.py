@@ -1,5 +1,6 @@
 """Defines the messages between an agent and the stewards of its jobs, and carries them over
-a stream socket: each is MessagePack behind its length (4 bytes)."""
+a stream socket: each is MessagePack behind its length (4 bytes). Also defines the requests
+of the agent to the nursery, which forks the stewards."""
 
 from __future__ import annotations
 
@@ -78,9 +79,11 @@ class SignalTasks(Frame, frozen=True):
 
 
 class EndTasks(Frame, frozen=True):
-    """End the tasks: SIGTERM, and SIGKILL after the grace."""
+    """End the tasks: SIGTERM, and SIGKILL after the grace. direct: the tree is broken, so
+    credit may never come: output without credit is lost."""
 
     reason: str
+    direct: bool = False
 
 
 class WriteOutput(Frame, frozen=True):
@@ -193,8 +196,46 @@ AnyFrame = (
     | TasksEnded
 )
 
+
+# --- from the agent to the nursery --------------------------------------------------------
+
+
+class MakeSteward(Frame, frozen=True):
+    """Fork the steward ``number`` for the socket that comes with this. limit_s: how long it
+    may take to end when the agent has ended."""
+
+    number: int
+    limit_s: float
+
+
+class KillSteward(Frame, frozen=True):
+    """Kill the steward ``number``, if it still runs."""
+
+    number: int
+
+
+class WriteTopology(Frame, frozen=True):
+    """Fork a process that writes the node's topology into a file."""
+
+    path: bytes
+
+
+Request = MakeSteward | KillSteward | WriteTopology
+
 _encoder = msgspec.msgpack.Encoder()
 _decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(AnyFrame)
+_request_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(Request)
+
+
+def encode_request(request: Request) -> bytes:
+    """Returns a request to the nursery; its socket keeps the bounds of messages."""
+    return _encoder.encode(request)
+
+
+def decode_request(data: bytes) -> Request:
+    """Returns the agent's request."""
+    request: Request = _request_decoder.decode(data)
+    return request
 
 
 def encode_frame(frame: Frame) -> bytes:

@@ -9,6 +9,7 @@ from typing import Protocol
 
 import msgspec
 
+from cosched.cluster.agent.ending import Ends
 from cosched.cluster.agent.frames import (
     AnyFrame,
     CannotStart,
@@ -55,6 +56,7 @@ from cosched.cluster.messages import (
     TaskFailed,
 )
 from cosched.cluster.submission import FROM_CLIENT
+from cosched.core.cluster.startup.ends import Check
 from cosched.core.cluster.startup.gate import (
     Prepared,
     PrepareFailed,
@@ -91,6 +93,12 @@ class Node(Protocol):
     def close_steward(self, job: NodeJob) -> None:
         """Lets the steward end: no frame will follow."""
 
+    def kill_steward(self, job: NodeJob, reason: str) -> None:
+        """Kills the steward, and with it the tasks. reason: one line for the log."""
+
+    def later(self, after_s: float, call: Callable[[], None]) -> None:
+        """Calls ``call`` after this time."""
+
     def forget(self, job: NodeJob) -> None:
         """Removes the job and frees its resources."""
 
@@ -104,18 +112,6 @@ class Designs:
 
     object: str
     chunk_bytes: int
-
-
-@dataclass(slots=True)
-class _Ends:
-    """Notes which parts of the subtree have not ended yet."""
-
-    children: set[Place]
-    tasks: bool = False  #: this node's tasks are gone
-    steward: bool = False  #: this node's steward is gone
-    direct: bool = False  #: the tree is broken: the agent reports to the controller
-    failure: Failure | None = None
-    reported: bool = False
 
 
 class NodeJob:
@@ -135,7 +131,7 @@ class NodeJob:
         self._found: JobObject | None = None
         self.worlds = Worlds(route, self, node.slots, designs.chunk_bytes)
         self._relay = Relay(route, self.worlds, self.send, self.send_to_steward)
-        self._ends = _Ends(set(route.children))
+        self._ends = Ends(set(route.children))
 
     @property
     def key(self) -> tuple[int, int]:
@@ -258,7 +254,8 @@ class NodeJob:
         if not self._ends.tasks:
             self._ends.tasks = True
             here = self.route.hosts[self.route.place]
-            self.task_failed(Failure(1, f"the steward of the job on {here} was killed"))
+            killed = self._ends.overdue or f"the steward of the job on {here} was killed"
+            self.task_failed(Failure(1, killed))
         self.check_end()
 
     def object_of_world(self, route: Route, data: bytes) -> JobObject:
@@ -354,13 +351,30 @@ class NodeJob:
         else:
             self._pass_down(message)
             self.worlds.end(message.reason)
-        self._end_own_tasks(message.reason)
+        # The root itself writes what its own tasks write, so that needs no credit.
+        self._end_own_tasks(message.reason, message.direct and not self.route.heads_job)
         if self._steward is None:
             self._ends.tasks = self._ends.steward = True
         self.check_end()
 
-    def _end_own_tasks(self, reason: str) -> None:
-        self.send_to_steward(EndTasks(reason))
+    def _end_own_tasks(self, reason: str, direct: bool = False) -> None:
+        self.send_to_steward(EndTasks(reason, direct))
+        if self._found is not None:
+            self._await_end(self._ends.limit.order(self._found.grace_s))
+
+    def _await_end(self, check: Check | None) -> None:
+        """Kills the steward if it does not end in time. It may not read: its user may stop
+        it, and a pipe that nobody reads blocks its output."""
+        if check is None or self._ends.steward:
+            return
+        reason = check.describe(self.route.hosts[self.route.place])
+
+        def enforce() -> None:
+            if not self._ends.has_ended(check.awaited):
+                self._ends.overdue = reason
+                self._node.kill_steward(self, reason)
+
+        self._node.later(check.after_s, enforce)
 
     def check_end(self) -> None:
         """Reports the end once the subtree's tasks, and this node's steward, are gone."""
@@ -373,6 +387,7 @@ class NodeJob:
         self.worlds.close()
         if not ends.steward:
             self._node.close_steward(self)
+            self._await_end(ends.limit.close())
             return
         if ends.children:
             return

@@ -4,35 +4,59 @@ A fork of this small process, which has no threads and has imported what steward
 takes a few milliseconds. The agent starts it once and passes it a socket for each job. It
 also forks the process that writes the node's topology.
 
+It kills a steward that the agent names. Only this process reaps stewards, so a pid that it
+kills is never that of another process.
+
 It adopts the orphans of stewards that have ended, and kills them: a steward that ended well
-has left none. It ends when its agent has ended and its last steward is gone.
+has left none. It ends when its agent has ended and its last steward is gone. A steward that
+takes too long then is killed.
 """
 
 from __future__ import annotations
 
 import gc
+import math
 import os
 import select
 import signal
 import socket
 import sys
+import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
+from cosched.cluster.agent.frames import (
+    KillSteward,
+    MakeSteward,
+    WriteTopology,
+    decode_request,
+)
 from cosched.cluster.agent.steward.steward import run_steward
 from cosched.cluster.agent.topology import write_topology
 from cosched.linux.prctl import adopt_orphans
 
-#: A path, at most.
-_REQUEST_BYTES = 4096
+#: A request has a path, at most.
+_REQUEST_BYTES = 8192
+
+
+@dataclass(slots=True)
+class _Child:
+    """A process that this one forked. number: the steward's; 0 for another process.
+    kill_at: when it is killed, by the monotonic clock."""
+
+    number: int
+    limit_s: float
+    kill_at: float = math.inf
 
 
 class Nursery:
-    """requests: a socket (SOCK_SEQPACKET) from which stewards' sockets come."""
+    """requests: a socket (SOCK_SEQPACKET) from which the agent's requests come."""
 
     def __init__(self, requests: socket.socket) -> None:
         self._requests = requests
-        self._stewards: set[int] = set()
+        self._children: dict[int, _Child] = {}  # by pid
+        self._agent_lives = True
         self._ends, self._ends_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
 
     def run(self) -> None:
@@ -48,34 +72,43 @@ class Nursery:
         poller.register(self._ends, select.POLLIN)
         gc.collect()
         gc.freeze()  # or a collection in a steward would copy all of this process
-        agent_lives = True
-        while agent_lives or self._stewards:
-            for descriptor, _ in poller.poll():
+        while self._agent_lives or self._children:
+            for descriptor, _ in poller.poll(self._wait_ms()):
                 if descriptor == self._ends:
                     os.read(self._ends, 4096)
                     self._reap()
                 elif not self._serve():
-                    agent_lives = False
                     poller.unregister(self._requests)
+                    self._lose_agent()
+            self._kill_overdue()
 
     def _serve(self) -> bool:
-        """Forks a steward for the socket that comes, or a process that writes the topology
-        to the path that comes; False at the end of the agent."""
+        """Takes a request; False at the end of the agent."""
         data, descriptors, _, _ = socket.recv_fds(self._requests, _REQUEST_BYTES, 1)
         if not data:
             return False
-        if descriptors:
-            self._fork(lambda: run_steward(socket.socket(fileno=descriptors[0])))
-            os.close(descriptors[0])
-        else:
-            self._fork(lambda: write_topology(Path(os.fsdecode(data))))
+        match decode_request(data):
+            case MakeSteward() as request if descriptors:
+                with socket.socket(fileno=descriptors[0]) as agent:
+                    self._make_steward(request, agent)
+            case KillSteward(number):
+                for pid, child in self._children.items():
+                    if child.number == number:
+                        os.kill(pid, signal.SIGKILL)
+            case WriteTopology(path):
+                self._fork(_Child(0, 0.0), lambda: write_topology(Path(os.fsdecode(path))))
         return True
 
-    def _fork(self, work: Callable[[], object]) -> None:
+    def _make_steward(self, request: MakeSteward, agent: socket.socket) -> None:
+        """Forks a steward."""
+        child = _Child(request.number, request.limit_s)
+        self._fork(child, lambda: run_steward(agent))
+
+    def _fork(self, child: _Child, work: Callable[[], object]) -> None:
         pid = os.fork()
         if pid == 0:
             self._become(work)
-        self._stewards.add(pid)
+        self._children[pid] = child
 
     def _become(self, work: Callable[[], object]) -> None:
         signal.set_wakeup_fd(-1)
@@ -99,9 +132,30 @@ class Nursery:
                 return
             if pid == 0:
                 break
-            self._stewards.discard(pid)
-        for orphan in children(os.getpid()) - self._stewards:
+            self._children.pop(pid, None)
+        for orphan in children(os.getpid()) - set(self._children):
             os.kill(orphan, signal.SIGKILL)
+
+    # --- the end of the agent -------------------------------------------------------------
+
+    def _lose_agent(self) -> None:
+        self._agent_lives = False
+        now = time.monotonic()
+        for child in self._children.values():
+            child.kill_at = now + child.limit_s
+
+    def _wait_ms(self) -> float | None:
+        first = min((child.kill_at for child in self._children.values()), default=math.inf)
+        if first == math.inf:
+            return None
+        return max(0.0, first - time.monotonic()) * 1000 + 1
+
+    def _kill_overdue(self) -> None:
+        now = time.monotonic()
+        for pid, child in self._children.items():
+            if now >= child.kill_at:
+                child.kill_at = math.inf
+                os.kill(pid, signal.SIGKILL)
 
 
 def children(pid: int) -> set[int]:

@@ -8,53 +8,74 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cosched.cluster.agent.frames import AnyFrame, Frame, FrameReader, encode_frame
+from cosched.cluster.agent.frames import (
+    AnyFrame,
+    Frame,
+    FrameReader,
+    KillSteward,
+    MakeSteward,
+    Request,
+    WriteTopology,
+    encode_frame,
+    encode_request,
+)
 from cosched.core.errors import CoschedError
 
 _READ_BYTES = 1 << 18
+_PROGRAM = ("-m", "cosched.cluster.agent.nursery")
 
 
 class Nursery:
-    """The process that forks stewards; see ``nursery``."""
+    """The process that forks stewards; see ``nursery``. program: the words after Python's
+    that start it."""
 
-    def __init__(self) -> None:
+    def __init__(self, program: Sequence[str] = _PROGRAM) -> None:
         self._requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "cosched.cluster.agent.nursery"],
+            [sys.executable, *program],
             stdin=theirs.fileno(),
             start_new_session=True,
         )
         theirs.close()
+        self._last = 0  # number of a steward
 
-    def make(self) -> socket.socket:
-        """Starts a steward; returns the agent's end of its socket."""
+    def make(self, limit_s: float) -> tuple[int, socket.socket]:
+        """Starts a steward; returns its number and the agent's end of its socket. limit_s:
+        how long it may take to end when the agent has ended."""
+        self._last += 1
         ours, theirs = socket.socketpair()
         with theirs:
             try:
-                self._send(b"s", [theirs.fileno()])
+                self._send(MakeSteward(self._last, limit_s), [theirs.fileno()])
             except CoschedError:
                 ours.close()
                 raise
-        return ours
+        return self._last, ours
+
+    def kill(self, number: int) -> None:
+        """Kills a steward, also one that is stopped. Its tasks end with it."""
+        with contextlib.suppress(CoschedError):  # the end of the nursery is reported
+            self._send(KillSteward(number))
 
     def write_topology(self, path: Path) -> None:
         """Lets a process write the node's topology into a file."""
-        self._send(os.fsencode(path), [])
+        self._send(WriteTopology(os.fsencode(path)))
 
-    def _send(self, data: bytes, descriptors: list[int]) -> None:
+    def _send(self, request: Request, descriptors: Sequence[int] = ()) -> None:
         try:
-            socket.send_fds(self._requests, [data], descriptors)
+            socket.send_fds(self._requests, [encode_request(request)], list(descriptors))
         except OSError as error:
             raise CoschedError(
                 f"the agent's nursery has ended ({error.strerror}); restart the agent"
             ) from None
 
     def close(self) -> None:
-        """Ends the nursery; it waits for its stewards, whose agent is gone."""
+        """Ends the nursery; it waits for its stewards, whose agent is gone, and kills those
+        that take too long."""
         self._requests.close()
         self._process.wait()
 
@@ -63,6 +84,7 @@ class Nursery:
 class Steward:
     """A steward that runs. on_frame gets its frames, on_end is called when it is gone."""
 
+    number: int  #: the nursery's
     connection: socket.socket
     on_frame: Callable[[AnyFrame], None]
     on_end: Callable[[], None]

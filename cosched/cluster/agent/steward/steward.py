@@ -69,14 +69,13 @@ from cosched.cluster.pmi.pmix import PmixService
 from cosched.cluster.pmi.service import NoService, Service
 from cosched.cluster.submission import FROM_CLIENT
 from cosched.core.cluster.coupling.mail.messages import Addresses
+from cosched.core.cluster.startup.ends import LINGER_S
 from cosched.core.cluster.startup.questions import Question
 from cosched.core.errors import CoschedError
 from cosched.linux.prctl import adopt_orphans
 
 #: PMI of a job.
 PMI1, PMIX, NO_PMI = "pmi1", "pmix", "none"
-#: How long descendants of the tasks may take to end after the tasks.
-LINGER_S = 2.0
 
 
 def run_steward(agent: socket.socket) -> None:
@@ -259,6 +258,8 @@ class Steward:
             case SignalTasks():
                 self._signal(signal.Signals(frame.number))
             case EndTasks():
+                if frame.direct:
+                    self._outputs.lose_rest()
                 self._end_tasks()
             case WriteOutput():
                 self._write(frame)

@@ -1,0 +1,199 @@
+"""The end of a job on one of its nodes."""
+
+import pytest
+
+from cosched.cluster.agent.frames import (
+    EndTasks,
+    OutputWritten,
+    TasksEnded,
+    TasksWait,
+    WriteOutput,
+)
+from cosched.cluster.agent.nodejob import Designs, NodeJob
+from cosched.cluster.agent.startup import Route
+from cosched.cluster.keys import CONTROLLER
+from cosched.cluster.messages import (
+    Chunk,
+    Credit,
+    End,
+    Order,
+    Output,
+    SubtreeEnded,
+    SubtreePrepared,
+    TaskFailed,
+)
+from cosched.core.cluster.startup.ends import WORK_S, end_limit_s
+from cosched.core.cluster.startup.jobobject import JobObject
+from cosched.core.cluster.startup.tree import Tree
+from cosched.core.errors import CoschedError
+
+HOSTS = ("n1", "n2", "n3")
+GRACE_S = 3.0
+JOB = JobObject(
+    *("job", 0, 0, ("./app",), {}, "/", 0o22, (1, 1, 1), "none", "", False),
+    *("/dev/null", "out", "", False, GRACE_S),
+)
+
+
+class Node:
+    """A node whose time passes when the test says so, with a job that runs."""
+
+    slots = 4
+
+    def __init__(self, place):
+        self.sent = []
+        self.frames = []
+        self.timers = []
+        self.closed = False
+        self.killed = ""
+        self.forgotten = False
+        route = Route(1, 1, place, ((0, 2),), HOSTS, Tree(3, 2), "siblings", 0, "n1")
+        self.parent = route.parent
+        self.job = NodeJob(route, self, Designs("pipeline", 1000))
+        chunk = Chunk(1, 1, place, ((0, 2),), 2, "siblings", 0, 1, 0, b"")
+        self.job.take(self.parent, chunk)
+
+    def run(self):
+        self.job.take_frame(TasksWait())
+        for child in self.job.route.children:
+            self.job.take(HOSTS[child], SubtreePrepared(1, 1))
+        self.job.take(self.parent, Order(1, 1, go=True))
+        self.sent.clear()
+        return self
+
+    def end(self, *, direct=False):
+        sender = CONTROLLER if direct else self.parent
+        self.job.take(sender, End(1, 1, "cancelled", direct=direct))
+
+    def pass_s(self, seconds):
+        late = [(at - seconds, call) for at, call in self.timers]
+        self.timers = [(at, call) for at, call in late if at > 0]
+        for at, call in late:
+            if at <= 0:
+                call()
+
+    def sent_of(self, kind):
+        return [message for _, message in self.sent if isinstance(message, kind)]
+
+    # what a job needs of its node
+
+    def send(self, to, message):
+        self.sent.append((to, message))
+
+    def open_object(self, route, data):
+        return JOB
+
+    def make_steward(self, job, found):
+        return self.frames.append
+
+    def close_steward(self, job):
+        self.closed = True
+
+    def kill_steward(self, job, reason):
+        assert not self.killed
+        self.killed = reason
+
+    def later(self, after_s, call):
+        self.timers.append((after_s, call))
+
+    def forget(self, job):
+        self.forgotten = True
+
+    def note(self, job, step):
+        pass
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_steward_that_does_not_end_its_tasks_is_killed(place):
+    node = Node(place).run()
+    node.end()
+    node.pass_s(end_limit_s(GRACE_S) - 0.1)
+    assert not node.killed
+    node.pass_s(0.2)
+    assert f"steward on n{place + 1} did not end in 13 s" in node.killed
+
+
+def test_the_kill_of_a_steward_ends_the_part_of_its_node_with_a_reason():
+    node = Node(1).run()
+    node.end()
+    node.pass_s(end_limit_s(GRACE_S))
+    node.job.steward_ended()
+    assert node.sent_of(TaskFailed)[-1].failure.reason == node.killed
+    assert node.sent_of(SubtreeEnded)
+    assert node.forgotten
+
+
+def test_a_steward_that_ends_in_time_is_not_killed():
+    node = Node(1).run()
+    node.end()
+    node.job.take_frame(TasksEnded())
+    assert node.closed
+    node.job.steward_ended()
+    node.pass_s(1000.0)
+    assert not node.killed
+
+
+def test_a_steward_that_is_stuck_at_its_start_is_killed():
+    node = Node(0)
+    node.job.take(CONTROLLER, Order(1, 1, go=False))
+    node.pass_s(end_limit_s(GRACE_S))
+    assert node.killed
+
+
+def test_the_root_waits_for_other_nodes_and_then_for_its_own_steward():
+    node = Node(0).run()
+    node.end()
+    node.job.take_frame(TasksEnded())
+    node.pass_s(1000.0)
+    assert not node.killed
+    for child in ("n2", "n3"):
+        node.job.take(child, SubtreeEnded(1, 1, None))
+    assert node.closed
+    node.pass_s(WORK_S - 0.1)
+    assert not node.killed
+    node.pass_s(0.2)
+    assert node.killed
+
+
+def test_a_job_that_ends_by_itself_may_write_until_it_has_to_end():
+    node = Node(1).run()
+    node.job.take_frame(TasksEnded())
+    node.pass_s(1000.0)
+    assert not node.killed
+    node.end()
+    node.pass_s(end_limit_s(GRACE_S))
+    assert node.killed
+
+
+@pytest.mark.parametrize(("place", "direct"), [(0, False), (1, True)])
+def test_output_without_credit_is_lost_when_the_tree_is_broken(place, direct):
+    node = Node(place).run()
+    node.end(direct=True)
+    assert node.frames[-1] == EndTasks("cancelled", direct)
+
+
+def test_output_waits_for_credit_while_the_tree_is_whole():
+    node = Node(1).run()
+    node.end()
+    assert node.frames[-1] == EndTasks("cancelled", direct=False)
+
+
+def test_the_root_gives_credit_itself_once_its_steward_is_gone():
+    node = Node(0).run()
+    node.job.take("n2", Output(1, 1, 1, 1, b"x" * 100))
+    node.job.take("n3", Output(1, 1, 2, 1, b"x" * 50))
+    node.job.take_frame(OutputWritten(0, 1, 30))
+    node.sent.clear()
+    node.job.steward_ended()
+    assert [(c.place, c.written) for c in node.sent_of(Credit)] == [(1, 70), (2, 50)]
+    node.sent.clear()
+    node.job.take("n2", Output(1, 1, 1, 1, b"x" * 7))
+    assert node.sent == [("n2", Credit(1, 1, 1, 7))]
+
+
+@pytest.mark.parametrize("place", [3, 2**40])
+def test_output_of_a_place_that_the_tree_lacks_is_refused(place):
+    node = Node(0).run()
+    with pytest.raises(CoschedError):
+        node.job.take("n2", Output(1, 1, place, 1, b"x"))
+    assert not any(isinstance(frame, WriteOutput) for frame in node.frames)

@@ -1,0 +1,152 @@
+"""Stewards that do not end: with real processes."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from cosched.cluster.agent.frames import (
+    FrameReader,
+    Go,
+    Prepare,
+    TasksWait,
+    encode_frame,
+    receive_frame,
+)
+from cosched.cluster.agent.stewards import Nursery
+from cosched.core.cluster.startup.questions import Command
+
+WITHIN_S = 20.0
+LONG_S = 1000.0
+
+
+class Home:
+    """A nursery and what a test makes there."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.open = []
+
+    def nursery(self, *program):
+        nursery = Nursery(program) if program else Nursery()
+        self.open.append(nursery)
+        return nursery
+
+    def prepare(self, script="exit 0", output="out", ranks=1):
+        """Returns the frame for tasks that run a script of the shell."""
+        return Prepare(
+            *("job", os.getuid(), os.getgid(), 0),
+            (Command(("/bin/sh", "-c", script), ranks),),
+            *({}, {"PATH": os.environ["PATH"]}, str(self.folder), 0o22, 0),
+            *(("n1",), (ranks,), (), "none", "", str(self.folder), "none"),
+            *("/dev/null", output, "", False, 0.1),
+        )
+
+    def close(self):
+        for nursery in self.open:
+            nursery.close()
+
+
+class Steward:
+    """The agent's end of a steward."""
+
+    def __init__(self, nursery, limit_s=1.0):
+        self.number, self.socket = nursery.make(limit_s)
+        self.socket.settimeout(WITHIN_S)
+        self.reader = FrameReader()
+
+    def send(self, frame):
+        self.socket.sendall(encode_frame(frame))
+
+    def frames(self):
+        """Returns the next frames; None at the steward's end."""
+        return receive_frame(self.socket, self.reader)
+
+    def until_gone(self):
+        while self.frames() is not None:
+            pass
+
+
+@pytest.fixture
+def home(tmp_path):
+    home = Home(tmp_path)
+    yield home
+    home.close()
+
+
+def until(check):
+    deadline = time.monotonic() + WITHIN_S
+    while not (found := check()):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    return found
+
+
+def is_gone(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except FileNotFoundError:
+        return True
+
+
+def stopped_steward(home, nursery, limit_s=1.0):
+    """Returns a steward that its task has stopped, and the pid of that task."""
+    steward = Steward(nursery, limit_s)
+    steward.send(home.prepare("echo $$ > new; mv new pid; kill -STOP $PPID; sleep 1000"))
+    assert steward.frames() == [TasksWait()]
+    steward.send(Go())
+    pid = home.folder / "pid"
+    until(pid.exists)
+    return steward, int(pid.read_text())
+
+
+def test_a_steward_that_is_stopped_is_killed_and_its_tasks_with_it(home):
+    nursery = home.nursery()
+    steward, task = stopped_steward(home, nursery)
+    nursery.kill(steward.number)
+    steward.until_gone()
+    until(lambda: is_gone(task))
+
+
+def test_a_steward_that_waits_for_a_reader_of_its_output_is_killed(home):
+    os.mkfifo(home.folder / "fifo")
+    nursery = home.nursery()
+    steward = Steward(nursery)
+    steward.send(home.prepare(output="fifo"))
+    time.sleep(0.2)  # it opens the pipe
+    nursery.kill(steward.number)
+    steward.until_gone()
+
+
+def test_the_kill_of_a_steward_leaves_the_others(home):
+    nursery = home.nursery()
+    first, second = Steward(nursery), Steward(nursery)
+    nursery.kill(first.number)
+    first.until_gone()
+    nursery.kill(first.number)
+    second.send(home.prepare())
+    assert second.frames() == [TasksWait()]
+
+
+def test_a_steward_that_is_stopped_does_not_hold_up_the_end_of_the_agent(home):
+    nursery = home.nursery()
+    steward, task = stopped_steward(home, nursery, limit_s=0.5)
+    steward.socket.close()
+    began = time.monotonic()
+    nursery.close()
+    assert time.monotonic() - began >= 0.4
+    until(lambda: is_gone(task))
+
+
+def test_a_steward_that_ends_well_is_not_awaited_longer(home):
+    nursery = home.nursery()
+    steward = Steward(nursery, LONG_S)
+    steward.send(home.prepare("sleep 1000"))
+    assert steward.frames() == [TasksWait()]
+    steward.socket.close()
+    began = time.monotonic()
+    nursery.close()
+    assert time.monotonic() - began < WITHIN_S
