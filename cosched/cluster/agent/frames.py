@@ -123,9 +123,10 @@ class TasksWait(Frame, frozen=True):
 
 
 class CannotStart(Frame, frozen=True):
-    """The tasks cannot start. No task has begun."""
+    """The tasks cannot start. No task has begun. again: another start may succeed."""
 
     reason: str
+    again: bool = False
 
 
 class TableReady(Frame, frozen=True):

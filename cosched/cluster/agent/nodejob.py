@@ -226,7 +226,7 @@ class NodeJob:
                 self._dispatch.take(Prepared())
             case CannotStart():
                 self._ends.tasks = True
-                self._cannot_start(frame.reason, again=False)
+                self._cannot_start(frame.reason, again=frame.again)
             case TableReady():
                 self._tables.table_ready(frame.table)
             case TasksWrote():

@@ -14,6 +14,7 @@ takes too long then is killed.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import math
 import os
@@ -27,10 +28,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cosched.cluster.agent.frames import (
+    CannotStart,
     KillSteward,
     MakeSteward,
     WriteTopology,
     decode_request,
+    encode_frame,
 )
 from cosched.cluster.agent.steward.steward import run_steward
 from cosched.cluster.agent.topology import write_topology
@@ -96,13 +99,22 @@ class Nursery:
                     if child.number == number:
                         os.kill(pid, signal.SIGKILL)
             case WriteTopology(path):
-                self._fork(_Child(0, 0.0), lambda: write_topology(Path(os.fsdecode(path))))
+                with contextlib.suppress(OSError):  # tasks do without it
+                    self._fork(
+                        _Child(0, 0.0), lambda: write_topology(Path(os.fsdecode(path)))
+                    )
         return True
 
     def _make_steward(self, request: MakeSteward, agent: socket.socket) -> None:
-        """Forks a steward."""
-        child = _Child(request.number, request.limit_s)
-        self._fork(child, lambda: run_steward(agent))
+        """Forks a steward, or reports to the agent that its job cannot start."""
+        try:
+            child = _Child(request.number, request.limit_s)
+            self._fork(child, lambda: run_steward(agent))
+        except OSError as error:  # too many processes, or no memory
+            reason = f"cannot make a process: {error.strerror}"
+            print(f"nursery: {reason}", file=sys.stderr, flush=True)
+            with contextlib.suppress(OSError):
+                agent.send(encode_frame(CannotStart(reason, again=True)))
 
     def _fork(self, child: _Child, work: Callable[[], object]) -> None:
         pid = os.fork()

@@ -3,6 +3,7 @@
 import pytest
 
 from cosched.cluster.agent.frames import (
+    CannotStart,
     EndTasks,
     OutputWritten,
     TasksEnded,
@@ -18,6 +19,7 @@ from cosched.cluster.messages import (
     End,
     Order,
     Output,
+    StartFailed,
     SubtreeEnded,
     SubtreePrepared,
     TaskFailed,
@@ -197,3 +199,10 @@ def test_output_of_a_place_that_the_tree_lacks_is_refused(place):
     with pytest.raises(CoschedError):
         node.job.take("n2", Output(1, 1, place, 1, b"x"))
     assert not any(isinstance(frame, WriteOutput) for frame in node.frames)
+
+
+def test_a_start_that_lacked_a_process_may_be_tried_again():
+    node = Node(1)
+    node.job.take_frame(CannotStart("cannot make a process", again=True))
+    (failed,) = node.sent_of(StartFailed)
+    assert (failed.reason, failed.again) == ("n2: cannot make a process", True)
