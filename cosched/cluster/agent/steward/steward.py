@@ -92,11 +92,18 @@ def run_steward(agent: socket.socket) -> None:
     steward = Steward(agent, reader, prepare)
     try:
         steward.prepare()
-    except CoschedError as error:
-        steward.report(CannotStart(str(error)))
+    except (CoschedError, OSError) as error:
+        steward.report(_cannot_start(error))
         steward.finish()
         return
     steward.run(frames)
+
+
+def _cannot_start(error: CoschedError | OSError) -> CannotStart:
+    if isinstance(error, CoschedError):
+        return CannotStart(str(error))
+    # The node has no process or descriptor left.
+    return CannotStart(f"cannot make the tasks: {error.strerror}", again=True)
 
 
 class Steward:
