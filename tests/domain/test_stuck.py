@@ -97,3 +97,17 @@ def test_output_without_credit_ends_with_the_steward_of_the_root(start):
     assert job["reason"] == "the steward of the job on n1 was killed"
     assert time.monotonic() - began < end_limit_s(GRACE_S) - 3
     assert "killed it" not in rig.log("n2")
+
+
+def test_an_agent_whose_nursery_has_ended_ends_with_one_line(start):
+    rig = start(1)
+    agent = rig.members["n1"].pid
+    with open(f"/proc/{agent}/task/{agent}/children") as file:
+        (nursery,) = map(int, file.read().split())
+    os.kill(nursery, signal.SIGKILL)
+    assert rig.members["n1"].wait(10) != 0
+    last = rig.log("n1").splitlines()[-1]
+    assert "the agent's nursery has ended; restart the agent" in last
+    rig.start("n1")
+    rig.until_up()
+    assert rig.wait(rig.shell("true"))["state"] == "done"

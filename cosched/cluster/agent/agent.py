@@ -115,6 +115,7 @@ class Agent:
         self._clear_spool()
         self._over = asyncio.get_running_loop().create_future()
         self._nursery = Nursery()
+        self._nursery.watch(self._end)
         desk = Desk(self._paths.agent_socket(self.name), self._receive_user)
         try:
             self._links.listen(self._config.nodes[self.name])

@@ -43,6 +43,16 @@ class Nursery:
         theirs.close()
         self._last = 0  # number of a steward
 
+    def watch(self, on_end: Callable[[CoschedError], None]) -> None:
+        """Calls ``on_end`` when the nursery has ended by itself: no job can start then."""
+
+        def ended() -> None:  # it never writes
+            loop.remove_reader(self._requests)
+            on_end(CoschedError("the agent's nursery has ended; restart the agent"))
+
+        loop = asyncio.get_running_loop()
+        loop.add_reader(self._requests, ended)
+
     def make(self, limit_s: float) -> tuple[int, socket.socket]:
         """Starts a steward; returns its number and the agent's end of its socket. limit_s:
         how long it may take to end when the agent has ended."""
@@ -76,6 +86,8 @@ class Nursery:
     def close(self) -> None:
         """Ends the nursery; it waits for its stewards, whose agent is gone, and kills those
         that take too long."""
+        with contextlib.suppress(RuntimeError):  # without a loop it is not watched
+            asyncio.get_running_loop().remove_reader(self._requests)
         self._requests.close()
         self._process.wait()
 

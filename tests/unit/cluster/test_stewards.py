@@ -1,7 +1,8 @@
-"""Stewards that do not end: with real processes."""
+"""Stewards that do not end, and a nursery that cannot fork: with real processes."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from cosched.cluster.agent.frames import (
+    CannotStart,
     FrameReader,
     Go,
     Prepare,
@@ -21,6 +23,21 @@ from cosched.core.cluster.startup.questions import Command
 
 WITHIN_S = 20.0
 LONG_S = 1000.0
+#: A nursery that can fork at its second try.
+CANNOT_FORK = """
+import errno, os
+from cosched.cluster.agent import nursery
+fork, failures = os.fork, [OSError(errno.EAGAIN, "Resource temporarily unavailable")]
+os.fork = lambda: fork() if not failures else (_ for _ in ()).throw(failures.pop())
+nursery.main()
+"""
+
+FEW_FILES = """
+import resource
+from cosched.cluster.agent import nursery
+resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))
+nursery.main()
+"""
 
 
 class Home:
@@ -150,3 +167,46 @@ def test_a_steward_that_ends_well_is_not_awaited_longer(home):
     began = time.monotonic()
     nursery.close()
     assert time.monotonic() - began < WITHIN_S
+
+
+def test_a_nursery_that_cannot_fork_fails_one_steward(home):
+    nursery = home.nursery("-c", CANNOT_FORK)
+    first = Steward(nursery)
+    (refused,) = first.frames()
+    reason = "cannot make a process: Resource temporarily unavailable"
+    assert refused == CannotStart(reason, again=True)
+    first.until_gone()
+    second = Steward(nursery)
+    second.send(home.prepare())
+    assert second.frames() == [TasksWait()]
+
+
+def test_a_node_without_descriptors_starts_no_task_and_reports_why(home):
+    nursery = home.nursery("-c", FEW_FILES)
+    steward = Steward(nursery)
+    steward.send(home.prepare("sleep 1000", ranks=40))
+    reason = "cannot make the tasks: Too many open files"
+    assert steward.frames() == [CannotStart(reason, again=True)]
+    steward.socket.close()
+
+
+def test_the_end_of_a_nursery_is_reported(home):
+    async def run():
+        ended = asyncio.get_running_loop().create_future()
+        nursery = home.nursery("-c", "import time; time.sleep(0.2)")
+        nursery.watch(ended.set_result)
+        return await asyncio.wait_for(ended, WITHIN_S)
+
+    assert "nursery has ended; restart the agent" in str(asyncio.run(run()))
+
+
+def test_a_nursery_that_the_agent_ends_is_not_reported(home):
+    async def run():
+        ended = []
+        nursery = home.nursery()
+        nursery.watch(ended.append)
+        nursery.close()
+        await asyncio.sleep(0.05)
+        return ended
+
+    assert asyncio.run(run()) == []
