@@ -44,6 +44,11 @@ def state_of(pid):
         return file.read().rpartition(")")[2].split()[0]
 
 
+def ended(client, number):
+    job = client.job(number)
+    return job if job["ended_ns"] else None
+
+
 def paused_job(rig):
     """Returns a job whose second node has sent all that it may, to a root that is stopped;
     and the root's steward."""
@@ -83,7 +88,8 @@ def test_output_without_credit_ends_with_a_root_that_is_lost(start):
     rig.kill("n1")
     began = time.monotonic()
     with rig.client("n2") as client:
-        assert client.wait(number)["state"] == "node lost"
+        job = rig.until(lambda: ended(client, number), "the job has not ended")
+    assert job["state"] == "node lost"
     assert time.monotonic() - began < end_limit_s(GRACE_S) - 3
     assert "killed it" not in rig.log("n2")
 
