@@ -2,14 +2,17 @@
 
 Within ``interruptible`` these signals raise KeyboardInterrupt. Within ``shielded`` they
 raise it only at the end of the block, so that starting or stopping processes is not
-interrupted half-way.
+interrupted half-way. ``temporary_folder`` is made and removed so.
 """
 
 from __future__ import annotations
 
+import shutil
 import signal
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -46,3 +49,20 @@ def shielded() -> Iterator[None]:
             signal.signal(number, handler)
     if caught:
         raise KeyboardInterrupt
+
+
+@contextmanager
+def temporary_folder(prefix: str = "cosched-bench-") -> Iterator[Path]:
+    """Yields a new folder below TMPDIR; removes it at the end.
+
+    A TemporaryDirectory would stay if KeyboardInterrupt came while it is made or removed.
+    """
+    folder = None
+    try:
+        with shielded():
+            folder = Path(tempfile.mkdtemp(prefix=prefix))
+        yield folder
+    finally:
+        with shielded():
+            if folder is not None:
+                shutil.rmtree(folder)

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from cosched.bench.run.folders import temporary_folder
+from cosched.bench.run.interrupts import temporary_folder
 from cosched.launch.runs import read_runs
 
 

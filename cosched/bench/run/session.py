@@ -13,8 +13,8 @@ from cosched.bench.measure.speed import SpeedProbe, whole_cores
 from cosched.bench.results.results import Activity, Failure, JobResult, Run
 from cosched.bench.run import daemons
 from cosched.bench.run.arms import Arm, Setup
-from cosched.bench.run.folders import temporary_folder
 from cosched.bench.run.gang import Gang
+from cosched.bench.run.interrupts import temporary_folder
 from cosched.bench.run.launcher import Launcher
 from cosched.bench.run.processes import RunFailed, Submission, run_jobs
 from cosched.bench.run.progress import Progress

@@ -22,7 +22,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 
-from cosched.bench.run.folders import temporary_folder
+from cosched.bench.run.interrupts import temporary_folder
 from cosched.core.errors import CoschedError
 from cosched.lab.lab import Lab
 from cosched.lab.slurm import conf_path, run_inside

@@ -13,7 +13,7 @@ from typing import Any
 
 from cosched.bench.results.document import arrivals_document, spec_document
 from cosched.bench.run import daemons
-from cosched.bench.run.folders import temporary_folder
+from cosched.bench.run.interrupts import temporary_folder
 from cosched.bench.run.launcher import COSCHED_RUN, Launcher, SlurmJobs
 from cosched.bench.run.record import RunRecord
 from cosched.bench.run.remote import RemoteSettings

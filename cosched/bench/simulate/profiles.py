@@ -14,7 +14,7 @@ from typing import TextIO
 
 from cosched.bench.run import daemons
 from cosched.bench.run.arms import Arm
-from cosched.bench.run.folders import temporary_folder
+from cosched.bench.run.interrupts import temporary_folder
 from cosched.bench.run.processes import RunFailed, run_jobs
 from cosched.bench.run.progress import Progress, open_progress
 from cosched.bench.run.session import Session

@@ -33,6 +33,7 @@ from cosched.linux.cgroups.inplace.choice import Refusal, choose, path_text
 from cosched.linux.cgroups.inplace.engines import Group
 from cosched.linux.cgroups.inplace.levels import Part
 from cosched.linux.cgroups.limits import why_kept
+from cosched.linux.cgroups.process_tree import signal_trees
 from cosched.linux.classes import (
     ClassPlace,
     ClassScheduler,
@@ -42,7 +43,6 @@ from cosched.linux.classes import (
     unknown_class,
 )
 from cosched.linux.dutycycle import DutyCycle
-from cosched.linux.process_tree import signal_trees
 
 log = logging.getLogger(__name__)
 

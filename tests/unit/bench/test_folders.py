@@ -9,8 +9,7 @@ import tempfile
 
 import pytest
 
-from cosched.bench.run.folders import temporary_folder
-from cosched.bench.run.interrupts import interruptible
+from cosched.bench.run.interrupts import interruptible, temporary_folder
 
 
 @pytest.fixture(autouse=True)
