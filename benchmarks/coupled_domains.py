@@ -149,8 +149,12 @@ class Slurm:
         make_keys(self.paths.peers, [name])
 
     def start(self) -> None:
-        self.slurm.start()
-        start_coupled(self.paths)
+        try:
+            self.slurm.start()
+            start_coupled(self.paths)
+        except BaseException:
+            self.slurm.close()
+            raise
 
     def submit(self, job: Wanted) -> int:
         minutes = max(1, round(job.limit_s / 60))
