@@ -66,6 +66,23 @@ def test_held_job_has_priority_0():
     assert job(job_state="PENDING", priority=0).held
 
 
+def test_bytes_that_are_no_text_are_replaced():
+    text = b'{"jobs": [{"job_id": 7, "comment": "caf\xe9"}]}'
+    (found,) = read_jobs(text)
+    assert found.comment == "caf\ufffd"
+
+
+TEXTS = (
+    *("user_name", "state_reason", "comment", "partition", "account", "qos", "features"),
+    *("required_nodes", "excluded_nodes", "resv_name", "licenses", "tres_per_node"),
+)
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_any_text_may_be_missing(name):
+    assert job(**{name: None}).job_id == 7
+
+
 def test_answer_with_an_error_is_not_an_empty_queue():
     problem = {"description": "unable to load", "error": "Unable to contact slurm"}
     text = json.dumps({"errors": [problem], "jobs": []}).encode()

@@ -3,6 +3,8 @@ anything may happen between a question and its answer."""
 
 from __future__ import annotations
 
+from functools import partial
+
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -23,7 +25,8 @@ from cosched.cluster.engines.interface import (
     StartFailed,
     Submitted,
 )
-from cosched.cluster.engines.slurm.jobs import SlurmJob, Stage
+from cosched.cluster.engines.slurm import jobs
+from cosched.cluster.engines.slurm.jobs import Stage
 from cosched.cluster.engines.slurm.tracker import (
     GO,
     YIELD,
@@ -35,6 +38,7 @@ from cosched.cluster.engines.slurm.tracker import (
 )
 
 PAIRED = "cosched:mate=g@b"
+SlurmJob = partial(jobs.SlurmJob, user_name="anna")
 #: The events that may follow each event of a job.
 NEXT = {
     None: {Submitted},
@@ -227,6 +231,14 @@ def test_job_that_cannot_yield_only_holds_if_the_site_wants_that():
         assert isinstance(refused, Refused)
         (submitted,) = polled(Tracker("a", ["b"], only_hold=True), **fields)
         assert not submitted.job.may_yield
+
+
+def test_job_of_a_user_without_a_name_is_refused():
+    for name in (None, ""):
+        tracker = Tracker("a", ["b"], only_hold=False)
+        (away, refused) = polled(tracker, user_id=1005, user_name=name)
+        assert (away.number, away.waits) == (7, True)
+        assert refused.reason.startswith("user 1005 has no name here")
 
 
 def test_refused_job_is_reported_once_and_kept_held():

@@ -75,11 +75,13 @@ class SlurmCommands:
             "exclude": job.excluded_nodes,
             "reservation": job.resv_name,
             "licenses": job.licenses,
-            "gres": job.tres_per_node.replace("gres:", ""),
+            "gres": (job.tres_per_node or "").replace("gres:", ""),
             "uid": str(job.user_id) if os.geteuid() == 0 else "",
         }
         words = [
-            f"--{key}={value}" for key, value in options.items() if value not in ("", "0")
+            f"--{key}={value}"
+            for key, value in options.items()
+            if value not in (None, "", "0")
         ]
         tested = ("sbatch", "--test-only", *words, "--wrap=:")
         said = (await self._run(*tested)).decode(errors="replace")

@@ -55,9 +55,9 @@ class SlurmJob(msgspec.Struct):
 
     job_id: int
     user_id: int = 0
-    user_name: str = ""
+    user_name: str | None = ""
     job_state: str | list[str] = "PENDING"
-    state_reason: str = ""
+    state_reason: str | None = ""
     comment: str | None = ""
     batch_flag: bool = True
     requeue: bool = True
@@ -70,15 +70,15 @@ class SlurmJob(msgspec.Struct):
     start_time: _Number = 0
     node_count: _Number = 1
     tasks: _Number = None
-    partition: str = ""
-    account: str = ""
-    qos: str = ""
-    features: str = ""
-    required_nodes: str = ""
-    excluded_nodes: str = ""
-    resv_name: str = ""
-    licenses: str = ""
-    tres_per_node: str = ""
+    partition: str | None = ""
+    account: str | None = ""
+    qos: str | None = ""
+    features: str | None = ""
+    required_nodes: str | None = ""
+    excluded_nodes: str | None = ""
+    resv_name: str | None = ""
+    licenses: str | None = ""
+    tres_per_node: str | None = ""
 
     @property
     def states(self) -> list[str]:
@@ -145,9 +145,10 @@ _decoder = msgspec.json.Decoder(_Answer)
 
 def read_jobs(text: bytes) -> list[SlurmJob]:
     """Returns the jobs of an answer of squeue. Raises CoschedError for another form, and
-    for an answer that reports an error: without slurmctld it has no jobs."""
+    for an answer that reports an error: without slurmctld it has no jobs. Texts of users
+    may have any bytes."""
     try:
-        answer = _decoder.decode(text)
+        answer = _decoder.decode(text.decode(errors="replace"))
     except msgspec.MsgspecError as error:
         raise CoschedError(f"not the jobs of Slurm: {error}") from None
     for problem in answer.errors:

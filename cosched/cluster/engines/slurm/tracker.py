@@ -285,7 +285,7 @@ class Tracker:
         job = PairedJob(
             slurm.job_id,
             slurm.user_id,
-            slurm.user_name,
+            slurm.user_name or "",
             mates,
             slurm.nodes,
             slurm.limit_ns,
@@ -305,6 +305,10 @@ class Tracker:
         have any."""
         mates = read_comment(slurm.comment or "", self._own, self._others)
         assert mates is not None
+        if not slurm.user_name:
+            raise CoschedError(
+                f"user {slurm.user_id} has no name here; ask the operator to add it"
+            )
         if number(slurm.array_job_id, 0):
             raise CoschedError("a task of a job array cannot have mates")
         if number(slurm.het_job_id, 0):
