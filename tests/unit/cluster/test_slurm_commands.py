@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
+import subprocess
 
 import pytest
 
@@ -57,6 +59,19 @@ def test_command_that_is_not_there(tmp_path):
     commands = SlurmCommands({"PATH": str(tmp_path)}, "", 1.0)
     with pytest.raises(CoschedError, match=r"sinfo: No such file.*is Slurm here"):
         asyncio.run(commands.nodes())
+
+
+@pytest.mark.parametrize("code", [errno.EAGAIN, errno.ENOMEM, errno.EMFILE])
+def test_command_that_cannot_start_now_has_failed(double, monkeypatch, code):
+    def fail(*_args, **_options):
+        raise OSError(code, os.strerror(code))
+
+    commands = double("echo n1 idle")
+    with monkeypatch.context() as patched:
+        patched.setattr(subprocess, "Popen", fail)
+        with pytest.raises(CommandFailed, match=os.strerror(code)):
+            asyncio.run(commands.nodes())
+    assert asyncio.run(commands.nodes()) == 1
 
 
 @pytest.mark.parametrize("script", ["exec sleep 60", f"{MUCH}; exec sleep 60"])

@@ -170,10 +170,12 @@ class _Command:
                 stderr=subprocess.PIPE,
                 cwd="/",
             )
-        except OSError as error:
+        except FileNotFoundError as error:
             raise CoschedError(
                 f"{self._words[0]}: {error.strerror}; is Slurm here?"
             ) from None
+        except OSError as error:  # the machine has no process or file left
+            raise CommandFailed(self._words, str(error.strerror)) from None
 
     def kill(self) -> None:
         """Ends the command; another thread runs it, or will."""
