@@ -9,9 +9,11 @@ import subprocess
 import sys
 import time
 
+import msgspec
 import pytest
 
 from cosched.cluster.engines.slurm.front import front_script
+from cosched.cluster.engines.slurm.gates import Hello
 from cosched.cluster.engines.slurm.settings import SlurmSettings
 
 JOB = {
@@ -89,8 +91,36 @@ def test_order_becomes_the_status(site, order, status):
         "uid": 1000,
         "restarts": 2,
         "nodes": "n[1-2]",
-        "comment": 'cosched:mate=g@b "; exit 1',
     }
+
+
+@pytest.mark.parametrize("comment", [b"cosched:caf\xe9", b"cosched:\xff\xfe"])
+def test_comment_that_is_no_text_is_not_sent(site, comment):
+    with site.listen() as server:
+        process = site.start(job={**JOB, "SLURM_JOB_COMMENT": comment})
+        connection, _ = server.accept()
+        with connection, connection.makefile("rb") as file:
+            hello = msgspec.json.decode(file.readline(), type=Hello)
+            connection.sendall(b'{"ok": "go"}\n')
+    assert hello.job == 7
+    assert ends(process) == 0
+
+
+def test_gate_that_is_refused_asks_less_and_less_often(site):
+    times = []
+    with site.listen() as server:
+        process = site.start()
+        for _ in range(5):
+            site.serve(server, b'{"error": "not of this version"}\n')
+            times.append(time.monotonic())
+        site.serve(server, b'{"ok": "go"}\n')
+    assert ends(process) == 0
+    assert times[-1] - times[0] > 0.05 + 0.1 + 0.2 + 0.4 - 0.05
+
+
+def test_hello_of_an_earlier_version_is_taken():
+    line = b'{"job":7,"uid":0,"restarts":0,"nodes":"n1","comment":"c","life":"x"}'
+    assert msgspec.json.decode(line, type=Hello).job == 7
 
 
 @pytest.mark.parametrize(("then", "status"), [("start", 0), ("yield", 1)])

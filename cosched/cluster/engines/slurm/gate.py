@@ -24,6 +24,8 @@ from collections.abc import Mapping
 #: Statuses that Python itself never ends with.
 GO = 10
 YIELD = 11
+#: The controller has answered, but with no order. Never a status of this program.
+REFUSED = -1
 _FIRST_PAUSE_S = 0.05
 _LONGEST_PAUSE_S = 1.0
 _LONGEST_ANSWER = 4096
@@ -41,7 +43,6 @@ def hello(environ: Mapping[str, str], life: str) -> bytes:
                 "uid": int(environ["SLURM_JOB_UID"]),
                 "restarts": int(environ.get("SLURM_JOB_RESTART_COUNT", "0")),
                 "nodes": environ.get("SLURM_JOB_NODELIST", ""),
-                "comment": environ.get("SLURM_JOB_COMMENT", ""),
                 "life": life,
             }
         ).encode()
@@ -50,8 +51,9 @@ def hello(environ: Mapping[str, str], life: str) -> bytes:
 
 
 def ask(path: str, line: bytes, until: float) -> tuple[bool, int | None]:
-    """Returns whether the controller was reached, and its order; None if it is away or
-    leaves. At the time ``until`` (monotonic clock) the order is YIELD."""
+    """Returns whether the controller was reached, and its order: None if it is away or
+    leaves; REFUSED if it answers something else. At the time ``until`` (monotonic clock)
+    the order is YIELD."""
     reached = False
     with socket.socket(socket.AF_UNIX) as connection:
         try:
@@ -75,14 +77,14 @@ def ask(path: str, line: bytes, until: float) -> tuple[bool, int | None]:
     return True, _status(answer)
 
 
-def _status(answer: bytes) -> int | None:
-    """Returns the status for an answer; None if it is no order."""
+def _status(answer: bytes) -> int:
+    """Returns the status for an answer; REFUSED if it is no order."""
     try:
         said = json.loads(answer)
     except ValueError:
-        return None
+        return REFUSED
     order = said.get("ok") if isinstance(said, dict) else None
-    return {"go": GO, "yield": YIELD}.get(str(order))
+    return {"go": GO, "yield": YIELD}.get(str(order), REFUSED)
 
 
 def wait(path: str, line: bytes, lease_s: float, retry_s: float, otherwise: int) -> int:
@@ -96,11 +98,13 @@ def wait(path: str, line: bytes, lease_s: float, retry_s: float, otherwise: int)
     pause = _FIRST_PAUSE_S
     while True:
         reached, status = ask(path, line, until)
-        if status is not None:
+        if status not in (None, REFUSED):
             return status
         now = time.monotonic()
         if reached:
-            seen, pause = now, _FIRST_PAUSE_S
+            seen = now
+            if status is None:
+                pause = _FIRST_PAUSE_S
         if now >= until:
             return YIELD
         if now >= seen + retry_s:

@@ -1,7 +1,7 @@
 """Talks to the gates of jobs: each waits for one order at the controller's socket.
 
 The kernel gives the user of a connection. Only SlurmUser and root are trusted: they have
-the number and the user of a job from slurmctld. The comment of a job is its user's text.
+the number and the user of a job from slurmctld.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ class Hello(msgspec.Struct, frozen=True):
     uid: int
     restarts: int
     nodes: str
-    comment: str
     life: str
 
 
