@@ -298,3 +298,43 @@ def test_job_that_squeue_forgot_is_over():
     tracker = Tracker("a", ["b"], only_hold=False)
     polled(tracker, job_state="RUNNING")
     assert tracker.polled([], 2.0) == [Ended(7, "gone")]
+
+
+def test_poll_that_is_older_than_the_gate_does_not_start_the_job():
+    for shown in (SlurmJob(7, comment=""), SlurmJob(7, comment=PAIRED, job_state="FAILED")):
+        tracker = Tracker("a", ["b"], only_hold=False)
+        tracker.came(Gate(7, 0, "n1", "life", 2.0))
+        assert tracker.polled([shown], 1.0) == []
+        assert tracker.early
+        assert tracker.polled([shown], 3.0) == [Answer("life", GO)]
+
+
+def test_epilog_after_a_yield_is_no_start():
+    tracker = Tracker("a", ["b"], only_hold=False)
+    polled(tracker)
+    tracker.came(Gate(7, 0, "n1", "life", 2.0))
+    tracker.give_back(7, 3.0)
+    assert polled(tracker, 4.0, job_state="COMPLETING") == []  # PENDING as well
+    assert tracker.left("life", 5.0) == [GaveBack(7)]
+    assert polled(tracker, 6.0, job_state=["COMPLETING"]) == []
+    assert polled(tracker, 7.0) == []
+    assert [type(step) for step in tracker.came(Gate(7, 1, "n1", "x", 8.0))] == [Ready]
+
+
+def test_epilog_after_a_start_is_one():
+    tracker = Tracker("a", ["b"], only_hold=False)
+    polled(tracker)
+    tracker.came(Gate(7, 0, "n1", "life", 2.0))
+    tracker.go(7, 3.0)
+    assert polled(tracker, 4.0, job_state="COMPLETING", start_time=3) == [
+        Started(7, 3 * 10**9)
+    ]
+
+
+def test_gate_of_a_refused_job_gets_an_order_after_the_epilog():
+    tracker = Tracker("a", ["b"], only_hold=False)
+    tracker.came(Gate(7, 1, "n1", "life", 2.0))
+    ends = SlurmJob(7, comment="cosched:x", job_state="COMPLETING")
+    assert tracker.polled([ends], 1.0) == []
+    ready = SlurmJob(7, comment="cosched:x", job_state="CONFIGURING")
+    assert tracker.polled([ready], 3.0)[0] == Answer("life", YIELD)

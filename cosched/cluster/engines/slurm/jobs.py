@@ -100,6 +100,12 @@ class SlurmJob(msgspec.Struct):
         return Stage.RUNS if states & (_RUNS | _OVER) else Stage.WAITS
 
     @property
+    def only_completes(self) -> bool:
+        """Returns whether its epilog runs. The job was put back into the queue or is over:
+        squeue prints COMPLETING alone for both."""
+        return self.states == ["COMPLETING"]
+
+    @property
     def held(self) -> bool:
         """Returns whether its user or an administrator holds the job in the queue."""
         return self.stage is Stage.WAITS and number(self.priority, 1) == 0

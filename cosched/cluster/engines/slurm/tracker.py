@@ -140,7 +140,7 @@ class Tracker:
             if tracked is None and (slurm.comment or "").startswith(MARK):
                 tracked = self._take(slurm, asked)
             elif tracked is None:
-                self._let_go(slurm.job_id)
+                self._let_go(slurm.job_id, asked)
             if tracked is not None:
                 tracked.slurm = slurm
                 self._compare(tracked, slurm.stage, asked)
@@ -222,7 +222,9 @@ class Tracker:
         job, phase = tracked.job.number, tracked.phase
         if stage is Stage.OVER:
             self._over(tracked, tracked.slurm.states[0])
-        elif tracked.since >= asked:
+        elif tracked.since >= asked or (
+            tracked.slurm.only_completes and phase not in (Phase.GOING, Phase.RUNNING)
+        ):
             return
         elif stage is Stage.RUNS and phase is not Phase.RUNNING:
             self._steps.append(Started(job, tracked.slurm.started_ns))
@@ -262,18 +264,17 @@ class Tracker:
         still = (slurm.comment or "").startswith(MARK)
         self._drop(tracked, YIELD if still else GO)
 
-    def _let_go(self, job: int) -> None:
+    def _let_go(self, job: int, asked: float) -> None:
         """Starts a job that names no mates any more, or is over, at its gate."""
-        gate = self._early.pop(job, None)
-        if gate is not None:
-            self._steps.append(Answer(gate.life, GO))
+        if job in self._early and self._early[job].at < asked:
+            self._steps.append(Answer(self._early.pop(job).life, GO))
 
     # --- new jobs -------------------------------------------------------------------------
 
     def _take(self, slurm: SlurmJob, asked: float) -> Tracked | None:
         """Begins to track a job; None if it is over or cannot have mates."""
         if slurm.stage is Stage.OVER:
-            self._let_go(slurm.job_id)
+            self._let_go(slurm.job_id, asked)
             return None
         try:
             mates = self._mates(slurm)
@@ -326,10 +327,10 @@ class Tracker:
         come after its user has corrected and released it.
         """
         job, comment = slurm.job_id, slurm.comment or ""
-        gate = self._early.pop(job, None)
-        life = "" if gate is None else gate.life
         if slurm.stage is Stage.RUNS:
             return
+        gate = self._early.pop(job, None)
+        life = "" if gate is None else gate.life
         if self._turned_at.get(job, -math.inf) >= asked:
             if life:
                 self._steps.append(Answer(life, YIELD))
