@@ -221,7 +221,9 @@ class CoupledDomain:
         events, self._early = self._early or [], None
         if self.coupling.state.recovering:
             for number, (found, size) in _inventory(events).items():
-                if self._member(number) is not None:
+                member = self._member(number)
+                if member is not None:
+                    found = self._as_found(member, found)
                     self._feed(JobFound(now_ns(), number, found, size))
             self._jobs.update(_submitted(events))
             for event in events:
@@ -234,6 +236,15 @@ class CoupledDomain:
                 if member is not None and member.stage is not Stage.QUEUING:
                     continue  # it was reported as prepared
             self._take(event)
+
+    def _as_found(self, member: Member, found: Found) -> Found:
+        """Returns PREPARED only for a job whose start is decided, or is being decided in
+        another domain. A job that only has nodes waits, and is ready at once: it keeps
+        them."""
+        if found is not Found.PREPARED or member.stage is Stage.RUNNING:
+            return found
+        others = member.round is not None and member.round[0] != self._config.name
+        return found if others and member.stage is Stage.PREPARED else Found.WAITS
 
     # --- the decisions --------------------------------------------------------------------
 

@@ -45,7 +45,7 @@ class Engine:
         self.nodes = nodes
         self.report = None
         self.queue, self.ready, self.running, self.refused = {}, {}, {}, {}
-        self.resting, self.mates, self.places = set(), {}, {}
+        self.resting, self.mates, self.places, self.texts = set(), {}, {}, {}
         self.gone = []
 
     @property
@@ -150,7 +150,8 @@ class Pair:
         self.domains[name] = domain
         domain.report(Capacity(4))
         for number, size in [*engine.queue.items(), *engine.ready.items()]:
-            mates = parse_mates(f"mate=g@{other}", name, [other])
+            text = engine.texts.get(number, f"mate=g@{other}")
+            mates = parse_mates(text, name, [other])
             domain.report(Submitted(PairedJob(number, 1000, "anna", mates, size, None, 0)))
         for number in engine.ready:
             domain.report(Ready(number, f"n{number}"))
@@ -163,6 +164,10 @@ class Pair:
 
     def stage(self, name, number):
         return self.domains[name].coupling.state.members[number].stage
+
+    def group(self, name, number):
+        member = self.domains[name].coupling.state.members.get(number)
+        return None if member is None else member.group.name
 
     def why(self, name, number):
         state = self.domains[name].coupling.state
@@ -330,6 +335,25 @@ async def test_start_that_was_decided_happens_after_a_kill(tmp_path):
     del a.go
     pair.start("a")
     await until(lambda: a.gone == [1], "a starts, too")
+
+
+@scenario
+async def test_job_that_holds_keeps_its_nodes_when_the_controller_restarts(tmp_path):
+    pair = Pair(tmp_path)
+    a, b = pair.engines.values()
+    await asyncio.sleep(0.05)
+    a.submit(1)
+    await until(lambda: pair.stage("a", 1) is Stage.HOLDING, "a holds")
+    pair.stop("a")
+    gave_back = []
+    a.give_back = lambda number, _wait_s: gave_back.append(number)
+    pair.start("a")
+    state = pair.domains["a"].coupling.state
+    await until(lambda: not state.recovering, "the jobs are reported")
+    await until(lambda: pair.stage("a", 1) is Stage.HOLDING, "a holds again")
+    assert (gave_back, a.ready.keys()) == ([], {1})
+    b.submit(7, text="mate=g@a", own="b")
+    await until(lambda: (a.gone, b.gone) == ([1], [7]), "both start")
 
 
 def test_configuration_of_the_guide():
