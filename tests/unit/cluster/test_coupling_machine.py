@@ -21,6 +21,7 @@ from cosched.core.cluster.coupling.engine import (
     JobPrepared,
     JobQueued,
     JobReady,
+    JobRefused,
     PeerLost,
     PrepareJob,
     Received,
@@ -911,3 +912,19 @@ def test_reasons_in_a_round():
     )
     domain.ask(Go(("a", 1, 9), ()), "a", user="ann")
     assert why(domain) == "started with a:812"
+
+
+def test_refused_job_that_comes_again_is_not_forgotten_while_it_waits():
+    a = Domain(patience=Patience(forget_ns=HOUR))
+    a.feed(JobAnnounced(a.now, 5, 2, Group("h", ("a", "b")), a.user))
+    a.feed(JobOver(a.now, 2))  # is remembered meanwhile
+    for _ in range(2):
+        a.feed(JobOver(a.now, 1))
+        a.feed(JobRefused(a.now, 1))
+        a.feed(JobAnnounced(a.now, 5, 1, PAIR, a.user))
+        a.feed(JobQueued(a.now, 1, 4))
+    a.tick(2 * HOUR)
+    assert a.member.stage is Stage.QUEUING
+    a.feed(JobOver(a.now, 1))
+    a.tick(2 * HOUR)
+    assert a.coupling.state.members == {}

@@ -44,12 +44,9 @@ class Jobs:
         self._named: dict[GroupName, list[JobId]] = {}
         for number, member in members:
             self._named.setdefault(member.group.name, []).append(number)
-        self._over = deque(
-            sorted(
-                (number for number, member in members if member.stage is Stage.OVER),
-                key=lambda number: state.members[number].since_ns,
-            )
-        )
+        over = [each for each in state.members.values() if each.stage is Stage.OVER]
+        over.sort(key=lambda member: member.since_ns)
+        self._over: dict[JobId, None] = {member.number: None for member in over}
 
     # --- finding --------------------------------------------------------------------------
 
@@ -195,9 +192,8 @@ class Jobs:
 
     def end(self, member: Member) -> None:
         """Notes that a job is over."""
-        if member.stage is not Stage.OVER:
-            self._over.append(member.number)
         self._enter(member, Stage.OVER)
+        self._over[member.number] = None
         self.waiting.pop(member.number, None)
         self._clear(member)
         member.promise_ns = member.due_ns = member.retry_ns = None
@@ -205,13 +201,13 @@ class Jobs:
     def over_before(self, limit_ns: int) -> list[Member]:
         """Returns the jobs that were over at a time, and drops them from the list."""
         found = []
-        while self._over:
-            member = self.state.members.get(self._over[0])
-            if member is not None and member.since_ns > limit_ns:
+        for number in self._over:
+            member = self.state.members[number]
+            if member.since_ns > limit_ns:
                 break
-            if member is not None:
-                found.append(member)
-            self._over.popleft()
+            found.append(member)
+        for member in found:
+            del self._over[member.number]
         return found
 
     def recover_running(self, member: Member) -> None:
@@ -224,6 +220,7 @@ class Jobs:
         """Removes a job that was over long ago."""
         del self.state.members[member.number]
         del self.state.groups[member.key]
+        self._over.pop(member.number, None)
         named = self._named[member.group.name]
         named.remove(member.number)
         if not named:
@@ -240,6 +237,7 @@ class Jobs:
 
     def _enter(self, member: Member, stage: Stage) -> None:
         now_ns = self.state.now_ns
+        self._over.pop(member.number, None)
         if member.waits and member.stage is not Stage.QUEUING:
             self.state.counts.held_node_ns += (now_ns - member.since_ns) * member.size
         member.stage = stage
