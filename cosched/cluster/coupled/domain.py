@@ -34,6 +34,7 @@ from cosched.core.cluster.coupling.engine import (
     JobPrepared,
     JobQueued,
     JobReady,
+    JobRefused,
     PassWanted,
     PrepareJob,
     Received,
@@ -81,6 +82,7 @@ class CoupledDomain:
         self._nodes: dict[int, str] = {}  # of jobs that are ready
         self._resting: dict[int, Why] = {}  # why jobs wait after they gave nodes back
         self._refused: dict[int, str] = {}
+        self._cancelled: set[int] = set()  # before they ran
         self._todo: deque[Event] = deque()
         self._busy = False
         self._early: list[live.Event] | None = []
@@ -133,8 +135,12 @@ class CoupledDomain:
                 self._lost(event)
             case live.Tried():
                 self._tried(event)
-            case live.Ended() | live.Cancelled():
+            case live.Ended():
                 self._over(event.number)
+            case live.Cancelled():
+                self._over(event.number)
+                self._cancelled &= self.coupling.state.members.keys()
+                self._cancelled.add(event.number)
             case live.Capacity():
                 self._feed(CapacityChanged(now_ns(), event.nodes))
             case live.Started():
@@ -152,9 +158,14 @@ class CoupledDomain:
     def _submitted(self, job: PairedJob) -> None:
         number = job.number
         self._jobs[number] = job
-        if self._member(number) is not None:
-            return  # it was put back after it had run: its mates do not wait for it
         group = group_of(job.mates, self._config.name)
+        member = self._member(number)
+        if member is not None:
+            never_ran = member.group != group or number in self._cancelled
+            if member.stage is not Stage.OVER or not never_ran:
+                return  # it was put back after it had run: its mates do not wait for it
+            self._feed(JobRefused(now_ns(), number))  # its comment named other mates
+        self._cancelled.discard(number)
         try:
             self._feed(JobAnnounced(now_ns(), time.time_ns(), number, group, job.user))
         except CoschedError as error:
@@ -220,12 +231,16 @@ class CoupledDomain:
         """Reports the jobs that the engine has, and then what came meanwhile."""
         events, self._early = self._early or [], None
         if self.coupling.state.recovering:
+            jobs = _submitted(events)
             for number, (found, size) in _inventory(events).items():
                 member = self._member(number)
-                if member is not None:
+                if member is not None and (
+                    found is Found.RUNS
+                    or group_of(jobs[number].mates, self._config.name) == member.group
+                ):  # one that waits for other mates by now is over, and announced later
                     found = self._as_found(member, found)
                     self._feed(JobFound(now_ns(), number, found, size))
-            self._jobs.update(_submitted(events))
+            self._jobs.update(jobs)
             for event in events:
                 if isinstance(event, live.Ready):
                     self._nodes[event.number] = event.nodes

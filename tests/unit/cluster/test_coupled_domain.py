@@ -356,6 +356,69 @@ async def test_job_that_holds_keeps_its_nodes_when_the_controller_restarts(tmp_p
     await until(lambda: (a.gone, b.gone) == ([1], [7]), "both start")
 
 
+@scenario
+async def test_corrected_comment_is_announced(tmp_path):
+    """The comment was valid before, but named the wrong group."""
+    pair = Pair(tmp_path)
+    a, b = pair.engines.values()
+    await asyncio.sleep(0.05)
+    a.resting.update([1])
+    a.submit(1, text="mate=wrong@b")
+    a.report(Cancelled(1, "its comment has changed"))
+    a.submit(1)
+    assert pair.stage("a", 1) is Stage.QUEUING
+    a.wake(1)
+    await until(lambda: pair.stage("a", 1) is Stage.HOLDING, "a waits for its mate")
+    b.submit(7, text="mate=g@a", own="b")
+    await until(lambda: (a.gone, b.gone) == ([1], [7]), "both start")
+
+
+@scenario
+async def test_comment_that_names_its_group_again_is_announced_again(tmp_path):
+    pair = Pair(tmp_path)
+    a, b = pair.engines.values()
+    await asyncio.sleep(0.05)
+    a.resting.update([1])
+    a.submit(1)
+    a.report(Cancelled(1, "its comment has changed"))
+    await asyncio.sleep(0.05)
+    a.submit(1)
+    a.wake(1)
+    await until(lambda: pair.stage("a", 1) is Stage.HOLDING, "a waits for its mate")
+    b.submit(7, text="mate=g@a", own="b")
+    await until(lambda: (a.gone, b.gone) == ([1], [7]), "both start")
+
+
+@scenario
+async def test_comment_that_changed_while_the_controller_was_away(tmp_path):
+    pair = Pair(tmp_path)
+    a, b = pair.engines.values()
+    await asyncio.sleep(0.05)
+    a.submit(1, text="mate=wrong@b")
+    await until(lambda: pair.stage("a", 1) is Stage.HOLDING, "a holds")
+    pair.stop("a")
+    a.texts[1] = "mate=g@b"
+    pair.start("a")
+    await until(lambda: pair.group("a", 1) == "g", "it is in the other group")
+    b.submit(7, text="mate=g@a", own="b")
+    await until(lambda: (a.gone, b.gone) == ([1], [7]), "both start")
+
+
+@scenario
+async def test_job_that_ran_does_not_wait_for_its_mates_again(tmp_path):
+    pair = Pair(tmp_path)
+    a, b = pair.engines.values()
+    await asyncio.sleep(0.05)
+    a.submit(1)
+    b.submit(7, text="mate=g@a", own="b")
+    await until(lambda: (a.gone, b.gone) == ([1], [7]), "both start")
+    await asyncio.sleep(0.05)
+    a.end(1)
+    a.submit(1)
+    assert a.gone == [1, 1]
+    assert a.refused == {}
+
+
 def test_configuration_of_the_guide():
     page = (ROOT / "docs" / "coupling.md").read_text()
     (text,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
