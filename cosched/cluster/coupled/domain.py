@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from cosched.cluster.coupled.config import CoupledConfig, Waits
+from cosched.cluster.coupled.inventory import inventory, submitted
 from cosched.cluster.coupled.limits import leaves_no_trace
 from cosched.cluster.coupled.memory import Memory
 from cosched.cluster.engines import interface as live
@@ -23,7 +24,6 @@ from cosched.core.cluster.coupling.engine import (
     CapacityChanged,
     Command,
     Event,
-    Found,
     GoJob,
     GroupDisputed,
     JobAnnounced,
@@ -175,9 +175,9 @@ class CoupledDomain:
 
     def _ready(self, event: live.Ready) -> None:
         number = event.number
-        member = self._member(number)
         self._nodes[number] = event.nodes
         self._resting.pop(number, None)
+        member = self._member(number)
         if member is None:
             self._refuse(number, self._refused.get(number, "it belongs to no group here"))
         elif member.stage is Stage.QUEUING:
@@ -231,16 +231,10 @@ class CoupledDomain:
         """Reports the jobs that the engine has, and then what came meanwhile."""
         events, self._early = self._early or [], None
         if self.coupling.state.recovering:
-            jobs = _submitted(events)
-            for number, (found, size) in _inventory(events).items():
-                member = self._member(number)
-                if member is not None and (
-                    found is Found.RUNS
-                    or group_of(jobs[number].mates, self._config.name) == member.group
-                ):  # one that waits for other mates by now is over, and announced later
-                    found = self._as_found(member, found)
-                    self._feed(JobFound(now_ns(), number, found, size))
-            self._jobs.update(jobs)
+            members, own = self.coupling.state.members, self._config.name
+            for number, found, size in inventory(events, members, own):
+                self._feed(JobFound(now_ns(), number, found, size))
+            self._jobs.update(submitted(events))
             for event in events:
                 if isinstance(event, live.Ready):
                     self._nodes[event.number] = event.nodes
@@ -251,15 +245,6 @@ class CoupledDomain:
                 if member is not None and member.stage is not Stage.QUEUING:
                     continue  # it was reported as prepared
             self._take(event)
-
-    def _as_found(self, member: Member, found: Found) -> Found:
-        """Returns PREPARED only for a job whose start is decided, or is being decided in
-        another domain. A job that only has nodes waits, and is ready at once: it keeps
-        them."""
-        if found is not Found.PREPARED or member.stage is Stage.RUNNING:
-            return found
-        others = member.round is not None and member.round[0] != self._config.name
-        return found if others and member.stage is Stage.PREPARED else Found.WAITS
 
     # --- the decisions --------------------------------------------------------------------
 
@@ -361,27 +346,3 @@ class CoupledDomain:
 def now_ns() -> int:
     """Returns the monotonic clock, by which the coupling reckons."""
     return time.monotonic_ns()
-
-
-def _submitted(events: list[live.Event]) -> dict[int, PairedJob]:
-    return {
-        event.job.number: event.job for event in events if isinstance(event, live.Submitted)
-    }
-
-
-def _inventory(events: list[live.Event]) -> dict[int, tuple[Found, int]]:
-    """Returns what the engine does with each job that it has reported."""
-    found: dict[int, tuple[Found, int]] = {}
-    for event in events:
-        match event:
-            case live.Submitted():
-                found[event.job.number] = (Found.WAITS, event.job.nodes)
-            case live.Ready():
-                found[event.number] = (Found.PREPARED, found[event.number][1])
-            case live.NotReady() | live.GaveBack() | live.StartFailed():
-                found[event.number] = (Found.WAITS, found[event.number][1])
-            case live.Started():
-                found[event.number] = (Found.RUNS, found[event.number][1])
-            case live.Ended() | live.Cancelled():
-                found.pop(event.number, None)
-    return found
