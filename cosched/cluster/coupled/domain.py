@@ -177,6 +177,11 @@ class CoupledDomain:
         number = event.number
         self._nodes[number] = event.nodes
         self._resting.pop(number, None)
+        if self._member(number) is None and number in self._jobs:
+            self._refused.pop(number, None)
+            self._submitted(self._jobs[number])  # it was forgotten, or its group is free
+            if number in self._refused:
+                return
         member = self._member(number)
         if member is None:
             self._refuse(number, self._refused.get(number, "it belongs to no group here"))

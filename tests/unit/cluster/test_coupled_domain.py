@@ -419,6 +419,28 @@ async def test_job_that_ran_does_not_wait_for_its_mates_again(tmp_path):
     assert a.refused == {}
 
 
+@scenario
+async def test_job_that_was_forgotten_while_it_waited_is_announced_again(tmp_path):
+    pair = Pair(tmp_path, remember="200ms")
+    a, b = pair.engines.values()
+    await asyncio.sleep(0.05)
+    a.submit(1)
+    b.submit(7, text="mate=g@a", own="b")
+    await until(lambda: (a.gone, b.gone) == ([1], [7]), "both start")
+    await asyncio.sleep(0.05)
+    b.end(7)
+    a.end(1)
+    a.resting.add(1)
+    a.submit(1)  # Slurm has requeued it
+    members = pair.domains["a"].coupling.state.members
+    await asyncio.sleep(0.3)
+    a.submit(2, text="mate=other@b")  # lets the domain forget what is over
+    await until(lambda: 1 not in members, "the job is forgotten")
+    a.wake(1)
+    assert a.refused == {}
+    assert pair.stage("a", 1) is not Stage.OVER
+
+
 def test_configuration_of_the_guide():
     page = (ROOT / "docs" / "coupling.md").read_text()
     (text,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
