@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from cosched.cluster.engines.interface import (
-    Capacity,
     GaveBack,
     Reached,
     Ready,
@@ -18,8 +17,8 @@ from cosched.cluster.engines.interface import (
     Tried,
 )
 from cosched.cluster.engines.mates import shown_mates
-from cosched.cluster.engines.slurm.advice import advise
 from cosched.cluster.engines.slurm.commands import CommandFailed, SlurmCommands
+from cosched.cluster.engines.slurm.counting import count_always
 from cosched.cluster.engines.slurm.gates import Gates, Hello
 from cosched.cluster.engines.slurm.settings import SlurmSettings
 from cosched.cluster.engines.slurm.tracker import (
@@ -40,7 +39,6 @@ MATES = "cosched: mates "
 #: How often squeue runs while an order is being carried out.
 _BUSY_POLL_S = 0.25
 _LEAST_POLL_S = 0.1
-_NODES_EVERY_S = 30.0
 #: Slurm refuses changes of a job while its prolog is being cleaned up.
 _SETTLES_WITHIN_S = 30.0
 #: How long a refused job waits before it is held.
@@ -88,7 +86,6 @@ class SlurmEngine:
         self._tasks: set[asyncio.Task[None]] = set()
         self._broken: asyncio.Future[None] | None = None
         self._up: bool | None = None
-        self._capacity = -1
         self._nice: dict[int, int] = {}
 
     async def run(self, report: Report) -> None:
@@ -96,7 +93,7 @@ class SlurmEngine:
         self._report = report
         self._broken = asyncio.get_running_loop().create_future()
         polls = asyncio.ensure_future(self._poll_always())
-        nodes = asyncio.ensure_future(self._count_always())
+        nodes = asyncio.ensure_future(count_always(self._commands, report, self._log))
         try:
             await asyncio.wait(
                 {polls, nodes, self._broken}, return_when=asyncio.FIRST_COMPLETED
@@ -314,22 +311,6 @@ class SlurmEngine:
                 pause_s = min(pause_s, _BUSY_POLL_S)
             await asyncio.sleep(_LEAST_POLL_S)
             await _wait(self._poll_now, pause_s)
-
-    async def _count_always(self) -> None:
-        advised = False
-        while True:
-            try:
-                nodes = await self._commands.nodes()
-                if not advised:
-                    for line in advise(await self._commands.config()):
-                        self._log(f"slurm.conf: {line}")
-                    advised = True
-            except CommandFailed:
-                nodes = self._capacity  # the poll reports that Slurm is away
-            if nodes != self._capacity:
-                self._capacity = nodes
-                self._report(Capacity(nodes))
-            await asyncio.sleep(_NODES_EVERY_S)
 
     async def _see(self) -> None:
         """Waits until Slurm has shown its jobs once more."""
