@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from cosched.cluster.engines.interface import (
+    Cancelled,
     GaveBack,
     Reached,
     Ready,
@@ -287,7 +288,7 @@ class SlurmEngine:
             self._report(step)
             if isinstance(step, Ready):
                 _done(self._got_ready.get(step.number))
-            elif isinstance(step, GaveBack):
+            elif isinstance(step, GaveBack | Cancelled):  # the job may come again at once
                 _done(self._gave_back.pop(step.number, None))
 
     # --- asking Slurm ---------------------------------------------------------------------

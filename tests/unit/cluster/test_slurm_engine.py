@@ -1,0 +1,134 @@
+"""The engine with doubles of Slurm's commands, and gates that connect to its socket."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from cosched.cluster.engines.interface import (
+    Cancelled,
+    Reached,
+    Ready,
+    Submitted,
+    Tried,
+)
+from cosched.cluster.engines.slurm.engine import Names, SlurmEngine
+from cosched.cluster.engines.slurm.settings import SlurmSettings
+
+PAIRED = "cosched:mate=g@b"
+
+
+class Slurm:
+    """Doubles of Slurm's commands. jobs: what squeue prints, by number."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.jobs = {}
+        self.events = []
+        self.log = []
+        self._double("squeue", f"cat {folder}/jobs.json")
+        self._double("sinfo", "echo n1 idle")
+        self._double("scontrol", f'echo "$@" >> {folder}/orders')
+        self._double("sbatch", f'echo "$@" >> {folder}/tests; cat {folder}/expected')
+        (folder / "orders").touch()
+        (folder / "tests").touch()
+        (folder / "expected").touch()
+        self.show()
+        environ = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}
+        settings = SlurmSettings(poll_s=0.05, try_s=0.5)
+        self.engine = SlurmEngine(
+            Names("a", ["b"]),
+            settings,
+            folder / "s",
+            {os.geteuid()},
+            environ,
+            self.log.append,
+        )
+
+    def _double(self, name, script):
+        path = self.folder / name
+        path.write_text(f"#!/bin/sh\n{script}\n")
+        path.chmod(0o755)
+
+    def show(self, number=None, **fields):
+        """Lets squeue print other fields of a job."""
+        if number is not None:
+            job = {"job_id": number, "user_name": "anna", "comment": PAIRED}
+            self.jobs[number] = {**job, **self.jobs.get(number, {}), **fields}
+        new = self.folder / "jobs.new"
+        new.write_text(json.dumps({"jobs": list(self.jobs.values())}))
+        new.rename(self.folder / "jobs.json")
+
+    def orders(self, word=""):
+        """Returns the lines of scontrol that contain a word."""
+        lines = (self.folder / "orders").read_text().splitlines()
+        return [line for line in lines if word in line]
+
+    def seen(self, kind):
+        return [event for event in self.events if isinstance(event, kind)]
+
+    async def until(self, condition, what):
+        end = time.monotonic() + 20
+        while not condition():
+            assert time.monotonic() < end, (what, self.events, self.orders(), self.log)
+            await asyncio.sleep(0.01)
+
+    async def event(self, kind, times=1):
+        """Waits for an event of this kind; returns it."""
+        await self.until(lambda: len(self.seen(kind)) >= times, kind.__name__)
+        return self.seen(kind)[times - 1]
+
+    @contextlib.asynccontextmanager
+    async def gate(self, number, restarts=0, life="life"):
+        """Lets a gate wait; yields the stream from which it reads its order."""
+        reader, writer = await asyncio.open_unix_connection(self.folder / "s")
+        hello = dict(job=number, uid=1, restarts=restarts, nodes="n1", life=life)
+        writer.write(json.dumps(hello).encode() + b"\n")
+        try:
+            yield reader
+        finally:
+            writer.close()
+
+
+@pytest.fixture
+def slurm(tmp_path):
+    """Returns a function that runs an async scenario with a Slurm."""
+
+    def run(scenario):
+        async def live():
+            double = Slurm(Path(tmp_path))
+            running = asyncio.ensure_future(double.engine.run(double.events.append))
+            try:
+                await double.event(Reached)
+                await scenario(double)
+            finally:
+                running.cancel()
+                await asyncio.gather(running, return_exceptions=True)
+
+        asyncio.run(live())
+
+    return run
+
+
+def test_order_about_a_job_does_not_wait_for_one_that_was_taken_back(slurm):
+    """The job's comment changes while its gate is told to yield."""
+
+    async def scenario(slurm):
+        slurm.show(7)
+        await slurm.event(Submitted)
+        async with slurm.gate(7):
+            await slurm.event(Ready)
+            slurm.engine.give_back(7, 30.0)
+            slurm.show(7, comment="cosched:mate=h@b")
+            await slurm.event(Cancelled)
+            await slurm.event(Submitted, times=2)
+            slurm.engine.try_now(7)
+            await slurm.event(Tried)
+
+    slurm(scenario)
