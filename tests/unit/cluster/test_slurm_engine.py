@@ -88,7 +88,7 @@ class Slurm:
     async def gate(self, number, restarts=0, life="life"):
         """Lets a gate wait; yields the stream from which it reads its order."""
         reader, writer = await asyncio.open_unix_connection(self.folder / "s")
-        hello = dict(job=number, uid=1, restarts=restarts, nodes="n1", life=life)
+        hello = {"job": number, "uid": 1, "restarts": restarts, "nodes": "n1", "life": life}
         writer.write(json.dumps(hello).encode() + b"\n")
         try:
             yield reader
@@ -130,5 +130,47 @@ def test_order_about_a_job_does_not_wait_for_one_that_was_taken_back(slurm):
             await slurm.event(Submitted, times=2)
             slurm.engine.try_now(7)
             await slurm.event(Tried)
+
+    slurm(scenario)
+
+
+def test_begin_time_of_the_user_is_kept(slurm):
+    async def scenario(slurm):
+        slurm.show(7, eligible_time=int(time.time()) + 3600)
+        await slurm.event(Submitted)
+        slurm.engine.try_now(7)
+        tried = await slurm.event(Tried)
+        assert (tried.ready, tried.reason) == (False, "its begin time has not come")
+        assert slurm.orders("StartTime") == []
+
+    slurm(scenario)
+
+
+@pytest.mark.parametrize("fields", [{"restart_cnt": 1}, {}])
+def test_wait_after_a_yield_ends_at_a_try(slurm, fields):
+    """Slurm itself lets a requeued job wait; one that is eligible may start anyway."""
+
+    async def scenario(slurm):
+        wait_s = 3600 if fields else -5
+        slurm.show(7, eligible_time=int(time.time()) + wait_s, **fields)
+        await slurm.event(Submitted)
+        slurm.engine.try_now(7)
+        await slurm.event(Tried)
+        assert slurm.orders("StartTime") == ["update JobId=7 StartTime=now"]
+
+    slurm(scenario)
+
+
+def test_nice_value_of_the_user_is_moved(slurm):
+    async def scenario(slurm):
+        slurm.show(7, nice=100)
+        await slurm.event(Submitted)
+        slurm.engine.set_priority(7, 5)
+        await slurm.until(lambda: slurm.orders("Nice"), "nice is set")
+        slurm.show(7, nice=95)
+        await asyncio.sleep(0.3)
+        slurm.engine.set_priority(7, 10)
+        await slurm.until(lambda: len(slurm.orders("Nice")) == 2, "nice is set again")
+        assert [line.split()[-1] for line in slurm.orders("Nice")] == ["Nice=95", "Nice=90"]
 
     slurm(scenario)

@@ -87,7 +87,7 @@ class SlurmEngine:
         self._tasks: set[asyncio.Task[None]] = set()
         self._broken: asyncio.Future[None] | None = None
         self._up: bool | None = None
-        self._nice: dict[int, int] = {}
+        self._places: dict[int, int] = {}
 
     async def run(self, report: Report) -> None:
         """Reports events until it is cancelled; see ``Engine``."""
@@ -155,7 +155,7 @@ class SlurmEngine:
 
     def set_priority(self, number: int, places: int) -> None:
         """Moves a queued job forward by a number of places, by its nice value."""
-        self._nice[number] = places
+        self._places[number] = places
         self._start(self._set_nice(number))
 
     # --- carrying out ---------------------------------------------------------------------
@@ -213,10 +213,12 @@ class SlurmEngine:
             return Tried(number, True)
         if tracked.phase is not Phase.QUEUED:
             return Tried(number, False, f"it is {tracked.phase.value}")
-        if tracked.slurm.held:
+        if tracked.slurm.held or tracked.slurm.begins_later(time.time()):
             await self._see()
         if tracked.slurm.held:
             return Tried(number, False, "it is held in Slurm's queue")
+        if tracked.slurm.begins_later(time.time()):
+            return Tried(number, False, "its begin time has not come")
         ready = asyncio.get_running_loop().create_future()
         self._got_ready[number] = ready
         try:
@@ -247,8 +249,11 @@ class SlurmEngine:
         self._poll_now.set()
 
     async def _set_nice(self, number: int) -> None:
+        tracked = self._tracker.get(number)
+        if tracked is None:
+            return
         try:
-            await self._commands.nice(number, -self._nice[number])
+            await self._commands.nice(number, tracked.nice - self._places[number])
         except CommandFailed as error:
             self._log(f"job {number}: keeps its priority: {error}")
 
@@ -337,7 +342,7 @@ class SlurmEngine:
         for number in [each for each in self._locks if self._tracker.get(each) is None]:
             if not self._locks[number].locked():
                 del self._locks[number]
-                self._nice.pop(number, None)
+                self._places.pop(number, None)
         for number in [each for each in self._gave_back if self._tracker.get(each) is None]:
             _done(self._gave_back.pop(number))
 

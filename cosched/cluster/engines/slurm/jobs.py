@@ -68,6 +68,8 @@ class SlurmJob(msgspec.Struct):
     time_limit: _Number = None
     submit_time: _Number = 0
     start_time: _Number = 0
+    eligible_time: _Number = 0
+    nice: _Number = 0
     node_count: _Number = 1
     tasks: _Number = None
     partition: str | None = ""
@@ -109,6 +111,12 @@ class SlurmJob(msgspec.Struct):
     def held(self) -> bool:
         """Returns whether its user or an administrator holds the job in the queue."""
         return self.stage is Stage.WAITS and number(self.priority, 1) == 0
+
+    def begins_later(self, now_s: float) -> bool:
+        """Returns whether its user's begin time has not come. After a requeue Slurm itself
+        lets a job wait."""
+        waits = self.stage is Stage.WAITS and self.restart_cnt == 0
+        return waits and number(self.eligible_time, 0) > now_s
 
     @property
     def limit_ns(self) -> int | None:

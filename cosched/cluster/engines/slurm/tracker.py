@@ -69,7 +69,7 @@ class Phase(Enum):
 @dataclass(slots=True)
 class Tracked:
     """A job with mates. since: the begin of its phase. restarts: of its latest gate.
-    life: of the gate that waits for an order, or ends."""
+    life: of the gate that waits for an order, or ends. nice: at first sight."""
 
     job: PairedJob
     slurm: SlurmJob
@@ -78,6 +78,7 @@ class Tracked:
     restarts: int = -1
     life: str = ""
     nodes: str = ""
+    nice: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,7 +294,7 @@ class Tracker:
             slurm.submitted_ns,
             _may_yield(slurm),
         )
-        tracked = Tracked(job, slurm)
+        tracked = Tracked(job, slurm, nice=int(number(slurm.nice, 0)))
         self._jobs[job.number] = tracked
         self._steps.append(Submitted(job))
         gate = self._early.pop(job.number, None)
