@@ -44,7 +44,7 @@ from cosched.core.cluster.coupling.engine import (
     TryJob,
     Why,
 )
-from cosched.core.cluster.coupling.mail.messages import AnyMessage
+from cosched.core.cluster.coupling.mail.messages import Addresses, AnyMessage
 from cosched.core.cluster.coupling.state import Member, Stage
 from cosched.core.cluster.queue.messages import Ticked, WakeAt
 from cosched.core.errors import CoschedError
@@ -188,7 +188,8 @@ class CoupledDomain:
         elif member.stage is Stage.QUEUING:
             self._feed(JobReady(now_ns(), number))
         elif member.stage in (Stage.RUNNING, Stage.OVER):
-            self._engine.go(number)  # its start was decided, or its mates are gone
+            # its start was decided, or its mates are gone
+            self._engine.go(number, self._others(member.addresses))
 
     def _started(self, number: int) -> None:
         """Notes that a job runs. If nothing here decided that, its mates need not wait."""
@@ -287,7 +288,7 @@ class CoupledDomain:
                 address = f"{command.number}@{self._nodes.get(command.number, '')}"
                 self._todo.append(JobPrepared(now_ns(), command.number, address))
             case GoJob():
-                self._engine.go(command.number, self._others(command))
+                self._engine.go(command.number, self._others(command.addresses))
             case ReleaseJob():
                 self._release(command)
             case PassWanted():
@@ -296,8 +297,8 @@ class CoupledDomain:
                 reason = f"{command.domain} refuses its group: {command.reason}"
                 self._refuse(command.number, reason)
 
-    def _others(self, command: GoJob) -> list[tuple[str, str]]:
-        return [each for each in command.addresses if each[0] != self._config.name]
+    def _others(self, addresses: Addresses) -> list[tuple[str, str]]:
+        return [each for each in addresses if each[0] != self._config.name]
 
     def _refuse(self, number: int, reason: str) -> None:
         self._refused[number] = reason

@@ -27,6 +27,7 @@ from cosched.cluster.engines.interface import (
     Reached,
     Ready,
     Started,
+    StartFailed,
     Submitted,
     Tried,
 )
@@ -417,6 +418,22 @@ async def test_job_that_ran_does_not_wait_for_its_mates_again(tmp_path):
     a.submit(1)
     assert a.gone == [1, 1]
     assert a.refused == {}
+
+
+@scenario
+async def test_second_start_of_a_job_has_the_addresses_of_its_mates(tmp_path):
+    """Slurm has put the job back, although its start was decided."""
+    pair = Pair(tmp_path)
+    a, b = pair.engines.values()
+    await asyncio.sleep(0.05)
+    a.submit(1)
+    orders = []
+    a.go = lambda number, mates=(): orders.append(list(mates))
+    b.submit(7, text="mate=g@a", own="b")
+    await until(lambda: b.gone == [7], "the start is decided")
+    a.report(StartFailed(1, "Slurm has put it back"))
+    a.report(Ready(1, "n1"))
+    assert orders == [[("b", "7@n7")]] * 2
 
 
 @scenario

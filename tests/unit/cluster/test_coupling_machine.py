@@ -928,3 +928,24 @@ def test_refused_job_that_comes_again_is_not_forgotten_while_it_waits():
     a.feed(JobOver(a.now, 1))
     a.tick(2 * HOUR)
     assert a.coupling.state.members == {}
+
+
+ADDRESSES = (("a", "1@n1"), ("b", "1@m1"))
+
+
+def test_job_that_lost_its_start_keeps_the_addresses_of_its_mates():
+    domain = voted()
+    domain.ask(Go(("a", 1, 9), ADDRESSES), "a", user="ann")
+    restarted(domain, Found.WAITS)
+    domain.ready()
+    assert domain.feed(JobPrepared(domain.now, 1, "1@m1")) == [GoJob(1, ADDRESSES)]
+
+
+def test_promised_job_gets_the_addresses_of_its_mates():
+    group = Group("g", ("a", "b"), Timing.WITHIN, HOUR)
+    domain = Domain("b", group)
+    domain.ask(Reserve(("a", 1, 9), 3), "a", user="ann")
+    domain.feed(JobNotReady(0, 1, expected_ns=SECOND))
+    domain.ask(Go(("a", 1, 9), ADDRESSES), "a", user="ann")
+    domain.ready()
+    assert domain.feed(JobPrepared(0, 1, "1@m1")) == [GoJob(1, ADDRESSES)]

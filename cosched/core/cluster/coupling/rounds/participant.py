@@ -166,7 +166,7 @@ class Participant:
         """Votes for the start of a job that is prepared."""
         self._jobs.prepared(member, address)
         if member.starting or member.round is None:
-            self._jobs.go(member, ())
+            self._jobs.go(member, member.addresses)  # of an earlier decision, or none
             return
         doubt_ns = self._jobs.settings.patience.doubt_ns
         member.vote_ns = self._state.now_ns + doubt_ns
