@@ -8,7 +8,7 @@ comment of their job, after ``cosched:``.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from cosched.core.cluster.coupling.groups import Group, Timing
@@ -53,12 +53,29 @@ def group_of(mates: Mates, own: str) -> Group:
     return Group(mates.group, members, timing, mates.within_ns, token=token)
 
 
-def shown_mates(addresses: Iterable[tuple[str, str]]) -> str:
+def shown_mates(addresses: Sequence[tuple[str, str]], most: int = 1 << 16) -> str:
     """Returns the mates of a started job as its programs read them: ``eureka=812@e[1-4]``.
 
-    addresses: domain and address of each. They come from other domains.
+    addresses: domain and address of each. They come from other domains. most: the length
+    of the text; each mate has the same share, and shows the first of its nodes.
     """
-    return " ".join(f"{domain}={_shown(address, 4096)}" for domain, address in addresses)
+    share = most // max(1, len(addresses)) - 1
+    return " ".join(
+        f"{domain}={_first_nodes(_shown(address, len(address)), share - len(domain) - 1)}"
+        for domain, address in addresses
+    )
+
+
+def _first_nodes(address: str, most: int) -> str:
+    """Returns an address that is no longer than ``most``: it ends after a whole node."""
+    if len(address) <= most:
+        return address
+    number, at, nodes = address.partition("@")
+    left = most - len(number) - len(at)
+    if left < 0:
+        return ""
+    kept = nodes[:left].rpartition(",")[0]  # so there is room for a bracket
+    return f"{number}{at}{kept}{']' if kept.count('[') > kept.count(']') else ''}"
 
 
 def mates_text(

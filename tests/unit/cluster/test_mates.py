@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosched.cluster.engines.mates import Mates, parse_mates, read_comment
+from cosched.cluster.engines.mates import Mates, parse_mates, read_comment, shown_mates
 from cosched.core.errors import CoschedError
 
 OTHERS = ("eureka", "lens")
@@ -88,3 +88,42 @@ def test_any_text_has_mates_or_one_line(text):
         assert set(mates.domains) <= set(OTHERS)
         return
     assert line.isprintable()
+
+
+@pytest.mark.parametrize(
+    ("address", "most", "shown"),
+    [
+        ("812@e[1-4]", 40, "812@e[1-4]"),
+        ("812@10.0.0.7,10.0.0.8", 20, "812@10.0.0.7"),
+        ("812@e[1-2,5-6,8-9]", 18, "812@e[1-2,5-6]"),
+        ("812@e[1-2],f[3-4]", 19, "812@e[1-2]"),
+        ("812@a-very-long-name-of-a-node", 12, "812@"),
+        ("812" * 20, 12, ""),
+    ],
+)
+def test_address_that_is_too_long_ends_after_a_whole_node(address, most, shown):
+    assert shown_mates([("b", address)], most) == f"b={shown}"
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.from_regex(r"[a-z][a-z0-9]{0,8}", fullmatch=True),
+            st.lists(st.from_regex(r"n[0-9]{1,9}", fullmatch=True), max_size=90),
+        ),
+        min_size=1,
+        max_size=16,
+    )
+)
+def test_addresses_fit_and_name_whole_nodes(mates):
+    addresses = [(domain, f"7@{','.join(nodes)}") for domain, nodes in mates]
+    shown = shown_mates(addresses, 900)
+    assert len(shown) <= 900
+    for (domain, nodes), text in zip(mates, shown.split(" "), strict=True):
+        kept = text.removeprefix(f"{domain}=7@")
+        assert kept == ",".join(nodes[: len(kept.split(","))]) or kept == ""
+
+
+def test_many_nodes_of_a_domain_of_cosched_are_shown():
+    address = "7@" + ",".join(f"node{n}.cluster.example.org" for n in range(256))
+    assert shown_mates([("b", address)]) == f"b={address}"

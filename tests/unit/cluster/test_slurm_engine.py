@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import os
+import re
 import time
 from pathlib import Path
 
@@ -172,5 +173,25 @@ def test_nice_value_of_the_user_is_moved(slurm):
         slurm.engine.set_priority(7, 10)
         await slurm.until(lambda: len(slurm.orders("Nice")) == 2, "nice is set again")
         assert [line.split()[-1] for line in slurm.orders("Nice")] == ["Nice=95", "Nice=90"]
+
+    slurm(scenario)
+
+
+def test_long_addresses_in_the_record_end_after_a_whole_node(slurm):
+    async def scenario(slurm):
+        slurm.show(7)
+        await slurm.event(Submitted)
+        nodes = ",".join(f"node{n}" for n in range(200))
+        async with slurm.gate(7) as gate:
+            await slurm.event(Ready)
+            slurm.engine.go(7, [("b", f"812@{nodes}"), ("c", "9@c1")])
+            assert json.loads(await gate.readline()) == {"ok": "go"}
+        await slurm.until(lambda: slurm.orders("AdminComment"), "the mates are shown")
+        (order,) = slurm.orders("AdminComment")
+        text = order.partition("AdminComment=")[2]
+        assert len(text) <= 1000
+        assert re.fullmatch(r"cosched: mates b=812@(node\d+,)+node(\d+) c=9@c1", text)
+        kept = re.search(r"@(.*) c=", text)[1]
+        assert nodes.startswith(f"{kept},")
 
     slurm(scenario)

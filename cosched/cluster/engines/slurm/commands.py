@@ -17,6 +17,8 @@ from cosched.core.errors import CoschedError
 
 #: Commands that run at a time.
 AT_ONCE = 4
+#: Characters of a comment or message that scontrol gets.
+LONGEST_LINE = 1000
 _EXPECTED = re.compile(r"to start at (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)")
 _WORDS = re.compile(r"[^\w .,:;@=/+\[\]-]")
 
@@ -194,4 +196,4 @@ class CommandFailed(CoschedError):
 
 def _one_line(text: str) -> str:
     """Returns a text that scontrol takes as one value."""
-    return _WORDS.sub("?", text)[:1000]
+    return _WORDS.sub("?", text)[:LONGEST_LINE]

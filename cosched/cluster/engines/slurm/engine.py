@@ -18,7 +18,11 @@ from cosched.cluster.engines.interface import (
     Tried,
 )
 from cosched.cluster.engines.mates import shown_mates
-from cosched.cluster.engines.slurm.commands import CommandFailed, SlurmCommands
+from cosched.cluster.engines.slurm.commands import (
+    LONGEST_LINE,
+    CommandFailed,
+    SlurmCommands,
+)
 from cosched.cluster.engines.slurm.counting import count_always
 from cosched.cluster.engines.slurm.gates import Gates, Hello
 from cosched.cluster.engines.slurm.settings import SlurmSettings
@@ -236,7 +240,8 @@ class SlurmEngine:
 
     async def _introduce(self, number: int, mates: Sequence[tuple[str, str]]) -> None:
         try:
-            await self._commands.comment(number, f"{MATES}{shown_mates(mates)}")
+            line = MATES + shown_mates(mates, LONGEST_LINE - len(MATES))
+            await self._commands.comment(number, line)
         except CommandFailed as error:
             self._log(f"job {number}: does not get the addresses of its mates: {error}")
 
