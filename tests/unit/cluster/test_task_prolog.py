@@ -22,7 +22,7 @@ def prolog(tmp_path):
     script.chmod(0o755)
 
     def run(*answers, **environ):
-        for number, lines in enumerate(answers):
+        for number, lines in enumerate(each for each in answers if each is not None):
             (tmp_path / f"answer.{number}").write_text("\n".join(lines) + "\n")
         fake = tmp_path / "scontrol"
         fake.write_text(
@@ -46,19 +46,52 @@ def prolog(tmp_path):
     return run
 
 
+def exported(mates):
+    return f"export COSCHED_MATES={mates}\nexport COSCHED_MATES_OF=5\n"
+
+
+def environment(lines):
+    """Returns the variables that TaskProlog has set."""
+    exports = (line.removeprefix("export ") for line in lines.splitlines())
+    return dict(export.split("=", 1) for export in exports)
+
+
 def test_a_job_gets_its_mates_once_they_are_known(prolog):
-    line = "export COSCHED_MATES=eureka=812@e[1-4] lens=7@l1\n"
-    assert prolog([COMMENT], [COMMENT, MATES]) == (line, 2)
+    lines = exported("eureka=812@e[1-4] lens=7@l1")
+    assert prolog([COMMENT], [COMMENT, MATES]) == (lines, 2)
 
 
-def test_a_job_without_mates_asks_once(prolog):
-    assert prolog(["   Comment=mine"]) == ("", 1)
+ALONE = ["   Comment=mine"]
+BEGAN_ALONE = [COMMENT, "   AdminComment=cosched: mates"]
 
 
-def test_a_job_that_began_without_its_mates_does_not_wait(prolog):
-    assert prolog([COMMENT, "   AdminComment=cosched: mates"]) == ("", 1)
+@pytest.mark.parametrize(
+    ("shown", "mates"),
+    [
+        (ALONE, ""),
+        (BEGAN_ALONE, ""),
+        ([COMMENT, MATES], "eureka=812@e[1-4] lens=7@l1"),
+    ],
+)
+def test_slurmctld_is_asked_once_for_all_steps_of_a_script(prolog, shown, mates):
+    lines, asked = prolog(shown)
+    assert (lines, asked) == (exported(mates), 1)
+    for _ in range(3):
+        assert prolog(shown, **environment(lines)) == ("", 1)
 
 
-@pytest.mark.parametrize("environ", [{"COSCHED_MATES": "x"}, {"SLURM_PROCID": "3"}])
-def test_steps_have_the_environment_of_their_script(prolog, environ):
-    assert prolog([COMMENT, MATES], **environ) == ("", 0)
+def test_slurmctld_that_does_not_answer_is_asked_once(prolog):
+    assert prolog(None) == (exported(""), 1)
+    assert prolog(None, **environment(exported(""))) == ("", 1)
+
+
+def test_other_tasks_of_a_step_do_not_ask(prolog):
+    assert prolog([COMMENT, MATES], SLURM_PROCID="3") == ("", 0)
+
+
+@pytest.mark.parametrize("mates", ["", "lens=7@l1"])
+def test_a_job_that_another_job_submits_has_mates_of_its_own(prolog, mates):
+    """sbatch passes the environment of the script on."""
+    inherited = {"COSCHED_MATES": mates, "COSCHED_MATES_OF": "4"}
+    lines = exported("eureka=812@e[1-4] lens=7@l1")
+    assert prolog([COMMENT, MATES], **inherited) == (lines, 1)

@@ -32,14 +32,16 @@ esac
 _TASK_SCRIPT = r"""#!/bin/sh
 # TaskProlog of a Slurm that cosched couples with other clusters. Made by:
 #   cosched cluster task-prolog
-# It gives jobs the addresses of their mates. Steps have the environment of their script.
-[ -z "$COSCHED_MATES" ] && [ "${SLURM_PROCID:-0}" = 0 ] || exit 0
+# It gives jobs the addresses of their mates. Steps have the environment of their script,
+# and a job that the script submits has it, too: hence the number of the job.
+[ "$COSCHED_MATES_OF" != "$SLURM_JOB_ID" ] && [ "${SLURM_PROCID:-0}" = 0 ] || exit 0
 tries=40
+mates=
 while [ $tries -gt 0 ]; do
-    shown=$(scontrol show job "$SLURM_JOB_ID" 2> /dev/null) || exit 0
+    shown=$(scontrol show job "$SLURM_JOB_ID" 2> /dev/null) || break
     case "$shown" in
     *Comment=cosched:*) ;;
-    *) exit 0 ;;
+    *) break ;;
     esac
     mates=$(printf '%s\n' "$shown" |
         sed -n 's/^ *AdminComment=cosched: mates *\(.*[^ ]\) *$/\1/p')
@@ -49,7 +51,8 @@ while [ $tries -gt 0 ]; do
     tries=$((tries - 1))
     sleep 0.05
 done
-[ -z "$mates" ] || echo "export COSCHED_MATES=$mates"
+echo "export COSCHED_MATES=$mates"
+echo "export COSCHED_MATES_OF=$SLURM_JOB_ID"
 exit 0
 """
 
