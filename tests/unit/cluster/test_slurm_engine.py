@@ -14,8 +14,10 @@ import pytest
 
 from cosched.cluster.engines.interface import (
     Cancelled,
+    GaveBack,
     Reached,
     Ready,
+    Refused,
     Submitted,
     Tried,
 )
@@ -36,8 +38,10 @@ class Slurm:
         self._double("squeue", f"cat {folder}/jobs.json")
         self._double("sinfo", "echo n1 idle")
         self._double("scontrol", f'echo "$@" >> {folder}/orders')
+        self._double("scancel", f'echo "$@" >> {folder}/cancelled')
         self._double("sbatch", f'echo "$@" >> {folder}/tests; cat {folder}/expected')
         (folder / "orders").touch()
+        (folder / "cancelled").touch()
         (folder / "tests").touch()
         (folder / "expected").touch()
         self.show()
@@ -70,6 +74,9 @@ class Slurm:
         """Returns the lines of scontrol that contain a word."""
         lines = (self.folder / "orders").read_text().splitlines()
         return [line for line in lines if word in line]
+
+    def cancelled(self):
+        return (self.folder / "cancelled").read_text().split()
 
     def seen(self, kind):
         return [event for event in self.events if isinstance(event, kind)]
@@ -195,3 +202,36 @@ def test_long_addresses_in_the_record_end_after_a_whole_node(slurm):
         assert nodes.startswith(f"{kept},")
 
     slurm(scenario)
+
+
+def test_job_that_must_not_be_requeued_any_more_gets_no_order_to_yield(slurm):
+    async def scenario(slurm):
+        slurm.show(7)
+        await slurm.event(Submitted)
+        async with slurm.gate(7) as gate:
+            await slurm.event(Ready)
+            slurm.show(7, job_state="CONFIGURING", requeue=False)
+            await asyncio.sleep(0.5)  # squeue has shown it
+            slurm.engine.give_back(7, 0.1)
+            await slurm.event(GaveBack)
+            await slurm.event(Ready, times=2)  # it has kept its nodes
+            slurm.engine.go(7)
+            assert json.loads(await gate.readline()) == {"ok": "go"}
+
+    slurm(scenario)
+
+
+def test_job_that_is_turned_away_at_its_gate_shows_the_reason(slurm):
+    async def scenario(slurm):
+        slurm.show(7, job_state="CONFIGURING", requeue=False)
+        await slurm.event(Refused)
+        await slurm.until(lambda: slurm.cancelled() == ["7"], "it is cancelled")
+        (order,) = slurm.orders("AdminComment")
+        assert "use sbatch, with --requeue" in order
+
+    async def at_gate(slurm):
+        async with slurm.gate(7) as gate:
+            await scenario(slurm)
+            assert json.loads(await gate.readline()) == {"ok": "yield"}
+
+    slurm(at_gate)

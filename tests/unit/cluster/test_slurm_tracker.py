@@ -338,3 +338,31 @@ def test_gate_of_a_refused_job_gets_an_order_after_the_epilog():
     assert tracker.polled([ends], 1.0) == []
     ready = SlurmJob(7, comment="cosched:x", job_state="CONFIGURING")
     assert tracker.polled([ready], 3.0)[0] == Answer("life", YIELD)
+
+
+def test_waiting_job_that_must_not_be_requeued_any_more_is_refused():
+    tracker = Tracker("a", ["b"], only_hold=False)
+    polled(tracker)
+    cancelled, away, refused = polled(tracker, 2.0, requeue=False)
+    assert cancelled == Cancelled(7, "it cannot wait again any more")
+    assert (away.number, away.waits) == (7, True)
+    assert "--requeue" in refused.reason
+    tracker.turned_away(7, 2.5)
+    assert polled(tracker, 3.0, requeue=False, priority=0) == []
+    assert [type(step) for step in polled(tracker, 4.0)] == [Submitted]
+
+
+def test_ready_job_that_must_not_be_requeued_any_more_keeps_its_nodes():
+    tracker = Tracker("a", ["b"], only_hold=False)
+    polled(tracker)
+    tracker.came(Gate(7, 0, "n1", "life", 2.0))
+    shown = {"job_state": "CONFIGURING", "requeue": False}
+    assert polled(tracker, 3.0, **shown) == []
+    assert not tracker.get(7).may_yield
+
+
+def test_job_at_its_gate_that_must_not_be_requeued_is_cancelled_with_a_reason():
+    tracker = Tracker("a", ["b"], only_hold=False)
+    tracker.came(Gate(7, 0, "n1", "life", 1.0))
+    away, _ = polled(tracker, 2.0, job_state="CONFIGURING", requeue=False)
+    assert (away.number, away.waits, away.life) == (7, False, "life")

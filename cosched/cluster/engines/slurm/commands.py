@@ -100,9 +100,11 @@ class SlurmCommands:
         await self._update(job, f"AdminComment={_one_line(reason)}")
 
     async def cancel(self, job: int, reason: str) -> None:
-        """Cancels a job; srun and salloc print the reason."""
-        with contextlib.suppress(CommandFailed):  # a batch job that waits prints nothing
-            await self.notify(job, reason)
+        """Cancels a job. srun and salloc print the reason; it also stands in the job's
+        AdminComment."""
+        for show in (self.comment, self.notify):  # a batch job that waits prints nothing
+            with contextlib.suppress(CommandFailed):
+                await show(job, reason)
         await self._run("scancel", str(job))
 
     async def notify(self, job: int, line: str) -> None:

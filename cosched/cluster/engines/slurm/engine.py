@@ -128,7 +128,7 @@ class SlurmEngine:
         tracked = self._tracker.get(number)
         if tracked is None or tracked.phase is not Phase.READY:
             return
-        if not tracked.job.may_yield:
+        if not tracked.may_yield:
             self._start(self._only_hold(tracked, wait_s))
             return
         gone = asyncio.get_running_loop().create_future()
@@ -147,7 +147,7 @@ class SlurmEngine:
     def refuse(self, number: int, reason: str) -> None:
         """Holds a job that waits or is ready."""
         tracked = self._tracker.get(number)
-        if tracked is not None and tracked.job.may_yield:
+        if tracked is not None and tracked.may_yield:
             self.give_back(number, _REFUSED_WAIT_S)
             self._start(self._refuse(number, reason))
         elif tracked is not None:
@@ -212,7 +212,7 @@ class SlurmEngine:
         if tracked is None:
             return Tried(number, False, "Slurm has no such job with mates")
         if tracked.phase is Phase.READY:
-            if not tracked.job.may_yield:
+            if not tracked.may_yield:
                 self._report(Ready(number, tracked.nodes))
             return Tried(number, True)
         if tracked.phase is not Phase.QUEUED:
@@ -247,7 +247,6 @@ class SlurmEngine:
 
     async def _cancel(self, number: int, reason: str) -> None:
         try:
-            await self._commands.comment(number, f"cosched: {reason}")
             await self._commands.cancel(number, f"cosched: {reason}")
         except CommandFailed as error:
             self._log(f"job {number}: not cancelled: {error}")

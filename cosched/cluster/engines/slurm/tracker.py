@@ -80,6 +80,11 @@ class Tracked:
     nodes: str = ""
     nice: int = 0
 
+    @property
+    def may_yield(self) -> bool:
+        """Whether Slurm can put the job back into its queue, as squeue showed it last."""
+        return _may_yield(self.slurm)
+
 
 @dataclass(frozen=True, slots=True)
 class Gate:
@@ -135,8 +140,8 @@ class Tracker:
             known.add(slurm.job_id)
             gone.discard(slurm.job_id)
             tracked = self._jobs.get(slurm.job_id)
-            if tracked is not None and tracked.slurm.comment != slurm.comment:
-                self._comment_changed(tracked, slurm)
+            if tracked is not None:
+                self._forget_changed(tracked, slurm)
                 tracked = self._jobs.get(slurm.job_id)
             if tracked is None and (slurm.comment or "").startswith(MARK):
                 tracked = self._take(slurm, asked)
@@ -257,13 +262,23 @@ class Tracker:
             self._steps.append(Answer(tracked.life, order))
         del self._jobs[tracked.job.number]
 
-    def _comment_changed(self, tracked: Tracked, slurm: SlurmJob) -> None:
-        """Forgets a job that waits and has other mates by now. A running one stays."""
+    def _forget_changed(self, tracked: Tracked, slurm: SlurmJob) -> None:
+        """Forgets a job that waits if it names other mates, or cannot have any, by now. A
+        running one stays; a ready one that cannot yield any more only holds."""
         if tracked.phase is Phase.RUNNING or slurm.stage is Stage.RUNS:
             return
-        self._steps.append(Cancelled(tracked.job.number, "its comment has changed"))
-        still = (slurm.comment or "").startswith(MARK)
-        self._drop(tracked, YIELD if still else GO)
+        if tracked.slurm.comment != slurm.comment:
+            self._steps.append(Cancelled(tracked.job.number, "its comment has changed"))
+            still = (slurm.comment or "").startswith(MARK)
+            self._drop(tracked, YIELD if still else GO)
+        elif (
+            tracked.phase is Phase.QUEUED
+            and slurm.stage is Stage.WAITS
+            and not (self._only_hold or _may_yield(slurm))
+        ):
+            why = "it cannot wait again any more"
+            self._steps.append(Cancelled(tracked.job.number, why))
+            self._drop(tracked, YIELD)
 
     def _let_go(self, job: int, asked: float) -> None:
         """Starts a job that names no mates any more, or is over, at its gate."""
@@ -337,12 +352,10 @@ class Tracker:
                 self._steps.append(Answer(life, YIELD))
             return
         news = self._turned_away.get(job) != comment
-        if slurm.batch_flag and life:
+        waits = slurm.batch_flag and not life
+        if life and _may_yield(slurm):
             self._steps.append(Answer(life, YIELD))  # and it is held when it waits again
-        elif not slurm.batch_flag or (
-            slurm.stage is Stage.WAITS and (news or not slurm.held)
-        ):
-            waits = slurm.batch_flag
+        elif not waits or (slurm.stage is Stage.WAITS and (news or not slurm.held)):
             self._steps.append(TurnAway(job, waits, reason, life, comment))
             self._turned_at[job] = math.inf
         if news:
