@@ -235,3 +235,38 @@ def test_job_that_is_turned_away_at_its_gate_shows_the_reason(slurm):
             assert json.loads(await gate.readline()) == {"ok": "yield"}
 
     slurm(at_gate)
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected", "reason"),
+    [
+        ({"state_reason": "Resources"}, True, "its nodes are not free"),
+        ({"state_reason": "Priority"}, True, "its nodes are not free"),
+        ({"state_reason": "Dependency"}, False, "Slurm does not start it: Dependency"),
+        ({"state_reason": None}, False, "Slurm does not start it: no reason"),
+        (
+            {"state_reason": "Resources", "tres_per_job": "gres:gpu:4"},
+            False,
+            "its nodes are not free",
+        ),
+    ],
+)
+def test_start_is_expected_only_of_a_job_that_waits_for_nodes(
+    slurm, fields, expected, reason
+):
+    async def scenario(slurm):
+        at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(time.time() + 100))
+        (slurm.folder / "expected").write_text(f"Job 8 to start at {at} using 1\n")
+        slurm.show(7, state_reason="Resources")
+        await slurm.event(Submitted)
+        slurm.engine.try_now(7)
+        await slurm.until(lambda: slurm.orders("StartTime"), "it may start")
+        slurm.show(7, memory_per_node=512, **fields)
+        tried = await slurm.event(Tried)
+        assert (tried.ready, tried.reason) == (False, reason)
+        assert (tried.expected_s is not None) == expected
+        if expected:
+            assert 50 < tried.expected_s <= 100
+            assert "--mem=512M" in (slurm.folder / "tests").read_text()
+
+    slurm(scenario)

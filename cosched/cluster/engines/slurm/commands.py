@@ -12,7 +12,8 @@ import time
 from calendar import timegm
 from collections.abc import Mapping, Sequence
 
-from cosched.cluster.engines.slurm.jobs import SlurmJob, number, read_jobs
+from cosched.cluster.engines.slurm.jobs import SlurmJob, read_jobs
+from cosched.cluster.engines.slurm.likeness import options
 from cosched.core.errors import CoschedError
 
 #: Commands that run at a time.
@@ -64,27 +65,9 @@ class SlurmCommands:
     async def expected_in(self, job: SlurmJob) -> float:
         """Returns in how many seconds a new job like this one would start, after those that
         run or wait. Raises CommandFailed if it never could."""
-        limit = number(job.time_limit, 0)
-        options = {
-            "partition": job.partition,
-            "nodes": str(job.nodes),
-            "ntasks": f"{number(job.tasks, 0):.0f}",
-            "time": f"{limit:.0f}" if limit else "",
-            "account": job.account,
-            "qos": job.qos,
-            "constraint": job.features,
-            "nodelist": job.required_nodes,
-            "exclude": job.excluded_nodes,
-            "reservation": job.resv_name,
-            "licenses": job.licenses,
-            "gres": (job.tres_per_node or "").replace("gres:", ""),
-            "uid": str(job.user_id) if os.geteuid() == 0 else "",
-        }
-        words = [
-            f"--{key}={value}"
-            for key, value in options.items()
-            if value not in (None, "", "0")
-        ]
+        words = options(job)
+        if os.geteuid() == 0:
+            words.append(f"--uid={job.user_id}")
         tested = ("sbatch", "--test-only", *words, "--wrap=:")
         said = (await self._run(*tested)).decode(errors="replace")
         found = _EXPECTED.search(said)

@@ -25,6 +25,7 @@ from cosched.cluster.engines.slurm.commands import (
 )
 from cosched.cluster.engines.slurm.counting import count_always
 from cosched.cluster.engines.slurm.gates import Gates, Hello
+from cosched.cluster.engines.slurm.likeness import can_be_described, waits_for_nodes
 from cosched.cluster.engines.slurm.settings import SlurmSettings
 from cosched.cluster.engines.slurm.tracker import (
     YIELD,
@@ -230,8 +231,21 @@ class SlurmEngine:
             await asyncio.wait({ready}, timeout=self._settings.try_s)
         finally:
             del self._got_ready[number]
-        if ready.done():
+        return Tried(number, True) if ready.done() else await self._expected(number)
+
+    async def _expected(self, number: int) -> Tried:
+        """Returns the result for a job that got no nodes in time."""
+        await self._see()
+        tracked = self._tracker.get(number)
+        if tracked is None:
+            return Tried(number, False, "it is over")
+        if tracked.phase is Phase.READY:
             return Tried(number, True)
+        reason = tracked.slurm.state_reason or "no reason"
+        if not waits_for_nodes(tracked.slurm):
+            return Tried(number, False, f"Slurm does not start it: {reason}")
+        if not can_be_described(tracked.slurm):
+            return Tried(number, False, "its nodes are not free")
         try:
             expected_s = await self._commands.expected_in(tracked.slurm)
         except CommandFailed as error:

@@ -81,6 +81,15 @@ class SlurmJob(msgspec.Struct):
     resv_name: str | None = ""
     licenses: str | None = ""
     tres_per_node: str | None = ""
+    tres_per_job: str | None = ""
+    tres_per_socket: str | None = ""
+    tres_per_task: str | None = ""
+    tasks_per_node: _Number = None
+    cpus: _Number = None
+    cpus_per_task: _Number = None
+    memory_per_node: _Number = None
+    memory_per_cpu: _Number = None
+    shared: str | int | list[str] | None = None
 
     @property
     def states(self) -> list[str]:
