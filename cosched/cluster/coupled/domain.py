@@ -186,7 +186,7 @@ class CoupledDomain:
         if member is None:
             self._refuse(number, self._refused.get(number, "it belongs to no group here"))
         elif member.stage is Stage.QUEUING:
-            self._feed(JobReady(now_ns(), number))
+            self._feed(JobReady(now_ns(), number, event.size))
         elif member.stage in (Stage.RUNNING, Stage.OVER):
             # its start was decided, or its mates are gone
             self._engine.go(number, self._others(member.addresses))

@@ -54,10 +54,11 @@ class Refused:
 @dataclass(frozen=True, slots=True)
 class Ready:
     """The job has its nodes and waits for ``go`` or ``give_back``. nodes: their names, as
-    the engine writes them."""
+    the engine writes them. size: how many; 0: as many as it wanted."""
 
     number: int
     nodes: str
+    size: int = 0
 
 
 @dataclass(frozen=True, slots=True)

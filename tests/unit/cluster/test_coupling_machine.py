@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from unittest.mock import ANY
 
 import msgspec
 import pytest
@@ -949,3 +950,11 @@ def test_promised_job_gets_the_addresses_of_its_mates():
     domain.ask(Go(("a", 1, 9), ADDRESSES), "a", user="ann")
     domain.ready()
     assert domain.feed(JobPrepared(0, 1, "1@m1")) == [GoJob(1, ADDRESSES)]
+
+
+def test_job_counts_with_the_nodes_that_it_got():
+    domain = Domain(held_cap=0.5)  # 5 nodes
+    domain.feed(JobReady(0, 1, size=6))
+    assert domain.member.size == 6
+    asked = reserve_asked(domain)
+    assert domain.answer(asked, NotReady(Cause.NODES)) == [ReleaseJob(1, Why.YIELD), ANY]

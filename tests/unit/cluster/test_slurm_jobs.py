@@ -7,7 +7,7 @@ import json
 import pytest
 
 from cosched.cluster.engines.slurm.advice import advise
-from cosched.cluster.engines.slurm.jobs import Stage, read_jobs
+from cosched.cluster.engines.slurm.jobs import Stage, count_nodes, read_jobs
 from cosched.cluster.engines.slurm.settings import SlurmSettings
 from cosched.core.errors import CoschedError
 
@@ -125,3 +125,24 @@ def test_settings_have_limits():
     for wrong in ({"poll_s": 0}, {"then": "stop"}, {"lease_s": 1e9}):
         with pytest.raises(CoschedError):
             SlurmSettings(**wrong)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "count"),
+    [
+        ("", 0),
+        ("n1", 1),
+        ("n1,m1", 2),
+        ("n[1-4]", 4),
+        ("n[1-2,5,008-011],m", 8),
+        ("r[0-1]n[1-3]", 6),
+        ("n[1-2]-ib", 2),
+    ],
+)
+def test_nodes_of_a_list_are_counted(nodes, count):
+    assert count_nodes(nodes) == count
+
+
+@pytest.mark.parametrize("nodes", ["n[1-", "n[a-b]", "n[5-1]", "n[]"])
+def test_list_of_another_form_has_no_count(nodes):
+    assert count_nodes(nodes) == 0

@@ -366,3 +366,10 @@ def test_job_at_its_gate_that_must_not_be_requeued_is_cancelled_with_a_reason():
     tracker.came(Gate(7, 0, "n1", "life", 1.0))
     away, _ = polled(tracker, 2.0, job_state="CONFIGURING", requeue=False)
     assert (away.number, away.waits, away.life) == (7, False, "life")
+
+
+def test_ready_job_has_as_many_nodes_as_its_gate_names():
+    for nodes, size in (("n1", 1), ("n[1-3,7],m2", 5), ("n[008-011]", 4), ("", 2)):
+        tracker = Tracker("a", ["b"], only_hold=False)
+        polled(tracker, node_count=2)
+        assert tracker.came(Gate(7, 0, nodes, "life", 2.0)) == [Ready(7, nodes, size)]

@@ -6,6 +6,7 @@ a list of states; both are read.
 
 from __future__ import annotations
 
+import re
 from enum import Enum
 
 import msgspec
@@ -144,6 +145,36 @@ class SlurmJob(msgspec.Struct):
     @property
     def nodes(self) -> int:
         return max(1, int(number(self.node_count, 1)))
+
+
+_PART = re.compile(r"((?:[^,\[\]]|\[[^\[\]]*\])+)(?:,|$)")
+_RANGE = re.compile(r"(\d+)(?:-(\d+))?")
+
+
+def count_nodes(nodes: str) -> int:
+    """Returns the number of nodes of a list such as ``n[1-3,7],m2``; 0 for another form."""
+    count, end = 0, 0
+    for part in _PART.finditer(nodes):
+        if part.start() != end:
+            return 0
+        end, of_part = part.end(), 1
+        for ranges in re.findall(r"\[(.*?)\]", part[1]):
+            of_part *= _count_numbers(ranges)
+        if of_part < 1:
+            return 0
+        count += of_part
+    return count if end == len(nodes) else 0
+
+
+def _count_numbers(ranges: str) -> int:
+    """Returns how many numbers ``1-3,7`` has; 0 for another form."""
+    count = 0
+    for each in ranges.split(","):
+        found = _RANGE.fullmatch(each)
+        if found is None or int(found[2] or found[1]) < int(found[1]):
+            return 0
+        count += int(found[2] or found[1]) - int(found[1]) + 1
+    return count
 
 
 def number(value: _Number, otherwise: float) -> float:

@@ -25,7 +25,7 @@ from cosched.cluster.engines.interface import (
     Submitted,
 )
 from cosched.cluster.engines.mates import MARK, Mates, read_comment
-from cosched.cluster.engines.slurm.jobs import SlurmJob, Stage, number
+from cosched.cluster.engines.slurm.jobs import SlurmJob, Stage, count_nodes, number
 from cosched.core.errors import CoschedError
 
 GO = "go"
@@ -182,7 +182,8 @@ class Tracker:
             self._steps += [Ended(gate.job, "REQUEUED"), Submitted(tracked.job)]
         self._enter(tracked, Phase.READY, gate.at)
         tracked.life, tracked.restarts, tracked.nodes = gate.life, gate.restarts, gate.nodes
-        self._steps.append(Ready(gate.job, gate.nodes))
+        size = count_nodes(gate.nodes) or tracked.slurm.nodes
+        self._steps.append(Ready(gate.job, gate.nodes, size))
 
     def left(self, life: str, now: float) -> list[Step]:
         """Takes the end of a gate."""

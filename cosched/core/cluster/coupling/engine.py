@@ -49,10 +49,12 @@ class JobQueued(Struct, frozen=True):
 
 
 class JobReady(Struct, frozen=True):
-    """It is a job's turn: the engine keeps nodes for it."""
+    """It is a job's turn: the engine keeps nodes for it. size: how many; 0: its size has
+    not changed since it was queued."""
 
     now_ns: int
     number: JobId
+    size: int = 0
 
 
 class JobNotReady(Struct, frozen=True):

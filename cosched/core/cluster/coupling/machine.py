@@ -225,7 +225,7 @@ class Coupling:
                 self._state.epoch += 1
                 self._jobs.queue(member, event.size)
             case JobReady():
-                self._got_nodes(member)
+                self._got_nodes(member, event.size)
             case JobNotReady():
                 if member.stage is Stage.QUEUING:
                     self._participant.got_no_nodes(member, event)
@@ -250,8 +250,9 @@ class Coupling:
         for domain in event.group.others(self.name):
             self._post.ask(domain, member, Announce())
 
-    def _got_nodes(self, member: Member) -> None:
+    def _got_nodes(self, member: Member, size: int) -> None:
         self._expect(member, Stage.QUEUING)
+        member.size = size or member.size
         own = member.trying is None
         self._jobs.ready(member, own=own)
         if own:
