@@ -61,6 +61,7 @@ class Slurm(RuleBasedStateMachine):
         self.now = 1.0
         self.tracker = Tracker("a", ["b"], only_hold=False)
         self.state, self.restarts, self.comment = "PENDING", 0, PAIRED
+        self.epilog = False  # EpilogSlurmctld runs
         self.gate = None  # the life of the prolog that runs
         self.connected = False
         self.answers = {}  # by life, on the way to the gate
@@ -87,7 +88,7 @@ class Slurm(RuleBasedStateMachine):
     def shown(self):
         return SlurmJob(
             7,
-            job_state=self.state,
+            job_state="COMPLETING" if self.epilog else self.state,
             comment=self.comment,
             restart_cnt=self.restarts,
             start_time=5,
@@ -95,7 +96,14 @@ class Slurm(RuleBasedStateMachine):
 
     # --- Slurm ---
 
-    @precondition(lambda self: self.state == "PENDING" and self.gate is None)
+    @precondition(lambda self: self.epilog)
+    @rule()
+    def epilog_ends(self):
+        self.epilog = False
+
+    @precondition(
+        lambda self: self.state == "PENDING" and self.gate is None and not self.epilog
+    )
     @rule()
     def allots(self):
         self.state = "CONFIGURING"
@@ -118,7 +126,7 @@ class Slurm(RuleBasedStateMachine):
         if self.state == "CONFIGURING" and order == GO:
             self.state = "RUNNING"
         elif self.state == "CONFIGURING":
-            self.state, self.restarts = "PENDING", self.restarts + 1
+            self.state, self.restarts, self.epilog = "PENDING", self.restarts + 1, True
         self.take(self.tracker.left(life, self.tick()))
 
     @precondition(lambda self: self.gate is not None)
@@ -144,11 +152,12 @@ class Slurm(RuleBasedStateMachine):
     @precondition(lambda self: self.state in ("CONFIGURING", "RUNNING"))
     @rule()
     def administrator_requeues(self):
-        self.state, self.restarts = "PENDING", self.restarts + 1
+        self.state, self.restarts, self.epilog = "PENDING", self.restarts + 1, True
 
     @precondition(lambda self: self.state != "CANCELLED")
     @rule()
     def user_cancels(self):
+        self.epilog = self.epilog or self.state in ("CONFIGURING", "RUNNING")
         self.state = "CANCELLED"
 
     @precondition(lambda self: self.state == "RUNNING")
@@ -182,6 +191,7 @@ class Slurm(RuleBasedStateMachine):
 
     def settle(self):
         """Lets everything arrive that is under way, and asks squeue twice."""
+        self.epilog = False
         for _ in range(3):
             if self.gate is not None and not self.connected:
                 self.gate_connects()
