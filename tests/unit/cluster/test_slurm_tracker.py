@@ -383,3 +383,14 @@ def test_ready_job_has_as_many_nodes_as_its_gate_names():
         tracker = Tracker("a", ["b"], only_hold=False)
         polled(tracker, node_count=2)
         assert tracker.came(Gate(7, 0, nodes, "life", 2.0)) == [Ready(7, nodes, size)]
+
+
+def test_changed_comment_of_a_ready_job_that_cannot_yield_does_not_end_it():
+    tracker = Tracker("a", ["b"], only_hold=True)
+    fields = {"batch_flag": False, "job_state": "CONFIGURING"}
+    polled(tracker, **fields)
+    tracker.came(Gate(7, 0, "n1", "life", 2.0))
+    other = SlurmJob(7, comment="cosched:mate=h@b", **fields)
+    steps = tracker.polled([other], 3.0)
+    assert [type(step) for step in steps] == [Cancelled, Submitted, Ready]
+    assert tracker.go(7, 4.0) == [Answer("life", GO)]

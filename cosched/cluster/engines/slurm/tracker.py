@@ -85,6 +85,11 @@ class Tracked:
         """Whether Slurm can put the job back into its queue, as squeue showed it last."""
         return _may_yield(self.slurm)
 
+    @property
+    def gate(self) -> Gate:
+        """Returns the gate of a ready job."""
+        return Gate(self.job.number, self.restarts, self.nodes, self.life, self.since)
+
 
 @dataclass(frozen=True, slots=True)
 class Gate:
@@ -271,7 +276,11 @@ class Tracker:
         if tracked.slurm.comment != slurm.comment:
             self._steps.append(Cancelled(tracked.job.number, "its comment has changed"))
             still = (slurm.comment or "").startswith(MARK)
-            self._drop(tracked, YIELD if still else GO)
+            if still and tracked.phase is Phase.READY and not _may_yield(slurm):
+                self._early[slurm.job_id] = tracked.gate  # a yield would end the job
+                del self._jobs[slurm.job_id]
+            else:
+                self._drop(tracked, YIELD if still else GO)
         elif (
             tracked.phase is Phase.QUEUED
             and slurm.stage is Stage.WAITS
