@@ -1,0 +1,111 @@
+"""What users, operators and scripts of a real Slurm change about jobs with mates."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+from cosched.cluster.engines.slurm.front import task_script
+from tests.slurm.conftest import make, until
+from tests.slurm.test_traps import finishes, held
+
+pytestmark = pytest.mark.live
+
+
+def test_begin_time_and_nice_value_of_the_user_are_kept(al):
+    job = al.sbatch("--begin=now+1hour", "--nice=100")
+    al.expect("Submitted", job)
+    begins = al.show(job)["StartTime"]
+    al.order("try_now", job)
+    tried = al.expect("Tried", job)
+    assert (tried["ready"], tried["reason"]) == (False, "its begin time has not come")
+    assert al.show(job)["StartTime"] == begins
+    al.order("set_priority", job, 5)
+    until(lambda: al.show(job)["Nice"] == "95", "the nice value is moved")
+
+
+def test_requeue_is_switched_off_while_a_job_waits(al):
+    first = held(al, "--nodes=2")
+    job = al.sbatch("--nodes=2")
+    al.expect("Submitted", job)
+    al.slurm.run("scontrol", "update", f"jobid={job}", "requeue=0")
+    al.expect("Cancelled", job, reason="it cannot wait again any more")
+    assert "--requeue" in al.expect("Refused", job)["reason"]
+    until(lambda: al.show(job)["Priority"] == "0", "the job is held")
+    al.slurm.run("scontrol", "update", f"jobid={job}", "requeue=1")
+    al.slurm.run("scontrol", "release", str(job))
+    al.expect("Submitted", job)
+    finishes(al, first)
+    al.order("try_now", job)
+    assert al.expect("Tried", job)["ready"]
+    finishes(al, job)
+
+
+def test_requeue_is_switched_off_while_a_job_holds(al):
+    job = held(al)
+    al.slurm.run("scontrol", "update", f"jobid={job}", "requeue=0")
+    time.sleep(2 * al.settings.poll_s + 1)  # no event reports it
+    al.order("give_back", job, 0.2)
+    al.expect("GaveBack", job)
+    al.expect("Ready", job)  # it has kept its nodes
+    finishes(al, job)
+
+
+def test_comment_with_other_bytes_than_text_does_not_stop_the_polls(al):
+    other = al.sbatch("--comment=caf\udce9", mate=False, script="sleep 60")
+    until(lambda: al.show(other)["JobState"] == "RUNNING", "the other job runs")
+    finishes(al, held(al))
+
+
+# -- scripts of the site -------------------------------------------------------------------
+
+
+@pytest.fixture
+def with_script():
+    """Starts one Slurm with a script that a setting of slurm.conf names."""
+    folder = Path(tempfile.mkdtemp(prefix="cosched-slurms-"))
+    folder.chmod(0o755)
+    made = []
+
+    def start(setting, text):
+        script = folder / setting
+        script.write_text(text)
+        script.chmod(0o755)
+        made.append(make(folder, "al", "be", f"{setting}={script}"))
+        return made[0]
+
+    yield start
+    for steered in made:
+        steered.close()
+        steered.slurm.close()
+    shutil.rmtree(folder)
+
+
+@pytest.mark.long
+def test_epilog_after_a_yield_is_no_start(with_script):
+    al = with_script("EpilogSlurmctld", "#!/bin/sh\nsleep 2\n")
+    job = held(al)
+    al.order("give_back", job, 0)
+    al.expect("GaveBack", job)
+    seen = len(al.past)
+    al.expect("Ready", job)
+    assert [name for name, _ in al.past[seen:] if name in ("Started", "Ended")] == []
+    finishes(al, job)
+
+
+@pytest.mark.long
+def test_steps_have_the_mates_of_their_script(with_script):
+    al = with_script("TaskProlog", task_script())
+    show = 'echo "${COSCHED_MATES-none}/$COSCHED_MATES_OF"'
+    script = f"{show}; srun sh -c '{show}'"
+    for mate, mates in ((False, ""), (True, "be=812@b[1-2]")):
+        job = al.sbatch(mate=mate, script=script)
+        if mate:
+            al.expect("Ready", job)
+            al.order("go", job, [["be", "812@b[1-2]"]])
+        until(lambda job=job: al.show(job)["JobState"] == "COMPLETED", "the job ends")
+        assert Path(al.out(job)).read_text() == f"{mates}/{job}\n" * 2
