@@ -35,7 +35,7 @@ from cosched.core.units import NS_PER_S
 
 #: Messages that wait for one peer. A message has at most a chunk or 64 KiB of output.
 QUEUE_LENGTH = 4096
-#: What an envelope adds to a message, in bytes, at most.
+#: The most bytes that an envelope adds to a message.
 _ENVELOPE_MOST = 128
 _RECONNECT_MS = 100
 _RECONNECT_MOST_MS = 2000

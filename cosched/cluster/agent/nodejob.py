@@ -364,7 +364,7 @@ class NodeJob:
 
     def _await_end(self, check: Check | None) -> None:
         """Kills the steward if it does not end in time. It may not read: its user may stop
-        it, and a pipe that nobody reads blocks its output."""
+        it, and a pipe without a reader blocks its output."""
         if check is None or self._ends.steward:
             return
         reason = check.describe(self.route.hosts[self.route.place])

@@ -36,7 +36,7 @@ from cosched.core.cluster.queue.nodes import Intervals
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
 
-#: What the nodes of a start send by themselves.
+#: Messages that the nodes of a start send by themselves.
 _OF_NODES = (Began, NodeEnded, StartFailed, SubtreeEnded, SubtreePrepared, TaskFailed)
 #: A job whose start failed through its nodes is tried so often.
 ATTEMPTS = 3

@@ -125,7 +125,7 @@ def slurm(tmp_path):
 
 
 def test_order_about_a_job_does_not_wait_for_one_that_was_taken_back(slurm):
-    """The job's comment changes while its gate is told to yield."""
+    """The job's comment changes while its gate has the order to yield."""
 
     async def scenario(slurm):
         slurm.show(7)

@@ -6,7 +6,7 @@ from cosched.cluster.engines.slurm.jobs import SlurmJob, number
 
 #: Why jobs wait that Slurm would start if it had nodes for them.
 _FOR_NODES = ("Resources", "Priority")
-#: What squeue shows of how a job shares its nodes, and the option for that.
+#: The option for each way to share nodes, as squeue shows it.
 _SHARING = {
     "none": "--exclusive",
     "user": "--exclusive=user",

@@ -8,7 +8,7 @@ that waits moves to a row that can start it at once and in which no job waits. A
 job runs in all rows at once (``exclusive``).
 
 The number of rows can change (``SharingChanged``), and after a restart the jobs that run
-join the rows anew. Jobs that fit in no row then run on in closed rows, which take no job.
+join the rows again. Jobs that fit in no row then run on in closed rows, which take no job.
 Until they end, no job starts on their nodes.
 
 A gated job (``Job.gated``) cannot be exclusive where nodes take several jobs. If it was

@@ -23,7 +23,7 @@ def end_limit_s(grace_s: float) -> float:
 
 
 class Awaited(Enum):
-    """What has to be gone."""
+    """Names the part of a node's work that must be gone."""
 
     TASKS = "tasks"
     STEWARD = "steward"
