@@ -74,7 +74,8 @@ def test_job_yields_as_often_as_it_must(al):
 
 
 def test_other_job_gets_the_nodes_of_one_that_yields(al):
-    job = al.sbatch("--nodes=2")
+    within = f"--comment=cosched:mate={GROUP}@be,within=60s"
+    job = al.sbatch("--nodes=2", within, mate=False)
     al.expect("Ready", job)
     other = al.sbatch("--nodes=2", mate=False, script="sleep 12")
     al.order("give_back", job, 3600)

@@ -257,7 +257,7 @@ def test_start_is_expected_only_of_a_job_that_waits_for_nodes(
     async def scenario(slurm):
         at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(time.time() + 100))
         (slurm.folder / "expected").write_text(f"Job 8 to start at {at} using 1\n")
-        slurm.show(7, state_reason="Resources")
+        slurm.show(7, state_reason="Resources", comment=f"{PAIRED},within=60s")
         await slurm.event(Submitted)
         slurm.engine.try_now(7)
         await slurm.until(lambda: slurm.orders("StartTime"), "it may start")

@@ -234,7 +234,11 @@ class SlurmEngine:
         return Tried(number, True) if ready.done() else await self._expected(number)
 
     async def _expected(self, number: int) -> Tried:
-        """Returns the result for a job that got no nodes in time."""
+        """Returns the result for a job that got no nodes in time. Only a job that may start
+        apart from its mates needs an expected start."""
+        tracked = self._tracker.get(number)
+        if tracked is not None and not tracked.job.mates.within_ns:
+            return Tried(number, False, "its nodes are not free")
         await self._see()
         tracked = self._tracker.get(number)
         if tracked is None:
