@@ -53,12 +53,12 @@ def shell(tmp_path):
 @pytest.mark.skipif(os.geteuid() != 0, reason="the lab needs root")
 def test_the_commands_of_the_guide_run_in_their_order(shell):
     blocks = re.findall(r"^```(?!bash)(.*)\n((?:.*\n)*?)```$", PAGE, re.MULTILINE)
-    assert [language for language, _ in blocks] == ["", "python", "", ""]
+    assert [language for language, _ in blocks] == ["", "python", "", "text", ""]
     for language, block in blocks:
         for line in () if language else block.splitlines():
             done = shell(line)
             assert (done.returncode != 0) == (line == FAILS), (line, done.stderr)
-        if language:
+        if language == "python":
             done = shell(f"python -c {shlex.quote(block)}")
             assert re.fullmatch(r"\[.*\]\ndone 0 cosched-4.out\n", done.stdout), done.stderr
             # The private domain would end by itself.

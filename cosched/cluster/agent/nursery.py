@@ -63,7 +63,7 @@ class Nursery:
         self._ends, self._ends_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
 
     def run(self) -> None:
-        """Serves until the agent and all stewards have ended."""
+        """Serves until the agent, all stewards and all their descendants have ended."""
         adopt_orphans()
         signal.signal(signal.SIGCHLD, lambda *_: None)
         # The agent decides. Slurm and systemd send SIGTERM to all processes at once.
@@ -75,7 +75,7 @@ class Nursery:
         poller.register(self._ends, select.POLLIN)
         gc.collect()
         gc.freeze()  # or a collection in a steward would copy all of this process
-        while self._agent_lives or self._children:
+        while self._agent_lives or self._children or children(os.getpid()):
             for descriptor, _ in poller.poll(self._wait_ms()):
                 if descriptor == self._ends:
                     os.read(self._ends, 4096)

@@ -109,10 +109,14 @@ def is_gone(pid):
         return True
 
 
-def stopped_steward(home, nursery, limit_s=1.0):
-    """Returns a steward that its task has stopped, and the pid of that task."""
+#: Shells below each other, so that their descendants become orphans one by one.
+DEEP = "sh -c 'sh -c \"echo \\$\\$ > new; mv new pid; sleep 1000; :\"; :'; :"
+
+
+def stopped_steward(home, nursery, limit_s=1.0, script="echo $$ > new; mv new pid"):
+    """Returns a steward that its task has stopped, and the pid that the script writes."""
     steward = Steward(nursery, limit_s)
-    steward.send(home.prepare("echo $$ > new; mv new pid; kill -STOP $PPID; sleep 1000"))
+    steward.send(home.prepare(f"kill -STOP $PPID; {script}; sleep 1000"))
     assert steward.frames() == [TasksWait()]
     steward.send(Go())
     pid = home.folder / "pid"
@@ -156,6 +160,14 @@ def test_a_steward_that_is_stopped_does_not_hold_up_the_end_of_the_agent(home):
     nursery.close()
     assert time.monotonic() - began >= 0.4
     until(lambda: is_gone(task))
+
+
+def test_all_descendants_are_gone_when_the_nursery_has_ended(home):
+    nursery = home.nursery()
+    steward, deepest = stopped_steward(home, nursery, 0.2, DEEP)
+    steward.socket.close()
+    nursery.close()
+    assert is_gone(deepest)
 
 
 def test_a_steward_that_ends_well_is_not_awaited_longer(home):
