@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import re
 import sys
 
@@ -186,10 +187,10 @@ async def until(condition, what, within_s=20.0):
 def scenario(test):
     """Runs an async test in a loop of its own."""
 
-    def run(tmp_path):
-        asyncio.run(test(tmp_path))
+    @functools.wraps(test)
+    def run(*args, **values):
+        asyncio.run(test(*args, **values))
 
-    run.__name__ = test.__name__
     return run
 
 
@@ -357,33 +358,19 @@ async def test_job_that_holds_keeps_its_nodes_when_the_controller_restarts(tmp_p
     await until(lambda: (a.gone, b.gone) == ([1], [7]), "both start")
 
 
+@pytest.mark.parametrize("first", ["mate=wrong@b", "mate=g@b"])
 @scenario
-async def test_corrected_comment_is_announced(tmp_path):
-    """The comment was valid before, but named the wrong group."""
+async def test_comment_that_has_changed_is_announced(tmp_path, first):
+    """It named the wrong group before, or names the same one again."""
     pair = Pair(tmp_path)
     a, b = pair.engines.values()
     await asyncio.sleep(0.05)
     a.resting.update([1])
-    a.submit(1, text="mate=wrong@b")
+    a.submit(1, text=first)
     a.report(Cancelled(1, "its comment has changed"))
+    await asyncio.sleep(0.05)
     a.submit(1)
     assert pair.stage("a", 1) is Stage.QUEUING
-    a.wake(1)
-    await until(lambda: pair.stage("a", 1) is Stage.HOLDING, "a waits for its mate")
-    b.submit(7, text="mate=g@a", own="b")
-    await until(lambda: (a.gone, b.gone) == ([1], [7]), "both start")
-
-
-@scenario
-async def test_comment_that_names_its_group_again_is_announced_again(tmp_path):
-    pair = Pair(tmp_path)
-    a, b = pair.engines.values()
-    await asyncio.sleep(0.05)
-    a.resting.update([1])
-    a.submit(1)
-    a.report(Cancelled(1, "its comment has changed"))
-    await asyncio.sleep(0.05)
-    a.submit(1)
     a.wake(1)
     await until(lambda: pair.stage("a", 1) is Stage.HOLDING, "a waits for its mate")
     b.submit(7, text="mate=g@a", own="b")
