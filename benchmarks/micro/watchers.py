@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import sys
 import tempfile
 import time
@@ -27,6 +26,7 @@ from benchmarks.micro.shim import positive
 from benchmarks.options import bench_parser
 from cosched.core.errors import CoschedError
 from cosched.core.node.settings import Settings
+from cosched.linux.ports import free_address
 from cosched.node.service.lock import lock_holder
 from cosched.node.service.start import NodeOptions, start_node
 from cosched.node.service.stop import stop_node
@@ -67,12 +67,6 @@ def shares(pids: Mapping[str, int], during: str, seconds: float) -> list[Share]:
     took = time.monotonic() - began
     used = {name: cpu_s(pid) - before[name] for name, pid in pids.items()}
     return [Share(name, during, took, used[name] / took) for name in pids]
-
-
-def free_address() -> str:
-    """Returns an address that no process listens at."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return f"127.0.0.1:{server.getsockname()[1]}"
 
 
 @contextmanager

@@ -19,6 +19,11 @@ _LEAST = 10_000
 _TRIES = 1000
 
 
+def free_address() -> str:
+    """Returns ``HOST:PORT`` of a free port. Raises CoschedError."""
+    return f"127.0.0.1:{free_ports(1)}"
+
+
 def free_ports(count: int) -> int:
     """Returns the first of ``count`` ports in a row that are free. Raises CoschedError."""
     end = int(_RANGE.read_text().split()[0]) - count

@@ -19,8 +19,9 @@ import psutil
 from cosched.core.errors import CoschedError
 from cosched.lab.files import locked
 from cosched.linux.namespaces import ProcessId, end_processes
+from cosched.linux.ports import free_ports
 from scripts.vmlab import debian, opt
-from scripts.vmlab.machine import Hardware, Nodes, free_port
+from scripts.vmlab.machine import Hardware, Nodes
 from scripts.vmlab.plan import Shape, hosts_file, plan_guests
 from scripts.vmlab.remote import USER, Remote
 
@@ -133,7 +134,7 @@ def _boot(hardware: Hardware, report: Callable[[str], None]) -> VmLab:
     records: list[NodeRecord] = []
     try:
         for guest in plan_guests(shape.nodes):
-            port = free_port()
+            port = free_ports(1)
             process = nodes.start(guest, port)
             records.append(NodeRecord(guest.name, guest.address, port, process))
             lab = VmLab(folder, shape, tuple(records))

@@ -77,12 +77,6 @@ def ready(folder: Path, name: str) -> Path:
     return folder / f"ready.{name}"
 
 
-def free_port() -> int:
-    """Returns a port of the loopback address that no program uses now."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
-
-
 class Nodes:
     """The qemus that start, each with the socket on which its node reports."""
 

@@ -29,7 +29,7 @@ from pathlib import Path
 from cosched.cluster.coupled.domain import now_ns
 from cosched.cluster.coupled.window import explain
 from cosched.core.cluster.coupling.state import Counts, Stage
-from tests.unit.cluster.coupled_live import EngineDouble, LiveDomain, free_ports
+from tests.unit.cluster.coupled_live import EngineDouble, LiveDomain, free_addresses
 
 NODES = 12
 SCHEMES = {"H": "hold", "Y": "yield"}
@@ -91,7 +91,7 @@ class Storm:
         self.chance = random.Random(seed)
         self.names = "abcd"[: len(schemes)]
         self.schemes = dict(zip(self.names, map(SCHEMES.get, schemes), strict=True))
-        self.addresses = free_ports(self.names)
+        self.addresses = free_addresses(self.names)
         self.engines = {
             name: EngineDouble(name, NODES, [n for n in self.names if n != name])
             for name in self.names

@@ -17,6 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from cosched.core.errors import CoschedError
 from cosched.core.node.settings import Settings
+from cosched.linux.ports import free_address
 from cosched.node.service.lock import lock_holder
 from cosched.node.service.start import NodeOptions, start_node
 from cosched.node.sockets.client import request
@@ -160,11 +161,6 @@ def test_live_private_daemons_refuse_forbidden_settings(open_dir):
 
 
 # -- metrics -----------------------------------------------------------------------------
-
-
-def free_address():
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return f"127.0.0.1:{server.getsockname()[1]}"
 
 
 def up_with_metrics(node):

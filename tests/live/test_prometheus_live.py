@@ -7,7 +7,6 @@ import json
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import urllib.error
 import urllib.parse
@@ -16,6 +15,7 @@ import urllib.request
 import pytest
 
 from cosched.core.node.settings import Settings
+from cosched.linux.ports import free_address
 from cosched.node.service.start import NodeOptions, start_node
 from tests.live.conftest import eventually
 from tests.places import ROOT
@@ -34,11 +34,6 @@ PAGE = (ROOT / "docs/metrics.md").read_text()
 #: What Grafana puts there: four scrapes, and all of a variable's values.
 VARIABLES = {"$__rate_interval": "4s", "$instance": ".*", "$job": ".*"}
 WITHIN_S = 60.0
-
-
-def free_address():
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return f"127.0.0.1:{server.getsockname()[1]}"
 
 
 def blocks(language):

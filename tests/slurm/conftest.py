@@ -247,3 +247,28 @@ def both(pair):
     yield pair
     for steered in pair:
         steered.end_all()
+
+
+@pytest.fixture
+def alone():
+    """Starts one Slurm with the settings of the test. scripts: texts of scripts by the
+    setting of slurm.conf that names them."""
+    folder = Path(tempfile.mkdtemp(prefix="cosched-slurms-"))
+    folder.chmod(0o755)
+    made = []
+
+    def start(*lines, scripts=None, **settings):
+        named = []
+        for setting, text in (scripts or {}).items():
+            script = folder / setting
+            script.write_text(text)
+            script.chmod(0o755)
+            named.append(f"{setting}={script}")
+        made.append(make(folder, "al", "be", *named, *lines, **settings))
+        return made[0]
+
+    yield start
+    for steered in made:
+        steered.close()
+        steered.slurm.close()
+    shutil.rmtree(folder)

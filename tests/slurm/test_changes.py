@@ -1,16 +1,14 @@
-"""What users, operators and scripts of a real Slurm change about jobs with mates."""
+"""Users, operators and scripts of a real Slurm change jobs with mates."""
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 import time
 from pathlib import Path
 
 import pytest
 
 from cosched.cluster.engines.slurm.front import task_script
-from tests.slurm.conftest import make, until
+from tests.slurm.conftest import until
 from tests.slurm.test_traps import finishes, held
 
 pytestmark = pytest.mark.live
@@ -64,30 +62,9 @@ def test_comment_with_other_bytes_than_text_does_not_stop_the_polls(al):
 # -- scripts of the site -------------------------------------------------------------------
 
 
-@pytest.fixture
-def with_script():
-    """Starts one Slurm with a script that a setting of slurm.conf names."""
-    folder = Path(tempfile.mkdtemp(prefix="cosched-slurms-"))
-    folder.chmod(0o755)
-    made = []
-
-    def start(setting, text):
-        script = folder / setting
-        script.write_text(text)
-        script.chmod(0o755)
-        made.append(make(folder, "al", "be", f"{setting}={script}"))
-        return made[0]
-
-    yield start
-    for steered in made:
-        steered.close()
-        steered.slurm.close()
-    shutil.rmtree(folder)
-
-
 @pytest.mark.long
-def test_epilog_after_a_yield_is_no_start(with_script):
-    al = with_script("EpilogSlurmctld", "#!/bin/sh\nsleep 2\n")
+def test_epilog_after_a_yield_is_no_start(alone):
+    al = alone(scripts={"EpilogSlurmctld": "#!/bin/sh\nsleep 2\n"})
     job = held(al)
     al.order("give_back", job, 0)
     al.expect("GaveBack", job)
@@ -98,8 +75,8 @@ def test_epilog_after_a_yield_is_no_start(with_script):
 
 
 @pytest.mark.long
-def test_steps_have_the_mates_of_their_script(with_script):
-    al = with_script("TaskProlog", task_script())
+def test_steps_have_the_mates_of_their_script(alone):
+    al = alone(scripts={"TaskProlog": task_script()})
     show = 'echo "${COSCHED_MATES-none}/$COSCHED_MATES_OF"'
     script = f"{show}; srun sh -c '{show}'"
     for mate, mates in ((False, ""), (True, "be=812@b[1-2]")):

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import signal
 import subprocess
-import tempfile
 import time
-from pathlib import Path
 
 import pytest
 
 from tests.places import ROOT
-from tests.slurm.conftest import GROUP, USER, make, until
+from tests.slurm.conftest import GROUP, USER, until
 
 pytestmark = pytest.mark.live
 
@@ -186,24 +183,6 @@ def test_gate_is_killed(al):
 
 
 # -- the controller stays away -------------------------------------------------------------
-
-
-@pytest.fixture
-def alone():
-    """Starts one Slurm with the settings of the test."""
-    folder = Path(tempfile.mkdtemp(prefix="cosched-slurms-"))
-    folder.chmod(0o755)
-    made = []
-
-    def start(*lines, **settings):
-        made.append(make(folder, "al", "be", *lines, **settings))
-        return made[0]
-
-    yield start
-    for steered in made:
-        steered.close()
-        steered.slurm.close()
-    shutil.rmtree(folder)
 
 
 @pytest.mark.long

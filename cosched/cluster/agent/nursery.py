@@ -8,8 +8,8 @@ It kills a steward that the agent names. Only this process reaps stewards, so a 
 kills is never that of another process.
 
 It adopts the orphans of stewards that have ended, and kills them: a steward that ended well
-has left none. It ends when its agent has ended and its last steward is gone. A steward that
-takes too long then is killed.
+has left none. It ends when its agent has ended and no steward and no orphan is left. A
+steward that takes too long then is killed.
 """
 
 from __future__ import annotations

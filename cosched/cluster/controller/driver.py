@@ -33,7 +33,7 @@ class QueueDriver:
     """Feeds ``queue``. before: called with the commands before they are carried out.
     carry_out: does what a command orders; a wake-up is not among them.
 
-    frozen: while True no job starts, because the controller recovers.
+    frozen: while True no job starts, because the controller recovers or the domain ends.
     """
 
     def __init__(
@@ -62,8 +62,12 @@ class QueueDriver:
             self._pass.cancel()
             self._tick()
 
+    def freeze(self) -> None:
+        """Lets no job start until ``thaw``."""
+        self.frozen = True
+
     def thaw(self) -> None:
-        """Lets jobs start: the recovery is over."""
+        """Lets jobs start."""
         self.frozen = False
         self._soon()
 

@@ -98,20 +98,20 @@ class Jobs:
         return self._driver.frozen
 
     def freeze(self) -> None:
-        """Lets no job start: the domain ends."""
-        self._driver.frozen = True
-
-    def unfreeze(self) -> None:
-        """Lets jobs start again: the domain does not end."""
-        self._driver.thaw()
+        """Lets no job start until ``thaw``."""
+        self._driver.freeze()
 
     def thaw(self) -> None:
-        """Lets jobs start: the recovery is over."""
+        """Lets jobs start again."""
+        self._driver.thaw()
+
+    def end_recovery(self) -> None:
+        """Lets jobs start: all is known about those of before the restart."""
         self._enqueue_unsized()
         ended = None if self.pairs is None else self.pairs.recovery_ended()
         if ended is not None:
             self._driver.handle(ended)
-        self._driver.thaw()
+        self.thaw()
 
     def configure(self, config: DomainConfig) -> None:
         """Takes changed settings. No job that runs gets a shorter limit."""

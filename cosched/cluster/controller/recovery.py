@@ -57,7 +57,7 @@ class Recovery:
             for report in member.starts:
                 if (report.job, report.start) not in known and report.has_tasks:
                     self._jobs.strays.end(member.name, report.job, report.start)
-        self._jobs.thaw()
+        self._jobs.end_recovery()
 
     def _resolve(self, record: Record) -> None:
         if not self._members.has(record.nodes):

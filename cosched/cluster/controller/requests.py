@@ -307,7 +307,7 @@ class Requests:
             for number in running:
                 await self._jobs.records.wait(number)
         except BaseException:
-            self._jobs.unfreeze()
+            self._jobs.thaw()
             raise
         asyncio.get_running_loop().call_soon(self._end_domain)
         return {"ended_jobs": running}

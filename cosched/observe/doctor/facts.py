@@ -47,6 +47,10 @@ class MpiFacts:
     no_shim: str = ""
 
 
+#: Stands for a limit that is not set.
+UNLIMITED = "UNLIMITED"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Partition:
     """A partition of Slurm. ``shared``: how many jobs a CPU may take; 1: none beside it.

@@ -8,7 +8,7 @@ import subprocess
 
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S, parse_run_time
-from cosched.observe.doctor.facts import Partition, SlurmFacts
+from cosched.observe.doctor.facts import UNLIMITED, Partition, SlurmFacts
 
 WITHIN_S = 20.0
 _LINE = re.compile(r"^(\S+)\s*=[ \t]*(.*?)\s*$", re.MULTILINE)
@@ -53,9 +53,9 @@ def _partition(fields: dict[str, str]) -> Partition:
         nodes=fields.get("Nodes", ""),
         shared=jobs,
         forced=sharing is not None and sharing[1] == "FORCE",
-        most_s=_seconds(fields.get("MaxTime", "UNLIMITED")),
+        most_s=_seconds(fields.get("MaxTime", UNLIMITED)),
         default_memory=any(
-            fields.get(key, "UNLIMITED") != "UNLIMITED"
+            fields.get(key, UNLIMITED) != UNLIMITED
             for key in ("DefMemPerCPU", "DefMemPerNode")
         ),
     )

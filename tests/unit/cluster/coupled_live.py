@@ -7,8 +7,6 @@ does. A ``LiveDomain`` is that controller, with its store, keys and connections.
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import socket
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -33,17 +31,12 @@ from cosched.cluster.engines.interface import (
 from cosched.cluster.engines.mates import parse_mates
 from cosched.cluster.keys import load_keys, make_keys
 from cosched.cluster.links import Links
+from cosched.linux.ports import free_address
 
 
-def free_ports(names):
-    """An address of this machine for each name."""
-    with contextlib.ExitStack() as stack:
-        found = {}
-        for name in names:
-            listener = stack.enter_context(socket.socket())
-            listener.bind(("127.0.0.1", 0))
-            found[name] = f"127.0.0.1:{listener.getsockname()[1]}"
-        return found
+def free_addresses(names):
+    """Returns an address of this machine for each name."""
+    return {name: free_address() for name in names}
 
 
 @dataclass

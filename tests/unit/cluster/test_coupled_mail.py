@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 
 import msgspec
 import pytest
@@ -14,6 +13,7 @@ from cosched.cluster.links import Links
 from cosched.cluster.messages import Beat, BetweenDomains
 from cosched.core.cluster.coupling.mail.messages import Announce, Done, Question
 from cosched.core.cluster.coupling.mail.messages import Answer as Reply
+from cosched.linux.ports import free_address
 
 
 def question(number):
@@ -24,11 +24,7 @@ class Ends:
     """Two domains, a and b, and c, whose key b does not have."""
 
     def __init__(self, folder):
-        with socket.socket() as one, socket.socket() as two:
-            one.bind(("127.0.0.1", 0))
-            two.bind(("127.0.0.1", 0))
-            ports = [each.getsockname()[1] for each in (one, two)]
-        addresses = dict(zip("ab", (f"127.0.0.1:{port}" for port in ports), strict=True))
+        addresses = {name: free_address() for name in "ab"}
         make_keys(folder, "abc")
         self.log, self.got = [], []
         self.links = {}

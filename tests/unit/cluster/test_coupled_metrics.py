@@ -20,7 +20,7 @@ from cosched.core.cluster.coupling.settings import Scheme, WhenDown
 from cosched.core.cluster.coupling.state import Stage
 from cosched.core.errors import CoschedError
 from tests.places import ROOT
-from tests.unit.cluster.coupled_live import EngineDouble, LiveDomain, free_ports
+from tests.unit.cluster.coupled_live import EngineDouble, LiveDomain, free_addresses
 
 RULES = ROOT / "docs/prometheus/coupling.rules.yml"
 PAGE = ROOT / "docs/coupling.md"
@@ -28,7 +28,7 @@ PAGE = ROOT / "docs/coupling.md"
 
 async def holding(folder, **coupling):
     """A domain whose job holds 3 of 8 nodes, and is alone."""
-    addresses = free_ports("ab")
+    addresses = free_addresses("ab")
     engine = EngineDouble("a", 8, ["b"])
     words = {"unknown": "1h", "answer": "2s", "when_down": "hold", **coupling}
     live = LiveDomain(folder, "a", addresses, engine, lambda line: None, **words)
@@ -55,7 +55,7 @@ def scraped(address):
 
 
 def test_metrics_over_http(tmp_path):
-    address = free_ports("m")["m"]
+    address = free_addresses("m")["m"]
 
     async def work():
         live = await holding(tmp_path, held_cap=0.75)

@@ -33,7 +33,7 @@ from cosched.core.cluster.coupling.mail.messages import (
 )
 from cosched.core.cluster.coupling.state import Stage
 from cosched.core.units import NS_PER_S
-from tests.unit.cluster.coupled_live import EngineDouble, LiveDomain, free_ports
+from tests.unit.cluster.coupled_live import EngineDouble, LiveDomain, free_addresses
 
 NAMES = "abc"
 
@@ -42,7 +42,7 @@ class Attack:
     """Domains a and b, which have a group, and the connections of c."""
 
     def __init__(self, folder):
-        self.addresses = free_ports(NAMES)
+        self.addresses = free_addresses(NAMES)
         self.log = []
         self.engines = {
             name: EngineDouble(name, 4, [n for n in NAMES if n != name]) for name in "ab"

@@ -8,14 +8,14 @@ import contextlib
 from cosched.cluster.keys import load_keys, make_keys
 from cosched.cluster.links import Links
 from cosched.cluster.messages import Leave, UserReply
-from cosched.linux.ports import free_ports
+from cosched.linux.ports import free_address
 
 WITHIN_S = 20.0
 
 
 def test_message_that_is_too_long_is_dropped_and_later_ones_arrive(tmp_path):
     names = ("controller", "n1")
-    addresses = {name: f"127.0.0.1:{free_ports(1)}" for name in names}
+    addresses = {name: free_address() for name in names}
     make_keys(tmp_path, names)
     log = []
 

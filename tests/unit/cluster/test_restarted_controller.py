@@ -1,75 +1,19 @@
-"""A controller that is started again: what it does with the jobs of its store."""
+"""A controller that is started again takes the jobs of its store."""
 
 import asyncio
-import json
 
 import pytest
 
-from cosched.cluster.config import DomainConfig, QueueSettings
-from cosched.cluster.controller.jobs import Jobs
-from cosched.cluster.controller.members import Members, NodeState
-from cosched.cluster.controller.recovery import Recovery
-from cosched.cluster.controller.requests import Requests
-from cosched.cluster.desk import Person
+from cosched.cluster.controller.members import NodeState
 from cosched.cluster.messages import (
     ENDED,
-    Chunk,
     StartFailed,
     StartReport,
     SubtreeEnded,
-    SubtreePrepared,
 )
-from cosched.cluster.store import JobStore, Record, State
-from cosched.cluster.submission import Submission
+from cosched.cluster.store import JobStore, State
 from cosched.core.cluster.startup.gate import Stage
-
-NODES = ("n0", "n1", "n2")
-
-
-class Controller:
-    """A controller without agents; ``sent`` has what it sends to them."""
-
-    def __init__(self, store, nodes=NODES, rows=1):
-        addresses = {name: f"127.0.0.{at}:2" for at, name in enumerate(nodes, 1)}
-        queue = QueueSettings(jobs_per_node=rows)
-        config = DomainConfig("test", "127.0.0.1:1", addresses, 0, queue)
-        self.sent = []
-        self.store = store
-        self.members = Members(config)
-        self.jobs = Jobs(config, store, self.members, self._send, lambda _: None)
-        self.requests = Requests(
-            config, self.jobs, store, self.members, lambda: None, lambda: None
-        )
-        self.recovery = Recovery(self.jobs, self.members, self._send, store.live())
-
-    def _send(self, to, message):
-        self.sent.append((to, message))
-
-    def join(self, name, slots=1, reports=()):
-        member = self.members.by_name[name]
-        member.state, member.slots, member.secret = NodeState.UP, slots, bytes(32)
-        member.starts = tuple(reports)
-        self.jobs.node_joined(member)
-
-    def submit(self, **more):
-        submission = Submission(
-            token=f"t{more}", name="a", argv=("/bin/true",), environ={}, cwd="/", **more
-        )
-        state = State.HELD if submission.held else State.QUEUED
-        record = Record(0, 7, 7, submission, self.jobs.clock.now_ns(), state)
-        return self.jobs.submit(record).number
-
-    def starts(self):
-        """Returns job, start and nodes of the objects that were sent."""
-        chunks = (message for _, message in self.sent if isinstance(message, Chunk))
-        return [(each.job, each.start, each.nodes) for each in chunks]
-
-    def take(self, sender, message):
-        self.jobs.starts.take(sender, message)
-
-    async def ask(self, **request):
-        body = json.dumps(request).encode()
-        return json.loads(await self.requests.answer(Person(7, 7), body))
+from tests.unit.cluster.controller_alone import NODES, Controller, passes, run_jobs
 
 
 @pytest.fixture
@@ -77,27 +21,6 @@ def store(tmp_path):
     store = JobStore(tmp_path / "jobs.sqlite")
     yield store
     store.close()
-
-
-async def passes():
-    """Lets the passes of this moment happen."""
-    for _ in range(5):
-        await asyncio.sleep(0)
-
-
-async def run_jobs(controller, *jobs):
-    """Runs jobs on all nodes, with one slot each."""
-    for name in controller.members.by_name:
-        controller.join(name)
-    controller.recovery.resolve()
-    numbers = []
-    for job in jobs:
-        numbers.append(controller.submit(**job))
-        await passes()
-    for number in numbers:
-        root = controller.jobs.starts.active[number].root
-        controller.take(root, SubtreePrepared(number, 1))
-    assert all(controller.store.find(number).state is State.RUNNING for number in numbers)
 
 
 def test_job_that_ended_while_the_controller_and_a_node_were_away_ends(store):

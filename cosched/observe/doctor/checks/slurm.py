@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cosched.observe.doctor.facts import Partition, SlurmFacts
+from cosched.observe.doctor.facts import UNLIMITED, Partition, SlurmFacts
 from cosched.observe.doctor.findings import Finding, good, note, problem, warning
-
-UNLIMITED = "UNLIMITED"
 
 
 def check_slurm(slurm: SlurmFacts) -> Iterator[Finding]:

@@ -1,0 +1,95 @@
+"""A controller with a real store, whose agents are those of the test."""
+
+import asyncio
+import json
+import secrets
+
+from cosched.cluster.config import DomainConfig, LifeSettings, QueueSettings
+from cosched.cluster.controller.jobs import Jobs
+from cosched.cluster.controller.members import Members, NodeState
+from cosched.cluster.controller.recovery import Recovery
+from cosched.cluster.controller.requests import Requests
+from cosched.cluster.desk import Person
+from cosched.cluster.messages import Chunk, SubtreePrepared
+from cosched.cluster.store import Record, State
+from cosched.cluster.submission import Submission
+
+NODES = ("n0", "n1", "n2")
+
+
+class Controller:
+    """A controller without agents. sent: what it sends to them. ended: whether it has ended
+    its domain."""
+
+    def __init__(self, store, nodes=NODES, rows=1, life=None):
+        addresses = {name: f"127.0.0.{at}:2" for at, name in enumerate(nodes, 1)}
+        queue = QueueSettings(jobs_per_node=rows)
+        config = DomainConfig(
+            "test", "127.0.0.1:1", addresses, 0, queue, life=life or LifeSettings()
+        )
+        self.sent, self.log, self.ended = [], [], False
+        self.store = store
+        self.members = Members(config)
+        self.jobs = Jobs(config, store, self.members, self._send, self.log.append)
+        self.requests = Requests(
+            config, self.jobs, store, self.members, self._end, lambda: None
+        )
+        self.recovery = Recovery(self.jobs, self.members, self._send, store.live())
+
+    def _send(self, to, message):
+        self.sent.append((to, message))
+
+    def _end(self):
+        self.ended = True
+
+    def join(self, name, slots=1, reports=()):
+        member = self.members.by_name[name]
+        member.state, member.slots, member.secret = NodeState.UP, slots, bytes(32)
+        member.starts = tuple(reports)
+        self.jobs.node_joined(member)
+
+    def submit(self, **more):
+        submission = Submission(
+            token=secrets.token_hex(8),
+            name="a",
+            argv=("/bin/true",),
+            environ={},
+            cwd="/",
+            **more,
+        )
+        state = State.HELD if submission.held else State.QUEUED
+        record = Record(0, 7, 7, submission, self.jobs.clock.now_ns(), state)
+        return self.jobs.submit(record).number
+
+    def starts(self):
+        """Returns job, start and nodes of the objects that were sent."""
+        chunks = (message for _, message in self.sent if isinstance(message, Chunk))
+        return [(each.job, each.start, each.nodes) for each in chunks]
+
+    def take(self, sender, message):
+        self.jobs.starts.take(sender, message)
+
+    async def ask(self, uid=7, **request):
+        body = json.dumps(request).encode()
+        return json.loads(await self.requests.answer(Person(uid, uid), body))
+
+
+async def passes():
+    """Lets the passes of this moment happen."""
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+async def run_jobs(controller, *jobs):
+    """Runs jobs on all nodes, with one slot each."""
+    for name in controller.members.by_name:
+        controller.join(name)
+    controller.recovery.resolve()
+    numbers = []
+    for job in jobs:
+        numbers.append(controller.submit(**job))
+        await passes()
+    for number in numbers:
+        root = controller.jobs.starts.active[number].root
+        controller.take(root, SubtreePrepared(number, 1))
+    assert all(controller.store.find(number).state is State.RUNNING for number in numbers)
