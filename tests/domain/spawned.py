@@ -30,8 +30,12 @@ elif what == "nested":
 elif what == "answer":
     parent.send("spawned", dest=0)
 elif what == "exit":
+    # Rank 0 calls MPI no more after its message, so the end of rank 1 comes first.
+    parent.barrier()
     if world.rank == 1:
+        world.recv(source=0)
         os._exit(3)
+    world.send("no more", dest=1)
     time.sleep(97.4)
 elif what == "abort":
     if world.rank == 1:

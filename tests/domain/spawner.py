@@ -67,7 +67,7 @@ def outlived():
 
 def failing():
     """Has a child that ends with status 3."""
-    spawn("exit", ranks=2)
+    spawn("exit", ranks=2).barrier()
     time.sleep(97.4)
 
 
