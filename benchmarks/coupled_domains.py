@@ -38,6 +38,8 @@ ENGINES = ("native", "slurm")
 #: SlurmUser may not run a Python in a home of root.
 SYSTEM_PYTHON = "/usr/bin/python3"
 USER = "nobody"
+#: How long a job that has yielded gets no nodes in Slurm: short, as the jobs here are.
+SLURM_REST_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +141,7 @@ class Slurm:
         document = {
             "name": name,
             "engine": "slurm",
-            "coupling": dict(table),
+            "coupling": {"yield_wait": f"{SLURM_REST_S:g}s", **table},
             "slurm": {"conf": str(cluster.conf), "poll": "500ms"},
         }
         self.paths.config.write_text(tomlkit.dumps(document))

@@ -23,6 +23,7 @@ from typing import Any
 
 from benchmarks.coupled_domains import (
     ENGINES,
+    SLURM_REST_S,
     Domain,
     Wanted,
     coupled_domains,
@@ -49,7 +50,6 @@ RELEASE_S = 20
 SETTINGS = {
     "release": f"{RELEASE_S}s",
     "release_wait": "2s",
-    "yield_wait": "1s",
     "again": "2s",
     "answer": "30s",
     "unknown": "1h",
@@ -204,8 +204,9 @@ def run_sim(
             scheme=Scheme(SCHEMES[letter]),
             release_ns=RELEASE_S * NS_PER_S,
             pause_ns=2 * NS_PER_S,
+            rest_ns=round(_rest_s(engine, each) * NS_PER_S),
         )
-        for letter in schemes
+        for engine, letter, each in zip(engines, schemes, costs, strict=True)
     ]
     result = simulate(logs, NAMES, mates, settings, Coupling(policy="easy"))
     return {
@@ -217,6 +218,12 @@ def run_sim(
         },
         "stuck": result.stuck,
     }
+
+
+def _rest_s(engine: str, costs: Costs) -> float:
+    """Returns how long a job that has yielded gets no nodes: in Slurm until its wait is
+    over and nodes are given out again."""
+    return SLURM_REST_S + costs.turn_s if engine == "slurm" else 0.0
 
 
 def _simulated(

@@ -27,6 +27,8 @@ from cosched.documents import read_toml
 SLURM = "slurm"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 _UNLIMITED = "never"
+#: A try costs our own queue nothing. In Slurm the job's nodes are configured for it.
+_YIELD_WAIT, _SLURM_YIELD_WAIT = "0s", "30s"
 
 
 class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -54,7 +56,7 @@ class _Coupling(_Table, frozen=True):
     release: str = "20min"
     held_cap: float = 1.0
     yield_cap: int | None = None
-    yield_wait: str = "30s"
+    yield_wait: str | None = None
     release_wait: str = "60s"
     raise_by: int = 0
     when_down: Literal["start", "hold", "yield"] = "start"
@@ -85,15 +87,13 @@ class Waits:
 @dataclass(frozen=True)
 class Coupled:
     """A coupled domain. listen: ``HOST:PORT`` for other domains; domains: their addresses
-    by name. waits: for engines that are not our own. metrics: ``HOST:PORT`` for
-    Prometheus; None: nothing listens."""
+    by name. metrics: ``HOST:PORT`` for Prometheus; None: nothing listens."""
 
     name: str
     listen: str
     domains: Mapping[str, str]
     rights: Rights
     settings: CouplingSettings
-    waits: Waits
     metrics: str | None
 
     @property
@@ -107,6 +107,7 @@ class CoupledConfig(Coupled):
     """A coupled domain whose jobs Slurm queues."""
 
     slurm: SlurmSettings
+    waits: Waits
 
 
 def is_coupled(path: Path) -> bool:
@@ -128,8 +129,12 @@ def parse_coupled(document: Mapping[str, Any]) -> CoupledConfig:
         raw = msgspec.convert(document, _Document)
     except msgspec.ValidationError as error:
         raise CoschedError(str(error)) from None
-    coupled = _coupled(raw.name, raw.coupling)
-    return CoupledConfig(**vars(coupled), slurm=_slurm(raw.slurm))
+    waits = Waits(
+        _seconds("coupling.yield_wait", raw.coupling.yield_wait or _SLURM_YIELD_WAIT),
+        _seconds("coupling.release_wait", raw.coupling.release_wait),
+    )
+    coupled = _coupled(raw.name, raw.coupling, rest_ns=0)  # Slurm lets jobs rest
+    return CoupledConfig(**vars(coupled), slurm=_slurm(raw.slurm), waits=waits)
 
 
 def parse_coupling(name: str, table: Mapping[str, Any]) -> Coupled:
@@ -139,10 +144,11 @@ def parse_coupling(name: str, table: Mapping[str, Any]) -> Coupled:
         raw = msgspec.convert(table, _Coupling)
     except msgspec.ValidationError as error:
         raise CoschedError(f"coupling: {error}") from None
-    return _coupled(name, raw)
+    rest_ns = _ns("coupling.yield_wait", raw.yield_wait or _YIELD_WAIT)
+    return _coupled(name, raw, rest_ns)
 
 
-def _coupled(own: str, coupling: _Coupling) -> Coupled:
+def _coupled(own: str, coupling: _Coupling, rest_ns: int) -> Coupled:
     for name, address in {own: coupling.listen, **coupling.domains}.items():
         _check_member(name, address)
     if coupling.metrics is not None:
@@ -156,11 +162,7 @@ def _coupled(own: str, coupling: _Coupling) -> Coupled:
         coupling.listen,
         dict(coupling.domains),
         _rights(coupling),
-        _settings(coupling),
-        Waits(
-            _seconds("coupling.yield_wait", coupling.yield_wait),
-            _seconds("coupling.release_wait", coupling.release_wait),
-        ),
+        _settings(coupling, rest_ns),
         coupling.metrics,
     )
 
@@ -192,7 +194,7 @@ def _rights(coupling: _Coupling) -> Rights:
     return Rights(users, frozenset(coupling.same_names))
 
 
-def _settings(coupling: _Coupling) -> CouplingSettings:
+def _settings(coupling: _Coupling, rest_ns: int) -> CouplingSettings:
     never = coupling.release == _UNLIMITED
     return CouplingSettings(
         scheme=Scheme(coupling.scheme),
@@ -201,6 +203,7 @@ def _settings(coupling: _Coupling) -> CouplingSettings:
         yield_cap=coupling.yield_cap,
         raise_by=coupling.raise_by,
         pause_ns=_ns("coupling.release_wait", coupling.release_wait),
+        rest_ns=rest_ns,
         when_down=WhenDown(coupling.when_down),
         down_hold_ns=_ns("coupling.down_hold", coupling.down_hold),
         unknown_ns=_ns("coupling.unknown", coupling.unknown),

@@ -32,6 +32,7 @@ ANY_SETTINGS = st.builds(
     yield_cap=st.sampled_from([None, 0, 2]),
     raise_by=st.sampled_from([0, 1, 3]),
     pause_ns=st.just(1),
+    rest_ns=st.sampled_from([0, 3]),
 )
 
 

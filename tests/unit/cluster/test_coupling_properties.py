@@ -99,6 +99,38 @@ def test_mates_start_within_their_time(count, data, delay):
         assert max(begins) - min(begins) <= system.delay
 
 
+@pytest.mark.parametrize(("rest", "yields"), [(0, 6), (3, 2), (7, 1)])
+def test_a_job_that_has_yielded_rests_until_a_mate_asks(rest, yields):
+    """A short job ends in each unit of time, so that the yielded job could be tried. Its
+    mate's node is free at 6."""
+    settings = replace(YIELD, rest_ns=rest)
+    system = System(
+        machines=[2, 1],
+        jobs=[
+            [(0, 1, 1, 1), *[(moment, 1, 1, 1) for moment in range(6)]],
+            [(0, 6, 1, 6), (0, 1, 1, 1)],
+        ],
+        mates=[{0: 0, 1: 1}],
+        settings=[settings, settings],
+        policies=["easy", "easy"],
+    )
+    domains = run(system)
+    assert [domains[0].start_ns[0], domains[1].start_ns[1]] == [6, 6]
+    assert domains[0].counts["yields"] == yields
+
+
+def test_a_rest_is_over_without_another_event():
+    settings = replace(YIELD, rest_ns=4)
+    system = System(
+        machines=[1, 1],
+        jobs=[[(0, 1, 1, 1)], [(0, 20, 1, 20), (0, 1, 1, 1)]],
+        mates=[{0: 0, 1: 1}],
+        settings=[settings, settings],
+        policies=["easy", "easy"],
+    )
+    assert run(system)[0].counts["yields"] == 5
+
+
 def test_promise_holds_before_its_round_goes():
     """A pass for another group comes between the promise and the decision of its round. It
     gives no node away that the promised start needs."""

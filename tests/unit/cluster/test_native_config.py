@@ -37,6 +37,14 @@ def document(**more):
     }
 
 
+@pytest.mark.parametrize(
+    ("written", "rest_ns"), [({}, 0), ({"yield_wait": "2s"}, 2 * 10**9)]
+)
+def test_a_yielded_job_rests_as_the_file_asks(written, rest_ns):
+    config = parse_config(document(coupling={**COUPLING, **written}))
+    assert config.coupled.settings.rest_ns == rest_ns
+
+
 def test_a_written_file_is_read_as_it_was():
     config = parse_config(document())
     assert parse_config(tomllib.loads(write_config(config))) == config

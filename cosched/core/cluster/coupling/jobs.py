@@ -173,7 +173,7 @@ class Jobs:
         self._enter(member, Stage.RUNNING)
         self.waiting.pop(member.number, None)
         self._clear(member)
-        member.promise_ns = member.due_ns = member.retry_ns = None
+        member.promise_ns = member.due_ns = member.rest_ns = member.retry_ns = None
         self.commands.append(GoJob(member.number, addresses))
 
     def release(self, member: Member, why: Why) -> None:
@@ -196,7 +196,7 @@ class Jobs:
         self._over[member.number] = None
         self.waiting.pop(member.number, None)
         self._clear(member)
-        member.promise_ns = member.due_ns = member.retry_ns = None
+        member.promise_ns = member.due_ns = member.rest_ns = member.retry_ns = None
 
     def over_before(self, limit_ns: int) -> list[Member]:
         """Returns the jobs that were over at a time, and drops them from the list."""

@@ -185,6 +185,8 @@ class ReadyJobs:
     def _yield(self, member: Member) -> None:
         member.yields += 1
         member.aside = self._state.epoch
+        rest_ns = self._jobs.settings.rest_ns
+        member.rest_ns = self._state.now_ns + rest_ns if rest_ns else None
         self._state.counts.yields += 1
         self._jobs.release(member, Why.YIELD)
 

@@ -44,6 +44,7 @@ TIMES = (
     "released_ns",
     "promise_ns",
     "due_ns",
+    "rest_ns",
     "retry_ns",
     "trouble_ns",
     "ready_ns",

@@ -80,6 +80,7 @@ class CouplingSettings:
         not hold. The paper has no such rule. Without it, each domain can hold another job
         each time, and no job ever meets its mate.
     pause_ns: how long that rule is in force after a release.
+    rest_ns: how long a job that has yielded gets no nodes, unless a mate asks for it.
     when_down: the choice while a mate's domain does not answer. down_hold_ns: how long
         ``WhenDown.HOLD`` waits.
     unknown_ns: how long a ready job waits for a mate that its domain does not have. 0: it
@@ -95,6 +96,7 @@ class CouplingSettings:
     raise_by: int = 0
     older_first: bool = True
     pause_ns: int = NS_PER_S
+    rest_ns: int = 0
     when_down: WhenDown = WhenDown.START
     down_hold_ns: int = 600 * NS_PER_S
     unknown_ns: int = 0
@@ -107,8 +109,8 @@ class CouplingSettings:
             raise CoschedError(f"release_ns {self.release_ns}: want 1 or more, or none")
         if self.yield_cap is not None and self.yield_cap < 0:
             raise CoschedError(f"yield_cap {self.yield_cap}: want 0 or more, or none")
-        for name, least in (("pause_ns", 1), ("raise_by", 0), ("down_hold_ns", 0)):
-            if getattr(self, name) < least:
-                raise CoschedError(f"{name} {getattr(self, name)}: want {least} or more")
-        if self.unknown_ns < 0:
-            raise CoschedError(f"unknown_ns {self.unknown_ns}: want 0 or more")
+        if self.pause_ns < 1:
+            raise CoschedError(f"pause_ns {self.pause_ns}: want 1 or more")
+        for name in ("raise_by", "rest_ns", "down_hold_ns", "unknown_ns"):
+            if getattr(self, name) < 0:
+                raise CoschedError(f"{name} {getattr(self, name)}: want 0 or more")

@@ -70,8 +70,9 @@ class Member(msgspec.Struct, omit_defaults=True):
 
     lease_ns: the end of its hold. released_ns: when it last released its nodes.
     promise_ns: when its promised start is due; promised: for a round that has not gone.
-    due_ns: its earliest start. retry_ns: when it asks again. trouble_ns: since when the
-    domain of a mate does not answer, or does not have the group.
+    due_ns: its earliest start. rest_ns: when it may get nodes by itself again after a
+    yield. retry_ns: when it asks again. trouble_ns: since when the domain of a mate does
+    not answer, or does not have the group.
 
     mates: the numbers of the other jobs, as far as they are known, by domain.
     ready_ns: when it was first ready. own: it has nodes because it was its turn, not for a
@@ -104,6 +105,7 @@ class Member(msgspec.Struct, omit_defaults=True):
     promised: RoundId | None = None
     without: list[DomainName] = []
     due_ns: int | None = None
+    rest_ns: int | None = None
     retry_ns: int | None = None
     trouble_ns: int | None = None
     ready_ns: int | None = None
@@ -123,6 +125,11 @@ class Member(msgspec.Struct, omit_defaults=True):
     def rank(self) -> tuple[int, GroupName, str]:
         """Returns the key of the group by age, the same in all domains."""
         return self.older_ns, self.group.name, self.digest
+
+    @property
+    def may_start_ns(self) -> int:
+        """Returns the earliest time at which it gets nodes by itself."""
+        return max(self.due_ns or 0, self.rest_ns or 0)
 
     @property
     def key(self) -> GroupKey:

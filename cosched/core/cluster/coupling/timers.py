@@ -66,12 +66,13 @@ class Timers:
         """Lets jobs ask again whose time has come."""
         now_ns, ticked_ns = self._state.now_ns, self._state.ticked_ns
         for member in list(self._jobs.waiting.values()):
-            due = member.due_ns is not None and ticked_ns < member.due_ns <= now_ns
+            due = ticked_ns < member.may_start_ns <= now_ns
             again = member.retry_ns is not None and now_ns >= member.retry_ns
             if again:
                 member.retry_ns = None
             if member.stage is Stage.QUEUING and (again or due):
                 member.aside = -1
+                member.rest_ns = None
                 self._jobs.want_pass()
             elif again and member.is_idle:
                 self._consider(member)
@@ -84,8 +85,8 @@ class Timers:
             times += [self._participant.wake_ns(member), member.retry_ns]
             if member.stage is Stage.HOLDING and member.round is None:
                 times.append(member.lease_ns)
-            if member.due_ns is not None and member.due_ns > state.ticked_ns:
-                times.append(member.due_ns)
+            if member.may_start_ns > state.ticked_ns:
+                times.append(member.may_start_ns)
         known = [at_ns for at_ns in times if at_ns is not None]
         wake_ns = None
         if known and not state.recovering:
