@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import time
 from pathlib import Path
 
 import pytest
 
 from cosched.cluster.engines.slurm.front import task_script
+from tests.places import ROOT
 from tests.slurm.conftest import until
 from tests.slurm.test_traps import finishes, held
 
@@ -80,9 +82,27 @@ def test_steps_have_the_mates_of_their_script(alone):
     show = 'echo "${COSCHED_MATES-none}/$COSCHED_MATES_OF"'
     script = f"{show}; srun sh -c '{show}'"
     for mate, mates in ((False, ""), (True, "be=812@b[1-2]")):
-        job = al.sbatch(mate=mate, script=script)
-        if mate:
-            al.expect("Ready", job)
-            al.order("go", job, [["be", "812@b[1-2]"]])
-        until(lambda job=job: al.show(job)["JobState"] == "COMPLETED", "the job ends")
+        job = submitted(al, mate, script)
         assert Path(al.out(job)).read_text() == f"{mates}/{job}\n" * 2
+
+
+@pytest.mark.long
+def test_a_script_can_write_a_file_with_the_nodes_of_its_mate(alone):
+    """The lines are those of the page for users."""
+    text = (ROOT / "docs/coupling.md").read_text()
+    (lines,) = re.findall(r"```bash\n(nodes=.*?)```", text, re.DOTALL)
+    al = alone(scripts={"TaskProlog": task_script()})
+    script = f"cd $(mktemp -d)\n{lines}\ncat mate-nodes.txt; rm mate-nodes.txt; rmdir $PWD"
+    job = submitted(al, True, script)
+    assert Path(al.out(job)).read_text() == "b1\nb2\n"
+
+
+def submitted(al, mate, script):
+    """Submits a job, lets it start if it has a mate, and returns its number when it has
+    ended."""
+    job = al.sbatch(mate=mate, script=script)
+    if mate:
+        al.expect("Ready", job)
+        al.order("go", job, [["be", "812@b[1-2]"]])
+    until(lambda: al.show(job)["JobState"] == "COMPLETED", "the job ends")
+    return job

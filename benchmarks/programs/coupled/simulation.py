@@ -1,7 +1,7 @@
 """Simulates heat in a rod on all its ranks, and sends pictures of it to its mate.
 
-Run it as a job whose mate in another domain is analysis.py; COSCHED_MATES_FILE has the
-address. usage: simulation.py PORT [STEPS]
+Run it as a job whose mate in another domain is analysis.py; COSCHED_MATES has the address.
+usage: simulation.py PORT [STEPS]
 """
 
 from __future__ import annotations
@@ -14,17 +14,16 @@ import time
 
 from mpi4py import MPI
 
+from cosched.core.hostlist import expand_hosts
+
 CELLS = 400  # on each rank
 EVERY = 50  # steps between two pictures
 CONNECT_WITHIN_S = 30.0
 
 
 def mate_host() -> str:
-    """Returns the first node of the only mate."""
-    with open(os.environ["COSCHED_MATES_FILE"]) as file:
-        (mate,) = json.load(file).values()
-    hosts: str = mate["hosts"]
-    return hosts.split(",", maxsplit=1)[0]
+    """Returns the first node of the only mate: n1 for eureka=812@n[1-4]."""
+    return expand_hosts(os.environ["COSCHED_MATES"].partition("@")[2])[0]
 
 
 def connect(port: int) -> socket.socket:
