@@ -1,4 +1,4 @@
-"""The Slurm engine: what it reports of real jobs, and how it carries out orders."""
+"""The Slurm engine reports the events of real jobs, and carries out orders."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What breaks a hold or a yield in a real Slurm, and how the engine comes through it."""
+"""Events in a real Slurm that break a hold or a yield, and the engine's answers to them."""
 
 from __future__ import annotations
 

@@ -255,7 +255,7 @@ class CoupledDomain:
     # --- the decisions --------------------------------------------------------------------
 
     def _feed(self, event: Event) -> None:
-        """Takes an event. What it leads to at once follows before the next one.
+        """Takes an event, and carries out all that follows at once before the next one.
 
         Raises CoschedError for an event that cannot be."""
         if self._busy:

@@ -23,7 +23,7 @@ class Loan:
 
 
 class Loans:
-    """The settings of one node: those that stay, and the loans above them.
+    """Holds the settings of one node: lasting ones, and the loans above them.
 
     Settings in a change that do not parse raise CoschedError, and nothing is changed.
     """

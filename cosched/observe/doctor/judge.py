@@ -20,7 +20,7 @@ Groups = dict[str, Sequence[Finding]]
 
 
 def judge(site: Site) -> Groups:
-    """Returns all findings: of each node that answered, then the common ones."""
+    """Returns all findings: by node for the nodes that answered, then the common ones."""
     groups: Groups = {
         seen.name: list(check_node(seen.facts)) for seen in site.nodes if seen.facts
     }

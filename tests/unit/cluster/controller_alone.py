@@ -18,7 +18,7 @@ NODES = ("n0", "n1", "n2")
 
 
 class Controller:
-    """A controller without agents. sent: what it sends to them. ended: whether it has ended
+    """A controller without agents. sent: its messages to them. ended: whether it has ended
     its domain."""
 
     def __init__(self, store, nodes=NODES, rows=1, life=None):

@@ -55,7 +55,8 @@ class Site:
     """A domain ``name`` of ``nodes`` nodes that is coupled with ``others``.
 
     crash_at: its controller crashes at its so manieth action, counted in ``actions``.
-    began: when each start of a job began, by the monotonic clock. mates: what it was given.
+    began: when each start of a job began, by the monotonic clock. mates: the mates that it
+    was given.
     """
 
     def __init__(self, folder, name, others, nodes=2, *, scheme="hold", **coupling):
@@ -136,7 +137,7 @@ class Site:
 
     def act(self, life):
         """Counts an action of a life of the controller, which crashes before the one of
-        ``crash_at``. What is left of an earlier life cannot act."""
+        ``crash_at``. Callbacks of an earlier life cannot act."""
         if life != self.life:
             raise Crash
         self.actions += 1

@@ -77,7 +77,7 @@ class Node:
     def sent_of(self, kind):
         return [message for _, message in self.sent if isinstance(message, kind)]
 
-    # what a job needs of its node
+    # functions of a node for its job
 
     def send(self, to, message):
         self.sent.append((to, message))

@@ -28,7 +28,7 @@ PAIRED = "cosched:mate=g@b"
 
 
 class Slurm:
-    """Doubles of Slurm's commands. jobs: what squeue prints, by number."""
+    """Doubles of Slurm's commands. jobs: the rows of squeue, by number."""
 
     def __init__(self, folder):
         self.folder = folder

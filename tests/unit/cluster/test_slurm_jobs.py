@@ -1,4 +1,4 @@
-"""What squeue --json prints, in the form of Slurm 22.05 and of later versions."""
+"""The output of squeue --json in the form of Slurm 22.05 and of later versions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What follows from gates and from squeue, which shows the past: a model of Slurm, in which
+"""The tracker follows gates and squeue, which shows the past. In this model of Slurm,
 anything may happen between a question and its answer."""
 
 from __future__ import annotations
@@ -271,7 +271,7 @@ def test_hold_of_a_refused_job_is_not_repeated_before_its_effect_shows():
     assert tracker.polled([bad], 1.0) != []
     assert tracker.polled([bad], 2.0) == []  # Slurm has not held it yet
     tracker.turned_away(7, 4.0)
-    assert tracker.polled([bad], 3.0) == []  # what squeue shows is older than the hold
+    assert tracker.polled([bad], 3.0) == []  # squeue's answer is older than the hold
     assert [type(step) for step in tracker.polled([bad], 5.0)] == [TurnAway]
 
 

@@ -30,7 +30,7 @@ _decoder = msgspec.json.Decoder(Hello)
 
 
 class Gates:
-    """The gates that wait. users: those that are trusted. came, left: called for each gate
+    """The gates that wait. users: the trusted ones. came, left: called for each gate
     that begins to wait, and for each that ends; complain takes one line."""
 
     def __init__(

@@ -44,7 +44,7 @@ class Answer:
 class TurnAway:
     """Hold this job in the queue, or cancel it if it cannot wait there, for this reason;
     then call ``turned_away``. life: its gate, which waits meanwhile; empty: none. comment:
-    what was refused."""
+    the refused text."""
 
     number: int
     waits: bool

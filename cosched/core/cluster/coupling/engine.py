@@ -127,7 +127,7 @@ class PeerLost(Struct, frozen=True):
 
 
 class Found(str, Enum):
-    """What an engine does with a job after a restart."""
+    """Names the state of a job in its engine after a restart."""
 
     WAITS = "waits"  #: in its queue; a job that only had nodes waits again
     PREPARED = "prepared"

@@ -1,4 +1,4 @@
-"""Defines groups of jobs that start together, and who may put jobs into one group.
+"""Defines groups of jobs that start together, and which users may put jobs into one.
 
 A group has one job in each of several domains. Each domain announces its job with the whole
 group, so that domains can compare: groups are equal if their digests are.

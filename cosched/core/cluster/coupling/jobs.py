@@ -28,7 +28,7 @@ from cosched.core.errors import CoschedError
 
 
 class Jobs:
-    """This domain's jobs of groups. waiting: those that queue or have nodes, by submission.
+    """This domain's jobs of groups. waiting: jobs that queue or have nodes, by submission.
 
     commands: for the driver, not handed out yet. todo: what must still be done about the
     present event; always empty between events.

@@ -119,7 +119,7 @@ class CoupledQueue:
             )
         self._queue = queue
         self._coupling = coupling
-        self._orders: deque[engine.Command] = deque()  # of the coupling, to be carried out
+        self._orders: deque[engine.Command] = deque()  # from the coupling
         self._out: list[Command] = []
         self._now_ns = 0
         self._jobs: dict[JobId, Job] = {}  # those of groups, until they end
@@ -326,7 +326,7 @@ class CoupledQueue:
     def _couple(self, event: engine.Event) -> None:
         """Feeds the coupling, and carries out what it orders.
 
-        An order can cause another event; what that orders comes last."""
+        An order can cause another event; the orders of that event come last."""
         outermost = not self._orders
         self._orders += self._coupling.handle(event)
         while outermost and self._orders:

@@ -225,7 +225,7 @@ class Open(msgspec.Struct):
 
 
 class Peer(msgspec.Struct):
-    """What is known of another domain.
+    """Holds the facts about another domain.
 
     incarnation, floor: of its questions. answers: those given to it, by the number of the
     question. down: it does not answer, since down_ns.
@@ -276,8 +276,8 @@ class State(msgspec.Struct):
 
     epoch: grows whenever the queue may offer other jobs. ticked_ns: the time of the last
     tick. released_ns: when jobs last released nodes. wake_ns: the wake-up that was ordered.
-    recovering: after a restart, until the engine has reported its jobs; found: what it has
-    reported, with the jobs' sizes.
+    recovering: after a restart, until the engine has reported its jobs; found: the
+    reported jobs, with their sizes.
     """
 
     name: DomainName

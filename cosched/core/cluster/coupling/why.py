@@ -26,7 +26,7 @@ class Moment:
 @dataclass(frozen=True, slots=True)
 class Reason:
     """Why a job waits. text: a sentence without the time. until_ns: the wall time at which
-    the reason ends at the latest; None: unknown. word: what happens then."""
+    the reason ends at the latest; None: unknown. word: the event that follows then."""
 
     text: str
     until_ns: int | None = None

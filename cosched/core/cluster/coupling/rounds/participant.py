@@ -36,7 +36,7 @@ from cosched.core.cluster.coupling.state import Member, Owed, Stage, is_until
 class Participant:
     """This domain's jobs in rounds.
 
-    respond: takes an answer and to whom it is owed. on_left: gets a job that was ready by
+    respond: takes an answer and its receiver. on_left: gets a job that was ready by
     itself, and still has its nodes, when its round has failed.
     """
 
@@ -166,7 +166,7 @@ class Participant:
         """Votes for the start of a job that is prepared."""
         self._jobs.prepared(member, address)
         if member.starting or member.round is None:
-            self._jobs.go(member, member.addresses)  # of an earlier decision, or none
+            self._jobs.go(member, member.addresses)  # those of an earlier decision, or none
             return
         doubt_ns = self._jobs.settings.patience.doubt_ns
         member.vote_ns = self._state.now_ns + doubt_ns
@@ -209,7 +209,7 @@ class Participant:
 
     def _leave(self, member: Member) -> None:
         """Takes a job out of its round. If it has asked a coordinator, the answer decides
-        what it does next."""
+        its next step."""
         member.owed = None
         self._post.withdraw_about(member, Outcome)
         if member.stage is Stage.HOLDING or (member.stage is Stage.READY and member.own):
