@@ -210,7 +210,8 @@ def test_workers_end_with_a_killed_parent(tmp_path):
     script = tmp_path / "endless.py"
     script.write_text(ENDLESS)
     words = [sys.executable, str(script)]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as parent:
+    kept = {**os.environ, "TMPDIR": str(tmp_path)}  # a killed parent leaves its folder
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=kept) as parent:
         workers = [parent.stdout.readline() for _ in range(2)]
         assert all(line.strip().isdigit() for line in workers)
         parent.kill()
