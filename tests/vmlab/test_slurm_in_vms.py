@@ -17,7 +17,7 @@ from tests.vmlab.site import opened, program
 
 pytestmark = [pytest.mark.vm, pytest.mark.live, pytest.mark.long]
 
-ROUNDS = 400
+ROUNDS = 2000
 LIMIT_MIB = 96
 DATA = re.compile(r'id="data">([A-Za-z0-9+/=]*)</script>')
 LINE = re.compile(r"rank (\d) (n\d) ([\d.]+) (\S+) (/\S*)")
