@@ -22,7 +22,7 @@ from cosched.cluster.agent.preparing import (
 )
 from cosched.cluster.agent.proofs import Proofs
 from cosched.cluster.agent.requests import UserRequests
-from cosched.cluster.agent.startup import Route, route_of
+from cosched.cluster.agent.route import Route, route_of
 from cosched.cluster.agent.steps import StepNotes
 from cosched.cluster.agent.stewards import Nursery, Steward
 from cosched.cluster.config import DomainConfig

@@ -29,7 +29,8 @@ from cosched.cluster.agent.frames import (
     WriteOutput,
 )
 from cosched.cluster.agent.relay import Relay
-from cosched.cluster.agent.startup import Dispatch, Route, TableExchanges
+from cosched.cluster.agent.route import Route
+from cosched.cluster.agent.startup import Dispatch, TableExchanges
 from cosched.cluster.agent.steps import PREPARED
 from cosched.cluster.agent.worlds.worlds import Worlds
 from cosched.cluster.keys import CONTROLLER

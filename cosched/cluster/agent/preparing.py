@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from cosched.cluster.agent.frames import Prepare
-from cosched.cluster.agent.startup import Route
+from cosched.cluster.agent.route import Route
 from cosched.cluster.paths import DomainPaths
 from cosched.core.cluster.startup.jobobject import JobObject
 from cosched.core.errors import CoschedError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
-from cosched.cluster.agent.startup import Route
+from cosched.cluster.agent.route import Route
 from cosched.core.cluster.startup.seal import Tied, unseal
 from cosched.core.errors import CoschedError
 

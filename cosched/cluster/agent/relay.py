@@ -18,7 +18,7 @@ from cosched.cluster.agent.frames import (
     WriteOutput,
 )
 from cosched.cluster.agent.input import InputGate
-from cosched.cluster.agent.startup import Route
+from cosched.cluster.agent.route import Route
 from cosched.cluster.agent.steward.streams import LONGEST_OUTPUT
 from cosched.cluster.agent.worlds.worlds import Worlds
 from cosched.cluster.messages import Credit, GiveInput, InputTaken, Message, Output

@@ -10,7 +10,7 @@ import msgspec
 
 from cosched.cluster.agent import steps
 from cosched.cluster.agent.frames import DeliverTables, Frame
-from cosched.cluster.keys import CONTROLLER
+from cosched.cluster.agent.route import Route
 from cosched.cluster.messages import (
     LONGEST,
     Chunk,
@@ -21,9 +21,8 @@ from cosched.cluster.messages import (
     Tables,
 )
 from cosched.core.cluster.coupling.mail.messages import Addresses
-from cosched.core.cluster.queue.nodes import Intervals
 from cosched.core.cluster.startup import gate, relay, tables
-from cosched.core.cluster.startup.tree import Place, Tree
+from cosched.core.cluster.startup.tree import Place
 from cosched.core.errors import CoschedError
 
 #: The longest table of one node, in bytes, and of all nodes of a job together. A message
@@ -55,80 +54,6 @@ class Surroundings(Protocol):
 
     def note(self, step: str) -> None:
         """Notes that this start has reached a step (``agent.steps``)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Route:
-    """The tree of one world of a start. hosts: the nodes' names, by place. root: the job's
-    root, which is also the root of world 0."""
-
-    job: int
-    start: int
-    place: Place
-    nodes: Intervals
-    hosts: tuple[str, ...]
-    tree: Tree
-    exchange: str
-    world: int
-    root: str
-
-    @property
-    def parent(self) -> str:
-        """The name of the parent: for the job's root the controller, for another world's
-        root the job's root."""
-        above = self.tree.parent(self.place)
-        if above is not None:
-            return self.hosts[above]
-        return self.root if self.world else CONTROLLER
-
-    @property
-    def heads_job(self) -> bool:
-        """Whether this is the job's root."""
-        return self.place == 0 and self.world == 0
-
-    @property
-    def children(self) -> tuple[Place, ...]:
-        return tuple(self.tree.children(self.place))
-
-    def place_of(self, host: str) -> Place:
-        """Returns the neighbour's place. Raises CoschedError for another member."""
-        for place in self.tree.neighbours(self.place):
-            if self.hosts[place] == host:
-                return place
-        raise CoschedError(f"job {self.job}: {host} is no neighbour in its tree")
-
-    def towards(self, place: Place) -> str:
-        """Returns the child whose subtree has ``place``."""
-        while (above := self.tree.parent(place)) != self.place:
-            if above is None:
-                raise CoschedError(f"job {self.job}: node {place} is not below this one")
-            place = above
-        return self.hosts[place]
-
-
-def route_of(chunk: Chunk, names: tuple[str, ...]) -> Route:
-    """Returns the tree that a chunk describes. names: the domain's nodes by number. Raises
-    CoschedError for a tree that cannot be."""
-    numbers = (*chunk.nodes, (chunk.root, chunk.root))
-    if any(last >= len(names) or first > last for first, last in numbers):
-        raise CoschedError(f"job {chunk.job}: has nodes that the domain lacks")
-    hosts = tuple(
-        names[number] for first, last in chunk.nodes for number in range(first, last + 1)
-    )
-    tree = Tree(len(hosts), chunk.arity)
-    if not 0 <= chunk.place < len(hosts):
-        raise CoschedError(f"job {chunk.job}: has no node {chunk.place}")
-    return Route(
-        chunk.job,
-        chunk.start,
-        chunk.place,
-        chunk.nodes,
-        hosts,
-        tree,
-        chunk.exchange,
-        chunk.world,
-        names[chunk.root] if chunk.world else hosts[0],
-    )
 
 
 @dataclass(slots=True)

@@ -4,12 +4,8 @@ from collections import deque
 
 import pytest
 
-from cosched.cluster.agent.startup import (
-    LONGEST_TABLE,
-    LONGEST_TABLES,
-    Route,
-    TableExchanges,
-)
+from cosched.cluster.agent.route import Route
+from cosched.cluster.agent.startup import LONGEST_TABLE, LONGEST_TABLES, TableExchanges
 from cosched.cluster.messages import LONGEST, encode
 from cosched.core.cluster.startup.tree import Tree
 from cosched.core.errors import CoschedError

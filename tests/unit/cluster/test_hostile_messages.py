@@ -13,7 +13,7 @@ from cosched.cluster.agent.frames import (
     encode_frame,
 )
 from cosched.cluster.agent.nodejob import Designs, NodeJob
-from cosched.cluster.agent.startup import Route
+from cosched.cluster.agent.route import Route
 from cosched.cluster.messages import Failure, decode
 from cosched.core.cluster.startup.tree import Tree
 from cosched.core.errors import CoschedError

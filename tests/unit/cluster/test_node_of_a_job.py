@@ -11,7 +11,7 @@ from cosched.cluster.agent.frames import (
     WriteOutput,
 )
 from cosched.cluster.agent.nodejob import Designs, NodeJob
-from cosched.cluster.agent.startup import Route
+from cosched.cluster.agent.route import Route
 from cosched.cluster.keys import CONTROLLER
 from cosched.cluster.messages import (
     Chunk,

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from cosched.cluster.agent.proofs import Proofs
-from cosched.cluster.agent.startup import Route
+from cosched.cluster.agent.route import Route
 from cosched.core.cluster.startup.seal import Tied, seal, unseal
 from cosched.core.cluster.startup.tree import Tree
 from cosched.core.errors import CoschedError

@@ -2,7 +2,7 @@
 
 from unittest.mock import Mock
 
-from cosched.cluster.agent.startup import Route
+from cosched.cluster.agent.route import Route
 from cosched.cluster.agent.worlds.worlds import Worlds
 from cosched.cluster.messages import Answered, Ask, Chunk
 from cosched.core.cluster.startup.jobobject import LONGEST_OBJECT, JobObject

@@ -15,7 +15,7 @@ from typing import Protocol
 import msgspec
 
 from cosched.cluster.agent.frames import WriteOutput
-from cosched.cluster.agent.startup import Route
+from cosched.cluster.agent.route import Route
 from cosched.cluster.agent.worlds.gatherings import Gatherings
 from cosched.cluster.agent.worlds.names import Names
 from cosched.cluster.messages import (
