@@ -64,7 +64,6 @@ from cosched.core.cluster.startup.gate import (
 )
 from cosched.core.cluster.startup.gate import SubtreePrepared as ChildPrepared
 from cosched.core.cluster.startup.jobobject import JobObject, decode_world
-from cosched.core.cluster.startup.tree import Place
 from cosched.core.errors import CoschedError
 
 #: The exit status of a job that never began.
@@ -156,15 +155,15 @@ class NodeJob:
         it, or if it does not belong."""
         match message:
             case Chunk():
-                self._expect_parent(sender)
+                self.route.expect_parent(sender)
                 self._dispatch.take_chunk(message)
             case Order():
-                self._expect_parent(sender)
+                self.route.expect_parent(sender)
                 self._dispatch.obey(message)
             case SubtreePrepared():
-                self._dispatch.take(ChildPrepared(self._child(sender)))
+                self._dispatch.take(ChildPrepared(self.route.expect_child(sender)))
             case StartFailed():
-                self._child(sender)
+                self.route.expect_child(sender)
                 self._dispatch.take(
                     PrepareFailed(message.place, message.reason, message.again)
                 )
@@ -172,46 +171,32 @@ class NodeJob:
             case Tables():
                 self._tables.take(sender, message)
             case Output():
-                self._child(sender)
+                self.route.expect_child(sender)
                 self._relay.carry_output(message)
             case Credit():
-                self._expect_parent(sender)
+                self.route.expect_parent(sender)
                 self._relay.carry_credit(message)
             case GiveInput():
                 self._relay.take_input(sender, message)
             case SendSignal():
-                self._expect_parent(sender)
+                self.route.expect_parent(sender)
                 self._pass_down(message)
                 self.worlds.signal(message)
                 self.send_to_steward(SignalTasks(message.number))
             case End():
                 self._take_end(sender, message)
             case TaskFailed():
-                self._child(sender)
+                self.route.expect_child(sender)
                 self.task_failed(message.failure)
             case Answered():
-                self._expect_root(sender)
+                self.route.expect_root(sender)
                 self.send_to_steward(TaskAnswered(message.number, message.answer))
             case SubtreeEnded():
-                self._ends.children.discard(self._child(sender))
+                self._ends.children.discard(self.route.expect_child(sender))
                 self._note_failure(message.failure)
                 self.check_end()
             case _:
                 raise CoschedError(f"{type(message).__name__} is not for an agent")
-
-    def _expect_parent(self, sender: str) -> None:
-        if sender not in (self.route.parent, CONTROLLER):
-            raise CoschedError(f"job {self.route.job}: {sender} is not this node's parent")
-
-    def _expect_root(self, sender: str) -> None:
-        if sender != self.route.root:
-            raise CoschedError(f"job {self.route.job}: {sender} is not its root")
-
-    def _child(self, sender: str) -> Place:
-        place = self.route.place_of(sender)
-        if place not in self.route.children:
-            raise CoschedError(f"job {self.route.job}: {sender} is not below this node")
-        return place
 
     def _pass_down(self, message: Message) -> None:
         for child in self.route.children:
@@ -340,7 +325,7 @@ class NodeJob:
         self._ends.failure = self._ends.failure or failure
 
     def _take_end(self, sender: str, message: End) -> None:
-        self._expect_parent(sender)
+        self.route.expect_parent(sender)
         if message.direct and self._ends.reported:  # its end is stored
             self._node.forget(self)
             return

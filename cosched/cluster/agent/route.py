@@ -51,6 +51,23 @@ class Route:
                 return place
         raise CoschedError(f"job {self.job}: {host} is no neighbour in its tree")
 
+    def expect_parent(self, host: str) -> None:
+        """Raises CoschedError for any member but the parent and the controller."""
+        if host not in (self.parent, CONTROLLER):
+            raise CoschedError(f"job {self.job}: {host} is not this node's parent")
+
+    def expect_root(self, host: str) -> None:
+        """Raises CoschedError for any member but the root."""
+        if host != self.root:
+            raise CoschedError(f"job {self.job}: {host} is not its root")
+
+    def expect_child(self, host: str) -> Place:
+        """Returns the child's place. Raises CoschedError for another member."""
+        place = self.place_of(host)
+        if place not in self.children:
+            raise CoschedError(f"job {self.job}: {host} is not below this node")
+        return place
+
     def towards(self, place: Place) -> str:
         """Returns the child whose subtree has ``place``."""
         while (above := self.tree.parent(place)) != self.place:
