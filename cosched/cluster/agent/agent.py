@@ -5,21 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
-import shutil
 from collections import deque
 from collections.abc import Callable, Coroutine
 from functools import partial
-from pathlib import Path
 from typing import Any, cast
 
-from cosched.cluster.agent.frames import AnyFrame, Frame
+from cosched.cluster.agent.frames import AnyFrame
 from cosched.cluster.agent.nodejob import Designs, NodeJob
-from cosched.cluster.agent.preparing import (
-    directory_of,
-    environ_of_node,
-    make_directory,
-    prepare,
-)
+from cosched.cluster.agent.preparing import SLOTS, Stewards
 from cosched.cluster.agent.proofs import Proofs
 from cosched.cluster.agent.requests import UserRequests
 from cosched.cluster.agent.route import Route, route_of
@@ -50,13 +43,10 @@ from cosched.cluster.messages import (
     Welcome,
 )
 from cosched.cluster.paths import DomainPaths
-from cosched.core.cluster.startup.assignment import Inventory, Units
-from cosched.core.cluster.startup.ends import end_limit_s
 from cosched.core.cluster.startup.jobobject import JobObject, decode_object
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
 
-SLOTS = "slots"
 #: Starts whose end came to this node before their first chunk.
 _TOMBSTONES = 1000
 #: Messages about jobs that come before the controller's welcome.
@@ -89,12 +79,9 @@ class Agent:
         self._links = Links(keys, config.addresses, log)
         self._incarnation = secrets.randbits(48)
         self._controller = 0
-        self._cpus = sorted(os.sched_getaffinity(0))
-        self._slots = config.slots or len(self._cpus)
-        self._inventory = Inventory({SLOTS: Units(tuple(range(self._slots)))})
+        self._slots = config.slots or len(os.sched_getaffinity(0))
         self._designs = Designs(config.startup.object, config.startup.chunk_bytes)
         self._jobs: dict[World, NodeJob] = {}
-        self._stewards: dict[World, Steward] = {}
         self._broken: set[Start] = set()  # the controller waits for the end on this node
         self._ended_early: deque[Start] = deque(maxlen=_TOMBSTONES)
         self._requests = UserRequests(partial(self.send, CONTROLLER))
@@ -102,8 +89,7 @@ class Agent:
         self._proofs = Proofs()
         self._early: deque[tuple[str, OfJob]] = deque(maxlen=_EARLY)  # before it joined
         self._tasks: set[asyncio.Task[None]] = set()
-        self._nursery: Nursery | None = None
-        self._topology_asked = False
+        self._stewards: Stewards | None = None
         self._over: asyncio.Future[None] | None = None
 
     async def run(self, ready: Callable[[], None]) -> None:
@@ -112,10 +98,12 @@ class Agent:
         Raises CoschedError if it cannot listen, or if the controller refuses it.
         """
         self._paths.node(self.name).mkdir(mode=0o755, parents=True, exist_ok=True)
-        self._clear_spool()
         self._over = asyncio.get_running_loop().create_future()
-        self._nursery = Nursery()
-        self._nursery.watch(self._end)
+        nursery = Nursery()
+        nursery.watch(self._end)
+        self._stewards = Stewards(
+            self.name, self._paths, self._slots, nursery, self._spawn, self._log
+        )
         desk = Desk(self._paths.agent_socket(self.name), self._receive_user)
         try:
             self._links.listen(self._config.nodes[self.name])
@@ -128,10 +116,9 @@ class Agent:
             await desk.close()
             for task in self._tasks:
                 task.cancel()
-            for steward in self._stewards.values():
-                steward.connection.close()
+            self._stewards.close()
             self._links.close()
-            self._nursery.close()
+            nursery.close()
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
@@ -296,65 +283,10 @@ class Agent:
             raise CoschedError("the tasks that the job began with have ended here")
         return first.object_of_world(route, data)
 
-    def make_steward(self, job: NodeJob, found: JobObject) -> Callable[[Frame], None]:
-        assert self._nursery is not None
-        place = job.route.place
-        if len(found.counts) != job.route.tree.size:
-            raise CoschedError("the job object does not fit its tree")
-        slots = self._assign(job, found.counts[place], found.jobs_per_node)
-        directory = directory_of(self._paths.spool(self.name), job.route)
-        try:
-            make_directory(directory, found)
-            steward = Steward(
-                *self._nursery.make(end_limit_s(found.grace_s)),
-                lambda frame: self._take_frame(job, frame),
-                lambda: self._steward_ended(job),
-                self._log,
-            )
-        except CoschedError:
-            self._release(job)
-            raise
-        self._stewards[job.identity] = steward
-        cpus = tuple((self._cpus[slot % len(self._cpus)],) for slot in slots)
-        frame = prepare(
-            job.route,
-            found,
-            directory,
-            cpus if found.bind else (),
-            environ_of_node(self.name, self._paths),
-            self._topology(found.counts[place]),
-        )
-        steward.send(frame)
-        self._spawn(steward.run())
-        return steward.send
-
-    def _topology(self, tasks: int) -> Path:
-        """Returns the file of this node's hardware. The first job with several tasks here
-        lets it be written, and no task waits for it."""
-        path = self._paths.topology(self.name)
-        if tasks > 1 and not self._topology_asked:
-            assert self._nursery is not None
-            self._topology_asked = True
-            self._nursery.write_topology(path)
-        return path
-
-    def _assign(self, job: NodeJob, tasks: int, jobs_per_node: int) -> list[int]:
-        """Assigns slots to the tasks of a submitted job. Tasks that it spawns use its nodes
-        without slots of their own: the controller does not count them."""
-        if job.route.world:
-            return []
-        self._inventory.share(jobs_per_node)
-        assigned = self._inventory.assign(_number(job.key), tasks, {SLOTS: 1})
-        return [task[SLOTS][0] for task in assigned]
-
-    def _release(self, job: NodeJob) -> None:
-        if not job.route.world:
-            self._inventory.release(_number(job.key))
-
-    def _clear_spool(self) -> None:
-        """Removes the files of an earlier life of the agent."""
-        self._paths.topology(self.name).unlink(missing_ok=True)
-        shutil.rmtree(self._paths.spool(self.name), ignore_errors=True)
+    def make_steward(self, job: NodeJob, found: JobObject) -> Steward:
+        assert self._stewards is not None
+        on_frame = partial(self._take_frame, job)
+        return self._stewards.make(job.route, found, on_frame, job.steward_ended)
 
     def _take_frame(self, job: NodeJob, frame: AnyFrame) -> None:
         try:
@@ -362,21 +294,6 @@ class Agent:
         except CoschedError as error:
             self._log(f"job {job.key[0]}: {error}")
             job.fail(str(error))
-
-    def _steward_ended(self, job: NodeJob) -> None:
-        del self._stewards[job.identity]
-        self._release(job)
-        directory = directory_of(self._paths.spool(self.name), job.route)
-        shutil.rmtree(directory, ignore_errors=True)
-        job.steward_ended()
-
-    def close_steward(self, job: NodeJob) -> None:
-        self._stewards[job.identity].close()
-
-    def kill_steward(self, job: NodeJob, reason: str) -> None:
-        assert self._nursery is not None
-        self._log(f"job {job.key[0]}: {reason}")
-        self._nursery.kill(self._stewards[job.identity].number)
 
     def later(self, after_s: float, call: Callable[[], None]) -> None:
         asyncio.get_running_loop().call_later(after_s, call)
@@ -393,9 +310,3 @@ class Agent:
 
     def _receive_user(self, person: Person) -> Visitor:
         return Visitor(person, self._inputs, self._requests.ask)
-
-
-def _number(start: Start) -> int:
-    """Returns a number for the inventory: a job may be started again while its former
-    start still ends."""
-    return start[0] << 20 | start[1]

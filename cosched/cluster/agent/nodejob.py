@@ -32,6 +32,7 @@ from cosched.cluster.agent.relay import Relay
 from cosched.cluster.agent.route import Route
 from cosched.cluster.agent.startup import Dispatch, TableExchanges
 from cosched.cluster.agent.steps import PREPARED
+from cosched.cluster.agent.stewards import Steward
 from cosched.cluster.agent.worlds.worlds import Worlds
 from cosched.cluster.keys import CONTROLLER
 from cosched.cluster.messages import (
@@ -86,15 +87,9 @@ class Node(Protocol):
         """Returns the job object. Raises CoschedError if it is not the controller's, and
         for a spawned world without tasks of its job on this node."""
 
-    def make_steward(self, job: NodeJob, found: JobObject) -> Callable[[Frame], None]:
-        """Assigns resources and starts the job's steward; returns how to reach it. Raises
-        CoschedError if the node cannot."""
-
-    def close_steward(self, job: NodeJob) -> None:
-        """Lets the steward end: no frame will follow."""
-
-    def kill_steward(self, job: NodeJob, reason: str) -> None:
-        """Kills the steward, and with it the tasks. reason: one line for the log."""
+    def make_steward(self, job: NodeJob, found: JobObject) -> Steward:
+        """Assigns resources and starts the job's steward. Raises CoschedError if the node
+        cannot."""
 
     def later(self, after_s: float, call: Callable[[], None]) -> None:
         """Calls ``call`` after this time."""
@@ -127,7 +122,7 @@ class NodeJob:
         self._node = node
         self._dispatch = Dispatch(route, self, designs.object)
         self._tables = TableExchanges(route, self, designs.chunk_bytes)
-        self._steward: Callable[[Frame], None] | None = None
+        self._steward: Steward | None = None
         self._found: JobObject | None = None
         self.worlds = Worlds(route, self, node.slots, designs.chunk_bytes)
         self._relay = Relay(route, self.worlds, self.send, self.send_to_steward)
@@ -279,7 +274,7 @@ class NodeJob:
 
     def send_to_steward(self, frame: Frame) -> None:
         if self._steward is not None and not self._ends.steward:
-            self._steward(frame)
+            self._steward.send(frame)
 
     def write_output(self, frame: WriteOutput) -> None:
         self._relay.write(frame)
@@ -351,14 +346,15 @@ class NodeJob:
     def _await_end(self, check: Check | None) -> None:
         """Kills the steward if it does not end in time. It may not read: its user may stop
         it, and a pipe without a reader blocks its output."""
-        if check is None or self._ends.steward:
+        steward = self._steward
+        if check is None or steward is None or self._ends.steward:
             return
         reason = check.describe(self.route.hosts[self.route.place])
 
         def enforce() -> None:
             if not self._ends.has_ended(check.awaited):
                 self._ends.overdue = reason
-                self._node.kill_steward(self, reason)
+                steward.kill(reason)
 
         self._node.later(check.after_s, enforce)
 
@@ -372,7 +368,8 @@ class NodeJob:
             return  # the root's steward still writes output of the others
         self.worlds.close()
         if not ends.steward:
-            self._node.close_steward(self)
+            assert self._steward is not None
+            self._steward.close()
             self._await_end(ends.limit.close())
             return
         if ends.children:

@@ -1,24 +1,143 @@
-"""Makes a steward's first frame from the job object, and the directory of its files."""
+"""Prepares this node's part of a job: its slots, its directory and its steward."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import shutil
+from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
+from typing import Any
 
-from cosched.cluster.agent.frames import Prepare
+from cosched.cluster.agent.frames import AnyFrame, Prepare
 from cosched.cluster.agent.route import Route
+from cosched.cluster.agent.stewards import Nursery, Steward
 from cosched.cluster.paths import DomainPaths
+from cosched.core.cluster.startup.assignment import Inventory, Units
+from cosched.core.cluster.startup.ends import end_limit_s
 from cosched.core.cluster.startup.jobobject import JobObject
 from cosched.core.errors import CoschedError
 
-
-def directory_of(spool: Path, route: Route) -> Path:
-    """Returns the directory for the files of one world of a job."""
-    return spool / f"{route.job}.{route.start}.{route.world}"
+#: The resource of which each task of a job gets one.
+SLOTS = "slots"
 
 
-def make_directory(directory: Path, found: JobObject) -> None:
+class Stewards:
+    """The stewards of the jobs on the node ``name``. Removes the files of an earlier life
+    of the agent.
+
+    slots: their number on this node. spawn: runs a steward's connection beside the agent.
+    log: takes one line about a steward.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        paths: DomainPaths,
+        slots: int,
+        nursery: Nursery,
+        spawn: Callable[[Coroutine[Any, Any, None]], None],
+        log: Callable[[str], None],
+    ) -> None:
+        self._name = name
+        self._paths = paths
+        self._spool = paths.spool(name)
+        self._topology = paths.topology(name)
+        self._topology_asked = False
+        self._cpus = sorted(os.sched_getaffinity(0))
+        self._inventory = Inventory({SLOTS: Units(tuple(range(slots)))})
+        self._nursery = nursery
+        self._spawn = spawn
+        self._log = log
+        self._running: dict[int, Steward] = {}  # by the nursery's number
+        self._topology.unlink(missing_ok=True)
+        shutil.rmtree(self._spool, ignore_errors=True)
+
+    def make(
+        self,
+        route: Route,
+        found: JobObject,
+        on_frame: Callable[[AnyFrame], None],
+        on_end: Callable[[], None],
+    ) -> Steward:
+        """Assigns slots to one world of a job and starts its steward, which prepares the
+        tasks. Raises CoschedError if the node cannot.
+
+        on_frame: gets the steward's frames. on_end: called when the steward is gone, and
+        its slots are free.
+        """
+        if len(found.counts) != route.tree.size:
+            raise CoschedError("the job object does not fit its tree")
+        slots = self._assign(route, found)
+        directory = self._spool / f"{route.job}.{route.start}.{route.world}"
+
+        def ended() -> None:
+            del self._running[steward.number]
+            self._release(route)
+            shutil.rmtree(directory, ignore_errors=True)
+            on_end()
+
+        try:
+            _make_directory(directory, found)
+            made = self._nursery.make(end_limit_s(found.grace_s))
+        except CoschedError:
+            self._release(route)
+            raise
+        steward = Steward(self._nursery, *made, route.job, on_frame, ended, self._log)
+        self._running[steward.number] = steward
+        cpus = tuple((self._cpus[slot % len(self._cpus)],) for slot in slots)
+        frame = _prepare(
+            route,
+            found,
+            directory,
+            cpus if found.bind else (),
+            self._environ(),
+            self._written_topology(found.counts[route.place]),
+        )
+        steward.send(frame)
+        self._spawn(steward.run())
+        return steward
+
+    def close(self) -> None:
+        """Closes the connections to all stewards: the agent ends."""
+        for steward in self._running.values():
+            steward.connection.close()
+
+    def _assign(self, route: Route, found: JobObject) -> list[int]:
+        """Assigns slots to the tasks of a submitted job. Tasks that it spawns use its nodes
+        without slots of their own: the controller does not count them."""
+        if route.world:
+            return []
+        self._inventory.share(found.jobs_per_node)
+        tasks = found.counts[route.place]
+        assigned = self._inventory.assign(_number(route), tasks, {SLOTS: 1})
+        return [task[SLOTS][0] for task in assigned]
+
+    def _release(self, route: Route) -> None:
+        if not route.world:
+            self._inventory.release(_number(route))
+
+    def _environ(self) -> dict[str, str]:
+        """Returns the node's name for its tasks where its scheduler daemon has it, too.
+        Otherwise they look for a daemon by the host's name."""
+        daemon = self._paths.node(self._name) / "register.sock"
+        return {"COSCHED_NODE": self._name} if daemon.exists() else {}
+
+    def _written_topology(self, tasks: int) -> Path:
+        """Returns the file of this node's hardware. The first job with several tasks here
+        lets it be written, and no task waits for it."""
+        if tasks > 1 and not self._topology_asked:
+            self._topology_asked = True
+            self._nursery.write_topology(self._topology)
+        return self._topology
+
+
+def _number(route: Route) -> int:
+    """Returns a number for the inventory: a job may be started again while its former
+    start still ends."""
+    return route.job << 20 | route.start
+
+
+def _make_directory(directory: Path, found: JobObject) -> None:
     """Makes the directory for the job's user. Raises CoschedError if that fails."""
     try:
         directory.parent.mkdir(mode=0o711, exist_ok=True)
@@ -29,14 +148,7 @@ def make_directory(directory: Path, found: JobObject) -> None:
         raise CoschedError(f"{directory}: {error.strerror}") from None
 
 
-def environ_of_node(name: str, paths: DomainPaths) -> dict[str, str]:
-    """Returns the node's name for its tasks where its scheduler daemon has it, too.
-    Otherwise they look for a daemon by the host's name."""
-    daemon = paths.node(name) / "register.sock"
-    return {"COSCHED_NODE": name} if daemon.exists() else {}
-
-
-def prepare(
+def _prepare(
     route: Route,
     found: JobObject,
     directory: Path,

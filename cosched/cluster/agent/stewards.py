@@ -94,10 +94,12 @@ class Nursery:
 
 @dataclass(slots=True)
 class Steward:
-    """A steward that runs. on_frame gets its frames, on_end is called when it is gone."""
+    """The steward of a job. on_frame gets its frames, on_end is called when it is gone."""
 
+    nursery: Nursery
     number: int  #: the nursery's
     connection: socket.socket
+    job: int
     on_frame: Callable[[AnyFrame], None]
     on_end: Callable[[], None]
     complain: Callable[[str], None]
@@ -138,3 +140,8 @@ class Steward:
         self._closing = True
         if self._writer is not None and not self._writer.is_closing():
             self._writer.write_eof()
+
+    def kill(self, reason: str) -> None:
+        """Kills the steward, and with it the tasks. reason: one line for the log."""
+        self.complain(f"job {self.job}: {reason}")
+        self.nursery.kill(self.number)

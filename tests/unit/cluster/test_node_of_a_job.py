@@ -37,6 +37,25 @@ JOB = JobObject(
 )
 
 
+class Steward:
+    """A steward that does nothing by itself."""
+
+    def __init__(self):
+        self.frames = []
+        self.closed = False
+        self.killed = ""
+
+    def send(self, frame):
+        self.frames.append(frame)
+
+    def close(self):
+        self.closed = True
+
+    def kill(self, reason):
+        assert not self.killed
+        self.killed = reason
+
+
 class Node:
     """A node whose time passes when the test says so, with a job that runs."""
 
@@ -44,10 +63,8 @@ class Node:
 
     def __init__(self, place):
         self.sent = []
-        self.frames = []
+        self.steward = Steward()
         self.timers = []
-        self.closed = False
-        self.killed = ""
         self.forgotten = False
         route = Route(1, 1, place, ((0, 2),), HOSTS, Tree(3, 2), "siblings", 0, "n1")
         self.parent = route.parent
@@ -86,14 +103,7 @@ class Node:
         return JOB
 
     def make_steward(self, job, found):
-        return self.frames.append
-
-    def close_steward(self, job):
-        self.closed = True
-
-    def kill_steward(self, job, reason):
-        assert not self.killed
-        self.killed = reason
+        return self.steward
 
     def later(self, after_s, call):
         self.timers.append((after_s, call))
@@ -110,9 +120,9 @@ def test_a_steward_that_does_not_end_its_tasks_is_killed(place):
     node = Node(place).run()
     node.end()
     node.pass_s(end_limit_s(GRACE_S) - 0.1)
-    assert not node.killed
+    assert not node.steward.killed
     node.pass_s(0.2)
-    assert f"steward on n{place + 1} did not end in 13 s" in node.killed
+    assert f"steward on n{place + 1} did not end in 13 s" in node.steward.killed
 
 
 def test_the_kill_of_a_steward_ends_the_part_of_its_node_with_a_reason():
@@ -120,7 +130,7 @@ def test_the_kill_of_a_steward_ends_the_part_of_its_node_with_a_reason():
     node.end()
     node.pass_s(end_limit_s(GRACE_S))
     node.job.steward_ended()
-    assert node.sent_of(TaskFailed)[-1].failure.reason == node.killed
+    assert node.sent_of(TaskFailed)[-1].failure.reason == node.steward.killed
     assert node.sent_of(SubtreeEnded)
     assert node.forgotten
 
@@ -129,17 +139,17 @@ def test_a_steward_that_ends_in_time_is_not_killed():
     node = Node(1).run()
     node.end()
     node.job.take_frame(TasksEnded())
-    assert node.closed
+    assert node.steward.closed
     node.job.steward_ended()
     node.pass_s(1000.0)
-    assert not node.killed
+    assert not node.steward.killed
 
 
 def test_a_steward_that_is_stuck_at_its_start_is_killed():
     node = Node(0)
     node.job.take(CONTROLLER, Order(1, 1, go=False))
     node.pass_s(end_limit_s(GRACE_S))
-    assert node.killed
+    assert node.steward.killed
 
 
 def test_the_root_waits_for_other_nodes_and_then_for_its_own_steward():
@@ -147,37 +157,37 @@ def test_the_root_waits_for_other_nodes_and_then_for_its_own_steward():
     node.end()
     node.job.take_frame(TasksEnded())
     node.pass_s(1000.0)
-    assert not node.killed
+    assert not node.steward.killed
     for child in ("n2", "n3"):
         node.job.take(child, SubtreeEnded(1, 1, None))
-    assert node.closed
+    assert node.steward.closed
     node.pass_s(WORK_S - 0.1)
-    assert not node.killed
+    assert not node.steward.killed
     node.pass_s(0.2)
-    assert node.killed
+    assert node.steward.killed
 
 
 def test_a_job_that_ends_by_itself_may_write_until_it_has_to_end():
     node = Node(1).run()
     node.job.take_frame(TasksEnded())
     node.pass_s(1000.0)
-    assert not node.killed
+    assert not node.steward.killed
     node.end()
     node.pass_s(end_limit_s(GRACE_S))
-    assert node.killed
+    assert node.steward.killed
 
 
 @pytest.mark.parametrize(("place", "direct"), [(0, False), (1, True)])
 def test_output_without_credit_is_lost_when_the_tree_is_broken(place, direct):
     node = Node(place).run()
     node.end(direct=True)
-    assert node.frames[-1] == EndTasks("cancelled", direct)
+    assert node.steward.frames[-1] == EndTasks("cancelled", direct)
 
 
 def test_output_waits_for_credit_while_the_tree_is_whole():
     node = Node(1).run()
     node.end()
-    assert node.frames[-1] == EndTasks("cancelled", direct=False)
+    assert node.steward.frames[-1] == EndTasks("cancelled", direct=False)
 
 
 def test_the_root_gives_credit_itself_once_its_steward_is_gone():
@@ -198,7 +208,7 @@ def test_output_of_a_place_that_the_tree_lacks_is_refused(place):
     node = Node(0).run()
     with pytest.raises(CoschedError):
         node.job.take("n2", Output(1, 1, place, 1, b"x"))
-    assert not any(isinstance(frame, WriteOutput) for frame in node.frames)
+    assert not any(isinstance(frame, WriteOutput) for frame in node.steward.frames)
 
 
 def test_a_start_that_lacked_a_process_may_be_tried_again():
