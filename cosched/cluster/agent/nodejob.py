@@ -5,15 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 import msgspec
 
-from cosched.cluster.agent.ending import Ends
+from cosched.cluster.agent.ending import Ending
 from cosched.cluster.agent.frames import (
     AnyFrame,
     CannotStart,
-    EndTasks,
     Frame,
     Go,
     InputWritten,
@@ -58,7 +58,6 @@ from cosched.cluster.messages import (
     TaskFailed,
 )
 from cosched.cluster.submission import FROM_CLIENT
-from cosched.core.cluster.startup.ends import Check
 from cosched.core.cluster.startup.gate import (
     Prepared,
     PrepareFailed,
@@ -66,9 +65,6 @@ from cosched.core.cluster.startup.gate import (
 from cosched.core.cluster.startup.gate import SubtreePrepared as ChildPrepared
 from cosched.core.cluster.startup.jobobject import JobObject, decode_world
 from cosched.core.errors import CoschedError
-
-#: The exit status of a job that never began.
-NOT_STARTED = 125
 
 
 class Node(Protocol):
@@ -126,7 +122,8 @@ class NodeJob:
         self._found: JobObject | None = None
         self.worlds = Worlds(route, self, node.slots, designs.chunk_bytes)
         self._relay = Relay(route, self.worlds, self.send, self.send_to_steward)
-        self._ends = Ends(set(route.children))
+        forget = partial(node.forget, self)
+        self._ending = Ending(route, self.worlds, self.send, node.later, forget)
 
     @property
     def key(self) -> tuple[int, int]:
@@ -140,7 +137,7 @@ class NodeJob:
 
     def report(self) -> StartReport:
         """Returns the start for the controller's recovery."""
-        stage = ENDED if self._ends.reported else self._dispatch.stage.value
+        stage = ENDED if self._ending.reported else self._dispatch.stage.value
         return StartReport(*self.key, stage, self.since_ns, root=self.route.heads_job)
 
     # --- messages -------------------------------------------------------------------------
@@ -162,7 +159,7 @@ class NodeJob:
                 self._dispatch.take(
                     PrepareFailed(message.place, message.reason, message.again)
                 )
-                self._note_failure(Failure(NOT_STARTED, message.reason))
+                self._ending.note_not_started(message.reason)
             case Tables():
                 self._tables.take(sender, message)
             case Output():
@@ -179,17 +176,17 @@ class NodeJob:
                 self.worlds.signal(message)
                 self.send_to_steward(SignalTasks(message.number))
             case End():
-                self._take_end(sender, message)
+                self.route.expect_parent(sender)
+                self._ending.order(message)
             case TaskFailed():
                 self.route.expect_child(sender)
-                self.task_failed(message.failure)
+                self._ending.fail(message.failure)
             case Answered():
                 self.route.expect_root(sender)
                 self.send_to_steward(TaskAnswered(message.number, message.answer))
             case SubtreeEnded():
-                self._ends.children.discard(self.route.expect_child(sender))
-                self._note_failure(message.failure)
-                self.check_end()
+                child = self.route.expect_child(sender)
+                self._ending.child_ended(child, message.failure)
             case _:
                 raise CoschedError(f"{type(message).__name__} is not for an agent")
 
@@ -206,7 +203,7 @@ class NodeJob:
                 self.note(PREPARED)
                 self._dispatch.take(Prepared())
             case CannotStart():
-                self._ends.tasks = True
+                self._ending.note_tasks_ended()
                 self._cannot_start(frame.reason, again=frame.again)
             case TableReady():
                 self._tables.table_ready(frame.table)
@@ -219,25 +216,24 @@ class NodeJob:
             case TaskAsked():
                 self.send(self.route.root, Ask(*self.key, frame.number, frame.question))
             case TaskEndedBadly():
-                self.task_failed(frame.failure)
+                self._ending.fail(frame.failure)
             case TasksEnded():
-                self._ends.tasks = True
+                self._ending.note_tasks_ended()
                 self._relay.close_input()
-                self.check_end()
+                self._ending.check()
             case _:
                 raise CoschedError(f"a steward does not send {type(frame).__name__}")
 
     def steward_ended(self) -> None:
         """Notes that the steward's process is gone."""
-        self._ends.steward = True
+        self._ending.note_steward_ended()
         self._relay.close_input()
         self._relay.lose_steward()
-        if not self._ends.tasks:
-            self._ends.tasks = True
-            here = self.route.hosts[self.route.place]
-            killed = self._ends.overdue or f"the steward of the job on {here} was killed"
-            self.task_failed(Failure(1, killed))
-        self.check_end()
+        self._ending.check()
+
+    def report_end_again(self) -> None:
+        """Sends the end to a controller that may not have it (only at the root)."""
+        self._ending.report_again()
 
     def object_of_world(self, route: Route, data: bytes) -> JobObject:
         """Returns the object of a world that this job has spawned. Only the new programs
@@ -259,9 +255,10 @@ class NodeJob:
             found = self._found = self._node.open_object(self.route, data)
             self._steward = self._node.make_steward(self, found)
         except CoschedError as error:
-            self._ends.tasks = self._ends.steward = True
+            self._ending.note_nothing_began()
             self._cannot_start(str(error), again=True)
             return
+        self._ending.take_steward(self._steward, found.grace_s)
         if not self.route.heads_job:
             return
         self.worlds.begin(found)
@@ -273,11 +270,8 @@ class NodeJob:
             self._relay.accept_input(may_give)
 
     def send_to_steward(self, frame: Frame) -> None:
-        if self._steward is not None and not self._ends.steward:
+        if self._steward is not None and not self._ending.steward_gone:
             self._steward.send(frame)
-
-    def write_output(self, frame: WriteOutput) -> None:
-        self._relay.write(frame)
 
     def open_gate(self) -> None:
         self.since_ns = time.time_ns()
@@ -286,101 +280,32 @@ class NodeJob:
             self.send(CONTROLLER, Began(*self.key, self.since_ns))
 
     def discard(self, reason: str) -> None:
-        self._note_failure(Failure(NOT_STARTED, reason or "the start was given up"))
-        self._end_own_tasks(reason)
-        self.check_end()
+        self._ending.discard(reason)
+
+    def fail(self, reason: str) -> None:
+        """Ends the whole job; this node has found the reason."""
+        self._ending.fail(Failure(1, f"{self._here}: {reason}"))
 
     def note(self, step: str) -> None:
         self._node.note(self, step)
 
-    # --- the end --------------------------------------------------------------------------
-
     def _cannot_start(self, reason: str, *, again: bool) -> None:
-        here = self.route.hosts[self.route.place]
-        self._note_failure(Failure(NOT_STARTED, f"{here}: {reason}"))
-        self._dispatch.take(PrepareFailed(self.route.place, f"{here}: {reason}", again))
-        self.check_end()
+        reason = f"{self._here}: {reason}"
+        self._ending.note_not_started(reason)
+        self._dispatch.take(PrepareFailed(self.route.place, reason, again))
+        self._ending.check()
 
-    def fail(self, reason: str) -> None:
-        """Ends the whole job; this node has found the reason."""
-        here = self.route.hosts[self.route.place]
-        self.task_failed(Failure(1, f"{here}: {reason}"))
+    @property
+    def _here(self) -> str:
+        return self.route.hosts[self.route.place]
+
+    # --- the head of the worlds -----------------------------------------------------------
+
+    def write_output(self, frame: WriteOutput) -> None:
+        self._relay.write(frame)
 
     def task_failed(self, failure: Failure) -> None:
-        """Passes a task's failure to the root, which ends the job."""
-        self._note_failure(failure)
-        if self.route.heads_job:
-            self._pass_down(End(*self.key, failure.reason, direct=False))
-            self.worlds.end(failure.reason)
-            self._end_own_tasks(failure.reason)
-        else:
-            self.send(self.route.parent, TaskFailed(*self.key, failure))
-
-    def _note_failure(self, failure: Failure | None) -> None:
-        self._ends.failure = self._ends.failure or failure
-
-    def _take_end(self, sender: str, message: End) -> None:
-        self.route.expect_parent(sender)
-        if message.direct and self._ends.reported:  # its end is stored
-            self._node.forget(self)
-            return
-        self._note_failure(Failure(128 + 15, message.reason))
-        if message.direct:
-            self._ends.direct = True
-            self._ends.children.clear()
-            self.worlds.close()
-        else:
-            self._pass_down(message)
-            self.worlds.end(message.reason)
-        # The root itself writes what its own tasks write, so that needs no credit.
-        self._end_own_tasks(message.reason, message.direct and not self.route.heads_job)
-        if self._steward is None:
-            self._ends.tasks = self._ends.steward = True
-        self.check_end()
-
-    def _end_own_tasks(self, reason: str, direct: bool = False) -> None:
-        self.send_to_steward(EndTasks(reason, direct))
-        if self._found is not None:
-            self._await_end(self._ends.limit.order(self._found.grace_s))
-
-    def _await_end(self, check: Check | None) -> None:
-        """Kills the steward if it does not end in time. It may not read: its user may stop
-        it, and a pipe without a reader blocks its output."""
-        steward = self._steward
-        if check is None or steward is None or self._ends.steward:
-            return
-        reason = check.describe(self.route.hosts[self.route.place])
-
-        def enforce() -> None:
-            if not self._ends.has_ended(check.awaited):
-                self._ends.overdue = reason
-                steward.kill(reason)
-
-        self._node.later(check.after_s, enforce)
+        self._ending.fail(failure)
 
     def check_end(self) -> None:
-        """Reports the end once the subtree's tasks, and this node's steward, are gone."""
-        ends = self._ends
-        if not ends.tasks or ends.reported:
-            return
-        others = bool(ends.children) or not self.worlds.empty
-        if others and self.route.heads_job and not ends.direct:
-            return  # the root's steward still writes output of the others
-        self.worlds.close()
-        if not ends.steward:
-            assert self._steward is not None
-            self._steward.close()
-            self._await_end(ends.limit.close())
-            return
-        if ends.children:
-            return
-        ends.reported = True
-        if not ends.direct:
-            self.send(self.route.parent, SubtreeEnded(*self.key, ends.failure))
-        if not self.route.heads_job or ends.direct:
-            self._node.forget(self)
-
-    def report_end_again(self) -> None:
-        """Sends the end to a controller that may not have it (only at the root)."""
-        if self._ends.reported:
-            self.send(CONTROLLER, SubtreeEnded(*self.key, self._ends.failure))
+        self._ending.check()
