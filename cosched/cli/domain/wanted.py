@@ -13,8 +13,22 @@ from cosched.cli.run.choices import run_time
 from cosched.core.units import NS_PER_S
 from cosched.jobs.job import Job
 
-_OPTIONS = (
-    click.option(
+
+def _run_time_s(ctx: click.Context, param: click.Parameter, text: str | None) -> float:
+    """Reads a time limit; 0 without one."""
+    return (run_time(ctx, param, text) or 0) / NS_PER_S
+
+
+def _without(_: click.Context, __: click.Parameter, given: bool) -> bool:
+    """Reads a flag that takes something from the job."""
+    return not given
+
+
+_Function = Callable[..., Any]
+
+#: By the field of ``Job`` that gets the option's value; None leaves the field as it is.
+_OPTIONS: dict[str, Callable[[_Function], _Function]] = {
+    "ranks": click.option(
         "-n",
         "-np",
         "--ranks",
@@ -22,38 +36,46 @@ _OPTIONS = (
         metavar="R",
         help="How many ranks, on as few nodes as possible.  [default: 1]",
     ),
-    click.option(
+    "nodes": click.option(
         "--nodes", type=click.IntRange(min=1), metavar="N", help="How many nodes."
     ),
-    click.option(
+    "ppn": click.option(
         "--ppn", type=click.IntRange(min=1), metavar="K", help="How many ranks on a node."
     ),
-    click.option(
+    "time_s": click.option(
         "--time",
-        "time_ns",
+        "time_s",
         metavar="TIME",
-        callback=run_time,
+        callback=_run_time_s,
         help="The job is ended after this time: 90 or 90s, 1:30 (minutes), 2h, 2:00:00 or"
         " 1-12:00:00 (days).  [default: the domain's, 1h]",
     ),
-    click.option("--name", help="[default: the program's]"),
-    click.option("--label", is_flag=True, help="Begin each line of output with its rank."),
-    click.option("--bind", is_flag=True, help="Keep each rank on one CPU."),
-    click.option(
+    "name": click.option("--name", help="[default: the program's]"),
+    "label": click.option(
+        "--label", is_flag=True, help="Begin each line of output with its rank."
+    ),
+    "bind": click.option("--bind", is_flag=True, help="Keep each rank on one CPU."),
+    "exclusive": click.option(
         "--exclusive/--share",
         help="Whether the job has its nodes alone, if the domain lets nodes take several"
         " jobs. Where a node takes one job, each job has its nodes alone.",
     ),
-    click.option("--hold", is_flag=True, help="Let the job wait until cosched unhold."),
-    click.option("--requeue", is_flag=True, help="Start it again if a node is lost."),
-    click.option(
+    "held": click.option(
+        "--hold", "held", is_flag=True, help="Let the job wait until cosched unhold."
+    ),
+    "requeue": click.option(
+        "--requeue", is_flag=True, help="Start it again if a node is lost."
+    ),
+    "mpi": click.option(
         "--mpi",
         metavar="MPI",
         help="An mpiexec, a prefix, mpich, openmpi or none.  [default: what the program"
         " uses]",
     ),
-    memory_option("Memory that the job needs on each of its nodes, such as 8G."),
-    click.option(
+    "memory_bytes": memory_option(
+        "Memory that the job needs on each of its nodes, such as 8G."
+    ),
+    "mates": click.option(
         "--mate",
         "mates",
         multiple=True,
@@ -61,94 +83,65 @@ _OPTIONS = (
         help="Start together with the job of this group in another domain. Repeat it for"
         " each further domain.",
     ),
-    click.option(
+    "within": click.option(
         "--within",
         default="",
         metavar="TIME",
         help="The jobs of the group may start so far apart, such as 60s.",
     ),
-    click.option(
+    "after": click.option(
         "--after",
         default="",
         metavar="DOMAIN",
         help="The job in this domain starts first, and then the others.",
     ),
-    click.option(
+    "delay": click.option(
         "--delay",
         default="",
         metavar="TIME",
         help="With --after: how long it runs before the others start.",
     ),
-    click.option(
+    "mate_token": click.option(
         "--mate-token",
         default="",
         metavar="WORD",
         help="A word that all jobs of the group give, if they belong to different users.",
     ),
-    click.option("--no-shim", is_flag=True, help="Do not coschedule the job."),
-    program_argument,
-)
+    "shim": click.option(
+        "--no-shim",
+        "shim",
+        is_flag=True,
+        callback=_without,
+        help="Do not coschedule the job.",
+    ),
+    "argv": program_argument,
+}
 
 
-def job_options(function: Callable[..., Any]) -> Callable[..., Any]:
+def job_options(function: _Function) -> _Function:
     """Gives a command these options, and their values as one ``Job`` named ``job``.
 
     The command raises UsageError if the program is missing or options contradict."""
 
     @functools.wraps(function)
-    def with_job(
-        *,
-        argv: tuple[str, ...],
-        ranks: int | None,
-        nodes: int | None,
-        ppn: int | None,
-        time_ns: int | None,
-        name: str | None,
-        label: bool,
-        bind: bool,
-        exclusive: bool,
-        hold: bool,
-        requeue: bool,
-        mpi: str | None,
-        memory_bytes: int,
-        mates: tuple[str, ...],
-        within: str,
-        after: str,
-        delay: str,
-        mate_token: str,
-        no_shim: bool,
-        **others: Any,
-    ) -> Any:
-        ctx = click.get_current_context()
-        if not argv:
-            raise click.UsageError("Missing PROGRAM.", ctx)
-        if memory_bytes and no_shim:
-            raise click.UsageError("--memory needs coscheduling.", ctx)
-        if not mates and (within or after or delay or mate_token):
-            raise click.UsageError(
-                "--within, --after, --delay and --mate-token need --mate.", ctx
-            )
-        job = Job(
-            argv,
-            ranks=ranks or 0,
-            nodes=nodes or 0,
-            ppn=ppn or 0,
-            time_s=(time_ns or 0) / NS_PER_S,
-            name=name or "",
-            label=label,
-            bind=bind,
-            held=hold,
-            exclusive=exclusive,
-            requeue=requeue,
-            mpi=mpi,
-            shim=not no_shim,
-            memory_bytes=memory_bytes,
-            mates=mates,
-            within=within,
-            after=after,
-            delay=delay,
-            mate_token=mate_token,
-        )
-        return function(job=job, **others)
+    def with_job(**values: Any) -> Any:
+        asked = {field: values.pop(field) for field in _OPTIONS}
+        job = Job(**{field: each for field, each in asked.items() if each is not None})
+        _refuse_contradictions(job)
+        return function(job=job, **values)
 
-    return add_options(_OPTIONS, with_job)
+    command: _Function = with_job
+    return add_options(tuple(_OPTIONS.values()), command)
+
+
+def _refuse_contradictions(job: Job) -> None:
+    """Raises UsageError for options without the program or an option that they need."""
+    ctx = click.get_current_context()
+    if not job.argv:
+        raise click.UsageError("Missing PROGRAM.", ctx)
+    if job.memory_bytes and not job.shim:
+        raise click.UsageError("--memory needs coscheduling.", ctx)
+    if not job.mates and (job.within or job.after or job.delay or job.mate_token):
+        raise click.UsageError(
+            "--within, --after, --delay and --mate-token need --mate.", ctx
+        )
