@@ -15,9 +15,9 @@ from cosched.cluster.controller.driver import Command, QueueDriver
 from cosched.cluster.controller.members import Member, Members, NodeState
 from cosched.cluster.controller.pairs import Pairs
 from cosched.cluster.controller.records import Records
-from cosched.cluster.controller.running import Starts
-from cosched.cluster.controller.starts import ActiveStart, Outbox
-from cosched.cluster.controller.strays import Strays
+from cosched.cluster.controller.starts.running import Starts
+from cosched.cluster.controller.starts.start import ActiveStart, Outbox
+from cosched.cluster.controller.starts.strays import Strays
 from cosched.cluster.store import JobStore, Record, State
 from cosched.cluster.submission import MOST
 from cosched.core.cluster.coupling.engine import GoJob, JobPrepared, JobRefused

@@ -15,7 +15,7 @@ from cosched.cluster.config import DomainConfig
 from cosched.cluster.controller.jobs import Jobs
 from cosched.cluster.controller.members import Members, NodeState
 from cosched.cluster.controller.reloading import Change
-from cosched.cluster.controller.starts import expand
+from cosched.cluster.controller.starts.start import expand
 from cosched.cluster.desk import Person
 from cosched.cluster.messages import LONGEST
 from cosched.cluster.store import JobStore, Record, State

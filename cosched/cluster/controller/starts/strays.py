@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from cosched.cluster.controller.starts import Outbox
+from cosched.cluster.controller.starts.start import Outbox
 from cosched.cluster.messages import End
 
 _REASON = "the controller does not have this start"

@@ -13,8 +13,8 @@ from cosched.cluster.config import DomainConfig
 from cosched.cluster.controller.clock import DomainClock
 from cosched.cluster.controller.members import Members
 from cosched.cluster.controller.records import Records
-from cosched.cluster.controller.starts import ActiveStart, Outbox, chunks, job_object
-from cosched.cluster.controller.strays import Strays
+from cosched.cluster.controller.starts.start import ActiveStart, Outbox, chunks, job_object
+from cosched.cluster.controller.starts.strays import Strays
 from cosched.cluster.messages import (
     Began,
     Chunk,

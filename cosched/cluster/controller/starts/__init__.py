@@ -1,0 +1,1 @@
+"""Starts of jobs: sends them to their nodes and ends them."""
