@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from cosched.cluster.config import DomainConfig
 from cosched.cluster.controller.clock import DomainClock
 from cosched.cluster.controller.driver import Command, QueueDriver
+from cosched.cluster.controller.entries import Entries
 from cosched.cluster.controller.members import Member, Members, NodeState
 from cosched.cluster.controller.pairs import Pairs
 from cosched.cluster.controller.records import Records
@@ -19,7 +20,6 @@ from cosched.cluster.controller.starts.running import Starts
 from cosched.cluster.controller.starts.start import ActiveStart, Outbox
 from cosched.cluster.controller.starts.strays import Strays
 from cosched.cluster.store import JobStore, Record, State
-from cosched.cluster.submission import MOST
 from cosched.core.cluster.coupling.engine import GoJob, JobPrepared, JobRefused
 from cosched.core.cluster.coupling.mail.messages import AnyMessage
 from cosched.core.cluster.coupling.queue import CoupledQueue, PrepareOn
@@ -34,7 +34,7 @@ from cosched.core.cluster.queue.domain import (
     SettingsChanged,
     SharingChanged,
 )
-from cosched.core.cluster.queue.messages import Job, JobEnded, JobSubmitted, StartJob
+from cosched.core.cluster.queue.messages import Job, JobEnded, StartJob
 from cosched.core.cluster.queue.rows import SharedQueue
 from cosched.core.cluster.queue.scheduler import POLICIES
 from cosched.core.errors import CoschedError
@@ -78,8 +78,6 @@ class Jobs:
             self._start_is_over,
         )
         self._addresses = config.nodes
-        self._sized_for = 0  # the slots of a node when the jobs that wait got their sizes
-        self._unsized: dict[int, Record] = {}  # with mates, until a node has joined
         self._config = config.queue
         self._members = members
         policy = POLICIES[config.queue.policy]
@@ -90,6 +88,9 @@ class Jobs:
         coupled = None if pairs is None else CoupledQueue(self.queue, pairs.coupling)
         self._driver = QueueDriver(
             coupled or self.queue, self.clock, self._before, self._carry_out
+        )
+        self._entries = Entries(
+            config.queue, members, self.records, self.queue, self._driver, self.clock
         )
 
     @property
@@ -107,7 +108,7 @@ class Jobs:
 
     def end_recovery(self) -> None:
         """Lets jobs start: all is known about those of before the restart."""
-        self._enqueue_unsized()
+        self._entries.add_unsized()
         ended = None if self.pairs is None else self.pairs.recovery_ended()
         if ended is not None:
             self._driver.handle(ended)
@@ -117,15 +118,15 @@ class Jobs:
         """Takes changed settings. No job that runs gets a shorter limit."""
         shared = config.queue.jobs_per_node != self._config.jobs_per_node
         self._config = config.queue
+        self._entries.configure(config.queue)
         self.starts.configure(config)
         policy = POLICIES[config.queue.policy]
         now_ns = self.clock.now_ns()
         self._driver.handle(SettingsChanged(now_ns, policy, config.queue.grace_ns))
         if shared:
-            live = self.records.live
-            walltimes = {number: self._walltime_ns(live[number]) for number in live}
+            walltimes_ns = self._entries.walltimes_ns()
             self._driver.handle(
-                SharingChanged(now_ns, config.queue.jobs_per_node, walltimes)
+                SharingChanged(now_ns, config.queue.jobs_per_node, walltimes_ns)
             )
 
     # --- users' wishes --------------------------------------------------------------------
@@ -139,7 +140,7 @@ class Jobs:
         if new:
             self._announce(stored)
         if new and stored.state is State.QUEUED:
-            self._enqueue(stored, len(counts))
+            self._entries.add(stored, len(counts))
             if stored.submission.at_once:
                 self._start_or_refuse(stored, len(counts))
         if stored.submission.at_once and stored.state.over and not stored.start:
@@ -179,8 +180,8 @@ class Jobs:
 
     def _withdraw(self, record: Record, reason: str) -> None:
         """Ends a job that waits, in the queue or held."""
-        if record.number in self._unsized:
-            self._enqueue_unsized()
+        if self._entries.is_unsized(record.number):
+            self._entries.add_unsized()
         queued = record.state is State.QUEUED
         self.records.finish(record, State.CANCELLED, None, reason)
         if queued or self._is_paired(record.number):
@@ -207,7 +208,7 @@ class Jobs:
         if record.state is State.HELD:
             size = len(self._members.counts(record.submission))
             self.records.save(record, state=State.QUEUED)
-            self._enqueue(record, size)
+            self._entries.add(record, size)
 
     # --- mates ----------------------------------------------------------------------------
 
@@ -268,10 +269,7 @@ class Jobs:
 
     def node_joined(self, member: Member) -> None:
         """Puts a node into service, once tasks that should not be there are gone."""
-        if self._sized_for != self._members.slots:
-            self._sized_for = self._members.slots
-            self._enqueue_unsized()
-            self._resize_waiting()
+        self._entries.node_joined()
         if not self.strays.on(member.name):
             self._driver.handle(NodesJoined(self.clock.now_ns(), member.interval))
 
@@ -305,16 +303,15 @@ class Jobs:
         except CoschedError:
             return  # it has ended, and the reason is stored
         if record.state is State.QUEUED:
-            # Mates' domains get the size once, so it must be right.
-            if self._members.slots or not self._is_paired(record.number):
-                self._enqueue(record, self._size(record))
+            if self._is_paired(record.number):
+                self._entries.add_with_mates(record)
             else:
-                self._unsized[record.number] = record
+                self._entries.add_again(record)
 
     def recover(self, record: Record, hosts: list[str]) -> ActiveStart:
         """Takes a job that runs; returns its start."""
         since_ns = record.started_ns or self.clock.now_ns()
-        job = self._job(record, len(hosts))
+        job = self._entries.job(record, len(hosts))
         mates = () if self.pairs is None else self.pairs.mates_of(record.number)
         start = self._recover(ActiveStart(record, hosts, mates=mates), job, since_ns)
         if record.reason == _CANCELLED:
@@ -323,7 +320,7 @@ class Jobs:
 
     def recover_prepared(self, record: Record, hosts: list[str]) -> None:
         """Takes a job that is prepared and waits for its mates."""
-        job = replace(self._job(record, len(hosts)), gated=True)
+        job = replace(self._entries.job(record, len(hosts)), gated=True)
         start = ActiveStart(record, hosts, gated=True, prepared=True)
         self._recover(start, job, self.clock.now_ns())
 
@@ -348,7 +345,7 @@ class Jobs:
         starting = record.state is State.STARTING and not record.submission.at_once
         if starting or record.submission.requeue:
             self.records.save(record, state=State.QUEUED)
-            self._enqueue(record, self._size(record))
+            self._entries.add_again(record)
         else:
             self.records.finish(record, state, None, reason)
 
@@ -382,52 +379,6 @@ class Jobs:
             return
         self._driver.handle(JobFailedToStart(now_ns, number, requeue=True))
         if number not in self.queue:
-            self._enqueue(start.record, len(start.hosts))
+            self._entries.add(start.record, len(start.hosts))
         if start.misfit:
-            self._resize_waiting()
-
-    def _enqueue(self, record: Record, size: int) -> None:
-        self._driver.handle(JobSubmitted(self.clock.now_ns(), self._job(record, size)))
-
-    def _enqueue_unsized(self) -> None:
-        unsized, self._unsized = self._unsized, {}
-        for record in unsized.values():
-            self._enqueue(record, self._size(record))
-
-    def _resize_waiting(self) -> None:
-        """Gives waiting jobs the number of nodes that they need now. Jobs with mates keep
-        theirs, which other domains know."""
-        for job in self.queue.waiting:
-            record = self.records.live[job.number]
-            try:
-                size = len(self._members.counts(record.submission))
-            except CoschedError:
-                continue  # its start fails, and names the reason
-            if size != job.size and not job.gated:
-                self._driver.handle(JobCancelled(self.clock.now_ns(), job.number))
-                self._enqueue(record, size)
-
-    def _size(self, record: Record) -> int:
-        """Returns the number of nodes of a job that was accepted before; a guess as long as
-        no node has joined."""
-        slots = self._members.slots or MOST
-        try:
-            return len(record.submission.counts(slots, len(self._members.by_number)))
-        except CoschedError:
-            return len(self._members.by_number)
-
-    def _job(self, record: Record, size: int) -> Job:
-        return Job(
-            record.number,
-            size,
-            self._walltime_ns(record),
-            record.submitted_ns,
-            # Where nodes take several jobs, a job that waits for mates shares its nodes.
-            exclusive=record.submission.exclusive and not record.submission.mates,
-        )
-
-    def _walltime_ns(self, record: Record) -> int:
-        asked_ns = record.submission.time_ns or self._config.default_time_ns
-        # While a job waits for its turn on shared nodes, its time passes.
-        alone = record.submission.exclusive
-        return asked_ns * (1 if alone else self._config.jobs_per_node)
+            self._entries.resize()
