@@ -1,0 +1,108 @@
+"""The part of a job on one node: its slots, its directory and its steward."""
+
+import asyncio
+import os
+import socket
+
+import pytest
+
+from cosched.cluster.agent.preparing import Stewards
+from cosched.cluster.agent.route import Route
+from cosched.cluster.paths import DomainPaths
+from cosched.core.cluster.startup.jobobject import JobObject
+from cosched.core.cluster.startup.tree import Tree
+from cosched.core.errors import CoschedError
+
+SLOTS = 2
+#: It needs all slots.
+JOB = JobObject(
+    *("job", os.getuid(), os.getgid(), ("./app",), {}, "/", 0o22, (SLOTS,), "none", ""),
+    *(False, "/dev/null", "out", "", False, 1.0),
+)
+
+
+class Nursery:
+    """Makes stewards that are sockets only, unless it fails."""
+
+    def __init__(self):
+        self.theirs = []
+        self.fails = False
+
+    def make(self, limit_s):
+        if self.fails:
+            raise CoschedError("no process")
+        ours, theirs = socket.socketpair()
+        self.theirs.append(theirs)
+        return len(self.theirs), ours
+
+    def write_topology(self, path):
+        pass
+
+
+class Node:
+    """A node with stewards, whose job can be started again and again."""
+
+    def __init__(self, home):
+        self.paths = DomainPaths(home)
+        self.paths.node("n1").mkdir(parents=True)
+        self.nursery = Nursery()
+        self.tasks = []
+        self.stewards = Stewards("n1", self.paths, SLOTS, self.nursery, self.spawn, print)
+
+    def spawn(self, work):
+        self.tasks.append(asyncio.create_task(work))
+
+    def files(self):
+        return [path.name for path in self.paths.spool("n1").iterdir()]
+
+    def start(self, start, on_end=print):
+        route = Route(7, start, 0, ((0, 0),), ("n1",), Tree(1, 2), "siblings", 0, "n1")
+        return self.stewards.make(route, JOB, print, on_end)
+
+
+def test_a_steward_that_ends_leaves_no_slots_taken_and_no_files(tmp_path):
+    async def run():
+        node = Node(tmp_path)
+        for start in (1, 2):
+            ended = asyncio.Event()
+            node.start(start, ended.set)
+            assert node.files() == [f"7.{start}.0"]
+            node.nursery.theirs[-1].close()
+            await asyncio.wait_for(ended.wait(), 5)
+            assert node.files() == []
+
+    asyncio.run(run())
+
+
+def test_a_job_without_slots_is_refused(tmp_path):
+    async def run():
+        node = Node(tmp_path)
+        steward = node.start(1)
+        with pytest.raises(CoschedError):
+            node.start(2)
+        steward.close()
+        node.nursery.theirs[-1].close()
+        await asyncio.gather(*node.tasks)
+
+    asyncio.run(run())
+
+
+def test_a_steward_that_cannot_be_made_takes_no_slots(tmp_path):
+    async def run():
+        node = Node(tmp_path)
+        node.nursery.fails = True
+        with pytest.raises(CoschedError, match="no process"):
+            node.start(1)
+        node.nursery.fails = False
+        node.start(2)
+        node.nursery.theirs[-1].close()
+        await asyncio.gather(*node.tasks)
+
+    asyncio.run(run())
+
+
+def test_files_of_an_earlier_life_are_removed(tmp_path):
+    paths = DomainPaths(tmp_path)
+    (paths.spool("n1") / "7.1.0").mkdir(parents=True)
+    Stewards("n1", paths, SLOTS, Nursery(), print, print)
+    assert not paths.spool("n1").exists()
