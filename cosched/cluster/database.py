@@ -4,22 +4,33 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from cosched.core.errors import CoschedError
 
+#: Changes a file to the next version, within a transaction.
+Upgrade = Callable[[sqlite3.Connection], None]
 
-def open_database(path: Path, tables: str, version: int, remedy: str) -> sqlite3.Connection:
+
+def open_database(
+    path: Path,
+    tables: str,
+    version: int,
+    remedy: str,
+    upgrades: Sequence[Upgrade] = (),
+) -> sqlite3.Connection:
     """Opens the file of mode 0600; a new one gets its tables. Each commit reaches the disk.
 
-    remedy: advice about a file that is not ours. Raises CoschedError if the file cannot be
-    opened, is damaged or has another version; it then stays as it was.
+    remedy: advice about a file that is not ours. upgrades: one for each older version that
+    can be opened, the oldest first. Raises CoschedError if the file cannot be opened, is
+    damaged or has another version; it then stays as it was.
     """
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
         file = sqlite3.connect(path, isolation_level=None)
         try:
-            _prepare(file, tables, version)
+            _prepare(file, tables, version, upgrades)
         except BaseException:
             file.close()
             raise
@@ -32,13 +43,18 @@ def open_database(path: Path, tables: str, version: int, remedy: str) -> sqlite3
     return file
 
 
-def _prepare(file: sqlite3.Connection, tables: str, version: int) -> None:
-    """Raises CoschedError for a file that cannot be used, before anything changes in it."""
+def _prepare(
+    file: sqlite3.Connection, tables: str, version: int, upgrades: Sequence[Upgrade]
+) -> None:
+    """Makes the tables of a new file, and brings an older one to this version. Raises
+    CoschedError for a file that cannot be used, before anything changes in it."""
     (found,) = file.execute("PRAGMA user_version").fetchone()
     (entries,) = file.execute("SELECT count(*) FROM sqlite_schema").fetchone()
     is_new = (found, entries) == (0, 0)
-    if not is_new and found != version:
-        raise CoschedError(f"has version {found}, this program reads {version}")
+    readable = range(version - len(upgrades), version + 1)
+    if not is_new and found not in readable:
+        known = " or ".join(str(each) for each in readable)
+        raise CoschedError(f"has version {found}, this program reads {known}")
     (check,) = file.execute("PRAGMA quick_check(1)").fetchone()
     if check != "ok":
         raise CoschedError(f"is damaged: {' '.join(check.split())}")
@@ -46,3 +62,9 @@ def _prepare(file: sqlite3.Connection, tables: str, version: int) -> None:
     file.execute("PRAGMA synchronous = FULL")
     if is_new:  # a crash leaves all of this or nothing
         file.executescript(f"BEGIN; {tables}; PRAGMA user_version = {version}; COMMIT;")
+    elif found != version:
+        file.execute("BEGIN IMMEDIATE")  # nothing is changed if the file is closed before
+        for upgrade in upgrades[found - version :]:
+            upgrade(file)
+        file.execute(f"PRAGMA user_version = {version}")
+        file.execute("COMMIT")

@@ -149,6 +149,30 @@ def test_creation_that_ends_half_way_is_made_again(tmp_path):
     file.close()
 
 
+def test_file_is_changed_by_each_version_in_between(tmp_path):
+    path = tmp_path / "old.db"
+    open_database(path, "CREATE TABLE a (one INTEGER)", 1, "no remedy").close()
+
+    def second(file):
+        file.execute("ALTER TABLE a RENAME COLUMN one TO two")
+
+    def third(file):
+        file.execute("ALTER TABLE a RENAME COLUMN two TO three")
+
+    def fail(file):
+        third(file)
+        raise CoschedError("no")
+
+    before = path.read_bytes()
+    with pytest.raises(CoschedError, match=f"^{path}: no; move it$"):
+        open_database(path, "", 3, "move it", [second, fail])
+    assert path.read_bytes() == before
+    open_database(path, "", 2, "move it", [second]).close()
+    file = open_database(path, "", 3, "move it", [second, third])
+    assert [row[1] for row in file.execute("PRAGMA table_info(a)")] == ["three"]
+    file.close()
+
+
 def test_controller_ends_with_one_line_about_a_damaged_file(tmp_path, monkeypatch):
     paths = DomainPaths(tmp_path)
     config = DomainConfig("lone", "127.0.0.1:7000", {"n1": "127.0.0.1:7001"})
