@@ -58,7 +58,7 @@ def serve(run_dir: Path, idle_s: float | None, companion: int | None = None) -> 
     if not lock.acquire():
         raise CoschedError(f"{run_dir}: another controller is up")
     try:
-        store = JobStore(paths.store)
+        store = JobStore(paths.store, config.node_names)
         try:
 
             async def run(ready: Ready, log: Log) -> None:

@@ -9,6 +9,7 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,10 @@ from cosched.cluster.submission import Submission, decode_submission
 from cosched.core.cluster.queue.nodes import Intervals
 from cosched.core.errors import CoschedError
 
-#: In the file's user_version; files of other versions are refused.
-VERSION = 1
+#: In the file's user_version. Files of version 1 have numbers of nodes instead of names.
+VERSION = 2
+#: Stands for a number in a file of version 1 that no node in domain.toml has.
+REMOVED = "(removed)"
 _TABLE = """
 CREATE TABLE jobs (
     number INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -31,7 +34,7 @@ CREATE TABLE jobs (
     submitted_ns INTEGER NOT NULL,
     state TEXT NOT NULL,
     start INTEGER NOT NULL DEFAULT 0,
-    nodes BLOB,
+    hosts BLOB,
     started_ns INTEGER,
     ended_ns INTEGER,
     status INTEGER,
@@ -41,7 +44,7 @@ CREATE INDEX jobs_by_state ON jobs (state);
 CREATE TABLE agents (name TEXT PRIMARY KEY, incarnation INTEGER NOT NULL) STRICT;
 """
 _COLUMNS = (
-    "number, uid, gid, submission, submitted_ns, state, start, nodes, started_ns, "
+    "number, uid, gid, submission, submitted_ns, state, start, hosts, started_ns, "
     "ended_ns, status, reason"
 )
 
@@ -71,7 +74,8 @@ _LIVE = frozenset({State.HELD, State.QUEUED, State.STARTING, State.RUNNING})
 @dataclass(slots=True)
 class Record:
     """A job as it is stored. Times are by the wall clock, ns; None: not yet. start: how
-    often it was started. nodes: of its latest start. status: as a shell reports it."""
+    often it was started. hosts: the names of its nodes in its latest start, by place; they
+    stay when domain.toml gets other nodes. status: as a shell reports it."""
 
     number: int
     uid: int
@@ -80,7 +84,7 @@ class Record:
     submitted_ns: int
     state: State
     start: int = 0
-    nodes: Intervals = ()
+    hosts: tuple[str, ...] = ()
     started_ns: int | None = None
     ended_ns: int | None = None
     status: int | None = None
@@ -88,12 +92,17 @@ class Record:
 
 
 class JobStore:
-    """The jobs in the file ``path``. Raises CoschedError if it cannot be used."""
+    """The jobs in the file ``path``. Raises CoschedError if it cannot be used.
 
-    def __init__(self, path: Path) -> None:
+    node_names: the domain's nodes by number, for a file of version 1. It is right about a
+    job if they were the same when the job started.
+    """
+
+    def __init__(self, path: Path, node_names: Sequence[str]) -> None:
         self._path = path
         remedy = "move the file away to start with no jobs"
-        self._file = open_database(path, _TABLE, VERSION, remedy)
+        upgrades = [partial(_store_names, node_names)]
+        self._file = open_database(path, _TABLE, VERSION, remedy, upgrades)
 
     def add(self, token: str, record: Record) -> int:
         """Stores a new job and returns its number. A token that was stored before keeps its
@@ -124,12 +133,12 @@ class JobStore:
     def save(self, record: Record) -> None:
         """Stores what has changed since the job was added."""
         self._run(
-            "UPDATE jobs SET state = ?, start = ?, nodes = ?, started_ns = ?, "
+            "UPDATE jobs SET state = ?, start = ?, hosts = ?, started_ns = ?, "
             "ended_ns = ?, status = ?, reason = ? WHERE number = ?",
             (
                 record.state.value,
                 record.start,
-                msgspec.json.encode(record.nodes),
+                msgspec.json.encode(record.hosts),
                 record.started_ns,
                 record.ended_ns,
                 record.status,
@@ -183,7 +192,7 @@ class JobStore:
         return CoschedError(f"{self._path}: {error}")
 
     def _record(self, row: tuple[Any, ...]) -> Record:
-        number, uid, gid, submission, submitted_ns, state, start, nodes, *times = row
+        number, uid, gid, submission, submitted_ns, state, start, hosts, *times = row
         try:
             return Record(
                 number,
@@ -193,8 +202,29 @@ class JobStore:
                 submitted_ns,
                 State(state),
                 start,
-                msgspec.json.decode(nodes, type=Intervals) if nodes else (),
+                msgspec.json.decode(hosts, type=tuple[str, ...]) if hosts else (),
                 *times,
             )
         except (ValueError, msgspec.MsgspecError, CoschedError) as error:
             raise CoschedError(f"{self._path}: job {number} is damaged: {error}") from None
+
+
+def _store_names(node_names: Sequence[str], file: sqlite3.Connection) -> None:
+    """Gives a file of version 1 the names of nodes. A damaged record stays as it is."""
+    names = dict(enumerate(node_names))
+    file.execute("ALTER TABLE jobs RENAME COLUMN nodes TO hosts")
+    rows = file.execute("SELECT number, hosts FROM jobs WHERE hosts IS NOT NULL")
+    for number, found in rows.fetchall():
+        try:
+            nodes = msgspec.json.decode(found, type=Intervals)
+        except msgspec.MsgspecError:
+            continue
+        hosts = [
+            names.get(node, REMOVED)
+            for first, last in nodes
+            for node in range(first, last + 1)
+        ]
+        file.execute(
+            "UPDATE jobs SET hosts = ? WHERE number = ?",
+            (msgspec.json.encode(hosts), number),
+        )

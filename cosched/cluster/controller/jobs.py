@@ -308,27 +308,28 @@ class Jobs:
             else:
                 self._entries.add_again(record)
 
-    def recover(self, record: Record, hosts: list[str]) -> ActiveStart:
+    def recover(self, record: Record) -> ActiveStart:
         """Takes a job that runs; returns its start."""
         since_ns = record.started_ns or self.clock.now_ns()
-        job = self._entries.job(record, len(hosts))
+        job = self._entries.job(record, len(record.hosts))
         mates = () if self.pairs is None else self.pairs.mates_of(record.number)
-        start = self._recover(ActiveStart(record, hosts, mates=mates), job, since_ns)
+        start = self._recover(ActiveStart(record, mates=mates), job, since_ns)
         if record.reason == _CANCELLED:
             self._cancel_start(start)
         return start
 
-    def recover_prepared(self, record: Record, hosts: list[str]) -> None:
+    def recover_prepared(self, record: Record) -> None:
         """Takes a job that is prepared and waits for its mates."""
-        job = replace(self._entries.job(record, len(hosts)), gated=True)
-        start = ActiveStart(record, hosts, gated=True, prepared=True)
+        job = replace(self._entries.job(record, len(record.hosts)), gated=True)
+        start = ActiveStart(record, gated=True, prepared=True)
         self._recover(start, job, self.clock.now_ns())
 
     def _recover(self, start: ActiveStart, job: Job, since_ns: int) -> ActiveStart:
         self.records.restore(start.record)
         self.starts.recover(start)
         now_ns = self.clock.now_ns()
-        self._driver.handle(JobRecovered(now_ns, job, start.record.nodes, since_ns))
+        nodes = self._members.numbers(start.hosts)
+        self._driver.handle(JobRecovered(now_ns, job, nodes, since_ns))
         return start
 
     def waits_for_mates(self, record: Record) -> bool:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 
 from cosched.cluster.config import DomainConfig
 from cosched.cluster.messages import PROTOCOL, Hello, StartReport
 from cosched.cluster.submission import Submission
-from cosched.core.cluster.queue.nodes import Intervals, common
+from cosched.core.cluster.queue.nodes import Intervals, from_numbers
 from cosched.core.errors import CoschedError
-
-#: Stands for a node that is not in domain.toml any more.
-REMOVED = "(removed)"
 
 
 class NodeState(Enum):
@@ -94,18 +92,21 @@ class Members:
             return "its domain.toml differs from the controller's"
         return None
 
-    def has(self, nodes: Intervals) -> bool:
-        """Returns whether the domain has all of these nodes."""
-        return common(self.all, nodes) == nodes
+    def removed(self, names: Iterable[str]) -> list[str]:
+        """Returns the names that no node in domain.toml has."""
+        return [name for name in names if name not in self.by_name]
 
-    def names(self, nodes: Intervals) -> list[str]:
-        """Returns the names of these nodes, in order. A job of the past may have had nodes
-        that are not in domain.toml any more."""
-        return [
-            self.by_number[number].name if number < len(self.by_number) else REMOVED
+    def numbers(self, names: Iterable[str]) -> Intervals:
+        """Returns the nodes with these names as a set."""
+        return from_numbers(self.by_name[name].number for name in names)
+
+    def names(self, nodes: Intervals) -> tuple[str, ...]:
+        """Returns the names of these nodes, in order."""
+        return tuple(
+            self.by_number[number].name
             for first, last in nodes
             for number in range(first, last + 1)
-        ]
+        )
 
     def silent(self, now_ns: int) -> list[Member]:
         """Returns the nodes that sent nothing for too long."""

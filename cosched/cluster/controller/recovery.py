@@ -42,8 +42,8 @@ class Recovery:
         names = {
             name
             for record in self._open
-            if self._members.has(record.nodes)
-            for name in self._members.names(record.nodes)
+            if not self._members.removed(record.hosts)
+            for name in record.hosts
         }
         return {name for name in names if not self._members.by_name[name].answers}
 
@@ -60,23 +60,23 @@ class Recovery:
         self._jobs.end_recovery()
 
     def _resolve(self, record: Record) -> None:
-        if not self._members.has(record.nodes):
-            reason = "a node of it is not in domain.toml any more"
+        removed = self._members.removed(record.hosts)
+        if removed:
+            reason = f"node {removed[0]} is not in domain.toml any more"
             self._jobs.give_up(record, State.NODE_LOST, reason)
             return
-        hosts = self._members.names(record.nodes)
-        members = [self._members.by_name[name] for name in hosts]
+        members = [self._members.by_name[name] for name in record.hosts]
         root = _report(members[0], record)
         gone = [member.name for member in members if not member.answers or member.restarted]
         if root is None or (gone and root.has_tasks):
-            name = gone[0] if gone else hosts[0]
+            name = gone[0] if gone else record.hosts[0]
             reason = f"node {name} lost it while the controller was away"
             self._jobs.give_up(record, State.NODE_LOST, reason)
             return
         went = root.stage in (Stage.GONE.value, ENDED)
         if self._jobs.waits_for_mates(record) and not root.since_ns:
             if root.stage == Stage.PREPARED.value:
-                self._jobs.recover_prepared(record, hosts)
+                self._jobs.recover_prepared(record)
             else:  # it was not prepared in time, or was withdrawn
                 self._jobs.give_up(record, State.FAILED, "the controller restarted")
             return
@@ -86,10 +86,10 @@ class Recovery:
         if not went and record.state is State.STARTING:
             self._jobs.give_up(record, State.FAILED, "the controller restarted")
             return
-        start = self._jobs.recover(record, hosts)
+        start = self._jobs.recover(record)
         if not went and not start.cancelled:  # the order to go may not have been sent
             order = Order(record.number, record.start, go=True, mates=start.mates)
-            self._send(hosts[0], order)
+            self._send(start.root, order)
 
 
 def _report(member: Member, record: Record) -> StartReport | None:

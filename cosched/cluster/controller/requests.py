@@ -186,7 +186,7 @@ class Requests:
             "state": record.state.value,
             "nodes": len(counts) or None,
             "tasks": sum(counts) or None,
-            "hosts": self._members.names(record.nodes),
+            "hosts": list(record.hosts),
             "submitted_ns": record.submitted_ns,
             "started_ns": record.started_ns,
             "ended_ns": record.ended_ns,
@@ -225,8 +225,7 @@ class Requests:
             return f"is held; to release it: cosched unhold {record.number}"
         if record.state.over:
             return record.reason or f"ended with status {record.status}"
-        hosts = self._members.names(record.nodes)
-        line = f"{record.state.value} on {', '.join(hosts)}"
+        line = f"{record.state.value} on {', '.join(record.hosts)}"
         return f"{line}; {mates}" if mates else line
 
     def _why_it_waits(self, record: Record, expected_ns: int | None) -> str:

@@ -123,13 +123,13 @@ class Site:
         )
 
     def root(self, number):
-        return self.members.names(self.record_of(number).nodes)[0]
+        return self.record_of(number).hosts[0]
 
     def record_of(self, number):
         """Returns a job as it is stored, also while no controller is up."""
         if self.jobs is not None:
             return self.store.find(number)
-        store = JobStore(self.folder / "jobs.sqlite")
+        store = JobStore(self.folder / "jobs.sqlite", self.config.node_names)
         try:
             return store.find(number)
         finally:
@@ -261,7 +261,7 @@ class _Store(JobStore):
     """The store of jobs, in one life of the controller."""
 
     def __init__(self, site, life):
-        super().__init__(site.folder / "jobs.sqlite")
+        super().__init__(site.folder / "jobs.sqlite", site.config.node_names)
         self._file.execute("PRAGMA synchronous = OFF")  # no power is lost here
         self._site, self._life = site, life
 

@@ -26,7 +26,7 @@ NODES = ("n1", "n2")
 
 @pytest.fixture
 def store(tmp_path):
-    store = JobStore(tmp_path / "jobs.sqlite")
+    store = JobStore(tmp_path / "jobs.sqlite", NODES)
     yield store
     store.close()
 

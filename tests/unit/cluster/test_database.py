@@ -1,5 +1,5 @@
-"""The files of the controllers: a damaged, older or foreign one is refused in one line, and
-stays as it was."""
+"""The files of the controllers: a damaged or foreign one is refused in one line, and stays
+as it was. A store of version 1 is changed to the present version."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 import pytest
 from cosched_daemons import controller
 
@@ -17,17 +18,18 @@ from cosched.cluster.config import DomainConfig
 from cosched.cluster.coupled.memory import Memory
 from cosched.cluster.database import open_database
 from cosched.cluster.paths import DomainPaths
-from cosched.cluster.store import JobStore, Record, State
+from cosched.cluster.store import VERSION, JobStore, Record, State
 from cosched.cluster.submission import Submission
 from cosched.cluster.up import write_domain
 from cosched.core.errors import CoschedError
 
 GROUPS = bytes(range(256)) * 200
 JOBS = 50
+NODES = ("n0", "n1", "n2")
 
 
 def filled_jobs(path):
-    store = JobStore(path)
+    store = JobStore(path, NODES)
     for number in range(JOBS):
         submission = Submission(
             token=f"{number}", name="a", argv=("true", "x" * 500), environ={}, cwd="/"
@@ -43,7 +45,7 @@ def filled_memory(path):
 
 
 def read_jobs(path):
-    with contextlib.closing(JobStore(path)) as store:
+    with contextlib.closing(JobStore(path, NODES)) as store:
         return len(store.live())
 
 
@@ -54,18 +56,33 @@ def read_memory(path):
 
 @dataclass(frozen=True)
 class Kind:
-    """A store: how it is filled and read, what is in it then, and a user's remedy."""
+    """A store: how it is filled and read, what is in it then, and a user's remedy. version:
+    that of its files. reads: the versions that can be opened, as an error names them."""
 
     fill: Callable[[Path], None]
     read: Callable[[Path], object]
     contents: object
     remedy: str
+    version: int
+    reads: str
 
 
 KINDS = {
-    "jobs": Kind(filled_jobs, read_jobs, JOBS, "move the file away to start with no jobs"),
+    "jobs": Kind(
+        filled_jobs,
+        read_jobs,
+        JOBS,
+        "move the file away to start with no jobs",
+        VERSION,
+        "1 or 2",
+    ),
     "memory": Kind(
-        filled_memory, read_memory, GROUPS, "move the file away to forget the jobs' groups"
+        filled_memory,
+        read_memory,
+        GROUPS,
+        "move the file away to forget the jobs' groups",
+        1,
+        "1",
     ),
 }
 
@@ -102,12 +119,13 @@ def with_version(path, version):
     file.close()
 
 
-@pytest.mark.parametrize("version", [0, 2, 99])
+@pytest.mark.parametrize("version", [0, 3, 99])
 def test_file_of_another_version_is_refused(kind, path, version):
     with_version(path, version)
     line = refusal(kind, path)
-    assert line == f"{path}: has version {version}, this program reads 1; {kind.remedy}"
-    with_version(path, 1)  # nothing was lost
+    reads = f"this program reads {kind.reads}"
+    assert line == f"{path}: has version {version}, {reads}; {kind.remedy}"
+    with_version(path, kind.version)  # nothing was lost
     assert kind.read(path) == kind.contents
 
 
@@ -171,6 +189,104 @@ def test_file_is_changed_by_each_version_in_between(tmp_path):
     file = open_database(path, "", 3, "move it", [second, third])
     assert [row[1] for row in file.execute("PRAGMA table_info(a)")] == ["three"]
     file.close()
+
+
+# -- stores of version 1 -------------------------------------------------------------------
+
+#: The table of version 1.
+OLD_TABLE = """
+CREATE TABLE jobs (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    token TEXT NOT NULL UNIQUE,
+    uid INTEGER NOT NULL,
+    gid INTEGER NOT NULL,
+    submission BLOB NOT NULL,
+    submitted_ns INTEGER NOT NULL,
+    state TEXT NOT NULL,
+    start INTEGER NOT NULL DEFAULT 0,
+    nodes BLOB,
+    started_ns INTEGER,
+    ended_ns INTEGER,
+    status INTEGER,
+    reason TEXT NOT NULL DEFAULT ''
+) STRICT;
+CREATE INDEX jobs_by_state ON jobs (state);
+CREATE TABLE agents (name TEXT PRIMARY KEY, incarnation INTEGER NOT NULL) STRICT;
+INSERT INTO agents VALUES ('n1', 7);
+PRAGMA user_version = 1;
+"""
+
+
+@pytest.fixture
+def old(tmp_path):
+    """Returns a function that fills a store of version 1: a job for each state and nodes,
+    which are JSON with the first and the last number of each interval, or nothing."""
+    path = tmp_path / "jobs.sqlite"
+
+    def fill(*jobs):
+        submission = Submission(
+            token="t", name="a", argv=("true",), environ={"A": "b"}, cwd="/"
+        )
+        stored = msgspec.json.encode(submission)
+        with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as file:
+            file.execute("PRAGMA journal_mode = WAL")
+            file.executescript(OLD_TABLE)
+            for number, (state, nodes) in enumerate(jobs, 1):
+                row = (number, f"t{number}", stored, state.value, nodes)
+                file.execute(
+                    "INSERT INTO jobs "
+                    "VALUES (?, ?, 7, 8, ?, 9, ?, 2, ?, 10, 11, 12, 'why')",
+                    row,
+                )
+        return path
+
+    return fill
+
+
+def test_store_of_version_1_gets_the_names_of_the_nodes(old):
+    path = old(
+        (State.RUNNING, b"[[0,1]]"),
+        (State.DONE, b"[[0,0],[2,2]]"),
+        (State.QUEUED, None),
+        (State.CANCELLED, b"[]"),
+        (State.FAILED, b"[[2,3]]"),
+    )
+    expected = {
+        1: ("n0", "n1"),
+        2: ("n0", "n2"),
+        3: (),
+        4: (),
+        5: ("n2", "(removed)"),
+    }
+    for names in (NODES, ["other", "nodes"]):
+        with contextlib.closing(JobStore(path, names)) as store:
+            assert {number: store.find(number).hosts for number in expected} == expected
+            assert [record.number for record in store.live()] == [1, 3]
+            assert store.agents() == {"n1": 7}
+            record = store.find(2)
+            assert (record.uid, record.gid, record.submitted_ns) == (7, 8, 9)
+            assert (record.start, record.started_ns, record.ended_ns) == (2, 10, 11)
+            assert (record.state, record.status, record.reason) == (State.DONE, 12, "why")
+            assert record.submission.environ == {"A": "b"}
+
+
+def test_store_of_version_1_takes_new_jobs(old):
+    path = old((State.DONE, b"[[0,0]]"))
+    with contextlib.closing(JobStore(path, NODES)) as store:
+        submission = store.find(1).submission
+        added = store.add("new", Record(0, 7, 7, submission, 0, State.QUEUED))
+        record = store.find(added)
+        record.hosts = ("n2",)
+        store.save(record)
+        assert (added, store.find(added).hosts) == (2, ("n2",))
+
+
+def test_damaged_job_does_not_keep_a_store_of_version_1_from_opening(old):
+    path = old((State.DONE, b"[[0,"), (State.DONE, b"[[1,1]]"))
+    with contextlib.closing(JobStore(path, NODES)) as store:
+        assert store.find(2).hosts == ("n1",)
+        with pytest.raises(CoschedError, match="job 1 is damaged"):
+            store.find(1)
 
 
 def test_controller_ends_with_one_line_about_a_damaged_file(tmp_path, monkeypatch):

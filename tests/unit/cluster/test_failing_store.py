@@ -38,7 +38,7 @@ class Desk:
 
 @pytest.fixture
 def store(tmp_path):
-    store = JobStore(tmp_path / "jobs.sqlite")
+    store = JobStore(tmp_path / "jobs.sqlite", ["n1"])
     yield store
     store.close()
 

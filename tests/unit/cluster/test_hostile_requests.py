@@ -31,7 +31,7 @@ anything = st.recursive(
 @pytest.fixture
 def requests(tmp_path):
     config = DomainConfig("test", "127.0.0.1:1", {"n1": "127.0.0.1:2"}, 4)
-    store = JobStore(tmp_path / "jobs.sqlite")
+    store = JobStore(tmp_path / "jobs.sqlite", config.node_names)
     members = Members(config)
     jobs = Jobs(config, store, members, lambda *_: None, lambda _: None)
     yield Requests(config, jobs, store, members, lambda: None, reload=None)

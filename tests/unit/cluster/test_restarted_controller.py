@@ -3,10 +3,14 @@
 import asyncio
 
 import pytest
+from msgspec.structs import replace
 
-from cosched.cluster.controller.members import NodeState
+from cosched.cluster.config import DomainConfig
+from cosched.cluster.controller.members import Members, NodeState
 from cosched.cluster.messages import (
     ENDED,
+    PROTOCOL,
+    Hello,
     StartFailed,
     StartReport,
     SubtreeEnded,
@@ -18,7 +22,7 @@ from tests.unit.cluster.controller_alone import NODES, Controller, passes, run_j
 
 @pytest.fixture
 def store(tmp_path):
-    store = JobStore(tmp_path / "jobs.sqlite")
+    store = JobStore(tmp_path / "jobs.sqlite", NODES)
     yield store
     store.close()
 
@@ -96,20 +100,102 @@ def test_jobs_that_share_nodes_run_on_where_fewer_may_after_the_restart(store):
     asyncio.run(scenario())
 
 
-# -- a node that is not in domain.toml any more --------------------------------------------
+# -- other nodes in domain.toml ------------------------------------------------------------
+
+OTHER_NODES = [("n0", "n2"), ("n2", "n1", "n0"), ("n0", "new", "n1", "n2"), ("new",)]
 
 
-def test_running_job_of_a_removed_node_is_given_up(store):
+@pytest.mark.parametrize("nodes", OTHER_NODES, ids=",".join)
+def test_ended_job_keeps_the_names_of_its_nodes(store, nodes):
+    async def scenario():
+        controller = Controller(store)
+        await run_jobs(controller, {"nodes": 1}, {"nodes": 2})
+        controller.take("n0", SubtreeEnded(1, 1, None))
+        controller.take("n1", SubtreeEnded(2, 1, None))
+        again = Controller(store, nodes)
+        found = (await again.ask(do="queue", ended=9))["ok"]
+        assert [job["hosts"] for job in found] == [["n0"], ["n1", "n2"]]
+        assert (await again.ask(do="job", job=2))["ok"]["hosts"] == ["n1", "n2"]
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("nodes", OTHER_NODES, ids=",".join)
+def test_agent_with_other_nodes_is_refused(nodes):
+    """Controller and agents send each other the numbers of nodes."""
+    own, other = (
+        DomainConfig("test", "c:1", {name: f"{name}:1" for name in names})
+        for names in (NODES, nodes)
+    )
+    members = Members(own)
+    hello = Hello(PROTOCOL, 1, own.digest(), {"slots": 1}, ())
+    assert members.problem(hello) is None
+    problem = members.problem(replace(hello, config=other.digest()))
+    assert problem == "its domain.toml differs from the controller's"
+
+
+@pytest.mark.parametrize("removed", ["n1", "n2"])
+def test_running_job_of_a_removed_node_is_given_up(store, removed):
     async def scenario():
         await run_jobs(Controller(store), {"nodes": 3})
-        again = Controller(store, NODES[:2])
+        again = Controller(store, [name for name in NODES if name != removed])
         assert again.recovery.awaited == set()
         again.recovery.resolve()
         found = (await again.ask(do="job", job=1))["ok"]
         assert found["state"] == "node lost"
-        assert found["reason"] == "a node of it is not in domain.toml any more"
-        assert found["hosts"] == ["n0", "n1", "(removed)"]
+        assert found["reason"] == f"node {removed} is not in domain.toml any more"
+        assert found["hosts"] == ["n0", "n1", "n2"]
         assert [job["job"] for job in (await again.ask(do="queue", ended=9))["ok"]] == [1]
+
+    asyncio.run(scenario())
+
+
+def test_node_behind_a_removed_one_is_asked_for_its_job(store):
+    async def scenario():
+        await run_jobs(Controller(store), {"nodes": 1}, {"nodes": 1}, {"nodes": 1})
+        again = Controller(store, ("n0", "n2"))
+        assert again.recovery.awaited == {"n0", "n2"}
+        for name in ("n0", "n2"):
+            again.members.by_name[name].restarted = True
+            again.join(name)
+        again.recovery.resolve()
+        assert [store.find(number).reason for number in (1, 2, 3)] == [
+            "node n0 lost it while the controller was away",
+            "node n1 is not in domain.toml any more",
+            "node n2 lost it while the controller was away",
+        ]
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("nodes", [("n0", "n2"), ("n2", "n1", "n0")], ids=",".join)
+def test_job_that_runs_on_keeps_its_node_under_another_number(store, nodes):
+    async def scenario():
+        await run_jobs(Controller(store), {"nodes": 1}, {"nodes": 1}, {"nodes": 1})
+        again = Controller(store, nodes)
+        for name in nodes:
+            report = StartReport(3, 1, Stage.GONE.value, 0, root=True)
+            again.join(name, reports=[report] if name == "n2" else [])
+        again.recovery.resolve()
+        assert (await again.ask(do="job", job=3))["ok"]["why"] == "running on n2"
+        again.submit(nodes=len(nodes) - 1)
+        await passes()
+        assert "n2" not in again.jobs.starts.active[4].hosts
+        again.take("n2", SubtreeEnded(3, 1, None))
+        assert store.find(3).state is State.DONE
+
+    asyncio.run(scenario())
+
+
+def test_root_of_a_job_stays_the_root_if_nodes_change_places(store):
+    async def scenario():
+        await run_jobs(Controller(store), {"nodes": 3})
+        again = Controller(store, NODES[::-1])
+        for name in NODES:
+            report = StartReport(1, 1, Stage.GONE.value, 0, root=name == "n0")
+            again.join(name, reports=[report])
+        again.recovery.resolve()
+        assert again.jobs.starts.active[1].root == "n0"
 
     asyncio.run(scenario())
 

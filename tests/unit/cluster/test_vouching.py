@@ -36,7 +36,7 @@ def test_member_may_vouch_for_root_and_its_group(member, allowed):
 
 @pytest.fixture
 def ask(tmp_path):
-    store = JobStore(tmp_path / "jobs.sqlite")
+    store = JobStore(tmp_path / "jobs.sqlite", CONFIG.node_names)
     members = Members(CONFIG)
     for member in members.by_number:
         member.slots = 4

@@ -36,7 +36,7 @@ def test_controller_forgets_requests_of_users_who_left(tmp_path, restarted):
     config = DomainConfig("test", "127.0.0.1:1", {"n1": "127.0.0.1:2"}, 4)
     make_keys(tmp_path / "keys", config.members)
     keys = load_keys(tmp_path / "keys", "controller", config.members)
-    store = JobStore(tmp_path / "jobs.sqlite")
+    store = JobStore(tmp_path / "jobs.sqlite", config.node_names)
     store.add("t", Record(0, 7, 7, JOB, 0, State.HELD))
     controller = Controller(config, keys, DomainPaths(tmp_path), store, print)
     controller._jobs.restore(store.live()[0])

@@ -91,13 +91,13 @@ class Starts:
 
     def begin(self, record: Record, nodes: Intervals) -> None:
         """Starts a job on these nodes."""
-        self._send_start(self._new(record, nodes))
+        self._send_start(self._new(record, nodes), nodes)
 
     def prepare(self, record: Record, nodes: Intervals) -> None:
         """Prepares a job on these nodes; it begins only after ``go``."""
         start = self._new(record, nodes)
         start.gated = True
-        self._send_start(start)
+        self._send_start(start, nodes)
 
     def go(self, number: int, mates: Addresses) -> None:
         """Lets a prepared job begin, with these mates. One that ends already has no use for
@@ -109,16 +109,17 @@ class Starts:
             self._let_go(start)
 
     def _new(self, record: Record, nodes: Intervals) -> ActiveStart:
+        hosts = self._members.names(nodes)
         self._records.save(
-            record, state=State.STARTING, start=record.start + 1, nodes=nodes
+            record, state=State.STARTING, start=record.start + 1, hosts=hosts
         )
-        start = ActiveStart(record, self._members.names(nodes))
+        start = ActiveStart(record)
         self.active[record.number] = start
         return start
 
-    def _send_start(self, start: ActiveStart) -> None:
+    def _send_start(self, start: ActiveStart, nodes: Intervals) -> None:
         try:
-            messages = self._object_of(start)
+            messages = self._object_of(start, nodes)
         except CoschedError as error:
             if not start.misfit:
                 start.failure = Failure(125, str(error))
@@ -131,7 +132,7 @@ class Starts:
             self._config.life.prepare_ns / NS_PER_S, self._late, start
         )
 
-    def _object_of(self, start: ActiveStart) -> list[Chunk]:
+    def _object_of(self, start: ActiveStart, nodes: Intervals) -> list[Chunk]:
         """Returns the messages for the root. Raises CoschedError if the job cannot run on
         these nodes."""
         record, hosts = start.record, start.hosts
@@ -144,7 +145,7 @@ class Starts:
             )
         found = job_object(record, counts, self._config.queue)
         secrets = [self._members.by_name[host].secret for host in hosts]
-        return chunks(record, found, self._config.startup, secrets)
+        return chunks(record, nodes, found, self._config.startup, secrets)
 
     def recover(self, start: ActiveStart) -> None:
         """Takes a start that nodes have, after a restart."""

@@ -12,6 +12,7 @@ from cosched.cluster.config import QueueSettings, StartupSettings
 from cosched.cluster.messages import Chunk, Failure, Message
 from cosched.cluster.store import Record, State
 from cosched.core.cluster.coupling.mail.messages import Addresses
+from cosched.core.cluster.queue.nodes import Intervals
 from cosched.core.cluster.startup.jobobject import JobObject, cut, encode_object
 from cosched.core.cluster.startup.seal import Tied, seal
 from cosched.core.units import NS_PER_S
@@ -29,8 +30,8 @@ class Outbox(Protocol):
 class ActiveStart:
     """One start of a job.
 
-    hosts: its nodes by place. ending: how the job will be recorded, once it must end.
-    waits_for: after the tree broke, the nodes whose end is not reported yet.
+    ending: how the job will be recorded, once it must end. waits_for: after the tree broke,
+    the nodes whose end is not reported yet.
 
     gated: once it is prepared it waits for its mates. prepared: this was reported.
     withdrawn: it is given up, and the job waits again. cancelled: its user does not want
@@ -39,7 +40,6 @@ class ActiveStart:
     """
 
     record: Record
-    hosts: list[str]
     failure: Failure | None = None
     ending: State | None = None
     lost: bool = False  #: a node of it was lost, or did not answer in time
@@ -51,6 +51,11 @@ class ActiveStart:
     cancelled: bool = False
     misfit: bool = False
     mates: Addresses = ()
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """The names of its nodes, by place."""
+        return self.record.hosts
 
     @property
     def root(self) -> str:
@@ -116,23 +121,27 @@ def expand(path: str, record: Record) -> str:
 
 
 def chunks(
-    record: Record, found: JobObject, startup: StartupSettings, secrets: Sequence[bytes]
+    record: Record,
+    nodes: Intervals,
+    found: JobObject,
+    startup: StartupSettings,
+    secrets: Sequence[bytes],
 ) -> list[Chunk]:
     """Returns the messages with the sealed job object, for the root. secrets: each
     node's secret, by place."""
-    tied = Tied(record.number, record.start, record.nodes, startup.arity, startup.tables)
+    tied = Tied(record.number, record.start, nodes, startup.arity, startup.tables)
     parts = cut(seal(encode_object(found), tied, secrets), startup.chunk_bytes)
     return [
         Chunk(
             record.number,
             record.start,
             0,
-            record.nodes,
+            nodes,
             startup.arity,
             startup.tables,
             number,
             len(parts),
-            record.nodes[0][0],
+            nodes[0][0],
             part,
         )
         for number, part in enumerate(parts)
