@@ -35,28 +35,37 @@ class Slurm:
         self.jobs = {}
         self.events = []
         self.log = []
-        self._double("squeue", f"cat {folder}/jobs.json")
-        self._double("sinfo", "echo n1 idle")
-        self._double("scontrol", f'echo "$@" >> {folder}/orders')
-        self._double("scancel", f'echo "$@" >> {folder}/cancelled')
-        self._double("sbatch", f'echo "$@" >> {folder}/tests; cat {folder}/expected')
+        self.double("squeue", f"cat {folder}/jobs.json")
+        self.double("sinfo", "echo n1 idle")
+        self.double("scontrol", f'echo "$@" >> {folder}/orders')
+        self.double("scancel", f'echo "$@" >> {folder}/cancelled')
+        self.double("sbatch", f'echo "$@" >> {folder}/tests; cat {folder}/expected')
         (folder / "orders").touch()
         (folder / "cancelled").touch()
         (folder / "tests").touch()
         (folder / "expected").touch()
         self.show()
-        environ = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}
-        settings = SlurmSettings(poll_s=0.05, try_s=0.5)
+
+    async def start(self):
+        """Starts an engine, as a new controller does."""
+        self.events.clear()
+        environ = {**os.environ, "PATH": f"{self.folder}:{os.environ['PATH']}"}
         self.engine = SlurmEngine(
             Names("a", ["b"]),
-            settings,
-            folder / "s",
+            SlurmSettings(poll_s=0.05, try_s=0.5),
+            self.folder / "s",
             {os.geteuid()},
             environ,
             self.log.append,
         )
+        self._running = asyncio.ensure_future(self.engine.run(self.events.append))
+        await self.event(Reached)
 
-    def _double(self, name, script):
+    async def stop(self):
+        self._running.cancel()
+        await asyncio.gather(self._running, return_exceptions=True)
+
+    def double(self, name, script):
         path = self.folder / name
         path.write_text(f"#!/bin/sh\n{script}\n")
         path.chmod(0o755)
@@ -69,6 +78,24 @@ class Slurm:
         new = self.folder / "jobs.new"
         new.write_text(json.dumps({"jobs": list(self.jobs.values())}))
         new.rename(self.folder / "jobs.json")
+
+    def obey(self):
+        """Lets squeue print what the orders have changed."""
+        for line in self.orders("update"):
+            number = re.search(r"JobId=(\d+)", line)[1]
+            if nice := re.search(r"Nice=(\S+)", line):
+                self.show(int(number), nice=int(nice[1]))
+            if comment := re.search(r"AdminComment=(.*)", line):
+                self.show(int(number), admin_comment=comment[1])
+
+    async def moved(self, number, places):
+        """Moves a job; returns the nice value that it gets."""
+        before = len(self.orders("Nice"))
+        self.engine.set_priority(number, places)
+        await self.until(lambda: len(self.orders("Nice")) > before, "nice is set")
+        self.obey()
+        await asyncio.sleep(0.3)  # squeue has shown it
+        return self.jobs[number]["nice"]
 
     def orders(self, word=""):
         """Returns the lines of scontrol that contain a word."""
@@ -111,13 +138,11 @@ def slurm(tmp_path):
     def run(scenario):
         async def live():
             double = Slurm(Path(tmp_path))
-            running = asyncio.ensure_future(double.engine.run(double.events.append))
             try:
-                await double.event(Reached)
+                await double.start()
                 await scenario(double)
             finally:
-                running.cancel()
-                await asyncio.gather(running, return_exceptions=True)
+                await double.stop()
 
         asyncio.run(live())
 
@@ -173,13 +198,118 @@ def test_nice_value_of_the_user_is_moved(slurm):
     async def scenario(slurm):
         slurm.show(7, nice=100)
         await slurm.event(Submitted)
+        assert [await slurm.moved(7, places) for places in (5, 10)] == [95, 90]
+
+    slurm(scenario)
+
+
+def test_next_controller_moves_a_job_from_where_its_user_put_it(slurm):
+    async def scenario(slurm):
+        slurm.show(7, nice=100)
+        await slurm.event(Submitted)
+        assert await slurm.moved(7, 5) == 95
+        for places, nice in ((10, 90), (12, 88)):
+            await slurm.stop()
+            await slurm.start()
+            await slurm.event(Submitted)
+            assert await slurm.moved(7, places) == nice
+
+    slurm(scenario)
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_nice_value_that_a_user_gives_a_moved_job_counts(slurm, restarts):
+    async def scenario(slurm):
+        slurm.show(7)
+        await slurm.event(Submitted)
+        assert await slurm.moved(7, 5) == -5
+        slurm.show(7, nice=500)
+        await asyncio.sleep(0.3)  # squeue has shown it
+        if restarts:
+            await slurm.stop()
+            await slurm.start()
+            await slurm.event(Submitted)
+        assert await slurm.moved(7, 10) == 490
+        assert await slurm.moved(7, 15) == 485
+
+    slurm(scenario)
+
+
+def test_move_that_slurm_ignored_is_not_taken_back(slurm):
+    """It ignores the nice value of a job whose priority an administrator has set."""
+
+    async def scenario(slurm):
+        slurm.show(7)
+        await slurm.event(Submitted)
+        await slurm.moved(7, 5)
+        slurm.show(7, nice=0)
+        await asyncio.sleep(0.3)  # squeue has shown it
+        assert await slurm.moved(7, 10) == -10
+
+    slurm(scenario)
+
+
+def test_moved_job_that_is_refused_gets_its_nice_value_back_before_it_is_held(slurm):
+    """A change of the nice value would release it: priority/basic does so."""
+
+    async def scenario(slurm):
+        slurm.show(7, nice=100)
+        await slurm.event(Submitted)
         slurm.engine.set_priority(7, 5)
         await slurm.until(lambda: slurm.orders("Nice"), "nice is set")
-        slurm.show(7, nice=95)
-        await asyncio.sleep(0.3)
-        slurm.engine.set_priority(7, 10)
-        await slurm.until(lambda: len(slurm.orders("Nice")) == 2, "nice is set again")
-        assert [line.split()[-1] for line in slurm.orders("Nice")] == ["Nice=95", "Nice=90"]
+        slurm.obey()
+        slurm.engine.refuse(7, "b refuses its group")  # squeue has not shown the move
+        await slurm.until(lambda: slurm.orders("refuses"), "the reason is shown")
+        assert slurm.orders("7")[1:] == [
+            "update JobId=7 Nice=100",
+            "uhold 7",
+            "update JobId=7 AdminComment=cosched: b refuses its group",
+        ]
+
+    slurm(scenario)
+
+
+def test_moved_job_whose_comment_turns_wrong_gets_its_nice_value_back(slurm):
+    async def scenario(slurm):
+        slurm.show(7, nice=100)
+        await slurm.event(Submitted)
+        await slurm.moved(7, 5)
+        slurm.show(7, comment="cosched:x")
+        await slurm.until(lambda: slurm.orders("none of"), "the reason is shown")
+        assert slurm.orders("7")[1:3] == ["update JobId=7 Nice=100", "uhold 7"]
+
+    slurm(scenario)
+
+
+def test_moved_job_that_starts_gets_its_nice_value_back_with_its_mates(slurm):
+    async def scenario(slurm):
+        slurm.show(7, nice=100)
+        await slurm.event(Submitted)
+        await slurm.moved(7, 5)
+        async with slurm.gate(7):
+            await slurm.event(Ready)
+            slurm.engine.go(7, [("b", "8@b1")])
+            await slurm.until(lambda: slurm.orders("mates"), "the mates are shown")
+        assert slurm.orders("mates") == [
+            "update JobId=7 Nice=100 AdminComment=cosched: mates b=8@b1"
+        ]
+
+    slurm(scenario)
+
+
+def test_mates_are_shown_after_a_slow_move(slurm):
+    async def scenario(slurm):
+        slow = f'case "$*" in *Nice*) sleep 0.5 ;; esac; echo "$@" >> {slurm.folder}/orders'
+        slurm.double("scontrol", slow)
+        slurm.show(7)
+        await slurm.event(Submitted)
+        async with slurm.gate(7):
+            await slurm.event(Ready)
+            slurm.engine.set_priority(7, 5)
+            await asyncio.sleep(0.1)  # it is under way
+            slurm.engine.go(7, [("b", "8@b1")])
+            await slurm.until(lambda: len(slurm.orders("7")) == 2, "both are set")
+        assert slurm.orders("7")[1].endswith("AdminComment=cosched: mates b=8@b1")
 
     slurm(scenario)
 

@@ -11,9 +11,11 @@ import threading
 import time
 from calendar import timegm
 from collections.abc import Mapping, Sequence
+from weakref import WeakValueDictionary
 
 from cosched.cluster.engines.slurm.jobs import SlurmJob, read_jobs
 from cosched.cluster.engines.slurm.likeness import options
+from cosched.cluster.engines.slurm.moved import moved_line, own_nice, shown_nice
 from cosched.core.errors import CoschedError
 
 #: Commands that run at a time.
@@ -34,6 +36,7 @@ class SlurmCommands:
         self._environ = {**kept, **chosen, "TZ": "UTC", "LC_ALL": "C"}
         self._limit_s = limit_s
         self._free = asyncio.Semaphore(AT_ONCE)
+        self._turns: WeakValueDictionary[int, asyncio.Lock] = WeakValueDictionary()
 
     async def jobs(self) -> list[SlurmJob]:
         """Returns the jobs that Slurm knows, with those that have just ended."""
@@ -76,34 +79,44 @@ class SlurmCommands:
         at = timegm(time.strptime(found[1], "%Y-%m-%dT%H:%M:%S"))
         return max(0.0, at - time.time())
 
-    async def hold(self, job: int, reason: str) -> None:
-        """Holds a queued job, so that its user can release it; the reason stands in its
-        AdminComment."""
-        await self._run("scontrol", "uhold", str(job))
-        await self._update(job, f"AdminComment={_one_line(reason)}")
+    async def hold(self, job: SlurmJob, reason: str) -> None:
+        """Holds a queued job, so that its user can release it; then the reason stands in
+        its AdminComment. The job gets the nice value of its user first: with priority/basic
+        a change of it would release a held job."""
+        if back := _nice_back(job):
+            await self._update(job.job_id, *back)
+        await self._run("scontrol", "uhold", str(job.job_id))
+        await self._update(job.job_id, f"AdminComment={_one_line(reason)}")
 
-    async def cancel(self, job: int, reason: str) -> None:
+    async def cancel(self, job: SlurmJob, reason: str) -> None:
         """Cancels a job. srun and salloc print the reason; it also stands in the job's
         AdminComment."""
         for show in (self.comment, self.notify):  # a batch job that waits prints nothing
             with contextlib.suppress(CommandFailed):
                 await show(job, reason)
-        await self._run("scancel", str(job))
+        await self._run("scancel", str(job.job_id))
 
-    async def notify(self, job: int, line: str) -> None:
+    async def notify(self, job: SlurmJob, line: str) -> None:
         """Prints a line at the user's srun or salloc."""
-        await self._run("scontrol", "notify", str(job), _one_line(line))
+        await self._run("scontrol", "notify", str(job.job_id), _one_line(line))
 
-    async def comment(self, job: int, line: str) -> None:
-        """Sets the AdminComment of a job, which its user can read."""
-        await self._update(job, f"AdminComment={_one_line(line)}")
+    async def comment(self, job: SlurmJob, line: str) -> None:
+        """Sets the AdminComment of a job, which its user can read. A job that was moved
+        gets the nice value of its user back, since the line about that is gone."""
+        await self._update(job.job_id, *_nice_back(job), f"AdminComment={_one_line(line)}")
 
-    async def nice(self, job: int, value: int) -> None:
-        """Moves a queued job forward by a negative, backward by a positive value."""
-        await self._update(job, f"Nice={value}")
+    async def move(self, job: SlurmJob, places: int) -> None:
+        """Moves a queued job forward from where its user put it, by its nice value. Its
+        AdminComment shows that."""
+        own = own_nice(job)
+        line = moved_line(own, own - places)
+        await self._update(job.job_id, f"Nice={own - places}", f"AdminComment={line}")
 
-    async def _update(self, job: int, what: str) -> None:
-        await self._run("scontrol", "update", f"JobId={job}", what)
+    async def _update(self, job: int, *changes: str) -> None:
+        """Changes a job. The changes of a job reach Slurm in the order of the calls."""
+        turn = self._turns.setdefault(job, asyncio.Lock())
+        async with turn:
+            await self._run("scontrol", "update", f"JobId={job}", *changes)
 
     async def _run(self, *words: str) -> bytes:
         """Returns what a command prints. Raises CommandFailed."""
@@ -177,6 +190,12 @@ class CommandFailed(CoschedError):
 
     def __init__(self, words: Sequence[str], why: str) -> None:
         super().__init__(f"{' '.join(words[:3])}: {why}")
+
+
+def _nice_back(job: SlurmJob) -> list[str]:
+    """Returns the change that gives a job the nice value of its user, if it was moved."""
+    own = own_nice(job)
+    return [] if own == shown_nice(job) else [f"Nice={own}"]
 
 
 def _one_line(text: str) -> str:

@@ -25,6 +25,7 @@ from cosched.cluster.engines.slurm.commands import (
 )
 from cosched.cluster.engines.slurm.counting import count_always
 from cosched.cluster.engines.slurm.gates import Gates, Hello
+from cosched.cluster.engines.slurm.jobs import SlurmJob
 from cosched.cluster.engines.slurm.likeness import can_be_described, waits_for_nodes
 from cosched.cluster.engines.slurm.settings import SlurmSettings
 from cosched.cluster.engines.slurm.tracker import (
@@ -92,7 +93,6 @@ class SlurmEngine:
         self._tasks: set[asyncio.Task[None]] = set()
         self._broken: asyncio.Future[None] | None = None
         self._up: bool | None = None
-        self._places: dict[int, int] = {}
 
     async def run(self, report: Report) -> None:
         """Reports events until it is cancelled; see ``Engine``."""
@@ -118,11 +118,12 @@ class SlurmEngine:
     def go(self, number: int, mates: Sequence[tuple[str, str]] = ()) -> None:
         """Starts a ready job. Its AdminComment gets the mates soon after, also if there are
         none: TaskProlog waits for it."""
+        tracked = self._tracker.get(number)
         steps = self._tracker.go(number, time.monotonic())
         self._carry_out(steps)
         self._poll_now.set()
-        if steps:
-            self._start(self._introduce(number, mates))
+        if steps and tracked is not None:
+            self._start(self._introduce(tracked.slurm, mates))
 
     def give_back(self, number: int, wait_s: float) -> None:
         """Makes a ready job yield. One that cannot is ready again after ``wait_s``."""
@@ -150,18 +151,21 @@ class SlurmEngine:
         tracked = self._tracker.get(number)
         if tracked is not None and tracked.may_yield:
             self.give_back(number, _REFUSED_WAIT_S)
-            self._start(self._refuse(number, reason))
+            self._start(self._refuse(tracked, reason))
         elif tracked is not None:
             self.cancel(number, reason)
 
     def cancel(self, number: int, reason: str) -> None:
         """Cancels a job that waits."""
-        self._start(self._cancel(number, reason))
+        tracked = self._tracker.get(number)
+        if tracked is not None:
+            self._start(self._cancel(tracked.slurm, reason))
 
     def set_priority(self, number: int, places: int) -> None:
         """Moves a queued job forward by a number of places, by its nice value."""
-        self._places[number] = places
-        self._start(self._set_nice(number))
+        tracked = self._tracker.get(number)
+        if tracked is not None:
+            self._start(self._move(tracked.slurm, places))
 
     # --- carrying out ---------------------------------------------------------------------
 
@@ -180,10 +184,12 @@ class SlurmEngine:
                 await gone
             await self._settle(number, wait_s)
 
-    async def _refuse(self, number: int, reason: str) -> None:
+    async def _refuse(self, tracked: Tracked, reason: str) -> None:
+        number = tracked.job.number
         async with self._lock(number):
+            await self._see()  # it may have been moved when it gave its nodes back
             try:
-                await self._commands.hold(number, f"cosched: {reason}")
+                await self._commands.hold(tracked.slurm, f"cosched: {reason}")
             except CommandFailed as error:
                 self._log(f"job {number}: {reason}; not held: {error}")
 
@@ -256,36 +262,33 @@ class SlurmEngine:
             return Tried(number, False, str(error))
         return Tried(number, False, "its nodes are not free", expected_s)
 
-    async def _introduce(self, number: int, mates: Sequence[tuple[str, str]]) -> None:
+    async def _introduce(self, job: SlurmJob, mates: Sequence[tuple[str, str]]) -> None:
         try:
             line = MATES + shown_mates(mates, LONGEST_LINE - len(MATES))
-            await self._commands.comment(number, line)
+            await self._commands.comment(job, line)
         except CommandFailed as error:
-            self._log(f"job {number}: does not get the addresses of its mates: {error}")
+            self._log(f"job {job.job_id}: does not get the addresses of its mates: {error}")
 
-    async def _cancel(self, number: int, reason: str) -> None:
+    async def _cancel(self, job: SlurmJob, reason: str) -> None:
         try:
-            await self._commands.cancel(number, f"cosched: {reason}")
+            await self._commands.cancel(job, f"cosched: {reason}")
         except CommandFailed as error:
-            self._log(f"job {number}: not cancelled: {error}")
+            self._log(f"job {job.job_id}: not cancelled: {error}")
         self._poll_now.set()
 
-    async def _set_nice(self, number: int) -> None:
-        tracked = self._tracker.get(number)
-        if tracked is None:
-            return
+    async def _move(self, job: SlurmJob, places: int) -> None:
         try:
-            await self._commands.nice(number, tracked.nice - self._places[number])
+            await self._commands.move(job, places)
         except CommandFailed as error:
-            self._log(f"job {number}: keeps its priority: {error}")
+            self._log(f"job {job.job_id}: keeps its priority: {error}")
 
     async def _turn_away(self, step: TurnAway) -> None:
         reason = f"cosched: {step.reason}"
         try:
             if step.waits:
-                await self._commands.hold(step.number, reason)
+                await self._commands.hold(step.slurm, reason)
             else:
-                await self._commands.cancel(step.number, reason)
+                await self._commands.cancel(step.slurm, reason)
         except CommandFailed as error:
             self._log(f"job {step.number}: {step.reason}; not turned away: {error}")
         self._tracker.turned_away(step.number, time.monotonic())
@@ -364,7 +367,6 @@ class SlurmEngine:
         for number in [each for each in self._locks if self._tracker.get(each) is None]:
             if not self._locks[number].locked():
                 del self._locks[number]
-                self._places.pop(number, None)
         for number in [each for each in self._gave_back if self._tracker.get(each) is None]:
             _done(self._gave_back.pop(number))
 

@@ -60,6 +60,7 @@ class SlurmJob(msgspec.Struct):
     job_state: str | list[str] = "PENDING"
     state_reason: str | None = ""
     comment: str | None = ""
+    admin_comment: str | None = ""
     batch_flag: bool = True
     requeue: bool = True
     restart_cnt: int = 0

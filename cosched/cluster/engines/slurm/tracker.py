@@ -43,14 +43,18 @@ class Answer:
 @dataclass(frozen=True, slots=True)
 class TurnAway:
     """Hold this job in the queue, or cancel it if it cannot wait there, for this reason;
-    then call ``turned_away``. life: its gate, which waits meanwhile; empty: none. comment:
-    the refused text."""
+    then call ``turned_away``. slurm: the job as squeue showed it. life: its gate, which
+    waits meanwhile; empty: none."""
 
-    number: int
+    slurm: SlurmJob
     waits: bool
     reason: str
     life: str
-    comment: str
+
+    @property
+    def number(self) -> int:
+        """Returns the number of the job."""
+        return self.slurm.job_id
 
 
 Step = Event | Answer | TurnAway
@@ -69,7 +73,7 @@ class Phase(Enum):
 @dataclass(slots=True)
 class Tracked:
     """A job with mates. since: the begin of its phase. restarts: of its latest gate.
-    life: of the gate that waits for an order, or ends. nice: at first sight."""
+    life: of the gate that waits for an order, or ends."""
 
     job: PairedJob
     slurm: SlurmJob
@@ -78,7 +82,6 @@ class Tracked:
     restarts: int = -1
     life: str = ""
     nodes: str = ""
-    nice: int = 0
 
     @property
     def may_yield(self) -> bool:
@@ -319,7 +322,7 @@ class Tracker:
             slurm.submitted_ns,
             _may_yield(slurm),
         )
-        tracked = Tracked(job, slurm, nice=int(number(slurm.nice, 0)))
+        tracked = Tracked(job, slurm)
         self._jobs[job.number] = tracked
         self._steps.append(Submitted(job))
         gate = self._early.pop(job.number, None)
@@ -366,7 +369,7 @@ class Tracker:
         if life and _may_yield(slurm):
             self._steps.append(Answer(life, YIELD))  # and it is held when it waits again
         elif not waits or (slurm.stage is Stage.WAITS and (news or not slurm.held)):
-            self._steps.append(TurnAway(job, waits, reason, life, comment))
+            self._steps.append(TurnAway(slurm, waits, reason, life))
             self._turned_at[job] = math.inf
         if news:
             self._turned_away[job] = comment
