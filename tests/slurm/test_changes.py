@@ -10,7 +10,7 @@ import pytest
 
 from cosched.cluster.engines.slurm.front import task_script
 from tests.places import ROOT
-from tests.slurm.conftest import until
+from tests.slurm.conftest import USER, until
 from tests.slurm.test_traps import finishes, held
 
 pytestmark = pytest.mark.live
@@ -24,8 +24,37 @@ def test_begin_time_and_nice_value_of_the_user_are_kept(al):
     tried = al.expect("Tried", job)
     assert (tried["ready"], tried["reason"]) == (False, "its begin time has not come")
     assert al.show(job)["StartTime"] == begins
-    al.order("set_priority", job, 5)
-    until(lambda: al.show(job)["Nice"] == "95", "the nice value is moved")
+    moves(al, job, 5, "95")
+
+
+def test_nice_value_of_the_user_is_kept_over_restarts_and_a_refusal(al):
+    held(al, "--nodes=2")
+    job = al.sbatch("--nodes=2")
+    al.expect("Submitted", job)
+    for places, nice in ((5, "-5"), (10, "-10")):
+        moves(al, job, places, nice)
+        al.kill()
+        al.start()
+        al.expect("Submitted", job)
+    al.slurm.run("scontrol", "update", f"jobid={job}", "nice=500", user=USER)
+    time.sleep(2 * al.settings.poll_s + 1)  # no event reports it
+    moves(al, job, 15, "485")
+    al.order("refuse", job, "eureka refuses its group")
+    until(lambda: "eureka refuses" in shown(al, job), "the reason is shown")
+    assert (al.show(job)["Priority"], al.show(job)["Nice"]) == ("0", "500")
+
+
+def moves(al, job, places, nice):
+    """Moves a job, and waits until it has the nice value."""
+    al.order("set_priority", job, places)
+    until(lambda: al.show(job)["Nice"] == nice, "the nice value is moved")
+    assert "AdminComment=cosched: moved forward from nice value " in shown(al, job)
+    assert f" to {nice} " in shown(al, job)
+
+
+def shown(al, job):
+    """Returns what scontrol shows of a job, in one line."""
+    return " ".join(al.slurm.run("scontrol", "show", "job", str(job)).split()) + " "
 
 
 def test_requeue_is_switched_off_while_a_job_waits(al):
