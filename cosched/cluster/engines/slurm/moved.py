@@ -1,8 +1,8 @@
-"""Tells the nice value of a job's user from one that moved the job forward. Pure.
+"""Finds the nice value that a job's user gave, although the job was moved forward. Pure.
 
 The AdminComment of a moved job has both values, and Slurm sets it in one update with the
 nice value. So a crash of the controller or of slurmctld leaves all of it or nothing. If the
-job has another nice value than the line tells, its user gave it that later.
+job has another nice value than the line has, its user gave it that later.
 """
 
 from __future__ import annotations
