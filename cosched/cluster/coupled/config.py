@@ -27,8 +27,10 @@ from cosched.documents import read_toml
 SLURM = "slurm"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 _UNLIMITED = "never"
-#: A try costs our own queue nothing. In Slurm the job's nodes are configured for it.
+#: A try costs our own queue nothing. In Slurm it runs the job's prolog.
 _YIELD_WAIT, _SLURM_YIELD_WAIT = "0s", "30s"
+#: A job that has yielded is stored again after each rest.
+_LEAST_REST_NS = 100_000_000
 
 
 class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -130,7 +132,7 @@ def parse_coupled(document: Mapping[str, Any]) -> CoupledConfig:
     except msgspec.ValidationError as error:
         raise CoschedError(str(error)) from None
     waits = Waits(
-        _seconds("coupling.yield_wait", raw.coupling.yield_wait or _SLURM_YIELD_WAIT),
+        _seconds("coupling.yield_wait", _given(raw.coupling, _SLURM_YIELD_WAIT)),
         _seconds("coupling.release_wait", raw.coupling.release_wait),
     )
     coupled = _coupled(raw.name, raw.coupling, rest_ns=0)  # Slurm lets jobs rest
@@ -144,8 +146,17 @@ def parse_coupling(name: str, table: Mapping[str, Any]) -> Coupled:
         raw = msgspec.convert(table, _Coupling)
     except msgspec.ValidationError as error:
         raise CoschedError(f"coupling: {error}") from None
-    rest_ns = _ns("coupling.yield_wait", raw.yield_wait or _YIELD_WAIT)
+    rest_ns = _ns("coupling.yield_wait", _given(raw, _YIELD_WAIT))
+    if 0 < rest_ns < _LEAST_REST_NS:
+        raise CoschedError(
+            f"coupling.yield_wait: '{raw.yield_wait}' is too short; "
+            "write 0s, or 100ms or more"
+        )
     return _coupled(name, raw, rest_ns)
+
+
+def _given(raw: _Coupling, default: str) -> str:
+    return default if raw.yield_wait is None else raw.yield_wait
 
 
 def _coupled(own: str, coupling: _Coupling, rest_ns: int) -> Coupled:

@@ -88,11 +88,16 @@ def check_together(world, pairs=5):
         assert len({member.went for member in members}) == 1
 
 
-@given(seed=st.integers(0, 10**6), faults=FAULTS, schemes=SCHEMES)
+@given(
+    seed=st.integers(0, 10**6),
+    faults=FAULTS,
+    schemes=SCHEMES,
+    rest=st.sampled_from([0, 0, 1, 20, 300, 2_500]),
+)
 @SOME
-def test_pairs_start_together_whatever_happens(seed, faults, schemes):
+def test_pairs_start_together_whatever_happens(seed, faults, schemes, rest):
     """With outages shorter than the patience, and a policy that never starts alone."""
-    world = build(seed, faults, schemes)
+    world = build(seed, faults, schemes, chosen=replace(STRICT, rest_ns=rest))
     world.run(END)
     check_all_over(world)
     check_together(world)

@@ -31,6 +31,9 @@ def depart_again(post: Post, member: Member) -> None:
 
 
 def mate_departed(member: Member, now_ns: int) -> None:
-    """Lets a job that waits for its mates ask again now."""
+    """Lets a job that waits for its mates ask again now. A job in a round, or with an open
+    question, asks again once it waits."""
     if member.stage in (Stage.QUEUING, Stage.HOLDING):
         member.retry_ns = now_ns
+    elif member.stage.may_wait:
+        member.mate_left = True

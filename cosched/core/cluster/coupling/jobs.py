@@ -97,6 +97,11 @@ class Jobs:
             for other in self.waiting.values()
         )
 
+    def leaves_out(self, member: Member) -> bool:
+        """Returns whether a queuing job gets no nodes by itself in a pass now."""
+        state = self.state
+        return member.aside == state.epoch or member.may_start_ns > state.now_ns
+
     # --- changes --------------------------------------------------------------------------
 
     def announce(self, number: JobId, group: Group, user: str, wall_ns: int) -> Member:
@@ -125,6 +130,7 @@ class Jobs:
     def ready(self, member: Member, *, own: bool) -> None:
         """Notes that a job has nodes. own: because it was its turn."""
         member.own = own
+        member.rest_ns = None
         if own:
             member.retry_ns = None
         if own and member.ready_ns is None:
@@ -139,6 +145,7 @@ class Jobs:
         """Lets the engine look for nodes now."""
         self.state.counts.tries += 1
         member.trying = round_id
+        member.rest_ns = None
         self.commands.append(TryJob(member.number))
 
     def hold(self, member: Member) -> None:
@@ -149,6 +156,7 @@ class Jobs:
             # All holds end together, so that a job that needs the nodes of several can try.
             member.lease_ns = (self.state.now_ns // release_ns + 1) * release_ns
         self._enter(member, Stage.HOLDING)
+        self._ask_again(member)
         self.commands.append(HoldJob(member.number))
 
     def prepare(self, member: Member) -> None:
@@ -189,6 +197,13 @@ class Jobs:
         self._enter(member, Stage.QUEUING)
         self.waiting[member.number] = member
         self._clear(member)
+        self._ask_again(member)
+
+    def _ask_again(self, member: Member) -> None:
+        """Lets a job ask again now if a mate has departed while it had nodes."""
+        if member.mate_left:
+            member.mate_left = False
+            member.retry_ns = self.state.now_ns
 
     def end(self, member: Member) -> None:
         """Notes that a job is over."""

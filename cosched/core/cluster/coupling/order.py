@@ -2,8 +2,8 @@
 
 Promised jobs come first. A job that has just released its nodes comes last (section IV.E.1
 of the paper). A job that yielded is left out until its rest is over; without a rest, until
-something else happens in the queue. A follower is left out until it is due. Each yield can
-move a job forward.
+something else happens in the queue. A question of a mate finds it all the same. A follower
+is left out until it is due. Each yield can move a job forward.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def rules(jobs: Jobs) -> PassRules:
             continue
         if member.has_promised:
             first.append(number)
-        elif member.aside == state.epoch or member.may_start_ns > state.now_ns:
+        elif jobs.leaves_out(member):
             left_out.add(number)
         elif member.released_ns is not None and member.released_ns > since_ns:
             last.add(number)

@@ -126,7 +126,12 @@ class ReadyJobs:
                 down = cause is Cause.DOWN and settings.when_down is WhenDown.HOLD
                 self._hold_or_yield(member, Scheme.HOLD if down else settings.scheme)
         if cause in PASSES:
-            member.retry_ns = self._retry_ns(member, cause)
+            retry_ns = self._retry_ns(member, cause)
+            if member.retry_ns is None or retry_ns < member.retry_ns:
+                member.retry_ns = retry_ns
+            if member.rest_ns is not None:
+                # Domains that got into each other's way must not rest for equal times.
+                member.rest_ns = member.retry_ns
 
     def _yields_while_down(self, cause: Cause) -> bool:
         return cause is Cause.DOWN and self._jobs.settings.when_down is WhenDown.YIELD
@@ -177,7 +182,7 @@ class ReadyJobs:
             return False
         return any(
             other.stage is Stage.QUEUING
-            and other.aside != state.epoch
+            and not self._jobs.leaves_out(other)
             and other.rank < member.rank
             for other in self._jobs.waiting.values()
         )
@@ -224,6 +229,7 @@ class ReadyJobs:
         member.due_ns = max(due_ns, now_ns)
         if member.stage is Stage.QUEUING:
             member.aside = -1
+            member.rest_ns = None
             self._jobs.want_pass()
 
     def tell_followers(self, member: Member, *, over: bool = False) -> None:

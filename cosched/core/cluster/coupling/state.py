@@ -75,7 +75,8 @@ class Member(msgspec.Struct, omit_defaults=True):
     not answer, or does not have the group.
 
     mates: the numbers of the other jobs, as far as they are known, by domain.
-    ready_ns: when it was first ready. own: it has nodes because it was its turn, not for a
+    mate_left: a mate has departed since the job has nodes. ready_ns: when it was first
+    ready. own: it has nodes because it was its turn, not for a
     round. starting: it begins once it is prepared. cause, cause_at: why it did not begin
     last time, and which domain said so. alone: why it began without a mate, if it did.
     unconfirmed: the domains that have not confirmed its departure (``departures``).
@@ -109,6 +110,7 @@ class Member(msgspec.Struct, omit_defaults=True):
     retry_ns: int | None = None
     trouble_ns: int | None = None
     ready_ns: int | None = None
+    mate_left: bool = False
     own: bool = False
     starting: bool = False
     yields: int = 0

@@ -78,7 +78,7 @@ class Abort(Message, frozen=True):
 
 
 class Outcome(Message, frozen=True):
-    """Asks the coordinator, for a prepared member that got no decision, for that decision.
+    """A prepared member that got no decision asks the coordinator for it.
     Answer: Decided, Undecided or Aborted."""
 
     round: RoundId
@@ -259,9 +259,10 @@ PASSING = (Recovering, Unknown, Refused, Working, Alive, Undecided)
 class Question(Message, frozen=True):
     """A question about one group.
 
-    sender, incarnation, number: of the question; each restart has a greater incarnation.
-    floor: no question with a smaller number is open any more. digest: that of the group.
-    job, user: the number of the sender's job, and its user, as the sender vouches.
+    sender, incarnation, number: they name the question; each restart has a greater
+    incarnation. floor: no question with a smaller number is open any more. digest: that of
+    the group. job, user: the number of the sender's job, and its user, as the sender
+    vouches.
     """
 
     sender: DomainName
