@@ -44,7 +44,7 @@ def need_slurm():
 
 
 class Steered:
-    """A Slurm with its controller. events: they came and were not awaited yet."""
+    """A Slurm with its controller. events: those that no test has awaited."""
 
     def __init__(self, slurm, other, settings):
         self.slurm = slurm

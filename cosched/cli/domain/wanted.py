@@ -20,7 +20,7 @@ def _run_time_s(ctx: click.Context, param: click.Parameter, text: str | None) ->
 
 
 def _without(_: click.Context, __: click.Parameter, given: bool) -> bool:
-    """Reads a flag that takes something from the job."""
+    """Reads a flag that switches something off."""
     return not given
 
 
@@ -135,7 +135,7 @@ def job_options(function: _Function) -> _Function:
 
 
 def _refuse_contradictions(job: Job) -> None:
-    """Raises UsageError for options without the program or an option that they need."""
+    """Raises UsageError if the program is missing, or an option that another one needs."""
     ctx = click.get_current_context()
     if not job.argv:
         raise click.UsageError("Missing PROGRAM.", ctx)

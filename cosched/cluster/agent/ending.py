@@ -23,7 +23,7 @@ NOT_STARTED = 125
 
 
 class Ending:
-    """The end of one world. worlds: the worlds that the job has spawned, at its root.
+    """The end of one world. worlds: at the job's root, the worlds that it has spawned.
 
     reported: whether the end of the subtree was reported. steward_gone: whether this node
     has no steward any more.
