@@ -92,12 +92,13 @@ def check_together(world, pairs=5):
     seed=st.integers(0, 10**6),
     faults=FAULTS,
     schemes=SCHEMES,
-    rest=st.sampled_from([0, 0, 1, 20, 300, 2_500]),
+    domains=st.sampled_from([2, 2, 3, 4]),
+    rest=st.sampled_from([0, 0, 3, 20, 300, 2_500]),
 )
 @SOME
-def test_pairs_start_together_whatever_happens(seed, faults, schemes, rest):
+def test_groups_start_together_whatever_happens(seed, faults, schemes, domains, rest):
     """With outages shorter than the patience, and a policy that never starts alone."""
-    world = build(seed, faults, schemes, chosen=replace(STRICT, rest_ns=rest))
+    world = build(seed, faults, schemes, domains, chosen=replace(STRICT, rest_ns=rest))
     world.run(END)
     check_all_over(world)
     check_together(world)

@@ -43,6 +43,7 @@ from cosched.core.cluster.coupling.mail.messages import (
     Go,
     Joined,
     Known,
+    Lapsed,
     LeaderStarted,
     LeaderStatus,
     NotReady,
@@ -269,6 +270,34 @@ def test_of_two_rounds_that_begin_together_one_gives_way():
 
 
 THREE = Group("g", ("a", "b", "c"), token="8 letters")
+
+
+def decided():
+    """Returns a domain that has decided a round of three, and the name of the round."""
+    domain = Domain(group=THREE)
+    domain.ready()
+    name, reserve = domain.round(), domain.sent(Reserve)
+    for question, by in zip(reserve, "bc", strict=True):
+        domain.answer(question, Reserved(name), by)
+    prepare = domain.sent(Prepare)
+    domain.feed(JobPrepared(0, 1, "a:1"))
+    for question, by in zip(prepare, "bc", strict=True):
+        domain.answer(question, Prepared(name, HOUR, f"{by}:1"), by)
+    return domain, name, domain.sent(Go)
+
+
+def test_a_decided_round_is_not_given_up_for_a_question_that_came_late():
+    """b asks again, because its own round gave way. c still waits for the decision, and
+    would take a new round of a as the end of the one that it is prepared for."""
+    domain, name, (go_b, _) = decided()
+    domain.ask(Ready(3), "b")
+    assert domain.answers() == [Joined(name)]
+    assert not domain.sent(Reserve)
+    domain.answer(go_b, Lapsed(), "b")  # it was too late for b
+    commands, _ = domain.ask(Ready(3), "b")
+    assert commands == []
+    assert not domain.sent(Reserve)
+    assert domain.answers() == [Joined(domain.round())]  # b begins without waiting for c
 
 
 def own_round(domain):

@@ -128,7 +128,7 @@ def test_a_rest_is_over_without_another_event():
         settings=[settings, settings],
         policies=["easy", "easy"],
     )
-    assert run(system)[0].counts["yields"] == 5
+    assert 3 <= run(system)[0].counts["yields"] <= 5  # it rests for 4 to 8
 
 
 def test_promise_holds_before_its_round_goes():

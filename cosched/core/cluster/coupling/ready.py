@@ -130,23 +130,26 @@ class ReadyJobs:
             if member.retry_ns is None or retry_ns < member.retry_ns:
                 member.retry_ns = retry_ns
             if member.rest_ns is not None:
-                # Domains that got into each other's way must not rest for equal times.
                 member.rest_ns = member.retry_ns
 
     def _yields_while_down(self, cause: Cause) -> bool:
         return cause is Cause.DOWN and self._jobs.settings.when_down is WhenDown.YIELD
 
     def _retry_ns(self, member: Member, cause: Cause) -> int:
-        """Returns when to ask again. Domains that got into each other's way differ."""
+        """Returns when to ask again."""
         settings, now_ns = self._jobs.settings, self._state.now_ns
-        retry_ns = settings.patience.retry_ns
-        word = f"{self._state.name}/{member.number}/{member.asked}"
-        retry_ns += retry_ns * (crc32(word.encode()) % 1000) // 1000
+        retry_ns = self._spread(member, settings.patience.retry_ns)
         if member.trouble_ns is None:
             return now_ns + retry_ns
         limit_ns = settings.unknown_ns if cause is Cause.UNKNOWN else settings.down_hold_ns
         due_ns = member.trouble_ns + limit_ns
         return min(now_ns + retry_ns, due_ns) if due_ns > now_ns else now_ns + retry_ns
+
+    def _spread(self, member: Member, least_ns: int) -> int:
+        """Returns a time from ``least_ns`` to twice as much. It differs between domains
+        that got into each other's way, and from one time to the next."""
+        word = f"{self._state.name}/{member.number}/{member.asked}/{member.yields}"
+        return least_ns + least_ns * (crc32(word.encode()) % 1000) // 1000
 
     def _hold_or_yield(self, member: Member, scheme: Scheme) -> None:
         settings, counts = self._jobs.settings, self._state.counts
@@ -190,7 +193,7 @@ class ReadyJobs:
     def _yield(self, member: Member) -> None:
         member.yields += 1
         member.aside = self._state.epoch
-        rest_ns = self._jobs.settings.rest_ns
+        rest_ns = self._spread(member, self._jobs.settings.rest_ns)
         member.rest_ns = self._state.now_ns + rest_ns if rest_ns else None
         self._state.counts.yields += 1
         self._jobs.release(member, Why.YIELD)

@@ -80,8 +80,9 @@ class CouplingSettings:
         not hold. The paper has no such rule. Without it, each domain can hold another job
         each time, and no job ever meets its mate.
     pause_ns: how long that rule is in force after a release.
-    rest_ns: how long a job that has yielded gets no nodes, unless a mate asks for it. If
-        the cause passes without an event in the queue, it rests until it asks again.
+    rest_ns: a job that has yielded gets no nodes for this time, or up to twice as long,
+        unless a mate asks for it. If the cause passes without an event in the queue, it
+        rests until it asks again.
     when_down: the choice while a mate's domain does not answer. down_hold_ns: how long
         ``WhenDown.HOLD`` waits.
     unknown_ns: how long a ready job waits for a mate that its domain does not have. 0: it

@@ -79,6 +79,10 @@ class Coordinator:
 
     def ready(self, member: Member, by: DomainName, owed: Owed) -> None:
         """Begins a round because the job of another domain has nodes, or lets it join."""
+        going = self._going(member.key)
+        if by in going:
+            self._answer(owed, Joined(going[by]))
+            return
         current = self._state.rounds.get(member.key)
         if current is None:
             current = self._begin(member, by)
@@ -97,6 +101,11 @@ class Coordinator:
         else:
             self._advance(current, member)
 
+    def _going(self, key: GroupKey) -> dict[DomainName, RoundId]:
+        """Returns the decided rounds by the domains that have not confirmed theirs."""
+        decisions = self._state.decisions.get(key, ())
+        return {name: each.id for each in decisions for name in each.open}
+
     def _begin(self, member: Member, by: DomainName) -> Round:
         state = self._state
         number = state.next_number
@@ -111,10 +120,17 @@ class Coordinator:
         return Owed(*current.id)
 
     def _ask_others(self, current: Round, member: Member) -> None:
-        """Asks the domains that were not asked yet, once this domain's job has nodes."""
+        """Asks the domains that were not asked yet, once this domain's job has nodes. A job
+        that has to go by an earlier decision is not waited for, and must not be asked: it
+        would take that round for given up."""
+        going = self._going(member.key)
         for name in member.group.members:
-            if name not in current.asked:
-                current.asked.append(name)
+            if name in current.asked:
+                continue
+            current.asked.append(name)
+            if name in going:
+                current.absent[name] = ""
+            else:
                 current.invited.append(name)
                 self._post.ask(name, member, Reserve(current.id, member.older_ns))
         self._advance(current, member)
