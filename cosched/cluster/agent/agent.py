@@ -201,7 +201,7 @@ class Agent:
         if message.controller == self._controller:
             return
         self._controller = message.controller
-        self._proofs.secret = message.secret
+        self._proofs.renew(message.secret)
         self._log(f"joined the domain {self._config.name}")
         for job in list(self._jobs.values()):
             if job.route.heads_job:
@@ -212,7 +212,7 @@ class Agent:
             self._take(sender, cast(AnyMessage, early))
 
     def _take_of_job(self, sender: str, message: OfJob) -> None:
-        if not self._proofs.secret:
+        if not self._proofs.joined:
             self._early.append((sender, message))
             return
         start = (message.job, message.start)

@@ -13,18 +13,27 @@ REMEMBERED = 100_000
 
 
 class Proofs:
-    """The proofs of one life of an agent. secret: shared with the controller; empty as long
-    as the agent has not joined."""
+    """The proofs of one life of an agent."""
 
     def __init__(self) -> None:
-        self.secret = b""
+        self._secrets: list[bytes] = []  # of the latest two joins
         self._seen: OrderedDict[tuple[int, int], None] = OrderedDict()
+
+    @property
+    def joined(self) -> bool:
+        """Whether the agent shares a secret with the controller."""
+        return bool(self._secrets)
+
+    def renew(self, secret: bytes) -> None:
+        """Takes the secret of a join. The one before stays valid: a start that an earlier
+        life of the controller has sent may still be on its way over other nodes."""
+        self._secrets = [secret, *self._secrets[:1]]
 
     def open(self, route: Route, sealed: bytes) -> bytes:
         """Returns the job object. Raises CoschedError if the controller did not send it to
         this node for this start, or if the start was here before."""
         tied = Tied(route.job, route.start, route.nodes, route.tree.arity, route.exchange)
-        data = unseal(sealed, tied, route.place, self.secret)
+        data = unseal(sealed, tied, route.place, self._secrets)
         start = (route.job, route.start)
         if start in self._seen:
             raise CoschedError(f"start {route.start} of the job was here before")

@@ -18,7 +18,7 @@ SEALED = seal(b"object", TIED, SECRETS)
 
 @pytest.mark.parametrize("place", [0, 1, 2])
 def test_each_node_gets_the_object(place):
-    assert unseal(SEALED, TIED, place, SECRETS[place]) == b"object"
+    assert unseal(SEALED, TIED, place, [SECRETS[place]]) == b"object"
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ def test_each_node_gets_the_object(place):
 )
 def test_object_of_another_start_is_refused(tied):
     with pytest.raises(CoschedError, match="not the one that the controller sent"):
-        unseal(SEALED, tied, 1, SECRETS[1])
+        unseal(SEALED, tied, 1, [SECRETS[1]])
 
 
 def test_changed_objects_and_foreign_proofs_are_refused():
@@ -47,21 +47,37 @@ def test_changed_objects_and_foreign_proofs_are_refused():
         b"\xc1",
     ):
         with pytest.raises(CoschedError):
-            unseal(forged, TIED, 1, SECRETS[1])
+            unseal(forged, TIED, 1, [SECRETS[1]])
 
 
 def test_nothing_is_proved_without_a_secret():
     with pytest.raises(CoschedError, match="needs a secret"):
         seal(b"object", TIED, [b""] * 3)
     with pytest.raises(CoschedError, match="needs a secret"):
-        unseal(SEALED, TIED, 0, b"")
+        unseal(SEALED, TIED, 0, [b""])
+
+
+HOSTS = ("n1", "n2", "n3")
+ROUTE = Route(7, 1, 1, TIED.nodes, HOSTS, Tree(3, 2), TIED.exchange, 0, HOSTS[0])
 
 
 def test_start_that_comes_again_is_refused():
     proofs = Proofs()
-    proofs.secret = SECRETS[1]
-    hosts = ("n1", "n2", "n3")
-    route = Route(7, 1, 1, TIED.nodes, hosts, Tree(3, 2), TIED.exchange, 0, hosts[0])
-    assert proofs.open(route, SEALED) == b"object"
+    proofs.renew(SECRETS[1])
+    assert proofs.open(ROUTE, SEALED) == b"object"
     with pytest.raises(CoschedError, match="was here before"):
-        proofs.open(route, SEALED)
+        proofs.open(ROUTE, SEALED)
+
+
+def test_start_of_the_controllers_earlier_life_is_accepted_and_none_of_before():
+    proofs = Proofs()
+    with pytest.raises(CoschedError, match="not the one that the controller sent"):
+        proofs.open(ROUTE, SEALED)
+    proofs.renew(SECRETS[1])
+    proofs.renew(SECRETS[0])
+    assert proofs.joined
+    assert proofs.open(ROUTE, SEALED) == b"object"
+    for _ in range(2):
+        proofs.renew(SECRETS[2])
+    with pytest.raises(CoschedError, match="not the one that the controller sent"):
+        proofs.open(ROUTE, seal(b"object", TIED, SECRETS))

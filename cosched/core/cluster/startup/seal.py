@@ -49,15 +49,17 @@ def seal(data: bytes, tied: Tied, secrets: Sequence[bytes]) -> bytes:
     return _encoder.encode(_Sealed(data, b"".join(proofs)))
 
 
-def unseal(sealed: bytes, tied: Tied, place: Place, secret: bytes) -> bytes:
+def unseal(sealed: bytes, tied: Tied, place: Place, secrets: Sequence[bytes]) -> bytes:
     """Returns the object. Raises CoschedError if the controller did not seal it for this
-    start and this node."""
+    start and this node, with one of the secrets."""
     try:
         found = _decoder.decode(sealed)
     except msgspec.MsgspecError as error:
         raise CoschedError(f"not a sealed job object: {error}") from None
     proof = found.proofs[place * PROOF_BYTES :][:PROOF_BYTES]
-    if not hmac.compare_digest(proof, _proof(_facts(found.data, tied), place, secret)):
+    facts = _facts(found.data, tied)
+    proofs = [_proof(facts, place, secret) for secret in secrets]
+    if not any(hmac.compare_digest(proof, each) for each in proofs):
         raise CoschedError("the job object is not the one that the controller sent")
     return found.data
 
