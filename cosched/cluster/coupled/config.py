@@ -132,7 +132,7 @@ def parse_coupled(document: Mapping[str, Any]) -> CoupledConfig:
     except msgspec.ValidationError as error:
         raise CoschedError(str(error)) from None
     waits = Waits(
-        _seconds("coupling.yield_wait", _given(raw.coupling, _SLURM_YIELD_WAIT)),
+        _seconds("coupling.yield_wait", _yield_wait(raw.coupling, _SLURM_YIELD_WAIT)),
         _seconds("coupling.release_wait", raw.coupling.release_wait),
     )
     coupled = _coupled(raw.name, raw.coupling, rest_ns=0)  # Slurm lets jobs rest
@@ -146,7 +146,7 @@ def parse_coupling(name: str, table: Mapping[str, Any]) -> Coupled:
         raw = msgspec.convert(table, _Coupling)
     except msgspec.ValidationError as error:
         raise CoschedError(f"coupling: {error}") from None
-    rest_ns = _ns("coupling.yield_wait", _given(raw, _YIELD_WAIT))
+    rest_ns = _ns("coupling.yield_wait", _yield_wait(raw, _YIELD_WAIT))
     if 0 < rest_ns < _LEAST_REST_NS:
         raise CoschedError(
             f"coupling.yield_wait: '{raw.yield_wait}' is too short; "
@@ -155,8 +155,8 @@ def parse_coupling(name: str, table: Mapping[str, Any]) -> Coupled:
     return _coupled(name, raw, rest_ns)
 
 
-def _given(raw: _Coupling, default: str) -> str:
-    return default if raw.yield_wait is None else raw.yield_wait
+def _yield_wait(coupling: _Coupling, default: str) -> str:
+    return default if coupling.yield_wait is None else coupling.yield_wait
 
 
 def _coupled(own: str, coupling: _Coupling, rest_ns: int) -> Coupled:

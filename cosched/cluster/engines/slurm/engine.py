@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, 
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from weakref import WeakValueDictionary
 
 from cosched.cluster.engines.interface import (
     Cancelled,
@@ -87,7 +88,7 @@ class SlurmEngine:
         self._report: Report = lambda _event: None
         self._poll_now = asyncio.Event()
         self._polled = asyncio.Event()
-        self._locks: dict[int, asyncio.Lock] = {}
+        self._locks: WeakValueDictionary[int, asyncio.Lock] = WeakValueDictionary()
         self._got_ready: dict[int, asyncio.Future[None]] = {}
         self._gave_back: dict[int, asyncio.Future[None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -364,9 +365,6 @@ class SlurmEngine:
 
     def _forget(self) -> None:
         """Drops what was kept for jobs that are over."""
-        for number in [each for each in self._locks if self._tracker.get(each) is None]:
-            if not self._locks[number].locked():
-                del self._locks[number]
         for number in [each for each in self._gave_back if self._tracker.get(each) is None]:
             _done(self._gave_back.pop(number))
 

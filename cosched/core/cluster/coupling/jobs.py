@@ -137,6 +137,12 @@ class Jobs:
             member.ready_ns = self.state.now_ns
         self._enter(member, Stage.READY)
 
+    def offer(self, member: Member) -> None:
+        """Lets a queuing job be tried by itself in a pass now."""
+        member.aside = -1
+        member.rest_ns = None
+        self.want_pass()
+
     def want_pass(self) -> None:
         """Lets the engine make a pass: the order of the queue has changed."""
         self.commands.append(PassWanted())

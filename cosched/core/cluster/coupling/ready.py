@@ -231,9 +231,7 @@ class ReadyJobs:
         due_ns = now_ns if over else now_ns - age_ns + member.group.delay_ns
         member.due_ns = max(due_ns, now_ns)
         if member.stage is Stage.QUEUING:
-            member.aside = -1
-            member.rest_ns = None
-            self._jobs.want_pass()
+            self._jobs.offer(member)
 
     def tell_followers(self, member: Member, *, over: bool = False) -> None:
         """Reports to the domains of a leader's followers that it runs, or has ended."""

@@ -76,10 +76,10 @@ class Member(msgspec.Struct, omit_defaults=True):
 
     mates: the numbers of the other jobs, as far as they are known, by domain.
     mate_left: a mate has departed since the job has nodes. ready_ns: when it was first
-    ready. own: it has nodes because it was its turn, not for a
-    round. starting: it begins once it is prepared. cause, cause_at: why it did not begin
-    last time, and which domain said so. alone: why it began without a mate, if it did.
-    unconfirmed: the domains that have not confirmed its departure (``departures``).
+    ready. own: it has nodes because it was its turn, not for a round. starting: it begins
+    once it is prepared. cause, cause_at: why it did not begin last time, and which domain
+    reported that. alone: why it began without a mate, if it did. unconfirmed: the domains
+    that have not confirmed its departure (``departures``).
     """
 
     number: JobId

@@ -71,9 +71,7 @@ class Timers:
             if again:
                 member.retry_ns = None
             if member.stage is Stage.QUEUING and (again or due):
-                member.aside = -1
-                member.rest_ns = None
-                self._jobs.want_pass()
+                self._jobs.offer(member)
             elif again and member.is_idle:
                 self._consider(member)
 

@@ -120,9 +120,10 @@ class Coordinator:
         return Owed(*current.id)
 
     def _ask_others(self, current: Round, member: Member) -> None:
-        """Asks the domains that were not asked yet, once this domain's job has nodes. A job
-        that has to go by an earlier decision is not waited for, and must not be asked: it
-        would take that round for given up."""
+        """Asks the domains that were not asked yet, once this domain's job has nodes.
+
+        The round does not wait for a job that has to go by an earlier decision. This domain
+        must not ask that job: it would take the decided round for given up."""
         going = self._going(member.key)
         for name in member.group.members:
             if name in current.asked:
