@@ -19,6 +19,7 @@ from cosched.core.errors import CoschedError
 #: The controller's name among the keys; no node may have it.
 CONTROLLER = "controller"
 _KEY_LENGTH = 40
+_REMEDY = "make keys with: cosched cluster keygen"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,17 +54,20 @@ def make_keys(folder: Path, names: Iterable[str]) -> list[str]:
     return made
 
 
-def load_keys(folder: Path, name: str, names: Iterable[str]) -> KeyRing:
+def load_keys(
+    folder: Path, name: str, names: Iterable[str], remedy: str = _REMEDY
+) -> KeyRing:
     """Reads the secret key of ``name`` and the public keys of all ``names``.
 
-    Raises CoschedError for a key that is missing, damaged or readable by others.
+    remedy: advice about a file that is missing or is not a key. Raises CoschedError for a
+    key that is missing, damaged or readable by others.
     """
     secret_file, _ = _files(folder, name)
-    secret = _read(secret_file)
+    secret = _read(secret_file, remedy)
     mode = secret_file.stat().st_mode
     if mode & (stat.S_IRWXG | stat.S_IRWXO):
         raise CoschedError(f"{secret_file}: others can read it; chmod 600 it")
-    public = {each: _read(_files(folder, each)[1]) for each in {*names, name}}
+    public = {each: _read(_files(folder, each)[1], remedy) for each in {*names, name}}
     if zmq.curve_public(secret) != public[name]:
         raise CoschedError(f"{secret_file}: does not belong to {name}.public")
     return KeyRing(name, secret, public)
@@ -80,13 +84,11 @@ def _write(path: Path, key: bytes, mode: int) -> None:
         file.write(key + b"\n")
 
 
-def _read(path: Path) -> bytes:
+def _read(path: Path, remedy: str) -> bytes:
     try:
         key = path.read_bytes().strip()
     except OSError as error:
-        raise CoschedError(
-            f"{path}: {error.strerror}; make keys with: cosched cluster keygen"
-        ) from None
+        raise CoschedError(f"{path}: {error.strerror}; {remedy}") from None
     if len(key) != _KEY_LENGTH:
-        raise CoschedError(f"{path}: is not a key; make keys with: cosched cluster keygen")
+        raise CoschedError(f"{path}: is not a key; {remedy}")
     return key

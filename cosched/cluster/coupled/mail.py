@@ -26,6 +26,7 @@ from cosched.core.cluster.coupling.mail.messages import AnyMessage
 LONGEST = 64 << 10
 #: An envelope adds some bytes to a message.
 _ENVELOPE = 256
+_REMEDY = "copy the NAME.public of each coupled domain from its controller"
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(AnyMessage)
@@ -76,7 +77,7 @@ def connect(
 ) -> tuple[Links, DomainMail]:
     """Returns the connections to the domains with which this one is coupled. They have not
     begun to listen. Raises CoschedError for a key that is missing."""
-    keys = load_keys(paths.peers, coupled.name, coupled.addresses)
+    keys = load_keys(paths.peers, coupled.name, coupled.addresses, _REMEDY)
     few = FewLines(complain, time.monotonic_ns)
     links = Links(keys, coupled.addresses, few, LONGEST + _ENVELOPE)
     return links, DomainMail(links, few)

@@ -11,6 +11,8 @@ from click.testing import CliRunner
 from cosched.cli.main import cosched
 from cosched.cluster.config import load_config, parse_config, write_config
 from cosched.cluster.controller.reloading import compare
+from cosched.cluster.coupled.mail import connect
+from cosched.cluster.keys import make_keys
 from cosched.cluster.paths import DomainPaths
 from cosched.core.errors import CoschedError
 
@@ -90,3 +92,13 @@ def test_keygen_makes_the_keys_of_members_and_of_the_domain(tmp_path):
     assert load_config(paths.config).coupling == COUPLING
     assert (paths.peers / "intrepid.public").exists()
     assert (paths.keys / "n1.secret").exists()
+
+
+def test_public_key_of_another_domain_that_is_missing_is_asked_for(tmp_path):
+    """No command here can make the key of another domain."""
+    paths = DomainPaths(tmp_path)
+    coupled = parse_config(document()).coupled
+    make_keys(paths.peers, [coupled.name])
+    why = r"eureka\.public: No such file or directory; copy the NAME\.public of each"
+    with pytest.raises(CoschedError, match=why):
+        connect(paths, coupled, print)
