@@ -110,12 +110,13 @@ def _hpcc_result(_: str, folder: Path) -> list[str]:
     assert not [line for line in lines if "FAILED" in line]
     verdicts = re.compile(
         r"Found \d+ errors|Node\(s\) with error|tests? completed and (passed|failed)"
-        r"|^Solution Validates|[Rr]esidual=0$|(Errors|failed|Failures)\w*="
+        r"|^Solution Validates|(Errors|failed|Failures)\w*="
     )
     found = [line for line in lines if verdicts.search(line)]
     wrong = re.compile(r"Found [1-9]|with error [1-9]|[1-9]\d* tests? completed and failed")
     assert not [line for line in found if wrong.search(line)]
-    # PTRANS adds a line of CPU time wherever that time is not 0, so those do not count.
+    # PTRANS adds a line of CPU time wherever that time is not 0, so those do not count. Its
+    # residual in the summary is 0 or 1 by chance where ranks have no part in its grid.
     passed = sum("PASSED" in line and not line.startswith("CPU") for line in lines)
     assert len(found) > 20
     assert passed > 2
