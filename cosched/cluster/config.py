@@ -160,7 +160,7 @@ def parse_config(document: Mapping[str, Any]) -> DomainConfig:
     nodes = table.table("nodes")
     config = DomainConfig(
         name=table.text("name", "domain"),
-        controller=_address(table.text("controller", ""), "controller"),
+        controller=_controller(table),
         nodes={name: _address(nodes.text(name, ""), f"nodes.{name}") for name in nodes.raw},
         slots=table.number("slots", 0, least=0),
         queue=_queue(table.table("queue")),
@@ -255,6 +255,15 @@ def _security(table: _Table) -> SecuritySettings:
     settings = SecuritySettings(table.texts("root_from"))
     table.finish()
     return settings
+
+
+def _controller(table: _Table) -> str:
+    address = table.text("controller", "")
+    if not address:
+        raise CoschedError(
+            'controller: is missing; write its address: controller = "HOST:PORT"'
+        )
+    return _address(address, "controller")
 
 
 def _host(address: str) -> str:

@@ -75,6 +75,18 @@ def test_a_mistake_is_refused_with_one_line(more, line):
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize("empty", [{}, {"controller": ""}], ids=["no key", "empty"])
+def test_file_without_a_controller_is_refused_with_what_to_write(empty, tmp_path):
+    paths = DomainPaths(tmp_path)
+    paths.directory.mkdir()
+    text = "".join(f'{key} = "{value}"\n' for key, value in empty.items())
+    paths.config.write_text(f'{text}[nodes]\nn1 = "127.0.0.1:2"\n')
+    why = 'controller: is missing; write its address: controller = "HOST:PORT"'
+    with pytest.raises(CoschedError) as error:
+        load_config(paths.config)
+    assert str(error.value) == f"{paths.config}: {why}"
+
+
 def test_another_address_needs_a_restart():
     old = parse_config(document())
     new = replace(old, coupling={**COUPLING, "listen": "127.0.0.1:9"})
