@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
+import sys
 import time
 from pathlib import Path
 
@@ -14,11 +16,13 @@ from cosched.cluster.agent.frames import (
     FrameReader,
     Go,
     Prepare,
+    TaskEndedBadly,
     TasksWait,
     encode_frame,
     receive_frame,
 )
 from cosched.cluster.agent.stewards import Nursery
+from cosched.cluster.messages import Failure
 from cosched.core.cluster.startup.questions import Command
 
 WITHIN_S = 20.0
@@ -52,13 +56,13 @@ class Home:
         self.open.append(nursery)
         return nursery
 
-    def prepare(self, script="exit 0", output="out", ranks=1):
+    def prepare(self, script="exit 0", output="out", ranks=1, pmi="none"):
         """Returns the frame for tasks that run a script of the shell."""
         return Prepare(
             *("job", os.getuid(), os.getgid(), 0),
             (Command(("/bin/sh", "-c", script), ranks),),
             *({}, {"PATH": os.environ["PATH"]}, str(self.folder), 0o22, 0),
-            *(("n1",), (ranks,), (), "none", "", str(self.folder), "none"),
+            *(("n1",), (ranks,), (), pmi, "", str(self.folder), "none"),
             *("/dev/null", output, "", False, 0.1),
         )
 
@@ -107,6 +111,10 @@ def is_gone(pid):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except FileNotFoundError:
         return True
+
+
+def read(path):
+    return path.read_text() if path.exists() else ""
 
 
 #: Shells below each other, so that their descendants become orphans one by one.
@@ -179,6 +187,53 @@ def test_a_steward_that_ends_well_is_not_awaited_longer(home):
     began = time.monotonic()
     nursery.close()
     assert time.monotonic() - began < WITHIN_S
+
+
+def test_an_orphan_that_ends_is_reaped_while_its_task_runs(home):
+    steward = Steward(home.nursery())
+    orphan = "sh -c 'sleep 0.1 & echo $! > new; mv new pid'"
+    steward.send(home.prepare(f"{orphan}; sleep 1000"))
+    assert steward.frames() == [TasksWait()]
+    steward.send(Go())
+    pid = until(lambda: read(home.folder / "pid")).strip()
+    until(lambda: not Path(f"/proc/{pid}").exists())
+
+
+#: Each rank acts when its file is there. Rank 0, the first child of the steward, is last.
+LAST_IS_FIRST = f"""
+echo $$ > new$PMI_RANK; mv new$PMI_RANK pid$PMI_RANK
+[ $PMI_RANK = 0 ] && echo $PPID > new && mv new steward
+until [ -e act$PMI_RANK ]; do sleep 0.01; done
+[ "$PMI_RANK $1" = "0 abort" ] && exec {sys.executable} -c '
+import os, time
+os.write(int(os.environ["PMI_FD"]), b"cmd=abort exitcode=7\\n")
+open("aborted", "w").close()
+time.sleep(1000)'
+exit 1$PMI_RANK
+"""
+
+
+@pytest.mark.parametrize("consequence", ["exit", "abort"])
+def test_the_failure_that_came_first_is_the_reason(home, consequence):
+    """The steward sees both failures at once, as on a node with much load."""
+    steward = Steward(home.nursery())
+    script = LAST_IS_FIRST.replace("$1", consequence)
+    steward.send(home.prepare(script, ranks=2, pmi="pmi1"))
+    assert steward.frames() == [TasksWait()]
+    steward.send(Go())
+    files = [home.folder / name for name in ("steward", "pid1", "pid0")]
+    until(lambda: all(map(read, files)))
+    process, first, second = (int(read(each)) for each in files)
+    os.kill(process, signal.SIGSTOP)
+    (home.folder / "act1").touch()
+    until(lambda: is_gone(first))
+    (home.folder / "act0").touch()
+    until(lambda: is_gone(second) or (home.folder / "aborted").exists())
+    os.kill(process, signal.SIGCONT)
+    failures = []
+    while not failures:
+        failures = [each for each in steward.frames() if isinstance(each, TaskEndedBadly)]
+    assert failures[0].failure == Failure(11, "rank 1 ended with status 11 on n1")
 
 
 def test_a_nursery_that_cannot_fork_fails_one_steward(home):

@@ -7,6 +7,7 @@ Every descendant of the tasks is gone when the steward reports their end.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
@@ -175,10 +176,11 @@ class Steward:
 
     def _watch_all(self) -> None:
         self._watch.read(self._agent.fileno(), self._read_agent)
-        self._watch.read(self._ends, self._reap)
+        self._watch.read(self._ends, self._reap_orphans)
         for descriptor, call in self._service.watched().items():
             self._watch.read(descriptor, call)
         for task in self._tasks:
+            self._watch_end(task)
             self._outputs.watch(task, self._label(task.rank) if self._job.label else "")
 
     # --- the loop -------------------------------------------------------------------------
@@ -311,18 +313,31 @@ class Steward:
                 except PermissionError:  # a program with the rights of another user
                     self._warn(f"rank {task.rank} does not take signals of this user")
 
-    def _reap(self) -> None:
-        os.read(self._ends, 4096)
-        by_pid = {task.pid: task for task in self._tasks}
-        while True:
-            try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
-            except ChildProcessError:
-                break
+    def _watch_end(self, task: Task) -> None:
+        """Notes the task's end in its turn: epoll returns ends and messages in the order in
+        which they came."""
+        process = os.pidfd_open(task.pid)
+
+        def ended() -> None:
+            pid, status = os.waitpid(task.pid, os.WNOHANG)
             if pid == 0:
-                break
-            if pid in by_pid:
-                self._note_end(by_pid[pid], status)
+                return  # a debugger has it
+            self._watch.stop(process)
+            os.close(process)
+            self._note_end(task, status)
+            self._reap_orphans()
+
+        self._watch.read(process, ended)
+
+    def _reap_orphans(self) -> None:
+        """Reaps descendants that have ended, up to the first task, whose turn comes."""
+        with contextlib.suppress(BlockingIOError):
+            os.read(self._ends, 4096)
+        alive = {task.pid for task in self._tasks if task.status is None}
+        peek = os.WEXITED | os.WNOHANG | os.WNOWAIT
+        with contextlib.suppress(ChildProcessError):
+            while (found := os.waitid(os.P_ALL, 0, peek)) and found.si_pid not in alive:
+                os.waitpid(found.si_pid, 0)
         if not self._alive and self._over_at is None:
             # Descendants of the tasks may hold their pipes open.
             self._over_at = time.monotonic() + LINGER_S
