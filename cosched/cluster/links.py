@@ -18,8 +18,8 @@ from dataclasses import dataclass
 import msgspec
 import zmq
 import zmq.asyncio
-from zmq.auth.thread import ThreadAuthenticator
 
+from cosched.cluster.doorkeeper import Doorkeeper
 from cosched.cluster.keys import KeyRing
 from cosched.cluster.messages import (
     LONGEST,
@@ -47,16 +47,6 @@ _decoder = msgspec.msgpack.Decoder(_Wire)
 
 #: Handles a message; the first argument is the sender's name.
 Handler = Callable[[str, AnyMessage], None]
-
-
-class _Members:
-    """Accepts the keys of the domain's members; used by the ZAP authenticator."""
-
-    def __init__(self, keys: KeyRing) -> None:
-        self._known = frozenset(keys.public.values())
-
-    def callback(self, _domain: str, key: bytes) -> bool:
-        return key in self._known
 
 
 @dataclass(slots=True)
@@ -90,9 +80,8 @@ class Links:
         self._complain = complain
         self._base = zmq.Context()
         self._context = zmq.asyncio.Context(self._base)
-        # A thread of its own: AsyncioAuthenticator polls through short-lived sockets, and
-        # the collection of an old one stops the watch of the next.
-        self._authenticator = ThreadAuthenticator(self._base)
+        self._doorkeeper = Doorkeeper(self._base, keys.public.values())
+        self._unreadable: set[str] = set()
         self._incoming: zmq.asyncio.Socket | None = None
         self._session = secrets.randbits(62) | 1
         self._peers: dict[str, _Peer] = {}
@@ -103,10 +92,7 @@ class Links:
 
     def listen(self, address: str) -> None:
         """Binds the own address, ``HOST:PORT``. Raises CoschedError if it is taken."""
-        self._authenticator.start()
-        self._authenticator.configure_curve_callback(
-            credentials_provider=_Members(self._keys)
-        )
+        self._doorkeeper.start()
         socket = self._context.socket(zmq.ROUTER)
         socket.curve_server = True
         socket.curve_secretkey = self._keys.secret
@@ -134,6 +120,7 @@ class Links:
             try:
                 messages = self._open(sender, frames[-1].buffer)
             except (CoschedError, msgspec.MsgspecError) as error:
+                self._unreadable.add(sender)
                 self._complain(f"{sender}: {error}")
                 continue
             for message in messages:
@@ -155,6 +142,15 @@ class Links:
             self._transmit(to, peer.delivery.send(data, time.monotonic_ns()))
             self._set_timer(to, peer)
 
+    def take_unreadable(self) -> list[str]:
+        """Returns the members whose messages could not be read since the last call."""
+        found, self._unreadable = self._unreadable, set()
+        return sorted(found)
+
+    def take_strange(self) -> list[str]:
+        """Returns the addresses from which unknown keys have come since the last call."""
+        return self._doorkeeper.take_strange()
+
     def forget(self, name: str) -> None:
         """Closes the connection to a peer that is gone; drops the messages for it."""
         peer = self._peers.get(name)
@@ -168,7 +164,7 @@ class Links:
             self._close(peer, linger=500)
         if self._incoming is not None:
             self._incoming.close(linger=0)
-        self._authenticator.stop()
+        self._doorkeeper.stop()
         self._base.term()  # ``_context`` is its shadow
 
     def _open(self, sender: str, data: memoryview) -> list[AnyMessage]:

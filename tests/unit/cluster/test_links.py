@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 
+import zmq
+
+from cosched.cluster.doorkeeper import MOST_ADDRESSES, Doorkeeper
 from cosched.cluster.keys import load_keys, make_keys
 from cosched.cluster.links import Links
 from cosched.cluster.messages import Leave, UserReply
@@ -42,3 +46,83 @@ def test_message_that_is_too_long_is_dropped_and_later_ones_arrive(tmp_path):
 
     asyncio.run(talk())
     assert log == ["n1: UserReply of 6015 bytes is longer than 5000; not sent"]
+
+
+def test_member_whose_message_cannot_be_read_is_named_once(tmp_path):
+    names = ("controller", "n1")
+    addresses = {name: free_address() for name in names}
+    make_keys(tmp_path, names)
+    log = []
+
+    async def talk():
+        controller, agent = (
+            Links(load_keys(tmp_path, name, names), addresses, log.append) for name in names
+        )
+        with contextlib.closing(controller), contextlib.closing(agent):
+            controller.listen(addresses["controller"])
+            receiving = asyncio.ensure_future(controller.receive(print))
+            with agent._connect("controller") as socket:
+                socket.send(b"other version")
+                while not log:
+                    await asyncio.sleep(0.02)
+            receiving.cancel()
+            assert controller.take_unreadable() == ["n1"]
+            assert controller.take_unreadable() == []
+
+    asyncio.run(asyncio.wait_for(talk(), WITHIN_S))
+    assert log[0].startswith("n1: ")
+
+
+def test_unknown_key_is_refused_and_its_address_is_kept(tmp_path):
+    names = ("controller", "n1")
+    addresses = {name: free_address() for name in names}
+    for folder in ("own", "other"):
+        make_keys(tmp_path / folder, names)
+    keys = load_keys(tmp_path / "own", "controller", names)
+    (tmp_path / "other" / "controller.public").write_bytes(keys.own_public)
+    log = []
+
+    async def talk():
+        controller = Links(keys, addresses, log.append)
+        stranger = Links(load_keys(tmp_path / "other", "n1", names), addresses, print)
+        with contextlib.closing(controller), contextlib.closing(stranger):
+            controller.listen(addresses["controller"])
+            receiving = asyncio.ensure_future(controller.receive(lambda *_: log.append(_)))
+            stranger.send("controller", Leave())
+            deadline = time.monotonic() + WITHIN_S
+            while not (found := controller.take_strange()):
+                assert time.monotonic() < deadline
+                await asyncio.sleep(0.02)
+            receiving.cancel()
+            assert found == ["127.0.0.1"]
+            assert controller.take_strange() == []
+
+    asyncio.run(talk())
+    assert log == []
+
+
+class ZapSocket:
+    """Keeps the statuses that a doorkeeper answers."""
+
+    def __init__(self):
+        self.statuses = []
+
+    def send_multipart(self, frames):
+        self.statuses.append(frames[2])
+
+    def close(self):
+        """Does nothing."""
+
+
+def test_doorkeeper_keeps_few_addresses_of_strangers():
+    context = zmq.Context()
+    keeper = Doorkeeper(context, [])
+    keeper.zap_socket = ZapSocket()
+    for number in range(2 * MOST_ADDRESSES):
+        address = f"10.0.0.{number}".encode()
+        question = [b"1.0", b"1", b"", address, b"", b"CURVE", bytes(32)]
+        asyncio.run(keeper.handle_zap_message(question))
+    assert keeper.zap_socket.statuses == [b"300"] * 2 * MOST_ADDRESSES
+    assert len(set(keeper.take_strange())) == MOST_ADDRESSES
+    keeper.stop()
+    context.term()
