@@ -15,8 +15,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import zmq
 
 from cosched.cluster.keys import CONTROLLER, make_keys
+from cosched.cluster.messages import PROTOCOL
 from cosched.core.errors import CoschedError
 from tests.domain import storm
 from tests.domain.rig import WITHIN_S
@@ -49,6 +51,12 @@ def nothing_is_left(rig, mark):
         return not busy and not rig.strays(mark)
 
     rig.until(clean, "a node or a process is left")
+
+
+def reasons(rig):
+    """Returns the reasons of the nodes' states, as users see them."""
+    with rig.client() as client:
+        return [node["reason"] for node in client.nodes()]
 
 
 def has_crashed(member):
@@ -221,6 +229,7 @@ def test_an_agent_of_another_domain_file_is_refused(make_rig):
     agent = rig.launch("n1")
     assert agent.wait(20) == 1
     assert "its domain.toml differs from the controller's" in rig.log("n1")
+    assert reasons(rig) == ["refused: its domain.toml differs from the controller's"]
 
 
 def test_an_agent_of_another_version_is_refused_with_one_line(make_rig):
@@ -230,6 +239,11 @@ def test_an_agent_of_another_version_is_refused_with_one_line(make_rig):
     assert agent.wait(20) == 1
     (line,) = rig.log("n1").splitlines()
     assert "it speaks version" in line
+    why = f"refused: it speaks version {PROTOCOL + 1} of the protocol, not {PROTOCOL}"
+    assert reasons(rig) == [why]
+    rig.start("n1")
+    rig.until_up()
+    assert reasons(rig) == [""]
 
 
 def test_an_agent_with_a_wrong_key_gets_no_answer(make_rig):
@@ -240,8 +254,27 @@ def test_an_agent_with_a_wrong_key_gets_no_answer(make_rig):
     make_keys(rig.paths.keys, ["n2"])  # the controller has read the old one
     rig.start("n2")
     rig.until_up("n1")
+    rig.until(lambda: any(reasons(rig)), "no reason")
+    assert reasons(rig) == ["", "an unknown key came from its address"]
     with rig.client() as client:
         assert [node["state"] for node in client.nodes()] == ["up", "down"]
+    line = f"no answer from the controller at {rig.config.controller}: is it up"
+    rig.until(lambda: line in rig.log("n2"), "n2 logs nothing")
+
+
+def test_an_agent_joins_once_the_controller_has_its_key(make_rig):
+    rig = make_rig(2)
+    public = rig.paths.keys / "n2.public"
+    right = public.read_text()
+    public.write_bytes(zmq.curve_keypair()[0])
+    rig.start(CONTROLLER)
+    public.write_text(right)
+    rig.start("n1", "n2")
+    rig.until(lambda: any(reasons(rig)), "no reason")
+    rig.kill(CONTROLLER)
+    rig.start(CONTROLLER)
+    rig.until_up()
+    assert reasons(rig) == ["", ""]
 
 
 def test_a_torn_store_is_refused_with_one_line(make_rig):

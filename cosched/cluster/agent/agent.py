@@ -142,12 +142,19 @@ class Agent:
             self._over.set_exception(error)
 
     async def _beat(self) -> None:
+        life, asked = self._config.life, 0
         while True:
             if self._controller:
                 self.send(CONTROLLER, Beat(self._controller))
             else:
                 self._join()
-            await asyncio.sleep(self._config.life.beat_ns / NS_PER_S)
+                asked += 1
+                if asked == life.lost_after_ns // life.beat_ns:
+                    self._log(
+                        f"no answer from the controller at {self._config.controller}: is "
+                        "it up, and do both have each other's public key?"
+                    )
+            await asyncio.sleep(life.beat_ns / NS_PER_S)
 
     def _join(self) -> None:
         latest_first = sorted(self._jobs, reverse=True)

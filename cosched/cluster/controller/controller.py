@@ -17,6 +17,7 @@ from cosched.cluster.controller.peers import Peers
 from cosched.cluster.controller.recovery import Recovery
 from cosched.cluster.controller.reloading import Change, compare
 from cosched.cluster.controller.requests import Requests
+from cosched.cluster.coupled.limits import FewLines
 from cosched.cluster.desk import Desk, Person
 from cosched.cluster.inputs import Inputs, Visitor
 from cosched.cluster.keys import CONTROLLER, KeyRing, load_keys
@@ -64,6 +65,7 @@ class Controller:
         self._keys = keys
         self._paths = paths
         self._log = log
+        self._few_log = FewLines(log, time.monotonic_ns)
         self._store = store
         self._links = Links(keys, config.addresses, log)
         self._incarnation = secrets.randbits(48) | 1
@@ -249,6 +251,7 @@ class Controller:
         problem = self._members.problem(hello)
         if problem is not None:
             self._log(f"{member.name} is refused: {problem}")
+            member.refused = f"refused: {problem}"
             self._send(member.name, Refused(problem))
             return
         recovering = self._recovery is not None
@@ -266,6 +269,7 @@ class Controller:
         member.agent = hello.incarnation
         member.slots = next(iter(hello.totals.values()), 0)
         member.starts = hello.starts
+        member.refused = ""
         member.state = NodeState.DRAINED if member.drained else NodeState.UP
         member.reason = member.reason if member.drained else ""
         beat_s = self._config.life.beat_ns / NS_PER_S
@@ -300,6 +304,14 @@ class Controller:
         self._links.forget(member.name)
         self._jobs.node_lost(member)
 
+    def _note_refused(self) -> None:
+        """Notes for users what the links have refused."""
+        for name in self._links.take_unreadable():
+            self._members.note_unreadable(name)
+        for address in self._links.take_strange():
+            self._few_log(f"an unknown key came from {address}")
+            self._members.note_unknown_key(address)
+
     async def _watch(self) -> None:
         """Notes the nodes that are silent, and ends the recovery when its time is over."""
         over_ns = time.monotonic_ns() + self._config.life.lost_after_ns
@@ -312,6 +324,7 @@ class Controller:
                 self._recover()
             for member in self._members.silent(now_ns):
                 self._lose(member, "it does not answer")
+            self._note_refused()
             self._check_idle()
 
     def _check_idle(self) -> None:

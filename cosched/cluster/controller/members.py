@@ -12,6 +12,10 @@ from cosched.cluster.submission import Submission
 from cosched.core.cluster.queue.nodes import Intervals, from_numbers
 from cosched.core.errors import CoschedError
 
+#: Why an agent could not join that did not come as far as ``Hello``.
+UNREADABLE = "refused: its messages cannot be read"
+UNKNOWN_KEY = "an unknown key came from its address"
+
 
 class NodeState(Enum):
     """The state of a node in its domain."""
@@ -26,6 +30,7 @@ class NodeState(Enum):
 class Member:
     """A node.
 
+    reason: of an operator, or why it is lost. refused: why an agent could not join since.
     received_ns: when its last message came, by a monotonic clock. agent: the incarnation of
     its agent; 0: it never joined. restarted: its agent is another one than before the
     controller's own restart. secret: shared with this life of the agent.
@@ -36,6 +41,7 @@ class Member:
     state: NodeState = NodeState.DOWN
     drained: bool = False
     reason: str = ""
+    refused: str = ""
     received_ns: int = 0
     agent: int = 0
     restarted: bool = False
@@ -52,6 +58,11 @@ class Member:
     def answers(self) -> bool:
         """Whether the agent is there."""
         return self.state in (NodeState.UP, NodeState.DRAINED)
+
+    @property
+    def why(self) -> str:
+        """The reason of its state; empty if there is none."""
+        return self.reason if self.answers else self.refused or self.reason
 
 
 class Members:
@@ -91,6 +102,20 @@ class Members:
         if hello.config != self._config.digest():
             return "its domain.toml differs from the controller's"
         return None
+
+    def note_unreadable(self, name: str) -> None:
+        """Notes that the agent of a node speaks in another way, if the node has none."""
+        member = self.by_name.get(name)
+        if member is not None and not member.answers:
+            member.refused = UNREADABLE
+
+    def note_unknown_key(self, address: str) -> None:
+        """Notes that an unknown key came from a numeric address, for the nodes there that
+        have no agent. It is a hint: the sender is not known."""
+        for name, where in self._config.nodes.items():
+            member = self.by_name[name]
+            if where.rpartition(":")[0] == address and not member.answers:
+                member.refused = member.refused or UNKNOWN_KEY
 
     def removed(self, names: Iterable[str]) -> list[str]:
         """Returns the names that no node in domain.toml has."""

@@ -259,7 +259,7 @@ class Requests:
             {
                 "node": member.name,
                 "state": member.state.value,
-                "reason": member.reason,
+                "reason": member.why,
                 "slots": member.slots,
                 "jobs": sorted(jobs.get(member.name, [])),
             }
