@@ -93,9 +93,11 @@ class Welcome(Message, frozen=True):
 
 
 class Refused(Message, frozen=True):
-    """The controller does not accept an agent."""
+    """The controller does not accept an agent. incarnation: of this agent, as it was in
+    ``Hello``; a later one may be accepted. 0: any."""
 
     reason: str
+    incarnation: Natural = 0
 
 
 class Beat(Message, frozen=True):

@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -230,6 +231,11 @@ def test_an_agent_of_another_domain_file_is_refused(make_rig):
     assert agent.wait(20) == 1
     assert "its domain.toml differs from the controller's" in rig.log("n1")
     assert reasons(rig) == ["refused: its domain.toml differs from the controller's"]
+    rig.write_config(rig.config)
+    time.sleep(1)  # a refusal that is sent again would wait for the next agent
+    rig.start("n1")
+    rig.until_up()
+    assert rig.wait(rig.shell("true"))["state"] == "done"
 
 
 def test_an_agent_of_another_version_is_refused_with_one_line(make_rig):

@@ -190,7 +190,9 @@ class Agent:
             case HelloAgain():
                 self._join()
             case Refused():
-                self._end(CoschedError(f"the controller refused it: {message.reason}"))
+                if message.incarnation in (0, self._incarnation):
+                    reason = f"the controller refused it: {message.reason}"
+                    self._end(CoschedError(reason))
             case Leave():
                 self._log("the domain has ended")
                 self._end()

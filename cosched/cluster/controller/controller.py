@@ -252,7 +252,7 @@ class Controller:
         if problem is not None:
             self._log(f"{member.name} is refused: {problem}")
             member.refused = f"refused: {problem}"
-            self._send(member.name, Refused(problem))
+            self._send(member.name, Refused(problem, hello.incarnation))
             return
         recovering = self._recovery is not None
         if member.agent != hello.incarnation:
