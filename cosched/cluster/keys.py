@@ -73,6 +73,19 @@ def load_keys(
     return KeyRing(name, secret, public)
 
 
+def former_keys(folder: Path, keys: KeyRing) -> dict[str, bytes]:
+    """Returns the public keys in the folder that no member has, by name: those of removed
+    nodes. Files that cannot be keys are left out."""
+    members = set(keys.public.values())
+    files = [file for file in sorted(folder.glob("*.public")) if os.access(file, os.R_OK)]
+    found = {file.stem: file.read_bytes().strip() for file in files if file.is_file()}
+    return {
+        name: key
+        for name, key in found.items()
+        if len(key) == _KEY_LENGTH and key not in members
+    }
+
+
 def _files(folder: Path, name: str) -> tuple[Path, Path]:
     return folder / f"{name}.secret", folder / f"{name}.public"
 

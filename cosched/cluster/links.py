@@ -13,7 +13,7 @@ import contextlib
 import secrets
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import msgspec
 import zmq
@@ -49,6 +49,15 @@ _decoder = msgspec.msgpack.Decoder(_Wire)
 Handler = Callable[[str, AnyMessage], None]
 
 
+@dataclass(frozen=True, slots=True)
+class Former:
+    """The public keys of former members by name. Each of their messages gets ``answer``,
+    an encoded message; nothing else of it is read."""
+
+    keys: Mapping[str, bytes] = field(default_factory=dict)
+    answer: bytes = b""
+
+
 @dataclass(slots=True)
 class _Peer:
     """A member to which this one sends. wake_ns: when its timer fires."""
@@ -64,6 +73,7 @@ class Links:
 
     addresses: ``HOST:PORT`` of each member. complain: takes one line about a message that
     cannot be read. longest: bytes of a message; the connection of a longer one is closed.
+    former: members that may connect, but only get an answer.
     """
 
     def __init__(
@@ -72,6 +82,7 @@ class Links:
         addresses: Mapping[str, str],
         complain: Callable[[str], None],
         longest: int = LONGEST,
+        former: Former = Former(),
     ) -> None:
         self._keys = keys
         self._longest = longest
@@ -80,7 +91,11 @@ class Links:
         self._complain = complain
         self._base = zmq.Context()
         self._context = zmq.asyncio.Context(self._base)
-        self._doorkeeper = Doorkeeper(self._base, keys.public.values())
+        self._answer = former.answer
+        self._former = {key.decode(): name for name, key in former.keys.items()}
+        self._turned_away: set[str] = set()
+        known = (*keys.public.values(), *former.keys.values())
+        self._doorkeeper = Doorkeeper(self._base, known)
         self._unreadable: set[str] = set()
         self._incoming: zmq.asyncio.Socket | None = None
         self._session = secrets.randbits(62) | 1
@@ -112,8 +127,13 @@ class Links:
         """Passes each message to ``handler``, for ever."""
         assert self._incoming is not None
         while True:
-            _, *frames = await self._incoming.recv_multipart(copy=False)
-            sender = self._owners.get(str(frames[-1].get("User-Id"))) if frames else None
+            route, *frames = await self._incoming.recv_multipart(copy=False)
+            owner = str(frames[-1].get("User-Id")) if frames else ""
+            sender = self._owners.get(owner)
+            if owner in self._former:
+                self._note_turned_away(self._former[owner])
+                await self._incoming.send_multipart([route.bytes, self._answer])
+                continue
             if sender is None:
                 self._complain("a message from an unknown key")
                 continue
@@ -142,6 +162,16 @@ class Links:
             self._transmit(to, peer.delivery.send(data, time.monotonic_ns()))
             self._set_timer(to, peer)
 
+    def take_answer(self, name: str) -> AnyMessage | None:
+        """Returns the answer of a peer of which this is a former member; None as long as
+        there is none. Only the owner of the peer's key can give it."""
+        peer = self._peers.get(name)
+        if peer is None or peer.socket is None:
+            return None
+        with contextlib.suppress(zmq.Again):
+            return decode(peer.socket.recv(zmq.NOBLOCK))
+        return None
+
     def take_unreadable(self) -> list[str]:
         """Returns the members whose messages could not be read since the last call."""
         found, self._unreadable = self._unreadable, set()
@@ -166,6 +196,11 @@ class Links:
             self._incoming.close(linger=0)
         self._doorkeeper.stop()
         self._base.term()  # ``_context`` is its shadow
+
+    def _note_turned_away(self, name: str) -> None:
+        if name not in self._turned_away:
+            self._turned_away.add(name)
+            self._complain(f"{name} is not a member any more: it is turned away")
 
     def _open(self, sender: str, data: memoryview) -> list[AnyMessage]:
         """Returns the messages that can be delivered now that an envelope has come."""

@@ -144,6 +144,9 @@ class Agent:
     async def _beat(self) -> None:
         life, asked = self._config.life, 0
         while True:
+            answer = self._links.take_answer(CONTROLLER)
+            if isinstance(answer, Refused):  # its node was removed
+                self._take_from_controller(answer)
             if self._controller:
                 self.send(CONTROLLER, Beat(self._controller))
             else:

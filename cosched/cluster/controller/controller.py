@@ -20,8 +20,8 @@ from cosched.cluster.controller.requests import Requests
 from cosched.cluster.coupled.limits import FewLines
 from cosched.cluster.desk import Desk, Person
 from cosched.cluster.inputs import Inputs, Visitor
-from cosched.cluster.keys import CONTROLLER, KeyRing, load_keys
-from cosched.cluster.links import Links
+from cosched.cluster.keys import CONTROLLER, KeyRing, former_keys, load_keys
+from cosched.cluster.links import Former, Links
 from cosched.cluster.messages import (
     AnyMessage,
     Beat,
@@ -36,6 +36,7 @@ from cosched.cluster.messages import (
     UserReply,
     UserRequest,
     Welcome,
+    encode,
 )
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.store import JobStore
@@ -44,6 +45,8 @@ from cosched.core.units import NS_PER_S
 
 #: How long users may ask for the end of jobs whose nodes have gone for good.
 ANSWERS_WITHIN_S = 2.0
+#: Why an agent is refused whose node was removed.
+REMOVED = "its node is not in [nodes] of the controller's domain.toml"
 #: Shared by the controller and one life of an agent, to prove job objects.
 SECRET_BYTES = 32
 
@@ -67,7 +70,8 @@ class Controller:
         self._log = log
         self._few_log = FewLines(log, time.monotonic_ns)
         self._store = store
-        self._links = Links(keys, config.addresses, log)
+        former = Former(former_keys(paths.keys, keys), encode(Refused(REMOVED)))
+        self._links = Links(keys, config.addresses, log, former=former)
         self._incarnation = secrets.randbits(48) | 1
         self._members = Members(config)
         for name, incarnation in store.agents().items():

@@ -9,9 +9,9 @@ import time
 import zmq
 
 from cosched.cluster.doorkeeper import MOST_ADDRESSES, Doorkeeper
-from cosched.cluster.keys import load_keys, make_keys
-from cosched.cluster.links import Links
-from cosched.cluster.messages import Leave, UserReply
+from cosched.cluster.keys import former_keys, load_keys, make_keys
+from cosched.cluster.links import Former, Links
+from cosched.cluster.messages import Leave, Refused, UserReply, encode
 from cosched.linux.ports import free_address
 
 WITHIN_S = 20.0
@@ -99,6 +99,43 @@ def test_unknown_key_is_refused_and_its_address_is_kept(tmp_path):
 
     asyncio.run(talk())
     assert log == []
+
+
+def test_keys_that_no_member_has_are_former_ones(tmp_path):
+    make_keys(tmp_path, ("controller", "n1", "n2"))
+    keys = load_keys(tmp_path, "controller", ("controller", "n1"))
+    (tmp_path / "renamed.public").write_bytes(keys.public["n1"])
+    (tmp_path / "torn.public").write_text("torn")
+    (tmp_path / "gone.public").symlink_to(tmp_path / "nothing")
+    (tmp_path / "folder.public").mkdir()
+    former = (tmp_path / "n2.public").read_bytes().strip()
+    assert former_keys(tmp_path, keys) == {"n2": former}
+
+
+def test_former_member_gets_an_answer_and_nothing_of_it_is_read(tmp_path):
+    names = ("controller", "n1")
+    addresses = {name: free_address() for name in names}
+    make_keys(tmp_path, names)
+    keys = load_keys(tmp_path, "controller", ("controller",))
+    former = Former(former_keys(tmp_path, keys), encode(Refused("it was removed")))
+    log = []
+
+    async def talk():
+        controller = Links(keys, addresses, log.append, former=former)
+        agent = Links(load_keys(tmp_path, "n1", names), addresses, print)
+        with contextlib.closing(controller), contextlib.closing(agent):
+            controller.listen(addresses["controller"])
+            receiving = asyncio.ensure_future(controller.receive(lambda *_: log.append(_)))
+            assert agent.take_answer("controller") is None
+            for _ in range(2):
+                agent.send("controller", Leave())
+                while (answer := agent.take_answer("controller")) is None:
+                    await asyncio.sleep(0.02)
+                assert answer == Refused("it was removed")
+            receiving.cancel()
+
+    asyncio.run(asyncio.wait_for(talk(), WITHIN_S))
+    assert log == ["n1 is not a member any more: it is turned away"]
 
 
 class ZapSocket:
