@@ -1,9 +1,12 @@
 """Sets what all tests share: the profile of Hypothesis and the mark every_mpi. Checks that
 no job of a test writes its output into the repository."""
 
+import atexit
 import os
 import re
+import shutil
 import signal
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -28,6 +31,13 @@ for _number in (signal.SIGINT, signal.SIGHUP):
 # Debian, which its Open MPI 4 needs, comes first: the first one that sets a value counts.
 _files = ("/etc/openmpi/openmpi-mca-params.conf", Path(__file__).with_name("openmpi.conf"))
 os.environ.update({"OMPI_MCA_mca_base_param_files": ",".join(map(str, _files))})
+
+# A prterun that is killed leaves a folder named by its pid. The next prterun with this pid
+# does not start. So each session of tests has a place of its own for such folders.
+_folders = tempfile.mkdtemp(prefix="cosched-prte-")
+atexit.register(shutil.rmtree, _folders, ignore_errors=True)
+Path(_folders).chmod(0o1777)  # some tests have other users
+os.environ["PRTE_MCA_prte_tmpdir_base"] = _folders
 
 # No run of a test changes what the developer's own jobs are expected to take, and no
 # earlier run changes the order of a test's jobs.
