@@ -37,7 +37,7 @@ os.environ.update({"OMPI_MCA_mca_base_param_files": ",".join(map(str, _files))})
 _folders = tempfile.mkdtemp(prefix="cosched-prte-")
 atexit.register(shutil.rmtree, _folders, ignore_errors=True)
 Path(_folders).chmod(0o1777)  # some tests have other users
-os.environ["PRTE_MCA_prte_tmpdir_base"] = _folders
+os.environ.update({"PRTE_MCA_prte_tmpdir_base": _folders})
 
 # No run of a test changes what the developer's own jobs are expected to take, and no
 # earlier run changes the order of a test's jobs.

@@ -31,14 +31,15 @@ from cosched.cluster.messages import (
 )
 from cosched.core.cluster.delivery import Delivery, Envelope
 from cosched.core.errors import CoschedError
-from cosched.core.units import NS_PER_S
+from cosched.core.units import NS_PER_MS, NS_PER_S
 
 #: Messages that wait for one peer. A message has at most a chunk or 64 KiB of output.
 QUEUE_LENGTH = 4096
 #: The most bytes that an envelope adds to a message.
 _ENVELOPE_MOST = 128
+#: The usual longest pause between two tries to connect.
+LONGEST_PAUSE_NS = 2 * NS_PER_S
 _RECONNECT_MS = 100
-_RECONNECT_MOST_MS = 2000
 _HEARTBEAT_MS = 5000
 
 _Wire = tuple[int, int, int, int, int, int, int, int, bytes]
@@ -73,7 +74,8 @@ class Links:
 
     addresses: ``HOST:PORT`` of each member. complain: takes one line about a message that
     cannot be read. longest: bytes of a message; the connection of a longer one is closed.
-    former: members that may connect, but only get an answer.
+    former: members that may connect, but only get an answer. pause_ns: the longest one
+    between two tries to connect.
     """
 
     def __init__(
@@ -83,9 +85,11 @@ class Links:
         complain: Callable[[str], None],
         longest: int = LONGEST,
         former: Former = Former(),
+        pause_ns: int = LONGEST_PAUSE_NS,
     ) -> None:
         self._keys = keys
         self._longest = longest
+        self._pause_ms = max(_RECONNECT_MS, pause_ns // NS_PER_MS)
         self._owners = keys.owners()
         self._addresses = addresses
         self._complain = complain
@@ -267,7 +271,7 @@ class Links:
         socket.curve_publickey = self._keys.own_public
         socket.sndhwm = QUEUE_LENGTH
         socket.reconnect_ivl = _RECONNECT_MS
-        socket.reconnect_ivl_max = _RECONNECT_MOST_MS
+        socket.reconnect_ivl_max = self._pause_ms
         socket.heartbeat_ivl = _HEARTBEAT_MS
         socket.linger = 0
         socket.connect(f"tcp://{self._addresses[name]}")

@@ -76,7 +76,7 @@ class Agent:
         self._paths = paths
         self._log = log
         self._steps = steps
-        self._links = Links(keys, config.addresses, log)
+        self._links = Links(keys, config.addresses, log, pause_ns=config.life.beat_ns)
         self._incarnation = secrets.randbits(48)
         self._controller = 0
         self._slots = config.slots or len(os.sched_getaffinity(0))

@@ -71,7 +71,8 @@ class Controller:
         self._few_log = FewLines(log, time.monotonic_ns)
         self._store = store
         former = Former(former_keys(paths.keys, keys), encode(Refused(REMOVED)))
-        self._links = Links(keys, config.addresses, log, former=former)
+        pause_ns = config.life.beat_ns
+        self._links = Links(keys, config.addresses, log, former=former, pause_ns=pause_ns)
         self._incarnation = secrets.randbits(48) | 1
         self._members = Members(config)
         for name, incarnation in store.agents().items():
