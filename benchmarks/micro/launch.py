@@ -30,8 +30,8 @@ from benchmarks.options import bench_parser
 from cosched.bench.workload.build import build_program
 from cosched.cli.run.site import find_site
 from cosched.cluster.client import Client, make_submission
-from cosched.cluster.pmi.pmix_installation import find_installation
 from cosched.core.errors import CoschedError
+from cosched.jobs.serving import pmi_of
 from cosched.lab import slurm
 from cosched.lab.lab import Lab
 from cosched.lab.slurm_conf import SHARED
@@ -39,7 +39,7 @@ from cosched.launch.family import Family, Mpi
 from cosched.launch.given.hosts import Hosts
 from cosched.launch.job import Job, Request, resolve
 from cosched.launch.mpi import Places, find_mpi
-from cosched.launch.program import Program
+from cosched.launch.program import Program, inspect
 
 SOURCE = Path(__file__).parents[1] / "programs" / "init.c"
 SLOTS = 64
@@ -58,12 +58,11 @@ class Bench:
         self._mpi = mpi
         self.program = program
         self._client = Client.connect(lab.run_dir, lab.nodes[0].name)
-        self._library = ""
-        if mpi.family is Family.OPENMPI:
-            found = find_installation(mpi.mpiexec, os.environ)
-            if found is None:
-                raise CoschedError(f"{mpi.mpiexec}: has no libpmix that can be served")
-            self._library = str(found.libpmix)
+        library = inspect((str(program),), os.environ, program).library
+        served = pmi_of(mpi, library, os.environ)
+        if served is None:
+            raise CoschedError(f"{mpi.mpiexec}: has no PMI that agents can serve")
+        self._pmi, self._library = served.name, served.pmix_library
 
     def by_agents(self, nodes: int, tasks: int) -> float:
         """Returns the seconds until the last rank left MPI_Init."""
@@ -75,7 +74,7 @@ class Bench:
             cwd="/",
             nodes=nodes,
             ppn=tasks,
-            pmi="pmix" if self._library else "pmi1",
+            pmi=self._pmi,
             pmix_library=self._library,
             output=str(output),
         )

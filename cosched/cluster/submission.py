@@ -17,7 +17,8 @@ MOST = 1 << 32
 LONGEST_NS = 3650 * 24 * 3600 * NS_PER_S
 #: As a job's input: its user gives it while the job runs.
 FROM_CLIENT = "-"
-PMIS = ("pmi1", "pmix", "none")
+#: ``pmi1-long``: PMI-1 with long values, for MPICH 5 and newer.
+PMIS = ("pmi1", "pmi1-long", "pmix", "none")
 
 
 class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -26,6 +26,8 @@ from cosched.launch.program import inspect, require
 
 #: For ``Job.mpi``: the program has no MPI.
 NO_MPI = "none"
+#: The first MPICH whose ranks take values of any length.
+_LONG_VALUES_SINCE = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,7 @@ class Served:
 
 
 @dataclass(frozen=True, slots=True)
-class _Pmi:
+class Pmi:
     """How agents serve an MPI. environ: variables of its tasks."""
 
     name: str
@@ -83,7 +85,7 @@ def serve(job: Job, around: Surroundings, reports: Reports) -> Served:
             raise
         return Served(argv, program.label)
     assert found.mpi is not None
-    pmi = _pmi(found.mpi, around.environ)
+    pmi = pmi_of(found.mpi, program.library, around.environ)
     if pmi is None:
         return _by_its_mpiexec(job, found, around, reports)
     environ = {
@@ -156,16 +158,26 @@ def _rank_environment(
     return rank_environment(found, around.choices, part, around.environ, reports)
 
 
-def _pmi(mpi: Mpi, environ: Mapping[str, str]) -> _Pmi | None:
-    """Returns what the agents serve to this MPI; None if they cannot serve it."""
+def pmi_of(mpi: Mpi, library: Path | None, environ: Mapping[str, str]) -> Pmi | None:
+    """Returns what the agents serve to this MPI; None if they cannot serve it. library: the
+    program's, if it is known."""
     if mpi.intel:
         return None
     if mpi.family is Family.MPICH:
-        return _Pmi("pmi1")
+        return Pmi("pmi1-long" if _takes_long_values(mpi, library) else "pmi1")
     from cosched.cluster.pmi.pmix_installation import find_installation
 
     found = find_installation(mpi.mpiexec, environ)
-    return _Pmi("pmix", str(found.libpmix), found.variables) if found is not None else None
+    return Pmi("pmix", str(found.libpmix), found.variables) if found is not None else None
+
+
+def _takes_long_values(mpi: Mpi, library: Path | None) -> bool:
+    """Whether the program's own library is MPICH 5 or newer, so far as the launcher shows:
+    the library is part of the same installation."""
+    major = mpi.version.partition(".")[0]
+    if library is None or not major.isdecimal() or int(major) < _LONG_VALUES_SINCE:
+        return False
+    return library.resolve().is_relative_to(mpi.mpiexec.resolve().parent.parent)
 
 
 def _lab_environment(mpi: Mpi, around: Surroundings) -> dict[str, str]:

@@ -27,11 +27,17 @@ from cosched.core.cluster.startup.questions import (
     Unpublish,
 )
 
+#: The longest value, as that of MPICH's own server. Ranks of old versions, such as MPICH
+#: 4.0, have no room for longer lines.
+VALUE_BYTES = 1024
+#: The longest for newer ones. A rank cuts its address into values, which each rank gets one
+#: by one: nearly all of its requests.
+LONG_VALUE_BYTES = 1 << 14
+
 _KVS_NAME_MAX = 256
 _KEY_MAX = 256
-_VALUE_MAX = 1024
 _LINE_MAX = 1 << 16
-_READ_BYTES = 4096
+_READ_BYTES = 1 << 16
 _GET, _KEY = b"cmd=get ", b" key="
 _GOT = b"cmd=get_result rc=0 msg=success value="
 _UNKNOWN = b"cmd=get_result rc=-1 msg=key_not_found value=unknown\n"
@@ -55,11 +61,19 @@ class _Client:
 
 
 class Pmi1Service(Service):
-    """One job's PMI-1 on one node. topology: a file that may be there."""
+    """One job's PMI-1 on one node. topology: a file that may be there. value_bytes: the
+    longest value that a rank may put."""
 
-    def __init__(self, layout: JobLayout, events: Events, topology: Path) -> None:
+    def __init__(
+        self,
+        layout: JobLayout,
+        events: Events,
+        topology: Path,
+        value_bytes: int = VALUE_BYTES,
+    ) -> None:
         self._layout = layout
         self._topology = topology
+        self._value_bytes = value_bytes
         self._events = events
         self._clients: dict[int, _Client] = {}
         for rank in layout.ranks:
@@ -173,7 +187,7 @@ class Pmi1Service(Service):
         self._answer(
             client,
             f"cmd=maxes kvsname_max={_KVS_NAME_MAX} keylen_max={_KEY_MAX} "
-            f"vallen_max={_VALUE_MAX}",
+            f"vallen_max={self._value_bytes}",
         )
 
     def _appnum(self, client: _Client, _words: Mapping[str, str], _line: str) -> None:

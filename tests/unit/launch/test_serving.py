@@ -48,10 +48,12 @@ class Uses:
             lambda mpiexec, environ: self.installed,
         )
 
-    def mpi(self, mpi, family=None):
+    def mpi(self, mpi, family=None, library=None):
         """family: the program's library; None: it does not show its MPI."""
         self.patch.setattr(
-            serving, "inspect", lambda argv, _, path: Program(argv, path, "true", family)
+            serving,
+            "inspect",
+            lambda argv, _, path: Program(argv, path, "true", family, library),
         )
 
         def resolve(request, site, places):
@@ -87,6 +89,21 @@ def test_mpich_is_served_pmi_1_and_open_mpi_pmix(uses):
         ("true",), "true", {"OPAL_PREFIX": "/o"}, "pmix", "/o/lib/libpmix.so.2"
     )
     assert uses.warnings == []
+
+
+@pytest.mark.parametrize(
+    ("version", "library", "pmi"),
+    [
+        ("5.0.2", "/m/lib/libmpi.so.12", "pmi1-long"),
+        ("10.1", "/m/lib64/libmpi.so.12", "pmi1-long"),
+        ("4.3.0", "/m/lib/libmpi.so.12", "pmi1"),
+        ("dev", "/m/lib/libmpi.so.12", "pmi1"),
+        ("5.0.2", "/usr/lib/libmpich.so.12", "pmi1"),
+    ],
+)
+def test_new_mpich_puts_long_values(uses, version, library, pmi):
+    uses.mpi(replace(HYDRA, version=version), Family.MPICH, Path(library))
+    assert uses.serve(ranks=4, shim=False).pmi == pmi
 
 
 def test_ranks_find_their_part_in_coscheduling(uses):

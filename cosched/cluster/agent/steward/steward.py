@@ -12,6 +12,7 @@ import os
 import signal
 import socket
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 from cosched.cluster.agent.frames import (
@@ -65,7 +66,7 @@ from cosched.cluster.agent.steward.tasks import (
 )
 from cosched.cluster.agent.steward.watch import Watch
 from cosched.cluster.messages import Failure
-from cosched.cluster.pmi.pmi1 import Pmi1Service
+from cosched.cluster.pmi.pmi1 import LONG_VALUE_BYTES, VALUE_BYTES, Pmi1Service
 from cosched.cluster.pmi.pmix import PmixService
 from cosched.cluster.pmi.service import NoService, Service
 from cosched.cluster.submission import FROM_CLIENT
@@ -75,8 +76,9 @@ from cosched.core.cluster.startup.questions import Question
 from cosched.core.errors import CoschedError
 from cosched.linux.prctl import adopt_orphans
 
-#: PMI of a job.
-PMI1, PMIX, NO_PMI = "pmi1", "pmix", "none"
+#: PMIs of a job; for PMI-1 the longest value, too.
+PMI1: Mapping[str, int] = {"pmi1": VALUE_BYTES, "pmi1-long": LONG_VALUE_BYTES}
+PMIX = "pmix"
 
 
 def run_steward(agent: socket.socket) -> None:
@@ -141,8 +143,9 @@ class Steward:
         adopt_orphans()
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(self._ends_write, warn_on_full_buffer=False)
-        if job.pmi == PMI1:
-            self._service = Pmi1Service(layout, self, Path(job.topology))
+        if job.pmi in PMI1:
+            topology = Path(job.topology)
+            self._service = Pmi1Service(layout, self, topology, PMI1[job.pmi])
         for number, member in enumerate(members):
             rank = member.rank
             os.chdir(member.cwd)

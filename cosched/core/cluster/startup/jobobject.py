@@ -21,11 +21,11 @@ _NO_INPUT = "/dev/null"
 class JobObject(msgspec.Struct, frozen=True, array_like=True):
     """One start of a job, the same for all its nodes.
 
-    name: unique, for the PMI. counts: the tasks on each node, by place. pmi: pmi1, pmix or
-    none; pmix_library: the library of the job's own MPI. bind: whether tasks are bound to
-    their CPUs. error: empty for the same file as output. grace_s: between SIGTERM and
-    SIGKILL. jobs_per_node: how many jobs may share a node now. spawned: the request for
-    this world, if it was spawned.
+    name: unique, for the PMI. counts: the tasks on each node, by place. pmi: pmi1,
+    pmi1-long, pmix or none; pmix_library: the library of the job's own MPI. bind: whether
+    tasks are bound to their CPUs. error: empty for the same file as output. grace_s:
+    between SIGTERM and SIGKILL. jobs_per_node: how many jobs may share a node now.
+    spawned: the request for this world, if it was spawned.
     """
 
     name: str
