@@ -29,7 +29,7 @@ from pathlib import Path
 from cosched.cluster.coupled.domain import now_ns
 from cosched.cluster.coupled.window import explain
 from cosched.core.cluster.coupling.state import Counts, Stage
-from tests.unit.cluster.coupled_live import EngineDouble, LiveDomain, free_addresses
+from tests.unit.cluster.coupled.coupled_live import EngineDouble, LiveDomain, free_addresses
 
 NODES = 12
 SCHEMES = {"H": "hold", "Y": "yield"}

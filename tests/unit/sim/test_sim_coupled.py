@@ -13,7 +13,7 @@ from cosched.core.errors import CoschedError
 from cosched.sim.coupled.logs import aligned
 from cosched.sim.coupled.pairs import by_share, by_vicinity
 from cosched.sim.logs.swf import Log
-from tests.unit.cluster.queue_workloads import workload_of
+from tests.unit.cluster.queue.queue_workloads import workload_of
 from tests.unit.sim.test_sim_cli import cosched
 
 

@@ -12,7 +12,7 @@ from cosched.core.cluster.malleable.execution import FREE
 from cosched.core.cluster.malleable.harvest import EVEN, LOW_IMPACT, NEVER
 from cosched.core.cluster.malleable.settings import Distribution, Policy
 from cosched.sim.malleable.policies import run_stream
-from tests.unit.cluster.malleable_streams import (
+from tests.unit.cluster.malleable.malleable_streams import (
     UNCONTROLLED,
     policies,
     run,

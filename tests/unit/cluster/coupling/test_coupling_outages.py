@@ -11,8 +11,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from cosched.core.cluster.coupling.settings import WhenDown
-from tests.unit.cluster.coupled_faults import PATIENCE, RELEASE, Faults
-from tests.unit.cluster.test_coupling_faults import (
+from tests.unit.cluster.coupling.coupled_faults import PATIENCE, RELEASE, Faults
+from tests.unit.cluster.coupling.test_coupling_faults import (
     CALM,
     END,
     SCHEMES,

@@ -19,7 +19,7 @@ from cosched.core.cluster.queue.forecast import forecast
 from cosched.core.cluster.queue.messages import Ticked
 from cosched.core.cluster.queue.nodes import common
 from cosched.core.cluster.queue.scheduler import POLICIES
-from tests.unit.cluster.test_exclusive_jobs import Domain
+from tests.unit.cluster.queue.test_exclusive_jobs import Domain
 
 
 def change(domain, policy, grace=10**6):

@@ -26,8 +26,8 @@ from cosched.core.cluster.coupling.mail.messages import (
     Unknown,
 )
 from cosched.core.cluster.coupling.settings import CouplingSettings, Scheme, WhenDown
-from tests.unit.cluster.coupled_faults import PATIENCE, Faults, Site, World
-from tests.unit.cluster.test_coupling_machine import (
+from tests.unit.cluster.coupling.coupled_faults import PATIENCE, Faults, Site, World
+from tests.unit.cluster.coupling.test_coupling_machine import (
     AFTER,
     SECOND,
     Domain,

@@ -11,7 +11,13 @@ from hypothesis import strategies as st
 from cosched.core.cluster.coupling.groups import Group
 from cosched.core.cluster.coupling.mail.messages import Ping
 from cosched.core.cluster.coupling.settings import CouplingSettings, Scheme, WhenDown
-from tests.unit.cluster.coupled_faults import PATIENCE, RELEASE, Faults, Site, World
+from tests.unit.cluster.coupling.coupled_faults import (
+    PATIENCE,
+    RELEASE,
+    Faults,
+    Site,
+    World,
+)
 
 SOME = settings(max_examples=60, deadline=None)
 CALM = 4_000

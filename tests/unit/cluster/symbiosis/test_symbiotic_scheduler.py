@@ -25,7 +25,12 @@ from cosched.core.cluster.symbiosis.placement import (
 from cosched.core.cluster.symbiosis.resources import SHARED, Resource
 from cosched.core.cluster.symbiosis.scheduler import ORDERS, SymbioticScheduler
 from cosched.core.errors import CoschedError
-from tests.unit.cluster.sharing_workloads import placements, run, scheduler, streams
+from tests.unit.cluster.symbiosis.sharing_workloads import (
+    placements,
+    run,
+    scheduler,
+    streams,
+)
 
 SOME = settings(max_examples=120, deadline=None)
 NODES = 4

@@ -8,7 +8,13 @@ import pytest
 
 from cosched.core.cluster.coupling.groups import Group
 from cosched.core.cluster.coupling.settings import CouplingSettings, Scheme
-from tests.unit.cluster.coupled_faults import PATIENCE, RELEASE, Faults, Site, World
+from tests.unit.cluster.coupling.coupled_faults import (
+    PATIENCE,
+    RELEASE,
+    Faults,
+    Site,
+    World,
+)
 
 BOTH = ("a", "b")
 PAIR = Group("pair", BOTH)

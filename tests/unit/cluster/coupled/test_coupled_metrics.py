@@ -20,7 +20,7 @@ from cosched.core.cluster.coupling.settings import Scheme, WhenDown
 from cosched.core.cluster.coupling.state import Stage
 from cosched.core.errors import CoschedError
 from tests.places import ROOT
-from tests.unit.cluster.coupled_live import EngineDouble, LiveDomain, free_addresses
+from tests.unit.cluster.coupled.coupled_live import EngineDouble, LiveDomain, free_addresses
 
 RULES = ROOT / "docs/prometheus/coupling.rules.yml"
 PAGE = ROOT / "docs/coupling.md"

@@ -19,7 +19,12 @@ from cosched.core.cluster.queue.messages import (
 from cosched.core.cluster.queue.nodes import count
 from cosched.core.cluster.queue.scheduler import POLICIES, QueueScheduler
 from cosched.core.errors import CoschedError
-from tests.unit.cluster.queue_workloads import ALL, OVERRUN, jobs_and_machine, simulated
+from tests.unit.cluster.queue.queue_workloads import (
+    ALL,
+    OVERRUN,
+    jobs_and_machine,
+    simulated,
+)
 
 every_policy = pytest.mark.parametrize("policy", ALL.values(), ids=ALL)
 SOME = settings(max_examples=80, deadline=None)

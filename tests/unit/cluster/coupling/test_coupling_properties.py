@@ -12,7 +12,13 @@ from hypothesis import strategies as st
 from cosched.core.cluster.coupling.groups import Timing
 from cosched.core.cluster.coupling.settings import CouplingSettings, Patience, Scheme
 from cosched.sim.engine import NEVER
-from tests.unit.cluster.coupled_workloads import RELEASE, System, run, starts, systems
+from tests.unit.cluster.coupling.coupled_workloads import (
+    RELEASE,
+    System,
+    run,
+    starts,
+    systems,
+)
 
 SOME = settings(max_examples=150, deadline=None)
 HOLD = CouplingSettings(scheme=Scheme.HOLD, release_ns=RELEASE)

@@ -27,7 +27,7 @@ from cosched.core.cluster.queue.messages import (
 )
 from cosched.core.cluster.queue.nodes import FreeNodes, common, union, without
 from cosched.core.errors import CoschedError
-from tests.unit.cluster.queue_workloads import ALL, OVERRUN
+from tests.unit.cluster.queue.queue_workloads import ALL, OVERRUN
 
 GRACE = 3
 MACHINE = 8

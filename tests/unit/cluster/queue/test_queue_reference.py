@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given, settings
 
 from cosched.core.cluster.queue.scheduler import POLICIES
-from tests.unit.cluster.queue_reference import (
+from tests.unit.cluster.queue.queue_reference import (
     ConservativeReference,
     EasyReference,
     InOrderReference,
     WfpReference,
 )
-from tests.unit.cluster.queue_workloads import OVERRUN, jobs_and_machine, simulated
+from tests.unit.cluster.queue.queue_workloads import OVERRUN, jobs_and_machine, simulated
 
 REFERENCES = {
     "fcfs": InOrderReference,

@@ -18,7 +18,7 @@ from cosched.cluster.messages import (
 from cosched.cluster.store import JobStore, State
 from cosched.core.cluster.startup.gate import Stage
 from cosched.core.errors import CoschedError
-from tests.unit.cluster.controller_alone import Controller, passes
+from tests.unit.cluster.controller.controller_alone import Controller, passes
 
 FULL = "jobs.sqlite: database or disk is full"
 NODES = ("n1", "n2")

@@ -33,7 +33,7 @@ from cosched.core.cluster.coupling.mail.messages import (
 )
 from cosched.core.cluster.coupling.state import Stage
 from cosched.core.units import NS_PER_S
-from tests.unit.cluster.coupled_live import EngineDouble, LiveDomain, free_addresses
+from tests.unit.cluster.coupled.coupled_live import EngineDouble, LiveDomain, free_addresses
 
 NAMES = "abc"
 

@@ -18,7 +18,7 @@ from cosched.sim.coupled.pairs import groups_of
 from cosched.sim.coupled.runs import make_queue
 from cosched.sim.engine import END, SUBMIT, Engine
 from cosched.sim.logs.workload import Estimates
-from tests.unit.cluster.queue_workloads import workload_of
+from tests.unit.cluster.queue.queue_workloads import workload_of
 
 RELEASE = 9
 SCHEMES = st.sampled_from(list(Scheme))

@@ -17,7 +17,12 @@ from cosched.cluster.messages import (
 )
 from cosched.cluster.store import JobStore, State
 from cosched.core.cluster.startup.gate import Stage
-from tests.unit.cluster.controller_alone import NODES, Controller, passes, run_jobs
+from tests.unit.cluster.controller.controller_alone import (
+    NODES,
+    Controller,
+    passes,
+    run_jobs,
+)
 
 
 @pytest.fixture
