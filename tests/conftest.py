@@ -1,5 +1,5 @@
-"""Sets what all tests share: the profile of Hypothesis and the mark every_mpi. Checks that
-no job of a test writes its output into the repository."""
+"""Sets what all tests share: the profile of Hypothesis, the mark every_mpi and the size of
+labs. Checks that no job of a test writes its output into the repository."""
 
 import atexit
 import os
@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.labs import OWN_CPUS, LabSize
 from tests.places import ROOT
 
 # A slow test on a busy machine has not failed: benchmarks measure time, tests do not.
@@ -44,6 +45,37 @@ os.environ.update({"PRTE_MCA_prte_tmpdir_base": _folders})
 os.environ["COSCHED_RUNS"] = "off"
 
 
+def pytest_addoption(parser):
+    parser.addoption(
+        "--lab-nodes",
+        type=int,
+        default=OWN_CPUS,
+        metavar="N",
+        help="Nodes of the lab of the tests that use one; more than"
+        f" {OWN_CPUS} share the machine's CPUs. (default: {OWN_CPUS})",
+    )
+
+
+def pytest_configure(config):
+    if config.getoption("lab_nodes") < OWN_CPUS:
+        raise pytest.UsageError(f"--lab-nodes: at least {OWN_CPUS}")
+
+
+@pytest.fixture(scope="session")
+def lab_size(request):
+    """Returns the size of labs whose nodes have CPUs of their own, unless they are many."""
+    nodes = request.config.getoption("lab_nodes")
+    if nodes <= OWN_CPUS and len(os.sched_getaffinity(0)) < nodes:
+        pytest.skip(f"{nodes} nodes need {nodes} CPUs of this machine")
+    return LabSize(nodes, nodes > OWN_CPUS)
+
+
+@pytest.fixture(scope="session")
+def crowded_lab_size(request):
+    """Returns the size of labs whose nodes always share CPUs."""
+    return LabSize(request.config.getoption("lab_nodes"), True)
+
+
 @pytest.fixture(autouse=True)
 def no_output_in_the_repository():
     """Fails if a job of a domain has left its usual output there."""
@@ -53,8 +85,11 @@ def no_output_in_the_repository():
 
 
 @pytest.hookimpl(tryfirst=True)  # before -m looks at the marks
-def pytest_collection_modifyitems(items):
-    """Marks as every_mpi each newest_mpi test that runs under an older library."""
+def pytest_collection_modifyitems(config, items):
+    """Marks as every_mpi each newest_mpi test that runs under an older library. Skips
+    own_cpus tests where nodes share CPUs."""
+    if config.getoption("lab_nodes") > OWN_CPUS:
+        skip_own_cpus(items)
     names = {
         item: item.callspec.params["mpi"]
         for item in items
@@ -68,6 +103,14 @@ def pytest_collection_modifyitems(items):
     for item, name in names.items():
         if name not in newest.values():
             item.add_marker("every_mpi")
+
+
+def skip_own_cpus(items):
+    for item in items:
+        mark = item.get_closest_marker("own_cpus")
+        if mark is not None:
+            reason = f"the nodes of --lab-nodes share CPUs: {mark.args[0]}"
+            item.add_marker(pytest.mark.skip(reason=reason))
 
 
 def version(name):

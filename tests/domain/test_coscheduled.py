@@ -18,9 +18,9 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="the lab needs root")
 
 
 @pytest.fixture
-def cosched(tmp_path):
-    """Returns a function that runs a command of cosched in a lab of two nodes whose domain
-    lets two jobs share a node."""
+def cosched(tmp_path, lab_size):
+    """Returns a function that runs a command of cosched in a lab whose domain lets two jobs
+    share a node."""
     source = ROOT / "benchmarks/programs/wavefront.c"
     build = [BIN / "mpicc", "-O2", "-o", tmp_path / "app", source, "-lm"]
     subprocess.run(build, check=True)
@@ -40,7 +40,7 @@ def cosched(tmp_path):
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    run("lab", "up", "--nodes", "2")
+    run("lab", "up", *lab_size.words)
     try:
         run("cluster", "up", "--lab", "--jobs-per-node", "2")
         yield run
@@ -56,22 +56,22 @@ def scheduled_jobs(cosched):
     return [{job["name"] for job in node["jobs"]} for node in status["nodes"]]
 
 
-def submit(cosched):
+def submit(cosched, nodes):
     """Sends a job that runs until it is cancelled; returns its number."""
-    words = ("submit", "--nodes", "2", "--ppn", "1", "--json", "./app", "--preset", "long")
-    return json.loads(cosched(*words))["job"]
+    words = ("submit", "--nodes", str(nodes), "--ppn", "1", "--json")
+    return json.loads(cosched(*words, "./app", "--preset", "long"))["job"]
 
 
-def test_two_jobs_of_the_queue_share_two_nodes_by_turns(cosched):
-    numbers = [submit(cosched) for _ in range(3)]
+def test_two_jobs_of_the_queue_share_all_nodes_by_turns(cosched, lab_size):
+    numbers = [submit(cosched, lab_size.nodes) for _ in range(3)]
     deadline = time.monotonic() + WITHIN_S
     both = []
     while time.monotonic() < deadline and not both:
         jobs = scheduled_jobs(cosched)
-        if len(jobs) == 2 and all(len(names) == 2 for names in jobs):
+        if len(jobs) == lab_size.nodes and all(len(names) == 2 for names in jobs):
             both = jobs
     assert both, "the daemons never had two jobs on each node"
-    assert both[0] == both[1]
+    assert all(names == both[0] for names in both)
     queue = json.loads(cosched("queue", "--json"))["jobs"]
     states = {job["job"]: job["state"] for job in queue}
     assert states[numbers[2]] == "queued"  # the nodes take two jobs

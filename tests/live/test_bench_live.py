@@ -32,6 +32,7 @@ pytestmark = [
         not (BIN / "mpicc").exists(), reason=f"no mpicc: {BIN / 'mpicc'} is missing"
     ),
 ]
+private_lab = pytest.mark.own_cpus("the bench measures in a lab that it makes for itself")
 
 
 @pytest.fixture
@@ -48,7 +49,7 @@ def start_bench(temporary, run_dir):
     def start(workload, *arguments):
         return subprocess.Popen(
             [
-                *(*COSCHED, "bench", WORKLOADS / f"{workload}.toml"),
+                *(*COSCHED, "bench", WORKLOADS / workload),
                 *("--run-dir", run_dir / "r", *arguments),
             ],
             env={
@@ -65,6 +66,17 @@ def start_bench(temporary, run_dir):
     return start
 
 
+@pytest.fixture
+def one_alone(lab_size, tmp_path):
+    """Returns the workload one-alone-short with a rank on each node."""
+    text = (WORKLOADS / "one-alone-short.toml").read_text()
+    text = text.replace("ranks = 2", f"ranks = {lab_size.nodes}")
+    text = text.replace("../../programs", str(ROOT / "benchmarks/programs"))
+    path = tmp_path / "one-alone-short.toml"
+    path.write_text(text)
+    return path
+
+
 def processes_of(folder):
     """Command lines in which ``folder`` appears."""
     found = []
@@ -78,6 +90,7 @@ def processes_of(folder):
     return found
 
 
+@private_lab
 @pytest.mark.parametrize(
     "workload",
     # The next test runs the second one in seven more arms.
@@ -85,7 +98,7 @@ def processes_of(folder):
 )
 def test_bench_private_lab_runs_every_usual_arm(start_bench, temporary, tmp_path, workload):
     result = tmp_path / "result.json"
-    bench = start_bench(workload, "--repeat", "1", "--out", result)
+    bench = start_bench(f"{workload}.toml", "--repeat", "1", "--out", result)
     text, progress = bench.communicate(timeout=900)
     assert bench.returncode == 0, text + progress
     found = json.loads(result.read_text())
@@ -104,6 +117,7 @@ def test_bench_private_lab_runs_every_usual_arm(start_bench, temporary, tmp_path
     assert processes_of(temporary) == []
 
 
+@private_lab
 @pytest.mark.parametrize(
     "arms",
     [
@@ -115,7 +129,7 @@ def test_bench_private_lab_runs_every_usual_arm(start_bench, temporary, tmp_path
 def test_bench_extra_arms_run_when_asked_for(start_bench, temporary, tmp_path, arms):
     result = tmp_path / "result.json"
     bench = start_bench(
-        *("wavefront4-short", "--no-warm-up", "--repeat", "1"),
+        *("wavefront4-short.toml", "--no-warm-up", "--repeat", "1"),
         *("--arms", ",".join(arms), "--slice", "0.2s", "--out", result),
         *("--dom", "4", "--run-limit", "200s", "--resume", tmp_path / "runs.jsonl"),
     )
@@ -135,10 +149,11 @@ def test_bench_extra_arms_run_when_asked_for(start_bench, temporary, tmp_path, a
     assert os.listdir(temporary) == []
 
 
-def test_bench_existing_lab_keeps_its_daemons(start_bench, run_dir):
-    life.up(run_dir / "r", 2, 1)
+def test_bench_existing_lab_keeps_its_daemons(start_bench, one_alone, lab_size, run_dir):
+    lab_size.up(run_dir / "r")
     try:
-        bench = start_bench("one-alone-short", "--arms", "strict", "--no-warm-up")
+        words = (*lab_size.bench_words, "--arms", "strict", "--no-warm-up")
+        bench = start_bench(one_alone, *words)
         assert bench.communicate(timeout=300)[1].splitlines()[-1] == (
             "cosched: arm strict: the nodes' daemons are not in that mode: restart them "
             "with 'cosched up --mode strict', or let the bench make a private lab"
@@ -150,13 +165,14 @@ def test_bench_existing_lab_keeps_its_daemons(start_bench, run_dir):
 
 @pytest.mark.parametrize("seen", [0, 1])
 def test_bench_runs_know_the_seen_lengths_and_no_others(
-    start_bench, tmp_path, run_dir, seen
+    start_bench, one_alone, lab_size, tmp_path, run_dir, seen
 ):
     result = tmp_path / "result.json"
-    life.up(run_dir / "r", 2, 1)
+    lab_size.up(run_dir / "r")
     try:
         bench = start_bench(
-            *("one-alone-short", "--no-warm-up", "--seen", str(seen), "--repeat", "2"),
+            *(one_alone, *lab_size.bench_words, "--no-warm-up"),
+            *("--seen", str(seen), "--repeat", "2"),
             *("--arms", "cosched,batch,srpt", "--out", result),
         )
         text, progress = bench.communicate(timeout=300)
@@ -178,9 +194,10 @@ def test_bench_runs_know_the_seen_lengths_and_no_others(
     assert not (run_dir / "runs.jsonl").exists()
 
 
+@private_lab
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_bench_interrupted_leaves_nothing_behind(start_bench, temporary, number):
-    bench = start_bench("wavefront4-short", "--no-warm-up", "--repeat", "9")
+    bench = start_bench("wavefront4-short.toml", "--no-warm-up", "--repeat", "9")
     first_run = bench.stderr.readline()
     assert first_run.startswith("run 1/27  batch   1  ")
     bench.send_signal(number)
@@ -192,13 +209,15 @@ def test_bench_interrupted_leaves_nothing_behind(start_bench, temporary, number)
     assert processes_of(temporary) == []
 
 
-def test_bench_existing_lab_keeps_its_settings(start_bench, tmp_path, run_dir):
-    life.up(run_dir / "r", 2, 1)
+def test_bench_existing_lab_keeps_its_settings(
+    start_bench, one_alone, lab_size, tmp_path, run_dir
+):
+    lab_size.up(run_dir / "r")
     try:
         before = request(NodePaths(run_dir / "r", "lab1"), "status")["settings"]
         result = tmp_path / "result.json"
         bench = start_bench(
-            "one-alone-short",
+            *(one_alone, *lab_size.bench_words),
             *("--arms", "kernel,cosched", "--repeat", "1", "--out", result),
             *("--slice", "250ms", "--gmet", "40ms", "--align", "off"),
         )
@@ -206,10 +225,10 @@ def test_bench_existing_lab_keeps_its_settings(start_bench, tmp_path, run_dir):
         assert bench.returncode == 0, text + progress
         during = json.loads(result.read_text())["nodes"]
         wanted = {"slice": "250ms", "gmet": "40ms", "align": False}
-        assert [node["name"] for node in during] == ["lab1", "lab2"]
+        assert [node["name"] for node in during] == list(lab_size.names)
         for node in during:
             assert node["settings"].items() >= wanted.items()
-        for node in ("lab1", "lab2"):
+        for node in lab_size.names:
             status = request(NodePaths(run_dir / "r", node), "status")
             assert status["settings"] == before
             assert status["jobs"] == []

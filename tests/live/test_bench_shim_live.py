@@ -14,6 +14,7 @@ from tests.places import ROOT
 
 pytestmark = [
     pytest.mark.live,
+    pytest.mark.own_cpus("the test measures times"),
     pytest.mark.mpi_job,
     pytest.mark.skipif(
         not (Path(sys.executable).parent / "mpicc").exists(), reason="no mpicc at hand"

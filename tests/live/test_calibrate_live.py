@@ -20,6 +20,7 @@ COSCHED = [sys.executable, "-c", "from cosched.cli.main import main; main()"]
 
 pytestmark = [
     pytest.mark.live,
+    pytest.mark.own_cpus("the test measures times"),
     pytest.mark.mpi_job,
     pytest.mark.skipif(
         len(os.sched_getaffinity(0)) < 2, reason="two nodes need two CPUs of this machine"

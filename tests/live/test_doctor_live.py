@@ -22,17 +22,14 @@ from tests.places import ROOT
 pytestmark = [
     pytest.mark.live,
     pytest.mark.skipif(not shutil.which("nsenter"), reason="a lab needs util-linux"),
-    pytest.mark.skipif(
-        len(os.sched_getaffinity(0)) < 2, reason="two nodes need two CPUs of this machine"
-    ),
 ]
 
 MISSING = [name for name in slurm.DAEMONS if shutil.which(name) is None]
 
 
 @pytest.fixture
-def lab(run_dir, need_root):
-    lab = life.up(run_dir / "r", 2, 1)
+def lab(run_dir, need_root, lab_size):
+    lab = lab_size.up(run_dir / "r")
     yield lab
     life.down(lab.run_dir)
 
@@ -62,29 +59,31 @@ def of(document, about, level=None):
     }
 
 
-def test_nodes_are_examined_together(lab):
-    status, found = doctor(lab, "--hosts", "lab[1-2]")
+def test_nodes_are_examined_together(lab, lab_size):
+    hosts = ("--hosts", lab_size.hosts)
+    status, found = doctor(lab, "--hosts", f"lab[1-{lab_size.nodes}]")
     assert status == 0
-    assert [node["facts"]["node"] for node in found["nodes"]] == ["lab1", "lab2"]
+    assert [node["facts"]["node"] for node in found["nodes"]] == list(lab_size.names)
     between = of(found, "between nodes", "good")
     assert {"clocks", "version", "abi", "settings", "classes"} <= set(between)
     # The nodes of a lab have one clock.
     assert all(abs(one["offset_s"]) <= one["within_s"] for one in found["nodes"])
-    first, second = (NodePaths(lab.run_dir, name) for name in ("lab1", "lab2"))
-    request(second, "set", settings={"slice": "7s"})
-    status, found = doctor(lab, "--hosts", "lab1,lab2")
+    first, last = (NodePaths(lab.run_dir, name) for name in ("lab1", lab_size.last))
+    request(last, "set", settings={"slice": "7s"})
+    status, found = doctor(lab, *hosts)
     assert status == 0
     assert "slice=7s" in of(found, "between nodes", "warning")["settings"]
-    assert doctor(lab, "--hosts", "lab1,lab2", "--strict")[0] == 1
+    assert doctor(lab, *hosts, "--strict")[0] == 1
     stop_node(first)
-    status, found = doctor(lab, "--hosts", "lab1,lab2", "--shell", "false")
+    status, found = doctor(lab, *hosts, "--shell", "false")
     assert status == 1
     assert of(found, "lab1", "problem") == {"daemons": f"none is up in {lab.run_dir}"}
-    assert "daemons" in of(found, "lab2", "good")
+    assert all("daemons" in of(found, name, "good") for name in lab_size.names[1:])
     inside = lab.enter_argv("lab1", "/")
     status, found = doctor(lab, "--health", within=inside)
     assert (status, set(of(found, "lab1", "problem"))) == (1, {"daemons"})
-    assert doctor(lab, "--health", within=lab.enter_argv("lab2", "/"))[0] == 0
+    within = lab.enter_argv(lab_size.last, "/")
+    assert doctor(lab, "--health", within=within)[0] == 0
 
 
 def test_node_that_cannot_be_reached_is_named(lab):

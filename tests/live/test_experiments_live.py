@@ -32,6 +32,9 @@ pytestmark = [
 ]
 
 
+measures = pytest.mark.own_cpus("the test measures times")
+
+
 @pytest.fixture
 def start(run_dir):
     """Starts a module of ours with short places for its temporary files and sockets."""
@@ -57,6 +60,7 @@ def finish(process, status=0):
     return text, progress
 
 
+@measures
 def test_yoo_interrupted_figure_resumes(start, tmp_path):
     words = ["benchmarks.experiments.yoo", "fig4", "--quick", "--out", tmp_path]
     first = start(*words)
@@ -75,6 +79,7 @@ def test_yoo_interrupted_figure_resumes(start, tmp_path):
     assert (tmp_path / "fig4-quick.png").exists()
 
 
+@measures
 @pytest.mark.long
 @pytest.mark.parametrize("figure", ["fig2", "fig3", "fig5", "fig6", "fleet"])
 def test_yoo_figure_is_measured(start, tmp_path, figure):
@@ -89,6 +94,7 @@ def test_yoo_figure_is_measured(start, tmp_path, figure):
     assert (tmp_path / f"{figure}-quick.svg").exists()
 
 
+@measures
 def test_tune_on_lab_recommends_settings(start, tmp_path):
     workload = ROOT / "benchmarks" / "workloads" / "lab" / "wavefront4-short.toml"
     text, progress = finish(
@@ -107,6 +113,7 @@ def test_tune_on_lab_recommends_settings(start, tmp_path):
     assert all(point["mean_response_s"][0] > 0 for point in found["points"])
 
 
+@measures
 @pytest.mark.long
 @pytest.mark.skipif(
     not all(map(shutil.which, slurm.DAEMONS)), reason="scripts/slurm-lab installs Slurm"
@@ -137,18 +144,18 @@ def test_bench_slurm_gang_arm_runs_jobs(start, run_dir, tmp_path):
 @pytest.mark.skipif(
     not all(map(shutil.which, slurm.DAEMONS)), reason="scripts/slurm-lab installs Slurm"
 )
-def test_bench_by_slurm_starts_jobs_of_both_arms(start, run_dir, tmp_path):
+def test_bench_by_slurm_starts_jobs_of_both_arms(start, lab_size, run_dir, tmp_path):
     """Four jobs at once, each started by sbatch and srun, with and without cosched."""
     source = ROOT / "benchmarks/programs/wavefront.c"
     workload = tmp_path / "four.toml"
     workload.write_text(
         f'[[job]]\nname = "w"\nsource = "{source}"\nargs = "--preset short"\n'
-        "ranks = 2\ncount = 4\n"
+        f"ranks = {lab_size.nodes}\ncount = 4\n"
     )
     words = ["cosched.cli.main", "bench", workload, "--by-slurm", "--repeat", "1"]
-    words += ["--arms", "kernel,cosched", "--no-warm-up"]
+    words += ["--arms", "kernel,cosched", "--no-warm-up", *lab_size.bench_words]
     words += ["--out", tmp_path / "found.json"]
-    life.up(run_dir / "r", 2, 1)
+    lab_size.up(run_dir / "r")
     try:
         refused = start(*words)
         _, complaint = refused.communicate(timeout=60)
@@ -163,11 +170,15 @@ def test_bench_by_slurm_starts_jobs_of_both_arms(start, run_dir, tmp_path):
             assert run["failure"] is None
             assert run["outside_load"] is None
             assert len(run["jobs"]) == 4
-        assert found["arms"]["cosched"]["repeats"][0]["activity"]["tasks"] == 8
+        assert (
+            found["arms"]["cosched"]["repeats"][0]["activity"]["tasks"]
+            == 4 * lab_size.nodes
+        )
     finally:
         life.down(run_dir / "r")
 
 
+@measures
 def test_starts_over_slow_links_stand_beside_the_emulator(tmp_path):
     words = ["--nodes", "2", "--repeat", "1", "--rate", "2000000", "--out", str(tmp_path)]
     done = subprocess.run(
@@ -182,6 +193,7 @@ def test_starts_over_slow_links_stand_beside_the_emulator(tmp_path):
     assert len(read_live(tmp_path)) == 3
 
 
+@measures
 def test_workload_runs_through_the_queue_of_a_domain(tmp_path):
     workload = ROOT / "benchmarks/workloads/lab/wavefront4-short.toml"
     words = ["--workload", workload, "--repeats", "1", "--json", tmp_path / "runs.json"]
@@ -198,9 +210,9 @@ def test_workload_runs_through_the_queue_of_a_domain(tmp_path):
     assert all(len(run["responses_s"]) == 4 for run in runs)
 
 
-def test_each_job_of_a_busy_domain_runs_once(tmp_path):
-    words = ["--jobs", "60", "--seconds", "0.1", "--nodes", "2", "--per-node", "4"]
-    words += ["--json", tmp_path / "found.json"]
+def test_each_job_of_a_busy_domain_runs_once(tmp_path, crowded_lab_size):
+    words = ["--jobs", "60", "--seconds", "0.1", "--per-node", "4"]
+    words += ["--nodes", str(crowded_lab_size.nodes), "--json", tmp_path / "found.json"]
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.micro.throughput", *words],
         cwd=ROOT,

@@ -28,9 +28,6 @@ pytestmark = [
     pytest.mark.live,
     pytest.mark.skipif(os.geteuid() != 0, reason="a lab needs root"),
     pytest.mark.skipif(
-        len(os.sched_getaffinity(0)) < 2, reason="two nodes need two CPUs of this machine"
-    ),
-    pytest.mark.skipif(
         not shutil.which("nsenter") or not shutil.which("taskset"),
         reason="a lab needs util-linux",
     ),
@@ -70,10 +67,10 @@ def swept(run_dir):
 
 
 @pytest.fixture(scope="module")
-def lab(tmp_path_factory):
+def lab(tmp_path_factory, lab_size):
     """A lab to look at. Tests that harm theirs make their own."""
     with swept(tmp_path_factory.mktemp("lab") / "run") as run_dir:
-        done = lab_command(run_dir, "up", "--nodes", "2", "--no-daemons", "--json")
+        done = lab_command(run_dir, "up", *lab_size.words, "--no-daemons", "--json")
         assert done.returncode == 0, done.stderr
         loaded = Lab.load(run_dir)
         assert loaded is not None
@@ -111,11 +108,9 @@ def python_inside(lab, node, code, *words):
 # --- what a node is -----------------------------------------------------------------
 
 
-def test_lab_nodes_have_their_names(lab):
-    assert [inside(lab, node.name, "uname", "-n").strip() for node in lab.nodes] == [
-        "lab1",
-        "lab2",
-    ]
+def test_lab_nodes_have_their_names(lab, lab_size):
+    names = [inside(lab, node.name, "uname", "-n").strip() for node in lab.nodes]
+    assert names == list(lab_size.names)
 
 
 def test_lab_node_sees_only_its_interfaces_in_sysfs(lab):
@@ -130,16 +125,21 @@ def test_lab_node_sees_only_its_interfaces_in_sysfs(lab):
         assert seen == [["eth0", "lo"]] * 2
 
 
-def test_lab_leaves_machine_network_unchanged(lab):
+def test_lab_leaves_machine_network_unchanged(lab, lab_size):
     names = {name for _, name in socket.if_nameindex()}
-    assert not names & {"lab1", "lab2", "fabric0"}
+    assert not names & {*lab_size.names, "fabric0"}
 
 
-def test_lab_nodes_have_disjoint_cpus(lab):
+def test_lab_nodes_have_their_cpus(lab):
     ask = "import json, os; print(json.dumps(sorted(os.sched_getaffinity(0))))"
     cpus = [python_inside(lab, node.name, ask) for node in lab.nodes]
     assert cpus == [list(node.cpus) for node in lab.nodes]
-    assert not set(cpus[0]) & set(cpus[1])
+
+
+@pytest.mark.own_cpus("the test checks that two nodes have no CPU in common")
+def test_lab_nodes_have_disjoint_cpus(lab):
+    assert not set(lab.nodes[0].cpus) & set(lab.nodes[1].cpus)
+    assert not lab.shares_cpus
 
 
 def test_lab_node_sees_machine_cgroup_tree(lab):
@@ -167,11 +167,13 @@ def test_lab_files_are_shared_with_machine(lab, tmp_path):
 def test_lab_nodes_connect_over_tcp_by_name(lab):
     """A message each way, at once: the network is ready when the lab is."""
     server = (
-        "import socket\n"
+        "import socket, sys\n"
         "with socket.create_server(('', 4321)) as s:\n"
         "    print('ready', flush=True)\n"
-        "    peer, (address, _) = s.accept()\n"
-        "    peer.sendall(peer.recv(9) + address.encode())"
+        "    for _ in range(int(sys.argv[1])):\n"
+        "        peer, (address, _) = s.accept()\n"
+        "        with peer:\n"
+        "            peer.sendall(peer.recv(9) + address.encode())"
     )
     client = (
         "import json, socket\n"
@@ -180,38 +182,42 @@ def test_lab_nodes_connect_over_tcp_by_name(lab):
         "    s.shutdown(socket.SHUT_WR)\n"
         "    print(json.dumps(s.makefile().read()))"
     )
+    others = lab.nodes[1:]
     with subprocess.Popen(
-        [*lab.enter_argv("lab1"), sys.executable, "-c", server],
+        [*lab.enter_argv("lab1"), sys.executable, "-c", server, str(len(others))],
         stdout=subprocess.PIPE,
         text=True,
     ) as serving:
         assert serving.stdout is not None
         assert serving.stdout.readline() == "ready\n"
-        assert python_inside(lab, "lab2", client) == "hello 10.77.0.2"
+        for number, node in enumerate(others, 2):
+            assert python_inside(lab, node.name, client) == f"hello 10.77.0.{number}"
         assert serving.wait(PATIENCE_S) == 0
 
 
 def test_lab_nodes_do_not_share_ports(lab):
-    """Both may listen on the same port, so that daemons need no numbers of their own."""
+    """All may listen on the same port, so that daemons need no numbers of their own."""
     code = (
         "import json, socket\n"
         "print(json.dumps(socket.create_server(('', 4322)).getsockname()))"
     )
-    assert [python_inside(lab, n.name, code) for n in lab.nodes] == [["0.0.0.0", 4322]] * 2
+    for node in lab.nodes:
+        assert python_inside(lab, node.name, code) == ["0.0.0.0", 4322]
 
 
 # --- exec ---------------------------------------------------------------------------
 
 
-def test_exec_passes_streams_arguments_cwd_and_status(lab, tmp_path):
+def test_exec_passes_streams_arguments_cwd_and_status(lab, lab_size, tmp_path):
+    last = lab_size.last
     done = lab_command(
         lab.run_dir,
         "exec",
-        *("lab2", "sh", "-c", 'uname -n; pwd; cat; echo "$1" >&2; exit 7', "sh", "--help"),
+        *(last, "sh", "-c", 'uname -n; pwd; cat; echo "$1" >&2; exit 7', "sh", "--help"),
         input="typed\n",
         cwd=tmp_path,
     )
-    assert (done.stdout, done.stderr) == (f"lab2\n{tmp_path}\ntyped\n", "--help\n")
+    assert (done.stdout, done.stderr) == (f"{last}\n{tmp_path}\ntyped\n", "--help\n")
     assert done.returncode == 7
 
 
@@ -237,31 +243,33 @@ def test_exec_leaves_no_signal_ignored(lab):
 @pytest.mark.parametrize(
     ("words", "says", "status"),
     [
-        (["lab9", "true"], "host 'lab9' is not in the lab; its nodes are lab1, lab2", 1),
+        (["lab999", "true"], "host 'lab999' is not in the lab; its nodes are {names}", 1),
         (["lab1"], "Missing CMD", 2),
         (["lab1", "/nonexistent"], "/nonexistent", 127),
     ],
 )
-def test_exec_bad_arguments_give_one_line(lab, words, says, status):
+def test_exec_bad_arguments_give_one_line(lab, lab_size, words, says, status):
     done = lab_command(lab.run_dir, "exec", *words)
-    assert says in done.stderr
+    assert says.format(names=", ".join(lab_size.names)) in done.stderr
     assert (done.stderr.count("\n"), done.returncode) == (1, status)
 
 
 def test_lab_agent_runs_commands_like_ssh(lab):
-    done = subprocess.run(
-        [lab.agent, "-x", "10.77.0.2", "uname", "-n;", "exit", "3"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (done.stdout, done.returncode) == ("lab2\n", 3)
+    for number, node in enumerate(lab.nodes[1:], 2):
+        done = subprocess.run(
+            [lab.agent, "-x", f"10.77.0.{number}", "uname", "-n;", "exit", "3"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (done.stdout, done.returncode) == (f"{node.name}\n", 3)
 
 
 def test_lab_node_runs_command_on_other_node(lab):
     """As a launcher does that runs inside lab1."""
-    assert inside(lab, "lab1", *lab.enter_argv("lab2"), "uname", "-n") == "lab2\n"
-    assert inside(lab, "lab1", lab.agent, "lab2", "uname", "-n") == "lab2\n"
+    for name in [node.name for node in lab.nodes[1:]]:
+        assert inside(lab, "lab1", *lab.enter_argv(name), "uname", "-n") == f"{name}\n"
+        assert inside(lab, "lab1", lab.agent, name, "uname", "-n") == f"{name}\n"
 
 
 # --- refusals -----------------------------------------------------------------------
@@ -330,23 +338,23 @@ PATIENT = "import signal; print('ready', flush=True); signal.pause()"
 STUBBORN = f"import signal; signal.signal(15, signal.SIG_IGN); {PATIENT}"
 
 
-def test_lab_down_ends_every_process_inside(run_dir, monkeypatch):
+def test_lab_down_ends_every_process_inside(run_dir, lab_size, monkeypatch):
     monkeypatch.setattr(life, "TERM_GRACE_S", 0.1)
-    lab = life.up(run_dir, nodes=2, cores_per_node=1, daemons=False)
-    patient = start_inside(lab, "lab1", PATIENT)
-    stubborn = start_inside(lab, "lab2", STUBBORN)
+    lab = lab_size.up(run_dir, daemons=False)
+    patient = [start_inside(lab, name, PATIENT) for name in lab_size.names[:-1]]
+    stubborn = start_inside(lab, lab_size.last, STUBBORN)
     only_network = subprocess.Popen(
         ["nsenter", f"--net=/proc/{lab.nodes[0].keeper_pid}/ns/net", "sleep", "1000"]
     )
     bystander = subprocess.Popen(["sleep", "1000"])
     assert life.down(run_dir)
-    assert patient.wait(PATIENCE_S) == -signal.SIGTERM
+    assert {one.wait(PATIENCE_S) for one in patient} == {-signal.SIGTERM}
     assert stubborn.wait(PATIENCE_S) == -signal.SIGKILL
     assert only_network.wait(PATIENCE_S) in {-signal.SIGTERM, -signal.SIGKILL}
     assert bystander.poll() is None
     bystander.kill()
     bystander.wait()
-    for process in (patient, stubborn):
+    for process in (*patient, stubborn):
         process.communicate()
     assert_nothing_left(run_dir)
     assert not life.down(run_dir)
@@ -381,16 +389,16 @@ def test_lab_keepers_ignore_hangup_and_interrupt(run_dir):
 # --- daemons ------------------------------------------------------------------------
 
 
-def test_lab_daemons_start_and_stop_with_lab(run_dir):
-    lab = life.up(run_dir, nodes=2, cores_per_node=1)
+def test_lab_daemons_start_and_stop_with_lab(run_dir, lab_size):
+    lab = lab_size.up(run_dir)
     for node in lab.nodes:
         assert (run_dir / node.name / "control.sock").is_socket()
     assert life.down(run_dir)
     assert_nothing_left(run_dir)
 
 
-def test_lab_down_ends_restarted_daemons(run_dir):
-    lab = life.up(run_dir, nodes=2, cores_per_node=1)
+def test_lab_down_ends_restarted_daemons(run_dir, lab_size):
+    lab = lab_size.up(run_dir)
     keepers = {node.keeper_pid for node in lab.nodes}
     for process in processes_inside(f"{mark(run_dir)}lab1", ()):
         if process.pid not in keepers:
@@ -399,11 +407,12 @@ def test_lab_down_ends_restarted_daemons(run_dir):
     assert_nothing_left(run_dir)
 
 
-def test_lab_up_failed_daemon_takes_lab_down(run_dir):
+def test_lab_up_failed_daemon_takes_lab_down(run_dir, lab_size):
     run_dir.mkdir()
-    (run_dir / "lab2").write_text("in the way of the node's directory")
-    with pytest.raises(CoschedError, match=r"^lab2: 'cosched up' failed: .+$"):
-        life.up(run_dir, nodes=2, cores_per_node=1)
+    last = lab_size.last
+    (run_dir / last).write_text("in the way of the node's directory")
+    with pytest.raises(CoschedError, match=rf"^{last}: 'cosched up' failed: .+$"):
+        lab_size.up(run_dir)
     assert processes_inside(mark(run_dir), ()) == []
     shutil.rmtree(run_dir, ignore_errors=True)
 
@@ -429,15 +438,15 @@ def kill_keepers(run_dir, *names):
     wait_gone(*pids)
 
 
-def test_lab_without_keepers_counts_as_down(run_dir):
-    life.up(run_dir, nodes=2, cores_per_node=1, daemons=False)
+def test_lab_without_keepers_counts_as_down(run_dir, lab_size):
+    lab_size.up(run_dir, daemons=False)
     kill_keepers(run_dir)
     assert Lab.load(run_dir) is None
     assert_nothing_left(run_dir)
 
 
-def test_lab_down_ends_processes_without_keepers(run_dir):
-    lab = life.up(run_dir, nodes=2, cores_per_node=1, daemons=False)
+def test_lab_down_ends_processes_without_keepers(run_dir, lab_size):
+    lab = lab_size.up(run_dir, daemons=False)
     tenant = start_inside(lab, "lab1", PATIENT)
     kill_keepers(run_dir)
     assert Lab.load(run_dir) is None
@@ -450,8 +459,8 @@ def test_lab_down_ends_processes_without_keepers(run_dir):
 
 @pytest.mark.parametrize("lost", ["lab1", "fabric"])
 @pytest.mark.parametrize("then", ["down", "up"])
-def test_lab_with_lost_keeper_is_cleaned_up(run_dir, lost, then):
-    lab = life.up(run_dir, nodes=2, cores_per_node=1)
+def test_lab_with_lost_keeper_is_cleaned_up(run_dir, lab_size, lost, then):
+    lab = lab_size.up(run_dir)
     kill_keepers(run_dir, lost)
     with pytest.raises(CoschedError, match=f"lost {lost}: run 'cosched lab down'"):
         Lab.load(run_dir)
@@ -487,14 +496,16 @@ KILL_AT = {
 
 @pytest.mark.parametrize("where", KILL_AT)
 @pytest.mark.parametrize("then", ["down", "up"])
-def test_lab_up_killed_at_any_step_is_cleaned_up(run_dir, where, then):
+def test_lab_up_killed_at_any_step_is_cleaned_up(run_dir, lab_size, where, then):
     code = (
-        "import os, sys, pathlib\n"
+        "import os\n"
+        "from cosched.cli.main import main\n"
         "from cosched.lab import life\n"
         f"{KILL_AT[where]} = lambda *_: os.kill(os.getpid(), 9)\n"
-        "life.up(pathlib.Path(sys.argv[1]), 2, 1)"
+        "main()"
     )
-    done = subprocess.run([sys.executable, "-c", code, run_dir], check=False)
+    words = ("lab", "up", "--run-dir", run_dir, *lab_size.words)
+    done = subprocess.run([sys.executable, "-c", code, *words], check=False)
     assert done.returncode == -signal.SIGKILL
     if where == "before the state is written":
         assert Lab.load(run_dir) is None
@@ -507,13 +518,13 @@ def test_lab_up_killed_at_any_step_is_cleaned_up(run_dir, where, then):
     assert_nothing_left(run_dir)
 
 
-def test_lab_up_interrupted_leaves_nothing(run_dir, monkeypatch):
+def test_lab_up_interrupted_leaves_nothing(run_dir, lab_size, monkeypatch):
     def interrupt(*_):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(life.fabric, "join_nodes", interrupt)
     with pytest.raises(KeyboardInterrupt):
-        life.up(run_dir, nodes=2, cores_per_node=1, daemons=False)
+        lab_size.up(run_dir, daemons=False)
     assert_nothing_left(run_dir)
 
 

@@ -63,9 +63,11 @@ def alone():
 
 
 class Site:
-    """A lab of two nodes with Slurm."""
+    """A lab with Slurm."""
 
-    def __init__(self):
+    def __init__(self, size):
+        self.names = size.names
+        self.last = size.last
         script = (
             "mount -t tmpfs -o mode=1777 none /tmp; "
             f"mkdir -m 755 {HOME}; chown {USER} {HOME}; "
@@ -86,7 +88,7 @@ class Site:
             "PYTHONUNBUFFERED": "1",  # then a line comes in pieces
             "SLURM_CONF": f"{RUN_DIR}/lab/slurm/slurm.conf",
         }
-        self.root("cosched", "lab", "up", "--nodes", "2", "--share-cpus", "--no-daemons")
+        self.root("cosched", "lab", "up", *size.words, "--no-daemons")
         self.slurm("up", "--partition", "shared", "--cpus", "2")
         ring = ROOT / "tests/domain/ring.c"
         self.root("mpicc", "-o", f"{HOME}/ring", str(ring))
@@ -127,9 +129,10 @@ class Site:
         return self.root("cat", f"{HOME}/{name}")
 
     def batch(self, script):
-        """Submits a batch script for two nodes; returns its job's number."""
+        """Submits a batch script for all nodes; returns its job's number."""
         start = "#!/bin/sh\nexport COSCHED_RUN_DIR=$HOME/run.$SLURM_JOB_ID\n"
-        return self.sbatch(start + script, "--nodes=2", "--ntasks-per-node=2")
+        nodes = f"--nodes={len(self.names)}"
+        return self.sbatch(start + script, nodes, "--ntasks-per-node=2")
 
     def sbatch(self, text, *options):
         self.write("job.sh", text)
@@ -168,12 +171,12 @@ class Site:
 
 
 @pytest.fixture(scope="module")
-def site():
+def site(crowded_lab_size):
     if os.geteuid() != 0:
         pytest.skip("needs root")
     skip_in_tmp()
     with alone():
-        made = Site()
+        made = Site(crowded_lab_size)
         yield made
         made.close()
 
@@ -185,21 +188,24 @@ def nothing_is_left(site):
 
 
 def test_batch_script_runs_jobs_through_a_domain_of_its_allocation(site):
+    nodes = len(site.names)
     job = site.batch(
         "cosched cluster up\n"
-        "cosched submit --wait --nodes 2 --ppn 2 ./ring\n"
+        f"cosched submit --wait --nodes {nodes} --ppn 2 ./ring\n"
         "echo status $?\n"
-        "cosched submit --wait --nodes 2 --ppn 1 ./look\n"
-        "cosched submit --wait --nodes 2 sh -c 'exit 3'; echo status $?\n"
+        f"cosched submit --wait --nodes {nodes} --ppn 1 ./look\n"
+        f"cosched submit --wait --nodes {nodes} sh -c 'exit 3'; echo status $?\n"
         "squeue --noheader --steps --format=%j\n"
         "cosched cluster down\n"
         "echo down $?\n"
         "cosched cluster up; cosched cluster down; cosched cluster down\n"
     )
     lines = site.wait(job).splitlines()
-    assert lines[0] == f"domain run.{job} is up: lab1, lab2"
-    assert lines[1:3] == ["4 ranks, sum 6", "status 0"]
-    for node in ("lab1", "lab2"):
+    named = "lab1, lab2" if nodes == 2 else f"{nodes} nodes"
+    assert lines[0] == f"domain run.{job} is up: {named}"
+    ranks = 2 * nodes
+    assert lines[1:3] == [f"{ranks} ranks, sum {sum(range(ranks))}", "status 0"]
+    for node in site.names:
         (tree,) = [line for line in lines if line.startswith(f"{node} ")]
         assert "slurmstepd:" in tree
         assert str(BIN) in tree
@@ -207,7 +213,7 @@ def test_batch_script_runs_jobs_through_a_domain_of_its_allocation(site):
     assert "cosched-agents" in lines
     at = lines.index("down 0")
     assert lines[at + 1 :] == [lines[0], "no domain is up"]
-    for name in ("domain/keys/lab2.secret", "domain/keys/controller.secret"):
+    for name in (f"domain/keys/{site.last}.secret", "domain/keys/controller.secret"):
         mode = site.root("stat", "-c", "%a %u", f"{HOME}/run.{job}/{name}")
         assert mode == f"600 {USER}\n"
     assert site.root("stat", "-c", "%a", f"{HOME}/run.{job}") == "700\n"
@@ -227,7 +233,8 @@ def test_batch_script_of_the_guide_runs(site):
 
 
 def test_end_of_the_script_ends_the_domain(site):
-    job = site.batch("cosched cluster up; cosched submit --nodes 2 sleep 600; sleep 1\n")
+    submit = f"cosched submit --nodes {len(site.names)} sleep 600"
+    job = site.batch(f"cosched cluster up; {submit}; sleep 1\n")
     assert site.wait(job).endswith("job 1\n")
     site.until_nothing_runs()
 
@@ -238,17 +245,19 @@ def test_scancel_ends_everything_after_the_tasks_could_react(site):
         "echo begun; while :; do sleep 600 & wait; done"
     )
     site.write("patient", f"#!/bin/sh\n{script}\n")
-    job = site.batch(
-        "cosched cluster up; cosched submit --wait --nodes 2 --output tasks ./patient\n"
-    )
+    nodes = len(site.names)
+    submit = f"cosched submit --wait --nodes {nodes} --output tasks ./patient"
+    job = site.batch(f"cosched cluster up; {submit}\n")
     begun = "cat tasks 2>/dev/null || true"
     until(
-        lambda: site.user("lab1", "sh", "-c", begun) == "begun\nbegun\n", "the tasks begin"
+        lambda: site.user("lab1", "sh", "-c", begun) == "begun\n" * nodes,
+        "the tasks begin",
     )
     site.user("lab1", "scancel", job)
     site.until_nothing_runs()
     until(lambda: site.state(job) == "CANCELLED", "the job is cancelled")
-    assert site.read("caught.lab1") == site.read("caught.lab2") == "caught\n"
+    for node in site.names:
+        assert site.read(f"caught.{node}") == "caught\n"
 
 
 def test_controller_runs_where_salloc_was_typed(site):
@@ -256,9 +265,9 @@ def test_controller_runs_where_salloc_was_typed(site):
         f"export COSCHED_RUN_DIR={HOME}/alloc; cosched cluster up && "
         "cosched submit --wait uname -n; cosched cluster down"
     )
-    said = site.user("lab2", "salloc", "--quiet", "-w", "lab1", "sh", "-c", script)
+    said = site.user(site.last, "salloc", "--quiet", "-w", "lab1", "sh", "-c", script)
     assert said == "domain alloc is up: lab1\nlab1\n"
-    assert 'controller = "lab2:' in site.read("alloc/domain/domain.toml")
+    assert f'controller = "{site.last}:' in site.read("alloc/domain/domain.toml")
 
 
 # -- bad input -----------------------------------------------------------------------------
@@ -266,17 +275,21 @@ def test_controller_runs_where_salloc_was_typed(site):
 
 def test_run_directory_of_one_node_alone_is_one_line(site):
     site.user("lab1", "mkdir", "-p", f"{HOME}/lone")
-    site.root("cosched", "lab", "exec", "lab2", "mount", "-t", "tmpfs", "n", f"{HOME}/lone")
+    mount = ("mount", "-t", "tmpfs", "n", f"{HOME}/lone")
+    site.root("cosched", "lab", "exec", site.last, *mount)
     job = site.batch(f"cosched cluster up --run-dir {HOME}/lone; echo status $?\n")
     assert site.wait(job) == (
-        f"cosched: lab2 does not see {HOME}/lone of this node; name a directory that all "
-        "nodes share: export COSCHED_RUN_DIR=$HOME/.cosched/$SLURM_JOB_ID\nstatus 1\n"
+        f"cosched: {site.last} does not see {HOME}/lone of this node; name a directory "
+        "that all nodes share: export COSCHED_RUN_DIR=$HOME/.cosched/$SLURM_JOB_ID\n"
+        "status 1\n"
     )
 
 
 def test_node_that_cannot_listen_is_one_line(site):
-    hold = "import socket; s = socket.create_server(('lab2', 19001)); open('held', 'w'); "
-    script = f'srun --overlap -w lab2 -N1 -n1 {BIN}/python -c "{hold} input()" < fifo &\n'
+    last = site.last
+    server = f"socket.create_server(('{last}', 19001))"
+    hold = f"import socket; s = {server}; open('held', 'w'); "
+    script = f'srun --overlap -w {last} -N1 -n1 {BIN}/python -c "{hold} input()" < fifo &\n'
     site.user("lab1", "mkfifo", "fifo")
     job = site.batch(
         f"{script}exec 3> fifo; while [ ! -e held ]; do sleep 0.1; done\n"
@@ -285,7 +298,7 @@ def test_node_that_cannot_listen_is_one_line(site):
     line, status = site.wait(job).splitlines()
     assert status == "status 1"
     assert line.startswith(
-        "cosched: lab2: agent: cannot listen on lab2:19001: Address already in use"
+        f"cosched: {last}: agent: cannot listen on {last}:19001: Address already in use"
     )
 
 
@@ -298,7 +311,8 @@ def test_missing_srun_is_one_line(site):
 
 
 def test_node_whose_slurmd_is_away_is_one_line(site):
-    pid = site.root("cat", f"{RUN_DIR}/lab/slurm/slurmd.lab2.pid").strip()
+    last = site.last
+    pid = site.root("cat", f"{RUN_DIR}/lab/slurm/slurmd.{last}.pid").strip()
     job = site.batch(
         "while [ ! -e go ]; do sleep 0.1; done\ncosched cluster up; echo status $?\n"
     )
@@ -308,8 +322,10 @@ def test_node_whose_slurmd_is_away_is_one_line(site):
     site.user("lab1", "touch", "go")
     # Slurm calls the job COMPLETING until the slurmd is back.
     until(lambda: "status" in site.read(f"{job}.out"), "the command ends", 2 * DEADLINE_S)
-    site.root("cosched", "lab", "exec", "lab2", "slurmd", "-N", "lab2")
-    line = site.wait(job)
-    assert line.startswith("cosched: 1 of 2 nodes did not answer "), line
-    assert "lab2; srun: error: " in line
+    site.root("cosched", "lab", "exec", last, "slurmd", "-N", last)
+    # Between many nodes slurmstepd waits a minute for the one that never began.
+    line = site.wait(job, 2 * DEADLINE_S)
+    nodes = len(site.names)
+    assert line.startswith(f"cosched: 1 of {nodes} nodes did not answer "), line
+    assert f"{last}; srun: error: " in line
     assert line.endswith(".log)\nstatus 1\n")

@@ -32,17 +32,22 @@ pytestmark = [
 
 #: Slurm's nodes are on one machine here, and shared memory would bypass their network.
 PLAIN = "export UCX_TLS=tcp,self\n"
-NODES = ("lab1", "lab2")
 PROLOG = ROOT / "daemons/slurm-taskprolog"
 
 
 class Cluster(Site):
     """The lab with Slurm, and a private /run/cosched on each node."""
 
-    def __init__(self):
-        super().__init__()
+    def __init__(self, size):
+        super().__init__(size)
         self.with_daemons = set()
-        for node in NODES:
+        self.one_rank_a_node = (f"--nodes={size.nodes}", "--ntasks-per-node=1")
+        self.ring_said = f"{size.nodes} ranks, sum {sum(range(size.nodes))}"
+        some = f"{size.nodes - 1} of {size.nodes} nodes"
+        self.line_without_last = (
+            f"cosched: coscheduled on {some}; no daemon on {self.last}\n"
+        )
+        for node in self.names:
             mount = "mount -t tmpfs -o mode=755 n /run/cosched"
             self.on(node, f"mkdir -p /run/cosched; {mount}")
 
@@ -64,9 +69,9 @@ class Cluster(Site):
         return any(one["jobs"] for one in nodes)
 
     def run(self, script):
-        """Runs a batch script on two nodes; returns its output."""
+        """Runs a batch script on all nodes; returns its output."""
         text = f"#!/bin/sh\n{PLAIN}{script}"
-        return self.wait(self.sbatch(text, "--nodes=2", "--ntasks-per-node=1"))
+        return self.wait(self.sbatch(text, *self.one_rank_a_node))
 
     def cosched(self, node, *words):
         """Runs a command of the user on a node; returns its output."""
@@ -80,10 +85,10 @@ class Cluster(Site):
 
 
 @pytest.fixture(scope="module")
-def site():
+def site(crowded_lab_size):
     skip_in_tmp()
     with alone():
-        made = Cluster()
+        made = Cluster(crowded_lab_size)
         yield made
         made.close()
 
@@ -95,10 +100,11 @@ def nothing_is_left(site):
 
 
 def test_ranks_find_daemons_where_they_run(site):
-    """The command is typed on lab2, which has none, and the ranks run on lab1."""
+    """The command is typed on the last node, which has none; the ranks run on lab1."""
     site.up("lab1")
     script = f"{PLAIN}cosched-run -v --job far -- srun ./ring 2>&1"
-    said = site.user("lab2", "salloc", "--quiet", "-w", "lab1", "-n2", "sh", "-c", script)
+    words = ("salloc", "--quiet", "-w", "lab1", "-n2", "sh", "-c", script)
+    said = site.user(site.last, *words)
     assert said.count("of job far on lab1, status by shadow") == 2, said
     assert "2 ranks, sum 1" in said
     assert "coscheduled on" not in said
@@ -106,87 +112,90 @@ def test_ranks_find_daemons_where_they_run(site):
 
 
 def test_nodes_without_daemons_are_named(site):
-    site.up("lab1")
+    site.up(*site.names[:-1])
     said = site.run("cosched-run -- srun ./ring 2>&1; echo status $?\n")
-    assert "cosched: coscheduled on 1 of 2 nodes; no daemon on lab2\n" in said
+    assert site.line_without_last in said
     assert said.endswith("status 0\n")
-    assert "2 ranks, sum 1\n" in said
+    assert f"{site.ring_said}\n" in said
     site.up()
     said = site.run("cosched-run ./ring 2>&1; echo status $?\n")
-    assert "cosched: not coscheduled; no daemon on lab1, lab2\n" in said
+    named = ", ".join(site.names[:8])  # the line names so many, and counts the rest
+    assert f"cosched: not coscheduled; no daemon on {named}" in said
     assert said.endswith("status 0\n")
-    assert "2 ranks, sum 1\n" in said
+    assert f"{site.ring_said}\n" in said
 
 
 def test_job_that_needs_all_nodes_ends_without_them(site):
-    site.up("lab1")
+    site.up(*site.names[:-1])
     said = site.run(
         "cosched-run --require-all -- srun ./ring 2>&1; [ $? = 0 ] || echo failed\n"
     )
-    assert "cosched: coscheduled on 1 of 2 nodes; no daemon on lab2\n" in said
+    assert site.line_without_last in said
     assert "ranks, sum" not in said
     assert said.endswith("failed\n")
 
 
 def test_wrapper_script_of_srun_is_trapped(site):
-    site.up(*NODES)
+    site.up(*site.names)
     site.write("run.sh", "#!/bin/sh\nexport A=b\n./ring\n")
     said = site.run("cosched-run -v -- time srun ./run.sh 2>&1\n")
-    assert said.count("status by shadow") == 2, said
-    assert "2 ranks, sum 1" in said
+    assert said.count("status by shadow") == len(site.names), said
+    assert site.ring_said in said
 
 
 def test_commands_act_on_all_nodes_of_a_job(site):
-    """Also after the end: the records of both nodes make one account."""
-    site.up(*NODES)
+    """Also after the end: the records of all nodes make one account."""
+    site.up(*site.names)
     job = site.sbatch(
         f"#!/bin/sh\n{PLAIN}cosched-run --job wide -- srun ./app -i 1000000\n",
-        *("--nodes=2", "--ntasks-per-node=1"),
+        *site.one_rank_a_node,
     )
     try:
         eventually(
-            lambda: all(site.has_jobs(node) for node in NODES) or time.sleep(0.2),
-            "the job runs on both nodes",
+            lambda: all(site.has_jobs(node) for node in site.names) or time.sleep(0.2),
+            "the job runs on all nodes",
         )
         said = site.cosched("lab1", "suspend", "wide")
-        assert said == (
-            f"node lab1: job {USER}.wide: suspended\n"
-            f"node lab2: job {USER}.wide: suspended\n"
+        names = list(site.names)
+        assert said == "".join(
+            f"node {name}: job {USER}.wide: suspended\n" for name in names
         )
-        found = json.loads(site.cosched("lab2", "status", "wide", "--json"))["nodes"]
+        found = json.loads(site.cosched(site.last, "status", "wide", "--json"))["nodes"]
         assert [(one["node"], one["jobs"][0]["state"]) for one in found] == [
-            ("lab1", "suspended"),
-            ("lab2", "suspended"),
+            (name, "suspended") for name in names
         ]
-        assert "lab2" in site.cosched("lab1", "resume", "wide")
+        said = site.cosched("lab1", "resume", "wide")
+        assert all(f"node {name}: " in said for name in names)
         told = json.loads(site.cosched("lab1", "why", "wide", "--json"))["nodes"]
-        assert [one["node"] for one in told] == ["lab1", "lab2"]
+        assert [one["node"] for one in told] == names
         text = site.cosched("lab1", "why", "wide")
-        assert f"{USER}.wide on lab2: " in text
+        assert all(f"{USER}.wide on {name}: " in text for name in names)
         site.up("lab1")
         words = "cosched suspend wide 2>&1; cosched resume wide || true"
         half = site.user("lab1", "sh", "-c", words)
         assert half.startswith(f"node lab1: job {USER}.wide: suspended\n")
-        assert "cosched: node lab2: no scheduler daemon is up" in half
+        for name in names[1:]:
+            assert f"cosched: node {name}: no scheduler daemon is up" in half
     finally:
         site.user("lab1", "scancel", job)
-        site.up(*NODES)
+        site.up(*site.names)
 
 
 def test_account_covers_all_nodes(site):
-    site.up(*NODES)
+    site.up(*site.names)
     said = site.run(
         "cosched-run --account --job short -- srun ./ring 2>&1\n"
         "cosched history --job short --format job,nodes,ranks\n"
     )
     assert "cosched-run: job short: response " in said
     assert "without" not in said
-    assert said.split()[-3:] == ["short", "2", "2"]
+    count = str(len(site.names))
+    assert said.split()[-3:] == ["short", count, count]
 
 
 def test_partition_opts_in_by_its_task_prolog(site):
     """The script starts srun alone, also without the user's environment."""
-    site.up(*NODES)
+    site.up(*site.names)
     shim = json.loads(
         site.user("lab1", "cosched", "shim", "build", "--json", f"{HOME}/ring")
     )["shim"]
@@ -203,11 +212,11 @@ def test_partition_opts_in_by_its_task_prolog(site):
             "COSCHED=off srun env | grep COSCHED_JOB; srun --export=NONE ./ring\n"
         )
         text = f"#!/bin/sh\n{PLAIN}{script}"
-        job = site.sbatch(text, "--nodes=2", "--ntasks-per-node=1")
+        job = site.sbatch(text, *site.one_rank_a_node)
         lines = site.wait(job).splitlines()
         assert lines[:2] == [f"COSCHED_JOB=slurm-{job}.0", "COSCHED_STATUS=shadow"]
-        assert lines[2:] == ["2 ranks, sum 1", "2 ranks, sum 1"]
-        for node in NODES:
+        assert lines[2:] == [site.ring_said] * 2
+        for node in site.names:
             words = "cosched history --json --since 5m"
             names = {one["name"] for one in json.loads(site.on(node, words))["jobs"]}
             assert {f"slurm-{job}.1", f"slurm-{job}.3"} <= names

@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 
 from cosched.lab import life
-from cosched.lab.plan import plan_crowded_nodes
 from tests.live.conftest import eventually
 from tests.places import ROOT
 
@@ -41,11 +40,14 @@ while world.bcast(not os.path.exists(sys.argv[1])):
 
 
 class Site:
-    """A lab of two nodes, reached as far1 and far2 by ssh alone."""
+    """A lab whose nodes are reached as far1, far2, ... by ssh alone."""
 
-    def __init__(self, run_dir, folder):
+    def __init__(self, run_dir, folder, size):
         self.folder = folder
-        self.lab = life.make_lab(run_dir, plan_crowded_nodes(2, 1, life.usable_siblings()))
+        self.names = size.names
+        self.fars = [f"far{number}" for number in range(1, size.nodes + 1)]
+        self.hosts = ",".join(self.fars)
+        self.lab = size.up(run_dir)
         self._write_keys()
         self.daemons = [self._start(node) for node in self.lab.nodes]
 
@@ -58,8 +60,8 @@ class Site:
             "IdentitiesOnly yes\nStrictHostKeyChecking no\nUserKnownHostsFile /dev/null",
             "BatchMode yes\nLogLevel ERROR\nConnectTimeout 10",
         ]
-        for i, node in enumerate(self.lab.nodes, 1):
-            lines.append(f"Host far{i}\n  HostName {node.address}")
+        for far, node in zip(self.fars, self.lab.nodes, strict=True):
+            lines.append(f"Host {far}\n  HostName {node.address}")
         (self.folder / "config").write_text("\n".join(lines) + "\n")
         Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
 
@@ -117,8 +119,9 @@ class Site:
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory):
-    made = Site(tmp_path_factory.mktemp("run"), tmp_path_factory.mktemp("ssh"))
+def site(tmp_path_factory, crowded_lab_size):
+    folders = (tmp_path_factory.mktemp(name) for name in ("run", "ssh"))
+    made = Site(*folders, crowded_lab_size)
     yield made
     made.close()
 
@@ -128,7 +131,7 @@ def job(site, tmp_path):
     """A job of one rank a node that runs until the test ends."""
     stop = tmp_path / "stop"
     command = [
-        *(sys.executable, "-m", "cosched.cli.run.main", "--hosts", "lab1,lab2"),
+        *(sys.executable, "-m", "cosched.cli.run.main", "--hosts", ",".join(site.names)),
         *("--run-dir", str(site.lab.run_dir), "--job", "far"),
         *(sys.executable, "-c", PROGRAM, str(stop)),
     ]
@@ -139,7 +142,7 @@ def job(site, tmp_path):
 
 
 def modes(site):
-    nodes = site.document("status", "--hosts", "far1,far2")["nodes"]
+    nodes = site.document("status", "--hosts", site.hosts)["nodes"]
     return {
         node["node"]: [job["mode"] for job in node["jobs"] if job["name"] == "far"]
         for node in nodes
@@ -147,31 +150,30 @@ def modes(site):
 
 
 def test_commands_act_on_nodes_by_ssh(site, job):
-    eventually(
-        lambda: modes(site) == {"lab1": ["coscheduled"], "lab2": ["coscheduled"]},
-        "the job runs on both nodes",
-        PATIENCE_S,
-    )
-    done = site.cosched("suspend", job, "--hosts", "far[1-2]")
+    runs = {name: ["coscheduled"] for name in site.names}
+    eventually(lambda: modes(site) == runs, "the job runs on all nodes", PATIENCE_S)
+    hosts = ("--hosts", f"far[1-{len(site.fars)}]")
+    done = site.cosched("suspend", job, *hosts)
     assert done.returncode == 0, done.stderr
-    assert modes(site) == {"lab1": ["suspended"], "lab2": ["suspended"]}
-    assert site.cosched("resume", job, "--hosts", "far[1-2]").returncode == 0
-    assert modes(site) == {"lab1": ["coscheduled"], "lab2": ["coscheduled"]}
-    assert site.cosched("why", job, "--hosts", "far1,far2").returncode == 0
+    assert modes(site) == {name: ["suspended"] for name in site.names}
+    assert site.cosched("resume", job, *hosts).returncode == 0
+    assert modes(site) == runs
+    assert site.cosched("why", job, "--hosts", site.hosts).returncode == 0
 
 
 def test_doctor_compares_nodes_by_ssh(site):
     words = ("--shell", f"ssh -F {site.folder}/config", "--run-dir", str(site.lab.run_dir))
-    found = site.document("doctor", "--hosts", "far1,far2", *words)
+    found = site.document("doctor", "--hosts", site.hosts, *words)
     facts = [node["facts"] for node in found["nodes"]]
-    assert [one["node"] for one in facts] == ["lab1", "lab2"]
+    assert [one["node"] for one in facts] == list(site.names)
     assert all(one["daemon"] is not None for one in facts)
     assert all(abs(one["offset_s"]) <= one["within_s"] for one in found["nodes"])
 
 
 def test_node_without_sshd_is_named(site):
-    site.daemons[1].send_signal(signal.SIGTERM)
-    site.daemons[1].wait(PATIENCE_S)
-    done = site.cosched("status", "--hosts", "far1,far2")
+    site.daemons[-1].send_signal(signal.SIGTERM)
+    site.daemons[-1].wait(PATIENCE_S)
+    done = site.cosched("status", "--hosts", site.hosts)
     assert done.returncode == 0, done.stderr
-    assert "cosched: node far2: ssh: connect to host" in done.stderr
+    assert f"cosched: node {site.fars[-1]}: ssh: connect to host" in done.stderr
+    assert done.stderr.count("cosched: node") == 1

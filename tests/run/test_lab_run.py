@@ -16,22 +16,18 @@ pytestmark = [
     pytest.mark.newest_mpi,
     pytest.mark.skipif(os.geteuid() != 0, reason="a lab needs root"),
     pytest.mark.skipif(
-        len(os.sched_getaffinity(0)) < 2, reason="two nodes need two CPUs of this machine"
-    ),
-    pytest.mark.skipif(
         not shutil.which("nsenter") or not shutil.which("taskset"),
         reason="a lab needs util-linux",
     ),
 ]
 PATIENCE_S = 120
-HOSTS = ("--hosts", "lab1,lab2")
 
 
 @pytest.fixture(scope="module")
-def lab(tmp_path_factory):
-    """Starts two nodes and their daemons; yields the run directory."""
+def lab(tmp_path_factory, lab_size):
+    """Starts nodes and their daemons; yields the run directory."""
     run_dir = tmp_path_factory.mktemp("lab") / "run"
-    cosched(run_dir, "lab", "up", "--nodes", "2")
+    cosched(run_dir, "lab", "up", *lab_size.words)
     yield run_dir
     cosched(run_dir, "lab", "down")
 
@@ -59,6 +55,11 @@ def lab_task(mpi, task):
 
 
 @pytest.fixture
+def hosts(lab_size):
+    return ("--hosts", lab_size.hosts)
+
+
+@pytest.fixture
 def run(lab):
     def run(*words):
         return subprocess.run(
@@ -72,38 +73,48 @@ def run(lab):
     return run
 
 
-def test_no_shim_runs_ranks_on_both_nodes(run, lab_task):
-    done = run("--no-shim", *HOSTS, "-n", "4", lab_task)
-    assert (done.stdout, done.returncode) == ("4 ranks, sum 6\n", 0)
+def said_by(ranks):
+    """Returns the line of the task's rank 0."""
+    return f"{ranks} ranks, sum {sum(range(ranks))}\n"
 
 
-def test_ranks_register_with_daemon_of_their_node(run, lab_task):
-    done = run("-v", "--job", "mine", *HOSTS, lab_task)
-    assert (done.stdout, done.returncode) == ("2 ranks, sum 1\n", 0)
-    assert "of job mine on lab1" in done.stderr
-    assert "of job mine on lab2" in done.stderr
+def test_no_shim_runs_ranks_on_all_nodes(run, hosts, lab_size, lab_task):
+    ranks = 2 * lab_size.nodes
+    done = run("--no-shim", *hosts, "-n", str(ranks), lab_task)
+    assert (done.stdout, done.returncode) == (said_by(ranks), 0)
 
 
-def test_exit_status_passes_through(run, lab_task, mpi):
+def test_ranks_register_with_daemon_of_their_node(run, hosts, lab_size, lab_task):
+    done = run("-v", "--job", "mine", *hosts, lab_task)
+    assert (done.stdout, done.returncode) == (said_by(lab_size.nodes), 0)
+    for name in lab_size.names:
+        assert f"of job mine on {name}" in done.stderr
+
+
+def test_exit_status_passes_through(run, hosts, lab_task, mpi):
     # Intel's launcher returns 255 for any failure on several hosts.
     expected = 255 if mpi.intel else 3
-    assert run(*HOSTS, lab_task, "exit", "3").returncode == expected
+    assert run(*hosts, lab_task, "exit", "3").returncode == expected
 
 
-def test_host_outside_lab_is_an_error(run, any_mpi):
-    done = run("--hosts", "lab1,lab9", "true")
+def test_host_outside_lab_is_an_error(run, lab_size, any_mpi):
+    done = run("--hosts", "lab1,lab999", "true")
     assert done.returncode == 1
+    names = ", ".join(lab_size.names)
     assert done.stderr == (
-        "cosched-run: host 'lab9' is not in the lab; its nodes are lab1, lab2\n"
+        f"cosched-run: host 'lab999' is not in the lab; its nodes are {names}\n"
     )
 
 
-def test_node_without_daemons_is_refused_if_the_job_needs_all(run, lab, any_mpi):
+def test_node_without_daemons_is_refused_if_the_job_needs_all(
+    run, hosts, lab, lab_size, any_mpi
+):
     """The last test, because it stops the daemons."""
-    cosched(lab, "down", "--node", "lab2")
-    done = run(*HOSTS, "--require-all", "true")
+    last = lab_size.last
+    cosched(lab, "down", "--node", last)
+    done = run(*hosts, "--require-all", "true")
     assert done.returncode == 1
     assert done.stderr == (
-        "cosched-run: node lab2: no daemon answers, and the job needs all its nodes; "
-        "run: cosched lab exec lab2 cosched up\n"
+        f"cosched-run: node {last}: no daemon answers, and the job needs all its nodes; "
+        f"run: cosched lab exec {last} cosched up\n"
     )
