@@ -1,8 +1,10 @@
-"""Jobs on eight virtual nodes that share the CPUs: rank 0 names the nodes without a daemon
-at the start, and the node whose daemons are killed while two jobs run."""
+"""Jobs on eight virtual nodes that share the CPUs: commands steer a job on all of them.
+Rank 0 names the nodes without a daemon at the start, and the node whose daemons are killed
+while two jobs run."""
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -77,6 +79,43 @@ def lines(error):
 
 def paths_of(lab):
     return {name: NodePaths(lab.run_dir, name) for name in expand_hosts(HOSTS)}
+
+
+def cosched(lab, *words):
+    """Returns the nodes in a command's answer."""
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "cosched.cli.main", *words),
+            *("--run-dir", str(lab.run_dir), "--json"),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)["nodes"]
+
+
+def test_job_is_steered_on_all_nodes_by_its_name(lab, tmp_path):
+    stop, begun = tmp_path / "stop", tmp_path / "begun"
+    job = start(lab, "all", str(stop), str(begun))
+    names = expand_hosts(HOSTS)
+    try:
+        eventually(begun.exists, "all ranks have begun", PATIENCE_S)
+        for word, mode in (("suspend", "suspended"), ("resume", "coscheduled")):
+            done = cosched(lab, word, "all")
+            assert [(one["node"], one["mode"]) for one in done] == [
+                (name, mode) for name in names
+            ]
+            found = cosched(lab, "status", "all")
+            modes = {one["node"]: [job["mode"] for job in one["jobs"]] for one in found}
+            assert modes == {name: [mode] for name in names}
+        assert {one["node"] for one in cosched(lab, "why", "all")} == set(names)
+    finally:
+        stop.touch()
+        output, error = job.communicate(timeout=PATIENCE_S)
+    assert (job.returncode, output) == (0, "8 ranks agree\n"), error
 
 
 def test_node_that_dies_under_load_is_named(lab, tmp_path):
