@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from cosched.launch.family import Family
+from cosched.launch.family import Engine, Family
 
 pytestmark = [
     pytest.mark.live,
@@ -91,7 +91,12 @@ def test_ranks_register_with_daemon_of_their_node(run, hosts, lab_size, lab_task
         assert f"of job mine on {name}" in done.stderr
 
 
-def test_exit_status_passes_through(run, hosts, lab_task, mpi):
+def test_exit_status_passes_through(run, hosts, lab_size, lab_task, mpi):
+    if mpi.engine is Engine.PRRTE and lab_size.nodes > 3:
+        pytest.skip(
+            "prterun of Open MPI 5.0 now and then crashes when the ranks of four or more "
+            "nodes fail, with cosched or without"
+        )
     # Intel's launcher returns 255 for any failure on several hosts.
     expected = 255 if mpi.intel else 3
     assert run(*hosts, lab_task, "exit", "3").returncode == expected
