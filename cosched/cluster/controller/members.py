@@ -30,7 +30,7 @@ class NodeState(Enum):
 class Member:
     """A node.
 
-    reason: of an operator, or why it is lost. refused: why an agent could not join since.
+    reason: the operator's, or that of the loss. refused: the cause of the last refusal.
     received_ns: when its last message came, by a monotonic clock. agent: the incarnation of
     its agent; 0: it never joined. restarted: its agent is another one than before the
     controller's own restart. secret: shared with this life of the agent.
