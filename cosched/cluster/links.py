@@ -75,7 +75,7 @@ class Links:
     addresses: ``HOST:PORT`` of each member. complain: takes one line about a message that
     cannot be read. longest: bytes of a message; the connection of a longer one is closed.
     former: members that may connect, but only get an answer. pause_ns: the longest one
-    between two tries to connect.
+    between two tries to connect, if it is less than LONGEST_PAUSE_NS.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class Links:
     ) -> None:
         self._keys = keys
         self._longest = longest
-        self._pause_ms = max(_RECONNECT_MS, pause_ns // NS_PER_MS)
+        self._pause_ms = max(_RECONNECT_MS, min(pause_ns, LONGEST_PAUSE_NS) // NS_PER_MS)
         self._owners = keys.owners()
         self._addresses = addresses
         self._complain = complain

@@ -16,7 +16,7 @@ class Proofs:
     """The proofs of one life of an agent."""
 
     def __init__(self) -> None:
-        self._secrets: list[bytes] = []  # of the latest two joins
+        self._secrets: list[bytes] = []  # the latest two joins have one each
         self._seen: OrderedDict[tuple[int, int], None] = OrderedDict()
 
     @property
