@@ -7,10 +7,11 @@ mean of differences between runs with the same workloads. Verdicts: ``verdicts``
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from math import inf
 
+from benchmarks.experiments.claims import Claim
 from benchmarks.experiments.hold_yield.cases import BASE, LOADS, SHARES
 from benchmarks.experiments.hold_yield.means import Means
 from benchmarks.experiments.verdicts import (
@@ -28,17 +29,6 @@ MACHINES = {"a": "compute", "b": "analysis"}
 LOW, MEDIUM, HIGH = LOADS
 FEW, MANY, THIRD = SHARES[:3], SHARES[3], SHARES[4]
 MINUTE_S = 60.0
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """A claim of the paper about a figure, our result, and the verdict."""
-
-    figure: str
-    text: str
-    paper: str
-    ours: str
-    verdict: str
 
 
 def scaled(measured: Measured, by: float) -> Measured:
@@ -412,12 +402,3 @@ def claims_of(means: Means) -> list[Claim]:
         _loss_by_share,
     )
     return [*_together(means), *(claim for part in parts for claim in part(figures))]
-
-
-def table_of_claims(claims: Iterable[Claim]) -> str:
-    """Returns the claims as a table of Markdown."""
-    lines = ["| Fig. | claim | paper | ours | verdict |", "|---|---|---|---|---|"]
-    for claim in claims:
-        cells = (claim.figure, claim.text, claim.paper, claim.ours, claim.verdict)
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines) + "\n"

@@ -31,6 +31,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from benchmarks.experiments.claims import claims_table
 from benchmarks.experiments.endings import in_one_line
 from benchmarks.experiments.hold_yield.cases import (
     BASE,
@@ -41,7 +42,7 @@ from benchmarks.experiments.hold_yield.cases import (
     Ended,
     carry_out,
 )
-from benchmarks.experiments.hold_yield.claims import claims_of, table_of_claims
+from benchmarks.experiments.hold_yield.claims import claims_of
 from benchmarks.experiments.hold_yield.means import Means
 from benchmarks.experiments.hold_yield.report import draw, table
 from benchmarks.experiments.kept import Kept
@@ -122,7 +123,7 @@ def carry_on(options: argparse.Namespace) -> None:
         draw(means.rows(), sweep, options.out / f"hold_yield_by_{sweep}.png")
     print(text, end="")
     if set(options.sweeps) == set(SWEEPS):
-        claims = table_of_claims(claims_of(means))
+        claims = "\n".join(claims_table(claims_of(means))) + "\n"
         (options.out / "hold_yield.md").write_text(claims)
         if options.docs:
             rewrite(options.docs, PART, claims)

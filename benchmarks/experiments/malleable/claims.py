@@ -7,9 +7,10 @@ hundredth: streams are random.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from itertools import pairwise, product
 
+from benchmarks.experiments.claims import Claim
+from benchmarks.experiments.malleable.findings import Findings, times
 from benchmarks.experiments.malleable.points import (
     BEST,
     BETAS,
@@ -18,7 +19,6 @@ from benchmarks.experiments.malleable.points import (
     EXECUTIONS,
     PERCENTS,
     USERS,
-    Point,
     system,
     users,
 )
@@ -30,71 +30,13 @@ from benchmarks.experiments.malleable.tables import (
     average,
     throughput,
 )
-from benchmarks.experiments.verdicts import (
-    Measured,
-    judge_above,
-    judge_cases,
-    judge_value,
-    over_cases,
-)
+from benchmarks.experiments.verdicts import judge_above, judge_value
 from cosched.sim.malleable.policies import BASELINES
 
 SLACK = 1.01
 WITHOUT_LIMIT = float("inf")
 LIMITED = tuple(degree for degree in DEGREES if degree is not None)
 WAIT, EXECUTION, TOTAL = "mean_wait_s", "mean_execution_s", "mean_total_s"
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """A claim of the paper about a figure, our result, and the verdict (``verdicts``)."""
-
-    figure: str
-    text: str
-    paper: str
-    ours: str
-    verdict: str
-
-
-class Findings:
-    """Looks up the figures of points, and judges claims about them."""
-
-    def __init__(self, measured: Points) -> None:
-        self.measured = measured
-        self._repeated = all(figures["streams"] > 1 for figures in measured.values())
-
-    def over(self, ratios: Iterable[float]) -> Measured:
-        """Returns the extent of a figure over several points."""
-        return over_cases(ratios, repeated=self._repeated)
-
-    def count(self, checks: Iterable[bool]) -> tuple[str, str]:
-        """Returns in how many cases a claim holds, and the verdict."""
-        found = list(checks)
-        text = f"{sum(found)} of {len(found)}"
-        refuted = False if self._repeated else None
-        return text, judge_cases([True if holds else refuted for holds in found])
-
-    def at(
-        self, column: str, policy: str, degree: int | None, percent: int,
-        execution: str = "linear",
-    ) -> float:  # fmt: skip
-        """Returns the claims of the system-centric experiments."""
-        return self.measured[system(policy, degree, percent, execution)][column]
-
-    def ratio(self, column: str, one: Point, other: Point) -> float:
-        """Returns one / other; waits below a second count as one."""
-        below = max(1.0, self.measured[other][column])
-        return max(1.0, self.measured[one][column]) / below
-
-
-def _times(ratios: Iterable[float]) -> str:
-    values = list(ratios)
-    low, high = (_number(value) for value in (min(values), max(values)))
-    return f"{low} times" if low == high else f"{low} to {high} times"
-
-
-def _number(ratio: float) -> str:
-    return f"{ratio:.1f}" if ratio < 10 else f"{ratio:,.0f}"
 
 
 def fig9(found: Findings) -> list[Claim]:
@@ -129,7 +71,7 @@ def fig9(found: Findings) -> list[Claim]:
     _, won_verdict = found.count(less_total(percent) for percent in (50, 40))
     return [
         Claim("9", "IDEAL-ONLY waits far longer than IDEAL-BACKFILL", "far",
-              _times(ideal), judge_above(found.over(ideal), 2)),
+              times(ideal), judge_above(found.over(ideal), 2)),
         Claim("9", "Even-H-FQ waits less than each baseline", "always", less, less_verdict),
         Claim("9", "its execution takes longer than with the ideal", "yes", slower,
               slower_verdict),
@@ -288,11 +230,11 @@ def fig14(found: Findings) -> list[Claim]:
     totals = against(TOTAL, "ideal-backfill") + against(TOTAL, "moldable")
     gains = [1 - 1 / ratio for ratio in totals]
     return [
-        Claim("14", "IDEAL-ONLY's wait / Low-Imp-FR's", "over 70 times", _times(wait),
+        Claim("14", "IDEAL-ONLY's wait / Low-Imp-FR's", "over 70 times", times(wait),
               judge_value(found.over(wait), 70, WITHOUT_LIMIT)),
-        Claim("14", "the others' wait / Low-Imp-FR's", "5 times or more", _times(waits),
+        Claim("14", "the others' wait / Low-Imp-FR's", "5 times or more", times(waits),
               judge_value(found.over(waits), 5, WITHOUT_LIMIT)),
-        Claim("14", "IDEAL-ONLY's total is a multiple of its", "7 times", _times(total),
+        Claim("14", "IDEAL-ONLY's total is a multiple of its", "7 times", times(total),
               judge_value(found.over(total), 7)),
         Claim("14", "less total than the others", "about 20%",
               f"{min(gains):.0%} to {max(gains):.0%}",
@@ -356,9 +298,9 @@ def _users_claims(
     rest = against("ideal-backfill") + against("moldable")
     return [
         Claim(figure, f"IDEAL-ONLY's {name} / Low-Imp-FR's", "{:g} to {:g} times".format(
-              *ideal), _times(first), judge_value(found.over(first), *ideal)),
+              *ideal), times(first), judge_value(found.over(first), *ideal)),
         Claim(figure, f"the others' {name} / Low-Imp-FR's", "{:g} to {:g} times".format(
-              *others), _times(rest), judge_value(found.over(rest), *others)),
+              *others), times(rest), judge_value(found.over(rest), *others)),
     ]  # fmt: skip
 
 
@@ -416,7 +358,7 @@ def table3(found: Findings) -> list[Claim]:
     near = sum(abs(ratio - 1) <= 0.1 for ratio in to_theirs)
     return [
         Claim("T3", "jobs an hour, ours / the paper's", "48 figures",
-              f"{_times(to_theirs)}, {near} of them within a tenth",
+              f"{times(to_theirs)}, {near} of them within a tenth",
               judge_value(found.over(to_theirs), 1.0)),
         Claim("T3", "Low-Imp-FR gets most jobs through", "always", best, best_verdict),
         Claim("T3", "the more the smaller the minimum, at beta below 1", "yes", grows,
@@ -436,12 +378,3 @@ def claims_of(figures: Iterable[str], measured: Points) -> list[Claim]:
     """All claims about these figures."""
     found = Findings(measured)
     return [claim for figure in figures for claim in CLAIMS[figure](found)]
-
-
-def table(claims: Iterable[Claim]) -> str:
-    """As a table of Markdown."""
-    lines = ["| Fig. | claim | paper | ours | verdict |", "|---|---|---|---|---|"]
-    for claim in claims:
-        cells = (claim.figure, claim.text, claim.paper, claim.ours, claim.verdict)
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines) + "\n"

@@ -26,9 +26,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from benchmarks.experiments.claims import claims_table
 from benchmarks.experiments.endings import in_one_line
 from benchmarks.experiments.kept import Kept
-from benchmarks.experiments.malleable.claims import CLAIMS, claims_of, table
+from benchmarks.experiments.malleable.claims import CLAIMS, claims_of
 from benchmarks.experiments.malleable.figures import draw
 from benchmarks.experiments.malleable.points import (
     Measured,
@@ -122,7 +123,7 @@ def _outcome(kept: Kept, run: MalleableRun) -> MalleableOutcome:
 
 def text_of(figures: Sequence[str], points: Measured) -> str:
     """Claims and tables as Markdown."""
-    blocks = [streams(points), table(claims_of(figures, points))]
+    blocks = [streams(points), *claims_table(claims_of(figures, points)), ""]
     blocks += [make(points) for name, make in TABLES.items() if name in figures]
     return "\n".join(blocks)
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
+from benchmarks.experiments.claims import Claim
 from benchmarks.experiments.startup.documents import (
     Document,
     extent,
@@ -34,17 +34,6 @@ from benchmarks.experiments.verdicts import (
 Documents = Mapping[str, Document]
 #: Without a figure there is no verdict.
 MISSING = "not measured"
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """A statement of the paper, our result, and the verdict (``verdicts``)."""
-
-    figure: str
-    what: str
-    paper: str
-    ours: str
-    verdict: str = ""
 
 
 def claims(documents: Documents) -> list[Claim]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from benchmarks.experiments.claims import claims_table
 from benchmarks.experiments.section import rewrite
 from benchmarks.experiments.startup.claims import aims, claims
 from benchmarks.experiments.startup.documents import MIDDLE, Document, text
@@ -13,7 +14,6 @@ from benchmarks.experiments.startup.live import section
 from benchmarks.experiments.startup.plans import TITLES
 
 PART = "brelsford"
-HEAD = ["| Fig. | claim | paper | ours | verdict |", "|---|---|---|---|---|"]
 #: The figures that the page shows as pictures.
 PICTURED = ("fig7", "fig8b", "fig9a", "fig9b", "fig10a", "fig10b", "fig11a", "fig11b")
 PARTS = ("job object", "assignment", "tables", "master start", "go")
@@ -21,10 +21,7 @@ PARTS = ("job object", "assignment", "tables", "master start", "go")
 
 def lines(documents: Mapping[str, Document], live: Mapping[str, Document]) -> list[str]:
     """Returns the part of the page."""
-    found = ["## Claims", "", *HEAD]
-    for claim in claims(documents):
-        cells = (claim.figure, claim.what, claim.paper, claim.ours, claim.verdict)
-        found.append(f"| {' | '.join(cells)} |")
+    found = ["## Claims", "", *claims_table(claims(documents))]
     found += ["", "## 16,384 nodes with up to 128 tasks each", ""]
     found += ["| the central part | aim | ours | |", "|---|---|---|---|"]
     for aim in aims(documents):

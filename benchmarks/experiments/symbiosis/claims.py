@@ -8,11 +8,12 @@ each "no".
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from operator import truediv
 from typing import Any, TypeAlias
 
+from benchmarks.experiments.claims import Claim
 from benchmarks.experiments.verdicts import (
     NO,
     exact,
@@ -37,26 +38,6 @@ MEMORY_WHY = (
 )
 DISK_WHY = "the disk is the host's, which caches, and divides it by its own rules"
 CPU_WHY = "the host's CPUs change their clock, and may share a core between two of ours"
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """One statement beside the paper's, and its verdict (``verdicts``).
-
-    verdict: empty where the paper has no such claim. why: a likely reason of a "no".
-    """
-
-    part: str
-    what: str
-    paper: str
-    ours: str
-    verdict: str
-    why: str = ""
-
-    @property
-    def shown(self) -> str:
-        """The verdict, and the reason of a "no"."""
-        return f"{NO}: {self.why or 'see below'}" if self.verdict == NO else self.verdict
 
 
 def _shown(values: Mapping[str, float]) -> str:

@@ -208,7 +208,7 @@ def _claims_text(part: str, documents: dict[str, Document]) -> str:
     lines = [""]
     for one in claims(part, documents):
         verdict = one.shown or "no claim"
-        lines.append(f"{one.part}: {one.what}")
+        lines.append(f"{one.source}: {one.what}")
         lines.append(f"  paper: {one.paper or '-'}; ours: {one.ours}; {verdict}")
     return (
         "\n".join(textwrap.fill(line, 80, subsequent_indent="    ") for line in lines)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from benchmarks.experiments.claims import claims_table
 from benchmarks.experiments.symbiosis.claims import CLAIMS, claims
 
 Result = Mapping[str, Any]
@@ -17,11 +18,7 @@ def section(results: Mapping[str, Result]) -> str:
     """Returns the section with all existing parts in the paper's order, and the gaps."""
     there = [part for part in CLAIMS if part in results]
     missing = [part for part in CLAIMS if part not in results]
-    lines = ["| | claim | paper | ours | verdict |", "|---|---|---|---|---|"]
-    for part in there:
-        for one in claims(part, results):
-            cells = (one.part, one.what, one.paper, one.ours, one.shown)
-            lines.append("| " + " | ".join(cells) + " |")
+    lines = claims_table(one for part in there for one in claims(part, results))
     if missing:
         lines += ["", f"Not measured yet: {', '.join(missing)}."]
     lines += ["", *_quiet(results)]

@@ -6,10 +6,10 @@ The claims are about the paper's policy, so they are judged by the arm ``paper``
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain, pairwise
 from statistics import fmean
 
+from benchmarks.experiments.claims import Claim
 from benchmarks.experiments.verdicts import (
     EQUAL_WITHIN,
     Measured,
@@ -23,17 +23,6 @@ from benchmarks.experiments.yoo.table import Document, measured, places, ratio, 
 RESPONSE = "mean_response_s"
 #: The names of jobs that hardly send messages.
 COMPUTES = ("coarse", "half", "ep-a")
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """One claim of the paper, our result and the verdict (``verdicts``). Empty: the paper
-    has no such claim, or nothing was measured."""
-
-    what: str
-    paper: str
-    ours: str
-    verdict: str = ""
 
 
 def claims(document: Document) -> list[Claim]:
@@ -73,20 +62,23 @@ def _fig2(document: Document) -> list[Claim]:
         most = judge_cases([two.less_than(one), two.less_than(three)])
     return [
         Claim(
-            "2: mean response to the kernel's, many messages (workload 2)",
+            "2",
+            "mean response to the kernel's, many messages (workload 2)",
             "0.50",
             _shown(two),
             _judged(two, lambda found: judge_value(found, 0.50)),
         ),
-        Claim("2: mixed (workload 1)", "below 1", _shown(one), _judged(one, judge_below)),
+        Claim("2", "mixed (workload 1)", "below 1", _shown(one), _judged(one, judge_below)),
         Claim(
-            "2: hardly any messages (workload 3)",
+            "2",
+            "hardly any messages (workload 3)",
             "almost 1",
             _shown(three),
             _judged(three, lambda found: judge_value(found, 1.0)),
         ),
         Claim(
-            "2: workload 2 gains most",
+            "2",
+            "workload 2 gains most",
             "yes",
             ", ".join(_shown(found) for found in (one, two, three)),
             most,
@@ -103,8 +95,8 @@ def _yardsticks(document: Document, figure: str, by: str) -> list[Claim]:
         found = [ratio(document, one, other, x, value) for x in places(document)]
         if not any(found):
             return []
-        words = f"{figure}: {one}'s {what} to {other}'s, by {by}"
-        return [Claim(words, "", ", ".join(map(_middle, found)))]
+        words = f"{one}'s {what} to {other}'s, by {by}"
+        return [Claim(figure, words, "", ", ".join(map(_middle, found)))]
 
     pairs = (
         ("paper", "gang"),
@@ -135,21 +127,23 @@ def _fair_probe(document: Document) -> list[Claim]:
     if "kernel" not in found:
         return []
     to_kernel = [fmean(one) / fmean(found["kernel"]) for one in found.values()]
-    words = "2: CPU time of jobs that compute by the probe's, to the kernel's, in all arms"
-    return [Claim(words, "", f"{min(to_kernel):.2f} to {max(to_kernel):.2f}")]
+    words = "CPU time of jobs that compute by the probe's, to the kernel's, in all arms"
+    return [Claim("2", words, "", f"{min(to_kernel):.2f} to {max(to_kernel):.2f}")]
 
 
 def _fig3(document: Document) -> list[Claim]:
     by_dom = [_paid(document, x) for x in places(document)]
     return [
         Claim(
-            "3: mean response to the kernel's at DOM 2",
+            "3",
+            "mean response to the kernel's at DOM 2",
             "0.15",
             _shown(by_dom[0]),
             _judged(by_dom[0], lambda found: judge_value(found, 0.15)),
         ),
         Claim(
-            "3: the gain falls as DOM rises",
+            "3",
+            "the gain falls as DOM rises",
             "yes",
             ", ".join(map(_shown, by_dom)),
             _ordered(by_dom),
@@ -167,9 +161,9 @@ def _fig4(document: Document) -> list[Claim]:
             assert found is not None
             slice_ = x.partition(",")[0].strip("(")
             waits.setdefault(series, {}).setdefault(slice_, []).append(found)
-    what = "4: least mean wait to batch's"
+    what = "least mean wait to batch's"
     if batch is None or "paper" not in waits:
-        return [Claim(what, "0.59 at best", "not measured")]
+        return [Claim("4", what, "0.59 at best", "not measured")]
 
     def least(series: str) -> Measured:
         every = chain(*waits[series].values())
@@ -181,9 +175,10 @@ def _fig4(document: Document) -> list[Claim]:
     ]
     pairs = chain(*(pairwise(found) for found in waits["paper"].values()))
     result = [
-        Claim(what, "0.59", _shown(least("paper")), judge_value(least("paper"), 0.59)),
+        Claim("4", what, "0.59", _shown(least("paper")), judge_value(least("paper"), 0.59)),
         Claim(
-            "4: the wait rises with DOM, which is harder to coschedule",
+            "4",
+            "the wait rises with DOM, which is harder to coschedule",
             "yes",
             "; ".join(rows),
             judge_cases([fewer.less_than(more) for fewer, more in pairs]),
@@ -191,7 +186,7 @@ def _fig4(document: Document) -> list[Claim]:
     ]
     if "cosched" in waits:
         result.append(
-            Claim("4: cosched's least mean wait to batch's", "", _shown(least("cosched")))
+            Claim("4", "cosched's least mean wait to batch's", "", _shown(least("cosched")))
         )
     return result
 
@@ -203,12 +198,12 @@ def _sweep(document: Document, number: str) -> list[Measured]:
     return [one for one in found if one is not None]
 
 
-def _flat(line: Sequence[Measured], what: str) -> Claim:
+def _flat(line: Sequence[Measured], figure: str, what: str) -> Claim:
     """Claims that a setting does not matter."""
     greatest = max(line, key=lambda found: found.middle)
     change = greatest.over(min(line, key=lambda found: found.middle))
     return Claim(
-        what, "flat", f"greatest / least {_shown(change)}", judge_value(change, 1.0)
+        figure, what, "flat", f"greatest / least {_shown(change)}", judge_value(change, 1.0)
     )
 
 
@@ -219,13 +214,14 @@ def _fig5(document: Document) -> list[Claim]:
         if len(line) < 2:
             continue
         if number != "2":
-            result.append(_flat(line, f"5: GMET does not matter to workload {number}"))
+            result.append(_flat(line, "5", f"GMET does not matter to workload {number}"))
             continue
         best = min(line[1:], key=lambda found: found.middle)
         short, long = line[0].over(best), line[-1].over(best)
         result.append(
             Claim(
-                "5: too short a GMET harms workload 2",
+                "5",
+                "too short a GMET harms workload 2",
                 "drops sharply, rises a little, stays",
                 f"shortest / best {_shown(short)}, longest / best {_shown(long)}",
                 judge_above(short),
@@ -241,12 +237,13 @@ def _fig6(document: Document) -> list[Claim]:
         if len(line) < 2:
             continue
         if number == "3":
-            result.append(_flat(line, "6: the slice does not matter to workload 3"))
+            result.append(_flat(line, "6", "the slice does not matter to workload 3"))
             continue
         change = line[-1].over(line[0])
         result.append(
             Claim(
-                f"6: a longer slice is worse for workload {number}",
+                "6",
+                f"a longer slice is worse for workload {number}",
                 "rises",
                 f"longest / shortest {_shown(change)}",
                 judge_above(change),
@@ -274,6 +271,7 @@ def _auto(document: Document) -> list[Claim]:
         near = to_best.middle <= 1 + EQUAL_WITHIN
         result.append(
             Claim(
+                "auto",
                 f"slice=auto is as good as the best fixed slice "
                 f"({series.partition(', ')[2]})",
                 "",
@@ -293,7 +291,7 @@ def _fleet(document: Document) -> list[Claim]:
             continue
         ratios = [ratio(document, series, f"kernel, {way}", grain) for grain in by_grain]
         result.append(
-            Claim(f"fleet: {way} jobs, by grain", "", ", ".join(map(_middle, ratios)))
+            Claim("fleet", f"{way} jobs, by grain", "", ", ".join(map(_middle, ratios)))
         )
     return result
 
@@ -307,8 +305,3 @@ CLAIMS: Mapping[str, Callable[[Document], list[Claim]]] = {
     "auto": _auto,
     "fleet": _fleet,
 }
-
-
-def rows(found: Sequence[Claim]) -> list[str]:
-    """Returns the claims as rows of a table in Markdown."""
-    return [f"| {one.what} | {one.paper} | {one.ours} | {one.verdict} |" for one in found]

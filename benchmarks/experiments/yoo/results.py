@@ -15,15 +15,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.experiments.claims import claims_table
 from benchmarks.experiments.section import check, rewrite
-from benchmarks.experiments.yoo.claims import claims, rows
+from benchmarks.experiments.yoo.claims import claims
 from benchmarks.experiments.yoo.figures import draw
 from benchmarks.experiments.yoo.plans import PLANS, ROOT
 from benchmarks.experiments.yoo.table import text_table
 from cosched.core.errors import CoschedError
 
 NAME = "yoo"
-HEAD = ["| claim | paper | ours | verdict |", "|---|---|---|---|"]
 #: The figure that the page shows as a picture.
 PICTURED = "fig2"
 
@@ -44,10 +44,8 @@ def section(name: str, documents: Sequence[dict[str, Any]]) -> list[str]:
     """Returns the lines on the figures of one MPI. name: a suffix of their files."""
     lines = [f"## {_made_with(documents[0])}", "", "```"]
     lines += dict.fromkeys(_command(document) for document in documents)
-    lines += ["```", "", *HEAD]
-    for document in documents:
-        lines += rows(claims(document))
-    lines += [""]
+    found = [claim for document in documents for claim in claims(document)]
+    lines += ["```", "", *claims_table(found), ""]
     for document in documents:
         if document["figure"] == PICTURED:
             picture = file_name(name, document, "svg")

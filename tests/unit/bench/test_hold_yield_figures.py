@@ -157,10 +157,10 @@ def test_claims_are_judged_and_written_into_a_page(folder, tmp_path):
     page.write_text("<!-- hold_yield: begin -->\n<!-- hold_yield: end -->\n")
     experiment.main([*WORDS, "--so-far", "--out", str(folder), "--docs", str(page)])
     claims = claims_of(Means(ended_in(folder, WORDS)))
-    assert {claim.figure.rstrip("ab") for claim in claims} == {
+    assert {claim.source.rstrip("ab") for claim in claims} == {
         "V.B", *(str(number) for number in range(3, 11))
     }  # fmt: skip
-    (together,) = [claim for claim in claims if claim.figure == "V.B"]
+    (together,) = [claim for claim in claims if claim.source == "V.B"]
     assert together.verdict == "within 1%"
     for claim in claims:
         assert f"| {claim.ours} | {claim.verdict} |" in page.read_text()

@@ -70,7 +70,7 @@ def all_documents(law=datastar):
 
 def verdicts(documents):
     return {
-        (one.part, one.what): one.verdict
+        (one.source, one.what): one.verdict
         for part in documents
         for one in claims(part, documents)
     }

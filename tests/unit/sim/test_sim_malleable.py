@@ -240,10 +240,10 @@ def test_the_figures_of_the_paper_in_small(tmp_path, capsys):
         assert best["mean_total_s"] < other["mean_total_s"]
         assert best["mean_wait_s"] < 0.5 * other["mean_wait_s"]
     claims = claims_of(CLAIMS, points)
-    assert {claim.figure for claim in claims} == {
+    assert {claim.source for claim in claims} == {
         *(str(number) for number in range(9, 17)), "T2", "T3",
     }  # fmt: skip
-    failed = {claim.text for claim in claims if claim.verdict in (NO, UNDECIDED)}
+    failed = {claim.what for claim in claims if claim.verdict in (NO, UNDECIDED)}
     assert failed == NOT_HERE | NOT_IN_SMALL
 
     again = tmp_path / "again"
