@@ -277,10 +277,12 @@ def complete_domain_jobs(
 ) -> list[CompletionItem]:
     """Offers the numbers of the domain's jobs that have not ended, with their names; none
     where no domain answers."""
+    from cosched.cli.patience import AT_THE_PROMPT
     from cosched.jobs.client import Client
 
     try:
-        with Client.connect(ctx.params.get("run_dir")) as client:
+        run_dir = ctx.params.get("run_dir")
+        with Client.connect(run_dir, patience=AT_THE_PROMPT) as client:
             jobs = client.queue()
     except CoschedError:
         return []

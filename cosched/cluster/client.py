@@ -13,6 +13,7 @@ import os
 import select
 import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
@@ -30,8 +31,11 @@ from cosched.cluster.paths import DomainPaths
 from cosched.cluster.submission import LONGEST_REQUEST, Submission
 from cosched.core.errors import CoschedError
 
-#: A request that takes longer has no answer (``wait`` excepted).
+#: A request that takes longer has no answer (``wait`` excepted). A controller that starts
+#: again within this time answers.
 ANSWER_WITHIN_S = 60.0
+#: A client that waits longer for an answer reports it.
+SLOW_S = 2.0
 #: While a caller of ``wait`` has something to do meanwhile, this is how often.
 MEANWHILE_S = 0.05
 _TOKEN_BYTES = 12
@@ -43,17 +47,35 @@ class NoDomain(CoschedError):
     """No controller or agent answers here."""
 
 
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How a client waits for the answer to a request. within_s: the request fails then.
+    note_slow: called once if the answer takes longer than SLOW_S."""
+
+    within_s: float = ANSWER_WITHIN_S
+    note_slow: Callable[[], object] = lambda: None
+
+
+USUAL_PATIENCE = Patience()
+
+
 class Client:
     """A connection to the domain of a run directory."""
 
-    def __init__(self, connection: socket.socket, run_dir: Path) -> None:
+    def __init__(
+        self, connection: socket.socket, run_dir: Path, patience: Patience = USUAL_PATIENCE
+    ) -> None:
         self.run_dir = run_dir
+        self._patience = patience
         self._connection = connection
         self._stream = connection.makefile("rb")
 
     @classmethod
     def connect(
-        cls: type[SomeClient], run_dir: Path, node: str | None = None
+        cls: type[SomeClient],
+        run_dir: Path,
+        node: str | None = None,
+        patience: Patience = USUAL_PATIENCE,
     ) -> SomeClient:
         """Connects to the agent of this node, or to a controller on this machine.
 
@@ -71,7 +93,7 @@ class Client:
             except OSError:
                 connection.close()
                 continue
-            return cls(connection, run_dir)
+            return cls(connection, run_dir, patience)
         raise NoDomain(
             f"no domain answers in {run_dir}; start one with: cosched cluster up"
         )
@@ -111,12 +133,12 @@ class Client:
 
     def wait(self, number: int, meanwhile: Callable[[], object] | None = None) -> JobInfo:
         """Returns a job once it has ended. meanwhile: called again and again until then."""
-        found: JobInfo = self._ask("wait", None, meanwhile, job=number)
+        found: JobInfo = self._ask_and_wait("wait", meanwhile, job=number)
         return found
 
     def until_running(self, number: int) -> JobInfo:
         """Returns a job once it runs or has ended."""
-        found: JobInfo = self._ask("wait", None, job=number, until="running")
+        found: JobInfo = self._ask_and_wait("wait", job=number, until="running")
         return found
 
     def give_input(
@@ -128,9 +150,8 @@ class Client:
         nothing follows. Returns once rank 0 has room for more. The same bytes may be given
         again. Once this connection closes, the input ends.
         """
-        found: InputInfo = self._ask(
+        found: InputInfo = self._ask_and_wait(
             "input",
-            None,
             job=job["job"],
             start=job["starts"],
             node=job["hosts"][0],
@@ -179,16 +200,30 @@ class Client:
     def down(self, *, end_jobs: bool) -> list[int]:
         """Ends the domain; returns the jobs that were ended. Waiting jobs stay stored.
         Raises CoschedError if jobs run, unless they are to be ended."""
-        found: dict[str, list[int]] = self._ask("down", None, end_jobs=end_jobs)
+        found: dict[str, list[int]] = self._ask_and_wait("down", end_jobs=end_jobs)
         return found["ended_jobs"]
 
-    def _ask(
-        self,
-        what: str,
-        within_s: float | None = ANSWER_WITHIN_S,
-        meanwhile: Callable[[], object] | None = None,
-        **more: Any,
+    def _ask(self, what: str, **more: Any) -> Any:
+        """Returns the answer to a request, which has to come soon."""
+        patience = self._patience
+        self._send(what, more, patience.within_s)
+        soon_s = min(SLOW_S, patience.within_s)
+        if not self._is_answered(soon_s):
+            patience.note_slow()
+            if not self._is_answered(patience.within_s - soon_s):
+                raise _late(patience.within_s)
+        return self._receive(patience.within_s)
+
+    def _ask_and_wait(
+        self, what: str, meanwhile: Callable[[], object] | None = None, **more: Any
     ) -> Any:
+        """Returns the answer to a request, however long it takes."""
+        self._send(what, more, None)
+        while meanwhile is not None and not self._is_answered(MEANWHILE_S):
+            meanwhile()
+        return self._receive(None)
+
+    def _send(self, what: str, more: Mapping[str, Any], within_s: float | None) -> None:
         request = json.dumps({"do": what, **more}).encode() + b"\n"
         if len(request) > LONGEST_REQUEST:
             raise CoschedError(
@@ -198,8 +233,13 @@ class Client:
         self._connection.settimeout(within_s)
         with _reported(within_s):
             self._connection.sendall(request)
-        if meanwhile is not None:
-            self._until_answered(meanwhile)
+
+    def _is_answered(self, within_s: float) -> bool:
+        waiting = select.poll()
+        waiting.register(self._connection, select.POLLIN)
+        return bool(waiting.poll(within_s * 1000))
+
+    def _receive(self, within_s: float | None) -> Any:
         with _reported(within_s):
             line = self._stream.readline()
         if not line.endswith(b"\n"):
@@ -209,12 +249,6 @@ class Client:
             raise CoschedError(answer["error"])
         return answer["ok"]
 
-    def _until_answered(self, meanwhile: Callable[[], object]) -> None:
-        waiting = select.poll()
-        waiting.register(self._connection, select.POLLIN)
-        while not waiting.poll(MEANWHILE_S * 1000):
-            meanwhile()
-
 
 @contextlib.contextmanager
 def _reported(within_s: float | None) -> Iterator[None]:
@@ -222,11 +256,14 @@ def _reported(within_s: float | None) -> Iterator[None]:
     try:
         yield
     except TimeoutError:
-        raise CoschedError(
-            f"the controller has not answered within {within_s:g} s; try again"
-        ) from None
+        assert within_s is not None
+        raise _late(within_s) from None
     except OSError as error:
         raise NoDomain(f"the domain does not answer: {error.strerror}") from None
+
+
+def _late(within_s: float) -> CoschedError:
+    return CoschedError(f"the controller has not answered within {within_s:g} s; try again")
 
 
 def make_submission(

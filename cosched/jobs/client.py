@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from cosched.cluster import client as domain
-from cosched.cluster.client import NoDomain
+from cosched.cluster.client import USUAL_PATIENCE, NoDomain, Patience
 from cosched.cluster.submission import Submission
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
@@ -34,7 +34,7 @@ from cosched.shm.userdirs import (
 if TYPE_CHECKING:
     from cosched.jobs.serving import Served
 
-__all__ = ["Client", "NoDomain"]
+__all__ = ["Client", "NoDomain", "Patience"]
 
 SomeClient = TypeVar("SomeClient", bound="Client")
 _WARNINGS = Reports(warnings.warn, lambda line: None)
@@ -48,13 +48,14 @@ class Client(domain.Client):
         cls: type[SomeClient],
         run_dir: Path | str | None = None,
         node: str | None = None,
+        patience: Patience = USUAL_PATIENCE,
     ) -> SomeClient:
         """Connects to the domain of a run directory, by default to the one that serves this
         user. node: this machine's name in the domain. Raises NoDomain if none answers."""
         if run_dir is None:
             run_dir = domain_dir_to_ask(os.environ, os.geteuid())
         return super().connect(
-            Path(run_dir).absolute(), node or os.environ.get("COSCHED_NODE")
+            Path(run_dir).absolute(), node or os.environ.get("COSCHED_NODE"), patience
         )
 
     def submit(self, job: Job | Submission, reports: Reports = _WARNINGS) -> int:

@@ -10,12 +10,13 @@ from pathlib import Path
 class FakeDesk:
     """A domain whose jobs a test sets. ``asked``: the requests, in order. ``jobs``: the
     answers about jobs by number. Submissions become jobs that are done at once, unless
-    ``runs`` is set."""
+    ``runs`` is set. ``before_answer``: called with each request."""
 
     def __init__(self, run_dir: Path, slots=4):
         self.asked, self.jobs, self.refusals = [], {}, {}
         self.slots = slots
         self.on_submit = lambda job: None
+        self.before_answer = lambda request: None
         self.release = threading.Event()
         self.release.set()
         (run_dir / "domain").mkdir(parents=True)
@@ -75,6 +76,7 @@ class FakeDesk:
             for line in stream:
                 request = json.loads(line)
                 self.asked.append(request)
+                self.before_answer(request)
                 number = request.get("job")
                 if error := self.refusals.get(number if request["do"] != "submit" else 0):
                     answer = {"error": error}

@@ -103,10 +103,11 @@ def mates(run_dir: Path, as_json: bool) -> None:
       cosched cluster mates
       cosched cluster mates --json
     """
+    from cosched.cli.patience import patient
     from cosched.cluster.client import Client
 
     node = os.environ.get("COSCHED_NODE") or os.uname().nodename
-    with Client.connect(run_dir, node) as client:
+    with Client.connect(run_dir, node, patient()) as client:
         found = client.mates()
     if as_json:
         click.echo(json.dumps({"mates": found}))

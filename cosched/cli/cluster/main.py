@@ -167,9 +167,10 @@ def status(run_dir: Path, as_json: bool) -> None:
       cosched cluster status
       cosched cluster status --json
     """
+    from cosched.cli.patience import patient
     from cosched.cluster.client import Client
 
-    with Client.connect(run_dir, _node()) as client:
+    with Client.connect(run_dir, _node(), patient()) as client:
         nodes = client.nodes()
     if as_json:
         click.echo(json.dumps({"nodes": nodes}))
@@ -202,9 +203,10 @@ def drain(names: tuple[str, ...], reason: str, run_dir: Path) -> None:
     Example:
       cosched cluster drain n3 --reason "new disk"
     """
+    from cosched.cli.patience import patient
     from cosched.cluster.client import Client
 
-    with Client.connect(run_dir, _node()) as client:
+    with Client.connect(run_dir, _node(), patient()) as client:
         client.drain(names, reason)
 
 
@@ -218,9 +220,10 @@ def undrain(names: tuple[str, ...], run_dir: Path) -> None:
     Example:
       cosched cluster undrain n3
     """
+    from cosched.cli.patience import patient
     from cosched.cluster.client import Client
 
-    with Client.connect(run_dir, _node()) as client:
+    with Client.connect(run_dir, _node(), patient()) as client:
         client.undrain(names)
 
 
@@ -238,9 +241,10 @@ def reload(run_dir: Path) -> None:
     Example:
       cosched cluster reload
     """
+    from cosched.cli.patience import patient
     from cosched.cluster.client import Client
 
-    with Client.connect(run_dir, _node()) as client:
+    with Client.connect(run_dir, _node(), patient()) as client:
         click.echo(client.reload()["text"])
 
 

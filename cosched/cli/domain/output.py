@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from cosched.cli.options import complete_domain_jobs, domain_dir_option
+from cosched.cli.patience import patient
 from cosched.core.errors import CoschedError
 from cosched.jobs.client import Client
 from cosched.jobs.following import Tail, wait_patiently
@@ -37,7 +38,7 @@ def command(job: int, follow: bool, error: bool, run_dir: Path) -> None:
     """
 
     def connect() -> Client:
-        return Client.connect(run_dir)
+        return Client.connect(run_dir, patience=patient())
 
     with connect() as client:
         info = client.job(job)

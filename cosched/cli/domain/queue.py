@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 
 from cosched.cli.options import domain_dir_option, json_option
+from cosched.cli.patience import patient
 from cosched.cluster.answers import JobInfo
 from cosched.core.units import NS_PER_S
 from cosched.jobs.client import Client
@@ -51,7 +52,7 @@ def command(
       cosched queue --me --ended 10
       cosched queue --json
     """
-    with Client.connect(run_dir) as client:
+    with Client.connect(run_dir, patience=patient()) as client:
         jobs = client.queue(_ALL if everything else ended or 0)
     if me:
         jobs = [job for job in jobs if job["uid"] == os.geteuid()]

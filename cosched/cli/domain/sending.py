@@ -7,6 +7,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from cosched.cli.patience import patient
 from cosched.cluster.answers import JobInfo
 from cosched.jobs.client import Client, NoDomain
 from cosched.jobs.job import Job
@@ -47,7 +48,7 @@ class Sending:
         return run_to_end(self._connect, submit, sizes, self.source, say)
 
     def _connect(self) -> Client:
-        return Client.connect(self.run_dir)
+        return Client.connect(self.run_dir, patience=patient("cosched submit"))
 
     def _connect_or_start(self) -> Client:
         """Starts a private domain on this machine if none answers."""

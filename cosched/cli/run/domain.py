@@ -15,6 +15,7 @@ from cosched.cli.domain.waiting import (
     report_end,
     run_to_end,
 )
+from cosched.cli.patience import patient
 from cosched.cli.run.start import note, warn
 from cosched.cluster.submission import FROM_CLIENT
 from cosched.jobs.choices import Choices
@@ -48,7 +49,7 @@ def run_in_domain(job: Job, run_dir: Path, choices: Choices, *, verbose: bool) -
     if the domain cannot start it at once."""
 
     def connect() -> Client:
-        return Client.connect(run_dir)
+        return Client.connect(run_dir, patience=patient("cosched-run"))
 
     source = own_input()
     with private_files() as (output, error):

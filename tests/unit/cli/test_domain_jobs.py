@@ -8,17 +8,21 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner
 
 from cosched import Client, Job
+from cosched.cli import patience
 from cosched.cli.entry import run_cli
 from cosched.cli.jobs.elsewhere import way_to
 from cosched.cli.main import cosched
-from cosched.cluster.client import NoDomain
+from cosched.cli.options import complete_domain_jobs
+from cosched.cluster.client import NoDomain, Patience
 from cosched.core.errors import CoschedError
 from tests.tools.desk import FakeDesk
 
@@ -397,6 +401,41 @@ def test_prepared_job_that_is_sent_twice_is_one_submission(desk):
         client.submit(prepared)
     first, second = desk.submissions
     assert first == second
+
+
+def test_command_reports_that_it_waits_for_the_controller(desk):
+    reported = threading.Event()
+    desk.before_answer = lambda request: reported.wait(30)
+    with cosched_run("queue", "--json") as waiting:
+        line = waiting.stderr.readline()
+        reported.set()
+        output, more = waiting.communicate(timeout=30)
+    assert line == (
+        "cosched: the domain has not answered yet; waiting up to 60 s for its controller\n"
+    )
+    assert (json.loads(output), more, waiting.returncode) == ({"jobs": []}, "", 0)
+
+
+def test_request_fails_after_the_time_that_the_program_gives(desk):
+    slow, over = [], threading.Event()
+    desk.before_answer = lambda request: over.wait(30)
+    short = Patience(within_s=0.1, note_slow=lambda: slow.append(True))
+    with (
+        Client.connect(patience=short) as client,
+        pytest.raises(CoschedError, match=r"has not answered within 0\.1 s; try again"),
+    ):
+        client.queue()
+    over.set()
+    assert slow == [True]
+
+
+def test_completion_gives_up_soon(desk, monkeypatch):
+    over = threading.Event()
+    desk.before_answer = lambda request: over.wait(30)
+    monkeypatch.setattr(patience, "AT_THE_PROMPT", Patience(within_s=0.1))
+    context = click.Context(cosched.get_command(None, "cancel"))
+    assert complete_domain_jobs(context, None, "") == []
+    over.set()
 
 
 def test_program_without_a_domain_gets_an_error(tmp_path):
