@@ -9,16 +9,20 @@ from pathlib import Path
 from cosched.cluster.agent.steps import NoStepNotes, StepFile
 from cosched.cluster.services.agent import serve
 from cosched.core.errors import CoschedError
+from cosched.node.service.run_dir import add_run_dir, chosen_run_dir
 
 
 def parser() -> argparse.ArgumentParser:
-    """Returns the parser of the agent's options."""
+    """Returns the parser of the agent's options, which its manual page uses too."""
     options = argparse.ArgumentParser(
         prog="cosched-agent",
-        description=__doc__,
+        description="The agent of one node of a domain. It starts and ends the tasks of "
+        "jobs. It reads domain.toml and its keys in the directory domain of the run "
+        "directory. Users start it with cosched cluster up, init systems with "
+        "cosched-agent.",
         epilog="example: cosched-agent --run-dir /run/cosched",
     )
-    options.add_argument("--run-dir", type=Path, default=Path("/run/cosched"))
+    add_run_dir(options)
     options.add_argument("--node", default=os.uname().nodename, help="this node's name")
     options.add_argument(
         "--steps",
@@ -38,7 +42,7 @@ def main() -> None:
             if options.steps is None
             else StepFile(options.steps, options.node)
         )
-        serve(options.run_dir, options.node, notes)
+        serve(chosen_run_dir(options), options.node, notes)
     except CoschedError as error:
         raise SystemExit(f"cosched-agent: {error}") from None
 

@@ -17,19 +17,23 @@ from cosched.cluster.paths import DomainPaths
 from cosched.cluster.store import JobStore
 from cosched.core.errors import CoschedError
 from cosched.node.service.lock import DaemonLock
+from cosched.node.service.run_dir import add_run_dir, chosen_run_dir
 
 #: How long the controller waits for the end of its companion when the domain has ended.
 COMPANION_ENDS_WITHIN_S = 10.0
 
 
 def parser() -> argparse.ArgumentParser:
-    """Returns the parser of the controller's options."""
+    """Returns the parser of the controller's options, which its manual page uses too."""
     options = argparse.ArgumentParser(
         prog="cosched-controller",
-        description=__doc__,
+        description="The controller of a domain. It queues the jobs, chooses their nodes "
+        "and stores them. It reads domain.toml and its keys in the directory domain of the "
+        "run directory. SIGHUP lets it read domain.toml again. Users start it with "
+        "cosched cluster up, init systems with cosched-controller.",
         epilog="example: cosched-controller --run-dir /run/cosched",
     )
-    options.add_argument("--run-dir", type=Path, default=Path("/run/cosched"))
+    add_run_dir(options)
     options.add_argument(
         "--idle", type=float, metavar="S", help="end when no job came for S seconds"
     )
@@ -104,7 +108,7 @@ def main() -> None:
     """Runs the controller."""
     options = parser().parse_args()
     try:
-        serve(options.run_dir, options.idle, options.companion)
+        serve(chosen_run_dir(options), options.idle, options.companion)
     except CoschedError as error:
         raise SystemExit(f"cosched-controller: {error}") from None
 

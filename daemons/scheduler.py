@@ -8,7 +8,6 @@ import logging
 import os
 import socket
 import sys
-from pathlib import Path
 
 from cosched.core.config.limits import (
     bounded,
@@ -28,6 +27,7 @@ from cosched.node.memory_meter import MemoryTerms
 from cosched.node.records.history import history_place
 from cosched.node.records.log_file import open_log
 from cosched.node.service.handover import end_orphans, lock_node
+from cosched.node.service.run_dir import add_run_dir, chosen_run_dir
 from cosched.shm.paths import NodePaths
 from cosched.shm.region import survive_torn_regions
 from cosched.shm.userdirs import make_node_directory
@@ -42,7 +42,7 @@ def parser() -> argparse.ArgumentParser:
         "option come from the configuration: see cosched config show.",
     )
     add = options.add_argument
-    add("--run-dir", type=Path, default=Path("/run/cosched"), help="[default: %(default)s]")
+    add_run_dir(options)
     node = os.uname().nodename
     add("--node", default=node, help="the node's name  [default: the host's]")
     add("--slice", metavar="TIME|auto", help="time slice")
@@ -111,7 +111,7 @@ def serve(options: argparse.Namespace, starter: Starter) -> None:
     refusal = refuse_private(limits) or refuse_settings(limits, settings)
     if refusal is not None:
         raise CoschedError(refusal)
-    paths = NodePaths(options.run_dir, options.node)
+    paths = NodePaths(chosen_run_dir(options), options.node)
     make_node_directory(paths, os.geteuid(), private=options.private)
     lock = lock_node(paths)
     try:

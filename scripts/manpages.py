@@ -18,7 +18,7 @@ import click
 
 from cosched.cli.main import COMMANDS, SECTIONS, cosched
 from cosched.cli.run.main import command as cosched_run
-from daemons import scheduler, timer
+from daemons import agent, controller, scheduler, timer
 
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "docs/man"
@@ -68,12 +68,15 @@ def pages() -> Iterator[tuple[str, str]]:
             ["cosched(1)", "coschedd(8)"],
         ),
     )
-    for parser, line in (
-        (scheduler.parser(), "the scheduler daemon of a node"),
-        (timer.parser(), "the timer daemon of a node"),
-    ):
-        see = ["cosched(1)", "cosched-up(1)", "coschedd(8)", "cosched-timerd(8)"]
-        see = [page for page in see if not page.startswith(f"{parser.prog}(")]
+    daemons = {
+        scheduler.parser(): ("the scheduler daemon of a node", "cosched-up"),
+        timer.parser(): ("the timer daemon of a node", "cosched-up"),
+        controller.parser(): ("the controller of a domain", "cosched-cluster"),
+        agent.parser(): ("the agent of a domain's node", "cosched-cluster"),
+    }
+    for parser, (line, starter) in daemons.items():
+        others = [f"{other.prog}(8)" for other in daemons if other is not parser]
+        see = ["cosched(1)", f"{starter}(1)", *others]
         yield f"{parser.prog}.8", _daemon_page(parser, line, see)
 
 

@@ -19,6 +19,8 @@ def test_every_command_has_a_page():
         "cosched-run.1",
         "coschedd.8",
         "cosched-timerd.8",
+        "cosched-controller.8",
+        "cosched-agent.8",
         *(f"cosched-{name}.1" for name in COMMANDS),
     }
 
