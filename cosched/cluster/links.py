@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 
 import msgspec
 import zmq
-import zmq.asyncio
 
 from cosched.cluster.doorkeeper import Doorkeeper
 from cosched.cluster.keys import KeyRing
@@ -40,6 +39,8 @@ _ENVELOPE_MOST = 128
 #: The usual longest pause between two tries to connect.
 LONGEST_PAUSE_NS = 2 * NS_PER_S
 _RECONNECT_MS = 100
+#: Messages that are taken before other work of the loop.
+_AT_A_TIME = 64
 _HEARTBEAT_MS = 5000
 
 _Wire = tuple[int, int, int, int, int, int, int, int, bytes]
@@ -93,15 +94,14 @@ class Links:
         self._owners = keys.owners()
         self._addresses = addresses
         self._complain = complain
-        self._base = zmq.Context()
-        self._context = zmq.asyncio.Context(self._base)
+        self._context = zmq.Context()
         self._answer = former.answer
         self._former = {key.decode(): name for name, key in former.keys.items()}
         self._turned_away: set[str] = set()
         known = (*keys.public.values(), *former.keys.values())
-        self._doorkeeper = Doorkeeper(self._base, known)
+        self._doorkeeper = Doorkeeper(self._context, known)
         self._unreadable: set[str] = set()
-        self._incoming: zmq.asyncio.Socket | None = None
+        self._incoming: zmq.Socket[bytes] | None = None
         self._session = secrets.randbits(62) | 1
         self._peers: dict[str, _Peer] = {}
 
@@ -130,25 +130,56 @@ class Links:
     async def receive(self, handler: Handler) -> None:
         """Passes each message to ``handler``, for ever."""
         assert self._incoming is not None
-        while True:
-            route, *frames = await self._incoming.recv_multipart(copy=False)
-            owner = str(frames[-1].get("User-Id")) if frames else ""
-            sender = self._owners.get(owner)
-            if owner in self._former:
-                self._note_turned_away(self._former[owner])
-                await self._incoming.send_multipart([route.bytes, self._answer])
-                continue
-            if sender is None:
-                self._complain("a message from an unknown key")
-                continue
-            try:
-                messages = self._open(sender, frames[-1].buffer)
-            except (CoschedError, msgspec.MsgspecError) as error:
-                self._unreadable.add(sender)
-                self._complain(f"{sender}: {error}")
-                continue
-            for message in messages:
-                handler(sender, message)
+        loop = asyncio.get_running_loop()
+        bell = self._incoming.getsockopt(zmq.FD)
+        assert isinstance(bell, int)
+        ended: asyncio.Future[None] = loop.create_future()
+
+        def take_some() -> None:
+            """Takes some messages. libzmq does not ring again for those that are left."""
+            for _ in range(_AT_A_TIME):
+                if ended.done():
+                    return
+                try:
+                    if not self._take_one(handler):
+                        return
+                except Exception as error:  # noqa: BLE001  (the awaiting task raises it)
+                    ended.set_exception(error)
+            loop.call_soon(take_some)
+
+        loop.add_reader(bell, take_some)
+        take_some()
+        try:
+            await ended
+        finally:
+            loop.remove_reader(bell)
+
+    def _take_one(self, handler: Handler) -> bool:
+        """Passes one envelope's messages on; False if none has come."""
+        assert self._incoming is not None
+        try:
+            route, *frames = self._incoming.recv_multipart(zmq.NOBLOCK, copy=False)
+        except zmq.Again:
+            return False
+        owner = str(frames[-1].get("User-Id")) if frames else ""
+        if owner in self._former:
+            self._note_turned_away(self._former[owner])
+            with contextlib.suppress(zmq.Again):  # it asks again
+                self._incoming.send_multipart([route.bytes, self._answer], zmq.NOBLOCK)
+            return True
+        sender = self._owners.get(owner)
+        if sender is None:
+            self._complain("a message from an unknown key")
+            return True
+        try:
+            messages = self._open(sender, frames[-1].buffer)
+        except (CoschedError, msgspec.MsgspecError) as error:
+            self._unreadable.add(sender)
+            self._complain(f"{sender}: {error}")
+            return True
+        for message in messages:
+            handler(sender, message)
+        return True
 
     def send(self, to: str, message: Message) -> None:
         """Sends without waiting. It arrives if the peer lives long enough; heartbeats
@@ -199,7 +230,7 @@ class Links:
         if self._incoming is not None:
             self._incoming.close(linger=0)
         self._doorkeeper.stop()
-        self._base.term()  # ``_context`` is its shadow
+        self._context.term()
 
     def _note_turned_away(self, name: str) -> None:
         if name not in self._turned_away:
@@ -265,7 +296,7 @@ class Links:
             peer.socket = None
 
     def _connect(self, name: str) -> zmq.Socket[bytes]:
-        socket = self._base.socket(zmq.DEALER)
+        socket = self._context.socket(zmq.DEALER)
         socket.curve_serverkey = self._keys.public[name]
         socket.curve_secretkey = self._keys.secret
         socket.curve_publickey = self._keys.own_public
