@@ -35,6 +35,11 @@ from cosched.core.cluster.startup.questions import (
 )
 from cosched.core.errors import CoschedError
 
+#: The variable by which libpmix learns where it stores the facts of jobs.
+_STORE = "PMIX_MCA_gds"
+#: Up to so many entries, copies in all tasks are faster than a segment that they share. An
+#: entry is what one task of the node learns of one rank: about 1 KB.
+COPIES_MOST = 1 << 16
 #: Values of tasks, each with its world and its rank.
 _Values = list[tuple[int, int, bytes]]
 #: Questions whose refusal is explained to the user. Programs may try names.
@@ -113,6 +118,8 @@ class PmixService(Service):
         job_directory(directory).mkdir(exist_ok=True)
         for rank in layout.ranks:
             rank_directory(directory, rank).mkdir(exist_ok=True)
+        if layout.here.count * layout.size <= COPIES_MOST:
+            os.environ.setdefault(_STORE, "hash")
         crowded = layout.here.count > len(os.sched_getaffinity(0))
         self._server.start(server_facts(layout, directory))
         self._library.register_job(
