@@ -10,6 +10,7 @@ import contextlib
 import os
 import socket
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 from cosched.core.errors import CoschedError
@@ -26,21 +27,28 @@ def free_address() -> str:
 
 def free_ports(count: int) -> int:
     """Returns the first of ``count`` ports in a row that are free. Raises CoschedError."""
-    end = int(_RANGE.read_text().split()[0]) - count
-    if end <= _LEAST:  # connections may take nearly all ports here
-        end = 2**16 - count
-    for _ in range(_TRIES):
+    ports = usual_ports()
+    places = len(ports) - count
+    for _ in range(_TRIES if places > 0 else 0):
         chance = int.from_bytes(os.urandom(4), sys.byteorder)
-        first = _LEAST + chance % (end - _LEAST)
-        if _are_free(first, count):
+        first = ports[chance % places]
+        if are_free(range(first, first + count)):
             return first
     raise CoschedError(f"no {count} free ports in a row on the loopback")
 
 
-def _are_free(first: int, count: int) -> bool:
+def usual_ports() -> range:
+    """Returns the ports that no connection takes. If there are none, returns those above
+    the least, most of which connections may take."""
+    end = int(_RANGE.read_text().split()[0])
+    return range(_LEAST, end if end > _LEAST else 2**16)
+
+
+def are_free(ports: Iterable[int]) -> bool:
+    """Returns whether all these ports are free on the loopback."""
     with contextlib.ExitStack() as opened:
         try:
-            for port in range(first, first + count):
+            for port in ports:
                 opened.enter_context(socket.create_server(("127.0.0.1", port)))
         except OSError:
             return False

@@ -13,7 +13,7 @@ from cosched.cluster.config import DomainConfig, LifeSettings, QueueSettings, wr
 from cosched.cluster.keys import CONTROLLER, make_keys
 from cosched.cluster.paths import DomainPaths
 from cosched.core.units import NS_PER_S
-from cosched.linux.ports import free_ports
+from tests.tools.ports import free_ports
 
 WITHIN_S = 30.0
 MODULES = {True: "cosched_daemons.controller", False: "cosched_daemons.agent"}

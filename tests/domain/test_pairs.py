@@ -14,9 +14,9 @@ import pytest
 
 from cosched.cluster.keys import CONTROLLER, make_keys
 from cosched.core.errors import CoschedError
-from cosched.linux.ports import free_ports
 from tests.domain.rig import Rig
 from tests.places import ROOT
+from tests.tools.ports import free_ports
 
 NAMES = ("intrepid", "eureka")
 SCHEMES = [(one, other) for one in ("hold", "yield") for other in ("hold", "yield")]

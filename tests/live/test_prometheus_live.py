@@ -15,10 +15,10 @@ import urllib.request
 import pytest
 
 from cosched.core.node.settings import Settings
-from cosched.linux.ports import free_address
 from cosched.node.service.start import NodeOptions, start_node
 from tests.live.conftest import eventually
 from tests.places import ROOT
+from tests.tools.ports import free_address
 
 pytestmark = [
     pytest.mark.live,

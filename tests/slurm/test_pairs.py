@@ -15,9 +15,9 @@ import pytest
 
 from cosched.cluster.paths import DomainPaths
 from cosched.lab.slurms import Cluster, SmallSlurm
-from cosched.linux.ports import free_ports
 from tests.slurm.conftest import PYTHON, USER, save, until
 from tests.tools.json_fields import differences, sections
+from tests.tools.ports import free_ports
 
 pytestmark = pytest.mark.live
 

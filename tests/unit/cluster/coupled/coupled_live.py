@@ -31,7 +31,7 @@ from cosched.cluster.engines.interface import (
 from cosched.cluster.engines.mates import parse_mates
 from cosched.cluster.keys import load_keys, make_keys
 from cosched.cluster.links import Links
-from cosched.linux.ports import free_address
+from tests.tools.ports import free_address
 
 
 def free_addresses(names):

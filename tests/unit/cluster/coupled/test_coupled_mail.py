@@ -13,7 +13,7 @@ from cosched.cluster.links import Links
 from cosched.cluster.messages import Beat, BetweenDomains
 from cosched.core.cluster.coupling.mail.messages import Announce, Done, Question
 from cosched.core.cluster.coupling.mail.messages import Answer as Reply
-from cosched.linux.ports import free_address
+from tests.tools.ports import free_address
 
 
 def question(number):

@@ -27,14 +27,14 @@ PAGE = ROOT / "docs/coupling.md"
 
 
 async def holding(folder, **coupling):
-    """A domain whose job holds 3 of 8 nodes, and is alone."""
+    """A domain whose job has begun to hold 3 of 8 nodes, and is alone."""
     addresses = free_addresses("ab")
     engine = EngineDouble("a", 8, ["b"])
     words = {"unknown": "1h", "answer": "2s", "when_down": "hold", **coupling}
     live = LiveDomain(folder, "a", addresses, engine, lambda line: None, **words)
     engine.submit(1, "mate=g@b", size=3)
     end = time.monotonic() + 20
-    while not live.coupling.held:
+    while not live.coupling.counts.holds:
         assert time.monotonic() < end, "the job holds"
         await asyncio.sleep(0.01)
     return live
@@ -85,6 +85,7 @@ def test_held_node_time_counts_once(tmp_path):
     async def work():
         live = await holding(tmp_path, release="300ms")
         member = live.coupling.state.members[1]
+        before = 0
         while member.stage is Stage.HOLDING:
             before = take(live).held_node_ns
             await asyncio.sleep(0.02)

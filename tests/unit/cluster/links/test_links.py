@@ -12,7 +12,7 @@ from cosched.cluster.doorkeeper import MOST_ADDRESSES, Doorkeeper
 from cosched.cluster.keys import former_keys, load_keys, make_keys
 from cosched.cluster.links import Former, Links
 from cosched.cluster.messages import Leave, Refused, UserReply, encode
-from cosched.linux.ports import free_address
+from tests.tools.ports import free_address
 
 WITHIN_S = 20.0
 
