@@ -38,7 +38,7 @@ from cosched.core.errors import CoschedError
 #: The variable by which libpmix learns where it stores the facts of jobs.
 _STORE = "PMIX_MCA_gds"
 #: Up to so many entries, copies in all tasks are faster than a segment that they share. An
-#: entry is what one task of the node learns of one rank: about 1 KB.
+#: entry is what one task of the node learns of one rank: 1 to 2 KB.
 COPIES_MOST = 1 << 16
 #: Values of tasks, each with its world and its rank.
 _Values = list[tuple[int, int, bytes]]
