@@ -11,7 +11,7 @@ WORKERS = 16
 
 
 def _places():
-    """Yields the ports of this process by turns, from one that chance chooses."""
+    """Yields the ports of this process one after the other, beginning anywhere."""
     worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % WORKERS
     usual = ports.usual_ports()
     width = len(usual) // WORKERS
