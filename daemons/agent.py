@@ -42,7 +42,7 @@ def main() -> None:
             if options.steps is None
             else StepFile(options.steps, options.node)
         )
-        serve(chosen_run_dir(options), options.node, notes)
+        serve(chosen_run_dir(options.run_dir, os.environ), options.node, notes)
     except CoschedError as error:
         raise SystemExit(f"cosched-agent: {error}") from None
 

@@ -108,7 +108,7 @@ def main() -> None:
     """Runs the controller."""
     options = parser().parse_args()
     try:
-        serve(chosen_run_dir(options), options.idle, options.companion)
+        serve(chosen_run_dir(options.run_dir, os.environ), options.idle, options.companion)
     except CoschedError as error:
         raise SystemExit(f"cosched-controller: {error}") from None
 

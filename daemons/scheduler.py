@@ -111,7 +111,7 @@ def serve(options: argparse.Namespace, starter: Starter) -> None:
     refusal = refuse_private(limits) or refuse_settings(limits, settings)
     if refusal is not None:
         raise CoschedError(refusal)
-    paths = NodePaths(chosen_run_dir(options), options.node)
+    paths = NodePaths(chosen_run_dir(options.run_dir, os.environ), options.node)
     make_node_directory(paths, os.geteuid(), private=options.private)
     lock = lock_node(paths)
     try:

@@ -119,7 +119,7 @@ class PmixService(Service):
         for rank in layout.ranks:
             rank_directory(directory, rank).mkdir(exist_ok=True)
         if layout.here.count * layout.size <= COPIES_MOST:
-            os.environ.setdefault(_STORE, "hash")
+            os.putenv(_STORE, "hash")  # for libpmix alone
         crowded = layout.here.count > len(os.sched_getaffinity(0))
         self._server.start(server_facts(layout, directory))
         self._library.register_job(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 from cosched.shm.userdirs import own_run_dir
@@ -19,8 +20,7 @@ def add_run_dir(options: argparse.ArgumentParser) -> None:
     )
 
 
-def chosen_run_dir(options: argparse.Namespace) -> Path:
+def chosen_run_dir(given: Path | None, environ: Mapping[str, str]) -> Path:
     """Returns the given run directory, otherwise the default. Raises CoschedError if
     another user prepared the default."""
-    given: Path | None = options.run_dir
-    return own_run_dir(os.environ, os.geteuid()) if given is None else given
+    return own_run_dir(environ, os.geteuid()) if given is None else given

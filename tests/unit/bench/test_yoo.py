@@ -318,7 +318,7 @@ def test_results_replace_the_part_between_the_marks(page, tmp_path):
     assert first.startswith("# Figures\n\n<!-- yoo: begin -->\n")
     assert first.endswith("<!-- yoo: end -->\n\n## After\n")
     assert "## Open MPI 5.0.11, 2 lab nodes, Linux 6.18" in first
-    assert re.search(r"^\| 2: .* \| 0\.50 \| 0\.50.* \| within 1% \|$", first, re.M)
+    assert re.search(r"^\| 2 \| .* \| 0\.50 \| 0\.50.* \| within 1% \|$", first, re.M)
     assert "scripts/dev bench yoo fig4 --repeats 2" in first
     assert "](yoo_fig4.txt)" in first
     made = {str(path.relative_to(page.parent)) for path in page.parent.rglob("yoo_*")}
