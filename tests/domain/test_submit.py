@@ -12,6 +12,7 @@ import pytest
 
 from cosched import Client, Job
 from cosched.core.errors import CoschedError
+from cosched.launch.family import Family
 from tests.domain.rig import WITHIN_S
 from tests.domain.user import BIN, User
 from tests.live.conftest import LiveNode
@@ -109,6 +110,14 @@ def test_mpi_program_runs_on_two_nodes(user, program):
     path, _ = program
     done = user.run("submit", "--wait", "--nodes", "2", "--ppn", "2", str(path))
     assert done == (0, "4 ranks, sum 6\n", "")
+
+
+def test_libpmix_copies_the_facts_of_a_small_job(user, program):
+    _, mpi = program
+    store = "hash" if mpi.family is Family.OPENMPI else ""
+    script = ("sh", "-c", "echo $PMIX_GDS_MODULE")
+    done = user.run("submit", "--wait", "--mpi", str(mpi.mpiexec), *script)
+    assert done == (0, f"{store}\n", "")
 
 
 def test_python_program_runs_on_two_nodes(user):
