@@ -3,6 +3,7 @@ member that a test has killed leaves its port free until it is started again."""
 
 import itertools
 import os
+import secrets
 
 from cosched.linux import ports
 
@@ -16,7 +17,7 @@ def _places():
     usual = ports.usual_ports()
     width = len(usual) // WORKERS
     own = usual[worker * width : (worker + 1) * width]
-    begin = int.from_bytes(os.urandom(2)) % width
+    begin = secrets.randbelow(width)
     return itertools.cycle((*own[begin:], *own[:begin]))
 
 

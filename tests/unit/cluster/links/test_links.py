@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import time
 
+import pytest
 import zmq
 
 from cosched.cluster.doorkeeper import MOST_ADDRESSES, Doorkeeper
@@ -46,6 +47,33 @@ def test_message_that_is_too_long_is_dropped_and_later_ones_arrive(tmp_path):
 
     asyncio.run(talk())
     assert log == ["n1: UserReply of 6015 bytes is longer than 5000; not sent"]
+
+
+def test_many_messages_at_once_arrive_and_an_error_ends_the_receiver(tmp_path):
+    names = ("controller", "n1")
+    addresses = {name: free_address() for name in names}
+    make_keys(tmp_path, names)
+    came = []
+
+    def take(sender, message):
+        came.append(message.number)
+        if len(came) == 300:
+            raise ValueError("enough")
+
+    async def talk():
+        controller, agent = (
+            Links(load_keys(tmp_path, name, names), addresses, print) for name in names
+        )
+        with contextlib.closing(controller), contextlib.closing(agent):
+            agent.listen(addresses["n1"])
+            for number in range(400):
+                controller.send("n1", UserReply(number, b""))
+            with pytest.raises(ValueError, match="enough"):
+                await agent.receive(take)
+            await asyncio.sleep(0)
+
+    asyncio.run(asyncio.wait_for(talk(), WITHIN_S))
+    assert came == list(range(300))
 
 
 def test_member_whose_message_cannot_be_read_is_named_once(tmp_path):
