@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from cosched.cluster.client import ANSWER_WITHIN_S, Patience
+from cosched.cluster.client import Patience
 
 #: For a shell that completes a word: the user waits at the prompt.
 AT_THE_PROMPT = Patience(within_s=1.0)
@@ -15,8 +15,7 @@ def patient(command: str = "cosched") -> Patience:
 
     def note_slow() -> None:
         print(
-            f"{command}: the domain has not answered yet; waiting up to "
-            f"{ANSWER_WITHIN_S:g} s for its controller",
+            f"{command}: the domain has not answered yet; waiting for its controller",
             file=sys.stderr,
         )
 

@@ -200,19 +200,23 @@ class Client:
     def down(self, *, end_jobs: bool) -> list[int]:
         """Ends the domain; returns the jobs that were ended. Waiting jobs stay stored.
         Raises CoschedError if jobs run, unless they are to be ended."""
-        found: dict[str, list[int]] = self._ask_and_wait("down", end_jobs=end_jobs)
+        found: dict[str, list[int]] = self._ask_within(None, "down", end_jobs=end_jobs)
         return found["ended_jobs"]
 
     def _ask(self, what: str, **more: Any) -> Any:
         """Returns the answer to a request, which has to come soon."""
-        patience = self._patience
-        self._send(what, more, patience.within_s)
-        soon_s = min(SLOW_S, patience.within_s)
+        return self._ask_within(self._patience.within_s, what, **more)
+
+    def _ask_within(self, within_s: float | None, what: str, **more: Any) -> Any:
+        """Returns the answer to a request; notes that it is slow. None: it may take any
+        time."""
+        self._send(what, more, within_s)
+        soon_s = SLOW_S if within_s is None else min(SLOW_S, within_s)
         if not self._is_answered(soon_s):
-            patience.note_slow()
-            if not self._is_answered(patience.within_s - soon_s):
-                raise _late(patience.within_s)
-        return self._receive(patience.within_s)
+            self._patience.note_slow()
+            if within_s is not None and not self._is_answered(within_s - soon_s):
+                raise _late(within_s)
+        return self._receive(within_s)
 
     def _ask_and_wait(
         self, what: str, meanwhile: Callable[[], object] | None = None, **more: Any

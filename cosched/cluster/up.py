@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cosched.cluster.client import Client, NoDomain
+from cosched.cluster.client import USUAL_PATIENCE, Client, NoDomain, Patience
 from cosched.cluster.config import DomainConfig, load_config, write_config
 from cosched.cluster.keys import make_keys
 from cosched.cluster.member import READY
@@ -170,10 +170,16 @@ def start_private(run_dir: Path, node: str) -> None:
         start_domain(paths, places, PRIVATE_IDLE_S)
 
 
-def stop_domain(paths: DomainPaths, node: str | None, *, end_jobs: bool) -> list[int]:
+def stop_domain(
+    paths: DomainPaths,
+    node: str | None,
+    *,
+    end_jobs: bool,
+    patience: Patience = USUAL_PATIENCE,
+) -> list[int]:
     """Ends the domain; returns the jobs that were ended. Raises NoDomain if none is up, and
     CoschedError if jobs run that are not to be ended."""
-    with Client.connect(paths.run_dir, node) as client:
+    with Client.connect(paths.run_dir, node, patience) as client:
         ended = client.down(end_jobs=end_jobs)
     deadline = time.monotonic() + WITHIN_S
     while time.monotonic() < deadline:

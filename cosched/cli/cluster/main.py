@@ -144,11 +144,14 @@ def down(end_jobs: bool, run_dir: Path) -> None:
     Example:
       cosched cluster down --end-jobs
     """
+    from cosched.cli.patience import patient
     from cosched.cluster.client import NoDomain
     from cosched.cluster.up import stop_domain
 
     try:
-        ended = stop_domain(DomainPaths(run_dir), _node(), end_jobs=end_jobs)
+        ended = stop_domain(
+            DomainPaths(run_dir), _node(), end_jobs=end_jobs, patience=patient()
+        )
     except NoDomain:
         click.echo("no domain is up", err=True)
         return

@@ -25,7 +25,7 @@ def serve(run_dir: Path, node: str, notes: StepNotes, slots: int = 0) -> None:
     config = load_config(paths.config)
     config = replace(config, slots=config.slots or slots)
     if node not in config.nodes:
-        raise CoschedError(f"{paths.config}: has no node '{node}'")
+        raise CoschedError(f"{paths.config}: has no node '{node}'; give --node")
     keys = load_keys(paths.keys, node, config.members)
     paths.node(node).mkdir(mode=0o755, parents=True, exist_ok=True)
     lock = DaemonLock(paths.agent_lock(node))

@@ -403,6 +403,9 @@ def test_prepared_job_that_is_sent_twice_is_one_submission(desk):
     assert first == second
 
 
+_WAITS = "cosched: the domain has not answered yet; waiting for its controller\n"
+
+
 def test_command_reports_that_it_waits_for_the_controller(desk):
     reported = threading.Event()
     desk.before_answer = lambda request: reported.wait(30)
@@ -410,10 +413,19 @@ def test_command_reports_that_it_waits_for_the_controller(desk):
         line = waiting.stderr.readline()
         reported.set()
         output, more = waiting.communicate(timeout=30)
-    assert line == (
-        "cosched: the domain has not answered yet; waiting up to 60 s for its controller\n"
-    )
+    assert line == _WAITS
     assert (json.loads(output), more, waiting.returncode) == ({"jobs": []}, "", 0)
+
+
+def test_the_end_of_a_domain_reports_that_it_waits_for_the_controller(desk):
+    reported = threading.Event()
+    desk.before_answer = lambda request: reported.wait(30)
+    with cosched_run("cluster", "down") as waiting:
+        line = waiting.stderr.readline()
+        desk.refusals[None] = "jobs run: 1"
+        reported.set()
+        more = waiting.communicate(timeout=30)[1]
+    assert (line, more, waiting.returncode) == (_WAITS, "cosched: jobs run: 1\n", 1)
 
 
 def test_request_fails_after_the_time_that_the_program_gives(desk):
