@@ -1,4 +1,5 @@
-"""Builds ``cosched.linux._kick`` from its header and its source."""
+"""Builds ``cosched.linux._kick`` and ``cosched.linux._gate`` from their headers and
+sources."""
 
 from __future__ import annotations
 
@@ -9,13 +10,20 @@ from cffi import FFI
 HERE = Path(__file__).parent
 BEGIN, END = "/* cdef: begin */", "/* cdef: end */"
 
-ffibuilder = FFI()
-ffibuilder.cdef((HERE / "kick.h").read_text().split(BEGIN)[1].split(END)[0])
-ffibuilder.set_source(
-    "cosched.linux._kick",
-    '#include "kick.h"',
-    sources=["cosched/linux/kick.c"],
-    include_dirs=["cosched/linux"],
-    extra_compile_args=["-std=gnu11", "-O2", "-Wall", "-Wextra", "-pthread"],
-    extra_link_args=["-pthread"],
-)
+
+def _builder(name: str, *flags: str) -> FFI:
+    builder = FFI()
+    builder.cdef((HERE / f"{name}.h").read_text().split(BEGIN)[1].split(END)[0])
+    builder.set_source(
+        f"cosched.linux._{name}",
+        f'#include "{name}.h"',
+        sources=[f"cosched/linux/{name}.c"],
+        include_dirs=["cosched/linux"],
+        extra_compile_args=["-std=gnu11", "-O2", "-Wall", "-Wextra", *flags],
+        extra_link_args=list(flags),
+    )
+    return builder
+
+
+kick = _builder("kick", "-pthread")
+gate = _builder("gate")

@@ -16,8 +16,11 @@ from tests.sanitize.sanitizers import FLAGS, options, runtime
 
 PARTS = ("cosched", "mpi_shim", "daemons", "tests")
 FILES = ("pyproject.toml", "setup.py", "README.md", "LICENSE")
-#: tests of cosched/shm/*.c and cosched/linux/kick.c.
-TESTS = ("tests/unit/node/test_shm.py", "tests/wrapper/test_task.py")
+#: tests of cosched/shm/*.c, cosched/linux/gate.c and kick.c.
+TESTS = (
+    *("tests/unit/node/test_shm.py", "tests/wrapper/test_task.py"),
+    "tests/unit/linux/test_gate.py",
+)
 LIVE_TESTS = ("tests/live/test_kick_live.py",)
 PATIENCE_S = 300
 
@@ -61,8 +64,12 @@ def run_tests(tree, *tests):
 
 
 def test_python_loads_the_sanitized_modules(tree):
-    script = "import cosched.shm._native as a, cosched.linux._kick as b"
-    script += "; print(a.__file__, b.__file__, open('/proc/self/maps').read())"
+    script = """
+from cosched.linux import _gate, _kick
+from cosched.shm import _native
+files = [module.__file__ for module in (_gate, _kick, _native)]
+print(*files, open("/proc/self/maps").read())
+"""
     done = subprocess.run(
         [sys.executable, "-c", script],
         cwd=tree,
@@ -71,7 +78,7 @@ def test_python_loads_the_sanitized_modules(tree):
         text=True,
         check=True,
     )
-    modules = done.stdout.split()[:2]
+    modules = done.stdout.split()[:3]
     assert all(Path(module).is_relative_to(tree) for module in modules)
     assert "libubsan" in done.stdout
 

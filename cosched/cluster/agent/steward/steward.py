@@ -48,20 +48,18 @@ from cosched.cluster.agent.steward.leftovers import (
 )
 from cosched.cluster.agent.steward.mates import introduce
 from cosched.cluster.agent.steward.outputs import TaskOutputs
-from cosched.cluster.agent.steward.streams import READ_BYTES, OutputFiles
+from cosched.cluster.agent.steward.streams import OutputFiles
 from cosched.cluster.agent.steward.tasks import (
     STDERR,
-    Program,
+    Given,
     Task,
     become_user,
     describe_end,
-    discard,
     exit_code,
     find_members,
-    fork_task,
     kill_descendants,
     layout_of,
-    open_gate,
+    make_task,
     open_input,
 )
 from cosched.cluster.agent.steward.watch import Watch
@@ -149,15 +147,13 @@ class Steward:
         for number, member in enumerate(members):
             rank = member.rank
             os.chdir(member.cwd)
-            program = Program(
-                member.path,
-                member.argv,
-                job.cpus[number] if job.cpus else (),
-                self._service.inherited(rank),
+            given = Given(
                 self._standard_input(rank),
+                self._service.inherited(rank),
+                job.cpus[number] if job.cpus else (),
             )
-            task = fork_task(rank, program, member.environ)
-            os.close(program.stdin)
+            task = make_task(member, given)
+            os.close(given.stdin)
             self._tasks.append(task)
             self._alive += 1
             self._service.started(rank, task.pid)
@@ -291,7 +287,7 @@ class Steward:
         environ = {**self._job.environ, **introduce(mates, Path(self._job.directory))}
         for task in self._tasks:
             own = self._service.environment(task.rank)
-            open_gate(task, {**environ, **task.environ, **own})
+            task.process.open({**environ, **task.member.environ, **own})
 
     def _end_tasks(self) -> None:
         """Lets the tasks end by SIGTERM, and after the grace by SIGKILL."""
@@ -301,7 +297,7 @@ class Steward:
         alive = {task.pid for task in self._tasks if task.status is None}
         self._shared_memory = mapped_files(members(alive))
         for task in self._tasks:
-            discard(task)
+            task.process.discard()
         self._signal(signal.SIGTERM)
         self._signal(signal.SIGCONT)
         self._kill_at = time.monotonic() + self._job.grace_s
@@ -348,10 +344,10 @@ class Steward:
     def _note_end(self, task: Task, status: int) -> None:
         task.status = status
         self._alive -= 1
-        problem = os.read(task.failure, READ_BYTES).decode(errors="replace")
-        os.close(task.failure)
+        problem = task.process.read_failure()
+        task.process.close()
         if problem:
-            line = f"rank {task.rank}: {task.program}: {problem}"
+            line = f"rank {task.rank}: {task.member.argv[0]}: {problem}"
             self._fail(exit_code(status), line)
         elif status != 0:
             self._fail(exit_code(status), describe_end(task.rank, status))

@@ -6,66 +6,58 @@ from __future__ import annotations
 import os
 import pwd
 import signal
-import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NoReturn
-
-import msgspec
 
 from cosched.cluster.agent.frames import Prepare
 from cosched.cluster.pmi.service import JobLayout, nodes_of
 from cosched.core.cluster.startup.questions import Command
 from cosched.core.errors import CoschedError
-from cosched.linux.prctl import die_with_parent
+from cosched.linux.gate import Gated, Program
 
 STDOUT, STDERR = 1, 2
-_LENGTH = struct.Struct("!I")
-#: Signals that the steward, or Python, takes otherwise than a program expects.
-_DEFAULTS = (
-    *(signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ),
-    *(signal.SIGINT, signal.SIGTERM),
-)
-#: The exit status for a program that cannot be executed, as a shell reports it.
-CANNOT_EXECUTE = 126
-
-
-@dataclass(slots=True)
-class Task:
-    """One task of this node. Descriptors are the steward's ends of pipes. status: its wait
-    status, None while it lives. environ: variables of its own program."""
-
-    rank: int
-    program: str  #: as it was named
-    environ: Mapping[str, str]
-    pid: int
-    gate: int
-    outputs: dict[int, int] = field(default_factory=dict)  #: descriptor: stream
-    failure: int = -1  #: readable: the program could not be executed
-    status: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Program:
-    """Describes the program of a task. path: its file. cpus: empty for any."""
-
-    path: str
-    argv: Sequence[str]
-    cpus: Sequence[int]
-    inherited: Sequence[int]  #: descriptors that it keeps
-    stdin: int  #: its standard input; the maker of the task closes it
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A task of this node. path: the file of its program."""
+    """A task of this node. path: the file of its program. environ: variables of its own
+    program."""
 
     rank: int
     path: str
     argv: tuple[str, ...]
     cwd: str
     environ: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What a task gets from its steward. stdin: its standard input. inherited: other
+    descriptors that it keeps. cpus: empty for any."""
+
+    stdin: int
+    inherited: Sequence[int]
+    cpus: Sequence[int]
+
+
+@dataclass(slots=True)
+class Task:
+    """One task of this node. outputs: the steward's ends of pipes, with their streams.
+    status: its wait status, None while it lives."""
+
+    member: Member
+    process: Gated
+    outputs: dict[int, int] = field(default_factory=dict)
+    status: int | None = None
+
+    @property
+    def rank(self) -> int:
+        return self.member.rank
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
 
 
 def become_user(job: Prepare) -> None:
@@ -137,46 +129,25 @@ def open_input(path: str) -> int:
         raise CoschedError(f"input {path}: {error.strerror}") from None
 
 
-def fork_task(rank: int, program: Program, environ: Mapping[str, str]) -> Task:
-    """Makes the process of a task, which waits at its gate. environ: variables of its own
-    program."""
-    gate_read, gate = os.pipe2(os.O_CLOEXEC)
+def make_task(member: Member, given: Given) -> Task:
+    """Makes the process of a task, which waits at its gate."""
     out, out_write = os.pipe2(os.O_CLOEXEC)
     err, err_write = os.pipe2(os.O_CLOEXEC)
-    failure, failure_write = os.pipe2(os.O_CLOEXEC)
-    steward = os.getpid()
-    pid = os.fork()
-    if pid == 0:
-        os.close(gate)  # or the gate would not close with the steward
-        _become_program(
-            program,
-            steward,
-            (program.stdin, out_write, err_write),
-            gate_read,
-            failure_write,
-        )
-    for theirs in (gate_read, out_write, err_write, failure_write):
-        os.close(theirs)
-    for readable in (out, err, failure):
-        os.set_blocking(readable, False)
-    return Task(
-        rank, program.argv[0], environ, pid, gate, {out: STDOUT, err: STDERR}, failure
+    program = Program(
+        member.path,
+        member.argv,
+        (given.stdin, out_write, err_write),
+        given.inherited,
+        given.cpus,
     )
-
-
-def open_gate(task: Task, environ: Mapping[str, str]) -> None:
-    """Lets the task become the program, with this environment."""
-    data = msgspec.msgpack.encode(environ)
-    with os.fdopen(task.gate, "wb") as gate:
-        task.gate = -1
-        gate.write(_LENGTH.pack(len(data)) + data)
-
-
-def discard(task: Task) -> None:
-    """Ends a task that still waits at its gate."""
-    if task.gate >= 0:
-        os.close(task.gate)
-        task.gate = -1
+    try:
+        process = Gated(program)
+    finally:
+        os.close(out_write)
+        os.close(err_write)
+    for readable in (out, err):
+        os.set_blocking(readable, False)
+    return Task(member, process, {out: STDOUT, err: STDERR})
 
 
 def find_program(name: str, search_path: str, cwd: str) -> str:
@@ -206,48 +177,6 @@ def describe_end(rank: int, status: int) -> str:
     if code >= 0:
         return f"rank {rank} ended with status {code}"
     return f"rank {rank} was ended by {signal.Signals(-code).name}"
-
-
-def _become_program(
-    program: Program,
-    steward: int,
-    standard: tuple[int, int, int],
-    gate: int,
-    failure: int,
-) -> NoReturn:
-    """Runs in the new process. Its group lets signals reach what a script starts."""
-    status = CANNOT_EXECUTE
-    try:
-        signal.set_wakeup_fd(-1)
-        die_with_parent(signal.SIGKILL, steward)
-        os.setpgid(0, 0)
-        for number in _DEFAULTS:
-            signal.signal(number, signal.SIG_DFL)
-        for target, descriptor in enumerate(standard):
-            os.dup2(descriptor, target)
-        for descriptor in program.inherited:
-            os.set_inheritable(descriptor, True)
-        if program.cpus:
-            os.sched_setaffinity(0, program.cpus)
-        environ = _wait_at_gate(gate)
-        os.execve(program.path, list(program.argv), environ)
-    except OSError as error:
-        os.write(failure, (error.strerror or str(error)).encode())
-    finally:
-        os._exit(status)
-
-
-def _wait_at_gate(gate: int) -> dict[str, str]:
-    data = b""
-    while (
-        len(data) < _LENGTH.size or len(data) < _LENGTH.size + _LENGTH.unpack_from(data)[0]
-    ):
-        more = os.read(gate, 1 << 16)
-        if not more:
-            os._exit(0)  # discarded
-        data += more
-    environ: dict[str, str] = msgspec.msgpack.decode(data[_LENGTH.size :], type=dict)
-    return environ
 
 
 def kill_descendants() -> None:

@@ -1,0 +1,42 @@
+/*
+ * gate.h - makes processes that wait at a gate and then become programs. linux/gate.py gives
+ * the reason. Until then a process shares the memory of its maker.
+ */
+#ifndef COSCHED_LINUX_GATE_H
+#define COSCHED_LINUX_GATE_H
+
+#include <stdint.h>
+
+/* cdef: begin */
+/* A process and its program. The maker keeps all this in place until the process has ended.
+ * environ may be set until the gate opens, the rest before the start. */
+struct cosched_gated {
+    const char *path;
+    char *const *argv;
+    char *const *environ;
+    const int32_t *inherited; /* descriptors that the program keeps, beside standard */
+    const int32_t *defaults;  /* signals that get their default action */
+    const uint64_t *cpus;     /* a bit for each CPU; no words: those of the maker */
+    uint32_t inherited_count;
+    uint32_t defaults_count;
+    uint32_t cpu_words;
+    int32_t standard[3];   /* become descriptors 0 to 2 */
+    int32_t gate;          /* reads a byte when it opens, the end of file when it closes */
+    int32_t gate_of_maker; /* the other end, which the process closes */
+    int32_t failure;       /* gets the errno, as int32_t, if there is no program */
+    int32_t status;        /* the exit status then */
+    int32_t pid;           /* the start sets this and what follows */
+    int32_t maker;
+    uint64_t signals; /* the mask of blocked signals */
+    void *stack;
+};
+
+/* Makes the process, in a process group of its own; the kernel kills it when this thread
+ * ends. Returns 0 or -errno. */
+int cosched_gated_start(struct cosched_gated *gated);
+
+/* Frees what the start made. The process must have ended. */
+void cosched_gated_free(struct cosched_gated *gated);
+/* cdef: end */
+
+#endif
