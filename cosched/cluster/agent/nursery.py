@@ -2,7 +2,8 @@
 
 A fork of this small process, which has no threads and has imported what stewards need,
 takes a few milliseconds. The agent starts it once and passes it a socket for each job. It
-also forks the process that writes the node's topology.
+also forks the process that writes the node's topology. While no job starts it has a spare:
+a process that becomes the next steward, so that a start does not wait for a fork.
 
 It kills a steward that the agent names. Only this process reaps stewards, so a pid that it
 kills is never that of another process.
@@ -41,6 +42,8 @@ from cosched.linux.prctl import adopt_orphans
 
 #: A request has a path, at most.
 _REQUEST_BYTES = 8192
+#: Comes to a spare with the socket of its job.
+_JOB = b"job"
 
 
 @dataclass(slots=True)
@@ -53,12 +56,21 @@ class _Child:
     kill_at: float = math.inf
 
 
+@dataclass(frozen=True, slots=True)
+class _Spare:
+    """A process that waits at the other end of a socket for the job of its steward."""
+
+    pid: int
+    requests: socket.socket
+
+
 class Nursery:
     """requests: a socket (SOCK_SEQPACKET) from which the agent's requests come."""
 
     def __init__(self, requests: socket.socket) -> None:
         self._requests = requests
         self._children: dict[int, _Child] = {}  # by pid
+        self._spare: _Spare | None = None
         self._agent_lives = True
         self._ends, self._ends_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
 
@@ -75,6 +87,7 @@ class Nursery:
         poller.register(self._ends, select.POLLIN)
         gc.collect()
         gc.freeze()  # or a collection in a steward would copy all of this process
+        self._make_spare()
         while self._agent_lives or self._children or children(os.getpid()):
             for descriptor, _ in poller.poll(self._wait_ms()):
                 if descriptor == self._ends:
@@ -106,7 +119,9 @@ class Nursery:
         return True
 
     def _make_steward(self, request: MakeSteward, agent: socket.socket) -> None:
-        """Forks a steward, or reports to the agent that its job cannot start."""
+        """Starts a steward, or reports to the agent that its job cannot start."""
+        if self._use_spare(request, agent):
+            return
         try:
             child = _Child(request.number, request.limit_s)
             self._fork(child, lambda: run_steward(agent))
@@ -116,17 +131,46 @@ class Nursery:
             with contextlib.suppress(OSError):
                 agent.send(encode_frame(CannotStart(reason, again=True)))
 
-    def _fork(self, child: _Child, work: Callable[[], object]) -> None:
+    def _make_spare(self) -> None:
+        """Forks a spare if there is none. Stewards start without one, too."""
+        if self._spare is not None or not self._agent_lives:
+            return
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            try:
+                pid = self._fork(_Child(0, 0.0), lambda: _wait_for_job(theirs, ours))
+            except OSError:  # a start will report it
+                ours.close()
+                return
+        self._spare = _Spare(pid, ours)
+
+    def _use_spare(self, request: MakeSteward, agent: socket.socket) -> bool:
+        """Lets the spare become a steward; False if there is none that lives."""
+        if self._spare is None:
+            return False
+        spare, self._spare = self._spare, None
+        with spare.requests:
+            try:
+                socket.send_fds(spare.requests, [_JOB], [agent.fileno()])
+            except ConnectionError:  # it was killed
+                return False
+        self._children[spare.pid] = _Child(request.number, request.limit_s)
+        return True
+
+    def _fork(self, child: _Child, work: Callable[[], object]) -> int:
         pid = os.fork()
         if pid == 0:
             self._become(work)
         self._children[pid] = child
+        return pid
 
     def _become(self, work: Callable[[], object]) -> None:
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         for each in (self._requests.fileno(), self._ends, self._ends_write):
             os.close(each)
+        if self._spare is not None:
+            self._spare.requests.close()
         status = 1
         try:
             work()
@@ -141,20 +185,29 @@ class Nursery:
             try:
                 pid, _ = os.waitpid(-1, os.WNOHANG)
             except ChildProcessError:
-                return
+                break
             if pid == 0:
                 break
             self._children.pop(pid, None)
+            if self._spare is not None and pid == self._spare.pid:
+                self._end_spare()
         for orphan in children(os.getpid()) - set(self._children):
             os.kill(orphan, signal.SIGKILL)
+        self._make_spare()
 
     # --- the end of the agent -------------------------------------------------------------
 
     def _lose_agent(self) -> None:
         self._agent_lives = False
+        self._end_spare()
         now = time.monotonic()
         for child in self._children.values():
             child.kill_at = now + child.limit_s
+
+    def _end_spare(self) -> None:
+        if self._spare is not None:
+            self._spare.requests.close()
+            self._spare = None
 
     def _wait_ms(self) -> float | None:
         first = min((child.kill_at for child in self._children.values()), default=math.inf)
@@ -168,6 +221,17 @@ class Nursery:
             if now >= child.kill_at:
                 child.kill_at = math.inf
                 os.kill(pid, signal.SIGKILL)
+
+
+def _wait_for_job(requests: socket.socket, other: socket.socket) -> None:
+    """Runs in a spare: becomes the steward of the job whose agent's socket comes. other:
+    the nursery's end; a spare ends when the nursery closes it."""
+    other.close()
+    data, descriptors, _, _ = socket.recv_fds(requests, len(_JOB), 1)
+    requests.close()
+    if data:
+        with socket.socket(fileno=descriptors[0]) as agent:
+            run_steward(agent)
 
 
 def children(pid: int) -> set[int]:

@@ -27,11 +27,12 @@ from cosched.core.cluster.startup.questions import Command
 
 WITHIN_S = 20.0
 LONG_S = 1000.0
-#: A nursery that can fork at its second try.
+#: A nursery that can fork neither its spare nor its first steward.
 CANNOT_FORK = """
 import errno, os
 from cosched.cluster.agent import nursery
-fork, failures = os.fork, [OSError(errno.EAGAIN, "Resource temporarily unavailable")]
+fork = os.fork
+failures = [OSError(errno.EAGAIN, "Resource temporarily unavailable") for _ in range(2)]
 os.fork = lambda: fork() if not failures else (_ for _ in ()).throw(failures.pop())
 nursery.main()
 """
@@ -234,6 +235,47 @@ def test_the_failure_that_came_first_is_the_reason(home, consequence):
     while not failures:
         failures = [each for each in steward.frames() if isinstance(each, TaskEndedBadly)]
     assert failures[0].failure == Failure(11, "rank 1 ended with status 11 on n1")
+
+
+def spare_of(nursery):
+    """Returns the pid of the only child of a nursery without stewards."""
+    pid = nursery._process.pid
+    children = Path(f"/proc/{pid}/task/{pid}/children")
+    (child,) = until(lambda: children.read_text().split())
+    return int(child)
+
+
+def test_the_spare_becomes_the_next_steward_and_another_one_follows_at_its_end(home):
+    nursery = home.nursery()
+    spare = spare_of(nursery)
+    steward = Steward(nursery)
+    steward.send(home.prepare("echo $PPID > new; mv new pid"))
+    assert steward.frames() == [TasksWait()]
+    steward.send(Go())
+    assert int(until(lambda: read(home.folder / "pid"))) == spare
+    steward.socket.close()
+    until(lambda: is_gone(spare))
+    assert spare_of(nursery) != spare
+
+
+def test_a_steward_starts_after_the_spare_was_killed(home):
+    nursery = home.nursery()
+    spare = spare_of(nursery)
+    os.kill(nursery._process.pid, signal.SIGSTOP)  # it notices the end late
+    os.kill(spare, signal.SIGKILL)
+    until(lambda: is_gone(spare))
+    steward = Steward(nursery)
+    os.kill(nursery._process.pid, signal.SIGCONT)
+    steward.send(home.prepare())
+    assert steward.frames() == [TasksWait()]
+
+
+def test_several_stewards_start_at_once(home):
+    nursery = home.nursery()
+    stewards = [Steward(nursery) for _ in range(5)]
+    for steward in stewards:
+        steward.send(home.prepare())
+    assert [steward.frames() for steward in stewards] == [[TasksWait()]] * 5
 
 
 def test_a_nursery_that_cannot_fork_fails_one_steward(home):
