@@ -22,13 +22,13 @@ from cosched.cluster.coupled.memory import Memory
 from cosched.cluster.engines.slurm.front import front_script, task_script
 from cosched.cluster.keys import make_keys
 from cosched.cluster.paths import DomainPaths
-from cosched.cluster.up import (
-    Place,
+from cosched.cluster.up.domain import (
     start_coupled,
     start_domain,
     stop_domain,
     write_domain,
 )
+from cosched.cluster.up.places import Place
 from cosched.core.cluster.coupling.snapshot import unpack
 from cosched.core.units import NS_PER_S
 from cosched.lab import slurms

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from cosched.cluster.config import PORT, DomainConfig, QueueSettings
 from cosched.cluster.paths import DomainPaths
-from cosched.cluster.up import lab_places, start_domain, stop_domain, write_domain
+from cosched.cluster.up.domain import start_domain, stop_domain, write_domain
+from cosched.cluster.up.places import lab_places
 from cosched.lab import life
 from cosched.lab.lab import Lab
 from cosched.lab.plan import plan_crowded_nodes

@@ -277,7 +277,7 @@ def complete_domain_jobs(
 ) -> list[CompletionItem]:
     """Offers the numbers of the domain's jobs that have not ended, with their names; none
     where no domain answers."""
-    from cosched.cli.patience import AT_THE_PROMPT
+    from cosched.cli.connection import AT_THE_PROMPT
     from cosched.jobs.client import Client
 
     try:

@@ -33,19 +33,19 @@ def couple(config: Path, run_dir: Path) -> None:
     Example:
       cosched cluster couple --config domain.toml
     """
-    from cosched.cluster import up as starting
     from cosched.cluster.config import load_any_coupled
     from cosched.cluster.keys import make_keys
+    from cosched.cluster.up.domain import refuse_second, start_coupled
 
     loaded, members = load_any_coupled(config)
     paths = DomainPaths(run_dir)
-    starting.refuse_second(paths)
+    refuse_second(paths)
     if config.resolve() != paths.config.resolve():
         paths.config.write_bytes(config.read_bytes())
     make_keys(paths.peers, [loaded.name])
     if members:
         make_keys(paths.keys, members)
-    starting.start_coupled(paths)
+    start_coupled(paths)
     others = ", ".join(loaded.domains)
     click.echo(f"domain {loaded.name} is coupled with {others}")
 
@@ -103,11 +103,10 @@ def mates(run_dir: Path, as_json: bool) -> None:
       cosched cluster mates
       cosched cluster mates --json
     """
-    from cosched.cli.patience import patient
-    from cosched.cluster.client import Client
+    from cosched.cli.connection import connect
 
     node = os.environ.get("COSCHED_NODE") or os.uname().nodename
-    with Client.connect(run_dir, node, patient()) as client:
+    with connect(run_dir, node) as client:
         found = client.mates()
     if as_json:
         click.echo(json.dumps({"mates": found}))

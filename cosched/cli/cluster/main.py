@@ -144,9 +144,9 @@ def down(end_jobs: bool, run_dir: Path) -> None:
     Example:
       cosched cluster down --end-jobs
     """
-    from cosched.cli.patience import patient
+    from cosched.cli.connection import patient
     from cosched.cluster.client import NoDomain
-    from cosched.cluster.up import stop_domain
+    from cosched.cluster.up.domain import stop_domain
 
     try:
         ended = stop_domain(
@@ -170,10 +170,9 @@ def status(run_dir: Path, as_json: bool) -> None:
       cosched cluster status
       cosched cluster status --json
     """
-    from cosched.cli.patience import patient
-    from cosched.cluster.client import Client
+    from cosched.cli.connection import connect
 
-    with Client.connect(run_dir, _node(), patient()) as client:
+    with connect(run_dir) as client:
         nodes = client.nodes()
     if as_json:
         click.echo(json.dumps({"nodes": nodes}))
@@ -206,10 +205,9 @@ def drain(names: tuple[str, ...], reason: str, run_dir: Path) -> None:
     Example:
       cosched cluster drain n3 --reason "new disk"
     """
-    from cosched.cli.patience import patient
-    from cosched.cluster.client import Client
+    from cosched.cli.connection import connect
 
-    with Client.connect(run_dir, _node(), patient()) as client:
+    with connect(run_dir) as client:
         client.drain(names, reason)
 
 
@@ -223,10 +221,9 @@ def undrain(names: tuple[str, ...], run_dir: Path) -> None:
     Example:
       cosched cluster undrain n3
     """
-    from cosched.cli.patience import patient
-    from cosched.cluster.client import Client
+    from cosched.cli.connection import connect
 
-    with Client.connect(run_dir, _node(), patient()) as client:
+    with connect(run_dir) as client:
         client.undrain(names)
 
 
@@ -244,10 +241,9 @@ def reload(run_dir: Path) -> None:
     Example:
       cosched cluster reload
     """
-    from cosched.cli.patience import patient
-    from cosched.cluster.client import Client
+    from cosched.cli.connection import connect
 
-    with Client.connect(run_dir, _node(), patient()) as client:
+    with connect(run_dir) as client:
         click.echo(client.reload()["text"])
 
 

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cosched.cluster import up
 from cosched.cluster.config import PORT, DomainConfig
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.slurm.allocation import Allocation, find_allocation
+from cosched.cluster.up.domain import refuse_second, start_domain, write_domain
+from cosched.cluster.up.places import Place, host_places, lab_places, local_places
 from cosched.core.errors import CoschedError
 from cosched.lab.lab import Lab
 from cosched.linux.ports import free_ports
@@ -21,7 +22,7 @@ class Site:
     """The nodes of a new domain. controller: its ``HOST:PORT``. root_from: the nodes from
     which root may send jobs. allocation: the Slurm job that has the nodes, or None."""
 
-    places: tuple[up.Place, ...]
+    places: tuple[Place, ...]
     controller: str
     root_from: tuple[str, ...] = ()
     allocation: Allocation | None = None
@@ -37,10 +38,10 @@ class Site:
         paths = DomainPaths(run_dir)
         if self.allocation is not None:  # other users share its nodes
             run_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        up.refuse_second(paths)
-        up.write_domain(paths, config)
+        refuse_second(paths, tuple(self.nodes))
+        write_domain(paths, config)
         if self.allocation is None:
-            up.start_domain(paths, self.places)
+            start_domain(paths, self.places)
             return
         from cosched.cluster.slurm.step import start_in_allocation
 
@@ -50,7 +51,7 @@ class Site:
 def hosts_site(hosts: Sequence[str], shell: str, port: int | None) -> Site:
     """Returns hosts that a remote shell reaches; the controller is on the first one."""
     port = PORT if port is None else port
-    return _site(up.host_places(hosts, port + 1, shell), port)
+    return _site(host_places(hosts, port + 1, shell), port)
 
 
 def lab_site(run_dir: Path, port: int | None) -> Site:
@@ -59,7 +60,7 @@ def lab_site(run_dir: Path, port: int | None) -> Site:
     if lab is None:
         raise CoschedError("no lab is up: make one with 'cosched lab up --nodes 2'")
     port = PORT if port is None else port
-    places = up.lab_places(lab, port + 1)
+    places = lab_places(lab, port + 1)
     # A lab's nodes are one machine with one root.
     return _site(places, port, root_from=tuple(place.name for place in places))
 
@@ -70,7 +71,7 @@ def site_here(port: int | None) -> Site:
     allocation = find_allocation(os.environ, os.uname().nodename)
     if allocation is None:
         port = free_ports(2) if port is None else port
-        return _site(up.local_places(port + 1), port)
+        return _site(local_places(port + 1), port)
     from cosched.cluster.slurm.step import allocation_places
 
     port = allocation.port if port is None else port
@@ -81,6 +82,6 @@ def site_here(port: int | None) -> Site:
     )
 
 
-def _site(places: tuple[up.Place, ...], port: int, root_from: tuple[str, ...] = ()) -> Site:
+def _site(places: tuple[Place, ...], port: int, root_from: tuple[str, ...] = ()) -> Site:
     first = places[0].address.rpartition(":")[0]
     return Site(places, f"{first}:{port}", root_from)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
+from cosched.cli.connection import connect
 from cosched.cli.options import complete_domain_jobs, domain_dir_option
-from cosched.cli.patience import patient
 from cosched.core.errors import CoschedError
 from cosched.jobs.client import Client
 from cosched.jobs.following import Tail, wait_patiently
@@ -37,17 +37,17 @@ def command(job: int, follow: bool, error: bool, run_dir: Path) -> None:
       cosched output --error 12
     """
 
-    def connect() -> Client:
-        return Client.connect(run_dir, patience=patient())
+    def reach() -> Client:
+        return connect(run_dir)
 
-    with connect() as client:
+    with reach() as client:
         info = client.job(job)
     path = Path(info["cwd"], info["error" if error and info["error"] else "output"])
     tail = Tail(path, sys.stdout.buffer)
     try:
         tail.copy()
         if follow:
-            info = wait_patiently(connect, job, tail.copy)
+            info = wait_patiently(reach, job, tail.copy)
             tail.copy()
     except BrokenPipeError:
         raise

@@ -11,11 +11,10 @@ from pathlib import Path
 
 import click
 
+from cosched.cli.connection import connect
 from cosched.cli.options import domain_dir_option, json_option
-from cosched.cli.patience import patient
 from cosched.cluster.answers import JobInfo
 from cosched.core.units import NS_PER_S
-from cosched.jobs.client import Client
 from cosched.tables import table
 
 _HEAD = ("job", "name", "user", "nodes", "ranks", "state", "start", "reason")
@@ -52,7 +51,7 @@ def command(
       cosched queue --me --ended 10
       cosched queue --json
     """
-    with Client.connect(run_dir, patience=patient()) as client:
+    with connect(run_dir) as client:
         jobs = client.queue(_ALL if everything else ended or 0)
     if me:
         jobs = [job for job in jobs if job["uid"] == os.geteuid()]

@@ -7,7 +7,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from cosched.cli.patience import patient
+from cosched.cli.connection import connect
 from cosched.cluster.answers import JobInfo
 from cosched.jobs.client import Client, NoDomain
 from cosched.jobs.job import Job
@@ -48,14 +48,14 @@ class Sending:
         return run_to_end(self._connect, submit, sizes, self.source, say)
 
     def _connect(self) -> Client:
-        return Client.connect(self.run_dir, patience=patient("cosched submit"))
+        return connect(self.run_dir, command="cosched submit")
 
     def _connect_or_start(self) -> Client:
         """Starts a private domain on this machine if none answers."""
         try:
             return self._connect()
         except NoDomain:
-            from cosched.cluster.up import start_private
+            from cosched.cluster.up.private import start_private
 
             _note("starting a private domain on this machine")
             start_private(self.run_dir, os.uname().nodename)

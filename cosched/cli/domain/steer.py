@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 
 import click
 
+from cosched.cli.connection import connect
 from cosched.cli.options import complete_domain_jobs, domain_dir_option, json_option
-from cosched.cli.patience import patient
 from cosched.core.errors import CoschedError
 from cosched.jobs.client import Client, NoDomain
 
@@ -85,7 +85,7 @@ def _steer(
     """Does it to each job; one line on stderr for each job that refuses. Returns 1 if one
     does."""
     problems: dict[int, str | None] = {}
-    with Client.connect(run_dir, patience=patient()) as client:
+    with connect(run_dir) as client:
         for job in dict.fromkeys(jobs):
             try:
                 action(client, job)

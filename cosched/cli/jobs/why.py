@@ -152,13 +152,12 @@ def _texts(found: Sequence[Story], asker: Asker, last: int) -> str:
 
 def _job_of_domain(job: str, run_dir: Path | None) -> JobInfo | None:
     """Returns a job of the domain by its number; None without a domain or such a job."""
-    from cosched.cli.patience import patient
-    from cosched.jobs.client import Client
+    from cosched.cli.connection import connect
 
     if not (job.isascii() and job.isdecimal()):
         return None
     try:
-        with Client.connect(run_dir, patience=patient()) as client:
+        with connect(run_dir) as client:
             return client.job(int(job))
     except CoschedError:
         return None

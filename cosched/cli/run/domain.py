@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from cosched.cli.connection import connect
 from cosched.cli.domain.waiting import (
     Sizes,
     own_input,
@@ -15,7 +16,6 @@ from cosched.cli.domain.waiting import (
     report_end,
     run_to_end,
 )
-from cosched.cli.patience import patient
 from cosched.cli.run.start import note, warn
 from cosched.cluster.submission import FROM_CLIENT
 from cosched.jobs.choices import Choices
@@ -48,8 +48,8 @@ def run_in_domain(job: Job, run_dir: Path, choices: Choices, *, verbose: bool) -
     """Runs the job as if its ranks ran here; returns its exit status. Raises CoschedError
     if the domain cannot start it at once."""
 
-    def connect() -> Client:
-        return Client.connect(run_dir, patience=patient("cosched-run"))
+    def reach() -> Client:
+        return connect(run_dir, command="cosched-run")
 
     source = own_input()
     with private_files() as (output, error):
@@ -60,17 +60,17 @@ def run_in_domain(job: Job, run_dir: Path, choices: Choices, *, verbose: bool) -
             input=FROM_CLIENT if source is not None else job.input,
             at_once=True,
         )
-        with connect() as client:
+        with reach() as client:
             submission = client.prepare(job, Reports(warn, note), choices)
 
         def submit() -> int:
-            with connect() as client:
+            with reach() as client:
                 number = client.submit(submission)
                 if verbose:
                     _say(f"job {number} on {', '.join(client.job(number)['hosts'])}")
                 return number
 
-        ended = run_to_end(connect, submit, Sizes(0, 0), source, _say)
+        ended = run_to_end(reach, submit, Sizes(0, 0), source, _say)
         return report_end(ended, _say)
 
 

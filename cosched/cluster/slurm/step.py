@@ -23,7 +23,9 @@ from pathlib import Path
 from cosched.cluster.member import READY
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.slurm.allocation import Allocation
-from cosched.cluster.up import CONTROLLER_MODULE, WITHIN_S, Place, start_member, wait_joined
+from cosched.cluster.up.domain import WITHIN_S, wait_joined
+from cosched.cluster.up.members import CONTROLLER_MODULE, start_member
+from cosched.cluster.up.places import Place
 from cosched.core.errors import CoschedError
 
 STEP_MODULE = "cosched_daemons.stepagent"

@@ -17,7 +17,7 @@ import pytest
 from click.testing import CliRunner
 
 from cosched import Client, Job
-from cosched.cli import patience
+from cosched.cli import connection
 from cosched.cli.entry import run_cli
 from cosched.cli.jobs.elsewhere import way_to
 from cosched.cli.main import cosched
@@ -444,7 +444,7 @@ def test_request_fails_after_the_time_that_the_program_gives(desk):
 def test_completion_gives_up_soon(desk, monkeypatch):
     over = threading.Event()
     desk.before_answer = lambda request: over.wait(30)
-    monkeypatch.setattr(patience, "AT_THE_PROMPT", Patience(within_s=0.1))
+    monkeypatch.setattr(connection, "AT_THE_PROMPT", Patience(within_s=0.1))
     context = click.Context(cosched.get_command(None, "cancel"))
     assert complete_domain_jobs(context, None, "") == []
     over.set()

@@ -20,7 +20,7 @@ from cosched.cluster.database import open_database
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.store import VERSION, JobStore, Record, State
 from cosched.cluster.submission import Submission
-from cosched.cluster.up import write_domain
+from cosched.cluster.up.domain import write_domain
 from cosched.core.errors import CoschedError
 
 GROUPS = bytes(range(256)) * 200

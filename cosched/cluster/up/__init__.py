@@ -1,0 +1,1 @@
+"""Starts the members of a domain, and ends them."""

@@ -1,0 +1,150 @@
+"""Starts the members of a domain and waits until they are up; ends the domain."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from cosched.cluster.client import USUAL_PATIENCE, Client, NoDomain, Patience
+from cosched.cluster.config import DomainConfig, load_config, write_config
+from cosched.cluster.keys import make_keys
+from cosched.cluster.paths import DomainPaths
+from cosched.cluster.up.again import restart_controller
+from cosched.cluster.up.members import start_agent, start_controller
+from cosched.cluster.up.places import Place
+from cosched.core.errors import CoschedError
+from cosched.core.units import NS_PER_S
+from cosched.node.service.lock import DaemonLock
+
+#: How long members may take to come up.
+WITHIN_S = 60.0
+_POLL_S = 0.05
+
+
+def write_domain(paths: DomainPaths, config: DomainConfig) -> None:
+    """Writes ``domain.toml`` and the keys that are missing. The keys stay as they are."""
+    paths.directory.mkdir(mode=0o755, parents=True, exist_ok=True)
+    paths.config.write_text(write_config(config))
+    make_keys(paths.keys, config.members)
+
+
+def start_domain(
+    paths: DomainPaths,
+    places: Sequence[Place],
+    idle_s: float | None = None,
+    steps: Path | None = None,
+) -> None:
+    """Starts the controller at the first place and an agent at each, and waits until all
+    have joined. Ends what it has started if one fails.
+
+    idle_s: the controller ends the domain when no job came for so long. steps: a file in
+    which all agents note the steps of starts.
+    """
+    config = load_config(paths.config)
+    with contextlib.ExitStack() as started:
+        controller = start_controller(places[0], paths, idle_s)
+        started.callback(controller.end)
+        controller.wait_ready()
+        agents = []
+        for place in places:
+            agent = start_agent(place, paths, steps)
+            started.callback(agent.end)
+            agents.append(agent)
+        for agent in agents:
+            agent.wait_ready()
+        wait_joined(paths, config.node_names)
+        started.pop_all()
+    for member in (controller, *agents):
+        member.leave()
+
+
+def start_coupled(paths: DomainPaths) -> None:
+    """Starts only the controller of a domain, on this machine."""
+    start_controller(Place(os.uname().nodename, ""), paths).settle()
+
+
+def refuse_second(paths: DomainPaths, nodes: Sequence[str] = ()) -> None:
+    """Makes the directory of a domain. Raises CoschedError if one is up there, or if only
+    agents of these nodes are, because their controller was killed."""
+    paths.directory.mkdir(mode=0o755, parents=True, exist_ok=True)
+    locks = [paths.controller_lock]
+    locks += [paths.agent_lock(name) for name in nodes if paths.node(name).exists()]
+    if any(map(_is_held, locks)):
+        raise CoschedError(
+            f"a domain is up already in {paths.run_dir}; end it with: cosched cluster down"
+        )
+
+
+def stop_domain(
+    paths: DomainPaths,
+    node: str | None,
+    *,
+    end_jobs: bool,
+    patience: Patience = USUAL_PATIENCE,
+) -> list[int]:
+    """Ends the domain; returns the jobs that were ended. Starts a killed controller again,
+    because only the controller ends the agents. Raises NoDomain if no domain is up, and
+    CoschedError if jobs run that are not to be ended."""
+    if restart_controller(paths):
+        _wait_reported(paths)
+    with Client.connect(paths.run_dir, node, patience) as client:
+        ended = client.down(end_jobs=end_jobs)
+    deadline = time.monotonic() + WITHIN_S
+    while time.monotonic() < deadline:
+        if _controller_has_ended(paths):
+            return ended
+        time.sleep(_POLL_S)
+    raise CoschedError(f"the controller does not end; its log: {paths.controller_log}")
+
+
+def _controller_has_ended(paths: DomainPaths) -> bool:
+    """Returns whether its socket is gone, and then its process with the job store."""
+    return not paths.controller_socket.exists() and not _is_held(paths.controller_lock)
+
+
+def _is_held(path: Path) -> bool:
+    """Returns whether a member that lives has locked the file."""
+    lock = DaemonLock(path)
+    free = lock.acquire()
+    lock.release()
+    return not free
+
+
+def wait_joined(paths: DomainPaths, nodes: Sequence[str]) -> None:
+    """Waits until the controller has all nodes. Asks the agent of the first one, or a
+    controller on this machine. Raises CoschedError if some do not join."""
+    missing = _still_missing(paths, nodes, WITHIN_S)
+    if missing:
+        raise CoschedError(
+            f"{', '.join(missing)} did not join within {WITHIN_S:g} s; "
+            f"see {paths.agent_log(missing[0])}"
+        )
+
+
+def _wait_reported(paths: DomainPaths) -> None:
+    """Waits until the agents have reported their jobs to a controller that was started
+    again. It takes a silent node as lost after a while."""
+    config = load_config(paths.config)
+    _still_missing(paths, config.node_names, config.life.lost_after_ns / NS_PER_S)
+
+
+def _still_missing(paths: DomainPaths, nodes: Sequence[str], within_s: float) -> list[str]:
+    """Returns the nodes that do not join within this time."""
+    deadline = time.monotonic() + within_s
+    missing = list(nodes)
+    while missing and time.monotonic() < deadline:
+        with (
+            contextlib.suppress(NoDomain),
+            Client.connect(paths.run_dir, nodes[0]) as client,
+        ):
+            missing = [
+                each["node"]
+                for each in client.nodes()
+                if each["state"] not in ("up", "drained")
+            ]
+        if missing:
+            time.sleep(_POLL_S)
+    return missing

@@ -1,0 +1,91 @@
+"""Starts one member of a domain at its place, and waits until it is ready."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from cosched.cluster.member import READY
+from cosched.cluster.paths import DomainPaths
+from cosched.cluster.up.places import Place
+from cosched.core.errors import CoschedError
+
+CONTROLLER_MODULE = "cosched_daemons.controller"
+AGENT_MODULE = "cosched_daemons.agent"
+
+
+def start_controller(
+    place: Place, paths: DomainPaths, idle_s: float | None = None
+) -> StartedMember:
+    """Starts the controller of a domain that is written. idle_s: it ends the domain when no
+    job came for so long."""
+    idle = () if idle_s is None else ("--idle", str(idle_s))
+    words = ("--run-dir", str(paths.run_dir), *idle)
+    return start_member(place, CONTROLLER_MODULE, words, paths.controller_log)
+
+
+def start_agent(
+    place: Place, paths: DomainPaths, steps: Path | None = None
+) -> StartedMember:
+    """Starts the agent of a node. steps: the file in which it notes the steps of starts."""
+    paths.node(place.name).mkdir(mode=0o755, exist_ok=True)
+    noted = () if steps is None else ("--steps", str(steps))
+    words = ("--run-dir", str(paths.run_dir), "--node", place.name, *noted)
+    return start_member(place, AGENT_MODULE, words, paths.agent_log(place.name))
+
+
+@dataclass(slots=True)
+class StartedMember:
+    """A member that was started; its stdout gets one line when it is ready."""
+
+    what: str
+    process: subprocess.Popen[bytes]
+    log: Path
+
+    def wait_ready(self) -> None:
+        """Raises CoschedError with the last line of its log if it ends before."""
+        assert self.process.stdout is not None
+        if self.process.stdout.readline().strip() != READY.encode():
+            self.process.wait()
+            lines = self.log.read_text(errors="replace").strip().splitlines()
+            raise CoschedError(f"{self.what}: {lines[-1] if lines else 'did not start'}")
+
+    def settle(self) -> None:
+        """Waits until it is ready and lets it run on. Ends it if that fails."""
+        try:
+            self.wait_ready()
+        except BaseException:
+            self.end()
+            raise
+        self.leave()
+
+    def end(self) -> None:
+        """Ends it and waits for its end."""
+        self.process.terminate()
+        self.process.wait()
+
+    def leave(self) -> None:
+        """Lets it run on without this process."""
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+        self.process.returncode = 0  # or its end would be awaited
+
+
+def start_member(
+    place: Place, module: str, words: Sequence[str], log: Path
+) -> StartedMember:
+    """Starts a member at a place; its log gets what it writes to stderr."""
+    log.touch(mode=0o644)
+    with log.open("ab") as file:
+        process = subprocess.Popen(
+            [*place.enter, sys.executable, "-m", module, *words],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=file,
+            start_new_session=True,
+            cwd="/",
+        )
+    return StartedMember(f"{place.name}: {module.rpartition('.')[2]}", process, log)
