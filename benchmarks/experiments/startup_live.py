@@ -67,6 +67,10 @@ _PAD = 50_000
 #: More than a packet, and so little that no message of a chunk passes at once.
 BURST_BYTES = 3000
 QUEUE_BYTES = 64 << 20
+#: What a node takes ahead of its reader, of each connection.
+WINDOW_BYTES = 16 << 10
+#: Of the network of the process that writes it.
+RECEIVE_WINDOW = Path("/proc/sys/net/ipv4/tcp_rmem")
 #: The exchanges of the program (exchange.c): with MPI_Init, and once all nodes are ready.
 FIRST, LAST = 0, 2
 CALIBRATED_AT = 2
@@ -182,11 +186,13 @@ def domain(lab: Lab, way: Way, program: Path) -> Iterator[Starter]:
 
 
 def pace(lab: Lab, rate: int) -> None:
-    """Lets each node's link send at most ``rate`` bytes a second."""
+    """Lets each node's link send at most ``rate`` bytes a second, in equal parts to all
+    connections: with large windows, TCP would give one of them most of a slow link."""
     from pyroute2 import IPRoute
 
     for node in lab.nodes:
         with network_of(node.keeper_pid), IPRoute() as inside:
+            RECEIVE_WINDOW.write_text(f"4096 {WINDOW_BYTES} {WINDOW_BYTES}")
             (index,) = inside.link_lookup(ifname="eth0")
             bucket = {"rate": rate, "burst": BURST_BYTES, "limit": QUEUE_BYTES}
             inside.tc("add", "tbf", index, 0x10000, **bucket)
