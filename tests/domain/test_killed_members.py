@@ -66,6 +66,9 @@ class Private:
         until((self.folder / "runs").exists)
         return re.search(r"job (\d+)", out)[1]
 
+    def jobs(self, *options):
+        return json.loads(self.run("queue", *options, "--json")[1])["jobs"]
+
     def members(self):
         """Returns the pids of the members that live."""
         found = set()
@@ -107,20 +110,19 @@ def test_submit_starts_a_killed_member_of_a_private_domain_again(private, what):
     line = f"cosched submit: {AGAIN.format(what)}"
     assert private.run("submit", "--wait", "echo", "two") == (0, "two\n", line)
     assert private.pid(what) != killed
-    jobs = json.loads(private.run("queue", "--all", "--json")[1])["jobs"]
-    assert sorted(job["job"] for job in jobs) == [1, 2]
+    assert sorted(job["job"] for job in private.jobs("--all")) == [1, 2]
 
 
 def test_a_job_runs_on_while_the_controller_is_killed_and_started_again(private):
-    number = private.start_job()
+    private.start_job()
     private.kill("controller")
     status, out, err = private.run("queue", "--json")
     assert (status, err) == (0, f"cosched: {AGAIN.format('controller')}")
     (job,) = json.loads(out)["jobs"]
     assert (job["state"], job["starts"]) == ("running", 1)
     (private.folder / "go").touch()
-    until(lambda: "ran" in private.run("why", number)[1])
-    assert json.loads(private.run("queue", "--json")[1])["jobs"] == []
+    until(lambda: private.jobs() == [])
+    assert [job["state"] for job in private.jobs("--all")] == ["done"]
 
 
 def test_a_waiting_submit_goes_on_after_the_controller_was_killed(private):
