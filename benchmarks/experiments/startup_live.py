@@ -210,6 +210,7 @@ def calibrate(starter: Starter, repeats: int) -> Costs:
         latency_us=0.0,
         message_us=message_s * 1e6,
         overhead_bytes=0.0,
+        window_bytes=WINDOW_BYTES,
         codec_ns=0.0,
         assign_us=0.0,
         assign_task_us=0.0,

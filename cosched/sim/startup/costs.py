@@ -33,6 +33,8 @@ class Costs:
     message_us      CPU time of a message, at the sender and again at the receiver
     byte_ns         CPU time of a byte of a message, at either end
     overhead_bytes  on the link, beside the content of a message
+    window_bytes    how much of a connection the link queues before others have their turn;
+                    0: a whole message
     codec_ns        CPU time to read or write a byte of a job object, or to read a byte of
                     the tables
     assign_us       CPU time to assign resources, on a node
@@ -46,6 +48,7 @@ class Costs:
     message_us: float = 10.0
     byte_ns: float = 0.0
     overhead_bytes: float = 64.0
+    window_bytes: float = 0.0
     codec_ns: float = 50.0
     assign_us: float = 100.0
     assign_task_us: float = 10.0

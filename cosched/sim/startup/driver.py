@@ -23,10 +23,15 @@ REPORT_BYTES = 32
 
 @dataclass(slots=True)
 class _Outgoing:
-    """Tables that wait for a message to one neighbour."""
+    """Tables that wait for a message to one neighbour. count: how many."""
 
     parts: list[Sequence[Place]] = field(default_factory=list)
-    bytes: int = 0
+    count: int = 0
+
+    def add(self, places: Sequence[Place]) -> None:
+        """Adds the tables of these nodes."""
+        self.parts.append(places)
+        self.count += len(places)
 
 
 @dataclass(slots=True)
@@ -153,16 +158,26 @@ class Start:
             self._finish(place, Stage.TABLES)
 
     def _queue(self, place: Place, command: tables.SendTables) -> None:
-        """Sends tables once they have a chunk's size, or if no more will follow."""
-        waiting = self._nodes[place].outgoing.setdefault(command.to, _Outgoing())
-        waiting.parts.append(command.places)
-        waiting.bytes += len(command.places) * self._run.node_table_bytes
-        full = self._run.way.in_chunks and waiting.bytes >= self._run.chunk_bytes
-        if command.last or full:
-            del self._nodes[place].outgoing[command.to]
-            places = self._how.join(waiting.parts)
-            sent = tables.TablesArrived(place, places, command.last)
-            self.network.send(place, command.to, waiting.bytes, self._take_tables, sent)
+        """Sends tables once they fill a message, or if no more will follow."""
+        outgoing, to = self._nodes[place].outgoing, command.to
+        waiting, places = outgoing.setdefault(to, _Outgoing()), command.places
+        while waiting.count + len(places) > self._run.tables_in_message:
+            room = self._run.tables_in_message - waiting.count
+            waiting.add(places[:room])
+            self._send_tables(place, to, waiting, last=False)
+            waiting, places = _Outgoing(), places[room:]
+        waiting.add(places)
+        outgoing[to] = waiting
+        if command.last or waiting.count == self._run.tables_in_message:
+            del outgoing[to]
+            self._send_tables(place, to, waiting, last=command.last)
+
+    def _send_tables(
+        self, place: Place, to: Place, waiting: _Outgoing, *, last: bool
+    ) -> None:
+        sent = tables.TablesArrived(place, self._how.join(waiting.parts), last)
+        size = waiting.count * self._run.node_table_bytes
+        self.network.send(place, to, size, self._take_tables, sent)
 
     def _take_tables(
         self, place: Place, sender: Place, event: tables.TablesArrived

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -110,6 +111,14 @@ class StartupRun:
     def node_table_bytes(self) -> int:
         """Returns the bytes of a node's table."""
         return self.tasks * self.table_bytes
+
+    @property
+    def tables_in_message(self) -> int:
+        """Returns the number of tables that fill a message: as many as have a chunk's size,
+        or as all nodes have."""
+        if not self.way.in_chunks or not self.node_table_bytes:
+            return self.nodes
+        return math.ceil(self.chunk_bytes / self.node_table_bytes)
 
     @property
     def divisible_bytes(self) -> int:

@@ -1,8 +1,8 @@
-"""Keeps the CPUs and links of simulated nodes, each of which does one thing at a time.
+"""Keeps the CPUs of simulated nodes, each of which does one thing at a time.
 
 A node handles messages in the order of their arrival. The time of
 one message delays those behind it. A message arrives as a whole, one latency after its last
-byte left.
+byte left its link (``links``).
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from cosched.core.cluster.startup.tree import Place
-from cosched.sim.engine import END, Engine
+from cosched.sim.engine import Engine
 from cosched.sim.startup.costs import Costs
+from cosched.sim.startup.links import Message, links_for
 
 #: The job's manager, as the parent of the root.
 MANAGER: Place = -1
@@ -29,7 +30,7 @@ class Network:
         self._costs = costs
         # The manager is the last one, which -1 finds.
         self._cpu_free_ns = [0] * (size + 1)
-        self._link_free_ns = [0] * (size + 1)
+        self._links = links_for(engine, costs, size + 1)
         self.messages = 0
         self.bytes = 0
 
@@ -47,17 +48,14 @@ class Network:
         self, place: Place, to: Place, size: int, deliver: Deliver, content: object
     ) -> None:
         """Sends a message of ``size`` bytes."""
-        costs = self._costs
-        handling_ns = costs.handling_ns(size)
+        handling_ns = self._costs.handling_ns(size)
         ready_ns = self.work(place, handling_ns)
-        sent_ns = max(ready_ns, self._link_free_ns[place]) + costs.sending_ns(size)
-        self._link_free_ns[place] = sent_ns
         self.messages += 1
         self.bytes += size
-        message = (to, place, handling_ns, deliver, content)
-        self._engine.at(sent_ns + costs.latency_ns, END, self._arrive, message)
+        arrived = (to, place, handling_ns, deliver, content)
+        self._links.send(Message(place, to, size, self._arrive, arrived), ready_ns)
 
-    def _arrive(self, message: tuple[Place, Place, int, Deliver, object]) -> None:
-        to, sender, handling_ns, deliver, content = message
+    def _arrive(self, arrived: tuple[Place, Place, int, Deliver, object]) -> None:
+        to, sender, handling_ns, deliver, content = arrived
         self.work(to, handling_ns)
         deliver(to, sender, content)

@@ -1,0 +1,118 @@
+"""Keeps the links of simulated nodes: when the last byte of each message has left.
+
+Bytes leave a link in the order in which they came to its queue. ``Wholes`` queues messages
+as a whole, as a fast network does. ``Windows`` queues no more of a connection than its
+window: the rest follows when others had their turn, as TCP does on a slow link.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeAlias
+
+from cosched.core.cluster.startup.tree import Place
+from cosched.sim.engine import END, Engine
+from cosched.sim.startup.costs import Costs
+
+#: Takes a message that has arrived.
+Arrive: TypeAlias = Callable[[Any], None]
+#: A window is queued in so many pieces.
+_PIECES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A message of ``size`` bytes. arrive: called with ``what`` when it has arrived."""
+
+    place: Place
+    to: Place
+    size: float
+    arrive: Arrive
+    what: object
+
+
+class Links(Protocol):
+    """The links of all nodes, one for each."""
+
+    def send(self, message: Message, ready_ns: int) -> None:
+        """Sends a message that is ready at a time."""
+
+
+class Wholes:
+    """Each link sends one message after the other."""
+
+    def __init__(self, engine: Engine, costs: Costs, size: int) -> None:
+        self._engine = engine
+        self._costs = costs
+        self._free_ns = [0] * size
+
+    def send(self, message: Message, ready_ns: int) -> None:
+        begin_ns = max(ready_ns, self._free_ns[message.place])
+        sent_ns = begin_ns + self._costs.sending_ns(message.size)
+        self._free_ns[message.place] = sent_ns
+        arrives_ns = sent_ns + self._costs.latency_ns
+        self._engine.at(arrives_ns, END, message.arrive, message.what)
+
+
+@dataclass(slots=True)
+class _Connection:
+    """A node's connection to another one. queued_ns: the link's time for what is queued.
+    waiting: pieces that are not queued yet, each with the message that it ends."""
+
+    place: Place
+    queued_ns: int = 0
+    waiting: deque[tuple[int, Message | None]] = field(default_factory=deque)
+
+
+class Windows:
+    """Each connection has at most a window in the queue of its link."""
+
+    def __init__(self, engine: Engine, costs: Costs, size: int) -> None:
+        self._engine = engine
+        self._costs = costs
+        self._window_ns = costs.sending_ns(costs.window_bytes)
+        self._free_ns = [0] * size
+        self._connections: dict[tuple[Place, Place], _Connection] = {}
+
+    def send(self, message: Message, ready_ns: int) -> None:
+        self._engine.at(ready_ns, END, self._add, message)
+
+    def _add(self, message: Message) -> None:
+        key = (message.place, message.to)
+        connection = self._connections.setdefault(key, _Connection(message.place))
+        left_ns = self._costs.sending_ns(message.size)
+        piece_ns = max(1, self._window_ns // _PIECES)
+        while left_ns > piece_ns:
+            connection.waiting.append((piece_ns, None))
+            left_ns -= piece_ns
+        connection.waiting.append((left_ns, message))
+        self._fill(connection)
+
+    def _fill(self, connection: _Connection) -> None:
+        """Queues what the window allows, and at least one piece."""
+        place, latency_ns = connection.place, self._costs.latency_ns
+        while connection.waiting:
+            piece_ns, message = connection.waiting[0]
+            if connection.queued_ns and connection.queued_ns + piece_ns > self._window_ns:
+                return
+            connection.waiting.popleft()
+            connection.queued_ns += piece_ns
+            sent_ns = max(self._engine.now_ns, self._free_ns[place]) + piece_ns
+            self._free_ns[place] = sent_ns
+            self._engine.at(sent_ns, END, self._leave, (connection, piece_ns))
+            if message is not None:
+                arrives_ns = sent_ns + latency_ns
+                self._engine.at(arrives_ns, END, message.arrive, message.what)
+
+    def _leave(self, left: tuple[_Connection, int]) -> None:
+        connection, piece_ns = left
+        connection.queued_ns -= piece_ns
+        self._fill(connection)
+
+
+def links_for(engine: Engine, costs: Costs, size: int) -> Links:
+    """Returns the links of ``size`` nodes."""
+    kind = Windows if costs.window_bytes else Wholes
+    return kind(engine, costs, size)
