@@ -67,9 +67,9 @@ _PAD = 50_000
 #: More than a packet, and so little that no message of a chunk passes at once.
 BURST_BYTES = 3000
 QUEUE_BYTES = 64 << 20
-#: What a node takes ahead of its reader, of each connection.
+#: The bytes of each connection that a node receives ahead of its reader.
 WINDOW_BYTES = 16 << 10
-#: Of the network of the process that writes it.
+#: Each process writes the one of its own network.
 RECEIVE_WINDOW = Path("/proc/sys/net/ipv4/tcp_rmem")
 #: The exchanges of the program (exchange.c): with MPI_Init, and once all nodes are ready.
 FIRST, LAST = 0, 2

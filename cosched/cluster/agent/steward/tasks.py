@@ -33,8 +33,8 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What a task gets from its steward. stdin: its standard input. inherited: other
-    descriptors that it keeps. cpus: empty for any."""
+    """The descriptors and CPUs that a steward gives a task. stdin: its standard input.
+    inherited: other descriptors that it keeps. cpus: empty for any."""
 
     stdin: int
     inherited: Sequence[int]
