@@ -8,7 +8,7 @@ setup(
     package_dir={"cosched_daemons": "daemons"},
     cffi_modules=[
         "cosched/shm/_build.py:ffibuilder",
-        "cosched/linux/_build.py:kick",
-        "cosched/linux/_build.py:gate",
+        "cosched/linux/native/_build.py:kick",
+        "cosched/linux/native/_build.py:gate",
     ],
 )

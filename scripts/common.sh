@@ -49,7 +49,7 @@ need_slurm() {
 make_venv() {
     local venv=$root/$1 extras=$2 stamp
     stamp=$(cd "$root" && cat pyproject.toml setup.py cosched/shm/*.c cosched/shm/_build.py \
-        cosched/shm/include/cosched/*.h cosched/linux/*.[ch] cosched/linux/_build.py |
+        cosched/shm/include/cosched/*.h cosched/linux/native/*.[ch] cosched/linux/native/_build.py |
         sha256sum)-$extras
     [ "$(cat "$venv/.stamp" 2> /dev/null)" = "$stamp" ] && return
     say "preparing ${venv#"$root"/}"

@@ -117,7 +117,7 @@ class ClassScheduler(Protocol):
         must still get their shares. A frozen class has no share and is not named. Other
         classes that are not named keep their percent. A percent counts on every CPU that
         the job may use, so classes on disjoint CPUs may sum to more than 100. Returns the
-        CPUs on which the kernel should choose tasks again (``linux.kick``). Raises
+        CPUs on which the kernel should choose tasks again (``linux.native.kick``). Raises
         ShareRefused after all other shares are written.
         """
 

@@ -33,7 +33,7 @@ from cosched.core.node.messages import (
 from cosched.core.node.settings import Settings
 from cosched.core.units import NS_PER_MS, NS_PER_S
 from cosched.linux.classes import ClassScheduler
-from cosched.linux.kick import Kicker
+from cosched.linux.native.kick import Kicker
 from cosched.node.admission import MemoryGate
 from cosched.node.bell import make_bell, open_bell, silence
 from cosched.node.children.metrics_process import MetricsProcess

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cosched.linux.kick import PERIOD_NS, ROUNDS, Kicker
+from cosched.linux.native.kick import PERIOD_NS, ROUNDS, Kicker
 from tests.live.conftest import eventually
 
 pytestmark = pytest.mark.live

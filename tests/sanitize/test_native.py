@@ -16,7 +16,7 @@ from tests.sanitize.sanitizers import FLAGS, options, runtime
 
 PARTS = ("cosched", "mpi_shim", "daemons", "tests")
 FILES = ("pyproject.toml", "setup.py", "README.md", "LICENSE")
-#: tests of cosched/shm/*.c, cosched/linux/gate.c and kick.c.
+#: tests of cosched/shm/*.c, cosched/linux/native/gate.c and kick.c.
 TESTS = (
     *("tests/unit/node/test_shm.py", "tests/wrapper/test_task.py"),
     "tests/unit/linux/test_gate.py",
@@ -65,7 +65,7 @@ def run_tests(tree, *tests):
 
 def test_python_loads_the_sanitized_modules(tree):
     script = """
-from cosched.linux import _gate, _kick
+from cosched.linux.native import _gate, _kick
 from cosched.shm import _native
 files = [module.__file__ for module in (_gate, _kick, _native)]
 print(*files, open("/proc/self/maps").read())
@@ -97,7 +97,7 @@ def test_kicks_misuse_no_memory(tree):
 
 @pytest.mark.live
 def test_kicker_loses_no_memory(tmp_path):
-    program, kick = tmp_path / "kicker", ROOT / "cosched/linux"
+    program, kick = tmp_path / "kicker", ROOT / "cosched/linux/native"
     source = ROOT / "tests/c/kicker.c"
     flags = ("-std=gnu11", "-Wall", "-Wextra", "-Werror", *FLAGS, f"-I{kick}", "-pthread")
     subprocess.run(["gcc", *flags, source, kick / "kick.c", "-o", program], check=True)

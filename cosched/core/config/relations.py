@@ -15,7 +15,7 @@ from cosched.core.node.settings import USUAL, write_least_share
 from cosched.core.units import NS_PER_MS, format_duration
 
 #: After this time a switch has taken effect on both nodes, and messages are trapped. See
-#: cosched.linux.kick; an unscheduled task sleeps a millisecond between two tests.
+#: cosched.linux.native.kick; an unscheduled task sleeps a millisecond between two tests.
 SETTLED_NS = 20 * NS_PER_MS
 #: The period of the kernel's quotas, cosched.linux.cgroups.shares.
 QUOTA_PERIOD_NS = 100 * NS_PER_MS

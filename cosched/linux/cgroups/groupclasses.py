@@ -21,8 +21,8 @@ descriptors.
 
 Limits. The kernel applies new weights when it next chooses a task. If all tasks spin, that
 is a tick. At 250 Hz a class with 1% runs for 4 ms every 400 ms. A switch takes one or two
-ticks unless the CPUs are kicked (``linux.kick``). A quota belongs to the class, not to
-a CPU. The kernel gives it out in pieces of 5 ms, so at 1% one CPU may use all of it. A
+ticks unless the CPUs are kicked (``linux.native.kick``). A quota belongs to the class, not
+to a CPU. The kernel gives it out in pieces of 5 ms, so at 1% one CPU may use all of it. A
 process that a task starts stays in the task's class until the class is destroyed.
 """
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from cosched.linux.gate import CANNOT_EXECUTE, Gated, Program
+from cosched.linux.native.gate import CANNOT_EXECUTE, Gated, Program
 
 WITHIN_S = 20.0
 ENVIRON = {"PATH": os.environ["PATH"]}
@@ -210,7 +210,7 @@ def test_a_process_that_stops_and_continues_at_the_gate_becomes_the_program(make
 
 MAKER = """
 import os, time
-from cosched.linux.gate import Gated, Program
+from cosched.linux.native.gate import Gated, Program
 gated = Gated(Program("/bin/sh", ("sh", "-c", "exit 0"), (0, 1, 2)))
 print(gated.pid, flush=True)
 time.sleep(1000)
@@ -265,7 +265,7 @@ def test_the_signal_mask_of_the_maker_stays(make):
 def test_a_process_that_cannot_be_made_leaves_nothing():
     script = """
 import os, resource
-from cosched.linux.gate import Gated, Program
+from cosched.linux.native.gate import Gated, Program
 os.setgroups([])
 os.setresuid(12345, 12345, 12345)
 before = os.listdir("/proc/self/fd")

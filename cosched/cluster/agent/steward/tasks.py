@@ -14,7 +14,7 @@ from cosched.cluster.agent.frames import Prepare
 from cosched.cluster.pmi.service import JobLayout, nodes_of
 from cosched.core.cluster.startup.questions import Command
 from cosched.core.errors import CoschedError
-from cosched.linux.gate import Gated, Program
+from cosched.linux.native.gate import Gated, Program
 
 STDOUT, STDERR = 1, 2
 

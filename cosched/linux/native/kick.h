@@ -1,9 +1,9 @@
 /*
  * kick.h - makes the kernel choose a task on a CPU again, at once and for some time.
- * linux/kick.py gives the reason. A kicker is a real-time thread that sleeps on one CPU.
+ * linux/native/kick.py gives the reason. A kicker is a real-time thread that sleeps on one CPU.
  */
-#ifndef COSCHED_LINUX_KICK_H
-#define COSCHED_LINUX_KICK_H
+#ifndef COSCHED_LINUX_NATIVE_KICK_H
+#define COSCHED_LINUX_NATIVE_KICK_H
 
 #include <stdint.h>
 

@@ -1,9 +1,9 @@
 /*
- * gate.h - makes processes that wait at a gate and then become programs. linux/gate.py gives
+ * gate.h - makes processes that wait at a gate and then become programs. linux/native/gate.py gives
  * the reason. Until then a process shares the memory of its maker.
  */
-#ifndef COSCHED_LINUX_GATE_H
-#define COSCHED_LINUX_GATE_H
+#ifndef COSCHED_LINUX_NATIVE_GATE_H
+#define COSCHED_LINUX_NATIVE_GATE_H
 
 #include <stdint.h>
 

@@ -1,5 +1,4 @@
-"""Builds ``cosched.linux._kick`` and ``cosched.linux._gate`` from their headers and
-sources."""
+"""Builds ``_kick`` and ``_gate`` from their headers and sources."""
 
 from __future__ import annotations
 
@@ -15,10 +14,10 @@ def _builder(name: str, *flags: str) -> FFI:
     builder = FFI()
     builder.cdef((HERE / f"{name}.h").read_text().split(BEGIN)[1].split(END)[0])
     builder.set_source(
-        f"cosched.linux._{name}",
+        f"cosched.linux.native._{name}",
         f'#include "{name}.h"',
-        sources=[f"cosched/linux/{name}.c"],
-        include_dirs=["cosched/linux"],
+        sources=[f"cosched/linux/native/{name}.c"],
+        include_dirs=["cosched/linux/native"],
         extra_compile_args=["-std=gnu11", "-O2", "-Wall", "-Wextra", *flags],
         extra_link_args=list(flags),
     )

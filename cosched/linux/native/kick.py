@@ -21,7 +21,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from cosched.core.units import NS_PER_MS
-from cosched.linux._kick import ffi, lib
+from cosched.linux.native._kick import ffi, lib
 
 log = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cosched.linux._gate import ffi, lib
+from cosched.linux.native._gate import ffi, lib
 
 #: Signals that Python takes otherwise than a program expects.
 _DEFAULTS = (
