@@ -41,6 +41,12 @@ class DomainPaths:
         return self.directory / "controller.log"
 
     @property
+    def private_lock(self) -> Path:
+        """Returns the lock of commands that start members of a private domain. Only such a
+        domain has it."""
+        return self.directory / "start.lock"
+
+    @property
     def gate_socket(self) -> Path:
         """Returns where the gates of Slurm's jobs connect."""
         return self.directory / "gate.sock"

@@ -23,9 +23,10 @@ def was_killed(path: Path) -> bool:
 
 
 def has_killed_member(paths: DomainPaths, node: str) -> bool:
-    """Returns whether the controller or the agent of this node was killed."""
+    """Returns whether the controller or the agent of a private domain was killed. Another
+    domain may have its controller on another machine."""
     sockets = (paths.controller_socket, paths.agent_socket(node))
-    return any(was_killed(path) for path in sockets)
+    return paths.private_lock.exists() and any(map(was_killed, sockets))
 
 
 def _connect(path: Path) -> int:

@@ -66,7 +66,7 @@ def _is_private(paths: DomainPaths) -> bool:
 @contextlib.contextmanager
 def _starting(paths: DomainPaths) -> Iterator[None]:
     """Lets no other process start members meanwhile."""
-    with (paths.directory / "start.lock").open("w") as file:
+    with paths.private_lock.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
