@@ -75,14 +75,11 @@ def domain(home):
         desk.listen()
 
         def serve():
-            submitted = False
-            while not submitted:  # the command looks first whether it is there
-                connection, _ = desk.accept()
-                with connection, connection.makefile("rb") as stream:
-                    for line in stream:
-                        assert json.loads(line)["do"] == "submit"
-                        connection.sendall(b'{"ok": {"job": 1}}\n')
-                        submitted = True
+            connection, _ = desk.accept()
+            with connection, connection.makefile("rb") as stream:
+                for line in stream:
+                    assert json.loads(line)["do"] == "submit"
+                    connection.sendall(b'{"ok": {"job": 1}}\n')
 
         thread = threading.Thread(target=serve)
         thread.start()
