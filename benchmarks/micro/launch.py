@@ -1,10 +1,11 @@
-"""How soon the ranks of a job leave MPI_Init: started by agents, by mpiexec and by srun.
+"""How soon the ranks of a job leave MPI_Init: by agents, mpiexec, ssh and srun.
 
 The time runs from the request (the start of mpiexec or srun, or the submission to a domain
 that is up and idle) until the last rank has left MPI_Init. All start the same program on
 the same nodes of a lab, in turn. The mpiexec of Open MPI 5 is prterun. With --srun Debian's
 Slurm runs on these nodes, too, and srun starts a step in an allocation that is there
-already. Each MPI has a lab of its own.
+already. With --ssh each node has an sshd, too, and mpiexec reaches the nodes by ssh. Each
+MPI has a lab of its own.
 
 Where there are more nodes than CPUs the nodes share them, so the ratio shows the work of
 both, not how a real cluster would overlap it.
@@ -20,7 +21,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from rich.progress import Progress
@@ -35,6 +37,7 @@ from cosched.jobs.serving import pmi_of
 from cosched.lab import slurm
 from cosched.lab.lab import Lab
 from cosched.lab.slurm_conf import SHARED
+from cosched.lab.ssh import ssh_servers
 from cosched.launch.family import Family, Mpi
 from cosched.launch.given.hosts import Hosts
 from cosched.launch.job import Job, Request, resolve
@@ -84,13 +87,16 @@ class Bench:
             raise CoschedError(f"a start by the agents failed: {job['reason']}")
         return float(output.read_text()) - began
 
-    def by_mpiexec(self, nodes: int, tasks: int) -> float:
-        """Returns the seconds until the last rank left MPI_Init."""
+    def by_mpiexec(self, nodes: int, tasks: int, shell: Path | None = None) -> float:
+        """Returns the seconds until the last rank left MPI_Init. shell: the remote shell;
+        None: one that enters nodes of a lab."""
         command = self._job(nodes, tasks).command({})
         environ = {**os.environ, **command.environ}
+        own = str(self._lab.agent)
+        words = [str(shell or own) if word == own else word for word in command.argv]
         began = time.time()
         done = subprocess.run(
-            command.argv, env=environ, capture_output=True, text=True, check=False
+            words, env=environ, capture_output=True, text=True, check=False
         )
         if done.returncode != 0:
             raise CoschedError(f"mpiexec failed: {done.stderr.strip()[-200:]}")
@@ -179,10 +185,10 @@ def points_of(nodes: list[int], tasks: list[int], most: int) -> list[Point]:
 
 
 def measure(
-    run_dir: Path, mpi: Mpi, points: list[Point], repeats: int, by_slurm: bool
+    run_dir: Path, mpi: Mpi, points: list[Point], repeats: int, more: Collection[str]
 ) -> list[dict[str, float]]:
-    """Returns the medians, and the least and greatest ratio, of each point. by_slurm:
-    measures srun, too."""
+    """Returns the medians, and the least and greatest ratio, of each point. more: further
+    ways, ssh and srun."""
     if mpi.mpicc is None:
         raise CoschedError(f"no mpicc beside {mpi.mpiexec}")
     program = build_program(SOURCE, mpi.mpicc, os.environ)
@@ -190,7 +196,11 @@ def measure(
         lab = up.enter_context(crowded_domain(run_dir, max(n for n, _ in points), SLOTS))
         bench = Bench(lab, mpi, program)
         ways: dict[str, Start] = {"agents": bench.by_agents, "mpiexec": bench.by_mpiexec}
-        if by_slurm:
+        if "ssh" in more:
+            folder = Path(up.enter_context(tempfile.TemporaryDirectory()))
+            shell = up.enter_context(ssh_servers(lab, folder)).shell
+            ways["ssh"] = partial(bench.by_mpiexec, shell=shell)
+        if "srun" in more:
             conf = slurm.up(run_dir, bench.slurm_environ(), SHARED, SLOTS)
             up.callback(slurm.down, run_dir, os.environ)
             ways["srun"] = Srun(lab, conf, bench, mpi, max(t for _, t in points))
@@ -226,7 +236,7 @@ def _measure(
 
 
 def _print(points: list[dict[str, float]]) -> None:
-    ways = [way for way in ("agents", "mpiexec", "srun") if f"{way}_s" in points[0]]
+    ways = [way for way in ("agents", "mpiexec", "ssh", "srun") if f"{way}_s" in points[0]]
     heads = "  ".join(f"{way:>7}" for way in ways)
     print(f"nodes  tasks  {heads}  agents/mpiexec (least to greatest)")
     for p in points:
@@ -259,6 +269,9 @@ def main() -> None:
     options.add_argument(
         "--srun", action="store_true", help="measure srun, too; needs Debian's Slurm"
     )
+    options.add_argument(
+        "--ssh", action="store_true", help="measure mpiexec by ssh, too; needs sshd"
+    )
     options.add_argument("--json", type=Path, metavar="FILE")
     given = options.parse_args()
     places = Places(Path(sys.executable).parent, os.environ)
@@ -270,7 +283,8 @@ def main() -> None:
         for mpi in mpis:
             with tempfile.TemporaryDirectory(prefix="cosched-launch-") as folder:
                 run_dir = Path(folder) / "run"
-                rows = measure(run_dir, mpi, points, given.repeats, given.srun)
+                more = [way for way in ("ssh", "srun") if getattr(given, way)]
+                rows = measure(run_dir, mpi, points, given.repeats, more)
             what = f"{mpi.title} {mpi.version}"
             print(f"{what}: seconds until the last rank left MPI_Init, medians")
             _print(rows)

@@ -3,22 +3,21 @@ of these hosts are not those of the lab."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from cosched.lab import life
+from cosched.lab.ssh import ssh_servers
 from tests.live.conftest import eventually
 from tests.places import ROOT
 
 SSHD = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin")
-PORT = 2222
 PATIENCE_S = 60
 
 pytestmark = [
@@ -48,49 +47,17 @@ class Site:
         self.fars = [f"far{number}" for number in range(1, size.nodes + 1)]
         self.hosts = ",".join(self.fars)
         self.lab = size.up(run_dir)
-        self._write_keys()
-        self.daemons = [self._start(node) for node in self.lab.nodes]
-
-    def _write_keys(self):
-        for name in ("host", "user"):
-            words = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f"]
-            subprocess.run([*words, self.folder / name], check=True)
-        lines = [
-            f"Port {PORT}\nUser root\nIdentityFile {self.folder}/user",
-            "IdentitiesOnly yes\nStrictHostKeyChecking no\nUserKnownHostsFile /dev/null",
-            "BatchMode yes\nLogLevel ERROR\nConnectTimeout 10",
-        ]
-        for far, node in zip(self.fars, self.lab.nodes, strict=True):
-            lines.append(f"Host {far}\n  HostName {node.address}")
-        (self.folder / "config").write_text("\n".join(lines) + "\n")
-        Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
-
-    def _start(self, node):
-        """Starts the sshd of a node; its log tells when it listens."""
-        conf = self.folder / f"sshd.{node.name}"
-        conf.write_text(
-            f"Port {PORT}\nListenAddress {node.address}\nHostKey {self.folder}/host\n"
-            f"AuthorizedKeysFile {self.folder}/user.pub\nStrictModes no\nUsePAM no\n"
-            f"PermitRootLogin yes\nPidFile none\n"
-            f"SetEnv COSCHED_RUN_DIR={self.lab.run_dir}\n"
-        )
-        log = self.folder / f"log.{node.name}"
-        words = [SSHD, "-D", "-E", str(log), "-f", str(conf)]
-        process = subprocess.Popen([*self.lab.enter_argv(node.name, "/"), *words])
-        eventually(
-            lambda: log.exists() and "Server listening" in log.read_text(),
-            f"the sshd of {node.name} listens",
-            PATIENCE_S,
-        )
-        return process
+        self.open = contextlib.ExitStack()
+        self.open.callback(life.down, run_dir)
+        aliases = dict(zip(self.fars, self.names, strict=True))
+        self.ssh = self.open.enter_context(ssh_servers(self.lab, folder, aliases))
 
     def cosched(self, *words):
         """Runs a command with ssh as the remote shell. It runs on node lab1, and its run
         directory has no lab. Returns its status, output and errors."""
-        config = self.folder / "config"
         environ = {
             **os.environ,
-            "COSCHED_REMOTE_SHELL": f"ssh -F {config}",
+            "COSCHED_REMOTE_SHELL": f"ssh -F {self.ssh.config}",
             "COSCHED_RUN_DIR": str(self.folder),
         }
         return subprocess.run(
@@ -111,19 +78,13 @@ class Site:
         assert done.stdout, done.stderr
         return json.loads(done.stdout)
 
-    def close(self):
-        for process in self.daemons:
-            process.send_signal(signal.SIGTERM)
-            process.wait(PATIENCE_S)
-        life.down(self.lab.run_dir)
-
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory, crowded_lab_size):
     folders = (tmp_path_factory.mktemp(name) for name in ("run", "ssh"))
     made = Site(*folders, crowded_lab_size)
     yield made
-    made.close()
+    made.open.close()
 
 
 @pytest.fixture
@@ -162,7 +123,7 @@ def test_commands_act_on_nodes_by_ssh(site, job):
 
 
 def test_doctor_compares_nodes_by_ssh(site):
-    words = ("--shell", f"ssh -F {site.folder}/config", "--run-dir", str(site.lab.run_dir))
+    words = ("--shell", f"ssh -F {site.ssh.config}", "--run-dir", str(site.lab.run_dir))
     found = site.document("doctor", "--hosts", site.hosts, *words)
     facts = [node["facts"] for node in found["nodes"]]
     assert [one["node"] for one in facts] == list(site.names)
@@ -171,8 +132,7 @@ def test_doctor_compares_nodes_by_ssh(site):
 
 
 def test_node_without_sshd_is_named(site):
-    site.daemons[-1].send_signal(signal.SIGTERM)
-    site.daemons[-1].wait(PATIENCE_S)
+    site.ssh.stop(site.names[-1])
     done = site.cosched("status", "--hosts", site.hosts)
     assert done.returncode == 0, done.stderr
     assert f"cosched: node {site.fars[-1]}: ssh: connect to host" in done.stderr
