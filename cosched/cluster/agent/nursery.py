@@ -2,8 +2,9 @@
 
 A fork of this small process, which has no threads and has imported what stewards need,
 takes a few milliseconds. The agent starts it once and passes it a socket for each job. It
-also forks the process that writes the node's topology. While no job starts it has a spare:
-a process that becomes the next steward, so that a start does not wait for a fork.
+also forks the process that writes the node's topology. It has a spare: a process that
+becomes the next steward, so that a start does not wait for a fork. The next spare is made
+when a steward has ended, or a while after the start.
 
 It kills a steward that the agent names. Only this process reaps stewards, so a pid that it
 kills is never that of another process.
@@ -44,6 +45,8 @@ from cosched.linux.prctl import adopt_orphans
 _REQUEST_BYTES = 8192
 #: Comes to a spare with the socket of its job.
 _JOB = b"job"
+#: How long after a start, or after the end of a spare, the next spare is made.
+_SPARE_AFTER_S = 1.0
 
 
 @dataclass(slots=True)
@@ -71,6 +74,7 @@ class Nursery:
         self._requests = requests
         self._children: dict[int, _Child] = {}  # by pid
         self._spare: _Spare | None = None
+        self._spare_at = math.inf
         self._agent_lives = True
         self._ends, self._ends_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
 
@@ -97,6 +101,8 @@ class Nursery:
                     poller.unregister(self._requests)
                     self._lose_agent()
             self._kill_overdue()
+            if time.monotonic() >= self._spare_at:
+                self._make_spare()
 
     def _serve(self) -> bool:
         """Takes a request; False at the end of the agent."""
@@ -105,7 +111,7 @@ class Nursery:
             return False
         match decode_request(data):
             case MakeSteward() as request if descriptors:
-                with socket.socket(fileno=descriptors[0]) as agent:
+                with _received(descriptors[0]) as agent:
                     self._make_steward(request, agent)
             case KillSteward(number):
                 for pid, child in self._children.items():
@@ -133,15 +139,18 @@ class Nursery:
 
     def _make_spare(self) -> None:
         """Forks a spare if there is none. Stewards start without one, too."""
+        self._spare_at = math.inf
         if self._spare is not None or not self._agent_lives:
             return
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
+        with contextlib.ExitStack() as made:
             try:
-                pid = self._fork(_Child(0, 0.0), lambda: _wait_for_job(theirs, ours))
+                ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+                made.callback(ours.close)
+                with theirs:
+                    pid = self._fork(_Child(0, 0.0), lambda: _wait_for_job(theirs, ours))
             except OSError:  # a start will report it
-                ours.close()
                 return
+            made.pop_all()
         self._spare = _Spare(pid, ours)
 
     def _use_spare(self, request: MakeSteward, agent: socket.socket) -> bool:
@@ -149,10 +158,11 @@ class Nursery:
         if self._spare is None:
             return False
         spare, self._spare = self._spare, None
+        self._spare_at = time.monotonic() + _SPARE_AFTER_S
         with spare.requests:
             try:
                 socket.send_fds(spare.requests, [_JOB], [agent.fileno()])
-            except ConnectionError:  # it was killed
+            except OSError:  # it was killed, or there is no memory
                 return False
         self._children[spare.pid] = _Child(request.number, request.limit_s)
         return True
@@ -191,9 +201,11 @@ class Nursery:
             self._children.pop(pid, None)
             if self._spare is not None and pid == self._spare.pid:
                 self._end_spare()
+                self._spare_at = time.monotonic() + _SPARE_AFTER_S
+            else:
+                self._spare_at = -math.inf
         for orphan in children(os.getpid()) - set(self._children):
             os.kill(orphan, signal.SIGKILL)
-        self._make_spare()
 
     # --- the end of the agent -------------------------------------------------------------
 
@@ -210,7 +222,7 @@ class Nursery:
             self._spare = None
 
     def _wait_ms(self) -> float | None:
-        first = min((child.kill_at for child in self._children.values()), default=math.inf)
+        first = min([self._spare_at, *(each.kill_at for each in self._children.values())])
         if first == math.inf:
             return None
         return max(0.0, first - time.monotonic()) * 1000 + 1
@@ -224,14 +236,20 @@ class Nursery:
 
 
 def _wait_for_job(requests: socket.socket, other: socket.socket) -> None:
-    """Runs in a spare: becomes the steward of the job whose agent's socket comes. other:
-    the nursery's end; a spare ends when the nursery closes it."""
+    """Runs in a spare: waits for an agent's socket, then runs the steward of its job.
+    other: the nursery's end; a spare ends when the nursery closes it."""
     other.close()
     data, descriptors, _, _ = socket.recv_fds(requests, len(_JOB), 1)
     requests.close()
-    if data:
-        with socket.socket(fileno=descriptors[0]) as agent:
+    if data and descriptors:
+        with _received(descriptors[0]) as agent:
             run_steward(agent)
+
+
+def _received(descriptor: int) -> socket.socket:
+    """Returns the socket of a descriptor that was received. Programs do not inherit it."""
+    os.set_inheritable(descriptor, False)
+    return socket.socket(fileno=descriptor)
 
 
 def children(pid: int) -> set[int]:
@@ -245,7 +263,11 @@ def children(pid: int) -> set[int]:
 
 def main() -> None:
     """Runs the nursery on the socket that is descriptor 0."""
-    Nursery(socket.socket(fileno=os.dup(0))).run()
+    requests = socket.socket(fileno=os.dup(0))
+    null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    os.dup2(null, 0)  # stewards may not hold the socket
+    os.close(null)
+    Nursery(requests).run()
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from cosched.cluster.agent.frames import (
     Go,
     Prepare,
     TaskEndedBadly,
+    TasksEnded,
     TasksWait,
     encode_frame,
     receive_frame,
@@ -237,12 +238,15 @@ def test_the_failure_that_came_first_is_the_reason(home, consequence):
     assert failures[0].failure == Failure(11, "rank 1 ended with status 11 on n1")
 
 
-def spare_of(nursery):
-    """Returns the pid of the only child of a nursery without stewards."""
-    pid = nursery._process.pid
-    children = Path(f"/proc/{pid}/task/{pid}/children")
-    (child,) = until(lambda: children.read_text().split())
-    return int(child)
+def children_of(pid):
+    text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
+    return {int(word) for word in text.split()}
+
+
+def spare_of(nursery, former=None):
+    """Returns the pid of the only child of a nursery without stewards. former: a steward
+    whose end the nursery may not have noticed."""
+    return until(lambda: children_of(nursery._process.pid) - {former}).pop()
 
 
 def test_the_spare_becomes_the_next_steward_and_another_one_follows_at_its_end(home):
@@ -255,7 +259,45 @@ def test_the_spare_becomes_the_next_steward_and_another_one_follows_at_its_end(h
     assert int(until(lambda: read(home.folder / "pid"))) == spare
     steward.socket.close()
     until(lambda: is_gone(spare))
-    assert spare_of(nursery) != spare
+    spare_of(nursery, former=spare)
+
+
+def test_another_spare_follows_while_the_job_runs(home):
+    nursery = home.nursery()
+    spare = spare_of(nursery)
+    steward = Steward(nursery)
+    steward.send(home.prepare("sleep 1000"))
+    assert steward.frames() == [TasksWait()]
+    spare_of(nursery, former=spare)
+    assert not is_gone(spare)
+
+
+def test_a_task_that_was_killed_at_its_gate_does_not_end_its_steward(home):
+    nursery = home.nursery()
+    process = spare_of(nursery)
+    steward = Steward(nursery)
+    steward.send(home.prepare("exit 0"))
+    assert steward.frames() == [TasksWait()]
+    (task,) = children_of(process)
+    os.kill(task, signal.SIGKILL)
+    frames = steward.frames()
+    assert frames[0].failure == Failure(137, "rank 0 was ended by SIGKILL on n1")
+    steward.send(Go())
+    while TasksEnded() not in frames:
+        frames = steward.frames()
+
+
+def test_tasks_have_no_descriptor_of_their_steward(home):
+    nursery = home.nursery()
+    spare_of(nursery)
+    stewards = [Steward(nursery), Steward(nursery)]  # the spare, and a fork
+    for number, steward in enumerate(stewards):
+        place = home.folder / f"list{number}"
+        steward.send(home.prepare(f"echo $(ls /proc/self/fd) > new; mv new {place}"))
+        assert steward.frames() == [TasksWait()]
+        steward.send(Go())
+        # The last one is that of the directory.
+        assert until(lambda place=place: read(place)) == "0 1 2 3\n"
 
 
 def test_a_steward_starts_after_the_spare_was_killed(home):
