@@ -19,8 +19,8 @@
 
 /*
  * The new process shares errno with its maker, so its system calls must not set it. On other
- * machines a failing call may change the maker's errno; only a start that fails has one.
- * Sanitizers keep their state in shared memory too.
+ * machines than these two a failing call may change the maker's errno. Only a start that
+ * fails makes such a call. Sanitizers keep their state in shared memory, too.
  */
 #define IN_NEW_PROCESS __attribute__((no_sanitize("address", "undefined")))
 

@@ -1,6 +1,6 @@
 /*
- * gate.h - makes processes that wait at a gate and then become programs. linux/native/gate.py gives
- * the reason. Until then a process shares the memory of its maker.
+ * gate.h - makes processes that wait at a gate and then become programs. A process shares
+ * the memory of its maker until it becomes the program. gate.py gives the reason.
  */
 #ifndef COSCHED_LINUX_NATIVE_GATE_H
 #define COSCHED_LINUX_NATIVE_GATE_H

@@ -16,30 +16,32 @@ from cosched.linux.native.gate import CANNOT_EXECUTE, Gated, Program
 
 WITHIN_S = 20.0
 ENVIRON = {"PATH": os.environ["PATH"]}
+#: As in gate.c.
+STACK_BYTES = 64 << 10
 
 
 @pytest.fixture
 def make():
     """Returns a function that makes a process; all of them end with the test."""
-    made = []
+    made = []  # each with a pidfd
 
     def start(script="exit 0", *, path="/bin/sh", argv=None, **more):
         null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
         more.setdefault("standard", (null, null, null))
         try:
-            made.append(Gated(Program(path, argv or ("sh", "-c", script), **more)))
+            gated = Gated(Program(path, argv or ("sh", "-c", script), **more))
         finally:
             os.close(null)
-        return made[-1]
+        made.append((gated, os.pidfd_open(gated.pid)))
+        return gated
 
     yield start
-    for gated in made:
-        gated.discard()
-        try:
-            os.kill(gated.pid, signal.SIGKILL)
-            os.waitpid(gated.pid, 0)
-        except (ChildProcessError, ProcessLookupError):
-            pass
+    for gated, pidfd in made:
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+        with contextlib.suppress(ChildProcessError):
+            os.waitid(os.P_PIDFD, pidfd, os.WEXITED)
+        os.close(pidfd)
         gated.close()
 
 
@@ -68,6 +70,12 @@ def output_of(make, pipe, script, environ=ENVIRON, **more):
     text = file.read()
     assert status_of(gated) == 0
     return text
+
+
+def memory_of_maps():
+    """Returns the bytes of this process's memory, used or not."""
+    text = Path("/proc/self/status").read_text()
+    return int(re.search(r"VmSize:\s+(\d+) kB", text)[1]) << 10
 
 
 def status_of(gated):
@@ -105,35 +113,51 @@ def test_it_is_the_leader_of_its_group_and_a_child_of_its_maker(make, pipe):
 
 
 def test_it_has_its_standard_descriptors_and_those_that_it_keeps_only(make, pipe):
-    kept, other = os.open(os.devnull, os.O_RDONLY), os.open(os.devnull, os.O_RDONLY)
+    kept = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+    other = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        os.set_inheritable(kept, False)
-        os.set_inheritable(other, False)
-        # ls opens one more, for the directory.
         text = output_of(make, pipe, "exec ls /proc/self/fd", inherited=(kept,))
+        usual = {0, 1, 2, kept} | set(filter(is_inheritable, open_descriptors()))
     finally:
         os.close(kept)
         os.close(other)
     found = set(map(int, text.split()))
-    assert {0, 1, 2, kept} <= found
-    assert other not in found or other == max(found)
-    assert len(found) == 5
+    assert usual <= found
+    assert len(found) == len(usual) + 1  # ls opens one, for the directory
+    assert other not in found or found - usual == {other}
+
+
+def is_inheritable(descriptor):
+    try:
+        return os.get_inheritable(descriptor)
+    except OSError:  # it was that of the directory
+        return False
 
 
 def test_it_may_use_its_cpus_only(make, pipe):
-    cpu = max(os.sched_getaffinity(0))
+    before = os.sched_getaffinity(0)
+    cpu = max(before)
     script = "grep Cpus_allowed_list /proc/self/status"
     assert output_of(make, pipe, script, cpus=(cpu,)).split()[1] == str(cpu)
-    assert os.sched_getaffinity(0) >= {cpu}
+    assert os.sched_getaffinity(0) == before
 
 
 def test_its_signals_have_their_default_actions(make, pipe):
-    text = output_of(make, pipe, "exec cat /proc/self/status")
-    masks = {name: int(mask, 16) for name, mask in re.findall(r"(Sig\w+):\s+(\w+)", text)}
-    pipe_and_size = 1 << signal.SIGPIPE - 1 | 1 << signal.SIGXFSZ - 1
+    file, writes = pipe
+    ignored = [signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT]
+    ignored.append(signal.SIGTERM)
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in ignored}
+    try:
+        gated = make("exec cat /proc/self/status", standard=(writes, writes, writes))
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    os.close(writes)
+    gated.open(ENVIRON)
+    found = re.findall(r"(Sig\w+):\s+(\w+)", file.read())
+    masks = {name: int(mask, 16) for name, mask in found}
     assert masks["SigBlk"] == 0
-    assert masks["SigIgn"] & pipe_and_size == 0
-    assert masks["SigCgt"] == 0
+    assert [number for number in ignored if masks["SigIgn"] & 1 << number - 1] == []
 
 
 def test_a_program_that_is_not_there_is_a_failure_with_its_reason(make):
@@ -158,8 +182,10 @@ def test_a_program_has_no_failure(make):
 
 @pytest.mark.parametrize("word", ["a\0b"])
 def test_a_word_with_a_nul_is_refused(make, word):
+    before = open_descriptors()
     with pytest.raises(ValueError, match="NUL"):
         make(argv=("sh", word))
+    assert open_descriptors() == before
 
 
 # --- the gate -----------------------------------------------------------------------------
@@ -197,6 +223,13 @@ def test_a_gate_can_open_for_a_process_that_was_killed(make):
     os.kill(gated.pid, signal.SIGKILL)
     assert status_of(gated) == -signal.SIGKILL
     gated.open(ENVIRON)
+
+
+def test_a_gate_that_is_closed_stays_closed(make):
+    gated = make("exit 3")
+    gated.discard()
+    gated.open(ENVIRON)
+    assert status_of(gated) == 0
 
 
 def test_a_process_that_stops_and_continues_at_the_gate_becomes_the_program(make):
@@ -249,10 +282,10 @@ def test_processes_leave_no_memory_and_no_descriptor():
         gated.close()
 
     run()
-    maps, descriptors = len(Path("/proc/self/maps").read_text()), open_descriptors()
-    for _ in range(50):
+    bytes_before, descriptors = memory_of_maps(), open_descriptors()
+    for _ in range(200):
         run()
-    assert len(Path("/proc/self/maps").read_text()) < maps + 2000
+    assert memory_of_maps() < bytes_before + 100 * STACK_BYTES
     assert open_descriptors() == descriptors
 
 

@@ -3,6 +3,7 @@ programs."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pwd
 import signal
@@ -131,23 +132,20 @@ def open_input(path: str) -> int:
 
 def make_task(member: Member, given: Given) -> Task:
     """Makes the process of a task, which waits at its gate."""
-    out, out_write = os.pipe2(os.O_CLOEXEC)
-    err, err_write = os.pipe2(os.O_CLOEXEC)
-    program = Program(
-        member.path,
-        member.argv,
-        (given.stdin, out_write, err_write),
-        given.inherited,
-        given.cpus,
-    )
-    try:
-        process = Gated(program)
-    finally:
-        os.close(out_write)
-        os.close(err_write)
-    for readable in (out, err):
-        os.set_blocking(readable, False)
-    return Task(member, process, {out: STDOUT, err: STDERR})
+    outputs, theirs = {}, [given.stdin]
+    with contextlib.ExitStack() as ours, contextlib.ExitStack() as its:
+        for stream in (STDOUT, STDERR):
+            readable, writable = os.pipe2(os.O_CLOEXEC)
+            ours.callback(os.close, readable)
+            its.callback(os.close, writable)
+            os.set_blocking(readable, False)
+            outputs[readable] = stream
+            theirs.append(writable)
+        standard = (theirs[0], theirs[1], theirs[2])
+        program = Program(member.path, member.argv, standard, given.inherited, given.cpus)
+        task = Task(member, Gated(program), outputs)
+        ours.pop_all()
+    return task
 
 
 def find_program(name: str, search_path: str, cwd: str) -> str:
