@@ -69,7 +69,7 @@ BURST_BYTES = 3000
 QUEUE_BYTES = 64 << 20
 #: The bytes of each connection that a node receives ahead of its reader.
 WINDOW_BYTES = 16 << 10
-#: Each process writes the one of its own network.
+#: That of the network in which the writing thread is.
 RECEIVE_WINDOW = Path("/proc/sys/net/ipv4/tcp_rmem")
 #: The exchanges of the program (exchange.c): with MPI_Init, and once all nodes are ready.
 FIRST, LAST = 0, 2

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
 from cosched.core.cluster.startup.tree import Place
+from cosched.core.units import NS_PER_S
 from cosched.sim.engine import END, Engine
 from cosched.sim.startup.costs import Costs
 
@@ -57,22 +58,32 @@ class Wholes:
 
 
 @dataclass(slots=True)
+class _Rest:
+    """What is not queued yet of a message, as time of the link."""
+
+    message: Message
+    left_ns: int
+
+
+@dataclass(slots=True)
 class _Connection:
     """A node's connection to another one. queued_ns: the link's time for what is queued.
-    waiting: pieces that are not queued yet, each with the message that it ends."""
+    waiting: the oldest first."""
 
     place: Place
     queued_ns: int = 0
-    waiting: deque[tuple[int, Message | None]] = field(default_factory=deque)
+    waiting: deque[_Rest] = field(default_factory=deque)
 
 
 class Windows:
-    """Each connection has at most a window in the queue of its link."""
+    """Each connection has at most a window in the queue of its link. The window moves on
+    when bytes leave the link, not when they have arrived."""
 
     def __init__(self, engine: Engine, costs: Costs, size: int) -> None:
         self._engine = engine
         self._costs = costs
-        self._window_ns = costs.sending_ns(costs.window_bytes)
+        self._window_ns = round(costs.window_bytes * NS_PER_S / (costs.link_mb_s * 1e6))
+        self._piece_ns = max(1, self._window_ns // _PIECES)
         self._free_ns = [0] * size
         self._connections: dict[tuple[Place, Place], _Connection] = {}
 
@@ -82,29 +93,29 @@ class Windows:
     def _add(self, message: Message) -> None:
         key = (message.place, message.to)
         connection = self._connections.setdefault(key, _Connection(message.place))
-        left_ns = self._costs.sending_ns(message.size)
-        piece_ns = max(1, self._window_ns // _PIECES)
-        while left_ns > piece_ns:
-            connection.waiting.append((piece_ns, None))
-            left_ns -= piece_ns
-        connection.waiting.append((left_ns, message))
+        connection.waiting.append(_Rest(message, self._costs.sending_ns(message.size)))
         self._fill(connection)
 
     def _fill(self, connection: _Connection) -> None:
         """Queues what the window allows, and at least one piece."""
-        place, latency_ns = connection.place, self._costs.latency_ns
         while connection.waiting:
-            piece_ns, message = connection.waiting[0]
+            rest = connection.waiting[0]
+            piece_ns = min(self._piece_ns, rest.left_ns)
             if connection.queued_ns and connection.queued_ns + piece_ns > self._window_ns:
                 return
+            rest.left_ns -= piece_ns
+            self._queue(connection, piece_ns, rest)
+
+    def _queue(self, connection: _Connection, piece_ns: int, rest: _Rest) -> None:
+        connection.queued_ns += piece_ns
+        place, message = connection.place, rest.message
+        sent_ns = max(self._engine.now_ns, self._free_ns[place]) + piece_ns
+        self._free_ns[place] = sent_ns
+        self._engine.at(sent_ns, END, self._leave, (connection, piece_ns))
+        if not rest.left_ns:
             connection.waiting.popleft()
-            connection.queued_ns += piece_ns
-            sent_ns = max(self._engine.now_ns, self._free_ns[place]) + piece_ns
-            self._free_ns[place] = sent_ns
-            self._engine.at(sent_ns, END, self._leave, (connection, piece_ns))
-            if message is not None:
-                arrives_ns = sent_ns + latency_ns
-                self._engine.at(arrives_ns, END, message.arrive, message.what)
+            arrives_ns = sent_ns + self._costs.latency_ns
+            self._engine.at(arrives_ns, END, message.arrive, message.what)
 
     def _leave(self, left: tuple[_Connection, int]) -> None:
         connection, piece_ns = left
