@@ -92,8 +92,9 @@ class Bench:
         None: one that enters nodes of a lab."""
         command = self._job(nodes, tasks).command({})
         environ = {**os.environ, **command.environ}
-        own = str(self._lab.agent)
-        words = [str(shell or own) if word == own else word for word in command.argv]
+        words = list(command.argv)
+        if shell is not None:
+            words[words.index(str(self._lab.agent))] = str(shell)
         began = time.time()
         done = subprocess.run(
             words, env=environ, capture_output=True, text=True, check=False

@@ -47,10 +47,11 @@ class Site:
         self.fars = [f"far{number}" for number in range(1, size.nodes + 1)]
         self.hosts = ",".join(self.fars)
         self.lab = size.up(run_dir)
-        self.open = contextlib.ExitStack()
-        self.open.callback(life.down, run_dir)
         aliases = dict(zip(self.fars, self.names, strict=True))
-        self.ssh = self.open.enter_context(ssh_servers(self.lab, folder, aliases))
+        with contextlib.ExitStack() as made:
+            made.callback(life.down, run_dir)
+            self.ssh = made.enter_context(ssh_servers(self.lab, folder, aliases))
+            self.open = made.pop_all()
 
     def cosched(self, *words):
         """Runs a command with ssh as the remote shell. It runs on node lab1, and its run
