@@ -38,6 +38,9 @@ def parser() -> argparse.ArgumentParser:
         "--idle", type=float, metavar="S", help="end when no job came for S seconds"
     )
     options.add_argument(
+        "--ending", action="store_true", help="start no job: the domain is about to end"
+    )
+    options.add_argument(
         "--with",
         type=int,
         dest="companion",
@@ -47,10 +50,16 @@ def parser() -> argparse.ArgumentParser:
     return options
 
 
-def serve(run_dir: Path, idle_s: float | None, companion: int | None = None) -> None:
+def serve(
+    run_dir: Path,
+    idle_s: float | None,
+    companion: int | None = None,
+    *,
+    ending: bool = False,
+) -> None:
     """Serves until a signal ends it. Raises CoschedError if it cannot.
 
-    companion: a process with which the domain ends.
+    companion: a process with which the domain ends. ending: no job starts.
     """
     paths = DomainPaths(run_dir)
     if is_coupled(paths.config):
@@ -66,7 +75,9 @@ def serve(run_dir: Path, idle_s: float | None, companion: int | None = None) -> 
         try:
 
             async def run(ready: Ready, log: Log) -> None:
-                controller = Controller(config, keys, paths, store, log, idle_s)
+                controller = Controller(
+                    config, keys, paths, store, log, idle_s, ending=ending
+                )
                 if companion is None:
                     await controller.run(ready)
                     return
@@ -108,7 +119,8 @@ def main() -> None:
     """Runs the controller."""
     options = parser().parse_args()
     try:
-        serve(chosen_run_dir(options.run_dir, os.environ), options.idle, options.companion)
+        run_dir = chosen_run_dir(options.run_dir, os.environ)
+        serve(run_dir, options.idle, options.companion, ending=options.ending)
     except CoschedError as error:
         raise SystemExit(f"cosched-controller: {error}") from None
 

@@ -8,7 +8,9 @@ from pathlib import Path
 
 from cosched.cluster.client import Patience
 from cosched.cluster.paths import DomainPaths
-from cosched.cluster.up.killed import has_killed_member
+from cosched.cluster.submission import JOB_VARIABLE
+from cosched.cluster.up.killed import lacks_a_member
+from cosched.core.errors import CoschedError
 from cosched.jobs.client import Client
 
 #: For a shell that completes a word: the user waits at the prompt.
@@ -20,19 +22,22 @@ def connect(
 ) -> Client:
     """Connects to the domain of a run directory as ``Client.connect`` does.
 
-    Starts a killed member of the user's private domain again. command: the first word of
+    Starts a missing member of the user's private domain again. command: the first word of
     the lines on stderr that report this, or that the domain does not answer.
     """
-    patience = patient(command)
-    client = Client.connect(run_dir, node, patience)
-    here = node or os.environ.get("COSCHED_NODE") or os.uname().nodename
-    if not has_killed_member(DomainPaths(client.run_dir), here):
+    client = Client.connect(run_dir, node, patient(command))
+    # A member that a command of a job started would end with the job.
+    if JOB_VARIABLE in os.environ or not lacks_a_member(DomainPaths(client.run_dir)):
         return client
-    client.close()
     from cosched.cluster.up.private import restore_private
 
-    restore_private(client.run_dir, here, lambda line: _print(command, line))
-    return Client.connect(client.run_dir, node, patience)
+    try:
+        restore_private(client.run_dir, lambda line: _print(command, line))
+    except (CoschedError, OSError) as error:
+        _print(command, f"it cannot be started: {error}")
+        return client
+    client.close()
+    return Client.connect(client.run_dir, node, patient(command))
 
 
 def patient(command: str = "cosched") -> Patience:

@@ -42,8 +42,8 @@ class DomainPaths:
 
     @property
     def private_lock(self) -> Path:
-        """Returns the lock of commands that start members of a private domain. Only such a
-        domain has it."""
+        """Returns the lock of commands that start members of a private domain. It stays
+        when that domain has ended."""
         return self.directory / "start.lock"
 
     @property

@@ -17,6 +17,8 @@ MOST = 1 << 32
 LONGEST_NS = 3650 * 24 * 3600 * NS_PER_S
 #: As a job's input: its user gives it while the job runs.
 FROM_CLIENT = "-"
+#: The variable of each task that has the job's number.
+JOB_VARIABLE = "COSCHED_DOMAIN_JOB"
 #: ``pmi1-long``: PMI-1 with long values, for MPICH 5 and newer.
 PMIS = ("pmi1", "pmi1-long", "pmix", "none")
 

@@ -10,11 +10,15 @@ from typing import BinaryIO
 
 from cosched.cluster.answers import JobInfo
 from cosched.cluster.client import Client, NoDomain
+from cosched.cluster.paths import DomainPaths
+from cosched.cluster.up.killed import lacks_a_member
 
 _READ_BYTES = 1 << 20
 #: How long a domain may be away, such as while its controller restarts.
 PATIENCE_S = 60.0
 _RETRY_S = 0.5
+#: How often a client that waits looks whether its private domain is whole.
+_LOOK_S = 1.0
 
 
 class Tail:
@@ -59,6 +63,23 @@ def size_of(path: Path) -> int:
         return 0
 
 
+class _Watch:
+    """Calls ``meanwhile`` while a client waits. Raises NoDomain once the controller or the
+    agent of a private domain has gone: an answer may never come."""
+
+    def __init__(self, run_dir: Path, meanwhile: Callable[[], object]) -> None:
+        self._paths = DomainPaths(run_dir)
+        self._meanwhile = meanwhile
+        self._look_at = time.monotonic() + _LOOK_S
+
+    def __call__(self) -> None:
+        self._meanwhile()
+        if time.monotonic() >= self._look_at:
+            self._look_at = time.monotonic() + _LOOK_S
+            if lacks_a_member(self._paths):
+                raise NoDomain("a member of the private domain was killed")
+
+
 def wait_patiently(
     connect: Callable[[], Client], number: int, meanwhile: Callable[[], object]
 ) -> JobInfo:
@@ -70,7 +91,7 @@ def wait_patiently(
             with connect() as client:
                 client.job(number)
                 away_since = None
-                return client.wait(number, meanwhile)
+                return client.wait(number, _Watch(client.run_dir, meanwhile))
         except NoDomain:
             now = time.monotonic()
             away_since = away_since or now

@@ -1,11 +1,13 @@
 """Commands start a killed member of a private domain again, and ``cluster down`` the
 controller of each domain of this machine."""
 
+import contextlib
 import json
 import os
 import re
 import select
 import signal
+import sqlite3
 import subprocess
 import time
 from pathlib import Path
@@ -14,10 +16,12 @@ import pytest
 
 from cosched.cluster.keys import CONTROLLER
 from cosched.cluster.paths import DomainPaths
+from cosched.node.service.lock import is_held
 from tests.domain.rig import ENVIRON, WITHIN_S
 from tests.domain.user import BIN
 
 NODE = os.uname().nodename
+WAIT = "touch runs; while [ ! -e go ]; do sleep 0.05; done"
 AGAIN = "the {} of the private domain was killed; starting it again\n"
 
 
@@ -28,19 +32,21 @@ class Private:
         self.paths = DomainPaths(folder / "run")
         self.folder = folder
 
-    def run(self, *words, timeout=WITHIN_S):
-        """Runs a command; returns its status and both outputs."""
-        done = subprocess.run(
+    def start(self, *words, **environ):
+        """Starts a command."""
+        return subprocess.Popen(
             [BIN / "cosched", *words],
-            env={**ENVIRON, "COSCHED_RUN_DIR": str(self.paths.run_dir)},
+            env={**ENVIRON, "COSCHED_RUN_DIR": str(self.paths.run_dir), **environ},
             cwd=self.folder,
             stdin=subprocess.DEVNULL,
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
-            timeout=timeout,
-            check=False,
         )
-        return done.returncode, done.stdout, done.stderr
+
+    def run(self, *words, **environ):
+        """Runs a command; returns its status and both outputs."""
+        return ended(self.start(*words, **environ))
 
     def pid(self, what):
         return int(self.lock(what).read_text())
@@ -60,8 +66,7 @@ class Private:
 
     def start_job(self):
         """Starts a job that runs until the file ``go`` is there; returns its number."""
-        wait = "touch runs; while [ ! -e go ]; do sleep 0.05; done"
-        status, out, _ = self.run("submit", "sh", "-c", wait)
+        status, out, _ = self.run("submit", "sh", "-c", WAIT)
         assert status == 0
         until((self.folder / "runs").exists)
         return re.search(r"job (\d+)", out)[1]
@@ -71,20 +76,38 @@ class Private:
 
     def members(self):
         """Returns the pids of the members that live."""
-        found = set()
-        for place in Path("/proc").glob("[0-9]*"):
-            try:
-                words = (place / "cmdline").read_text().split("\0")
-            except OSError:  # it has ended
-                continue
-            if str(self.paths.run_dir) in words and "-m" in words:
-                found.add(int(place.name))
-        return found
+        return pids(lambda words: str(self.paths.run_dir) in words and "-m" in words)
+
+    def strays(self):
+        """Returns the pids of the job of ``start_job``."""
+        return pids(lambda words: WAIT in words)
+
+
+def ended(process):
+    """Returns the status and the outputs of a command once it has ended. A slow machine
+    may add a line."""
+    try:
+        out, err = process.communicate(timeout=WITHIN_S)
+    finally:
+        process.kill()
+        process.wait()
+    lines = [line for line in err.splitlines(keepends=True) if "not answered" not in line]
+    return process.returncode, out, "".join(lines)
 
 
 def wait_ended(pidfd):
     with os.fdopen(pidfd):
         assert select.select([pidfd], [], [], WITHIN_S)[0]
+
+
+def pids(condition):
+    """Returns the processes whose words fulfil a condition."""
+    found = set()
+    for place in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it has ended
+            if condition((place / "cmdline").read_text().split("\0")):
+                found.add(int(place.name))
+    return found
 
 
 def until(check):
@@ -125,53 +148,77 @@ def test_a_job_runs_on_while_the_controller_is_killed_and_started_again(private)
     assert [job["state"] for job in private.jobs("--all")] == ["done"]
 
 
-def test_a_waiting_submit_goes_on_after_the_controller_was_killed(private):
-    command = [BIN / "cosched", "submit", "--wait", "sh", "-c"]
+#: Root prefers the controller, others the agent, as does a command that names its node.
+@pytest.mark.parametrize("environ", [{}, {"COSCHED_NODE": NODE}], ids=["root", "others"])
+def test_a_waiting_submit_goes_on_after_the_controller_was_killed(private, environ):
     script = "echo begins; while [ ! -e go ]; do sleep 0.05; done; echo ends"
-    with subprocess.Popen(
-        [*command, script],
-        env={**ENVIRON, "COSCHED_RUN_DIR": str(private.paths.run_dir)},
-        cwd=private.folder,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        assert process.stdout.readline() == "begins\n"
-        private.kill("controller")
-        (private.folder / "go").touch()
-        out, err = process.communicate(timeout=WITHIN_S)
-    assert (process.returncode, out) == (0, "ends\n")
+    process = private.start("submit", "--wait", "sh", "-c", script, **environ)
+    assert process.stdout.readline() == "begins\n"
+    private.kill("controller")
+    (private.folder / "go").touch()
+    status, out, err = ended(process)
+    assert (status, out) == (0, "ends\n")
     assert AGAIN.format("controller") in err
 
 
-def test_two_commands_start_a_killed_member_once(private):
+def test_several_commands_start_a_killed_member_once(private):
     private.start_job()
     private.kill("controller")
-    commands = [
-        subprocess.Popen(
-            [BIN / "cosched", "queue", "--json"],
-            env={**ENVIRON, "COSCHED_RUN_DIR": str(private.paths.run_dir)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for _ in range(4)
-    ]
-    ends = [command.communicate(timeout=WITHIN_S) for command in commands]
-    assert [command.returncode for command in commands] == [0] * 4, ends
-    assert "".join(err for _, err in ends).count(AGAIN.format("controller")) == 1
+    commands = [private.start("queue", "--json") for _ in range(4)]
+    ends = [ended(command) for command in commands]
+    assert [status for status, _, _ in ends] == [0] * 4, ends
+    assert "".join(err for _, _, err in ends).count(AGAIN.format("controller")) == 1
+
+
+def test_a_command_of_a_job_starts_no_member(private):
+    private.start_job()
+    private.kill("controller")
+    inside = private.start("queue", "--json", COSCHED_DOMAIN_JOB="1")
+    with pytest.raises(subprocess.TimeoutExpired):
+        inside.wait(2)
+    assert not is_held(private.lock("controller"))
+    assert AGAIN.format("controller") in private.run("queue", "--json")[2]
+    assert ended(inside)[0] == 0
+
+
+def test_a_member_that_cannot_be_started_hinders_no_command(private):
+    assert private.run("submit", "--wait", "true")[0] == 0
+    private.kill("agent")
+    log = private.paths.agent_log(NODE)
+    log.unlink()
+    log.mkdir()
+    status, out, err = private.run("queue", "--all", "--json")
+    assert (status, len(json.loads(out)["jobs"])) == (0, 1)
+    assert err.startswith(f"cosched: {AGAIN.format('agent')}cosched: it cannot be started")
+    log.rmdir()
 
 
 def test_down_ends_a_domain_whose_controller_was_killed(private):
     number = private.start_job()
+    status, out, _ = private.run("submit", "--exclusive", "touch", "waited")
+    waiting = re.search(r"job (\d+)", out)[1]
     private.kill("controller")
-    status, _, err = private.run("cluster", "down")
-    assert (status, "1 jobs run" in err) == (1, True)
-    private.kill("controller")
+    for _ in range(2):
+        status, _, err = private.run("cluster", "down")
+        assert (status, "1 jobs run" in err) == (1, True)
+        assert not is_held(private.lock("controller"))
     status, out, err = private.run("cluster", "down", "--end-jobs")
     assert (status, out, err) == (0, f"ended jobs {number}\n", "")
     until(lambda: not private.members())
+    with contextlib.closing(sqlite3.connect(private.paths.store)) as store:
+        (state,) = store.execute("select state from jobs where number = ?", (waiting,))
+    assert state == ("queued",)
+
+
+def test_down_starts_no_job_that_waits(private):
+    private.start_job()
+    private.run("submit", "--exclusive", "touch", "waited")
+    private.kill("controller")
+    (private.folder / "go").touch()
+    until(lambda: private.strays() == set())
+    status, out, err = private.run("cluster", "down")
+    assert (status, out, err) == (0, "", "")
+    assert not (private.folder / "waited").exists()
 
 
 def test_up_refuses_where_only_the_controller_was_killed(private):

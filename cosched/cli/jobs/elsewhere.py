@@ -63,14 +63,15 @@ def way_to(job: str | None, hosts: Sequence[str], run_dir: Path) -> Way | None:
 def _hosts_in_domain(job: str) -> tuple[str, ...]:
     """Returns the nodes of a job NAME-NUMBER of the domain; () if there is none, or if all
     its nodes answer on this machine."""
-    from cosched.cli.connection import connect
+    from cosched.cli.connection import patient
+    from cosched.jobs.client import Client
 
     name = job.partition(".")[2] if job[:1].isdecimal() else job
     label, _, number = name.rpartition("-")
     if not label or not number.isdecimal():
         return ()
     try:
-        with connect(None) as client:
+        with Client.connect(None, patience=patient()) as client:
             found = client.job(int(number))
             run_dir = client.run_dir
     except CoschedError:

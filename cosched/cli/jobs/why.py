@@ -152,12 +152,13 @@ def _texts(found: Sequence[Story], asker: Asker, last: int) -> str:
 
 def _job_of_domain(job: str, run_dir: Path | None) -> JobInfo | None:
     """Returns a job of the domain by its number; None without a domain or such a job."""
-    from cosched.cli.connection import connect
+    from cosched.cli.connection import patient
+    from cosched.jobs.client import Client
 
     if not (job.isascii() and job.isdecimal()):
         return None
     try:
-        with connect(run_dir) as client:
+        with Client.connect(run_dir, patience=patient()) as client:
             return client.job(int(job))
     except CoschedError:
         return None

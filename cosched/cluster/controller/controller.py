@@ -53,7 +53,8 @@ SECRET_BYTES = 32
 
 class Controller:
     """The controller. log: takes one line about what happened. idle_s: a private domain
-    ends when it has had no job for so long; None: it does not."""
+    ends when it has had no job for so long; None: it does not. ending: no job starts,
+    because the domain is about to end."""
 
     def __init__(
         self,
@@ -63,6 +64,8 @@ class Controller:
         store: JobStore,
         log: Callable[[str], None],
         idle_s: float | None = None,
+        *,
+        ending: bool = False,
     ) -> None:
         self._config = config
         self._keys = keys
@@ -93,6 +96,7 @@ class Controller:
         self._answering: dict[str, dict[int, asyncio.Task[None]]] = {}
         self._failed: asyncio.Future[None] | None = None
         self._idle_s = idle_s
+        self._ending = ending
         self._busy_at = time.monotonic()
 
     async def run(self, ready: Callable[[], None]) -> None:
@@ -344,6 +348,8 @@ class Controller:
         assert self._recovery is not None
         recovery, self._recovery = self._recovery, None
         recovery.resolve()
+        if self._ending:
+            self._jobs.freeze()
         early, self._early = self._early, []
         for sender, message in early:
             self._jobs.starts.take(sender, message)

@@ -12,12 +12,12 @@ from cosched.cluster.client import USUAL_PATIENCE, Client, NoDomain, Patience
 from cosched.cluster.config import DomainConfig, load_config, write_config
 from cosched.cluster.keys import make_keys
 from cosched.cluster.paths import DomainPaths
-from cosched.cluster.up.again import restart_controller
+from cosched.cluster.up.again import controller_to_end
 from cosched.cluster.up.members import start_agent, start_controller
 from cosched.cluster.up.places import Place
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
-from cosched.node.service.lock import DaemonLock
+from cosched.node.service.lock import is_held
 
 #: How long members may take to come up.
 WITHIN_S = 60.0
@@ -34,18 +34,17 @@ def write_domain(paths: DomainPaths, config: DomainConfig) -> None:
 def start_domain(
     paths: DomainPaths,
     places: Sequence[Place],
-    idle_s: float | None = None,
+    *options: str,
     steps: Path | None = None,
 ) -> None:
     """Starts the controller at the first place and an agent at each, and waits until all
     have joined. Ends what it has started if one fails.
 
-    idle_s: the controller ends the domain when no job came for so long. steps: a file in
-    which all agents note the steps of starts.
+    options: of the controller. steps: a file in which all agents note the steps of starts.
     """
     config = load_config(paths.config)
     with contextlib.ExitStack() as started:
-        controller = start_controller(places[0], paths, idle_s)
+        controller = start_controller(places[0], paths, *options)
         started.callback(controller.end)
         controller.wait_ready()
         agents = []
@@ -66,13 +65,11 @@ def start_coupled(paths: DomainPaths) -> None:
     start_controller(Place(os.uname().nodename, ""), paths).settle()
 
 
-def refuse_second(paths: DomainPaths, nodes: Sequence[str] = ()) -> None:
-    """Makes the directory of a domain. Raises CoschedError if one is up there, or if only
-    agents of these nodes are, because their controller was killed."""
-    paths.directory.mkdir(mode=0o755, parents=True, exist_ok=True)
-    locks = [paths.controller_lock]
-    locks += [paths.agent_lock(name) for name in nodes if paths.node(name).exists()]
-    if any(map(_is_held, locks)):
+def refuse_second(paths: DomainPaths, nodes: Sequence[str]) -> None:
+    """Raises CoschedError if a domain is up in this run directory, or if only agents of
+    these nodes are, because their controller was killed."""
+    locks = [paths.controller_lock, *map(paths.agent_lock, nodes)]
+    if any(map(is_held, locks)):
         raise CoschedError(
             f"a domain is up already in {paths.run_dir}; end it with: cosched cluster down"
         )
@@ -88,10 +85,11 @@ def stop_domain(
     """Ends the domain; returns the jobs that were ended. Starts a killed controller again,
     because only the controller ends the agents. Raises NoDomain if no domain is up, and
     CoschedError if jobs run that are not to be ended."""
-    if restart_controller(paths):
-        _wait_reported(paths)
-    with Client.connect(paths.run_dir, node, patience) as client:
-        ended = client.down(end_jobs=end_jobs)
+    with controller_to_end(paths) as config:
+        if config is not None:
+            _wait_reported(paths, config)
+        with Client.connect(paths.run_dir, node, patience) as client:
+            ended = client.down(end_jobs=end_jobs)
     deadline = time.monotonic() + WITHIN_S
     while time.monotonic() < deadline:
         if _controller_has_ended(paths):
@@ -102,15 +100,7 @@ def stop_domain(
 
 def _controller_has_ended(paths: DomainPaths) -> bool:
     """Returns whether its socket is gone, and then its process with the job store."""
-    return not paths.controller_socket.exists() and not _is_held(paths.controller_lock)
-
-
-def _is_held(path: Path) -> bool:
-    """Returns whether a member that lives has locked the file."""
-    lock = DaemonLock(path)
-    free = lock.acquire()
-    lock.release()
-    return not free
+    return not paths.controller_socket.exists() and not is_held(paths.controller_lock)
 
 
 def wait_joined(paths: DomainPaths, nodes: Sequence[str]) -> None:
@@ -124,10 +114,9 @@ def wait_joined(paths: DomainPaths, nodes: Sequence[str]) -> None:
         )
 
 
-def _wait_reported(paths: DomainPaths) -> None:
+def _wait_reported(paths: DomainPaths, config: DomainConfig) -> None:
     """Waits until the agents have reported their jobs to a controller that was started
     again. It takes a silent node as lost after a while."""
-    config = load_config(paths.config)
     _still_missing(paths, config.node_names, config.life.lost_after_ns / NS_PER_S)
 
 

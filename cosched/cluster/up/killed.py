@@ -1,34 +1,34 @@
-"""Finds the members of a domain that were killed: they leave their sockets.
+"""Finds the members of a domain that have gone, as after a kill.
 
 Commands import this before they send a job, so it imports little.
 """
 
 from __future__ import annotations
 
-import errno
+import os
 import socket
 from pathlib import Path
 
 from cosched.cluster.paths import DomainPaths
 
+_ANSWERS_WITHIN_S = 5.0
+
 
 def is_listening(path: Path) -> bool:
     """Returns whether a process listens at a Unix socket."""
-    return _connect(path) == 0
-
-
-def was_killed(path: Path) -> bool:
-    """Returns whether a Unix socket is there at which no process listens."""
-    return _connect(path) == errno.ECONNREFUSED
-
-
-def has_killed_member(paths: DomainPaths, node: str) -> bool:
-    """Returns whether the controller or the agent of a private domain was killed. Another
-    domain may have its controller on another machine."""
-    sockets = (paths.controller_socket, paths.agent_socket(node))
-    return paths.private_lock.exists() and any(map(was_killed, sockets))
-
-
-def _connect(path: Path) -> int:
     with socket.socket(socket.AF_UNIX) as connection:
-        return connection.connect_ex(str(path))
+        connection.settimeout(_ANSWERS_WITHIN_S)
+        try:
+            connection.connect(str(path))
+        except OSError:
+            return False
+        return True
+
+
+def lacks_a_member(paths: DomainPaths) -> bool:
+    """Returns whether only one of the two members of a private domain is up. Another domain
+    has its controller elsewhere, so the caller has to check that it is private."""
+    if not paths.private_lock.exists():
+        return False
+    agent = is_listening(paths.agent_socket(os.uname().nodename))
+    return agent != is_listening(paths.controller_socket)

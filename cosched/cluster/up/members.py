@@ -17,13 +17,9 @@ CONTROLLER_MODULE = "cosched_daemons.controller"
 AGENT_MODULE = "cosched_daemons.agent"
 
 
-def start_controller(
-    place: Place, paths: DomainPaths, idle_s: float | None = None
-) -> StartedMember:
-    """Starts the controller of a domain that is written. idle_s: it ends the domain when no
-    job came for so long."""
-    idle = () if idle_s is None else ("--idle", str(idle_s))
-    words = ("--run-dir", str(paths.run_dir), *idle)
+def start_controller(place: Place, paths: DomainPaths, *options: str) -> StartedMember:
+    """Starts the controller of a domain that is written. options: of cosched-controller."""
+    words = ("--run-dir", str(paths.run_dir), *options)
     return start_member(place, CONTROLLER_MODULE, words, paths.controller_log)
 
 

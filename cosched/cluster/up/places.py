@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import ipaddress
+import contextlib
 import os
 import shlex
+import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,9 +58,13 @@ def controller_place(config: DomainConfig, run_dir: Path) -> Place | None:
 
 
 def _is_here(host: str) -> bool:
-    if host in (os.uname().nodename, "localhost"):
-        return True
+    """Returns whether a name or an address is one of this machine: it can be bound."""
     try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:  # a name
+        found = socket.getaddrinfo(host, 0, type=socket.SOCK_DGRAM)
+    except OSError:
         return False
+    for family, kind, _, _, address in found:
+        with socket.socket(family, kind) as probe, contextlib.suppress(OSError):
+            probe.bind(address)
+            return True
+    return False

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -19,14 +20,20 @@ from cosched.cluster.up.domain import start_domain, wait_joined, write_domain
 from cosched.cluster.up.killed import is_listening
 from cosched.cluster.up.members import start_agent, start_controller
 from cosched.cluster.up.places import Place, local_places
+from cosched.core.errors import CoschedError
 from cosched.linux.ports import free_ports
+from cosched.node.service.lock import is_held
 from cosched.shm.paths import NodePaths
-from cosched.shm.userdirs import make_node_directory
+from cosched.shm.userdirs import check_own, make_node_directory
 
 #: The name of each private domain.
 PRIVATE = "private"
-IDLE_S = 60.0
 TASKS_PER_CPU = 8
+#: The controller ends the domain when no job came for so many seconds.
+_IDLE = ("--idle", "60")
+#: How long another command may need to start members, or a member to end.
+WITHIN_S = 60.0
+_POLL_S = 0.05
 
 
 def start_private(run_dir: Path, node: str) -> None:
@@ -40,35 +47,57 @@ def start_private(run_dir: Path, node: str) -> None:
         raise NoDomain(
             f"the domain in {run_dir} is down; start it with: cosched cluster up"
         )
-    make_node_directory(NodePaths(run_dir, node), os.geteuid(), private=False)
-    paths.directory.mkdir(mode=0o755, exist_ok=True)
+    _check_directories(paths, node)
     with _starting(paths):
-        if is_listening(paths.controller_socket) or is_listening(paths.agent_socket(node)):
-            _start_missing(paths, node)
-        else:
+        if not _start_missing(paths, lambda line: None):
             _start_all(paths)
 
 
-def restore_private(run_dir: Path, node: str, note: Callable[[str], object]) -> None:
-    """Starts the killed members of a private domain again, for the user who started it.
-    Does nothing in another domain. note: takes one line if there is something to start."""
+def restore_private(run_dir: Path, note: Callable[[str], object]) -> None:
+    """Starts the missing member of a private domain again, for the user who started it.
+    Does nothing in another domain, or if no member is up. note: takes one line if there is
+    something to start. Raises CoschedError if it cannot be started."""
     paths = DomainPaths(run_dir)
-    if not _is_private(paths) or paths.directory.stat().st_uid != os.geteuid():
+    if not _is_private(paths) or paths.directory.lstat().st_uid != os.geteuid():
         return
+    _check_directories(paths, os.uname().nodename)
     with _starting(paths):
-        _start_missing(paths, node, note)
+        _start_missing(paths, note)
 
 
 def _is_private(paths: DomainPaths) -> bool:
     return load_config(paths.config).name == PRIVATE
 
 
+def _check_directories(paths: DomainPaths, node: str) -> None:
+    """Makes the directories that are missing. Raises CoschedError if another user could
+    have prepared one."""
+    euid = os.geteuid()
+    make_node_directory(NodePaths(paths.run_dir, node), euid, private=False)
+    paths.directory.mkdir(mode=0o755, exist_ok=True)
+    check_own(paths.directory, euid)
+
+
 @contextlib.contextmanager
 def _starting(paths: DomainPaths) -> Iterator[None]:
-    """Lets no other process start members meanwhile."""
-    with paths.private_lock.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+    """Lets no other process start members meanwhile. Raises CoschedError if one does for
+    too long."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    lock = os.open(paths.private_lock, flags, 0o600)
+    try:
+        os.fchmod(lock, 0o600)  # others could hold it
+        _until(lambda: _has_locked(lock), f"{paths.private_lock}: is held")
         yield
+    finally:
+        os.close(lock)
+
+
+def _has_locked(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _start_all(paths: DomainPaths) -> None:
@@ -77,18 +106,45 @@ def _start_all(paths: DomainPaths) -> None:
     slots = TASKS_PER_CPU * len(os.sched_getaffinity(0))
     nodes = {place.name: place.address for place in places}
     write_domain(paths, DomainConfig(PRIVATE, f"127.0.0.1:{port}", nodes, slots))
-    start_domain(paths, places, IDLE_S)
+    start_domain(paths, places, *_IDLE)
 
 
-def _start_missing(
-    paths: DomainPaths, node: str, note: Callable[[str], object] = lambda line: None
-) -> None:
+def _start_missing(paths: DomainPaths, note: Callable[[str], object]) -> bool:
+    """Starts the controller or the agent if only the other one is up. Returns whether both
+    are up then."""
+    if not paths.config.exists():
+        return False
     config = load_config(paths.config)
+    (node,) = config.nodes
     place = Place(node, config.nodes[node])
-    if not is_listening(paths.controller_socket):
+    has_controller = _is_up(paths.controller_socket, paths.controller_lock)
+    has_agent = _is_up(paths.agent_socket(node), paths.agent_lock(node))
+    if not (has_controller or has_agent):
+        return False
+    if not has_controller:
         note("the controller of the private domain was killed; starting it again")
-        start_controller(place, paths, IDLE_S).settle()
-    if not is_listening(paths.agent_socket(node)):
+        start_controller(place, paths, *_IDLE).settle()
+    if not has_agent:
         note("the agent of the private domain was killed; starting it again")
         start_agent(place, paths).settle()
     wait_joined(paths, config.node_names)
+    return True
+
+
+def _is_up(socket: Path, lock: Path) -> bool:
+    """Returns whether a member listens. Waits for one that ends, or that begins."""
+
+    def is_clear() -> bool:
+        return is_listening(socket) or not is_held(lock)
+
+    _until(is_clear, f"{lock}: the member does not answer")
+    return is_listening(socket)
+
+
+def _until(condition: Callable[[], bool], problem: str) -> None:
+    """Waits for a condition. Raises CoschedError if it does not come true in time."""
+    deadline = time.monotonic() + WITHIN_S
+    while not condition():
+        if time.monotonic() >= deadline:
+            raise CoschedError(f"{problem} for more than {WITHIN_S:g} s")
+        time.sleep(_POLL_S)

@@ -66,6 +66,12 @@ class DaemonLock:
             raise CoschedError(f"{self.path}: is a link; remove it") from None
 
 
+def is_held(path: Path) -> bool:
+    """Returns whether a live daemon holds the lock. CoschedError if the lock belongs to
+    another user."""
+    return lock_holder(path) is not None
+
+
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[bool]:
     """Holds the lock within the block; yields False if another live process has it."""

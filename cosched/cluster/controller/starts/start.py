@@ -11,6 +11,7 @@ from typing import Protocol
 from cosched.cluster.config import QueueSettings, StartupSettings
 from cosched.cluster.messages import Chunk, Failure, Message
 from cosched.cluster.store import Record, State
+from cosched.cluster.submission import JOB_VARIABLE
 from cosched.core.cluster.coupling.mail.messages import Addresses
 from cosched.core.cluster.queue.nodes import Intervals
 from cosched.core.cluster.startup.jobobject import JobObject, cut, encode_object
@@ -81,7 +82,7 @@ def job_object(record: Record, counts: tuple[int, ...], queue: QueueSettings) ->
     """
     job = record.submission
     number = str(record.number)
-    environ = {**job.environ, "COSCHED_DOMAIN_JOB": number}
+    environ = {**job.environ, JOB_VARIABLE: number}
     environ["COSCHED_DOMAIN_START"] = str(record.start)
     if "COSCHED_JOB" in environ:
         environ["COSCHED_JOB"] += f"-{number}"
