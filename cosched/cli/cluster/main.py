@@ -138,7 +138,8 @@ def up(
 def down(end_jobs: bool, run_dir: Path) -> None:
     """End the agents and the controller.
 
-    Jobs that wait stay stored until the domain is up again.
+    Jobs that wait stay stored until the domain is up again. If the controller was killed on
+    this machine, it is started again for the end.
 
     \b
     Example:
