@@ -59,7 +59,7 @@ class Wholes:
 
 @dataclass(slots=True)
 class _Rest:
-    """What is not queued yet of a message, as time of the link."""
+    """The part of a message that is not queued yet. left_ns: its time on the link."""
 
     message: Message
     left_ns: int
