@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from cosched.bench.run.interrupts import interruptible
 from cosched.cluster.config import PORT, DomainConfig, QueueSettings
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.up.domain import start_domain, stop_domain, write_domain
@@ -45,9 +46,10 @@ def crowded_domain(
     """Starts a lab whose nodes share the CPUs of this machine, with a domain on it.
 
     The nodes have no scheduler daemons. slots: tasks of a job that a node takes. Both end
-    with the context, and so do the jobs.
+    with the context, and so do the jobs. A signal that ends the benchmark raises
+    KeyboardInterrupt meanwhile.
     """
-    with _one_group(), _crowded_lab(run_dir, nodes) as lab:
+    with interruptible(), _one_group(), _crowded_lab(run_dir, nodes) as lab:
         paths, places = DomainPaths(run_dir), lab_places(lab, PORT + 1)
         first = lab.nodes[0]
         addresses = {place.name: place.address for place in places}
