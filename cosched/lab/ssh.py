@@ -5,7 +5,6 @@ Limits: only root starts them. They are children of the process that starts them
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import time
@@ -46,7 +45,7 @@ def ssh_servers(
 ) -> Iterator[SshServers]:
     """Runs an sshd on each node of a lab. folder: gets keys, configurations and logs.
     aliases: further names of nodes. Raises CoschedError if one does not start."""
-    sshd = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin")
+    sshd = shutil.which("sshd") or shutil.which("sshd", path="/usr/sbin")
     if sshd is None:
         raise CoschedError("sshd not found; Debian has it in openssh-server")
     for name in ("host", "user"):

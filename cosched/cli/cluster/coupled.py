@@ -39,7 +39,7 @@ def couple(config: Path, run_dir: Path) -> None:
 
     loaded, members = load_any_coupled(config)
     paths = DomainPaths(run_dir)
-    refuse_second(paths, members)
+    refuse_second(paths, ())  # its agents may be up
     paths.directory.mkdir(mode=0o755, parents=True, exist_ok=True)
     if config.resolve() != paths.config.resolve():
         paths.config.write_bytes(config.read_bytes())
