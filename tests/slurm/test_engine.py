@@ -143,15 +143,13 @@ def test_comment_that_does_not_parse_is_held_with_a_reason(al, comment, reason):
     assert refused["uid"] == 65534
     assert reason in refused["reason"]
     until(lambda: al.show(job)["Priority"] == "0", "the job is held")
-    text = until(
-        lambda: (
-            "AdminComment=cosched: mates: "
-            in (shown := al.slurm.run("scontrol", "show", "job", str(job)))
-            and shown
-        ),
-        "the reason is shown",
-    )
-    assert "JobState=PENDING" in text
+    wanted = ("AdminComment=cosched: mates: ", "JobState=PENDING")
+
+    def waits_with_a_reason():
+        shown = al.slurm.run("scontrol", "show", "job", str(job))
+        return shown if all(text in shown for text in wanted) else None
+
+    until(waits_with_a_reason, "the job waits, and shows the reason")
     # The user can correct it and release the job.
     good = f"comment=cosched:mate={GROUP}@be"
     al.slurm.run("scontrol", "update", f"jobid={job}", good, user=USER)
