@@ -289,7 +289,11 @@ class Agent:
 
     def open_object(self, route: Route, data: bytes) -> JobObject:
         if not route.world:
-            return decode_object(self._proofs.open(route, data))
+            try:
+                return decode_object(self._proofs.open(route, data))
+            except CoschedError:
+                self._join()  # a lost welcome may have had a newer secret for the next try
+                raise
         first = self._jobs.get((route.job, route.start, 0))
         if first is None:
             raise CoschedError("the tasks that the job began with have ended here")
