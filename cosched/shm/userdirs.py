@@ -142,10 +142,11 @@ def _are_up(run_dir: Path, sockets: Sequence[str]) -> bool:
         found = [path for pattern in sockets for path in sorted(run_dir.glob(pattern))]
     except PermissionError:
         return False
-    return any(_answers(path) for path in found)
+    return any(is_listening(path) for path in found)
 
 
-def _answers(path: Path) -> bool:
+def is_listening(path: Path) -> bool:
+    """Returns whether a process listens at a Unix socket."""
     with socket.socket(socket.AF_UNIX) as knock, contextlib.suppress(OSError):
         knock.settimeout(_KNOCK_S)
         knock.connect(str(path))

@@ -9,12 +9,11 @@ from collections.abc import Iterator
 from cosched.cluster.config import DomainConfig, load_config
 from cosched.cluster.coupled.config import is_coupled
 from cosched.cluster.paths import DomainPaths
-from cosched.cluster.up.killed import is_listening
 from cosched.cluster.up.members import start_controller
 from cosched.cluster.up.places import controller_place
 from cosched.core.errors import CoschedError
 from cosched.node.service.lock import is_held
-from cosched.shm.userdirs import check_own
+from cosched.shm.userdirs import check_own, is_listening
 
 
 @contextlib.contextmanager

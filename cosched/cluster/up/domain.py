@@ -40,7 +40,8 @@ def start_domain(
     """Starts the controller at the first place and an agent at each, and waits until all
     have joined. Ends what it has started if one fails.
 
-    options: of the controller. steps: a file in which all agents note the steps of starts.
+    options: words for the controller. steps: a file in which all agents note the steps of
+    starts.
     """
     config = load_config(paths.config)
     with contextlib.ExitStack() as started:

@@ -6,23 +6,9 @@ Commands import this before they send a job, so it imports little.
 from __future__ import annotations
 
 import os
-import socket
-from pathlib import Path
 
 from cosched.cluster.paths import DomainPaths
-
-_ANSWERS_WITHIN_S = 5.0
-
-
-def is_listening(path: Path) -> bool:
-    """Returns whether a process listens at a Unix socket."""
-    with socket.socket(socket.AF_UNIX) as connection:
-        connection.settimeout(_ANSWERS_WITHIN_S)
-        try:
-            connection.connect(str(path))
-        except OSError:
-            return False
-        return True
+from cosched.shm.userdirs import is_listening
 
 
 def lacks_a_member(paths: DomainPaths) -> bool:

@@ -17,14 +17,13 @@ from cosched.cluster.client import NoDomain
 from cosched.cluster.config import DomainConfig, load_config
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.up.domain import start_domain, wait_joined, write_domain
-from cosched.cluster.up.killed import is_listening
 from cosched.cluster.up.members import start_agent, start_controller
 from cosched.cluster.up.places import Place, local_places
 from cosched.core.errors import CoschedError
 from cosched.linux.ports import free_ports
 from cosched.node.service.lock import is_held
 from cosched.shm.paths import NodePaths
-from cosched.shm.userdirs import check_own, make_node_directory
+from cosched.shm.userdirs import check_own, is_listening, make_node_directory
 
 #: The name of each private domain.
 PRIVATE = "private"

@@ -238,6 +238,14 @@ def test_the_failure_that_came_first_is_the_reason(home, consequence):
     assert failures[0].failure == Failure(11, "rank 1 ended with status 11 on n1")
 
 
+def prepared(home, nursery, script="exit 0"):
+    """Returns a steward whose task waits at its gate."""
+    steward = Steward(nursery)
+    steward.send(home.prepare(script))
+    assert steward.frames() == [TasksWait()]
+    return steward
+
+
 def children_of(pid):
     text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
     return {int(word) for word in text.split()}
@@ -252,9 +260,7 @@ def spare_of(nursery, former=None):
 def test_the_spare_becomes_the_next_steward_and_another_one_follows_at_its_end(home):
     nursery = home.nursery()
     spare = spare_of(nursery)
-    steward = Steward(nursery)
-    steward.send(home.prepare("echo $PPID > new; mv new pid"))
-    assert steward.frames() == [TasksWait()]
+    steward = prepared(home, nursery, "echo $PPID > new; mv new pid")
     steward.send(Go())
     assert int(until(lambda: read(home.folder / "pid"))) == spare
     steward.socket.close()
@@ -265,9 +271,7 @@ def test_the_spare_becomes_the_next_steward_and_another_one_follows_at_its_end(h
 def test_another_spare_follows_while_the_job_runs(home):
     nursery = home.nursery()
     spare = spare_of(nursery)
-    steward = Steward(nursery)
-    steward.send(home.prepare("sleep 1000"))
-    assert steward.frames() == [TasksWait()]
+    prepared(home, nursery, "sleep 1000")
     spare_of(nursery, former=spare)
     assert not is_gone(spare)
 
@@ -275,9 +279,7 @@ def test_another_spare_follows_while_the_job_runs(home):
 def test_a_task_that_was_killed_at_its_gate_does_not_end_its_steward(home):
     nursery = home.nursery()
     process = spare_of(nursery)
-    steward = Steward(nursery)
-    steward.send(home.prepare("exit 0"))
-    assert steward.frames() == [TasksWait()]
+    steward = prepared(home, nursery)
     (task,) = children_of(process)
     os.kill(task, signal.SIGKILL)
     frames = steward.frames()
