@@ -271,9 +271,10 @@ def test_the_spare_becomes_the_next_steward_and_another_one_follows_at_its_end(h
 def test_another_spare_follows_while_the_job_runs(home):
     nursery = home.nursery()
     spare = spare_of(nursery)
-    prepared(home, nursery, "sleep 1000")
+    steward = prepared(home, nursery, "sleep 1000")
     spare_of(nursery, former=spare)
     assert not is_gone(spare)
+    steward.socket.close()
 
 
 def test_a_task_that_was_killed_at_its_gate_does_not_end_its_steward(home):
