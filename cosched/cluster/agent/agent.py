@@ -39,6 +39,7 @@ from cosched.cluster.messages import (
     NodeEnded,
     OfJob,
     Refused,
+    SubtreePrepared,
     UserReply,
     Welcome,
 )
@@ -249,6 +250,10 @@ class Agent:
             job.take(sender, message)
         elif isinstance(message, GiveInput):  # the job has ended
             self.send(sender, InputTaken(message.number, 0, False, ""))
+        elif isinstance(message, SubtreePrepared):  # of a start that has ended here
+            self._log(f"job {message.job}: {sender} prepared start {message.start} late")
+            over = End(*start, "the start is over", direct=False, world=message.world)
+            self.send(sender, over)
         elif isinstance(message, End) and sender == CONTROLLER:
             self._ended_early.append(start)
             self.send(CONTROLLER, NodeEnded(*start))
@@ -289,11 +294,7 @@ class Agent:
 
     def open_object(self, route: Route, data: bytes) -> JobObject:
         if not route.world:
-            try:
-                return decode_object(self._proofs.open(route, data))
-            except CoschedError:
-                self._join()  # a lost welcome may have had a newer secret for the next try
-                raise
+            return decode_object(self._proofs.open(route, data))
         first = self._jobs.get((route.job, route.start, 0))
         if first is None:
             raise CoschedError("the tasks that the job began with have ended here")
@@ -303,6 +304,9 @@ class Agent:
         assert self._stewards is not None
         on_frame = partial(self._take_frame, job)
         return self._stewards.make(job.route, found, on_frame, job.steward_ended)
+
+    def report_starts(self) -> None:
+        self._join()
 
     def _take_frame(self, job: NodeJob, frame: AnyFrame) -> None:
         try:

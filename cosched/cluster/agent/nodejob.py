@@ -87,6 +87,10 @@ class Node(Protocol):
         """Assigns resources and starts the job's steward. Raises CoschedError if the node
         cannot."""
 
+    def report_starts(self) -> None:
+        """Reports all starts on this node to the controller: it may count them
+        otherwise, or the answer to the last report was lost."""
+
     def later(self, after_s: float, call: Callable[[], None]) -> None:
         """Calls ``call`` after this time."""
 
@@ -255,6 +259,8 @@ class NodeJob:
             found = self._found = self._node.open_object(self.route, data)
             self._steward = self._node.make_steward(self, found)
         except CoschedError as error:
+            if not self.route.world:
+                self._node.report_starts()
             self._ending.note_nothing_began()
             self._cannot_start(str(error), again=True)
             return
