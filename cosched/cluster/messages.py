@@ -19,7 +19,7 @@ from cosched.core.cluster.startup.tree import Place
 from cosched.core.errors import CoschedError
 
 #: Peers of another version are refused.
-PROTOCOL = 5
+PROTOCOL = 6
 #: The longest message, in bytes; a longer one is refused.
 LONGEST = 64 << 20
 
@@ -85,11 +85,12 @@ class Hello(Message, frozen=True):
 class Welcome(Message, frozen=True):
     """The controller has accepted an agent. controller: differs for each life of the
     controller. beat_s: how often the agent must send ``Beat``. secret: proves job objects
-    (``seal``)."""
+    (``seal``). incarnation: of this agent, as it was in ``Hello``."""
 
     controller: int
     beat_s: float
     secret: bytes
+    incarnation: int
 
 
 class Refused(Message, frozen=True):

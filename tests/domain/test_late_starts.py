@@ -1,13 +1,11 @@
-"""A start that the controller does not count takes no slots for long."""
+"""A start that the controller does not count takes no slots for long, and an agent takes
+the controller's newest secret."""
 
 import asyncio
-import contextlib
 import os
 
-from cosched.cluster.keys import CONTROLLER, load_keys
-from cosched.cluster.links import Links
+from cosched.cluster.keys import CONTROLLER
 from cosched.cluster.messages import (
-    Beat,
     Chunk,
     End,
     Hello,
@@ -17,37 +15,10 @@ from cosched.cluster.messages import (
 )
 from cosched.core.cluster.startup.jobobject import JobObject, encode_object
 from cosched.core.cluster.startup.seal import Tied, seal
+from tests.domain.played import Played
 
 SECRET = b"s" * 32
 ONE_NODE = ((0, 0),)
-
-
-class Played:
-    """A member that the test plays. It keeps what arrives in ``messages``."""
-
-    def __init__(self, rig, name):
-        keys = load_keys(rig.paths.keys, name, rig.config.members)
-        self._links = Links(keys, rig.config.addresses, print)
-        self._address = {CONTROLLER: rig.config.controller, **rig.config.nodes}[name]
-        self.send = self._links.send
-        self.messages = asyncio.Queue()
-
-    @contextlib.asynccontextmanager
-    async def listen(self):
-        self._links.listen(self._address)
-        receiving = asyncio.create_task(self._links.receive(self._keep))
-        try:
-            yield self
-        finally:
-            receiving.cancel()
-            self._links.close()
-
-    def _keep(self, _sender, message):
-        if not isinstance(message, Beat):
-            self.messages.put_nowait(message)
-
-    async def receive(self):
-        return await asyncio.wait_for(self.messages.get(), 20)
 
 
 def start_of(rig, job, tasks):
@@ -98,7 +69,7 @@ def test_node_without_free_slots_reports_the_starts_that_have_them(make_rig):
             rig.start("n1")
             hello = await controller.receive()
             assert hello.starts == ()
-            controller.send("n1", Welcome(1, 0.1, SECRET))
+            controller.send("n1", Welcome(1, 0.1, SECRET, hello.incarnation))
             controller.send("n1", start_of(rig, 1, rig.config.slots - 1))
             while not isinstance(await controller.receive(), SubtreePrepared):
                 pass  # a further Hello may be on its way
@@ -110,3 +81,38 @@ def test_node_without_free_slots_reports_the_starts_that_have_them(make_rig):
     assert (1, 1) in {(each.job, each.start) for each in hello.starts if each.has_tasks}
     assert isinstance(failed, StartFailed)
     assert "needs 2 slots on this node, which has 1 free" in failed.reason
+
+
+def test_welcome_to_a_former_life_of_the_agent_is_not_taken(make_rig):
+    rig = make_rig(1)
+
+    async def start_after_two_welcomes():
+        async with Played(rig, CONTROLLER).listen() as controller:
+            rig.start("n1")
+            hello = await controller.receive()
+            former = Welcome(1, 0.1, b"f" * 32, hello.incarnation + 1)
+            controller.send("n1", former)
+            controller.send("n1", Welcome(1, 0.1, SECRET, hello.incarnation))
+            controller.send("n1", start_of(rig, 1, 1))
+            while isinstance(answer := await controller.receive(), Hello):
+                pass
+            return answer
+
+    assert isinstance(asyncio.run(start_after_two_welcomes()), SubtreePrepared)
+
+
+def test_agent_takes_a_new_secret_of_the_same_controller(make_rig):
+    rig = make_rig(1)
+
+    async def start_after_two_secrets():
+        async with Played(rig, CONTROLLER).listen() as controller:
+            rig.start("n1")
+            hello = await controller.receive()
+            for secret in (b"f" * 32, b"g" * 32, SECRET):
+                controller.send("n1", Welcome(1, 0.1, secret, hello.incarnation))
+            controller.send("n1", start_of(rig, 1, 1))
+            while isinstance(answer := await controller.receive(), Hello):
+                pass
+            return answer
+
+    assert isinstance(asyncio.run(start_after_two_secrets()), SubtreePrepared)

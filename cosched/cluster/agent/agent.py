@@ -211,10 +211,12 @@ class Agent:
         return True
 
     def _welcome(self, message: Welcome) -> None:
+        if message.incarnation != self._incarnation:
+            return  # it was under way to a former life of this agent
+        self._proofs.renew(message.secret)
         if message.controller == self._controller:
             return
         self._controller = message.controller
-        self._proofs.renew(message.secret)
         self._log(f"joined the domain {self._config.name}")
         for job in list(self._jobs.values()):
             if job.route.heads_job:

@@ -27,7 +27,8 @@ class Proofs:
     def renew(self, secret: bytes) -> None:
         """Takes the secret of a join. The one before stays valid: a start that an earlier
         life of the controller has sent may still be on its way over other nodes."""
-        self._secrets = [secret, *self._secrets[:1]]
+        if secret not in self._secrets[:1]:
+            self._secrets = [secret, *self._secrets[:1]]
 
     def open(self, route: Route, sealed: bytes) -> bytes:
         """Returns the job object. Raises CoschedError if the controller did not send it to

@@ -282,7 +282,8 @@ class Controller:
         member.state = NodeState.DRAINED if member.drained else NodeState.UP
         member.reason = member.reason if member.drained else ""
         beat_s = self._config.life.beat_ns / NS_PER_S
-        self._send(member.name, Welcome(self._incarnation, beat_s, member.secret))
+        welcome = Welcome(self._incarnation, beat_s, member.secret, hello.incarnation)
+        self._send(member.name, welcome)
         if not recovering:
             self._end_strays(member)
         if new:
