@@ -8,7 +8,8 @@ already. With --ssh each node has an sshd, too, and mpiexec reaches the nodes by
 MPI has a lab of its own.
 
 Where there are more nodes than CPUs the nodes share them, so the ratio shows the work of
-both, not how a real cluster would overlap it.
+both, not how a real cluster would overlap it. If ssh or srun fails at a point, the table
+has a line there instead of a time.
 """
 
 from __future__ import annotations
@@ -48,6 +49,8 @@ SOURCE = Path(__file__).parents[1] / "programs" / "init.c"
 SLOTS = 64
 #: Each rank is a process, and all of them start on this machine.
 MOST_RANKS = 128
+#: Ways that are measured if they are asked for, and that may fail.
+OTHERS = ("ssh", "srun")
 
 Start = Callable[[int, int], float]
 Point = tuple[int, int]  #: nodes, tasks on each
@@ -217,8 +220,14 @@ def _measure(
         for n, t in points:
             seconds: dict[str, list[float]] = {way: [] for way in ways}
             for _ in range(repeats):
-                for way, start in ways.items():
-                    seconds[way].append(start(n, t))
+                for way in tuple(seconds):
+                    try:
+                        seconds[way].append(ways[way](n, t))
+                    except CoschedError as error:
+                        if way not in OTHERS:
+                            raise
+                        print(f"launch: {n} nodes, {t} tasks: {error}", file=sys.stderr)
+                        del seconds[way]
                 progress.advance(task)
             pairs = zip(seconds["agents"], seconds["mpiexec"], strict=True)
             ratios = [a / m for a, m in pairs]
@@ -237,11 +246,14 @@ def _measure(
 
 
 def _print(points: list[dict[str, float]]) -> None:
-    ways = [way for way in ("agents", "mpiexec", "ssh", "srun") if f"{way}_s" in points[0]]
+    found = {key for point in points for key in point}
+    ways = [way for way in ("agents", "mpiexec", *OTHERS) if f"{way}_s" in found]
     heads = "  ".join(f"{way:>7}" for way in ways)
     print(f"nodes  tasks  {heads}  agents/mpiexec (least to greatest)")
     for p in points:
-        times = "  ".join(f"{p[f'{way}_s']:7.3f}" for way in ways)
+        times = "  ".join(
+            f"{p[f'{way}_s']:7.3f}" if f"{way}_s" in p else f"{'-':>7}" for way in ways
+        )
         print(
             f"{p['nodes']:5}  {p['tasks']:5}  {times}  {p['ratio']:5.2f} "
             f"({p['ratio_least']:.2f} to {p['ratio_greatest']:.2f})"
@@ -284,7 +296,7 @@ def main() -> None:
         for mpi in mpis:
             with tempfile.TemporaryDirectory(prefix="cosched-launch-") as folder:
                 run_dir = Path(folder) / "run"
-                more = [way for way in ("ssh", "srun") if getattr(given, way)]
+                more = [way for way in OTHERS if getattr(given, way)]
                 rows = measure(run_dir, mpi, points, given.repeats, more)
             what = f"{mpi.title} {mpi.version}"
             print(f"{what}: seconds until the last rank left MPI_Init, medians")
