@@ -48,7 +48,6 @@ def test_tasks_of_a_node_share_a_description_of_its_hardware(pair, tmp_path):
         pytest.skip("no hwloc")
     file = pair.paths.topology("n1")
     line = "cmd=get kvsname=any key=PMI_hwloc_xmlfile"
-    ask_pmi(pair, line, nodes=1, ppn=2)
     pair.until(file.exists, "no file")
     answer = f"cmd=get_result rc=0 msg=success value={file}"
     assert ask_pmi(pair, line, nodes=1, ppn=2) == [answer] * 2

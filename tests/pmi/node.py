@@ -14,6 +14,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from cosched.cluster.agent.topology import write_topology
 from cosched.cluster.pmi.pmix import PmixService
 from cosched.cluster.pmi.service import JobLayout, NodeTasks
 from cosched.core.cluster.startup.questions import Answer
@@ -49,9 +50,11 @@ class Reporter:
 
 def main():
     library, name, nodes, place, directory, *argv = sys.argv[1:]
+    topology = Path(directory) / "topology.xml"
+    write_topology(topology)
     layout = JobLayout(name, tuple(NodeTasks(*n) for n in json.loads(nodes)), int(place))
     reporter = Reporter()
-    service = PmixService(Path(library), layout, reporter, Path(directory))
+    service = PmixService(Path(library), layout, reporter, Path(directory), topology)
     reporter.service = service
     selector = selectors.DefaultSelector()
     tasks = {}

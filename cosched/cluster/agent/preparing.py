@@ -23,7 +23,7 @@ SLOTS = "slots"
 
 class Stewards:
     """The stewards of the jobs on the node ``name``. Removes the files of an earlier life
-    of the agent.
+    of the agent, and lets the node's hardware be described in a file. No job waits for it.
 
     slots: their number on this node. spawn: runs a steward's connection beside the agent.
     log: takes one line about a steward.
@@ -42,7 +42,6 @@ class Stewards:
         self._paths = paths
         self._spool = paths.spool(name)
         self._topology = paths.topology(name)
-        self._topology_asked = False
         self._cpus = sorted(os.sched_getaffinity(0))
         self._inventory = Inventory({SLOTS: Units(tuple(range(slots)))})
         self._nursery = nursery
@@ -50,6 +49,7 @@ class Stewards:
         self._log = log
         self._running: dict[int, Steward] = {}  # by the nursery's number
         self._topology.unlink(missing_ok=True)
+        nursery.write_topology(self._topology)
         shutil.rmtree(self._spool, ignore_errors=True)
 
     def make(
@@ -91,7 +91,7 @@ class Stewards:
             directory,
             cpus if found.bind else (),
             self._environ(),
-            self._written_topology(found.counts[route.place]),
+            self._topology,
         )
         steward.send(frame)
         self._spawn(steward.run())
@@ -121,14 +121,6 @@ class Stewards:
         Otherwise they look for a daemon by the host's name."""
         daemon = self._paths.node(self._name) / "register.sock"
         return {"COSCHED_NODE": self._name} if daemon.exists() else {}
-
-    def _written_topology(self, tasks: int) -> Path:
-        """Returns the file of this node's hardware. The first job with several tasks here
-        lets it be written, and no task waits for it."""
-        if tasks > 1 and not self._topology_asked:
-            self._topology_asked = True
-            self._nursery.write_topology(self._topology)
-        return self._topology
 
 
 def _number(route: Route) -> int:

@@ -1,8 +1,8 @@
 """Writes the hardware of this node as hwloc's XML.
 
-Each task of MPICH looks at the whole hardware, which takes several milliseconds of CPU.
-With many tasks on a node they take turns. They read a file in its place if there is one,
-as under ``mpiexec`` of MPICH.
+Each task of MPICH, and each PMIx server, looks at the whole hardware. That takes several
+milliseconds of CPU, and more with many cores; tasks of a node take turns. They read a file
+in its place if there is one, as tasks of MPICH do under its ``mpiexec``.
 """
 
 from __future__ import annotations

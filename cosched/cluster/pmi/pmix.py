@@ -56,10 +56,16 @@ class _Asked:
 
 
 class PmixService(Service):
-    """One job's PMIx on one node. It takes the reports of its server."""
+    """One job's PMIx on one node. It takes the reports of its server. topology: a file that
+    may be there; the server then does not look at the hardware itself."""
 
     def __init__(
-        self, library: Path, layout: JobLayout, events: Events, directory: Path
+        self,
+        library: Path,
+        layout: JobLayout,
+        events: Events,
+        directory: Path,
+        topology: Path,
     ) -> None:
         self._layout = layout
         self._events = events
@@ -73,7 +79,7 @@ class PmixService(Service):
         self._library = PmixLibrary(library)
         self._server = PmixServer(self._library, layout, self)
         try:
-            self._start(directory)
+            self._start(directory, topology)
         except OSError as error:
             raise CoschedError(f"{error.filename}: {error.strerror}") from None
 
@@ -113,13 +119,16 @@ class PmixService(Service):
         library's thread then waits for its own mutex.
         """
 
-    def _start(self, directory: Path) -> None:
+    def _start(self, directory: Path, topology: Path) -> None:
         layout = self._layout
         job_directory(directory).mkdir(exist_ok=True)
         for rank in layout.ranks:
             rank_directory(directory, rank).mkdir(exist_ok=True)
         if layout.here.count * layout.size <= COPIES_MOST:
-            os.putenv(_STORE, "hash")  # for libpmix alone
+            os.putenv(_STORE, "hash")  # for libpmix alone, as below
+        if topology.exists():
+            os.putenv("HWLOC_XMLFILE", os.fsencode(topology))
+            os.putenv("HWLOC_THISSYSTEM", "1")
         crowded = layout.here.count > len(os.sched_getaffinity(0))
         self._server.start(server_facts(layout, directory))
         self._library.register_job(

@@ -141,8 +141,8 @@ class Steward:
         adopt_orphans()
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(self._ends_write, warn_on_full_buffer=False)
+        topology = Path(job.topology)
         if job.pmi in PMI1:
-            topology = Path(job.topology)
             self._service = Pmi1Service(layout, self, topology, PMI1[job.pmi])
         for number, member in enumerate(members):
             rank = member.rank
@@ -159,7 +159,7 @@ class Steward:
             self._service.started(rank, task.pid)
         if job.pmi == PMIX:  # its library starts threads, so the tasks are made before
             self._service = PmixService(
-                Path(job.pmix_library), layout, self, Path(job.directory)
+                Path(job.pmix_library), layout, self, Path(job.directory), topology
             )
         self._watch_all()
         self.report(TasksWait())

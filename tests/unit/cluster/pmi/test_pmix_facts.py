@@ -102,6 +102,6 @@ def test_variables_of_open_mpis_launcher():
 @pytest.mark.parametrize("library", ["/none/libpmix.so.2", "libc.so.6"])
 def test_wrong_library_is_one_line(library, tmp_path):
     with pytest.raises(CoschedError) as caught:
-        PmixService(Path(library), LAYOUT, None, tmp_path)
+        PmixService(Path(library), LAYOUT, None, tmp_path, tmp_path / "none")
     assert library in str(caught.value)
     assert "\n" not in str(caught.value)
