@@ -7,6 +7,7 @@ before it is sent, and an end before the nodes may forget it.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 
 from cosched.cluster.config import DomainConfig
@@ -38,7 +39,7 @@ from cosched.core.units import NS_PER_S
 
 #: Messages that the nodes of a start send by themselves.
 _OF_NODES = (Began, NodeEnded, StartFailed, SubtreeEnded, SubtreePrepared, TaskFailed)
-#: A job whose start failed through its nodes is tried so often.
+#: How often a job is tried if nodes that stay in service cannot make its start.
 ATTEMPTS = 3
 _STATE_OF = {
     Why.CANCELLED: State.CANCELLED,
@@ -73,6 +74,7 @@ class Starts:
         on_over: Callable[[ActiveStart, bool], None],
     ) -> None:
         self.active: dict[int, ActiveStart] = {}
+        self._not_made: Counter[int] = Counter()  # failed starts of jobs, by number
         self._config = config
         self._members = members
         self._records = records
@@ -266,12 +268,13 @@ class Starts:
         if start.timer is not None:
             start.timer.cancel()
         which = record.start
-        again = _starts_again(start)
+        again = self._starts_again(start)
         if again:
             unsent = start.misfit and start.ending is None
             used = which - 1 if unsent else which
             self._records.save(record, state=State.QUEUED, started_ns=None, start=used)
         else:
+            self._not_made.pop(record.number, None)
             self._record_end(start)
         self._send(start.root, EndNoted(record.number, which))
         self._on_over(start, again)
@@ -287,16 +290,22 @@ class Starts:
         reason = "" if failure is None else failure.reason
         self._records.finish(start.record, state, status, reason)
 
-
-def _starts_again(start: ActiveStart) -> bool:
-    if start.cancelled or start.ending in (State.CANCELLED, State.TIMEOUT):
-        return False
-    if start.misfit and start.ending is None:
-        return True
-    if start.gated and (start.withdrawn or start.lost):
-        return True
-    if not start.lost:
-        return False
-    if start.went:
-        return start.record.submission.requeue
-    return start.record.start < ATTEMPTS and not start.record.submission.at_once
+    def _starts_again(self, start: ActiveStart) -> bool:
+        """Returns whether the job waits again. The loss of a node does not end a job that
+        has not begun and can wait."""
+        if start.cancelled or start.ending in (State.CANCELLED, State.TIMEOUT):
+            return False
+        if start.misfit and start.ending is None:
+            return True
+        if start.gated and (start.withdrawn or start.lost):
+            return True
+        if not start.lost:
+            return False
+        if start.went:
+            return start.record.submission.requeue
+        if start.record.submission.at_once:
+            return False
+        if start.ending is State.NODE_LOST:
+            return True
+        self._not_made[start.record.number] += 1
+        return self._not_made[start.record.number] < ATTEMPTS

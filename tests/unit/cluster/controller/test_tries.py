@@ -1,0 +1,83 @@
+"""How often a job is tried whose start fails."""
+
+import asyncio
+
+import pytest
+
+from cosched.cluster.controller.starts.running import ATTEMPTS
+from cosched.cluster.messages import NodeEnded, StartFailed, SubtreeEnded
+from cosched.cluster.store import JobStore, State
+from tests.unit.cluster.controller.controller_alone import Controller, passes
+
+NODES = ("n1", "n2")
+
+
+@pytest.fixture
+def store(tmp_path):
+    store = JobStore(tmp_path / "jobs.sqlite", NODES)
+    yield store
+    store.close()
+
+
+async def submitted(store, **more):
+    """Returns a controller with two nodes, and the number of its job on both."""
+    controller = Controller(store, NODES)
+    for name in NODES:
+        controller.join(name)
+    controller.recovery.resolve()
+    number = controller.submit(nodes=2, ppn=1, **more)
+    await passes()
+    return controller, number
+
+
+async def lose_a_node(controller, number):
+    """Loses a node of the job, which has not begun. The node joins again."""
+    start = controller.jobs.starts.active[number].record.start
+    controller.jobs.node_lost(controller.members.by_name["n2"])
+    controller.take("n1", NodeEnded(number, start))
+    controller.join("n2")
+    await passes()
+
+
+async def fail(controller, number):
+    """Fails the start of the job because a node cannot make it."""
+    active = controller.jobs.starts.active[number]
+    start = active.record.start
+    controller.take(active.root, StartFailed(number, start, 1, "no slots", True))
+    controller.take(active.root, SubtreeEnded(number, start, None))
+    await passes()
+
+
+def test_lost_nodes_do_not_end_a_job_that_has_not_begun(store):
+    async def scenario():
+        controller, number = await submitted(store)
+        for _ in range(2 * ATTEMPTS):
+            await lose_a_node(controller, number)
+        assert store.find(number).state is State.STARTING
+        assert store.find(number).start == 2 * ATTEMPTS + 1
+
+    asyncio.run(scenario())
+
+
+def test_lost_nodes_end_a_job_that_cannot_wait(store):
+    async def scenario():
+        controller, number = await submitted(store, at_once=True)
+        await lose_a_node(controller, number)
+        assert store.find(number).state is State.NODE_LOST
+
+    asyncio.run(scenario())
+
+
+def test_a_start_that_nodes_cannot_make_is_tried_a_few_times(store):
+    """Starts that a lost node has ended do not count."""
+
+    async def scenario():
+        controller, number = await submitted(store)
+        await lose_a_node(controller, number)
+        for _ in range(ATTEMPTS):
+            assert store.find(number).state is State.STARTING
+            await fail(controller, number)
+        ended = store.find(number)
+        assert (ended.state, ended.reason) == (State.FAILED, "no slots")
+
+    asyncio.run(scenario())
