@@ -2,10 +2,12 @@
 
 import asyncio
 import contextlib
+import os
 
 from cosched.cluster.keys import CONTROLLER, load_keys
 from cosched.cluster.links import Links
 from cosched.cluster.messages import Beat
+from cosched.core.cluster.startup.jobobject import JobObject, encode_object
 
 
 class Played:
@@ -34,3 +36,33 @@ class Played:
 
     async def receive(self):
         return await asyncio.wait_for(self.messages.get(), 20)
+
+    async def receive_other_than(self, kind):
+        """Returns the next message of another kind."""
+        while isinstance(message := await self.receive(), kind):
+            pass
+        return message
+
+
+def object_of(rig, number, counts, *argv):
+    """Returns the encoded object of a job with this number, without an MPI."""
+    return encode_object(
+        JobObject(
+            name=f"job{number}",
+            uid=os.geteuid(),
+            gid=os.getegid(),
+            argv=argv,
+            environ={**rig.environ, "COSCHED_DOMAIN_JOB": str(number)},
+            cwd=str(rig.work),
+            umask=0o022,
+            counts=counts,
+            pmi="none",
+            pmix_library="",
+            bind=False,
+            input="/dev/null",
+            output="out",
+            error="",
+            label=False,
+            grace_s=1.0,
+        )
+    )

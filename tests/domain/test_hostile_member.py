@@ -1,38 +1,14 @@
 """A node with a key of the domain cannot make other nodes run what it wants."""
 
 import asyncio
-import os
 
 from cosched.cluster.keys import load_keys
 from cosched.cluster.links import Links
 from cosched.cluster.messages import Chunk, Order
-from cosched.core.cluster.startup.jobobject import JobObject, encode_object
 from cosched.core.cluster.startup.seal import Tied, seal
+from tests.domain.played import object_of
 
 NODES = ((0, 1),)
-
-
-def forged_object(rig):
-    return encode_object(
-        JobObject(
-            name="forged",
-            uid=os.geteuid(),
-            gid=os.getegid(),
-            argv=("/bin/sh", "-c", "touch forged"),
-            environ={**rig.environ, "COSCHED_DOMAIN_JOB": "99"},
-            cwd=str(rig.work),
-            umask=0o022,
-            counts=(1, 1),
-            pmi="none",
-            pmix_library="",
-            bind=False,
-            input="/dev/null",
-            output="out",
-            error="",
-            label=False,
-            grace_s=1.0,
-        )
-    )
 
 
 async def send(rig, sender, to, messages):
@@ -51,7 +27,7 @@ def test_forged_job_object_starts_nothing(make_rig):
     rig = make_rig(2)
     rig.start("controller", "n2")
     rig.until_up("n2")
-    data = forged_object(rig)
+    data = object_of(rig, 99, (1, 1), "/bin/sh", "-c", "touch forged")
     guessed = seal(data, Tied(99, 1, NODES, 2, "siblings"), [b"guess"] * 2)
     for number, whole in ((98, data), (99, guessed)):
         # n1's key is in the wrong hands: it claims to be the root of a job with n2.

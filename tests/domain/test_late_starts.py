@@ -2,7 +2,6 @@
 the controller's newest secret."""
 
 import asyncio
-import os
 
 from cosched.cluster.keys import CONTROLLER
 from cosched.cluster.messages import (
@@ -13,9 +12,8 @@ from cosched.cluster.messages import (
     SubtreePrepared,
     Welcome,
 )
-from cosched.core.cluster.startup.jobobject import JobObject, encode_object
 from cosched.core.cluster.startup.seal import Tied, seal
-from tests.domain.played import Played
+from tests.domain.played import Played, object_of
 
 SECRET = b"s" * 32
 ONE_NODE = ((0, 0),)
@@ -23,25 +21,8 @@ ONE_NODE = ((0, 0),)
 
 def start_of(rig, job, tasks):
     """Returns the only chunk of a start on the first node."""
-    found = JobObject(
-        name=f"job{job}",
-        uid=os.geteuid(),
-        gid=os.getegid(),
-        argv=("/bin/true",),
-        environ={**rig.environ, "COSCHED_DOMAIN_JOB": str(job)},
-        cwd=str(rig.work),
-        umask=0o022,
-        counts=(tasks,),
-        pmi="none",
-        pmix_library="",
-        bind=False,
-        input="/dev/null",
-        output="/dev/null",
-        error="",
-        label=False,
-        grace_s=1.0,
-    )
-    data = seal(encode_object(found), Tied(job, 1, ONE_NODE, 2, "siblings"), [SECRET])
+    found = object_of(rig, job, (tasks,), "/bin/true")
+    data = seal(found, Tied(job, 1, ONE_NODE, 2, "siblings"), [SECRET])
     return Chunk(job, 1, 0, ONE_NODE, 2, "siblings", 0, 1, 0, data)
 
 
@@ -71,8 +52,8 @@ def test_node_without_free_slots_reports_the_starts_that_have_them(make_rig):
             assert hello.starts == ()
             controller.send("n1", Welcome(1, 0.1, SECRET, hello.incarnation))
             controller.send("n1", start_of(rig, 1, rig.config.slots - 1))
-            while not isinstance(await controller.receive(), SubtreePrepared):
-                pass  # a further Hello may be on its way
+            prepared = await controller.receive_other_than(Hello)
+            assert isinstance(prepared, SubtreePrepared)
             controller.send("n1", start_of(rig, 2, 2))
             return await controller.receive(), await controller.receive()
 
@@ -83,36 +64,30 @@ def test_node_without_free_slots_reports_the_starts_that_have_them(make_rig):
     assert "needs 2 slots on this node, which has 1 free" in failed.reason
 
 
-def test_welcome_to_a_former_life_of_the_agent_is_not_taken(make_rig):
-    rig = make_rig(1)
+def prepared_after(rig, *welcomes):
+    """Returns the answer to a start by SECRET after these welcomes: a secret each, and what
+    to add to the incarnation of the agent."""
 
-    async def start_after_two_welcomes():
+    async def start():
         async with Played(rig, CONTROLLER).listen() as controller:
             rig.start("n1")
             hello = await controller.receive()
-            former = Welcome(1, 0.1, b"f" * 32, hello.incarnation + 1)
-            controller.send("n1", former)
-            controller.send("n1", Welcome(1, 0.1, SECRET, hello.incarnation))
+            for secret, more in welcomes:
+                welcome = Welcome(1, 0.1, secret, hello.incarnation + more)
+                controller.send("n1", welcome)
             controller.send("n1", start_of(rig, 1, 1))
-            while isinstance(answer := await controller.receive(), Hello):
-                pass
-            return answer
+            return await controller.receive_other_than(Hello)
 
-    assert isinstance(asyncio.run(start_after_two_welcomes()), SubtreePrepared)
+    return asyncio.run(start())
+
+
+def test_welcome_to_a_former_life_of_the_agent_is_not_taken(make_rig):
+    answer = prepared_after(make_rig(1), (b"f" * 32, 1), (SECRET, 0))
+    assert isinstance(answer, SubtreePrepared)
+    answer = prepared_after(make_rig(1), (b"f" * 32, 0), (SECRET, 1))
+    assert isinstance(answer, StartFailed)
 
 
 def test_agent_takes_a_new_secret_of_the_same_controller(make_rig):
-    rig = make_rig(1)
-
-    async def start_after_two_secrets():
-        async with Played(rig, CONTROLLER).listen() as controller:
-            rig.start("n1")
-            hello = await controller.receive()
-            for secret in (b"f" * 32, b"g" * 32, SECRET):
-                controller.send("n1", Welcome(1, 0.1, secret, hello.incarnation))
-            controller.send("n1", start_of(rig, 1, 1))
-            while isinstance(answer := await controller.receive(), Hello):
-                pass
-            return answer
-
-    assert isinstance(asyncio.run(start_after_two_secrets()), SubtreePrepared)
+    answer = prepared_after(make_rig(1), (b"f" * 32, 0), (b"g" * 32, 0), (SECRET, 0))
+    assert isinstance(answer, SubtreePrepared)
