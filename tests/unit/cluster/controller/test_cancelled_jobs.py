@@ -15,20 +15,13 @@ from cosched.cluster.messages import (
     SubtreeEnded,
     SubtreePrepared,
 )
-from cosched.cluster.store import JobStore, State
+from cosched.cluster.store import State
 from cosched.core.cluster.startup.gate import Stage
 from cosched.core.errors import CoschedError
 from tests.unit.cluster.controller.controller_alone import Controller, passes
 
 FULL = "jobs.sqlite: database or disk is full"
 NODES = ("n1", "n2")
-
-
-@pytest.fixture
-def store(tmp_path):
-    store = JobStore(tmp_path / "jobs.sqlite", NODES)
-    yield store
-    store.close()
 
 
 def up(store, *, reports=(), lost=(), life=None):

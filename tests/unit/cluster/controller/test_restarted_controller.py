@@ -15,7 +15,7 @@ from cosched.cluster.messages import (
     StartReport,
     SubtreeEnded,
 )
-from cosched.cluster.store import JobStore, State
+from cosched.cluster.store import State
 from cosched.core.cluster.startup.gate import Stage
 from tests.unit.cluster.controller.controller_alone import (
     NODES,
@@ -23,13 +23,6 @@ from tests.unit.cluster.controller.controller_alone import (
     passes,
     run_jobs,
 )
-
-
-@pytest.fixture
-def store(tmp_path):
-    store = JobStore(tmp_path / "jobs.sqlite", NODES)
-    yield store
-    store.close()
 
 
 def test_job_that_ended_while_the_controller_and_a_node_were_away_ends(store):

@@ -2,21 +2,12 @@
 
 import asyncio
 
-import pytest
-
 from cosched.cluster.controller.starts.running import ATTEMPTS
 from cosched.cluster.messages import NodeEnded, StartFailed, SubtreeEnded
-from cosched.cluster.store import JobStore, State
+from cosched.cluster.store import State
 from tests.unit.cluster.controller.controller_alone import Controller, passes
 
 NODES = ("n1", "n2")
-
-
-@pytest.fixture
-def store(tmp_path):
-    store = JobStore(tmp_path / "jobs.sqlite", NODES)
-    yield store
-    store.close()
 
 
 async def submitted(store, **more):
