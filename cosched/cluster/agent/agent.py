@@ -212,7 +212,7 @@ class Agent:
 
     def _welcome(self, message: Welcome) -> None:
         if message.incarnation != self._incarnation:
-            return  # it was under way to a former life of this agent
+            return  # the controller sent it to a former life of this agent
         self._proofs.renew(message.secret)
         if message.controller == self._controller:
             return
@@ -252,7 +252,7 @@ class Agent:
             job.take(sender, message)
         elif isinstance(message, GiveInput):  # the job has ended
             self.send(sender, InputTaken(message.number, 0, False, ""))
-        elif isinstance(message, SubtreePrepared):  # of a start that has ended here
+        elif isinstance(message, SubtreePrepared):  # this node has ended the start
             self._log(f"job {message.job}: {sender} prepared start {message.start} late")
             over = End(*start, "the start is over", direct=False, world=message.world)
             self.send(sender, over)

@@ -1,4 +1,4 @@
-"""What several tests of the controller use."""
+"""Makes stores for tests of the controller."""
 
 import pytest
 
