@@ -53,7 +53,7 @@ def _prepare(
     is_new = (found, entries) == (0, 0)
     readable = range(version - len(upgrades), version + 1)
     if not is_new and found not in readable:
-        known = " or ".join(str(each) for each in readable)
+        known = f"{readable[0]} to {version}" if upgrades else str(version)
         raise CoschedError(f"has version {found}, this program reads {known}")
     (check,) = file.execute("PRAGMA quick_check(1)").fetchone()
     if check != "ok":

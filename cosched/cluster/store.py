@@ -21,7 +21,8 @@ from cosched.core.cluster.queue.nodes import Intervals
 from cosched.core.errors import CoschedError
 
 #: In the file's user_version. Files of version 1 have numbers of nodes instead of names.
-VERSION = 2
+#: Those of version 2 do not count the failed starts of a job.
+VERSION = 3
 #: Stands for a number in a file of version 1 that no node in domain.toml has.
 REMOVED = "(removed)"
 _TABLE = """
@@ -38,14 +39,15 @@ CREATE TABLE jobs (
     started_ns INTEGER,
     ended_ns INTEGER,
     status INTEGER,
-    reason TEXT NOT NULL DEFAULT ''
+    reason TEXT NOT NULL DEFAULT '',
+    failed_starts INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 CREATE INDEX jobs_by_state ON jobs (state);
 CREATE TABLE agents (name TEXT PRIMARY KEY, incarnation INTEGER NOT NULL) STRICT;
 """
 _COLUMNS = (
     "number, uid, gid, submission, submitted_ns, state, start, hosts, started_ns, "
-    "ended_ns, status, reason"
+    "ended_ns, status, reason, failed_starts"
 )
 
 
@@ -75,7 +77,8 @@ _LIVE = frozenset({State.HELD, State.QUEUED, State.STARTING, State.RUNNING})
 class Record:
     """A job as it is stored. Times are by the wall clock, ns; None: not yet. start: how
     often it was started. hosts: the names of its nodes in its latest start, by place; they
-    stay when domain.toml gets other nodes. status: as a shell reports it."""
+    stay when domain.toml gets other nodes. status: as a shell reports it. failed_starts:
+    how many of its starts nodes in service could not make."""
 
     number: int
     uid: int
@@ -89,6 +92,7 @@ class Record:
     ended_ns: int | None = None
     status: int | None = None
     reason: str = ""
+    failed_starts: int = 0
 
 
 class JobStore:
@@ -101,7 +105,7 @@ class JobStore:
     def __init__(self, path: Path, node_names: Sequence[str]) -> None:
         self._path = path
         remedy = "move the file away to start with no jobs"
-        upgrades = [partial(_store_names, node_names)]
+        upgrades = [partial(_store_names, node_names), _count_failed_starts]
         self._file = open_database(path, _TABLE, VERSION, remedy, upgrades)
 
     def add(self, token: str, record: Record) -> int:
@@ -134,7 +138,7 @@ class JobStore:
         """Stores what has changed since the job was added."""
         self._run(
             "UPDATE jobs SET state = ?, start = ?, hosts = ?, started_ns = ?, "
-            "ended_ns = ?, status = ?, reason = ? WHERE number = ?",
+            "ended_ns = ?, status = ?, reason = ?, failed_starts = ? WHERE number = ?",
             (
                 record.state.value,
                 record.start,
@@ -143,6 +147,7 @@ class JobStore:
                 record.ended_ns,
                 record.status,
                 record.reason,
+                record.failed_starts,
                 record.number,
             ),
         )
@@ -192,7 +197,7 @@ class JobStore:
         return CoschedError(f"{self._path}: {error}")
 
     def _record(self, row: tuple[Any, ...]) -> Record:
-        number, uid, gid, submission, submitted_ns, state, start, hosts, *times = row
+        number, uid, gid, submission, submitted_ns, state, start, hosts, *rest = row
         try:
             return Record(
                 number,
@@ -203,7 +208,7 @@ class JobStore:
                 State(state),
                 start,
                 msgspec.json.decode(hosts, type=tuple[str, ...]) if hosts else (),
-                *times,
+                *rest,
             )
         except (ValueError, msgspec.MsgspecError, CoschedError) as error:
             raise CoschedError(f"{self._path}: job {number} is damaged: {error}") from None
@@ -228,3 +233,8 @@ def _store_names(node_names: Sequence[str], file: sqlite3.Connection) -> None:
             "UPDATE jobs SET hosts = ? WHERE number = ?",
             (msgspec.json.encode(hosts), number),
         )
+
+
+def _count_failed_starts(file: sqlite3.Connection) -> None:
+    """Gives each job of a file of version 2 the count of its failed starts, which is 0."""
+    file.execute("ALTER TABLE jobs ADD COLUMN failed_starts INTEGER NOT NULL DEFAULT 0")

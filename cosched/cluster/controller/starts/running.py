@@ -7,7 +7,6 @@ before it is sent, and an end before the nodes may forget it.
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Callable
 
 from cosched.cluster.config import DomainConfig
@@ -74,7 +73,6 @@ class Starts:
         on_over: Callable[[ActiveStart, bool], None],
     ) -> None:
         self.active: dict[int, ActiveStart] = {}
-        self._not_made: Counter[int] = Counter()  # failed starts of jobs, by number
         self._config = config
         self._members = members
         self._records = records
@@ -271,10 +269,14 @@ class Starts:
         again = self._starts_again(start)
         if again:
             unsent = start.misfit and start.ending is None
-            used = which - 1 if unsent else which
-            self._records.save(record, state=State.QUEUED, started_ns=None, start=used)
+            self._records.save(
+                record,
+                state=State.QUEUED,
+                started_ns=None,
+                start=which - 1 if unsent else which,
+                failed_starts=record.failed_starts + start.not_made,
+            )
         else:
-            self._not_made.pop(record.number, None)
             self._record_end(start)
         self._send(start.root, EndNoted(record.number, which))
         self._on_over(start, again)
@@ -305,7 +307,4 @@ class Starts:
             return start.record.submission.requeue
         if start.record.submission.at_once:
             return False
-        if start.ending is State.NODE_LOST:
-            return True
-        self._not_made[start.record.number] += 1
-        return self._not_made[start.record.number] < ATTEMPTS
+        return start.record.failed_starts + start.not_made < ATTEMPTS

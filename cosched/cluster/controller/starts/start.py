@@ -73,6 +73,12 @@ class ActiveStart:
         """Whether the order to go was given, so that tasks may have begun."""
         return self.record.state is State.RUNNING
 
+    @property
+    def not_made(self) -> bool:
+        """Whether nodes that stay in service could not make it."""
+        made = self.went or self.gated
+        return self.lost and not made and self.ending is not State.NODE_LOST
+
 
 def job_object(record: Record, counts: tuple[int, ...], queue: QueueSettings) -> JobObject:
     """Returns the job object of a record. counts: the tasks on each node.

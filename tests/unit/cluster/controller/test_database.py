@@ -74,7 +74,7 @@ KINDS = {
         JOBS,
         "move the file away to start with no jobs",
         VERSION,
-        "1 or 2",
+        "1 to 3",
     ),
     "memory": Kind(
         filled_memory,
@@ -119,7 +119,7 @@ def with_version(path, version):
     file.close()
 
 
-@pytest.mark.parametrize("version", [0, 3, 99])
+@pytest.mark.parametrize("version", [0, 4, 99])
 def test_file_of_another_version_is_refused(kind, path, version):
     with_version(path, version)
     line = refusal(kind, path)
@@ -279,6 +279,21 @@ def test_store_of_version_1_takes_new_jobs(old):
         record.hosts = ("n2",)
         store.save(record)
         assert (added, store.find(added).hosts) == (2, ("n2",))
+
+
+def test_store_of_version_2_counts_failed_starts(old):
+    path = old((State.QUEUED, None))
+    with contextlib.closing(sqlite3.connect(path)) as file:
+        file.executescript(
+            "ALTER TABLE jobs RENAME COLUMN nodes TO hosts; PRAGMA user_version = 2;"
+        )
+    for failed in (1, 2):
+        with contextlib.closing(JobStore(path, NODES)) as store:
+            record = store.find(1)
+            assert record.failed_starts == failed - 1
+            record.failed_starts += 1
+            store.save(record)
+            assert store.find(1).failed_starts == failed
 
 
 def test_damaged_job_does_not_keep_a_store_of_version_1_from_opening(old):

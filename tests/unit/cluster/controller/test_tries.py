@@ -12,13 +12,19 @@ NODES = ("n1", "n2")
 
 async def submitted(store, **more):
     """Returns a controller with two nodes, and the number of its job on both."""
+    controller = begun(store)
+    number = controller.submit(nodes=2, ppn=1, **more)
+    await passes()
+    return controller, number
+
+
+def begun(store):
+    """Returns a controller with two nodes, which have no starts."""
     controller = Controller(store, NODES)
     for name in NODES:
         controller.join(name)
     controller.recovery.resolve()
-    number = controller.submit(nodes=2, ppn=1, **more)
-    await passes()
-    return controller, number
+    return controller
 
 
 async def lose_a_node(controller, number):
@@ -70,5 +76,19 @@ def test_a_start_that_nodes_cannot_make_is_tried_a_few_times(store):
             await fail(controller, number)
         ended = store.find(number)
         assert (ended.state, ended.reason) == (State.FAILED, "no slots")
+
+    asyncio.run(scenario())
+
+
+def test_tries_count_across_a_restart_of_the_controller(store):
+    async def scenario():
+        controller, number = await submitted(store)
+        await fail(controller, number)
+        controller = begun(store)
+        for _ in range(ATTEMPTS - 1):
+            await passes()
+            assert store.find(number).state is State.STARTING
+            await fail(controller, number)
+        assert store.find(number).state is State.FAILED
 
     asyncio.run(scenario())
