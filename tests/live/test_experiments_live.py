@@ -18,6 +18,7 @@ from cosched.lab import life, slurm, slurm_conf
 from tests.places import ROOT
 
 BIN = Path(sys.executable).parent
+YOO = "benchmarks.experiments.yoo"
 
 pytestmark = [
     pytest.mark.live,
@@ -62,7 +63,7 @@ def finish(process, status=0):
 
 @measures
 def test_yoo_interrupted_figure_resumes(start, tmp_path):
-    words = ["benchmarks.experiments.yoo", "fig4", "--quick", "--out", tmp_path]
+    words = [YOO, "fig4", "--quick", "--out", tmp_path]
     first = start(*words)
     while not (line := first.stderr.readline()).startswith("run 1/2"):
         assert line, first.communicate()
@@ -77,6 +78,15 @@ def test_yoo_interrupted_figure_resumes(start, tmp_path):
     assert [point["arm"] for point in found["points"]] == ["batch", "cosched"]
     assert found["points"][0]["mean_wait_s"]["median"] > 0
     assert (tmp_path / "fig4-quick.png").exists()
+
+
+@measures
+def test_yoo_auto_runs_each_program_alone_before(start, tmp_path):
+    text, progress = finish(start(*f"{YOO} auto --quick --out {tmp_path}".split()))
+    assert progress.index("program 1/2 alone") < progress.index("run 1/4")
+    assert "lengths were known from 2 runs of each program alone" in text
+    head = json.loads((tmp_path / "auto-quick.runs.jsonl").read_text().splitlines()[0])
+    assert head["made_with"]["seen"] == 2
 
 
 @measures

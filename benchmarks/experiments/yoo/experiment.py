@@ -77,6 +77,7 @@ def carry_out(plan: Plan, options: argparse.Namespace) -> dict[str, Any]:
         "quick": options.quick,
         "started": started,
         "repeats": options.repeats or plan.repeats,
+        "seen": plan.seen,
         **context,
         "speeds": speeds(run for runs in found.values() for run in runs),
         "points": point_documents(plan.ways, found),
@@ -90,7 +91,8 @@ def _measure(plan: Plan, options: argparse.Namespace, testbed: Testbed) -> Runs:
     ]
     repeats = options.repeats or plan.repeats
     kept = options.out / f"{stem_of(plan.figure, options)}.runs.jsonl"
-    with open_run_store(kept, testbed.made_with()) as store:
+    made_with = {**testbed.made_with(), "seen": plan.seen or None}
+    with open_run_store(kept, made_with) as store:
         left = to_run(points, repeats, store)
         with open_progress(sys.stderr, left) as progress:
             done = len(points) * repeats - len(left)
@@ -99,6 +101,9 @@ def _measure(plan: Plan, options: argparse.Namespace, testbed: Testbed) -> Runs:
             if left:
                 arms = {way.setup.arm for way in plan.ways}
                 points[0].session.warm_up(arms, progress)
+                if plan.seen:
+                    for session in testbed.sessions.values():
+                        session.see(plan.seen, progress)
             return run_all(points, repeats, store, progress)
 
 

@@ -108,7 +108,8 @@ class Plan:
     """A whole figure.
 
     value: the drawn figure, ``mean_response_s`` or ``mean_wait_s``. repeats: the usual
-    number of runs of each way.
+    number of runs of each way. seen: how often each program runs alone before, so that its
+    length is known.
     """
 
     figure: str
@@ -117,6 +118,7 @@ class Plan:
     ways: tuple[Way, ...]
     repeats: int = 3
     value: str = "mean_response_s"
+    seen: int = 0
 
     @property
     def workloads(self) -> list[Workload]:
@@ -269,14 +271,15 @@ def _fig6(scale: Scale, load: Load, _arms: Sequence[Arm] | None) -> Plan:
 
 
 def _auto(scale: Scale, load: Load, _arms: Sequence[Arm] | None) -> Plan:
-    """Three workloads with fixed slices, and with one that adapts itself."""
+    """Three workloads with fixed slices, and with one that adapts itself to the lengths of
+    jobs that the nodes have seen."""
     points = [*((s, {"slice": s}) for s in scale.auto_slices), ("auto", AUTO)]
     ways = tuple(
         Way(load(name), Setup(Arm.COSCHED, settings), f"cosched, workload {name[-1]}", x)
         for name in THREE
         for x, settings in points
     )
-    return Plan("auto", "Mean response by the slice, and slice=auto", "slice", ways)
+    return Plan("auto", "Mean response by the slice, and slice=auto", "slice", ways, seen=2)
 
 
 def fleet_workload(grain: int, dom: int, placement: str) -> Workload:

@@ -219,6 +219,11 @@ def test_table_compares_with_the_kernel():
     assert "outside load: at most 1.0% of the nodes' CPUs in a run" in text
 
 
+def test_table_names_the_runs_before():
+    assert "2 runs of each program alone" in text_table(document_of("auto", seen=2))
+    assert "alone" not in text_table(document_of("auto", seen=0))
+
+
 def test_known_speed_rescales_the_seconds(tmp_path):
     plan = make_plan("fig2", SCALES["lab"], None, quick=False)
     kernels = {"workload 1": (300, 300), "workload 2": (450, 450), "workload 3": (300, 300)}
