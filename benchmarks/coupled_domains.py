@@ -4,6 +4,7 @@ cosched, whose nodes are agents at loopback addresses, or small Slurms."""
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import pwd
 import shutil
@@ -52,6 +53,12 @@ class Wanted:
     limit_s: float
     output: Path
     group: str = ""
+
+
+def granted_limit_s(engine: str, limit_s: float) -> float:
+    """Returns the time limit that a job gets for the one that its user asks for. Slurm's
+    are whole minutes."""
+    return math.ceil(limit_s / 60) * 60 if engine == "slurm" else limit_s
 
 
 class Domain(Protocol):
@@ -159,7 +166,7 @@ class Slurm:
             raise
 
     def submit(self, job: Wanted) -> int:
-        minutes = max(1, round(job.limit_s / 60))
+        minutes = round(granted_limit_s("slurm", job.limit_s) / 60)
         job.output.touch()
         shutil.chown(job.output, USER)
         words = ["sbatch", "--parsable", f"--time={minutes}", f"--nodes={job.nodes}"]

@@ -51,7 +51,8 @@ class Cluster:
         """Returns ``slurm.conf``. host: the name of this machine.
 
         A job that yields may wait again after ``cred_expire`` and a second, and a job that
-        may start does so within ``batch_sched_delay``; both are shorter than usual.
+        may start does so within ``batch_sched_delay``; both are shorter than usual, as the
+        jobs are. For the same reason backfill counts in seconds, not in minutes.
         """
         folder = self.folder
         lines = [
@@ -73,7 +74,8 @@ class Cluster:
             "TaskPlugin=task/none",
             "SelectType=select/linear",
             "SchedulerType=sched/backfill",
-            "SchedulerParameters=batch_sched_delay=0,bf_interval=1,sched_interval=5",
+            "SchedulerParameters=batch_sched_delay=0,bf_interval=1,bf_resolution=1,"
+            "sched_interval=5",
             "PriorityType=priority/basic",
             "JobAcctGatherType=jobacct_gather/none",
             "SlurmdParameters=config_overrides",

@@ -55,8 +55,6 @@ SETTINGS = {
     "unknown": "1h",
     "when_down": "yield",
 }
-#: Slurm's least time limit.
-SLURM_LIMIT_S = 60.0
 TOGETHER_S = 1.0
 #: All jobs must have ended so long after the last submission.
 ENDS_WITHIN_S = 1800.0
@@ -79,12 +77,9 @@ class LiveJob:
 class Submitter(threading.Thread):
     """Submits the jobs of one domain when their time comes."""
 
-    def __init__(
-        self, domain: Domain, jobs: Sequence[PlannedJob], folder: Path, limit_s: float
-    ) -> None:
+    def __init__(self, domain: Domain, jobs: Sequence[PlannedJob], folder: Path) -> None:
         super().__init__(name=domain.name)
         self.domain, self.jobs, self.folder = domain, jobs, folder
-        self.limit_s = limit_s
         self.submitted: list[float] = []
         self.error: Exception | None = None
 
@@ -95,9 +90,9 @@ class Submitter(threading.Thread):
                 time.sleep(max(0.0, begin + job.at_s - time.monotonic()))
                 self.submitted.append(time.time())
                 script = f"date +%s.%N; sleep {job.run_s:.3f}"
-                limit_s = max(self.limit_s, limit_of(job))
                 words = ("/bin/sh", "-c", script)
                 output = self.output(index)
+                limit_s = limit_of(job.run_s)
                 self.domain.submit(Wanted(words, job.nodes, limit_s, output, job.group))
         except (CoschedError, OSError) as error:
             self.error = error
@@ -117,13 +112,12 @@ def run_live(
     """Runs the jobs; returns their figures."""
     folder.mkdir()
     folder.chmod(0o777)
-    limit_s = _limit_s(engines)
     names = dict(zip(NAMES, engines, strict=True))
     words = [SCHEMES[letter] for letter in schemes]
     with coupled_domains(folder, names, plan.nodes, words, SETTINGS) as domains:
         planned = plan_jobs(plan)
         submitters = [
-            Submitter(domain, jobs, folder, limit_s)
+            Submitter(domain, jobs, folder)
             for domain, jobs in zip(domains, planned, strict=True)
         ]
         for each in submitters:
@@ -198,7 +192,7 @@ def run_sim(
     """Simulates the same jobs; returns the same figures."""
     planned = plan_jobs(plan)
     lags, turns = zip(*((each.lag_s, each.turn_s) for each in costs), strict=True)
-    logs, mates = as_logs(NAMES, plan, planned, _limit_s(engines), lags, turns)
+    logs, mates = as_logs(NAMES, engines, plan, planned, lags, turns)
     settings = [
         CouplingSettings(
             scheme=Scheme(SCHEMES[letter]),
@@ -242,10 +236,6 @@ def _simulated(
         "mean_sync_s": figures["mean_sync_s"] + costs.go_s,
         "lost_node_h": figures["lost_node_h"] + costs.go_s * paired / HOUR_S,
     }
-
-
-def _limit_s(engines: Sequence[str]) -> float:
-    return SLURM_LIMIT_S if "slurm" in engines else 0.0
 
 
 def show(engines: str, run: dict[str, Any]) -> None:
@@ -304,7 +294,7 @@ def main() -> int:
             where = Path(name)
             costs = measure_costs(
                 dict(zip(NAMES, engines, strict=True)),
-                *(plan.nodes, words, SETTINGS, where / f"{each}.costs", _limit_s(engines)),
+                *(plan.nodes, words, SETTINGS, where / f"{each}.costs"),
             )
             run = {
                 "schemes": each,

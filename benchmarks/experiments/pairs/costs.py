@@ -16,6 +16,7 @@ from typing import Any
 
 from benchmarks.coupled_domains import Domain, Wanted, coupled_domains
 from benchmarks.experiments.pairs.output import first_begin
+from benchmarks.experiments.pairs.workload import limit_of
 from cosched.core.errors import CoschedError
 
 #: Jobs of each kind. The first one does not count: the domains connect.
@@ -48,34 +49,33 @@ def measure_costs(
     schemes: Sequence[str],
     settings: Mapping[str, Any],
     folder: Path,
-    limit_s: float,
 ) -> list[Costs]:
     """Starts the two clusters for this, and returns the costs of each."""
     folder.mkdir()
     folder.chmod(0o777)
     with coupled_domains(folder, names, nodes, schemes, settings) as domains:
-        lags = [_lag_s(domain, folder, limit_s) for domain in domains]
-        turns = [_turn_s(domain, nodes, folder, limit_s) for domain in domains]
-        pair_lag_s = _pair_lag_s(domains, folder, limit_s)
+        lags = [_lag_s(domain, folder) for domain in domains]
+        turns = [_turn_s(domain, nodes, folder) for domain in domains]
+        pair_lag_s = _pair_lag_s(domains, folder)
     go_s = max(0.0, pair_lag_s - max(lags))
     return [Costs(lag_s, turn_s, go_s) for lag_s, turn_s in zip(lags, turns, strict=True)]
 
 
-def _lag_s(domain: Domain, folder: Path, limit_s: float) -> float:
+def _lag_s(domain: Domain, folder: Path) -> float:
     found = []
     for number, run_s in enumerate(RUNS_S):
         output = folder / f"{domain.name}.single.{number}"
-        submitted_s = _submit(domain, output, 1, run_s, limit_s)
+        submitted_s = _submit(domain, output, 1, run_s)
         found.append(_begin_s(output) - submitted_s)
         time.sleep(run_s + PAUSE_S)
     return mean(found[1:])
 
 
-def _turn_s(domain: Domain, nodes: int, folder: Path, limit_s: float) -> float:
+def _turn_s(domain: Domain, nodes: int, folder: Path) -> float:
     """Submits jobs that want all nodes, so that each waits for the one before it."""
     outputs = [folder / f"{domain.name}.wide.{number}" for number in range(JOBS)]
     for output, run_s in zip(outputs, RUNS_S, strict=True):
-        _submit(domain, output, nodes, run_s, limit_s)
+        _submit(domain, output, nodes, run_s)
     begins = [_begin_s(output) for output in outputs]
     time.sleep(RUNS_S[-1] + PAUSE_S)
     return mean(
@@ -84,13 +84,13 @@ def _turn_s(domain: Domain, nodes: int, folder: Path, limit_s: float) -> float:
     )
 
 
-def _pair_lag_s(domains: Sequence[Domain], folder: Path, limit_s: float) -> float:
+def _pair_lag_s(domains: Sequence[Domain], folder: Path) -> float:
     """Returns the time from the later submission of a pair to its begin."""
     found = []
     for number, run_s in enumerate(RUNS_S):
         outputs = [folder / f"{domain.name}.pair.{number}" for domain in domains]
         submitted = [
-            _submit(domain, output, 1, run_s, limit_s, f"solo{number}")
+            _submit(domain, output, 1, run_s, f"solo{number}")
             for domain, output in zip(domains, outputs, strict=True)
         ]
         found.append(max(map(_begin_s, outputs)) - max(submitted))
@@ -103,13 +103,12 @@ def _submit(
     output: Path,
     nodes: int,
     run_s: float,
-    limit_s: float,
     group: str = "",
 ) -> float:
     """Submits a job; returns the time before that."""
     now_s = time.time()
     words = ("/bin/sh", "-c", f"date +%s.%N; sleep {run_s:.3f}")
-    domain.submit(Wanted(words, nodes, max(limit_s, 2 * run_s + 1), output, group))
+    domain.submit(Wanted(words, nodes, limit_of(run_s), output, group))
     return now_s
 
 

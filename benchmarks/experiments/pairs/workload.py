@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 
+from benchmarks.coupled_domains import granted_limit_s
 from cosched.core.units import NS_PER_S
 from cosched.sim.coupled.pairs import Mates
 from cosched.sim.logs.workload import Workload
@@ -59,19 +60,19 @@ def plan_jobs(plan: Plan) -> tuple[list[PlannedJob], list[PlannedJob]]:
 
 def as_logs(
     names: tuple[str, ...],
+    engines: Sequence[str],
     plan: Plan,
     domains: tuple[list[PlannedJob], ...],
-    limit_s: float,
     lags_s: Sequence[float],
     turns_s: Sequence[float],
 ) -> tuple[list[Workload], list[Mates]]:
-    """Returns the same jobs for the simulator, and which are mates. limit_s: the least time
-    limit of a job. lags_s: how much later than planned jobs are submitted in each.
-    turns_s: how much longer than it runs a job keeps its nodes."""
+    """Returns the same jobs for the simulator, and which are mates. lags_s: how much
+    later than planned jobs are submitted in each. turns_s: how much longer than it runs a
+    job keeps its nodes."""
     logs: list[Workload] = []
     mates: dict[str, Mates] = {}
-    for place, (name, jobs, lag_s, turn_s) in enumerate(
-        zip(names, domains, lags_s, turns_s, strict=True)
+    for place, (name, engine, jobs, lag_s, turn_s) in enumerate(
+        zip(names, engines, domains, lags_s, turns_s, strict=True)
     ):
         log = Workload(name, plan.nodes)
         for index, job in enumerate(jobs):
@@ -80,7 +81,7 @@ def as_logs(
                 round((job.at_s + lag_s) * NS_PER_S),
                 round((job.run_s + turn_s) * NS_PER_S),
                 job.nodes,
-                round(max(limit_s, limit_of(job)) * NS_PER_S),
+                round(granted_limit_s(engine, limit_of(job.run_s)) * NS_PER_S),
             )
             if job.group:
                 mates.setdefault(job.group, {})[place] = index
@@ -88,6 +89,6 @@ def as_logs(
     return logs, list(mates.values())
 
 
-def limit_of(job: PlannedJob) -> float:
-    """Returns the time that a job's user asks for, in seconds."""
-    return 2 * job.run_s + 1
+def limit_of(run_s: float) -> float:
+    """Returns the time that the user of a job asks for, in seconds."""
+    return 2 * run_s + 1

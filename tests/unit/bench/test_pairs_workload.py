@@ -1,0 +1,43 @@
+"""The jobs of two coupled clusters, as they are submitted and simulated."""
+
+from __future__ import annotations
+
+from benchmarks.coupled_domains import granted_limit_s
+from benchmarks.experiments.pairs.workload import Plan, as_logs, limit_of, plan_jobs
+from cosched.core.units import NS_PER_S
+
+PLAN = Plan(pairs=20, unpaired=40, nodes=8, run_s=30.0)
+NAMES = ("intrepid", "eureka")
+
+
+def test_slurm_grants_whole_minutes():
+    wanted = [1.0, 60.0, 61.0, 120.0]
+    assert [granted_limit_s("slurm", each) for each in wanted] == [60, 60, 120, 120]
+    assert [granted_limit_s("native", each) for each in wanted] == wanted
+
+
+def test_jobs_of_a_pair_are_submitted_within_a_second():
+    at_s = {}
+    for jobs in plan_jobs(PLAN):
+        assert [job.at_s for job in jobs] == sorted(job.at_s for job in jobs)
+        for job in filter(lambda job: job.group, jobs):
+            at_s.setdefault(job.group, []).append(job.at_s)
+    assert len(at_s) == PLAN.pairs
+    assert all(max(both) - min(both) < 1 for both in at_s.values())
+
+
+def test_simulated_jobs_have_the_limits_and_delays_of_their_clusters():
+    planned = plan_jobs(PLAN)
+    logs, mates = as_logs(NAMES, ("native", "slurm"), PLAN, planned, (0.1, 0.5), (0.0, 0.4))
+    assert len(mates) == PLAN.pairs
+    for jobs, log, engine, lag_s, turn_s in zip(
+        planned, logs, ("native", "slurm"), (0.1, 0.5), (0.0, 0.4), strict=True
+    ):
+        for index, job in enumerate(jobs):
+            assert log.submit_ns[index] == round((job.at_s + lag_s) * NS_PER_S)
+            assert log.run_ns[index] == round((job.run_s + turn_s) * NS_PER_S)
+            limit_s = granted_limit_s(engine, limit_of(job.run_s))
+            assert log.walltime_ns[index] == round(limit_s * NS_PER_S)
+            assert job.run_s < limit_s
+    for pair in mates:
+        assert planned[0][pair[0]].group == planned[1][pair[1]].group
