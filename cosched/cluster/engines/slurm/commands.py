@@ -16,6 +16,7 @@ from weakref import WeakValueDictionary
 from cosched.cluster.engines.slurm.jobs import SlurmJob, read_jobs
 from cosched.cluster.engines.slurm.likeness import options
 from cosched.cluster.engines.slurm.moved import moved_line, own_nice, shown_nice
+from cosched.cluster.engines.slurm.nodes import COLUMNS
 from cosched.core.errors import CoschedError
 
 #: Commands that run at a time.
@@ -47,12 +48,12 @@ class SlurmCommands:
         except CoschedError as error:
             raise CommandFailed(words, str(error)) from None
 
-    async def nodes(self) -> int:
-        """Returns the number of nodes in service."""
-        text = await self._run("sinfo", "--noheader", "--Node", "--format=%N %T")
-        states = dict(line.split(None, 1) for line in text.decode().splitlines())
-        out = ("down", "drain", "fail", "error", "power")
-        return sum(not state.startswith(out) for state in states.values())
+    async def nodes(self, partition: str = "") -> str:
+        """Returns what sinfo prints of each node in these partitions, or in all; ``nodes``
+        reads it."""
+        words = ["sinfo", "--all", "--noheader", "--Node", f"--format={COLUMNS}"]
+        words += [f"--partition={partition}"] if partition else []
+        return (await self._run(*words)).decode(errors="replace")
 
     async def config(self) -> dict[str, str]:
         """Returns the configuration of the running slurmctld."""

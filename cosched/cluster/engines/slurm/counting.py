@@ -1,4 +1,4 @@
-"""Counts the nodes of a Slurm, and compares its configuration once."""
+"""Counts the nodes of a Slurm, and reads its configuration once."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from collections.abc import Callable
 from cosched.cluster.engines.interface import Capacity, Report
 from cosched.cluster.engines.slurm.advice import advise
 from cosched.cluster.engines.slurm.commands import CommandFailed, SlurmCommands
+from cosched.cluster.engines.slurm.jobs import SlurmJob
+from cosched.cluster.engines.slurm.nodes import in_service, may_be_free, preempts
 
 _EVERY_S = 30.0
 
@@ -21,7 +23,7 @@ async def count_always(
     advised, known = False, -1
     while True:
         try:
-            nodes = await commands.nodes()
+            nodes = in_service(await commands.nodes())
             if not advised:
                 for line in advise(await commands.config()):
                     log(f"slurm.conf: {line}")
@@ -32,3 +34,25 @@ async def count_always(
             known = nodes
             report(Capacity(nodes))
         await asyncio.sleep(_EVERY_S)
+
+
+class FreeNodes:
+    """Finds whether a job has to wait for nodes of others. Slurm itself reports only that a
+    job has nodes, not that it will get none."""
+
+    def __init__(self, commands: SlurmCommands) -> None:
+        self._commands = commands
+        self._preempts: bool | None = None  # Slurm restarts when that changes
+
+    async def lack_for(self, job: SlurmJob) -> bool:
+        """Returns whether fewer nodes may be free than a job needs. False if that is not
+        sure, or if jobs may take the nodes of others."""
+        try:
+            if self._preempts is None:
+                self._preempts = preempts(await self._commands.config())
+            if self._preempts:
+                return False
+            shown = await self._commands.nodes(job.partition or "")
+        except CommandFailed:
+            return False
+        return may_be_free(shown) < job.nodes

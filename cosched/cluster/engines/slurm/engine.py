@@ -24,7 +24,7 @@ from cosched.cluster.engines.slurm.commands import (
     CommandFailed,
     SlurmCommands,
 )
-from cosched.cluster.engines.slurm.counting import count_always
+from cosched.cluster.engines.slurm.counting import FreeNodes, count_always
 from cosched.cluster.engines.slurm.gates import Gates, Hello
 from cosched.cluster.engines.slurm.jobs import SlurmJob
 from cosched.cluster.engines.slurm.likeness import can_be_described, waits_for_nodes
@@ -82,6 +82,7 @@ class SlurmEngine:
         self._settings = settings
         self._log = log
         self._commands = SlurmCommands(environ, settings.conf, settings.command_s)
+        self._free = FreeNodes(self._commands)
         only_hold = settings.cannot_yield == "hold"
         self._tracker = Tracker(names.own, names.others, only_hold=only_hold)
         self._gates = Gates(socket, users, self._came, self._left, log)
@@ -234,8 +235,10 @@ class SlurmEngine:
         ready = asyncio.get_running_loop().create_future()
         self._got_ready[number] = ready
         try:
+            lacks_nodes = await self._free.lack_for(tracked.slurm)
             await self._settle(number, 0.0)
-            await asyncio.wait({ready}, timeout=self._settings.try_s)
+            if not lacks_nodes:
+                await asyncio.wait({ready}, timeout=self._settings.try_s)
         finally:
             del self._got_ready[number]
         return Tried(number, True) if ready.done() else await self._expected(number)

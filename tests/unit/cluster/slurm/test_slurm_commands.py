@@ -10,6 +10,7 @@ import subprocess
 import pytest
 
 from cosched.cluster.engines.slurm.commands import CommandFailed, SlurmCommands
+from cosched.cluster.engines.slurm.nodes import in_service
 from cosched.core.errors import CoschedError
 
 #: More than asyncio reads ahead.
@@ -42,8 +43,13 @@ def gone(tmp_path):
 
 
 def test_lines_of_a_command(double):
-    commands = double("echo n1 idle; echo n2 down; echo n3 mixed")
-    assert asyncio.run(commands.nodes()) == 2
+    commands = double("echo n1 idle NO; echo n2 down NO; echo n3 mixed NO")
+    assert in_service(asyncio.run(commands.nodes())) == 2
+
+
+def test_nodes_of_partitions(double):
+    shown = asyncio.run(double('echo "$@"').nodes("main,long"))
+    assert shown.split()[-1] == "--partition=main,long"
 
 
 @pytest.mark.parametrize(
@@ -71,7 +77,7 @@ def test_command_that_cannot_start_now_has_failed(double, monkeypatch, code):
         patched.setattr(subprocess, "Popen", fail)
         with pytest.raises(CommandFailed, match=os.strerror(code)):
             asyncio.run(commands.nodes())
-    assert asyncio.run(commands.nodes()) == 1
+    assert asyncio.run(commands.nodes()) == "n1 idle\n"
 
 
 @pytest.mark.parametrize("script", ["exec sleep 60", f"{MUCH}; exec sleep 60"])

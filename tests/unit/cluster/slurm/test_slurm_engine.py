@@ -35,8 +35,9 @@ class Slurm:
         self.jobs = {}
         self.events = []
         self.log = []
+        self.try_s = 0.5
         self.double("squeue", f"cat {folder}/jobs.json")
-        self.double("sinfo", "echo n1 idle")
+        self.show_nodes("idle")
         self.double("scontrol", f'echo "$@" >> {folder}/orders')
         self.double("scancel", f'echo "$@" >> {folder}/cancelled')
         self.double("sbatch", f'echo "$@" >> {folder}/tests; cat {folder}/expected')
@@ -52,7 +53,7 @@ class Slurm:
         environ = {**os.environ, "PATH": f"{self.folder}:{os.environ['PATH']}"}
         self.engine = SlurmEngine(
             Names("a", ["b"]),
-            SlurmSettings(poll_s=0.05, try_s=0.5),
+            SlurmSettings(poll_s=0.05, try_s=self.try_s),
             self.folder / "s",
             {os.geteuid()},
             environ,
@@ -60,6 +61,12 @@ class Slurm:
         )
         self._running = asyncio.ensure_future(self.engine.run(self.events.append))
         await self.event(Reached)
+
+    async def with_long_tries(self):
+        """Starts the engine again; a job may now take an hour until it has nodes."""
+        await self.stop()
+        self.try_s = 3600.0
+        await self.start()
 
     async def stop(self):
         self._running.cancel()
@@ -78,6 +85,11 @@ class Slurm:
         new = self.folder / "jobs.new"
         new.write_text(json.dumps({"jobs": list(self.jobs.values())}))
         new.rename(self.folder / "jobs.json")
+
+    def show_nodes(self, *states, shared="NO"):
+        """Lets sinfo print nodes in these states."""
+        lines = [f"n{at} {state} {shared}" for at, state in enumerate(states, 1)]
+        self.double("sinfo", "\n".join(f"echo '{line}'" for line in lines))
 
     def obey(self):
         """Lets squeue print what the orders have changed."""
@@ -190,6 +202,46 @@ def test_wait_after_a_yield_ends_at_a_try(slurm, fields):
         slurm.engine.try_now(7)
         await slurm.event(Tried)
         assert slurm.orders("StartTime") == ["update JobId=7 StartTime=now"]
+
+    slurm(scenario)
+
+
+@pytest.mark.parametrize("states", [("allocated",), ("idle", "allocated", "down")])
+def test_try_ends_at_once_if_nodes_are_lacking(slurm, states):
+    async def scenario(slurm):
+        await slurm.with_long_tries()
+        slurm.show_nodes(*states)
+        slurm.show(7, node_count=2, eligible_time=int(time.time()) + 3600, restart_cnt=1)
+        await slurm.event(Submitted)
+        slurm.engine.try_now(7)
+        tried = await slurm.event(Tried)
+        assert (tried.ready, tried.reason) == (False, "its nodes are not free")
+        assert slurm.orders("StartTime") == ["update JobId=7 StartTime=now"]
+
+    slurm(scenario)
+
+
+@pytest.mark.parametrize("why", ["free", "shared", "preempts", "unknown"])
+def test_try_waits_if_nodes_may_come(slurm, why):
+    async def scenario(slurm):
+        await slurm.with_long_tries()
+        slurm.show_nodes("allocated")
+        if why == "free":
+            slurm.show_nodes("idle")
+        elif why == "shared":
+            slurm.show_nodes("allocated", shared="FORCE:4")
+        elif why == "preempts":
+            config = "echo PreemptType = preempt/qos"
+            slurm.double("scontrol", f'echo "$@" >> {slurm.folder}/orders; {config}')
+        else:
+            slurm.double("sinfo", "exit 1")
+        slurm.show(7)
+        await slurm.event(Submitted)
+        slurm.engine.try_now(7)
+        await slurm.until(lambda: slurm.orders("StartTime"), "it may start")
+        async with slurm.gate(7):
+            tried = await slurm.event(Tried)
+        assert tried.ready
 
     slurm(scenario)
 

@@ -1,0 +1,35 @@
+"""Reads the nodes of a cluster as ``sinfo`` prints them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+#: The columns of sinfo: a node's name and state, and whether its partition shares nodes.
+COLUMNS = "%N %T %h"
+_OUT = ("down", "drain", "fail", "error", "power")
+_NOT_SHARED = ("NO", "EXCLUSIVE")
+
+
+def in_service(text: str) -> int:
+    """Returns the number of nodes in service."""
+    states = {name: state for name, state, _ in map(str.split, text.splitlines())}
+    return sum(not state.startswith(_OUT) for state in states.values())
+
+
+def may_be_free(text: str) -> int:
+    """Returns how many nodes may have room for a job now, at most. A node has no room if
+    other jobs have all of it, and none of them is ending. A node that starts up may have
+    room soon."""
+    names = set()
+    for name, state, shares in map(str.split, text.splitlines()):
+        full = state.startswith("allocated") and "+" not in state
+        gone = state.startswith(_OUT) and not state.startswith("power")
+        if not gone and not (full and shares in _NOT_SHARED):
+            names.add(name)
+    return len(names)
+
+
+def preempts(config: Mapping[str, str]) -> bool:
+    """Returns whether jobs can take the nodes of others. config: as ``scontrol show
+    config`` prints it."""
+    return config.get("PreemptType", "(null)") not in ("(null)", "none", "preempt/none")

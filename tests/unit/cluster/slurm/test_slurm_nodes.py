@@ -1,0 +1,55 @@
+"""What sinfo and the configuration of Slurm mean for a job that waits for nodes."""
+
+from __future__ import annotations
+
+import pytest
+
+from cosched.cluster.engines.slurm.nodes import in_service, may_be_free, preempts
+
+
+@pytest.mark.parametrize(
+    ("state", "serves", "free"),
+    [
+        ("idle", True, True),
+        ("idle~", True, True),
+        ("mixed", True, True),
+        ("planned", True, True),
+        ("completing", True, True),
+        ("allocated", True, False),
+        ("allocated*", True, False),
+        ("allocated+", True, True),
+        ("down*", False, False),
+        ("drained", False, False),
+        ("draining", False, False),
+        ("powering_up", False, True),
+    ],
+)
+def test_state_of_a_node(state, serves, free):
+    shown = f"n1 {state} NO\n"
+    assert (in_service(shown), may_be_free(shown)) == (serves, free)
+
+
+@pytest.mark.parametrize(
+    ("shares", "free"), [("NO", 0), ("EXCLUSIVE", 0), ("YES:4", 1), ("FORCE:2", 1)]
+)
+def test_full_node_has_room_where_jobs_share_it(shares, free):
+    assert may_be_free(f"n1 allocated {shares}\n") == free
+
+
+def test_node_of_two_partitions_counts_once():
+    shown = "n1 idle NO\nn1 idle FORCE:4\nn2 allocated NO\nn2 allocated FORCE:4\n"
+    assert (in_service(shown), may_be_free(shown)) == (2, 2)
+
+
+@pytest.mark.parametrize(
+    ("config", "takes"),
+    [
+        ({}, False),
+        ({"PreemptType": "(null)"}, False),
+        ({"PreemptType": "preempt/none"}, False),
+        ({"PreemptType": "preempt/partition_prio"}, True),
+        ({"PreemptType": "preempt/qos"}, True),
+    ],
+)
+def test_jobs_may_take_the_nodes_of_others(config, takes):
+    assert preempts(config) is takes
