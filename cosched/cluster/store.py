@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from cosched.cluster.database import open_database
+from cosched.cluster.database import Upgrade, open_database
 from cosched.cluster.submission import Submission, decode_submission
 from cosched.core.cluster.queue.nodes import Intervals
 from cosched.core.errors import CoschedError
@@ -105,7 +105,7 @@ class JobStore:
     def __init__(self, path: Path, node_names: Sequence[str]) -> None:
         self._path = path
         remedy = "move the file away to start with no jobs"
-        upgrades = [partial(_store_names, node_names), _count_failed_starts]
+        upgrades: list[Upgrade] = [partial(_store_names, node_names), _count_failed_starts]
         self._file = open_database(path, _TABLE, VERSION, remedy, upgrades)
 
     def add(self, token: str, record: Record) -> int:
