@@ -73,7 +73,7 @@ SCALES = {
         slices=("0.5s", "1s", "1.5s"),
         auto_folder="lab",
         auto_slices=("1s", "2s", "4s", "8s"),
-        limit_s=180.0,
+        limit_s=600.0,
     ),
     "paper": Scale(
         folder="paper",
