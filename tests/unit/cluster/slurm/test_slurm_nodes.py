@@ -1,4 +1,4 @@
-"""What sinfo and the configuration of Slurm mean for a job that waits for nodes."""
+"""sinfo and Slurm's configuration are read for a job that waits for nodes."""
 
 from __future__ import annotations
 
