@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from benchmarks.experiments.verdicts import Measured
+from cosched.bench.results.table import known_lengths
 
 Document = Mapping[str, Any]
 WIDTH = 80
@@ -71,7 +72,12 @@ def text_table(document: Document) -> str:
     for x in places(document):
         lines.append(x)
         lines += [_line(document, p, label) for p in points if p["x"] == x]
-    lines += ["", *_notes(points), *_speed(document), *_seen(document)]
+    lines += [
+        "",
+        *_notes(points),
+        *_speed(document),
+        *known_lengths(document.get("seen", 0)),
+    ]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -137,11 +143,6 @@ def _speed(document: Document) -> list[str]:
         f"the machine ran at {least:.2f} to {most:.2f} of its usual speed; seconds here",
         "are as at the usual speed, the JSON has the clock's",
     ]
-
-
-def _seen(document: Document) -> list[str]:
-    times = document.get("seen")
-    return [f"lengths were known from {times} runs of each program alone"] if times else []
 
 
 def _clip(text: str) -> str:

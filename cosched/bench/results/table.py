@@ -64,6 +64,12 @@ def describe_run(run: Run, way: str) -> str:
     return f"{line}  outside {run.load.share:.1%}{verdict}"
 
 
+def known_lengths(times: int) -> list[str]:
+    """Returns a line about programs that ran alone before the measured runs, if any did."""
+    runs = "1 run" if times == 1 else f"{times} runs"
+    return [f"lengths were known from {runs} of each program alone"] if times else []
+
+
 def conclude(compared: Iterable[Ratio], disturbed: bool, level: bool = False) -> list[str]:
     """Compares cosched with the other arms in words. level: at equal speed."""
     findings = [

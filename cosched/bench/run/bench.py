@@ -11,7 +11,7 @@ from typing import Any, TextIO
 from cosched.bench.results.document import document
 from cosched.bench.results.results import ArmSummary, Run, summarise_arms
 from cosched.bench.results.run_store import open_run_store
-from cosched.bench.results.table import render
+from cosched.bench.results.table import known_lengths, render
 from cosched.bench.run.arms import Arm, Setup
 from cosched.bench.run.progress import open_progress
 from cosched.bench.run.repeats import Point, run_all, to_run
@@ -103,10 +103,7 @@ def _notes(options: BenchOptions, testbed: Testbed) -> list[str]:
     """Returns lines about what was known before the coscheduled runs."""
     if not any(arm.coscheduled for arm in options.arms):
         return []
-    notes = []
-    if options.seen:
-        runs = "1 run" if options.seen == 1 else f"{options.seen} runs"
-        notes.append(f"lengths were known from {runs} of each program alone")
+    notes = known_lengths(options.seen)
     if testbed.remembering:
         hosts = ", ".join(testbed.remembering)
         notes.append(f"nodes that went by earlier jobs, too: {hosts}")

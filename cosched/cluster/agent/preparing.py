@@ -23,7 +23,7 @@ SLOTS = "slots"
 
 class Stewards:
     """The stewards of the jobs on the node ``name``. Removes the files of an earlier life
-    of the agent. Lets the nursery write the hardware's file; jobs do not wait for it.
+    of the agent. Makes the nursery write the hardware's file; jobs do not wait for it.
 
     slots: their number on this node. spawn: runs a steward's connection beside the agent.
     log: takes one line about a steward.

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 #: The columns of sinfo: a node's name and state, and whether its partition shares nodes.
 COLUMNS = "%N %T %h"
-_OUT = ("down", "drain", "fail", "error", "power")
+_GONE = ("down", "drain", "fail", "error")
+_OUT = (*_GONE, "power")
 _NOT_SHARED = ("NO", "EXCLUSIVE")
 
 
@@ -23,8 +24,7 @@ def may_be_free(text: str) -> int:
     names = set()
     for name, state, shares in map(str.split, text.splitlines()):
         full = state.startswith("allocated") and "+" not in state
-        gone = state.startswith(_OUT) and not state.startswith("power")
-        if not gone and not (full and shares in _NOT_SHARED):
+        if not state.startswith(_GONE) and not (full and shares in _NOT_SHARED):
             names.add(name)
     return len(names)
 
