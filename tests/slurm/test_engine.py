@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from tests.slurm.conftest import GROUP, USER, until
+from tests.slurm.conftest import GROUP, QUICK, USER, until
 
 pytestmark = pytest.mark.live
 
@@ -90,6 +90,20 @@ def test_other_job_gets_the_nodes_of_one_that_yields(al):
     assert al.expect("Tried", job)["ready"]
     al.order("try_now", job)
     assert al.expect("Tried", job)["ready"]  # it is still ready
+    al.order("go", job)
+    al.expect("Ended", job, outcome="COMPLETED")
+
+
+def test_job_is_refused_at_once_if_too_few_nodes_are_free(al):
+    other = al.sbatch(mate=False, script="sleep 12")
+    until(lambda: al.show(other)["JobState"] == "RUNNING", "the other job starts")
+    job = al.sbatch("--nodes=2")
+    al.expect("Submitted", job)
+    asked = time.monotonic()
+    al.order("try_now", job)
+    assert not al.expect("Tried", job)["ready"]
+    assert time.monotonic() - asked < QUICK["try_s"] / 2
+    al.expect("Ready", job)  # when the other job has ended
     al.order("go", job)
     al.expect("Ended", job, outcome="COMPLETED")
 

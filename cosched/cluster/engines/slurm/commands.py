@@ -48,11 +48,9 @@ class SlurmCommands:
         except CoschedError as error:
             raise CommandFailed(words, str(error)) from None
 
-    async def nodes(self, partition: str = "") -> str:
-        """Returns what sinfo prints of each node in these partitions, or in all; ``nodes``
-        reads it."""
-        words = ["sinfo", "--all", "--noheader", "--Node", f"--format={COLUMNS}"]
-        words += [f"--partition={partition}"] if partition else []
+    async def nodes(self) -> str:
+        """Returns what sinfo prints of each node; ``nodes`` reads it."""
+        words = ("sinfo", "--all", "--noheader", "--Node", f"--format={COLUMNS}")
         return (await self._run(*words)).decode(errors="replace")
 
     async def config(self) -> dict[str, str]:

@@ -40,19 +40,25 @@ class FreeNodes:
     """Finds whether a job has to wait for nodes of others. Slurm itself reports only that a
     job has nodes, not that it will get none."""
 
-    def __init__(self, commands: SlurmCommands) -> None:
+    def __init__(self, commands: SlurmCommands, log: Callable[[str], None]) -> None:
         self._commands = commands
+        self._log = log
         self._preempts: bool | None = None  # Slurm restarts when that changes
+        self._problem = ""
 
     async def lack_for(self, job: SlurmJob) -> bool:
         """Returns whether fewer nodes may be free than a job needs. False if that is not
-        sure, or if jobs may take the nodes of others."""
+        sure, or if jobs may take the nodes of others. A new reason why it is not sure is
+        logged."""
         try:
             if self._preempts is None:
                 self._preempts = preempts(await self._commands.config())
             if self._preempts:
                 return False
-            shown = await self._commands.nodes(job.partition or "")
-        except CommandFailed:
+            shown = await self._commands.nodes()
+        except CommandFailed as error:
+            if self._problem != str(error):
+                self._problem = str(error)
+                self._log(f"cannot count the free nodes: {error}")
             return False
-        return may_be_free(shown) < job.nodes
+        return may_be_free(shown, (job.partition or "").split(",")) < job.nodes

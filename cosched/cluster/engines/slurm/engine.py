@@ -82,7 +82,7 @@ class SlurmEngine:
         self._settings = settings
         self._log = log
         self._commands = SlurmCommands(environ, settings.conf, settings.command_s)
-        self._free = FreeNodes(self._commands)
+        self._free = FreeNodes(self._commands, log)
         only_hold = settings.cannot_yield == "hold"
         self._tracker = Tracker(names.own, names.others, only_hold=only_hold)
         self._gates = Gates(socket, users, self._came, self._left, log)
@@ -214,9 +214,19 @@ class SlurmEngine:
 
     async def _try(self, number: int) -> None:
         async with self._lock(number):
-            self._report(await self._tried(number))
+            tracked = await self._may_try(number)
+            if isinstance(tracked, Tried):
+                self._report(tracked)
+                return
+            together = not tracked.job.mates.within_ns
+            if together and await self._free.lack_for(tracked.slurm):
+                self._report(await self._expected(number))  # its mate waits for this
+                await self._settle(number, 0.0)
+            else:
+                self._report(await self._wait_for_nodes(tracked))
 
-    async def _tried(self, number: int) -> Tried:
+    async def _may_try(self, number: int) -> Tracked | Tried:
+        """Returns a job that may have nodes now, or the result for another one."""
         tracked = self._tracker.get(number)
         if tracked is None:
             return Tried(number, False, "Slurm has no such job with mates")
@@ -232,12 +242,15 @@ class SlurmEngine:
             return Tried(number, False, "it is held in Slurm's queue")
         if tracked.slurm.begins_later(time.time()):
             return Tried(number, False, "its begin time has not come")
+        return tracked
+
+    async def _wait_for_nodes(self, tracked: Tracked) -> Tried:
+        number = tracked.job.number
         ready = asyncio.get_running_loop().create_future()
         self._got_ready[number] = ready
         try:
-            lacks_nodes = await self._free.lack_for(tracked.slurm)
             await self._settle(number, 0.0)
-            if not lacks_nodes:
+            if tracked.phase is Phase.QUEUED:
                 await asyncio.wait({ready}, timeout=self._settings.try_s)
         finally:
             del self._got_ready[number]
@@ -247,6 +260,8 @@ class SlurmEngine:
         """Returns the result for a job that got no nodes in time. Only a job that may start
         apart from its mates needs an expected start."""
         tracked = self._tracker.get(number)
+        if tracked is not None and tracked.phase is Phase.READY:
+            return Tried(number, True)
         if tracked is not None and not tracked.job.mates.within_ns:
             return Tried(number, False, "its nodes are not free")
         await self._see()

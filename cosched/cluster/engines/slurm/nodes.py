@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
-#: The columns of sinfo: a node's name and state, and whether its partition shares nodes.
-COLUMNS = "%N %T %h"
+#: The columns of sinfo: a node's name and state, and whether its partition shares nodes,
+#: whose name is the last one. A node has a line in each of its partitions.
+COLUMNS = "%N %T %h %R"
 _GONE = ("down", "drain", "fail", "error")
 _OUT = (*_GONE, "power")
 _NOT_SHARED = ("NO", "EXCLUSIVE")
@@ -13,18 +14,19 @@ _NOT_SHARED = ("NO", "EXCLUSIVE")
 
 def in_service(text: str) -> int:
     """Returns the number of nodes in service."""
-    states = {name: state for name, state, _ in map(str.split, text.splitlines())}
+    states = {name: state for name, state, *_ in map(str.split, text.splitlines())}
     return sum(not state.startswith(_OUT) for state in states.values())
 
 
-def may_be_free(text: str) -> int:
-    """Returns how many nodes may have room for a job now, at most. A node has no room if
-    other jobs have all of it, and none of them is ending. A node that starts up may have
-    room soon."""
+def may_be_free(text: str, partitions: Collection[str]) -> int:
+    """Returns how many nodes of these partitions may have room for a job now, at most. A
+    node has no room if other jobs have all of it, and none of them is ending. A node that
+    starts up may have room soon."""
     names = set()
-    for name, state, shares in map(str.split, text.splitlines()):
+    for name, state, shares, partition in map(str.split, text.splitlines()):
         full = state.startswith("allocated") and "+" not in state
-        if not state.startswith(_GONE) and not (full and shares in _NOT_SHARED):
+        has_room = not state.startswith(_GONE) and not (full and shares in _NOT_SHARED)
+        if partition in partitions and has_room:
             names.add(name)
     return len(names)
 

@@ -47,9 +47,9 @@ def test_lines_of_a_command(double):
     assert in_service(asyncio.run(commands.nodes())) == 2
 
 
-def test_nodes_of_partitions(double):
-    shown = asyncio.run(double('echo "$@"').nodes("main,long"))
-    assert shown.split()[-1] == "--partition=main,long"
+def test_nodes_of_all_partitions(double):
+    shown = asyncio.run(double('echo "$@"').nodes())
+    assert shown == "--all --noheader --Node --format=%N %T %h %R\n"
 
 
 @pytest.mark.parametrize(

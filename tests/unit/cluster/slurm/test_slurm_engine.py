@@ -81,6 +81,7 @@ class Slurm:
         """Lets squeue print other fields of a job."""
         if number is not None:
             job = {"job_id": number, "user_name": "anna", "comment": PAIRED}
+            job["partition"] = "main"
             self.jobs[number] = {**job, **self.jobs.get(number, {}), **fields}
         new = self.folder / "jobs.new"
         new.write_text(json.dumps({"jobs": list(self.jobs.values())}))
@@ -88,7 +89,7 @@ class Slurm:
 
     def show_nodes(self, *states, shared="NO"):
         """Lets sinfo print nodes in these states."""
-        lines = [f"n{at} {state} {shared}" for at, state in enumerate(states, 1)]
+        lines = [f"n{at} {state} {shared} main" for at, state in enumerate(states, 1)]
         self.double("sinfo", "\n".join(f"echo '{line}'" for line in lines))
 
     def obey(self):
@@ -216,6 +217,7 @@ def test_try_ends_at_once_if_nodes_are_lacking(slurm, states):
         slurm.engine.try_now(7)
         tried = await slurm.event(Tried)
         assert (tried.ready, tried.reason) == (False, "its nodes are not free")
+        await slurm.until(lambda: slurm.orders("StartTime"), "it may start")
         assert slurm.orders("StartTime") == ["update JobId=7 StartTime=now"]
 
     slurm(scenario)
@@ -242,6 +244,8 @@ def test_try_waits_if_nodes_may_come(slurm, why):
         async with slurm.gate(7):
             tried = await slurm.event(Tried)
         assert tried.ready
+        problems = [line for line in slurm.log if line.startswith("cannot count")]
+        assert len(problems) == (why == "unknown")
 
     slurm(scenario)
 

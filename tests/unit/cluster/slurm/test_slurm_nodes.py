@@ -25,20 +25,32 @@ from cosched.cluster.engines.slurm.nodes import in_service, may_be_free, preempt
     ],
 )
 def test_state_of_a_node(state, serves, free):
-    shown = f"n1 {state} NO\n"
-    assert (in_service(shown), may_be_free(shown)) == (serves, free)
+    shown = f"n1 {state} NO main\n"
+    assert (in_service(shown), may_be_free(shown, ["main"])) == (serves, free)
 
 
 @pytest.mark.parametrize(
     ("shares", "free"), [("NO", 0), ("EXCLUSIVE", 0), ("YES:4", 1), ("FORCE:2", 1)]
 )
 def test_full_node_has_room_where_jobs_share_it(shares, free):
-    assert may_be_free(f"n1 allocated {shares}\n") == free
+    assert may_be_free(f"n1 allocated {shares} main\n", ["main"]) == free
 
 
-def test_node_of_two_partitions_counts_once():
-    shown = "n1 idle NO\nn1 idle FORCE:4\nn2 allocated NO\nn2 allocated FORCE:4\n"
-    assert (in_service(shown), may_be_free(shown)) == (2, 2)
+TWO_PARTITIONS = """\
+n1 idle NO main
+n1 idle FORCE:4 shared
+n2 allocated NO main
+n2 allocated FORCE:4 shared
+n3 idle NO other
+"""
+
+
+@pytest.mark.parametrize(
+    ("partitions", "free"), [(["main"], 1), (["shared"], 2), (["main", "shared"], 2)]
+)
+def test_node_of_two_partitions_counts_once(partitions, free):
+    assert in_service(TWO_PARTITIONS) == 3
+    assert may_be_free(TWO_PARTITIONS, partitions) == free
 
 
 @pytest.mark.parametrize(
