@@ -41,6 +41,8 @@ SYSTEM_PYTHON = "/usr/bin/python3"
 USER = "nobody"
 #: How long a job that has yielded gets no nodes in Slurm: short, as the jobs here are.
 SLURM_REST_S = 1.0
+#: How long Slurm may take to give nodes to a mate. It looks at its queue each second.
+SLURM_TRY_S = 1.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +151,11 @@ class Slurm:
             "name": name,
             "engine": "slurm",
             "coupling": {"yield_wait": f"{SLURM_REST_S:g}s", **table},
-            "slurm": {"conf": str(cluster.conf), "poll": "500ms"},
+            "slurm": {
+                "conf": str(cluster.conf),
+                "poll": "500ms",
+                "try": f"{SLURM_TRY_S:g}s",
+            },
         }
         self.paths.config.write_text(tomlkit.dumps(document))
         gate, loaded = self.paths.gate_socket, load_coupled(self.paths.config)
