@@ -24,6 +24,7 @@ from typing import Any
 from benchmarks.coupled_domains import (
     ENGINES,
     SLURM_REST_S,
+    SLURM_TRY_S,
     Domain,
     Wanted,
     coupled_domains,
@@ -202,7 +203,13 @@ def run_sim(
         )
         for engine, letter, each in zip(engines, schemes, costs, strict=True)
     ]
-    result = simulate(logs, NAMES, mates, settings, Coupling(policy="easy"))
+    search_ns = {
+        name: round(SLURM_TRY_S * NS_PER_S)
+        for name, engine, each in zip(NAMES, engines, costs, strict=True)
+        if engine == "slurm" and each.turn_s
+    }
+    how = Coupling(policy="easy", search_ns=search_ns)
+    result = simulate(logs, NAMES, mates, settings, how)
     return {
         "pairs": result.groups,
         "together": result.together,

@@ -1,7 +1,8 @@
 """Runs several coupled domains in one engine. Messages between them arrive at once.
 
 Each domain is a ``CoupledQueue``, the machine that a live domain has. Jobs are prepared in
-no time.
+no time. A domain may take its time to find that it keeps its free nodes for other jobs, as
+Slurm does; until then a mate keeps its own nodes.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from array import array
 from collections import deque
 from collections.abc import Mapping
+from functools import partial
 
 import msgspec
 
@@ -24,6 +26,13 @@ from cosched.core.cluster.coupling.engine import (
 )
 from cosched.core.cluster.coupling.engine import Why as Released
 from cosched.core.cluster.coupling.groups import Group
+from cosched.core.cluster.coupling.mail.messages import (
+    Answer,
+    AnyMessage,
+    Cause,
+    NotReady,
+    Question,
+)
 from cosched.core.cluster.coupling.queue import Command, CoupledQueue, Event, PrepareOn
 from cosched.core.cluster.queue.domain import EndJob, JobFailedToStart
 from cosched.core.cluster.queue.messages import StartJob, WakeAt
@@ -33,11 +42,16 @@ from cosched.sim.queue.domain import Driver
 
 
 class Exchange:
-    """Delivers messages between domains. A domain that is not registered is down."""
+    """Delivers messages between domains. A domain that is not registered is down.
 
-    def __init__(self, engine: Engine) -> None:
+    search_ns: for how long a domain looks for nodes before it answers that a job gets none,
+    although as many are free. 0: it answers at once.
+    """
+
+    def __init__(self, engine: Engine, search_ns: Mapping[str, int] | None = None) -> None:
         self.domains: dict[str, CoupledDomain] = {}
         self._engine = engine
+        self._search_ns = search_ns or {}
         self._pending: deque[tuple[str, Event]] = deque()
         self._delivering = False
 
@@ -55,10 +69,14 @@ class Exchange:
     def send(self, by: str, send: Send) -> None:
         """Delivers a message; reports to its sender that the other domain is down."""
         now_ns = self._engine.now_ns
-        if send.to in self.domains:
-            self.deliver(send.to, Received(now_ns, by, send.message))
-        else:
+        search_ns = self._search_ns.get(by, 0)
+        if send.to not in self.domains:
             self.deliver(by, PeerLost(now_ns, send.to))
+        elif search_ns and self.domains[by].looked_in_vain(send.message):
+            event = Received(now_ns + search_ns, by, send.message)
+            self._engine.at(event.now_ns, END, partial(self.deliver, send.to), event)
+        else:
+            self.deliver(send.to, Received(now_ns, by, send.message))
 
 
 class CoupledDomain(Driver):
@@ -81,6 +99,8 @@ class CoupledDomain(Driver):
         self._queue = queue
         self._exchange = exchange
         self._prepared: dict[int, PrepareOn] = {}
+        self._of_group = {group.digest: index for index, group in groups.items()}
+        self._asked: int | None = None  # the job of the question that is being handled
         self.name = queue.coupling.name
         exchange.domains[self.name] = self
         engine.at(0, END, self._announce, groups)
@@ -105,8 +125,22 @@ class CoupledDomain(Driver):
 
     def receive(self, event: Event) -> None:
         """Carries out the commands that follow from an event here or in another domain."""
+        if isinstance(event, Received) and isinstance(event.message, Question):
+            self._asked = self._of_group.get(event.message.digest)
+        else:
+            self._asked = None
         for command in self._queue.handle(event):
             self._carry_out(command)
+
+    def looked_in_vain(self, message: AnyMessage) -> bool:
+        """Returns whether a message answers that a job of this domain gets no nodes,
+        although as many are free."""
+        return (
+            self._asked is not None
+            and isinstance(message, Answer)
+            and message.reply == NotReady(Cause.NODES)
+            and self._workload.size[self._asked] <= self._queue.free
+        )
 
     def _carry_out(self, command: Command) -> None:
         now_ns = self._engine.now_ns

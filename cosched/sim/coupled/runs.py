@@ -36,13 +36,15 @@ HOUR_NS = 3600 * NS_PER_S
 @dataclass(frozen=True, slots=True)
 class Coupling:
     """Settings that all domains of a run share. units: the domains that give jobs aligned
-    blocks, and the nodes of their least block. down: the domains that never answer."""
+    blocks, and the nodes of their least block. search_ns: see ``Exchange``. down: the
+    domains that never answer."""
 
     policy: str = "wfp"
     estimates: Estimates = Estimates.LOG
     timing: Timing = Timing.TOGETHER
     delay_ns: int = 0
     units: Mapping[str, int] = field(default_factory=dict)
+    search_ns: Mapping[str, int] = field(default_factory=dict)
     down: frozenset[str] = frozenset()
 
 
@@ -94,7 +96,7 @@ def simulate(
     began_s = time.process_time()
     how = coupling or Coupling()
     engine = Engine()
-    exchange = Exchange(engine)
+    exchange = Exchange(engine, how.search_ns)
     groups = groups_of(mates, names, how.timing, how.delay_ns)
     domains = {
         name: CoupledDomain(

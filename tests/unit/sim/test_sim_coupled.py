@@ -9,9 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from cosched.core.cluster.coupling.settings import CouplingSettings, Scheme
 from cosched.core.errors import CoschedError
+from cosched.core.units import NS_PER_S
 from cosched.sim.coupled.logs import aligned
 from cosched.sim.coupled.pairs import by_share, by_vicinity
+from cosched.sim.coupled.runs import Coupling, simulate
 from cosched.sim.logs.swf import Log
 from tests.unit.cluster.queue.queue_workloads import workload_of
 from tests.unit.sim.test_sim_cli import cosched
@@ -19,6 +22,15 @@ from tests.unit.sim.test_sim_cli import cosched
 
 def log(*submits):
     return workload_of([(submit, 1, 1, 1) for submit in submits], 4)
+
+
+def seconds(jobs):
+    """Times of jobs in seconds: submission, run, and the limit after the nodes."""
+    rows = [
+        (at * NS_PER_S, run * NS_PER_S, size, limit * NS_PER_S)
+        for at, run, size, limit in jobs
+    ]
+    return workload_of(rows, 4)
 
 
 def test_vicinity():
@@ -47,6 +59,20 @@ def test_logs_are_aligned():
     assert list(other.submit_ns) == [0, 3 * second]
     logs[0].start_s = None
     assert list(aligned(logs)[1].submit_ns) == [0, 3 * second]
+
+
+@pytest.mark.parametrize("search_s", [0, 5])
+def test_mate_keeps_its_nodes_while_the_other_domain_looks_for_free_ones(search_s):
+    # b's only free node is kept: a job of four nodes comes first, and its mate's is longer.
+    jobs = [(0, 100, 3, 100), (1, 10, 4, 100), (2, 50, 1, 1000)]
+    logs = [seconds([(3, 50, 2, 50)]), seconds(jobs)]
+    settings = [CouplingSettings(scheme=Scheme.YIELD, rest_ns=40 * NS_PER_S)] * 2
+    how = Coupling(policy="easy", search_ns={"b": search_s * NS_PER_S})
+    result = simulate(logs, "ab", [{0: 0, 1: 2}], settings, how)
+    counts = result.counts["a"]
+    assert (result.together, result.stuck) == (1, 0)
+    assert counts["yields"] > 0
+    assert counts["held_node_ns"] == 2 * counts["yields"] * search_s * NS_PER_S
 
 
 @pytest.fixture(scope="module")

@@ -137,6 +137,11 @@ class CoupledQueue:
         """Returns the coupling, for reading."""
         return self._coupling
 
+    @property
+    def free(self) -> int:
+        """Returns the number of nodes that a job could have now."""
+        return self._queue.free_for(exclusive=False)
+
     def handle(self, event: Event) -> tuple[Command, ...]:
         """Takes one event and returns the commands. Raises CoschedError for a job that does
         not exist, or that cannot be in its group; nothing has changed then."""
