@@ -5,7 +5,8 @@ Each job writes when it began. The first columns are the pairs whose jobs began 
 second, and how far apart they began (median and 99th percentile). Then come the mean wait
 and slowdown of all jobs, the mean time of jobs with mates from ready to begin, and the
 node-hours held idle. "sim" is the simulation, in which starts take no time. "sim+" is the
-simulation with the times that starts take on these clusters when they are idle.
+simulation with the times that starts take on these clusters when they are idle. "least" and
+"most" are of 15 such simulations, in which the times of jobs vary by up to 0.15 s.
 """
 
 from __future__ import annotations
@@ -23,8 +24,6 @@ from typing import Any
 
 from benchmarks.coupled_domains import (
     ENGINES,
-    SLURM_REST_S,
-    SLURM_TRY_S,
     Domain,
     Wanted,
     coupled_domains,
@@ -32,30 +31,18 @@ from benchmarks.coupled_domains import (
 )
 from benchmarks.experiments.pairs.costs import Costs, measure_costs
 from benchmarks.experiments.pairs.output import first_begin
+from benchmarks.experiments.pairs.settings import NAMES, SCHEMES, SETTINGS
+from benchmarks.experiments.pairs.simulated import simulated, spread
 from benchmarks.experiments.pairs.workload import (
     Plan,
     PlannedJob,
-    as_logs,
     limit_of,
     plan_jobs,
 )
 from benchmarks.options import bench_parser
-from cosched.core.cluster.coupling.settings import CouplingSettings, Scheme
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
-from cosched.sim.coupled.runs import Coupled, Coupling, simulate
 
-NAMES = ("intrepid", "eureka")
-SCHEMES = {"H": "hold", "Y": "yield"}
-RELEASE_S = 20
-SETTINGS = {
-    "release": f"{RELEASE_S}s",
-    "release_wait": "2s",
-    "again": "2s",
-    "answer": "30s",
-    "unknown": "1h",
-    "when_down": "yield",
-}
 TOGETHER_S = 1.0
 #: All jobs must have ended so long after the last submission.
 ENDS_WITHIN_S = 1800.0
@@ -187,76 +174,19 @@ def _pairs(rows: Sequence[Sequence[LiveJob]]) -> dict[str, Any]:
     }
 
 
-def run_sim(
-    plan: Plan, engines: Sequence[str], schemes: str, costs: Sequence[Costs]
-) -> dict[str, Any]:
-    """Simulates the same jobs; returns the same figures."""
-    planned = plan_jobs(plan)
-    lags, turns = zip(*((each.lag_s, each.turn_s) for each in costs), strict=True)
-    logs, mates = as_logs(NAMES, engines, plan, planned, lags, turns)
-    settings = [
-        CouplingSettings(
-            scheme=Scheme(SCHEMES[letter]),
-            release_ns=RELEASE_S * NS_PER_S,
-            pause_ns=2 * NS_PER_S,
-            rest_ns=round(_rest_s(engine, each) * NS_PER_S),
-        )
-        for engine, letter, each in zip(engines, schemes, costs, strict=True)
-    ]
-    search_ns = {
-        name: round(SLURM_TRY_S * NS_PER_S)
-        for name, engine, each in zip(NAMES, engines, costs, strict=True)
-        if engine == "slurm" and each.turn_s
-    }
-    how = Coupling(policy="easy", search_ns=search_ns)
-    result = simulate(logs, NAMES, mates, settings, how)
-    return {
-        "pairs": result.groups,
-        "together": result.together,
-        "domains": {
-            name: _simulated(result, name, jobs, each)
-            for name, jobs, each in zip(NAMES, planned, costs, strict=True)
-        },
-        "stuck": result.stuck,
-    }
-
-
-def _rest_s(engine: str, costs: Costs) -> float:
-    """Returns how long a job that has yielded gets no nodes: in Slurm until its wait is
-    over and nodes are given out again."""
-    return SLURM_REST_S + costs.turn_s if engine == "slurm" else 0.0
-
-
-def _simulated(
-    result: Coupled, name: str, jobs: Sequence[PlannedJob], costs: Costs
-) -> dict[str, float]:
-    waits_s = [
-        start_ns / NS_PER_S - job.at_s + (costs.go_s if job.group else 0)
-        for job, start_ns in zip(jobs, result.schedules[name].start_ns, strict=True)
-    ]
-    slowdowns = [1 + wait_s / job.run_s for job, wait_s in zip(jobs, waits_s, strict=True)]
-    paired = sum(job.nodes for job in jobs if job.group)
-    figures = result.domains[name]
-    return {
-        "mean_wait_s": mean(waits_s),
-        "mean_slowdown": mean(slowdowns),
-        "mean_sync_s": figures["mean_sync_s"] + costs.go_s,
-        "lost_node_h": figures["lost_node_h"] + costs.go_s * paired / HOUR_S,
-    }
-
-
 def show(engines: str, run: dict[str, Any]) -> None:
-    """Prints three lines: live, and the simulation without and with costs."""
+    """Prints five lines: live, the simulation without and with costs, and its spread."""
     apart = run["live"]["apart_ms"]
     how = f"{apart['median']:6.0f} {apart['p99']:6.0f}"
-    for kind, differs in (("live", how), ("sim", " " * 13), ("sim+", " " * 13)):
+    for kind in ("live", "sim", "sim+", "least", "most"):
         found = run[kind]
+        differs = how if kind == "live" else " " * len(how)
         cells = []
         for key in ("mean_wait_s", "mean_slowdown", "mean_sync_s", "lost_node_h"):
             both = [found["domains"][name][key] for name in NAMES]
             cells.append("/".join(f"{value:.3g}" for value in both).rjust(15))
         print(
-            f"{engines:14} {run['schemes']} {kind:4} "
+            f"{engines:14} {run['schemes']} {kind:5} "
             f"{found['together']:4}/{found['pairs']:<4}{differs}{''.join(cells)}",
             flush=True,
         )
@@ -292,7 +222,7 @@ def main() -> int:
         options.seed,
     )
     head = ("wait s", "slowdown", "sync s", "lost node-h")
-    print(f"{'':20}together  apart ms p99{''.join(each.rjust(15) for each in head)}")
+    print(f"{'':21}together  apart ms p99{''.join(each.rjust(15) for each in head)}")
     runs = []
     with tempfile.TemporaryDirectory(prefix="cosched-pairs-") as name:
         Path(name).chmod(0o755)
@@ -307,9 +237,10 @@ def main() -> int:
                 "schemes": each,
                 "costs": [asdict(cost) for cost in costs],
                 "live": run_live(plan, engines, each, where / each),
-                "sim": run_sim(plan, engines, each, [Costs()] * len(NAMES)),
-                "sim+": run_sim(plan, engines, each, costs),
+                "sim": simulated(plan, engines, each, [Costs()] * len(NAMES)),
+                "sim+": simulated(plan, engines, each, costs),
             }
+            run["least"], run["most"] = spread(plan, engines, each, costs)
             show(options.engines, run)
             runs.append(run)
             if options.json is not None:

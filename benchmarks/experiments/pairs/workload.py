@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
 from benchmarks.coupled_domains import granted_limit_s
@@ -56,6 +56,27 @@ def plan_jobs(plan: Plan) -> tuple[list[PlannedJob], list[PlannedJob]]:
     for jobs in domains:
         jobs.sort(key=lambda job: job.at_s)
     return domains
+
+
+def varied(
+    domains: tuple[list[PlannedJob], ...], chance: Random
+) -> tuple[list[PlannedJob], ...]:
+    """Returns the jobs with submissions that differ by up to 0.15 s, and runs by up to 0.1
+    s. The times of live jobs vary as much."""
+    return tuple(
+        sorted(
+            (
+                replace(
+                    job,
+                    at_s=max(0.0, job.at_s + chance.uniform(-0.15, 0.15)),
+                    run_s=max(0.1, job.run_s + chance.uniform(-0.1, 0.1)),
+                )
+                for job in jobs
+            ),
+            key=lambda job: job.at_s,
+        )
+        for jobs in domains
+    )
 
 
 def as_logs(

@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
+from random import Random
+
 from benchmarks.coupled_domains import granted_limit_s
-from benchmarks.experiments.pairs.workload import Plan, as_logs, limit_of, plan_jobs
+from benchmarks.experiments.pairs.costs import Costs
+from benchmarks.experiments.pairs.simulated import spread
+from benchmarks.experiments.pairs.workload import (
+    Plan,
+    as_logs,
+    limit_of,
+    plan_jobs,
+    varied,
+)
 from cosched.core.units import NS_PER_S
 
 PLAN = Plan(pairs=20, unpaired=40, nodes=8, run_s=30.0)
@@ -41,3 +51,15 @@ def test_simulated_jobs_have_the_limits_and_delays_of_their_clusters():
             assert job.run_s < limit_s
     for pair in mates:
         assert planned[0][pair[0]].group == planned[1][pair[1]].group
+
+
+def test_spread_is_of_simulations_whose_jobs_are_varied():
+    costs = [Costs(0.1, 0.1, 0.1), Costs(0.4, 0.4, 0.1)]
+    least, most = spread(PLAN, ("native", "slurm"), "HY", costs)
+    planned = varied(plan_jobs(PLAN), Random(PLAN.seed))
+    assert [len(jobs) for jobs in planned] == [len(jobs) for jobs in plan_jobs(PLAN)]
+    assert least["together"] == most["together"] == PLAN.pairs
+    for name in NAMES:
+        for key, value in least["domains"][name].items():
+            assert value <= most["domains"][name][key]
+        assert least["domains"][name]["mean_wait_s"] < most["domains"][name]["mean_wait_s"]

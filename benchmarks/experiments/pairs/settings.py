@@ -1,0 +1,15 @@
+"""Names the two clusters, and has the settings of their coupling."""
+
+from __future__ import annotations
+
+NAMES = ("intrepid", "eureka")
+SCHEMES = {"H": "hold", "Y": "yield"}
+RELEASE_S = 20
+SETTINGS = {
+    "release": f"{RELEASE_S}s",
+    "release_wait": "2s",
+    "again": "2s",
+    "answer": "30s",
+    "unknown": "1h",
+    "when_down": "yield",
+}
