@@ -61,4 +61,5 @@ class FreeNodes:
                 self._problem = str(error)
                 self._log(f"cannot count the free nodes: {error}")
             return False
-        return may_be_free(shown, (job.partition or "").split(",")) < job.nodes
+        free = may_be_free(shown, (job.partition or "").split(","))
+        return free is not None and free < job.nodes

@@ -18,17 +18,17 @@ def in_service(text: str) -> int:
     return sum(not state.startswith(_OUT) for state in states.values())
 
 
-def may_be_free(text: str, partitions: Collection[str]) -> int:
-    """Returns how many nodes of these partitions may have room for a job now, at most. A
-    node has no room if other jobs have all of it, and none of them is ending. A node that
-    starts up may have room soon."""
-    names = set()
+def may_be_free(text: str, partitions: Collection[str]) -> int | None:
+    """Returns how many nodes of these partitions may have room for a job now, at most; None
+    if they are not shown. A node has no room if other jobs have all of it, and none of them
+    is ending. A node that starts up may have room soon."""
+    rooms: dict[str, bool] = {}
     for name, state, shares, partition in map(str.split, text.splitlines()):
-        full = state.startswith("allocated") and "+" not in state
-        has_room = not state.startswith(_GONE) and not (full and shares in _NOT_SHARED)
-        if partition in partitions and has_room:
-            names.add(name)
-    return len(names)
+        if partition in partitions:
+            full = state.startswith("allocated") and "+" not in state
+            gone = state.startswith(_GONE) or (full and shares in _NOT_SHARED)
+            rooms[name] = rooms.get(name, False) or not gone
+    return sum(rooms.values()) if rooms else None
 
 
 def preempts(config: Mapping[str, str]) -> bool:

@@ -46,7 +46,8 @@ n3 idle NO other
 
 
 @pytest.mark.parametrize(
-    ("partitions", "free"), [(["main"], 1), (["shared"], 2), (["main", "shared"], 2)]
+    ("partitions", "free"),
+    [(["main"], 1), (["shared"], 2), (["main", "shared"], 2), (["hidden"], None)],
 )
 def test_node_of_two_partitions_counts_once(partitions, free):
     assert in_service(TWO_PARTITIONS) == 3
