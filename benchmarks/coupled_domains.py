@@ -39,8 +39,9 @@ ENGINES = ("native", "slurm")
 #: SlurmUser may not run a Python in a home of root.
 SYSTEM_PYTHON = "/usr/bin/python3"
 USER = "nobody"
-#: How long a job that has yielded gets no nodes in Slurm: short, as the jobs here are.
-SLURM_REST_S = 1.0
+#: How long a job that has yielded gets no nodes in Slurm. Each yield costs its nodes a
+#: second or two there: they are cleared, and another job gets them.
+SLURM_REST_S = 5.0
 #: How long Slurm may take to give nodes to a mate. It looks at its queue each second.
 SLURM_TRY_S = 1.5
 
