@@ -36,11 +36,12 @@ class Slurm:
         self.events = []
         self.log = []
         self.try_s = 0.5
-        self.double("squeue", f"cat {folder}/jobs.json")
+        self.double("squeue", f"echo >> {folder}/polls; cat {folder}/jobs.json")
         self.show_nodes("idle")
         self.double("scontrol", f'echo "$@" >> {folder}/orders')
         self.double("scancel", f'echo "$@" >> {folder}/cancelled')
         self.double("sbatch", f'echo "$@" >> {folder}/tests; cat {folder}/expected')
+        (folder / "polls").touch()
         (folder / "orders").touch()
         (folder / "cancelled").touch()
         (folder / "tests").touch()
@@ -107,8 +108,15 @@ class Slurm:
         self.engine.set_priority(number, places)
         await self.until(lambda: len(self.orders("Nice")) > before, "nice is set")
         self.obey()
-        await asyncio.sleep(0.3)  # squeue has shown it
+        await self.polled()
         return self.jobs[number]["nice"]
+
+    async def polled(self):
+        """Waits until the engine has read what squeue prints from now on. It has read one
+        answer when squeue begins the next time."""
+        polls = self.folder / "polls"
+        begun = polls.stat().st_size
+        await self.until(lambda: polls.stat().st_size >= begun + 2, "squeue runs twice")
 
     def orders(self, word=""):
         """Returns the lines of scontrol that contain a word."""
@@ -280,7 +288,7 @@ def test_nice_value_that_a_user_gives_a_moved_job_counts(slurm, restarts):
         await slurm.event(Submitted)
         assert await slurm.moved(7, 5) == -5
         slurm.show(7, nice=500)
-        await asyncio.sleep(0.3)  # squeue has shown it
+        await slurm.polled()
         if restarts:
             await slurm.stop()
             await slurm.start()
@@ -299,7 +307,7 @@ def test_move_that_slurm_ignored_is_not_taken_back(slurm):
         await slurm.event(Submitted)
         await slurm.moved(7, 5)
         slurm.show(7, nice=0)
-        await asyncio.sleep(0.3)  # squeue has shown it
+        await slurm.polled()
         assert await slurm.moved(7, 10) == -10
 
     slurm(scenario)
@@ -397,7 +405,7 @@ def test_job_that_must_not_be_requeued_any_more_gets_no_order_to_yield(slurm):
         async with slurm.gate(7) as gate:
             await slurm.event(Ready)
             slurm.show(7, job_state="CONFIGURING", requeue=False)
-            await asyncio.sleep(0.5)  # squeue has shown it
+            await slurm.polled()
             slurm.engine.give_back(7, 0.1)
             await slurm.event(GaveBack)
             await slurm.event(Ready, times=2)  # it has kept its nodes
