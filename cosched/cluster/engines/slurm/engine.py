@@ -219,7 +219,7 @@ class SlurmEngine:
                 self._report(tracked)
                 return
             together = not tracked.job.mates.within_ns
-            if together and await self._free.lack_for(tracked.slurm):
+            if together and await self._lacks_nodes(tracked):
                 self._report(await self._expected(number))  # its mate waits for this
                 await self._settle(number, 0.0)
             else:
@@ -243,6 +243,16 @@ class SlurmEngine:
         if tracked.slurm.begins_later(time.time()):
             return Tried(number, False, "its begin time has not come")
         return tracked
+
+    async def _lacks_nodes(self, tracked: Tracked) -> bool:
+        """Returns whether a job has to wait for nodes of others. It looks twice: between,
+        Slurm may have given the job nodes that another one has just given back."""
+        if not await self._free.lack_for(tracked.slurm):
+            return False
+        await self._poll()
+        if self._tracker.expects_gate or tracked.phase is not Phase.QUEUED:
+            return False
+        return await self._free.lack_for(tracked.slurm)
 
     async def _wait_for_nodes(self, tracked: Tracked) -> Tried:
         number = tracked.job.number
@@ -346,21 +356,24 @@ class SlurmEngine:
         await self._gates.open()
         while True:
             self._poll_now.clear()
-            asked = time.monotonic()
-            try:
-                jobs = await self._commands.jobs()
-            except CommandFailed as error:
-                self._reached(False, str(error))
-            else:
-                self._carry_out(self._tracker.polled(jobs, asked))
-                self._forget()
-                self._reached(True)
+            await self._poll()
             self._polled.set()
             pause_s = self._settings.poll_s
             if self._tracker.busy:
                 pause_s = min(pause_s, _BUSY_POLL_S)
             await asyncio.sleep(_LEAST_POLL_S)
             await _wait(self._poll_now, pause_s)
+
+    async def _poll(self) -> None:
+        asked = time.monotonic()
+        try:
+            jobs = await self._commands.jobs()
+        except CommandFailed as error:
+            self._reached(False, str(error))
+        else:
+            self._carry_out(self._tracker.polled(jobs, asked))
+            self._forget()
+            self._reached(True)
 
     async def _see(self) -> None:
         """Waits until Slurm has shown its jobs once more."""

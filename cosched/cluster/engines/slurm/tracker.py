@@ -138,6 +138,15 @@ class Tracker:
             each.phase in (Phase.GOING, Phase.LEAVING) for each in self._jobs.values()
         )
 
+    @property
+    def expects_gate(self) -> bool:
+        """Whether squeue shows nodes of a job that waits for some here: it has just got
+        them, or has just given them back."""
+        return any(
+            each.phase is Phase.QUEUED and each.slurm.stage is Stage.GETS_READY
+            for each in self._jobs.values()
+        )
+
     # --- what Slurm reports ---------------------------------------------------------------
 
     def polled(self, jobs: Iterable[SlurmJob], asked: float) -> list[Step]:

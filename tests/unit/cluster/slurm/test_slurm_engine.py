@@ -231,7 +231,7 @@ def test_try_ends_at_once_if_nodes_are_lacking(slurm, states):
     slurm(scenario)
 
 
-@pytest.mark.parametrize("why", ["free", "shared", "preempts", "unknown"])
+@pytest.mark.parametrize("why", ["free", "shared", "preempts", "unknown", "has some"])
 def test_try_waits_if_nodes_may_come(slurm, why):
     async def scenario(slurm):
         await slurm.with_long_tries()
@@ -243,10 +243,12 @@ def test_try_waits_if_nodes_may_come(slurm, why):
         elif why == "preempts":
             config = "echo PreemptType = preempt/qos"
             slurm.double("scontrol", f'echo "$@" >> {slurm.folder}/orders; {config}')
-        else:
+        elif why == "unknown":
             slurm.double("sinfo", "exit 1")
         slurm.show(7)
         await slurm.event(Submitted)
+        if why == "has some":
+            slurm.show(7, job_state="CONFIGURING")
         slurm.engine.try_now(7)
         await slurm.until(lambda: slurm.orders("StartTime"), "it may start")
         async with slurm.gate(7):
