@@ -88,7 +88,7 @@ class SlurmEngine:
         self._gates = Gates(socket, users, self._came, self._left, log)
         self._report: Report = lambda _event: None
         self._poll_now = asyncio.Event()
-        self._polled = asyncio.Event()
+        self._polling = asyncio.Lock()
         self._locks: WeakValueDictionary[int, asyncio.Lock] = WeakValueDictionary()
         self._got_ready: dict[int, asyncio.Future[None]] = {}
         self._gave_back: dict[int, asyncio.Future[None]] = {}
@@ -189,7 +189,7 @@ class SlurmEngine:
     async def _refuse(self, tracked: Tracked, reason: str) -> None:
         number = tracked.job.number
         async with self._lock(number):
-            await self._see()  # it may have been moved when it gave its nodes back
+            await self._poll()  # it may have been moved when it gave its nodes back
             try:
                 await self._commands.hold(tracked.slurm, f"cosched: {reason}")
             except CommandFailed as error:
@@ -237,7 +237,7 @@ class SlurmEngine:
         if tracked.phase is not Phase.QUEUED:
             return Tried(number, False, f"it is {tracked.phase.value}")
         if tracked.slurm.held or tracked.slurm.begins_later(time.time()):
-            await self._see()
+            await self._poll()
         if tracked.slurm.held:
             return Tried(number, False, "it is held in Slurm's queue")
         if tracked.slurm.begins_later(time.time()):
@@ -274,7 +274,7 @@ class SlurmEngine:
             return Tried(number, True)
         if tracked is not None and not tracked.job.mates.within_ns:
             return Tried(number, False, "its nodes are not free")
-        await self._see()
+        await self._poll()
         tracked = self._tracker.get(number)
         if tracked is None:
             return Tried(number, False, "it is over")
@@ -357,7 +357,6 @@ class SlurmEngine:
         while True:
             self._poll_now.clear()
             await self._poll()
-            self._polled.set()
             pause_s = self._settings.poll_s
             if self._tracker.busy:
                 pause_s = min(pause_s, _BUSY_POLL_S)
@@ -365,22 +364,18 @@ class SlurmEngine:
             await _wait(self._poll_now, pause_s)
 
     async def _poll(self) -> None:
-        asked = time.monotonic()
-        try:
-            jobs = await self._commands.jobs()
-        except CommandFailed as error:
-            self._reached(False, str(error))
-        else:
-            self._carry_out(self._tracker.polled(jobs, asked))
-            self._forget()
-            self._reached(True)
-
-    async def _see(self) -> None:
-        """Waits until Slurm has shown its jobs once more."""
-        for _ in range(2):  # the first answer may be under way already
-            self._polled.clear()
-            self._poll_now.set()
-            await self._polled.wait()
+        """Takes the jobs as Slurm shows them now. An answer is taken before the next is
+        asked for: an older one could bring back a job that is over."""
+        async with self._polling:
+            asked = time.monotonic()
+            try:
+                jobs = await self._commands.jobs()
+            except CommandFailed as error:
+                self._reached(False, str(error))
+            else:
+                self._carry_out(self._tracker.polled(jobs, asked))
+                self._forget()
+                self._reached(True)
 
     def _reached(self, up: bool, reason: str = "") -> None:
         if up is not self._up:
