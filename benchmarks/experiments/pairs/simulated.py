@@ -80,8 +80,8 @@ def _run(
     ]
     search_ns = {
         name: round(SLURM_TRY_S * NS_PER_S)
-        for name, engine, each in zip(NAMES, engines, costs, strict=True)
-        if engine == "slurm" and each.turn_s
+        for name, engine in zip(NAMES, engines, strict=True)
+        if engine == "slurm"
     }
     how = Coupling(policy="easy", search_ns=search_ns)
     result = simulate(logs, NAMES, mates, settings, how)
