@@ -8,6 +8,7 @@ from cosched.core.errors import CoschedError
 
 THEN = ("start", "yield")
 CANNOT_YIELD = ("refuse", "hold")
+_LONGEST_S = 30 * 86400
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +47,14 @@ class SlurmSettings:
             ("lease_s", 1.0),
             ("retry_s", 0.0),
         ):
-            if not least <= getattr(self, name) <= 30 * 86400:
-                raise CoschedError(f"{name} {getattr(self, name)}: want {least:g} or more")
+            value = getattr(self, name)
+            if not least <= value <= _LONGEST_S:
+                raise CoschedError(
+                    f"slurm.{name.removesuffix('_s')} = {value:g}s: "
+                    f"want {least:g}s to {_LONGEST_S // 86400} days"
+                )
         for name, known in (("then", THEN), ("cannot_yield", CANNOT_YIELD)):
             if getattr(self, name) not in known:
                 raise CoschedError(
-                    f"{name} '{getattr(self, name)}': want {' or '.join(known)}"
+                    f"slurm.{name} = '{getattr(self, name)}': want {' or '.join(known)}"
                 )

@@ -474,8 +474,8 @@ def test_configuration_of_the_guide():
             {"coupling": {"listen": "h:1", "domains": {"b": "h:1"}, "users": {"x": "y"}}},
             "'x' is not DOMAIN/USER",
         ),
-        ({"slurm": {"then": "stop"}}, "then 'stop'"),
-        ({"slurm": {"poll": "0s"}}, "poll_s 0"),
+        ({"slurm": {"then": "stop"}}, "slurm.then = 'stop'"),
+        ({"slurm": {"poll": "0s"}}, "slurm.poll = 0s"),
     ],
 )
 def test_wrong_configuration_is_one_line(change, about):
