@@ -8,11 +8,12 @@ addresses in their environment, and the analysis prints what it gets.
 from __future__ import annotations
 
 import sys
-import tempfile
 import time
 from pathlib import Path
 
 from benchmarks.coupled_domains import Native, Wanted, coupled_domains
+from benchmarks.experiments.endings import in_one_line
+from cosched.bench.run.interrupts import temporary_folder
 from cosched.cluster.answers import JobInfo
 from cosched.cluster.client import Client
 from cosched.core.errors import CoschedError
@@ -30,14 +31,17 @@ HOLDS_WITHIN_S = 30.0
 def main() -> int:
     """Runs both; returns 0 if both have ended well."""
     port = str(free_ports(1))
-    with tempfile.TemporaryDirectory(prefix="cosched-coupled-") as name:
-        folder = Path(name)
-        with coupled_domains(folder, ENGINES, 2, ("hold", "hold"), SETTINGS) as domains:
-            first, second = (each for each in domains if isinstance(each, Native))
-            _say("two domains are up, intrepid and eureka, of two nodes each")
-            busy = Wanted(("/bin/sleep", str(BUSY_S)), 2, 60, folder / "busy")
-            second.submit(busy)
-            ends = _run_both(first, second, port, folder)
+    schemes = ("hold", "hold")
+    with (
+        in_one_line("coupled demo"),
+        temporary_folder("cosched-coupled-") as folder,
+        coupled_domains(folder, ENGINES, 2, schemes, SETTINGS) as domains,
+    ):
+        first, second = (each for each in domains if isinstance(each, Native))
+        _say("two domains are up, intrepid and eureka, of two nodes each")
+        busy = Wanted(("/bin/sleep", str(BUSY_S)), 2, 60, folder / "busy")
+        second.submit(busy)
+        ends = _run_both(first, second, port, folder)
     return int(any(end["status"] != 0 for end in ends))
 
 

@@ -8,6 +8,7 @@ import math
 import os
 import pwd
 import shutil
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import Any, Protocol
 import msgspec
 import tomlkit
 
+from cosched.bench.run.interrupts import interruptible, shielded
 from cosched.cluster.client import Client, make_submission
 from cosched.cluster.config import DomainConfig, LifeSettings, QueueSettings
 from cosched.cluster.coupled.config import load_coupled
@@ -31,9 +33,11 @@ from cosched.cluster.up.domain import (
 )
 from cosched.cluster.up.places import Place
 from cosched.core.cluster.coupling.snapshot import unpack
+from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
 from cosched.lab import slurms
 from cosched.linux.ports import free_ports
+from cosched.node.service.lock import is_held
 
 ENGINES = ("native", "slurm")
 #: SlurmUser may not run a Python in a home of root.
@@ -44,6 +48,8 @@ USER = "nobody"
 SLURM_REST_S = 5.0
 #: How long Slurm may take to give nodes to a mate. It looks at its queue each second.
 SLURM_TRY_S = 1.5
+#: Agents end within this time after their controller.
+ENDS_WITHIN_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +79,9 @@ class Domain(Protocol):
     def start(self) -> None:
         """Starts it and waits until its nodes are there."""
 
+    def scripts(self, nodes: int) -> int:
+        """Returns how many nodes of a job run its script."""
+
     def submit(self, job: Wanted) -> int:
         """Submits a job; returns its number."""
 
@@ -89,16 +98,18 @@ class Native:
         self.name = name
         self.other = next(iter(table["domains"]))
         self.paths = DomainPaths(folder / name)
+        first = free_ports(2 * (nodes + 1))
+        addresses = [f"127.0.0.1:{first + 2 * place}" for place in range(nodes + 1)]
         self.places = [
-            Place(f"{name}{number}", f"127.0.0.1:{free_ports(2)}")
-            for number in range(1, nodes + 1)
+            Place(f"{name}{number}", address)
+            for number, address in enumerate(addresses[1:], 1)
         ]
         self.config = DomainConfig(
             name,
-            f"127.0.0.1:{free_ports(2)}",
+            addresses[0],
             {place.name: place.address for place in self.places},
-            4,
-            QueueSettings(grace_ns=NS_PER_S),
+            slots=4,
+            queue=QueueSettings(grace_ns=NS_PER_S),
             life=LifeSettings(lost_after_ns=30 * NS_PER_S),
             coupling=table,
         )
@@ -126,8 +137,13 @@ class Native:
                 )
             )
 
+    def scripts(self, nodes: int) -> int:
+        return nodes
+
     def end(self) -> None:
         stop_domain(self.paths, self.places[0].name, end_jobs=True)
+        for place in self.places:
+            _await_agent_end(self.paths.agent_lock(place.name))
 
 
 class Slurm:
@@ -183,6 +199,9 @@ class Slurm:
         script = " ".join(job.argv[2:]) if job.argv[0] == "/bin/sh" else " ".join(job.argv)
         return int(self.slurm.run(*words, f"--wrap={script}", user=USER))
 
+    def scripts(self, nodes: int) -> int:
+        return 1
+
     def end(self) -> None:
         self.slurm.close()
         stop_domain(self.paths, None, end_jobs=True)
@@ -203,11 +222,14 @@ def coupled_domains(
     schemes: Sequence[str],
     settings: Mapping[str, Any],
 ) -> Iterator[list[Domain]]:
-    """Starts two coupled clusters, and ends them with the context. engines: that of each,
-    by name. settings: of ``[coupling]``, for both."""
+    """Starts two coupled clusters, and ends them with the context.
+
+    A signal that ends the program raises KeyboardInterrupt meanwhile. After SIGKILL the
+    clusters stay. engines: that of each, by name. settings: of ``[coupling]``, for both.
+    """
     ports = {name: free_ports(2) for name in engines}
     made: list[Domain] = []
-    with contextlib.ExitStack() as ends:
+    with interruptible(), contextlib.ExitStack() as ends:
         for (name, engine), scheme in zip(engines.items(), schemes, strict=True):
             (other,) = [each for each in engines if each != name]
             table = {
@@ -223,9 +245,24 @@ def coupled_domains(
             key = f"{domain.name}.public"
             shutil.copy(domain.paths.peers / key, other_domain.paths.peers / key)
         for domain in made:
-            domain.start()
-            ends.callback(domain.end)
+            with shielded():
+                domain.start()
+                ends.callback(_end, domain)
         yield made
+
+
+def _await_agent_end(lock: Path) -> None:
+    """Waits until an agent has removed its files."""
+    end = time.monotonic() + ENDS_WITHIN_S
+    while is_held(lock):
+        if time.monotonic() > end:
+            raise CoschedError(f"{lock}: its agent has not ended in {ENDS_WITHIN_S:g} s")
+        time.sleep(0.05)
+
+
+def _end(domain: Domain) -> None:
+    with shielded():
+        domain.end()
 
 
 def _accounts(engine: str, other: str, its_engine: str) -> dict[str, Any]:

@@ -209,6 +209,7 @@ class SmallSlurm:
                 stdout=output,
                 stderr=output,
                 cwd="/",
+                start_new_session=True,  # Ctrl-C ends the jobs first
             )
 
 

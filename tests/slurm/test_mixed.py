@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import shutil
+import signal
+import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from benchmarks.coupled_domains import Wanted, coupled_domains
+from benchmarks.experiments.endings import INTERRUPTED
 
 pytestmark = pytest.mark.live
 
@@ -22,6 +29,8 @@ SETTINGS = {
     "when_down": "yield",
 }
 WITHIN_S = 60.0
+ROOT = Path(__file__).parents[2]
+BENCH = ("benchmarks.experiments.pairs", "--engines=native,slurm", "--schemes=HH")
 #: How far apart the first words of two shells may be, on a busy machine.
 APART_S = 2.0
 SCHEMES = [("hold", "yield"), ("yield", "hold"), ("hold", "hold"), ("yield", "yield")]
@@ -60,3 +69,36 @@ def _lines(path):
             return lines
         assert time.monotonic() < end, f"{path} has {lines}"
         time.sleep(0.1)
+
+
+def test_a_bench_that_gets_sigterm_ends_both_clusters(folder):
+    bench = subprocess.Popen(
+        [sys.executable, "-m", *BENCH],
+        cwd=ROOT,
+        env={**os.environ, "TMPDIR": str(folder)},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    end = time.monotonic() + WITHIN_S
+    try:
+        while not list(folder.rglob("eureka.single.0")):  # a job of Slurm: both are up
+            assert time.monotonic() < end
+            time.sleep(0.1)
+        assert {"slurmctld", "slurmd", "munged"} < _names_below(folder)
+    finally:
+        bench.send_signal(signal.SIGTERM)
+        _, error = bench.communicate(timeout=WITHIN_S)
+    assert bench.returncode == INTERRUPTED, error
+    assert error == "scripts/dev bench pairs: interrupted\n"
+    assert _names_below(folder) == set()
+    assert list(folder.iterdir()) == []
+
+
+def _names_below(folder):
+    """Returns the names of the processes that have this folder for temporary files."""
+    names = set()
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):
+            if process.environ().get("TMPDIR") == str(folder):
+                names.add(process.name())
+    return names
