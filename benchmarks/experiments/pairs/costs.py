@@ -1,4 +1,4 @@
-"""Measures what the starts of jobs cost in two coupled clusters that are idle.
+"""Measures what the starts of jobs cost in two coupled clusters without other jobs.
 
 In the simulation a job begins at its submission, if its nodes are free, and the next one
 begins as soon as it ends. With these costs, the simulation is of the jobs as they run.
@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import mean
 from typing import Any
 
 from benchmarks.coupled_domains import Domain, Wanted, coupled_domains
 from benchmarks.experiments.pairs.output import first_begin
-from benchmarks.experiments.pairs.workload import limit_of
+from benchmarks.experiments.pairs.turns import fitted_turn_s, queued_jobs
+from benchmarks.experiments.pairs.workload import PlannedJob, limit_of
 from cosched.core.errors import CoschedError
 
 #: Jobs of each kind. The first one does not count: the domains connect.
@@ -55,7 +55,10 @@ def measure_costs(
     folder.chmod(0o777)
     with coupled_domains(folder, names, nodes, schemes, settings) as domains:
         lags = [_lag_s(domain, folder) for domain in domains]
-        turns = [_turn_s(domain, nodes, folder) for domain in domains]
+        turns = [
+            _turn_s(domain, engine, nodes, lag_s, folder)
+            for domain, engine, lag_s in zip(domains, names.values(), lags, strict=True)
+        ]
         pair_lag_s = _pair_lag_s(domains, folder)
     go_s = max(0.0, pair_lag_s - max(lags))
     return [Costs(lag_s, turn_s, go_s) for lag_s, turn_s in zip(lags, turns, strict=True)]
@@ -66,22 +69,27 @@ def _lag_s(domain: Domain, folder: Path) -> float:
     for number, run_s in enumerate(RUNS_S):
         output = folder / f"{domain.name}.single.{number}"
         submitted_s = _submit(domain, output, 1, run_s)
-        found.append(_begin_s(output) - submitted_s)
+        found.append(_begin_s(output, 1) - submitted_s)
         time.sleep(run_s + PAUSE_S)
     return mean(found[1:])
 
 
-def _turn_s(domain: Domain, nodes: int, folder: Path) -> float:
-    """Submits jobs that want all nodes, so that each waits for the one before it."""
-    outputs = [folder / f"{domain.name}.wide.{number}" for number in range(JOBS)]
-    for output, run_s in zip(outputs, RUNS_S, strict=True):
-        _submit(domain, output, nodes, run_s)
-    begins = [_begin_s(output) for output in outputs]
-    time.sleep(RUNS_S[-1] + PAUSE_S)
-    return mean(
-        later - earlier - run_s
-        for (earlier, later), run_s in zip(pairwise(begins), RUNS_S[:-1], strict=True)
-    )
+def _turn_s(domain: Domain, engine: str, nodes: int, lag_s: float, folder: Path) -> float:
+    jobs: list[PlannedJob] = []
+    outputs: list[Path] = []
+    began_s = time.time()
+    for number, job in enumerate(queued_jobs(nodes)):
+        outputs.append(folder / f"{domain.name}.queued.{number}")
+        at_s = _submit(domain, outputs[-1], job.nodes, job.run_s) - began_s
+        jobs.append(replace(job, at_s=at_s))
+    begins = [
+        _begin_s(output, domain.scripts(job.nodes)) - began_s
+        for output, job in zip(outputs, jobs, strict=True)
+    ]
+    ends = [begin + job.run_s for begin, job in zip(begins, jobs, strict=True)]
+    time.sleep(max(0.0, began_s + max(ends) - time.time()) + PAUSE_S)
+    waits_s = [begin - job.at_s for begin, job in zip(begins, jobs, strict=True)]
+    return fitted_turn_s(engine, nodes, jobs, waits_s, lag_s)
 
 
 def _pair_lag_s(domains: Sequence[Domain], folder: Path) -> float:
@@ -93,7 +101,8 @@ def _pair_lag_s(domains: Sequence[Domain], folder: Path) -> float:
             _submit(domain, output, 1, run_s, f"solo{number}")
             for domain, output in zip(domains, outputs, strict=True)
         ]
-        found.append(max(map(_begin_s, outputs)) - max(submitted))
+        begins = [_begin_s(output, 1) for output in outputs]
+        found.append(max(begins) - max(submitted))
         time.sleep(run_s + PAUSE_S)
     return mean(found[1:])
 
@@ -112,10 +121,11 @@ def _submit(
     return now_s
 
 
-def _begin_s(output: Path) -> float:
-    """Waits until a job has written when it began."""
+def _begin_s(output: Path, scripts: int) -> float:
+    """Waits until a job has written when it began. scripts: how many of its nodes run the
+    script."""
     end = time.monotonic() + WITHIN_S
-    while (began_s := first_begin(output)) is None:
+    while (began_s := first_begin(output, scripts)) is None:
         if time.monotonic() > end:
             raise CoschedError(f"{output.name} has not begun within {WITHIN_S:g} s")
         time.sleep(0.02)

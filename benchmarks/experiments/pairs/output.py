@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from cosched.core.errors import CoschedError
 
-def first_begin(path: Path) -> float | None:
-    """Returns when a job began, by the wall clock in seconds; None: not yet. Each node of a
-    job of cosched runs the script, so the first time counts."""
+
+def first_begin(path: Path, scripts: int) -> float | None:
+    """Returns when a job began, by the wall clock in seconds; None: not yet.
+
+    scripts: how many nodes of the job run the script. The first time counts. Raises
+    CoschedError if there are more times, since the job has begun twice.
+    """
     text = path.read_text() if path.exists() else ""
-    whole = text[: text.rfind("\n") + 1]
-    return min(map(float, whole.split()), default=None)
+    begins = [float(word) for word in text[: text.rfind("\n") + 1].split()]
+    if len(begins) > scripts:
+        raise CoschedError(f"{path.name} has begun twice: {begins}")
+    return min(begins, default=None)

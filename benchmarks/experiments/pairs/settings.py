@@ -4,9 +4,8 @@ from __future__ import annotations
 
 NAMES = ("intrepid", "eureka")
 SCHEMES = {"H": "hold", "Y": "yield"}
-RELEASE_S = 20
 SETTINGS = {
-    "release": f"{RELEASE_S}s",
+    "release": "20s",
     "release_wait": "2s",
     "again": "2s",
     "answer": "30s",

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from random import Random
 from statistics import mean
 from typing import Any
 
 from benchmarks.coupled_domains import SLURM_REST_S, SLURM_TRY_S
 from benchmarks.experiments.pairs.costs import Costs
-from benchmarks.experiments.pairs.settings import NAMES, RELEASE_S, SCHEMES
+from benchmarks.experiments.pairs.settings import NAMES, SCHEMES, SETTINGS
 from benchmarks.experiments.pairs.workload import (
     Plan,
     PlannedJob,
@@ -17,9 +18,13 @@ from benchmarks.experiments.pairs.workload import (
     plan_jobs,
     varied,
 )
-from cosched.core.cluster.coupling.settings import CouplingSettings, Scheme
+from cosched.cluster.coupled.config import parse_coupling
+from cosched.core.cluster.coupling.settings import CouplingSettings
+from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
 from cosched.sim.coupled.runs import Coupled, Coupling, simulate
+
+Combine = Callable[[Iterable[float]], float]
 
 HOUR_S = 3600.0
 #: Simulations of a spread.
@@ -35,26 +40,25 @@ def simulated(
 
 def spread(
     plan: Plan, engines: Sequence[str], schemes: str, costs: Sequence[Costs]
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Returns the least and the greatest figures of simulations in which the times of the
-    jobs vary a little, as those of live jobs do."""
+) -> dict[str, dict[str, Any]]:
+    """Returns the least, mean and most of each figure of simulations in which the times of
+    the jobs vary a little, as those of live jobs do."""
     chance = Random(plan.seed)
     runs = [
         _run(plan, varied(plan_jobs(plan), chance), engines, schemes, costs)
         for _ in range(RUNS)
     ]
-    return _extreme(runs, min), _extreme(runs, max)
+    kinds: dict[str, Combine] = {"least": min, "mean": mean, "most": max}
+    return {kind: _combined(runs, combine) for kind, combine in kinds.items()}
 
 
-def _extreme(
-    runs: Sequence[dict[str, Any]], choose: Callable[[Iterable[float]], float]
-) -> dict[str, Any]:
+def _combined(runs: Sequence[dict[str, Any]], combine: Combine) -> dict[str, Any]:
     domains = [run["domains"] for run in runs]
     return {
         "pairs": runs[0]["pairs"],
-        "together": choose(run["together"] for run in runs),
+        "together": combine(run["together"] for run in runs),
         "domains": {
-            name: {key: choose(each[name][key] for each in domains) for key in figures}
+            name: {key: combine(each[name][key] for each in domains) for key in figures}
             for name, figures in domains[0].items()
         },
     }
@@ -70,12 +74,7 @@ def _run(
     lags, turns = zip(*((each.lag_s, each.turn_s) for each in costs), strict=True)
     logs, mates = as_logs(NAMES, engines, plan, planned, lags, turns)
     settings = [
-        CouplingSettings(
-            scheme=Scheme(SCHEMES[letter]),
-            release_ns=RELEASE_S * NS_PER_S,
-            pause_ns=2 * NS_PER_S,
-            rest_ns=round(_rest_s(engine, each) * NS_PER_S),
-        )
+        replace(_live_settings(letter), rest_ns=round(_rest_s(engine, each) * NS_PER_S))
         for engine, letter, each in zip(engines, schemes, costs, strict=True)
     ]
     search_ns = {
@@ -85,6 +84,8 @@ def _run(
     }
     how = Coupling(policy="easy", search_ns=search_ns)
     result = simulate(logs, NAMES, mates, settings, how)
+    if result.stuck:
+        raise CoschedError(f"{result.stuck} jobs never start in the simulation")
     return {
         "pairs": result.groups,
         "together": result.together,
@@ -92,8 +93,14 @@ def _run(
             name: _figures(result, name, jobs, each)
             for name, jobs, each in zip(NAMES, planned, costs, strict=True)
         },
-        "stuck": result.stuck,
     }
+
+
+def _live_settings(letter: str) -> CouplingSettings:
+    """Returns the settings of the domain that runs live, by the letter of its scheme."""
+    addresses = {"listen": "127.0.0.1:1", "domains": {"other": "127.0.0.1:2"}}
+    table = {**addresses, **SETTINGS, "scheme": SCHEMES[letter]}
+    return parse_coupling("own", table).settings
 
 
 def _rest_s(engine: str, costs: Costs) -> float:

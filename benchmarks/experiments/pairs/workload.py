@@ -95,19 +95,32 @@ def as_logs(
     for place, (name, engine, jobs, lag_s, turn_s) in enumerate(
         zip(names, engines, domains, lags_s, turns_s, strict=True)
     ):
-        log = Workload(name, plan.nodes)
+        logs.append(as_log(name, engine, plan.nodes, jobs, lag_s, turn_s))
         for index, job in enumerate(jobs):
-            log.append(
-                index + 1,
-                round((job.at_s + lag_s) * NS_PER_S),
-                round((job.run_s + turn_s) * NS_PER_S),
-                job.nodes,
-                round(granted_limit_s(engine, limit_of(job.run_s)) * NS_PER_S),
-            )
             if job.group:
                 mates.setdefault(job.group, {})[place] = index
-        logs.append(log)
     return logs, list(mates.values())
+
+
+def as_log(
+    name: str,
+    engine: str,
+    nodes: int,
+    jobs: Sequence[PlannedJob],
+    lag_s: float,
+    turn_s: float,
+) -> Workload:
+    """Returns the jobs of one cluster for the simulator; see ``as_logs``."""
+    log = Workload(name, nodes)
+    for number, job in enumerate(jobs, 1):
+        log.append(
+            number,
+            round((job.at_s + lag_s) * NS_PER_S),
+            round((job.run_s + turn_s) * NS_PER_S),
+            job.nodes,
+            round(granted_limit_s(engine, limit_of(job.run_s)) * NS_PER_S),
+        )
+    return log
 
 
 def limit_of(run_s: float) -> float:
