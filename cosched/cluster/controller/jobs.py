@@ -19,9 +19,10 @@ from cosched.cluster.controller.records import Records
 from cosched.cluster.controller.starts.running import Starts
 from cosched.cluster.controller.starts.start import ActiveStart, Outbox
 from cosched.cluster.controller.starts.strays import Strays
+from cosched.cluster.engines.mates import first_nodes
 from cosched.cluster.store import JobStore, Record, State
 from cosched.core.cluster.coupling.engine import GoJob, JobPrepared, JobRefused
-from cosched.core.cluster.coupling.mail.messages import AnyMessage
+from cosched.core.cluster.coupling.mail.messages import LONGEST_ADDRESS, AnyMessage
 from cosched.core.cluster.coupling.queue import CoupledQueue, PrepareOn
 from cosched.core.cluster.queue.domain import (
     EndJob,
@@ -263,7 +264,8 @@ class Jobs:
         nodes = (self._addresses[host] for host in start.hosts[:ADDRESSES_MOST])
         hosts = ",".join(node.rpartition(":")[0] for node in nodes)
         number = start.record.number
-        self._driver.handle(JobPrepared(self.clock.now_ns(), number, f"{number}@{hosts}"))
+        address = first_nodes(f"{number}@{hosts}", LONGEST_ADDRESS)
+        self._driver.handle(JobPrepared(self.clock.now_ns(), number, address))
 
     # --- nodes ----------------------------------------------------------------------------
 

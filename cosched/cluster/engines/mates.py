@@ -61,12 +61,12 @@ def shown_mates(addresses: Sequence[tuple[str, str]], most: int = 1 << 16) -> st
     """
     share = most // max(1, len(addresses)) - 1
     return " ".join(
-        f"{domain}={_first_nodes(_shown(address, len(address)), share - len(domain) - 1)}"
+        f"{domain}={first_nodes(_shown(address, len(address)), share - len(domain) - 1)}"
         for domain, address in addresses
     )
 
 
-def _first_nodes(address: str, most: int) -> str:
+def first_nodes(address: str, most: int) -> str:
     """Returns an address that is no longer than ``most``: it ends after a whole node."""
     if len(address) <= most:
         return address

@@ -90,6 +90,14 @@ class JobOver(Struct, frozen=True):
     number: JobId
 
 
+class JobStartedAlone(Struct, frozen=True):
+    """The engine has started a job although nothing here decided that. Its mates do not
+    wait for it any more."""
+
+    now_ns: int
+    number: JobId
+
+
 class JobRefused(Struct, frozen=True):
     """A job that is over, or was never queued, was refused: its group is forgotten, as if
     the job had never been announced."""
@@ -158,6 +166,7 @@ Event = (
     | JobPrepared
     | JobFailed
     | JobOver
+    | JobStartedAlone
     | JobRefused
     | QueueMoved
     | CapacityChanged

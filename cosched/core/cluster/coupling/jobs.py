@@ -184,9 +184,7 @@ class Jobs:
             counts.sync_ns += self.state.now_ns - member.ready_ns
         member.went = member.round or member.went
         member.addresses = addresses
-        self._enter(member, Stage.RUNNING)
-        self.waiting.pop(member.number, None)
-        self._clear(member)
+        self.begin(member)
         member.promise_ns = member.due_ns = member.rest_ns = member.retry_ns = None
         self.commands.append(GoJob(member.number, addresses))
 
@@ -231,8 +229,9 @@ class Jobs:
             del self._over[member.number]
         return found
 
-    def recover_running(self, member: Member) -> None:
-        """Notes that a job runs, as its engine reports."""
+    def begin(self, member: Member) -> None:
+        """Notes that a job runs, or is about to."""
+        member.began = True
         self._enter(member, Stage.RUNNING)
         self.waiting.pop(member.number, None)
         self._clear(member)

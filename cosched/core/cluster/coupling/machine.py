@@ -31,6 +31,7 @@ from cosched.core.cluster.coupling.engine import (
     JobQueued,
     JobReady,
     JobRefused,
+    JobStartedAlone,
     PeerLost,
     QueueMoved,
     Received,
@@ -217,7 +218,16 @@ class Coupling:
                 self._take_about_job(event)
 
     def _take_about_job(
-        self, event: JobQueued | JobReady | JobNotReady | JobPrepared | JobFailed | JobOver
+        self,
+        event: (
+            JobQueued
+            | JobReady
+            | JobNotReady
+            | JobPrepared
+            | JobFailed
+            | JobOver
+            | JobStartedAlone
+        ),
     ) -> None:
         member = self._jobs.expect(event.number)
         match event:
@@ -236,6 +246,10 @@ class Coupling:
             case JobFailed():
                 self._failed(member)
             case JobOver():
+                self._over(member)
+            case JobStartedAlone():
+                self._state.counts.started_alone += 1
+                member.began = True
                 self._over(member)
 
     def _expect(self, member: Member, stage: Stage) -> None:
@@ -345,7 +359,7 @@ class Coupling:
         """Lets jobs ask again whose mates' domain is not down any more."""
         self._state.epoch += 1
         for member in self._jobs.waiting.values():
+            member.down_since.pop(name, None)
             if name in member.group.members and member.cause is Cause.DOWN:
-                member.trouble_ns = None
                 member.retry_ns = self._state.now_ns
         self._jobs.todo.append(self._timers.retry)

@@ -101,24 +101,21 @@ class ReadyJobs:
         if isinstance(reply, Running | Over):
             return ""
         if isinstance(reply, Unknown):
-            limit_ns, reason = settings.unknown_ns, f"{domain} does not have its group"
-        elif reply is None and settings.when_down is WhenDown.START:
-            limit_ns, reason = 0, f"{domain} does not answer"
-        elif reply is None and settings.when_down is WhenDown.HOLD:
-            limit_ns, reason = settings.down_hold_ns, f"{domain} does not answer"
+            limit_ns, since = settings.unknown_ns, member.unknown_since
+            reason = f"{domain} does not have its group"
+        elif reply is None and settings.when_down is not WhenDown.YIELD:
+            holds = settings.when_down is WhenDown.HOLD
+            limit_ns, since = settings.down_hold_ns if holds else 0, member.down_since
+            reason = f"{domain} does not answer"
         else:
             return None
-        if member.trouble_ns is None:
-            member.trouble_ns = now_ns
-        return reason if now_ns >= member.trouble_ns + limit_ns else None
+        return reason if now_ns >= since.setdefault(domain, now_ns) + limit_ns else None
 
     def wait(self, member: Member, cause: Cause, domain: DomainName) -> None:
         """Lets a job with nodes wait for its mates: it holds or yields."""
         settings = self._jobs.settings
         member.asking = None
         member.cause, member.cause_at = cause, domain
-        if cause not in (Cause.DOWN, Cause.UNKNOWN):
-            member.trouble_ns = None
         if member.stage is Stage.READY:
             if cause is Cause.REFUSED or self._yields_while_down(cause):
                 self._yield(member)
@@ -126,7 +123,7 @@ class ReadyJobs:
                 down = cause is Cause.DOWN and settings.when_down is WhenDown.HOLD
                 self._hold_or_yield(member, Scheme.HOLD if down else settings.scheme)
         if cause in PASSES:
-            retry_ns = self._retry_ns(member, cause)
+            retry_ns = self._retry_ns(member, cause, domain)
             if member.retry_ns is None or retry_ns < member.retry_ns:
                 member.retry_ns = retry_ns
             if member.rest_ns is not None:
@@ -135,15 +132,16 @@ class ReadyJobs:
     def _yields_while_down(self, cause: Cause) -> bool:
         return cause is Cause.DOWN and self._jobs.settings.when_down is WhenDown.YIELD
 
-    def _retry_ns(self, member: Member, cause: Cause) -> int:
+    def _retry_ns(self, member: Member, cause: Cause, domain: DomainName) -> int:
         """Returns when to ask again."""
         settings, now_ns = self._jobs.settings, self._state.now_ns
-        retry_ns = self._spread(member, settings.patience.retry_ns)
-        if member.trouble_ns is None:
-            return now_ns + retry_ns
-        limit_ns = settings.unknown_ns if cause is Cause.UNKNOWN else settings.down_hold_ns
-        due_ns = member.trouble_ns + limit_ns
-        return min(now_ns + retry_ns, due_ns) if due_ns > now_ns else now_ns + retry_ns
+        retry_ns = now_ns + self._spread(member, settings.patience.retry_ns)
+        if cause is Cause.UNKNOWN:
+            limit_ns, since = settings.unknown_ns, member.unknown_since
+        else:
+            limit_ns, since = settings.down_hold_ns, member.down_since
+        due_ns = since.get(domain, now_ns) + limit_ns
+        return min(retry_ns, due_ns) if domain in since and due_ns > now_ns else retry_ns
 
     def _spread(self, member: Member, least_ns: int) -> int:
         """Returns a time from ``least_ns`` to twice as much. It differs between domains

@@ -46,7 +46,6 @@ TIMES = (
     "due_ns",
     "rest_ns",
     "retry_ns",
-    "trouble_ns",
     "ready_ns",
 )
 
@@ -64,6 +63,9 @@ def shift_clock(state: State, now_ns: int, away_ns: int) -> None:
             at_ns = getattr(member, name)
             if at_ns is not None:
                 setattr(member, name, at_ns + shift_ns)
+        for since in (member.down_since, member.unknown_since):
+            for domain in since:
+                since[domain] += shift_ns
     for peer in state.peers.values():
         peer.down_ns += shift_ns
     state.now_ns = state.ticked_ns = now_ns
@@ -95,7 +97,8 @@ def reconcile(jobs: Jobs, post: Post, ready: ReadyJobs) -> None:
 def _reconcile_one(jobs: Jobs, member: Member, found: Found, size: int) -> None:
     if found is Found.RUNS:
         if member.stage is not Stage.RUNNING:
-            jobs.recover_running(member)
+            jobs.state.counts.started_alone += 1
+            jobs.begin(member)
     elif found is Found.PREPARED:
         if member.stage is Stage.RUNNING:
             jobs.commands.append(GoJob(member.number, member.addresses))

@@ -71,15 +71,16 @@ class Member(msgspec.Struct, omit_defaults=True):
     lease_ns: the end of its hold. released_ns: when it last released its nodes.
     promise_ns: when its promised start is due; promised: for a round that has not gone.
     due_ns: its earliest start. rest_ns: when it may get nodes by itself again after a
-    yield. retry_ns: when it asks again. trouble_ns: since when the domain of a mate does
-    not answer, or does not have the group.
+    yield. retry_ns: when it asks again. down_since, unknown_since: when the job first
+    wanted to start and this domain did not answer, or did not have the group.
 
     mates: the numbers of the other jobs, as far as they are known, by domain.
     mate_left: a mate has departed since the job has nodes. ready_ns: when it was first
     ready. own: it has nodes because it was its turn, not for a round. starting: it begins
     once it is prepared. cause, cause_at: why it did not begin last time, and which domain
     reported that. alone: why it began without a mate, if it did. unconfirmed: the domains
-    that have not confirmed its departure (``departures``).
+    that have not confirmed its departure (``departures``). began: whether its engine has
+    started it, or was told to.
     """
 
     number: JobId
@@ -108,7 +109,8 @@ class Member(msgspec.Struct, omit_defaults=True):
     due_ns: int | None = None
     rest_ns: int | None = None
     retry_ns: int | None = None
-    trouble_ns: int | None = None
+    down_since: dict[DomainName, int] = {}
+    unknown_since: dict[DomainName, int] = {}
     ready_ns: int | None = None
     mate_left: bool = False
     own: bool = False
@@ -122,6 +124,7 @@ class Member(msgspec.Struct, omit_defaults=True):
     addresses: Addresses = ()
     alone: str = ""
     unconfirmed: list[DomainName] = []
+    began: bool = False
 
     @property
     def rank(self) -> tuple[int, GroupName, str]:

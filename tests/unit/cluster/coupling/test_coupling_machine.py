@@ -40,6 +40,7 @@ from cosched.core.cluster.coupling.mail.messages import (
     Announce,
     Answer,
     Cause,
+    Departed,
     Go,
     Joined,
     Known,
@@ -458,6 +459,84 @@ def test_unknown_group_is_waited_for_as_long_as_the_settings_say():
     assert domain.answer(reserve_asked(domain), Unknown()) == [PrepareJob(1)]
     domain.feed(JobPrepared(domain.now, 1))
     assert domain.member.alone == "b does not have its group"
+
+
+def test_time_without_the_group_does_not_count_as_time_without_an_answer():
+    """The mate was submitted since, and its domain is down much later."""
+    domain = Domain(
+        scheme=Scheme.YIELD,
+        when_down=WhenDown.HOLD,
+        unknown_ns=600 * SECOND,
+        down_hold_ns=600 * SECOND,
+    )
+    domain.ready()
+    domain.answer(reserve_asked(domain), Unknown())
+    assert domain.member.stage is Stage.QUEUING
+    domain.ask(Announce())
+    domain.now = 2 * HOUR
+    domain.feed(PeerLost(domain.now, "b"))
+    assert HoldJob(1) in domain.ready()
+    domain.tick(599 * SECOND)
+    assert domain.member.stage is Stage.HOLDING
+
+
+def test_time_without_an_answer_ends_when_the_domain_is_back():
+    domain = Domain(when_down=WhenDown.HOLD, down_hold_ns=600 * SECOND, scheme=Scheme.YIELD)
+    domain.feed(PeerLost(0, "b"))
+    domain.ready()
+    domain.feed(JobFailed(0, 1))
+    domain.now = HOUR
+    domain.ask(Ping())
+    domain.feed(PeerLost(domain.now, "b"))
+    assert HoldJob(1) in domain.ready()
+
+
+def test_time_without_an_answer_goes_on_after_a_restart():
+    domain = Domain(when_down=WhenDown.HOLD, down_hold_ns=600 * SECOND)
+    domain.feed(PeerLost(0, "b"))
+    domain.ready()
+    restarted(domain, Found.WAITS, away=500 * SECOND)
+    assert domain.member.down_since == {"b": domain.now - 500 * SECOND}
+
+
+@pytest.mark.parametrize("round_id", [("zzz", 1, 1), ("a", 1, 1)])
+def test_domain_cannot_name_a_round_of_another_one(round_id):
+    domain = Domain("b")
+    domain.ready()
+    (question,) = domain.sent(Ready)
+    dropped = domain.coupling.counts.dropped
+    domain.answer(question, Joined(round_id), by="a")
+    honest = round_id[0] == "a"
+    assert domain.member.round == (round_id if honest else None)
+    assert domain.coupling.counts.dropped - dropped == (not honest)
+    domain.ask(Reserve(("a", 1, 2), 3), peer="a", user="ann")
+    assert domain.answers() == [Reserved(("a", 1, 2))]
+
+
+def test_refused_departure_of_a_job_that_runs_disputes_nothing():
+    domain = Domain(when_down=WhenDown.START)
+    domain.feed(PeerLost(0, "b"))
+    domain.ready()
+    domain.feed(JobPrepared(0, 1))
+    assert domain.member.stage is Stage.RUNNING
+    domain.ask(Ping())
+    (question,) = domain.sent(Departed)
+    assert domain.answer(question, Refused("other jobs")) == []
+
+
+def test_address_that_is_too_long_for_a_message_is_cut():
+    domain = Domain()
+    domain.ready()
+    domain.answer(reserve_asked(domain), Reserved(domain.round()))
+    domain.feed(JobPrepared(0, 1, "1@n1"))
+    (question,) = domain.sent(Prepare) or [
+        each.question
+        for each in domain.coupling.state.questions.values()
+        if isinstance(each.question.ask, Prepare)
+    ]
+    domain.answer(question, Prepared(domain.round(), HOUR, "é" * 5000))
+    (go,) = domain.sent(Go)
+    assert dict(go.ask.addresses) == {"a": "1@n1", "b": "é" * 1700}
 
 
 def test_late_answers_and_answers_of_others_are_dropped():

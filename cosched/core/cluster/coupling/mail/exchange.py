@@ -107,8 +107,8 @@ class Exchange:
             self._state.counts.refused += 1
             return Refused(refused)
         member.mates[peer] = question.job
-        if peer in member.without:
-            member.without.remove(peer)  # it has the group by now
+        member.down_since.pop(peer, None)
+        self._has_group(member, peer)
         if isinstance(ask, Outcome) and ask.round[0] != self._state.name:
             return Refused(f"{self._state.name} does not coordinate this round")
         if isinstance(ask, Reserve | Prepare | Go | Abort) and ask.round[0] != peer:
@@ -185,6 +185,12 @@ class Exchange:
             return Running(self._state.now_ns - member.since_ns)
         return Over() if member.stage is Stage.OVER else NotReady(Cause.UNSUBMITTED)
 
+    def _has_group(self, member: Member, name: DomainName) -> None:
+        """Notes that a domain has a job of the group by now."""
+        member.unknown_since.pop(name, None)
+        if name in member.without:
+            member.without.remove(name)
+
     # --- answers --------------------------------------------------------------------------
 
     def answered(self, opened: Open, reply: AnyReply | None) -> None:
@@ -192,9 +198,11 @@ class Exchange:
         member = None if opened.job is None else self._jobs.get(opened.job)
         if member is None:
             return
-        if isinstance(reply, Refused):
+        if isinstance(reply, Refused) and member.stage not in (Stage.RUNNING, Stage.OVER):
             dispute = GroupDisputed(member.number, opened.to, reply.reason)
             self._jobs.commands.append(dispute)
+        if not isinstance(reply, Unknown | Recovering | Refused | None):
+            self._has_group(member, opened.to)
         ask = opened.question.ask
         match ask:
             case Announce() if isinstance(reply, Known):
@@ -224,7 +232,7 @@ class Exchange:
         if not member.stage.has_nodes or member.round is not None:
             return
         name = opened.to
-        if isinstance(reply, Joined) and not member.is_over(reply.round):
+        if isinstance(reply, Joined) and self._may_join(member, name, reply):
             self._participant.join(member, reply.round)
         elif isinstance(reply, NotReady):
             self._ready.wait(member, reply.cause, name)
@@ -239,3 +247,10 @@ class Exchange:
             if reply is not None:
                 member.without.append(name)
             self._consider(member)
+
+    def _may_join(self, member: Member, name: DomainName, reply: Joined) -> bool:
+        """Returns whether a round goes on, and is one of the domain that names it."""
+        if reply.round[0] != name:
+            self._state.counts.dropped += 1
+            return False
+        return not member.is_over(reply.round)

@@ -22,6 +22,8 @@ from cosched.core.cluster.queue.messages import JobId
 
 #: The name of a round: (its coordinator, the incarnation there, a number).
 RoundId: TypeAlias = tuple[DomainName, int, int]
+#: Bytes of the address of a job. A message may have those of 17 jobs, in 64 KiB.
+LONGEST_ADDRESS = 3400
 #: How to reach each started job of a group, as its engine reported it.
 Addresses: TypeAlias = tuple[tuple[DomainName, str], ...]
 

@@ -18,6 +18,7 @@ from cosched.core.cluster.coupling.departures import depart
 from cosched.core.cluster.coupling.groups import DomainName, GroupKey
 from cosched.core.cluster.coupling.jobs import Jobs
 from cosched.core.cluster.coupling.mail.messages import (
+    LONGEST_ADDRESS,
     Abort,
     Aborted,
     AnyReply,
@@ -196,7 +197,8 @@ class Coordinator:
                 current.reserved.remove(domain)
             self._fail(current, member, _cause(reply), domain)
             return
-        current.prepared[domain] = reply.address
+        short = reply.address.encode()[:LONGEST_ADDRESS]  # a longer one is of a wrong peer
+        current.prepared[domain] = short.decode(errors="ignore")
         if len(current.prepared) < len(current.reserved):
             return
         late_ns = current.began_ns + self._jobs.settings.patience.doubt_ns // 2
