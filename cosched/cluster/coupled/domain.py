@@ -16,10 +16,10 @@ from typing import Protocol
 from cosched.cluster.coupled.config import CoupledConfig, Waits
 from cosched.cluster.coupled.inventory import inventory, submitted
 from cosched.cluster.coupled.limits import leaves_no_trace
-from cosched.cluster.coupled.memory import Memory
+from cosched.cluster.coupled.memory import Memory, NotStored
 from cosched.cluster.engines import interface as live
 from cosched.cluster.engines.interface import Engine, PairedJob
-from cosched.cluster.engines.mates import group_of
+from cosched.cluster.engines.mates import first_nodes, group_of
 from cosched.core.cluster.coupling.engine import (
     CapacityChanged,
     Command,
@@ -35,6 +35,7 @@ from cosched.core.cluster.coupling.engine import (
     JobQueued,
     JobReady,
     JobRefused,
+    JobStartedAlone,
     PassWanted,
     PrepareJob,
     Received,
@@ -44,7 +45,11 @@ from cosched.core.cluster.coupling.engine import (
     TryJob,
     Why,
 )
-from cosched.core.cluster.coupling.mail.messages import Addresses, AnyMessage
+from cosched.core.cluster.coupling.mail.messages import (
+    LONGEST_ADDRESS,
+    Addresses,
+    AnyMessage,
+)
 from cosched.core.cluster.coupling.state import Member, Stage
 from cosched.core.cluster.queue.messages import Ticked, WakeAt
 from cosched.core.errors import CoschedError
@@ -82,7 +87,6 @@ class CoupledDomain:
         self._nodes: dict[int, str] = {}  # of jobs that are ready
         self._resting: dict[int, Why] = {}  # why jobs wait after they gave nodes back
         self._refused: dict[int, str] = {}
-        self._cancelled: set[int] = set()  # before they ran
         self._todo: deque[Event] = deque()
         self._busy = False
         self._early: list[live.Event] | None = []
@@ -135,12 +139,8 @@ class CoupledDomain:
                 self._lost(event)
             case live.Tried():
                 self._tried(event)
-            case live.Ended():
+            case live.Ended() | live.Cancelled():
                 self._over(event.number)
-            case live.Cancelled():
-                self._over(event.number)
-                self._cancelled &= self.coupling.state.members.keys()
-                self._cancelled.add(event.number)
             case live.Capacity():
                 self._feed(CapacityChanged(now_ns(), event.nodes))
             case live.Started():
@@ -148,8 +148,7 @@ class CoupledDomain:
             case live.Refused():
                 self._log(f"job {event.number} of user {event.uid}: {event.reason}")
             case live.StartFailed():
-                self._nodes.pop(event.number, None)
-                self._log(f"job {event.number}: could not start: {event.reason}")
+                self._start_failed(event)
             case live.GaveBack():
                 self._nodes.pop(event.number, None)
             case live.Reached():
@@ -161,13 +160,14 @@ class CoupledDomain:
         group = group_of(job.mates, self._config.name)
         member = self._member(number)
         if member is not None:
-            never_ran = member.group != group or number in self._cancelled
-            if member.stage is not Stage.OVER or not never_ran:
+            ran = member.began and member.group == group
+            if member.stage is not Stage.OVER or ran:
                 return  # it was put back after it had run: its mates do not wait for it
-            self._feed(JobRefused(now_ns(), number))  # its comment named other mates
-        self._cancelled.discard(number)
+            self._feed(JobRefused(now_ns(), number))  # it could not wait, or named others
         try:
             self._feed(JobAnnounced(now_ns(), time.time_ns(), number, group, job.user))
+        except NotStored:
+            raise
         except CoschedError as error:
             self._refuse(number, str(error))
         else:
@@ -197,7 +197,15 @@ class CoupledDomain:
         member = self._member(number)
         if member is not None and member.stage not in (Stage.RUNNING, Stage.OVER):
             self._log(f"job {number}: has started without its mates")
-            self._feed(JobOver(now_ns(), number))
+            self._feed(JobStartedAlone(now_ns(), number))
+
+    def _start_failed(self, event: live.StartFailed) -> None:
+        """Brings a job forward that was put back when it should begin: its mates run."""
+        self._nodes.pop(event.number, None)
+        self._log(f"job {event.number}: could not start: {event.reason}")
+        member = self._member(event.number)
+        if member is not None and member.stage is Stage.RUNNING:
+            self._engine.wake(event.number)
 
     def _lost(self, event: live.NotReady) -> None:
         self._nodes.pop(event.number, None)
@@ -265,9 +273,18 @@ class CoupledDomain:
         try:
             self._handle(event)
             while self._todo:
-                self._handle(self._todo.popleft())
+                event = self._todo.popleft()
+                if not self._is_late(event):
+                    self._handle(event)
         finally:
             self._busy = False
+
+    def _is_late(self, event: Event) -> bool:
+        """Returns whether a job was released by the same event that let it prepare."""
+        if not isinstance(event, JobPrepared):
+            return False
+        member = self._member(event.number)
+        return member is None or member.stage is not Stage.PREPARING
 
     def _handle(self, event: Event) -> None:
         commands = self.coupling.handle(event)
@@ -285,7 +302,8 @@ class CoupledDomain:
             case TryJob():
                 self._engine.try_now(command.number)
             case PrepareJob():
-                address = f"{command.number}@{self._nodes.get(command.number, '')}"
+                nodes = self._nodes.get(command.number, "")
+                address = first_nodes(f"{command.number}@{nodes}", LONGEST_ADDRESS)
                 self._todo.append(JobPrepared(now_ns(), command.number, address))
             case GoJob():
                 self._engine.go(command.number, self._others(command.addresses))

@@ -17,6 +17,10 @@ _TABLE = "CREATE TABLE snapshot (id INTEGER PRIMARY KEY, data BLOB NOT NULL) STR
 _REMEDY = "move the file away to forget the jobs' groups"
 
 
+class NotStored(CoschedError):
+    """The state cannot be written; nothing may be done that depends on it."""
+
+
 class Memory:
     """The snapshot in the file ``path``. Raises CoschedError if it cannot be used."""
 
@@ -45,7 +49,8 @@ class Memory:
         return coupling
 
     def keep(self, coupling: Coupling) -> None:
-        """Stores the state of the coupling; it is on the disk when this returns."""
+        """Stores the state of the coupling; it is on the disk when this returns. Raises
+        NotStored."""
         self.save(coupling.snapshot(time.time_ns()))
 
     def load(self) -> bytes | None:
@@ -57,11 +62,11 @@ class Memory:
         return None if row is None else bytes(row[0])
 
     def save(self, snapshot: bytes) -> None:
-        """Replaces the snapshot."""
+        """Replaces the snapshot. Raises NotStored."""
         try:
             self._file.execute("INSERT OR REPLACE INTO snapshot VALUES (1, ?)", (snapshot,))
         except sqlite3.Error as error:
-            raise CoschedError(f"{self._path}: {error}") from None
+            raise NotStored(f"{self._path}: {error}") from None
 
     def close(self) -> None:
         """Closes the file."""

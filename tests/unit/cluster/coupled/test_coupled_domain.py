@@ -16,7 +16,7 @@ else:
 
 from cosched.cluster.coupled.config import parse_coupled
 from cosched.cluster.coupled.domain import CoupledDomain
-from cosched.cluster.coupled.memory import Memory
+from cosched.cluster.coupled.memory import Memory, NotStored
 from cosched.cluster.coupled.window import explain
 from cosched.cluster.engines.interface import (
     Cancelled,
@@ -378,6 +378,27 @@ async def test_comment_that_has_changed_is_announced(tmp_path, first):
 
 
 @scenario
+async def test_job_that_could_not_wait_is_announced_after_a_restart(tmp_path):
+    """Its user has made it wait again while another controller was up."""
+    pair = Pair(tmp_path)
+    a, b = pair.engines.values()
+    await asyncio.sleep(0.05)
+    a.resting.update([1])
+    a.submit(1)
+    a.report(Cancelled(1, "it cannot wait again any more"))
+    size = a.queue.pop(1)
+    pair.stop("a")
+    pair.start("a")
+    await asyncio.sleep(0.05)
+    a.resting.clear()
+    a.submit(1, size=size)
+    await until(lambda: pair.stage("a", 1) is Stage.HOLDING, "a waits for its mate")
+    assert a.gone == []
+    b.submit(7, text="mate=g@a", own="b")
+    await until(lambda: (a.gone, b.gone) == ([1], [7]), "both start")
+
+
+@scenario
 async def test_comment_that_changed_while_the_controller_was_away(tmp_path):
     pair = Pair(tmp_path)
     a, b = pair.engines.values()
@@ -418,7 +439,10 @@ async def test_second_start_of_a_job_has_the_addresses_of_its_mates(tmp_path):
     a.go = lambda number, mates=(): orders.append(list(mates))
     b.submit(7, text="mate=g@a", own="b")
     await until(lambda: b.gone == [7], "the start is decided")
+    woken = []
+    a.wake = woken.append
     a.report(StartFailed(1, "Slurm has put it back"))
+    assert woken == [1]  # its mate runs: it shall not wait
     a.report(Ready(1, "n1"))
     assert orders == [[("b", "7@n7")]] * 2
 
@@ -474,6 +498,14 @@ def test_configuration_of_the_guide():
             {"coupling": {"listen": "h:1", "domains": {"b": "h:1"}, "users": {"x": "y"}}},
             "'x' is not DOMAIN/USER",
         ),
+        (
+            {"coupling": {"listen": "h:1", "domains": {"b": "h:1"}, "answer": "1s"}},
+            "coupling.answer: '1s' is too short; write 2s or more",
+        ),
+        (
+            {"coupling": {"listen": "h:1", "domains": {"b": "h:1"}, "release_wait": "0s"}},
+            "coupling.release_wait: '0s' is too short; write 1ms or more",
+        ),
         ({"slurm": {"then": "stop"}}, "slurm.then = 'stop'"),
         ({"slurm": {"poll": "0s"}}, "slurm.poll = 0s"),
     ],
@@ -489,3 +521,53 @@ def test_wrong_configuration_is_one_line(change, about):
         parse_coupled({**good, **change})
     assert about in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@scenario
+async def test_job_that_slurm_starts_by_itself_counts_as_started_alone(tmp_path):
+    pair = Pair(tmp_path)
+    a, b = pair.engines.values()
+    await asyncio.sleep(0.05)
+    a.submit(1)
+    await until(lambda: pair.stage("a", 1) is Stage.HOLDING, "a holds")
+    a.running[1] = a.ready.pop(1)
+    a.report(Started(1, 0))
+    assert pair.domains["a"].coupling.counts.started_alone == 1
+    assert "job 1: has started without its mates" in pair.log
+    b.submit(7, text="mate=g@a", own="b")
+    await until(lambda: b.gone == [7], "b does not wait")
+
+
+@scenario
+async def test_mate_that_is_lost_while_all_begin_to_prepare(tmp_path):
+    """Its job goes back to the queue in the step that lets it prepare."""
+    pair = Pair(tmp_path, answer="2s", when_down="yield", again="1h")
+    a, b = pair.engines.values()
+    await asyncio.sleep(0.05)
+    a.running[99] = 4
+    tries = []
+    a.try_now = tries.append
+    a.submit(1)
+    b.submit(7, text="mate=g@a", own="b")
+    await until(lambda: tries == [1], "a looks for nodes for its mate")
+    pair.lost = True
+    pair.domains["a"].coupling._post.lose("b")
+    del a.running[99]
+    a.offer()
+    assert pair.stage("a", 1) is Stage.QUEUING
+    assert (a.gone, list(a.resting)) == ([], [1])
+
+
+@scenario
+async def test_state_that_cannot_be_stored_is_no_fault_of_the_user(tmp_path):
+    pair = Pair(tmp_path)
+    a, _ = pair.engines.values()
+    await asyncio.sleep(0.05)
+
+    def full(_coupling):
+        raise NotStored("a.sqlite: disk is full")
+
+    pair.domains["a"]._memory.keep = full
+    with pytest.raises(NotStored):
+        a.submit(1)
+    assert a.refused == {}
