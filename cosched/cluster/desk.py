@@ -101,10 +101,12 @@ class Desk:
             else:
                 await self._converse(person, caller, reader, writer)
             caller.leave()
-        except ConnectionError:
-            caller.leave()
         except asyncio.CancelledError:
             return  # the desk closes
+        except Exception as error:
+            caller.leave()
+            if not isinstance(error, ConnectionError):
+                raise
         finally:
             self._serving.discard(task)
             self._open[person.uid] -= 1

@@ -35,6 +35,22 @@ async def _until_signal(make: Callable[[Ready, Log], Coroutine[Any, Any, None]])
         _log("ended by a signal")
 
 
+def first_error() -> asyncio.Future[None]:
+    """Returns a future that fails with the first error that nothing else takes: that of a
+    timer, of a connection or of a task that is not awaited."""
+    loop = asyncio.get_running_loop()
+    failed: asyncio.Future[None] = loop.create_future()
+
+    def fail(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        if not failed.done():
+            message = RuntimeError(context["message"])
+            failed.set_exception(error if isinstance(error, Exception) else message)
+
+    loop.set_exception_handler(fail)
+    return failed
+
+
 def _say_ready() -> None:
     print(READY, flush=True)
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import pwd
 import signal
+import time
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from cosched.cluster.answers import ReloadInfo
 from cosched.cluster.coupled.config import CoupledConfig, load_coupled
 from cosched.cluster.coupled.domain import CoupledDomain, now_ns
+from cosched.cluster.coupled.limits import FewLines
 from cosched.cluster.coupled.mail import connect
 from cosched.cluster.coupled.memory import Memory
 from cosched.cluster.coupled.metrics import Figures, figures, serve_metrics
@@ -17,7 +20,7 @@ from cosched.cluster.coupled.reloading import compare
 from cosched.cluster.coupled.window import Window
 from cosched.cluster.engines.slurm.engine import Names, SlurmEngine
 from cosched.cluster.keys import make_keys
-from cosched.cluster.member import Log, Ready, run_member
+from cosched.cluster.member import Log, Ready, first_error, run_member
 from cosched.cluster.paths import DomainPaths
 from cosched.core.errors import CoschedError
 from cosched.node.service.lock import DaemonLock
@@ -58,7 +61,8 @@ async def _run(
     links, mail = connect(paths, config, log)
     names = Names(config.name, tuple(config.domains))
     users = {0, uid_of(config.slurm.user)}
-    engine = SlurmEngine(names, config.slurm, paths.gate_socket, users, environ, log)
+    few = FewLines(log, time.monotonic_ns)
+    engine = SlurmEngine(names, config.slurm, paths.gate_socket, users, environ, log, few)
     domain = CoupledDomain(config, engine, mail, memory, log)
     stopped = asyncio.Event()
 
@@ -80,10 +84,11 @@ async def _run(
     end_metrics = _serve_metrics(config, domain)
     try:
         await window.open()
-        work = [
+        work: list[asyncio.Future[Any]] = [
             asyncio.ensure_future(engine.run(domain.report)),
             asyncio.ensure_future(mail.receive(domain.receive)),
             asyncio.ensure_future(stopped.wait()),
+            first_error(),  # it must not act on a state that it could not store
         ]
         ready()
         try:

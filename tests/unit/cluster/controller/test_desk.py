@@ -11,6 +11,7 @@ import pytest
 
 from cosched.cluster.desk import BYTES_PER_USER, Desk, Person
 from cosched.cluster.inputs import Inputs, Visitor
+from cosched.cluster.member import first_error
 from cosched.cluster.submission import LONGEST_REQUEST
 
 
@@ -105,6 +106,43 @@ def test_odd_input_goes_to_the_domain_which_refuses_it(body):
 
     visitor = Visitor(Person(7, 7), Inputs({"n1"}, lambda *_: None), refuse)
     assert asyncio.run(visitor.answer(body)) == b"refused"
+
+
+def test_caller_whose_answer_fails_leaves_and_the_failure_is_seen(tmp_path):
+    class Broken(Echo):
+        left = False
+
+        async def answer(self, body):
+            raise OSError("disk is full")
+
+        def leave(self):
+            self.left = True
+
+    async def check():
+        failed, broken = first_error(), Broken()
+        found = Desk(tmp_path / "desk.sock", lambda person: broken)
+        await found.open()
+        async with caller(tmp_path) as (reader, writer):
+            writer.write(b"x\n")
+            assert await asyncio.wait_for(reader.readline(), 20) == b""
+        with pytest.raises(OSError, match="disk is full"):
+            await asyncio.wait_for(failed, 20)
+        assert broken.left
+        await found.close()
+
+    asyncio.run(check())
+
+
+def test_failure_of_a_timer_is_seen():
+    async def check():
+        failed = first_error()
+        loop = asyncio.get_running_loop()
+        loop.call_soon(int, "x")
+        loop.call_soon(int, "y")  # the first one counts
+        with pytest.raises(ValueError, match="'x'"):
+            await asyncio.wait_for(failed, 20)
+
+    asyncio.run(check())
 
 
 def test_user_who_leaves_with_an_answer_unread_disturbs_nothing(tmp_path):
