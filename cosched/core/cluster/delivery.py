@@ -31,6 +31,8 @@ RESEND_BYTE_NS = 8_000
 CONFIRM_NS = 50_000_000
 #: Messages under way, and messages that came too early; a peer beyond this is given up.
 WINDOW = 16_384
+#: Bytes of messages that came too early; those beyond are sent again.
+EARLY_BYTES = 64 << 20
 #: Former lives of a peer whose late messages are recognised.
 FORMER = 64
 
@@ -72,6 +74,7 @@ class Delivery:
         self._expected = 1
         self._arrived_attempt = 0
         self._early: dict[int, bytes] = {}
+        self._early_bytes = 0
         self._confirm_ns: int | None = None
 
     @property
@@ -109,12 +112,11 @@ class Delivery:
             return ([envelope.data] if envelope.data else []), again
         if self._confirm_ns is None:
             self._confirm_ns = now_ns + CONFIRM_NS
-        ahead = envelope.number - self._expected
-        if 0 <= ahead < WINDOW:
-            self._early[envelope.number] = envelope.data
+        self._keep_early(envelope)
         ready = []
         while self._expected in self._early:
             ready.append(self._early.pop(self._expected))
+            self._early_bytes -= len(ready[-1])
             self._expected += 1
             self._arrived_attempt = envelope.attempt
         return ready, again
@@ -127,6 +129,14 @@ class Delivery:
         if self._confirm_ns is not None and self._confirm_ns <= now_ns:
             found.append(self._envelope(0, b""))
         return found
+
+    def _keep_early(self, envelope: Envelope) -> None:
+        ahead, size = envelope.number - self._expected, len(envelope.data)
+        if not 0 <= ahead < WINDOW or envelope.number in self._early:
+            return
+        if ahead == 0 or self._early_bytes + size <= EARLY_BYTES:
+            self._early[envelope.number] = envelope.data
+            self._early_bytes += size
 
     def give_up(self) -> None:
         """Drops the messages that are under way; later ones are delivered."""
@@ -144,6 +154,7 @@ class Delivery:
         self._peer_stream = envelope.stream
         self._expected = 1
         self._early.clear()
+        self._early_bytes = 0
 
     def _begin_stream(self) -> None:
         self._stream += 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cosched.core.cluster import delivery
 from cosched.core.cluster.delivery import (
     CONFIRM_NS,
     RESEND_BYTE_NS,
@@ -209,3 +210,15 @@ def test_each_message_arrives_once_and_in_order(data):
                 net.put(other[name], envelope)
     assert got == {"a": sent["b"], "b": sent["a"]}
     assert all(one.wake_ns is None for one in sides.values())
+
+
+def test_messages_that_come_too_early_have_a_limit_in_bytes(monkeypatch):
+    """Those beyond it come again, and are then delivered in order."""
+    monkeypatch.setattr(delivery, "EARLY_BYTES", 25)
+    sender, receiver = Delivery(1), Delivery(2)
+    first, *later = [sender.send(b"%d" % number * 10, 0) for number in range(4)]
+    for envelope in (*later, later[0]):
+        assert receiver.receive(envelope, 0) == ([], [])
+    assert receiver.receive(first, 0)[0] == [b"0" * 10, b"1" * 10, b"2" * 10]
+    assert receiver.receive(later[2], 0)[0] == [b"3" * 10]
+    assert receiver._early_bytes == 0
