@@ -15,6 +15,10 @@ from cosched.cluster.engines.slurm.engine import Names, SlurmEngine
 from cosched.cluster.engines.slurm.settings import SlurmSettings
 
 
+def log(line):
+    print(line, file=sys.stderr, flush=True)
+
+
 async def main():
     own, others, socket, settings = (json.loads(word) for word in sys.argv[1:])
     settings = SlurmSettings(**settings)
@@ -25,7 +29,8 @@ async def main():
         Path(socket),
         users,
         os.environ,
-        lambda line: print(line, file=sys.stderr, flush=True),
+        log,
+        log,
     )
 
     def report(event):

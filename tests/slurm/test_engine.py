@@ -157,7 +157,7 @@ def test_comment_that_does_not_parse_is_held_with_a_reason(al, comment, reason):
     assert refused["uid"] == 65534
     assert reason in refused["reason"]
     until(lambda: al.show(job)["Priority"] == "0", "the job is held")
-    wanted = ("AdminComment=cosched: mates: ", "JobState=PENDING")
+    wanted = ("AdminComment=cosched: mates: ", reason, "JobState=PENDING")
 
     def waits_with_a_reason():
         shown = al.slurm.run("scontrol", "show", "job", str(job))

@@ -214,17 +214,33 @@ def test_lease_ends_a_hold(alone):
     finishes(al, job)
 
 
-@pytest.mark.long
-def test_interactive_job_only_holds_where_the_site_wants_that(alone):
-    al = alone(cannot_yield="hold")
+def interactive(al):
+    """Starts srun with a mate."""
     words = ["srun", "--time=5", f"--comment=cosched:mate={GROUP}@be", "echo", "ran"]
-    srun = subprocess.Popen(
+    return subprocess.Popen(
         al.slurm.argv(*words, user=USER),
         env=al.slurm.environ,
         cwd="/tmp",
         stdout=subprocess.PIPE,
         text=True,
     )
+
+
+@pytest.mark.long
+def test_interactive_job_starts_before_its_lease_ends(alone):
+    """Slurm ends such a job if it is put back."""
+    al = alone(cannot_yield="hold", lease_s=5.0)
+    srun = interactive(al)
+    job = al.expect("Submitted")["job"]["number"]
+    al.expect("Ready", job)
+    al.expect("Started", job)
+    assert srun.communicate(timeout=30)[0] == "ran\n"
+
+
+@pytest.mark.long
+def test_interactive_job_only_holds_where_the_site_wants_that(alone):
+    al = alone(cannot_yield="hold")
+    srun = interactive(al)
     job = al.expect("Submitted")["job"]
     assert not job["may_yield"]
     al.expect("Ready", job["number"])

@@ -69,12 +69,14 @@ def gate(python: str, run_dir: Path) -> None:
     """
     from cosched.cluster.coupled.config import load_coupled
     from cosched.cluster.coupled.service import uid_of
-    from cosched.cluster.engines.slurm.front import front_script
-    from cosched.cluster.engines.slurm.reach import check_reachable
+    from cosched.cluster.engines.slurm.front import GATE, front_script
+    from cosched.cluster.engines.slurm.reach import check_reads, check_runs
 
     paths = DomainPaths(run_dir)
     settings = load_coupled(paths.config).slurm
-    check_reachable(python, uid_of(settings.user), settings.user)
+    uid = uid_of(settings.user)
+    check_runs(python, uid, settings.user)
+    check_reads(GATE, uid, settings.user)
     click.echo(front_script(python, paths.gate_socket, settings), nl=False)
 
 

@@ -24,7 +24,7 @@ AT_ONCE = 4
 #: Characters of a comment or message that scontrol gets.
 LONGEST_LINE = 1000
 _EXPECTED = re.compile(r"to start at (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)")
-_WORDS = re.compile(r"[^\w .,:;@=/+\[\]-]")
+_WORDS = re.compile(r"[^\w '.,:;@=/+\[\]-]")
 
 
 class SlurmCommands:

@@ -12,11 +12,11 @@ from weakref import WeakValueDictionary
 
 from cosched.cluster.engines.interface import (
     Cancelled,
+    Event,
     GaveBack,
     Reached,
     Ready,
     Report,
-    Tried,
 )
 from cosched.cluster.engines.mates import shown_mates
 from cosched.cluster.engines.slurm.commands import (
@@ -27,7 +27,6 @@ from cosched.cluster.engines.slurm.commands import (
 from cosched.cluster.engines.slurm.counting import FreeNodes, count_always
 from cosched.cluster.engines.slurm.gates import Gates, Hello
 from cosched.cluster.engines.slurm.jobs import SlurmJob
-from cosched.cluster.engines.slurm.likeness import can_be_described, waits_for_nodes
 from cosched.cluster.engines.slurm.settings import SlurmSettings
 from cosched.cluster.engines.slurm.tracker import (
     YIELD,
@@ -39,6 +38,7 @@ from cosched.cluster.engines.slurm.tracker import (
     Tracker,
     TurnAway,
 )
+from cosched.cluster.engines.slurm.tries import Tries
 
 Log = Callable[[str], None]
 
@@ -67,7 +67,7 @@ class SlurmEngine:
     """The jobs with mates of one Slurm.
 
     socket: where gates connect. users: as whom gates may run (SlurmUser and root). log:
-    takes one line for the operator.
+    takes one line for the operator; complain: one about a stranger at the socket.
     """
 
     def __init__(
@@ -78,20 +78,29 @@ class SlurmEngine:
         users: Collection[int],
         environ: Mapping[str, str],
         log: Log,
+        complain: Log,
     ) -> None:
         self._settings = settings
         self._log = log
         self._commands = SlurmCommands(environ, settings.conf, settings.command_s)
-        self._free = FreeNodes(self._commands, log)
         only_hold = settings.cannot_yield == "hold"
         self._tracker = Tracker(names.own, names.others, only_hold=only_hold)
-        self._gates = Gates(socket, users, self._came, self._left, log)
+        self._tries = Tries(
+            self._tracker,
+            self._commands,
+            FreeNodes(self._commands, log),
+            settings.try_s,
+            self._pass_on,
+            self._poll,
+            self._release,
+        )
+        self._gates = Gates(socket, users, self._came, self._left, complain)
         self._report: Report = lambda _event: None
         self._poll_now = asyncio.Event()
         self._polling = asyncio.Lock()
         self._locks: WeakValueDictionary[int, asyncio.Lock] = WeakValueDictionary()
-        self._got_ready: dict[int, asyncio.Future[None]] = {}
         self._gave_back: dict[int, asyncio.Future[None]] = {}
+        self._to_try: set[int] = set()  # jobs whose try has not begun
         self._tasks: set[asyncio.Task[None]] = set()
         self._broken: asyncio.Future[None] | None = None
         self._up: bool | None = None
@@ -141,20 +150,25 @@ class SlurmEngine:
         self._carry_out(self._tracker.give_back(number, time.monotonic()))
 
     def try_now(self, number: int) -> None:
-        """Makes a queued job ready now if Slurm can."""
-        self._start(self._try(number))
+        """Makes a queued job ready now if Slurm can. A second order waits for the first
+        one; more are the same as the second."""
+        if number not in self._to_try:
+            self._to_try.add(number)
+            self._start(self._try(number))
 
     def wake(self, number: int) -> None:
         """Ends the wait of a job that has given its nodes back."""
         self._start(self._wait_again(number, None, 0.0))
 
     def refuse(self, number: int, reason: str) -> None:
-        """Holds a job that waits or is ready."""
+        """Holds a job that waits or is ready. One that has begun goes on."""
         tracked = self._tracker.get(number)
-        if tracked is not None and tracked.may_yield:
+        if tracked is None or tracked.has_begun:
+            return
+        if tracked.may_yield:
             self.give_back(number, _REFUSED_WAIT_S)
             self._start(self._refuse(tracked, reason))
-        elif tracked is not None:
+        else:
             self.cancel(number, reason)
 
     def cancel(self, number: int, reason: str) -> None:
@@ -190,6 +204,8 @@ class SlurmEngine:
         number = tracked.job.number
         async with self._lock(number):
             await self._poll()  # it may have been moved when it gave its nodes back
+            if self._tracker.get(number) is not tracked or tracked.has_begun:
+                return
             try:
                 await self._commands.hold(tracked.slurm, f"cosched: {reason}")
             except CommandFailed as error:
@@ -214,82 +230,14 @@ class SlurmEngine:
 
     async def _try(self, number: int) -> None:
         async with self._lock(number):
-            tracked = await self._may_try(number)
-            if isinstance(tracked, Tried):
-                self._report(tracked)
-                return
-            together = not tracked.job.mates.within_ns
-            if together and await self._lacks_nodes(tracked):
-                self._report(await self._expected(number))  # its mate waits for this
-                await self._settle(number, 0.0)
-            else:
-                self._report(await self._wait_for_nodes(tracked))
+            self._to_try.discard(number)
+            await self._tries.run(number)
 
-    async def _may_try(self, number: int) -> Tracked | Tried:
-        """Returns a job that may have nodes now, or the result for another one."""
-        tracked = self._tracker.get(number)
-        if tracked is None:
-            return Tried(number, False, "Slurm has no such job with mates")
-        if tracked.phase is Phase.READY:
-            if not tracked.may_yield:
-                self._report(Ready(number, tracked.nodes))
-            return Tried(number, True)
-        if tracked.phase is not Phase.QUEUED:
-            return Tried(number, False, f"it is {tracked.phase.value}")
-        if tracked.slurm.held or tracked.slurm.begins_later(time.time()):
-            await self._poll()
-        if tracked.slurm.held:
-            return Tried(number, False, "it is held in Slurm's queue")
-        if tracked.slurm.begins_later(time.time()):
-            return Tried(number, False, "its begin time has not come")
-        return tracked
+    async def _release(self, number: int) -> None:
+        await self._settle(number, 0.0)
 
-    async def _lacks_nodes(self, tracked: Tracked) -> bool:
-        """Returns whether a job has to wait for nodes of others. It looks twice: between,
-        Slurm may have given the job nodes that another one has just given back."""
-        if not await self._free.lack_for(tracked.slurm):
-            return False
-        await self._poll()
-        if self._tracker.expects_gate or tracked.phase is not Phase.QUEUED:
-            return False
-        return await self._free.lack_for(tracked.slurm)
-
-    async def _wait_for_nodes(self, tracked: Tracked) -> Tried:
-        number = tracked.job.number
-        ready = asyncio.get_running_loop().create_future()
-        self._got_ready[number] = ready
-        try:
-            await self._settle(number, 0.0)
-            if tracked.phase is Phase.QUEUED:
-                await asyncio.wait({ready}, timeout=self._settings.try_s)
-        finally:
-            del self._got_ready[number]
-        return Tried(number, True) if ready.done() else await self._expected(number)
-
-    async def _expected(self, number: int) -> Tried:
-        """Returns the result for a job that got no nodes in time. Only a job that may start
-        apart from its mates needs an expected start."""
-        tracked = self._tracker.get(number)
-        if tracked is not None and tracked.phase is Phase.READY:
-            return Tried(number, True)
-        if tracked is not None and not tracked.job.mates.within_ns:
-            return Tried(number, False, "its nodes are not free")
-        await self._poll()
-        tracked = self._tracker.get(number)
-        if tracked is None:
-            return Tried(number, False, "it is over")
-        if tracked.phase is Phase.READY:
-            return Tried(number, True)
-        reason = tracked.slurm.state_reason or "no reason"
-        if not waits_for_nodes(tracked.slurm):
-            return Tried(number, False, f"Slurm does not start it: {reason}")
-        if not can_be_described(tracked.slurm):
-            return Tried(number, False, "its nodes are not free")
-        try:
-            expected_s = await self._commands.expected_in(tracked.slurm)
-        except CommandFailed as error:
-            return Tried(number, False, str(error))
-        return Tried(number, False, "its nodes are not free", expected_s)
+    def _pass_on(self, event: Event) -> None:
+        self._report(event)
 
     async def _introduce(self, job: SlurmJob, mates: Sequence[tuple[str, str]]) -> None:
         try:
@@ -327,7 +275,9 @@ class SlurmEngine:
     # --- events ---------------------------------------------------------------------------
 
     def _came(self, hello: Hello) -> None:
-        gate = Gate(hello.job, hello.restarts, hello.nodes, hello.life, time.monotonic())
+        now = time.monotonic()
+        ends = now + self._settings.lease_s - hello.waited_s
+        gate = Gate(hello.job, hello.restarts, hello.nodes, hello.life, now, ends)
         self._carry_out(self._tracker.came(gate))
         if self._tracker.early:
             self._poll_now.set()
@@ -346,7 +296,7 @@ class SlurmEngine:
                 continue
             self._report(step)
             if isinstance(step, Ready):
-                _done(self._got_ready.get(step.number))
+                self._tries.got_ready(step.number)
             elif isinstance(step, GaveBack | Cancelled):  # the job may come again at once
                 _done(self._gave_back.pop(step.number, None))
 
@@ -357,11 +307,19 @@ class SlurmEngine:
         while True:
             self._poll_now.clear()
             await self._poll()
+            self._end_holds()
             pause_s = self._settings.poll_s
             if self._tracker.busy:
                 pause_s = min(pause_s, _BUSY_POLL_S)
             await asyncio.sleep(_LEAST_POLL_S)
             await _wait(self._poll_now, pause_s)
+
+    def _end_holds(self) -> None:
+        """Starts the jobs that cannot yield, before their leases end: a yield ends them."""
+        ahead_s = min(self._settings.lease_s / 2, self._settings.ahead_s)
+        for number in self._tracker.only_hold_until(time.monotonic() + ahead_s):
+            self._log(f"job {number}: its lease ends and it cannot yield, so it starts")
+            self.go(number)
 
     async def _poll(self) -> None:
         """Takes the jobs as Slurm shows them now. An answer is taken before the next is

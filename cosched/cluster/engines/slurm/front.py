@@ -12,6 +12,9 @@ from cosched.cluster.engines.mates import MARK
 from cosched.cluster.engines.slurm import gate
 from cosched.cluster.engines.slurm.settings import SlurmSettings
 
+#: The program that keeps a job with mates until its start.
+GATE = gate.__file__
+
 _SCRIPT = """#!/bin/sh
 # PrologSlurmctld of a Slurm that cosched couples with other clusters. Made by:
 #   cosched cluster gate
@@ -66,7 +69,7 @@ def front_script(python: str, socket: Path, settings: SlurmSettings) -> str:
     """Returns the script. python: the interpreter that runs the gate of a job with mates;
     socket: where the controller listens."""
     words = [
-        *(python, "-I", "-S", gate.__file__),
+        *(python, "-I", "-S", GATE),
         *("--socket", str(socket)),
         *("--lease", f"{settings.lease_s:g}"),
         *("--retry", f"{settings.retry_s:g}"),

@@ -33,21 +33,21 @@ _PR_SET_PDEATHSIG = 1
 _PEER = struct.Struct("3i")
 
 
-def hello(environ: Mapping[str, str], life: str) -> bytes:
-    """Returns the line about the job of this environment. life: tells this gate from an
+def facts(environ: Mapping[str, str], life: str) -> dict[str, int | str]:
+    """Returns the facts about the job of this environment. life: tells this gate from an
     earlier one of the same job."""
-    return (
-        json.dumps(
-            {
-                "job": int(environ["SLURM_JOB_ID"]),
-                "uid": int(environ["SLURM_JOB_UID"]),
-                "restarts": int(environ.get("SLURM_JOB_RESTART_COUNT", "0")),
-                "nodes": environ.get("SLURM_JOB_NODELIST", ""),
-                "life": life,
-            }
-        ).encode()
-        + b"\n"
-    )
+    return {
+        "job": int(environ["SLURM_JOB_ID"]),
+        "uid": int(environ["SLURM_JOB_UID"]),
+        "restarts": int(environ.get("SLURM_JOB_RESTART_COUNT", "0")),
+        "nodes": environ.get("SLURM_JOB_NODELIST", ""),
+        "life": life,
+    }
+
+
+def hello(job: Mapping[str, int | str], waited_s: float) -> bytes:
+    """Returns the line about a job whose gate has waited so long."""
+    return json.dumps({**job, "waited_s": waited_s}).encode() + b"\n"
 
 
 def ask(path: str, line: bytes, until: float) -> tuple[bool, int | None]:
@@ -87,16 +87,23 @@ def _status(answer: bytes) -> int:
     return {"go": GO, "yield": YIELD}.get(str(order), REFUSED)
 
 
-def wait(path: str, line: bytes, lease_s: float, retry_s: float, otherwise: int) -> int:
+def wait(
+    path: str,
+    job: Mapping[str, int | str],
+    lease_s: float,
+    retry_s: float,
+    otherwise: int,
+) -> int:
     """Returns the status for Slurm's script.
 
-    lease_s: the job yields after this time at the latest. retry_s: how long the controller
-    may be away; then the status is ``otherwise``.
+    job: its facts. lease_s: the job yields after this time at the latest. retry_s: how
+    long the controller may be away; then the status is ``otherwise``.
     """
-    seen = time.monotonic()
-    until = seen + lease_s
+    began = seen = time.monotonic()
+    until = began + lease_s
     pause = _FIRST_PAUSE_S
     while True:
+        line = hello(job, time.monotonic() - began)
         reached, status = ask(path, line, until)
         if status not in (None, REFUSED):
             return status
@@ -127,9 +134,9 @@ def main() -> int:
     options.add_argument("--retry", type=float, required=True)
     options.add_argument("--then", choices=("start", "yield"), required=True)
     chosen = options.parse_args()
-    line = hello(os.environ, secrets.token_hex(8))
+    job = facts(os.environ, secrets.token_hex(8))
     otherwise = GO if chosen.then == "start" else YIELD
-    return wait(chosen.socket, line, chosen.lease, chosen.retry, otherwise)
+    return wait(chosen.socket, job, chosen.lease, chosen.retry, otherwise)
 
 
 if __name__ == "__main__":

@@ -17,13 +17,15 @@ from cosched.cluster.desk import Desk, Person
 
 class Hello(msgspec.Struct, frozen=True):
     """The message of a gate. restarts: how often Slurm has put the job back into its queue.
-    life: tells the gate from an earlier one of the job."""
+    life: tells the gate from an earlier one of the job. waited_s: for how long it has
+    waited, perhaps for another controller before."""
 
     job: int
     uid: int
     restarts: int
     nodes: str
     life: str
+    waited_s: float = 0.0
 
 
 _decoder = msgspec.json.Decoder(Hello)

@@ -22,6 +22,7 @@ class SlurmSettings:
     try_s: how long a job may take from the order to start now until it has nodes.
 
     lease_s: a job that holds for so long yields, even if the controller does not answer.
+    One that cannot yield starts.
     retry_s: how long the controller may be away; then a job with mates starts without them
     or yields (``then``).
 
@@ -38,6 +39,11 @@ class SlurmSettings:
     retry_s: float = 60.0
     then: str = "start"
     cannot_yield: str = "refuse"
+
+    @property
+    def ahead_s(self) -> float:
+        """How long before the end of a lease the controller acts at the latest."""
+        return self.poll_s + self.command_s
 
     def __post_init__(self) -> None:
         for name, least in (

@@ -72,7 +72,7 @@ class Phase(Enum):
 
 @dataclass(slots=True)
 class Tracked:
-    """A job with mates. since: the begin of its phase. restarts: of its latest gate.
+    """A job with mates. since: the begin of its phase. restarts, ends: of its latest gate.
     life: of the gate that waits for an order, or ends."""
 
     job: PairedJob
@@ -82,6 +82,7 @@ class Tracked:
     restarts: int = -1
     life: str = ""
     nodes: str = ""
+    ends: float = math.inf
 
     @property
     def may_yield(self) -> bool:
@@ -89,20 +90,28 @@ class Tracked:
         return _may_yield(self.slurm)
 
     @property
+    def has_begun(self) -> bool:
+        """Whether the job runs, or was told to."""
+        return self.phase in (Phase.GOING, Phase.RUNNING)
+
+    @property
     def gate(self) -> Gate:
         """Returns the gate of a ready job."""
-        return Gate(self.job.number, self.restarts, self.nodes, self.life, self.since)
+        job = self.job.number
+        return Gate(job, self.restarts, self.nodes, self.life, self.since, self.ends)
 
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """A gate that waits since ``at``. The other fields are those of its hello."""
+    """A gate that waits here since ``at``, and whose lease ends at ``ends``. The other
+    fields are those of its hello."""
 
     job: int
     restarts: int
     nodes: str
     life: str
     at: float
+    ends: float = math.inf
 
 
 class Tracker:
@@ -146,6 +155,14 @@ class Tracker:
             each.phase is Phase.QUEUED and each.slurm.stage is Stage.GETS_READY
             for each in self._jobs.values()
         )
+
+    def only_hold_until(self, at: float) -> list[int]:
+        """Returns the ready jobs that cannot yield and whose leases end by a time."""
+        return [
+            number
+            for number, each in self._jobs.items()
+            if each.phase is Phase.READY and not each.may_yield and each.ends <= at
+        ]
 
     # --- what Slurm reports ---------------------------------------------------------------
 
@@ -199,6 +216,7 @@ class Tracker:
             self._steps += [Ended(gate.job, "REQUEUED"), Submitted(tracked.job)]
         self._enter(tracked, Phase.READY, gate.at)
         tracked.life, tracked.restarts, tracked.nodes = gate.life, gate.restarts, gate.nodes
+        tracked.ends = gate.ends
         size = count_nodes(gate.nodes) or tracked.slurm.nodes
         self._steps.append(Ready(gate.job, gate.nodes, size))
 

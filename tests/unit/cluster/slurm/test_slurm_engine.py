@@ -35,7 +35,8 @@ class Slurm:
         self.jobs = {}
         self.events = []
         self.log = []
-        self.try_s = 0.5
+        self.strangers = []
+        self.try_s, self.lease_s, self.cannot_yield = 0.5, 3600.0, "refuse"
         self.double("squeue", f"echo >> {folder}/polls; cat {folder}/jobs.json")
         self.show_nodes("idle")
         self.double("scontrol", f'echo "$@" >> {folder}/orders')
@@ -48,17 +49,27 @@ class Slurm:
         (folder / "expected").touch()
         self.show()
 
+    @property
+    def settings(self):
+        return SlurmSettings(
+            poll_s=0.05,
+            try_s=self.try_s,
+            lease_s=self.lease_s,
+            cannot_yield=self.cannot_yield,
+        )
+
     async def start(self):
         """Starts an engine, as a new controller does."""
         self.events.clear()
         environ = {**os.environ, "PATH": f"{self.folder}:{os.environ['PATH']}"}
         self.engine = SlurmEngine(
             Names("a", ["b"]),
-            SlurmSettings(poll_s=0.05, try_s=self.try_s),
+            self.settings,
             self.folder / "s",
             {os.geteuid()},
             environ,
             self.log.append,
+            self.strangers.append,
         )
         self._running = asyncio.ensure_future(self.engine.run(self.events.append))
         await self.event(Reached)
@@ -67,6 +78,12 @@ class Slurm:
         """Starts the engine again; a job may now take an hour until it has nodes."""
         await self.stop()
         self.try_s = 3600.0
+        await self.start()
+
+    async def only_hold(self, lease_s=3600.0):
+        """Starts the engine again; it takes jobs that cannot yield."""
+        await self.stop()
+        self.lease_s, self.cannot_yield = lease_s, "hold"
         await self.start()
 
     async def stop(self):
@@ -464,5 +481,69 @@ def test_start_is_expected_only_of_a_job_that_waits_for_nodes(
         if expected:
             assert 50 < tried.expected_s <= 100
             assert "--mem=512M" in (slurm.folder / "tests").read_text()
+
+    slurm(scenario)
+
+
+def test_refusal_does_not_touch_a_job_that_has_begun(slurm):
+    async def scenario(slurm):
+        await slurm.only_hold()
+        for number, fields in ((7, {}), (8, {"batch_flag": False})):
+            slurm.show(number, **fields)
+            await slurm.event(Submitted, times=number - 6)
+            async with slurm.gate(number, life=f"life{number}"):
+                await slurm.event(Ready, times=number - 6)
+                slurm.engine.go(number)
+                slurm.engine.refuse(number, "b refuses its group")
+        await slurm.polled()
+        assert slurm.orders("hold") == []
+        assert slurm.cancelled() == []
+
+    slurm(scenario)
+
+
+def test_many_orders_to_try_are_two_tries_at_most(slurm):
+    async def scenario(slurm):
+        await slurm.with_long_tries()
+        slurm.show(7)
+        await slurm.event(Submitted)
+        slurm.engine.try_now(7)
+        await slurm.until(lambda: slurm.orders("StartTime"), "the first try is under way")
+        for _ in range(20):
+            slurm.engine.try_now(7)
+        async with slurm.gate(7):
+            await slurm.event(Tried, times=2)
+            await slurm.polled()
+            assert len(slurm.seen(Tried)) == 2
+
+    slurm(scenario)
+
+
+def test_job_that_cannot_yield_starts_before_its_lease_ends(slurm):
+    async def scenario(slurm):
+        await slurm.only_hold(lease_s=0.4 + slurm.settings.ahead_s)
+        slurm.show(7, batch_flag=False)
+        await slurm.event(Submitted)
+        async with slurm.gate(7) as gate:
+            slurm.show(7, job_state="CONFIGURING")
+            await slurm.event(Ready)
+            assert json.loads(await gate.readline()) == {"ok": "go"}
+        (line,) = [line for line in slurm.log if line.startswith("job 7")]
+        assert line == "job 7: its lease ends and it cannot yield, so it starts"
+
+    slurm(scenario)
+
+
+def test_strangers_at_the_gates_socket_do_not_fill_the_log(slurm):
+    async def scenario(slurm):
+        slurm.engine._gates.users = frozenset()
+        for number in range(3):
+            async with slurm.gate(number) as gate:
+                assert b"only SlurmUser" in await gate.readline()
+        assert (
+            slurm.strangers
+            == [f"user {os.geteuid()} is not Slurm; refused at its gate"] * 3
+        )
+        assert not set(slurm.strangers) & set(slurm.log)
 
     slurm(scenario)

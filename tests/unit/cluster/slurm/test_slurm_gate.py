@@ -86,6 +86,7 @@ def test_order_becomes_the_status(site, order, status):
         hello = site.serve(server, json.dumps({"ok": order}).encode() + b"\n")
     assert ends(process) == status
     assert len(hello.pop("life")) == 16
+    assert 0 <= hello.pop("waited_s") < 20
     assert hello == {
         "job": 7,
         "uid": 1000,
@@ -142,6 +143,7 @@ def test_gate_waits_for_a_controller_that_restarts(site):
     assert process.poll() is None
     with site.listen() as server:
         again = site.serve(server, b'{"ok": "go"}\n')
+    assert again.pop("waited_s") >= first.pop("waited_s") + 0.2
     assert again == first
     assert ends(process) == 0
 

@@ -1,4 +1,4 @@
-"""Whether SlurmUser can run the Python of a gate."""
+"""Whether SlurmUser can run the gate with its Python."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cosched.cluster.engines.slurm.reach import check_reachable
+from cosched.cluster.engines.slurm.reach import check_reads, check_runs
 from cosched.core.errors import CoschedError
 
 
@@ -19,7 +19,7 @@ def folder():
 
 
 def test_program_that_all_may_run():
-    check_reachable("/bin/sh", 64030, "slurm")
+    check_runs("/bin/sh", 64030, "slurm")
 
 
 @pytest.mark.parametrize("closed", ["home", "home/python"])
@@ -30,13 +30,31 @@ def test_program_behind_a_closed_directory(folder, closed):
     python.touch(mode=0o755)
     link = folder / "link"
     link.symlink_to(python)
-    check_reachable(str(link), 64030, "slurm")
+    check_runs(str(link), 64030, "slurm")
     (folder / closed).chmod(0o700)
     for path in (python, link):
         with pytest.raises(CoschedError, match="slurm of Slurm may not enter it"):
-            check_reachable(str(path), 64030, "slurm")
+            check_runs(str(path), 64030, "slurm")
 
 
 def test_program_that_is_missing():
     with pytest.raises(CoschedError, match="/none/python: No such file"):
-        check_reachable("/none/python", 64030, "slurm")
+        check_runs("/none/python", 64030, "slurm")
+
+
+def test_file_that_others_may_read_needs_no_permission_to_be_run(folder):
+    gate = folder / "gate.py"
+    gate.touch(mode=0o644)
+    check_reads(str(gate), 64030, "slurm")
+
+
+@pytest.mark.parametrize("closed", ["home", "home/gate.py"])
+def test_gate_that_slurm_may_not_read(folder, closed):
+    (folder / "home").mkdir()
+    gate = folder / "home" / "gate.py"
+    gate.touch(mode=0o644)
+    (folder / closed).chmod(0o700)
+    line = rf"{closed}: slurm of Slurm may not read it, so it cannot run gate\.py"
+    with pytest.raises(CoschedError, match=line):
+        check_reads(str(gate), 64030, "slurm")
+    check_reads(str(gate), 0, "root")

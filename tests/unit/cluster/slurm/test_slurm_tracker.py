@@ -243,6 +243,17 @@ def test_job_that_cannot_yield_only_holds_if_the_site_wants_that():
         assert not submitted.job.may_yield
 
 
+def test_ready_job_that_cannot_yield_ends_its_hold_with_its_lease():
+    for fields, found in (({"batch_flag": False}, [7]), ({}, [])):
+        tracker = Tracker("a", ["b"], only_hold=True)
+        polled(tracker, **fields)
+        tracker.came(Gate(7, 0, "n1", "life", 2.0, ends=60.0))
+        assert tracker.only_hold_until(59.0) == []
+        assert tracker.only_hold_until(60.0) == found
+        tracker.go(7, 3.0)
+        assert tracker.only_hold_until(60.0) == []
+
+
 def test_job_of_a_user_without_a_name_is_refused():
     for name in (None, ""):
         tracker = Tracker("a", ["b"], only_hold=False)
