@@ -233,10 +233,11 @@ def undrain(names: tuple[str, ...], run_dir: Path) -> None:
 def reload(run_dir: Path) -> None:
     """Let the controller read domain.toml again.
 
-    It takes these settings at once: queue.policy, queue.default_time, queue.grace,
-    life.lost_after and life.prepare. Jobs that run or wait keep their limits. All other
-    settings need a restart. A file with a mistake changes nothing. A controller that gets
-    SIGHUP does the same.
+    It takes these settings at once: queue.policy, queue.jobs_per_node,
+    queue.default_time, queue.grace, life.lost_after, life.prepare, security.root_from, and
+    [coupling] without listen, domains and metrics. Jobs that run or wait keep their
+    limits. All other settings need a restart. A file with a mistake changes nothing. A
+    controller that gets SIGHUP does the same.
 
     \b
     Example:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from cosched.cluster.config import DomainConfig
+from cosched.cluster.coupled.reloading import differing, live_coupling
 from cosched.core.errors import CoschedError
 
 #: The settings that the controller takes at once, by table.
@@ -19,8 +20,6 @@ _LIVE = {
     "life": ("lost_after_ns", "prepare_ns"),
     "security": ("root_from",),
 }
-#: The addresses in the table ``coupling``: they need a restart.
-_ADDRESSES = ("listen", "domains", "metrics")
 _UNITS = ("_ns", "_bytes")
 
 
@@ -75,8 +74,7 @@ def _live_coupling(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, 
     not coupled, or will not be, needs a restart."""
     if not (old and new):
         return dict(old)
-    live = {name: value for name, value in new.items() if name not in _ADDRESSES}
-    return {**live, **{name: old[name] for name in _ADDRESSES if name in old}}
+    return live_coupling(old, new)
 
 
 def _differences(old: DomainConfig, new: DomainConfig) -> Iterator[str]:
@@ -88,9 +86,7 @@ def _differences(old: DomainConfig, new: DomainConfig) -> Iterator[str]:
                 if getattr(one, part.name) != getattr(other, part.name):
                     yield f"{field.name}.{_plain(part.name)}"
         elif field.name == "coupling" and one and other:
-            for name in sorted({*one, *other}):
-                if one.get(name) != other.get(name):
-                    yield f"coupling.{name}"
+            yield from (f"coupling.{name}" for name in differing(one, other))
         elif one != other or (field.name == "nodes" and list(one) != list(other)):
             yield field.name
 

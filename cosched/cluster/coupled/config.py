@@ -20,7 +20,7 @@ from cosched.core.cluster.coupling.settings import (
     WhenDown,
 )
 from cosched.core.errors import CoschedError
-from cosched.core.units import NS_PER_S, parse_duration
+from cosched.core.units import NS_PER_S, format_duration, parse_duration
 from cosched.documents import read_toml
 
 #: ``engine`` in domain.toml; without it the domain has nodes of its own.
@@ -31,6 +31,11 @@ _UNLIMITED = "never"
 _YIELD_WAIT, _SLURM_YIELD_WAIT = "0s", "30s"
 #: A job that has yielded is stored again after each rest.
 _LEAST_REST_NS = 100_000_000
+#: Other waits that are shorter would keep the controller busy.
+_LEAST_NS = 1_000_000
+#: A question is sent again after a second. One lost message must not mean that a domain is
+#: down.
+_LEAST_ANSWER_NS = 2 * NS_PER_S
 
 
 class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -106,10 +111,11 @@ class Coupled:
 
 @dataclass(frozen=True)
 class CoupledConfig(Coupled):
-    """A coupled domain whose jobs Slurm queues."""
+    """A coupled domain whose jobs Slurm queues. document: the parsed file."""
 
     slurm: SlurmSettings
     waits: Waits
+    document: Mapping[str, Any]
 
 
 def is_coupled(path: Path) -> bool:
@@ -136,7 +142,9 @@ def parse_coupled(document: Mapping[str, Any]) -> CoupledConfig:
         _seconds("coupling.release_wait", raw.coupling.release_wait),
     )
     coupled = _coupled(raw.name, raw.coupling, rest_ns=0)  # Slurm lets jobs rest
-    return CoupledConfig(**vars(coupled), slurm=_slurm(raw.slurm), waits=waits)
+    return CoupledConfig(
+        **vars(coupled), slurm=_slurm(raw.slurm), waits=waits, document=document
+    )
 
 
 def parse_coupling(name: str, table: Mapping[str, Any]) -> Coupled:
@@ -209,19 +217,19 @@ def _settings(coupling: _Coupling, rest_ns: int) -> CouplingSettings:
     never = coupling.release == _UNLIMITED
     return CouplingSettings(
         scheme=Scheme(coupling.scheme),
-        release_ns=None if never else _ns("coupling.release", coupling.release),
+        release_ns=None if never else _least("coupling.release", coupling.release),
         held_cap=coupling.held_cap,
         yield_cap=coupling.yield_cap,
         raise_by=coupling.raise_by,
-        pause_ns=_ns("coupling.release_wait", coupling.release_wait),
+        pause_ns=_least("coupling.release_wait", coupling.release_wait),
         rest_ns=rest_ns,
         when_down=WhenDown(coupling.when_down),
         down_hold_ns=_ns("coupling.down_hold", coupling.down_hold),
         unknown_ns=_ns("coupling.unknown", coupling.unknown),
         patience=Patience(
-            answer_ns=_ns("coupling.answer", coupling.answer),
-            retry_ns=_ns("coupling.again", coupling.again),
-            forget_ns=_ns("coupling.remember", coupling.remember),
+            answer_ns=_least("coupling.answer", coupling.answer, _LEAST_ANSWER_NS),
+            retry_ns=_least("coupling.again", coupling.again),
+            forget_ns=_least("coupling.remember", coupling.remember),
         ),
     )
 
@@ -242,6 +250,14 @@ def _slurm(raw: _Slurm) -> SlurmSettings:
 
 def _ns(what: str, text: str) -> int:
     return parse_duration(text, what)
+
+
+def _least(what: str, text: str, least_ns: int = _LEAST_NS) -> int:
+    time_ns = _ns(what, text)
+    if time_ns < least_ns:
+        least = format_duration(least_ns)
+        raise CoschedError(f"{what}: '{text}' is too short; write {least} or more")
+    return time_ns
 
 
 def _seconds(what: str, text: str) -> float:

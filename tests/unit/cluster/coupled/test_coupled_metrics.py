@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from cosched.cluster.coupled.config import parse_coupled
 from cosched.cluster.coupled.metrics import figures, metrics_of, serve_metrics
 from cosched.cluster.coupled.reloading import compare
 from cosched.core.cluster.coupling.settings import Scheme, WhenDown
@@ -149,15 +150,21 @@ def test_changed_settings_are_taken_and_addresses_are_not(tmp_path):
     async def work():
         live = await holding(tmp_path)
         old = live.domain.config
-        new = replace(
-            old,
-            settings=replace(old.settings, scheme=Scheme.YIELD, when_down=WhenDown.START),
-            waits=replace(old.waits, yield_s=1.0),
-            listen="127.0.0.1:1",
-        )
+        changes = {
+            "scheme": "yield",
+            "when_down": "start",
+            "yield_wait": "1s",
+            "release_wait": "9s",
+            "listen": "127.0.0.1:1",
+        }
+        coupling = {**old.document["coupling"], **changes}
+        slurm = {"poll": "3s"}
+        new = parse_coupled({**old.document, "coupling": coupling, "slurm": slurm})
         used, change = compare(old, new)
         live.domain.configure(used)
         lease_ns = live.coupling.state.members[1].lease_ns
+        assert used.waits == new.waits
+        assert compare(used, new)[1]["changed"] == []
         found = live.coupling.settings, used.listen == old.listen, lease_ns
         await live.close()
         return found, change
@@ -167,7 +174,9 @@ def test_changed_settings_are_taken_and_addresses_are_not(tmp_path):
     assert same_address
     assert lease_ns is not None
     assert change["text"] == (
-        "changed: scheme, when_down, yield; needs a restart of the controller: listen"
+        "changed: coupling.release_wait, coupling.scheme, coupling.when_down, "
+        "coupling.yield_wait; needs a restart of the controller: coupling.listen, "
+        "slurm.poll"
     )
 
 
