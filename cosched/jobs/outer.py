@@ -53,9 +53,23 @@ _NAMES = {
 }
 
 
+#: The mates of a job of a domain.
+_MATES = ("COSCHED_MATES", "COSCHED_MATES_FILE")
+#: Slurm's number of the job whose mates they are.
+_MATES_OF_SLURM = "COSCHED_MATES_OF"
+
+
 def without_outer_job(environ: Mapping[str, str]) -> dict[str, str]:
-    """Returns the environment without the variables of an outer job and its ranks."""
-    return {name: text for name, text in environ.items() if not _is_of_job(name)}
+    """Returns the environment without the variables of an outer job and its ranks.
+
+    Mates of a job of Slurm stay: inside such a job a domain of its own runs the programs.
+    """
+    mates = () if _MATES_OF_SLURM in environ else _MATES
+    return {
+        name: text
+        for name, text in environ.items()
+        if name not in mates and not _is_of_job(name)
+    }
 
 
 def _is_of_job(name: str) -> bool:

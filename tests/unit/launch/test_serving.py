@@ -185,6 +185,13 @@ def test_user_settings_are_no_outer_job():
     assert without_outer_job({**own, **outer}) == own
 
 
+def test_mates_of_an_outer_job_are_left_out_but_those_of_a_slurm_job_stay():
+    mates = {"COSCHED_MATES": "eureka=1@10.0.0.7", "COSCHED_MATES_FILE": "mates.json"}
+    assert without_outer_job(mates) == {}
+    of_slurm = {"COSCHED_MATES": "eureka=1@e1", "COSCHED_MATES_OF": "7"}
+    assert without_outer_job(of_slurm) == of_slurm
+
+
 def test_python_of_this_test_is_no_launcher(uses):
     served = serve(Job([sys.executable], mpi="none"), AROUND, uses.reports)
     assert served.label == "python"
