@@ -90,7 +90,10 @@ def test_a_bench_that_gets_sigterm_ends_both_clusters(folder):
         _, error = bench.communicate(timeout=WITHIN_S)
     assert bench.returncode == INTERRUPTED, error
     assert error == "scripts/dev bench pairs: interrupted\n"
-    assert _names_below(folder) == set()
+    end = time.monotonic() + WITHIN_S
+    while left := _names_below(folder):  # a process ends a moment after its lock is free
+        assert time.monotonic() < end, left
+        time.sleep(0.1)
     assert list(folder.iterdir()) == []
 
 
