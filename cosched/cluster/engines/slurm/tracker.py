@@ -91,7 +91,7 @@ class Tracked:
 
     @property
     def has_begun(self) -> bool:
-        """Whether the job runs, or was told to."""
+        """Whether the job runs or is about to."""
         return self.phase in (Phase.GOING, Phase.RUNNING)
 
     @property

@@ -80,7 +80,7 @@ class Member(msgspec.Struct, omit_defaults=True):
     once it is prepared. cause, cause_at: why it did not begin last time, and which domain
     reported that. alone: why it began without a mate, if it did. unconfirmed: the domains
     that have not confirmed its departure (``departures``). began: whether its engine has
-    started it, or was told to.
+    started it or is about to.
     """
 
     number: JobId
