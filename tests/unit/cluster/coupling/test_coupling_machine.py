@@ -480,6 +480,18 @@ def test_time_without_the_group_does_not_count_as_time_without_an_answer():
     assert domain.member.stage is Stage.HOLDING
 
 
+def test_time_without_the_group_begins_again_after_its_mate_was_there():
+    domain = Domain(unknown_ns=600 * SECOND, scheme=Scheme.YIELD)
+    domain.ready()
+    domain.answer(reserve_asked(domain), Unknown())
+    domain.ask(Announce())
+    domain.now = 2 * HOUR
+    domain.ready()
+    commands = domain.answer(reserve_asked(domain), Unknown())
+    assert ReleaseJob(1, Why.YIELD) in commands
+    assert PrepareJob(1) not in commands
+
+
 def test_time_without_an_answer_ends_when_the_domain_is_back():
     domain = Domain(when_down=WhenDown.HOLD, down_hold_ns=600 * SECOND, scheme=Scheme.YIELD)
     domain.feed(PeerLost(0, "b"))

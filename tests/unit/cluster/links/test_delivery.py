@@ -217,7 +217,7 @@ def test_messages_that_come_too_early_have_a_limit_in_bytes(monkeypatch):
     monkeypatch.setattr(delivery, "EARLY_BYTES", 25)
     sender, receiver = Delivery(1), Delivery(2)
     first, *later = [sender.send(b"%d" % number * 10, 0) for number in range(4)]
-    for envelope in (*later, later[0]):
+    for envelope in (later[0], *later):
         assert receiver.receive(envelope, 0) == ([], [])
     assert receiver.receive(first, 0)[0] == [b"0" * 10, b"1" * 10, b"2" * 10]
     assert receiver.receive(later[2], 0)[0] == [b"3" * 10]

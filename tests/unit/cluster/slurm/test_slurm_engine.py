@@ -527,7 +527,8 @@ def test_job_that_cannot_yield_starts_before_its_lease_ends(slurm):
         async with slurm.gate(7) as gate:
             slurm.show(7, job_state="CONFIGURING")
             await slurm.event(Ready)
-            assert json.loads(await gate.readline()) == {"ok": "go"}
+            order = await asyncio.wait_for(gate.readline(), 20)
+            assert json.loads(order) == {"ok": "go"}
         (line,) = [line for line in slurm.log if line.startswith("job 7")]
         assert line == "job 7: its lease ends and it cannot yield, so it starts"
 
