@@ -173,7 +173,7 @@ class Links:
             return True
         try:
             messages = self._open(sender, frames[-1].buffer)
-        except (CoschedError, msgspec.MsgspecError) as error:
+        except (CoschedError, msgspec.MsgspecError, RecursionError) as error:
             self._unreadable.add(sender)
             self._complain(f"{sender}: {error}")
             return True

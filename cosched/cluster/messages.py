@@ -350,6 +350,6 @@ def decode(data: bytes | memoryview) -> AnyMessage:
         raise CoschedError(f"a message of {len(data)} bytes is longer than {LONGEST}")
     try:
         message: AnyMessage = _decoder.decode(data)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         raise CoschedError(f"not a message of a domain: {error}") from None
     return message

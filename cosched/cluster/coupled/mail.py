@@ -64,7 +64,7 @@ class DomainMail:
                 return
             try:
                 inner: AnyMessage = _decoder.decode(message.data)
-            except msgspec.MsgspecError as error:
+            except (msgspec.MsgspecError, RecursionError) as error:
                 self._complain(f"{sender}: not a message between domains: {error}")
                 return
             handler(sender, inner)

@@ -92,9 +92,10 @@ def test_other_messages_and_garbage_are_one_line(run):
         links.send("b", Beat(1))
         links.send("b", BetweenDomains(b"\xc1"))
         links.send("b", BetweenDomains(msgspec.msgpack.encode({"type": "Launch"})))
-        await ends.receive(3)
-        DomainMail(links, ends.log.append).send("b", question(8))
+        links.send("b", BetweenDomains(b"\x82\xa4type\xa6Answer\xa1x" + b"\x91" * 9000))
         await ends.receive(4)
+        DomainMail(links, ends.log.append).send("b", question(8))
+        await ends.receive(5)
         assert ends.got == [("a", question(8))]
         assert ends.log[0] == "a: sent Beat; not between domains"
         assert all(line.startswith("a: not a message between") for line in ends.log[1:])
