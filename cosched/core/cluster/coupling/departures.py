@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from cosched.core.cluster.coupling.groups import DomainName, Timing
 from cosched.core.cluster.coupling.mail.messages import Departed
 from cosched.core.cluster.coupling.mail.post import Post
-from cosched.core.cluster.coupling.state import Member, Stage
+from cosched.core.cluster.coupling.state import Member, Stage, State
 
 
 def depart(post: Post, member: Member, domains: Iterable[DomainName]) -> None:
@@ -22,6 +22,14 @@ def depart(post: Post, member: Member, domains: Iterable[DomainName]) -> None:
         if member.group.timing is not Timing.AFTER and name not in member.unconfirmed:
             member.unconfirmed.append(name)
             post.ask(name, member, Departed())
+
+
+def started_alone(state: State, post: Post, member: Member) -> None:
+    """Notes a job that its engine has started although nothing here decided that."""
+    member.began = True
+    member.alone = "its engine started it"
+    state.counts.started_alone += 1
+    depart(post, member, member.group.others(state.name))
 
 
 def depart_again(post: Post, member: Member) -> None:

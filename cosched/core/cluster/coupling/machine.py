@@ -18,6 +18,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from cosched.core.cluster.coupling.departures import started_alone
 from cosched.core.cluster.coupling.engine import (
     CapacityChanged,
     Command,
@@ -248,8 +249,7 @@ class Coupling:
             case JobOver():
                 self._over(member)
             case JobStartedAlone():
-                self._state.counts.started_alone += 1
-                member.began = True
+                started_alone(self._state, self._post, member)
                 self._over(member)
 
     def _expect(self, member: Member, stage: Stage) -> None:

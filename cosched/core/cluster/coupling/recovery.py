@@ -9,7 +9,7 @@ decided has failed.
 
 from __future__ import annotations
 
-from cosched.core.cluster.coupling.departures import depart_again
+from cosched.core.cluster.coupling.departures import depart_again, started_alone
 from cosched.core.cluster.coupling.engine import Found, GoJob, Why
 from cosched.core.cluster.coupling.jobs import Jobs
 from cosched.core.cluster.coupling.mail.messages import Go
@@ -34,6 +34,8 @@ def restarted(state: State) -> None:
         if member.promised is not None:
             member.promised = member.pin_ns = None
         member.aside = -1
+        if member.stage is Stage.RUNNING or member.went or member.alone:
+            member.began = True  # an older version has not stored that
 
 
 #: The fields of a member that are times of the monotonic clock, or None.
@@ -79,7 +81,7 @@ def reconcile(jobs: Jobs, post: Post, ready: ReadyJobs) -> None:
         depart_again(post, member)
         found = state.found.get(member.number)
         if found is not None:
-            _reconcile_one(jobs, member, *found)
+            _reconcile_one(jobs, post, member, *found)
         elif member.stage not in (Stage.UNSUBMITTED, Stage.OVER):
             ready.end(member)
         if member.stage is Stage.RUNNING:
@@ -94,10 +96,11 @@ def reconcile(jobs: Jobs, post: Post, ready: ReadyJobs) -> None:
     jobs.want_pass()
 
 
-def _reconcile_one(jobs: Jobs, member: Member, found: Found, size: int) -> None:
+def _reconcile_one(jobs: Jobs, post: Post, member: Member, found: Found, size: int) -> None:
     if found is Found.RUNS:
+        if not member.began:
+            started_alone(jobs.state, post, member)
         if member.stage is not Stage.RUNNING:
-            jobs.state.counts.started_alone += 1
             jobs.begin(member)
     elif found is Found.PREPARED:
         if member.stage is Stage.RUNNING:

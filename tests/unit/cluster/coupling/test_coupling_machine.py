@@ -511,6 +511,44 @@ def test_time_without_an_answer_goes_on_after_a_restart():
     assert domain.member.down_since == {"b": domain.now - 500 * SECOND}
 
 
+def test_answer_after_a_restart_ends_the_time_without_an_answer():
+    domain = Domain(when_down=WhenDown.HOLD, down_hold_ns=600 * SECOND)
+    domain.feed(PeerLost(0, "b"))
+    domain.ready()
+    restarted(domain, Found.WAITS)
+    domain.ready()
+    domain.answer(reserve_asked(domain), NotReady(Cause.NODES))
+    assert domain.member.down_since == {}
+
+
+@pytest.mark.parametrize("stage", [Stage.RUNNING, Stage.HOLDING])
+def test_job_that_began_while_the_controller_was_away_has_departed_once(stage):
+    domain = Domain()
+    domain.ready()
+    if stage is Stage.RUNNING:
+        domain.answer(reserve_asked(domain), Over())
+        domain.feed(JobPrepared(0, 1))
+    else:
+        domain.answer(reserve_asked(domain), NotReady(Cause.NODES))
+    assert domain.member.stage is stage
+    for _ in range(2):
+        restarted(domain, Found.RUNS)
+        assert domain.coupling.counts.started_alone == (stage is Stage.HOLDING)
+        assert len(domain.sent(Departed)) == (stage is Stage.HOLDING)
+    assert domain.member.stage is Stage.RUNNING
+
+
+def test_state_of_an_older_version_shows_that_a_job_has_begun():
+    domain = Domain()
+    domain.ready()
+    domain.answer(reserve_asked(domain), Over())
+    domain.feed(JobPrepared(0, 1))
+    domain.member.began = False
+    restarted(domain, Found.RUNS)
+    assert domain.member.began
+    assert domain.coupling.counts.started_alone == 0
+
+
 @pytest.mark.parametrize("round_id", [("zzz", 1, 1), ("a", 1, 1)])
 def test_domain_cannot_name_a_round_of_another_one(round_id):
     domain = Domain("b")

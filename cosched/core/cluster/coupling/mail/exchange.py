@@ -201,6 +201,8 @@ class Exchange:
         if isinstance(reply, Refused) and member.stage not in (Stage.RUNNING, Stage.OVER):
             dispute = GroupDisputed(member.number, opened.to, reply.reason)
             self._jobs.commands.append(dispute)
+        if reply is not None:
+            member.down_since.pop(opened.to, None)
         if not isinstance(reply, Unknown | Recovering | Refused | None):
             self._has_group(member, opened.to)
         ask = opened.question.ask
