@@ -306,6 +306,9 @@ class CoupledDomain:
                 address = first_nodes(f"{command.number}@{nodes}", LONGEST_ADDRESS)
                 self._todo.append(JobPrepared(now_ns(), command.number, address))
             case GoJob():
+                member = self._member(command.number)
+                if member is not None and member.alone:
+                    self._log(f"job {command.number}: starts alone: {member.alone}")
                 self._engine.go(command.number, self._others(command.addresses))
             case ReleaseJob():
                 self._release(command)

@@ -17,7 +17,7 @@ else:
 from cosched.cluster.coupled.config import parse_coupled
 from cosched.cluster.coupled.domain import CoupledDomain
 from cosched.cluster.coupled.memory import Memory, NotStored
-from cosched.cluster.coupled.window import explain
+from cosched.cluster.coupled.window import Window, explain
 from cosched.cluster.engines.interface import (
     Cancelled,
     Capacity,
@@ -33,6 +33,7 @@ from cosched.cluster.engines.interface import (
     Tried,
 )
 from cosched.cluster.engines.mates import parse_mates, read_comment
+from cosched.cluster.member import first_error
 from cosched.core.cluster.coupling.state import Stage
 from cosched.core.errors import CoschedError
 from tests.places import ROOT
@@ -293,6 +294,7 @@ async def test_domain_that_is_down(tmp_path):
     pair.lost = True
     a.submit(1)
     await until(lambda: a.gone == [1], "a starts alone")
+    assert "job 1: starts alone: b does not answer" in pair.log
     assert pair.domains["a"].coupling.counts.started_alone == 1
 
 
@@ -556,6 +558,21 @@ async def test_mate_that_is_lost_while_all_begin_to_prepare(tmp_path):
     a.offer()
     assert pair.stage("a", 1) is Stage.QUEUING
     assert (a.gone, list(a.resting)) == ([], [1])
+
+
+@pytest.mark.parametrize("body", [b'{"x":' + b"[" * 100_000, b"", b'{"do": "submit"}'])
+@scenario
+async def test_odd_request_to_the_controller_of_a_slurm_is_answered(tmp_path, body):
+    coupling = Pair(tmp_path).domains["a"].coupling
+    window = Window(tmp_path / "w", coupling, lambda: 0, lambda: None, lambda: {})
+    failed = first_error()
+    await window.open()
+    reader, writer = await asyncio.open_unix_connection(tmp_path / "w")
+    writer.write(body + b"\n")
+    assert b"Slurm has its jobs" in await asyncio.wait_for(reader.readline(), 20)
+    writer.close()
+    await window.close()
+    assert not failed.done()
 
 
 @scenario
