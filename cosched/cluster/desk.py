@@ -103,10 +103,12 @@ class Desk:
             caller.leave()
         except asyncio.CancelledError:
             return  # the desk closes
-        except Exception as error:
+        except ConnectionError:
             caller.leave()
-            if not isinstance(error, ConnectionError):
-                raise
+        except Exception as error:  # noqa: BLE001  (the loop gets it)
+            caller.leave()
+            context = {"message": f"{self._path}: a request failed", "exception": error}
+            asyncio.get_running_loop().call_exception_handler(context)
         finally:
             self._serving.discard(task)
             self._open[person.uid] -= 1
