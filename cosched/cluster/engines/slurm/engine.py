@@ -111,17 +111,18 @@ class SlurmEngine:
         self._broken = asyncio.get_running_loop().create_future()
         polls = asyncio.ensure_future(self._poll_always())
         nodes = asyncio.ensure_future(count_always(self._commands, report, self._log))
+        holds = asyncio.ensure_future(self._end_holds())
+        works = (polls, nodes, holds, self._broken)
         try:
-            await asyncio.wait(
-                {polls, nodes, self._broken}, return_when=asyncio.FIRST_COMPLETED
-            )
-            for each in (polls, nodes, self._broken):
+            await asyncio.wait(works, return_when=asyncio.FIRST_COMPLETED)
+            for each in works:
                 if each.done():
                     await each
         finally:
-            for task in (polls, nodes, *self._tasks):
+            tasks = (polls, nodes, holds, *self._tasks)
+            for task in tasks:
                 task.cancel()
-            await asyncio.gather(polls, nodes, *self._tasks, return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
             await self._gates.close()
 
     # --- orders ---------------------------------------------------------------------------
@@ -307,19 +308,20 @@ class SlurmEngine:
         while True:
             self._poll_now.clear()
             await self._poll()
-            self._end_holds()
             pause_s = self._settings.poll_s
             if self._tracker.busy:
                 pause_s = min(pause_s, _BUSY_POLL_S)
             await asyncio.sleep(_LEAST_POLL_S)
             await _wait(self._poll_now, pause_s)
 
-    def _end_holds(self) -> None:
+    async def _end_holds(self) -> None:
         """Starts the jobs that cannot yield, before their leases end: a yield ends them."""
-        ahead_s = min(self._settings.lease_s / 2, self._settings.ahead_s)
-        for number in self._tracker.only_hold_until(time.monotonic() + ahead_s):
-            self._log(f"job {number}: its lease ends and it cannot yield, so it starts")
-            self.go(number)
+        ahead_s = self._settings.ahead_s
+        while True:
+            for number in self._tracker.only_hold_until(time.monotonic() + ahead_s):
+                self._log(f"job {number}: its lease ends and it cannot yield, so it starts")
+                self.go(number)
+            await asyncio.sleep(ahead_s / 4)
 
     async def _poll(self) -> None:
         """Takes the jobs as Slurm shows them now. An answer is taken before the next is

@@ -9,6 +9,7 @@ from cosched.core.errors import CoschedError
 THEN = ("start", "yield")
 CANNOT_YIELD = ("refuse", "hold")
 _LONGEST_S = 30 * 86400
+_AHEAD_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +43,9 @@ class SlurmSettings:
 
     @property
     def ahead_s(self) -> float:
-        """How long before the end of a lease the controller acts at the latest."""
-        return self.poll_s + self.command_s
+        """How long before the end of a lease the controller starts a job that cannot
+        yield."""
+        return min(self.lease_s / 2, _AHEAD_S)
 
     def __post_init__(self) -> None:
         for name, least in (

@@ -521,13 +521,13 @@ def test_many_orders_to_try_are_two_tries_at_most(slurm):
 
 def test_job_that_cannot_yield_starts_before_its_lease_ends(slurm):
     async def scenario(slurm):
-        await slurm.only_hold(lease_s=0.4 + slurm.settings.ahead_s)
+        await slurm.only_hold(lease_s=2.0)
         slurm.show(7, batch_flag=False)
         await slurm.event(Submitted)
         async with slurm.gate(7) as gate:
             slurm.show(7, job_state="CONFIGURING")
             await slurm.event(Ready)
-            order = await asyncio.wait_for(gate.readline(), 20)
+            order = await asyncio.wait_for(gate.readline(), 2.0)
             assert json.loads(order) == {"ok": "go"}
         (line,) = [line for line in slurm.log if line.startswith("job 7")]
         assert line == "job 7: its lease ends and it cannot yield, so it starts"
