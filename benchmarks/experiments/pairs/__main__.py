@@ -5,7 +5,7 @@ Each job writes when it began. The first columns are the pairs whose jobs began 
 second, and how far apart they began (median and 99th percentile). Then come the mean wait
 and slowdown of all jobs, the mean time of jobs with mates from ready to begin, and the
 node-hours held idle. "sim" is the simulation, in which starts take no time. "sim+" is the
-simulation with the times that starts take on these clusters when they are idle. "least",
+simulation with the times that starts take on these clusters without other jobs. "least",
 "mean" and "most" are of 15 such simulations, in which the times of jobs vary by up to 0.15
 s. One run is partly chance, so "mean" is the figure to compare with.
 """

@@ -123,6 +123,6 @@ def _figures(
     return {
         "mean_wait_s": mean(waits_s),
         "mean_slowdown": mean(slowdowns),
-        "mean_sync_s": figures["mean_sync_s"] + costs.go_s,
+        "mean_sync_s": figures["mean_sync_s"] + (costs.go_s if paired else 0),
         "lost_node_h": figures["lost_node_h"] + costs.go_s * paired / HOUR_S,
     }
