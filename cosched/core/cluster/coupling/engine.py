@@ -158,15 +158,14 @@ class RecoveryEnded(Struct, frozen=True):
     wall_ns: int
 
 
+#: What happened to a job that was announced.
+OfMember = (
+    JobQueued | JobReady | JobNotReady | JobPrepared | JobFailed | JobOver | JobStartedAlone
+)
+
 Event = (
-    JobAnnounced
-    | JobQueued
-    | JobReady
-    | JobNotReady
-    | JobPrepared
-    | JobFailed
-    | JobOver
-    | JobStartedAlone
+    OfMember
+    | JobAnnounced
     | JobRefused
     | QueueMoved
     | CapacityChanged

@@ -33,6 +33,7 @@ from cosched.core.cluster.coupling.engine import (
     JobReady,
     JobRefused,
     JobStartedAlone,
+    OfMember,
     PeerLost,
     QueueMoved,
     Received,
@@ -218,18 +219,7 @@ class Coupling:
             case _:
                 self._take_about_job(event)
 
-    def _take_about_job(
-        self,
-        event: (
-            JobQueued
-            | JobReady
-            | JobNotReady
-            | JobPrepared
-            | JobFailed
-            | JobOver
-            | JobStartedAlone
-        ),
-    ) -> None:
+    def _take_about_job(self, event: OfMember) -> None:
         member = self._jobs.expect(event.number)
         match event:
             case JobQueued():
