@@ -22,6 +22,7 @@ from cosched.cluster.desk import Desk, Person
 from cosched.cluster.inputs import Inputs, Visitor
 from cosched.cluster.keys import CONTROLLER, KeyRing, former_keys, load_keys
 from cosched.cluster.links import Former, Links
+from cosched.cluster.member import first_error
 from cosched.cluster.messages import (
     AnyMessage,
     Beat,
@@ -105,8 +106,7 @@ class Controller:
         Raises CoschedError if it cannot listen, and whatever makes it unable to go on.
         """
         loop = asyncio.get_running_loop()
-        self._failed = loop.create_future()
-        loop.set_exception_handler(self._stop_on_error)
+        self._failed = first_error()  # it must not act on a state that it could not store
         loop.add_signal_handler(signal.SIGHUP, self._reload_by_signal)
         desk = Desk(self._paths.controller_socket, self._receive_user)
         try:
@@ -126,6 +126,8 @@ class Controller:
                 task.add_done_callback(self._finished)
             ready()
             await self._failed
+        except NotCarriedOut as error:
+            raise CoschedError(str(error)) from None
         finally:
             await desk.close()
             for task in self._tasks:
@@ -161,22 +163,7 @@ class Controller:
     def _finished(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         error = None if task.cancelled() else task.exception()
-        if error is not None:
-            self._fail(error)
-
-    def _stop_on_error(
-        self, _loop: asyncio.AbstractEventLoop, context: dict[str, object]
-    ) -> None:
-        """Ends the controller: it must not act on a state that it could not store."""
-        error = context.get("exception")
-        self._fail(
-            error if isinstance(error, Exception) else RuntimeError(str(context["message"]))
-        )
-
-    def _fail(self, error: BaseException) -> None:
-        if isinstance(error, NotCarriedOut):
-            error = CoschedError(str(error))
-        if self._failed is not None and not self._failed.done():
+        if error is not None and self._failed is not None and not self._failed.done():
             self._failed.set_exception(error)
 
     def end_domain(self) -> None:
