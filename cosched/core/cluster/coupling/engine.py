@@ -158,7 +158,7 @@ class RecoveryEnded(Struct, frozen=True):
     wall_ns: int
 
 
-#: What happened to a job that was announced.
+#: The events of a job that was announced.
 OfMember = (
     JobQueued | JobReady | JobNotReady | JobPrepared | JobFailed | JobOver | JobStartedAlone
 )
