@@ -276,7 +276,7 @@ def main() -> int:
     if any(len(each) != len(NAMES) or not set(each) <= set(SCHEMES) for each in schemes):
         parser.error(f"--schemes {options.schemes}: want such as HH,HY,YH,YY")
     if options.pairs < 0 or options.unpaired < 0 or options.unpaired % 2:
-        parser.error("--pairs, --unpaired: want 0 or more pairs, and an even number")
+        parser.error("--pairs: want 0 or more; --unpaired: want 0 or an even number")
     if options.pairs + options.unpaired == 0:
         parser.error("--pairs, --unpaired: want some jobs")
     if options.load <= 0 or options.run <= 0 or options.nodes < 1:

@@ -15,7 +15,7 @@ def check_runs(python: str, uid: int, user: str) -> None:
     closed = _closed(Path(python), uid, stat.S_IXUSR, stat.S_IXOTH)
     if closed is not None:
         raise CoschedError(
-            f"{closed}: {user} of Slurm may not enter it, so it cannot run "
+            f"{closed}: Slurm's user {user} may not enter it, so it cannot run "
             f"{os.path.basename(python)}; name another Python with --python"
         )
 
@@ -26,7 +26,7 @@ def check_reads(file: str, uid: int, user: str) -> None:
     closed = _closed(Path(file), uid, stat.S_IRUSR, stat.S_IROTH)
     if closed is not None:
         raise CoschedError(
-            f"{closed}: {user} of Slurm may not read it, so it cannot run "
+            f"{closed}: Slurm's user {user} may not read it, so it cannot run "
             f"{os.path.basename(file)}; install cosched where {user} can read it"
         )
 

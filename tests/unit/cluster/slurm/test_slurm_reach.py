@@ -33,7 +33,7 @@ def test_program_behind_a_closed_directory(folder, closed):
     check_runs(str(link), 64030, "slurm")
     (folder / closed).chmod(0o700)
     for path in (python, link):
-        with pytest.raises(CoschedError, match="slurm of Slurm may not enter it"):
+        with pytest.raises(CoschedError, match="Slurm's user slurm may not enter it"):
             check_runs(str(path), 64030, "slurm")
 
 
@@ -54,7 +54,7 @@ def test_gate_that_slurm_may_not_read(folder, closed):
     gate = folder / "home" / "gate.py"
     gate.touch(mode=0o644)
     (folder / closed).chmod(0o700)
-    line = rf"{closed}: slurm of Slurm may not read it, so it cannot run gate\.py"
+    line = rf"{closed}: Slurm's user slurm may not read it, so it cannot run gate\.py"
     with pytest.raises(CoschedError, match=line):
         check_reads(str(gate), 64030, "slurm")
     check_reads(str(gate), 0, "root")
