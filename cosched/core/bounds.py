@@ -1,0 +1,26 @@
+"""Types of fields with a range, for structs that ``decoding`` makes.
+
+A field that comes from another process has one of them, so that no number overflows, no
+index is negative and no name forges a line of a log.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+#: Numbers that are stored or reckoned with.
+Natural = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]
+#: Tasks, slots and places of one domain.
+Slots = Annotated[int, msgspec.Meta(ge=0, le=1 << 20)]
+#: An exit status as a shell reports it.
+Status = Annotated[int, msgspec.Meta(ge=0, le=255)]
+#: Users and groups; the kernel takes 2^32-1 as "unchanged".
+UserId = Annotated[int, msgspec.Meta(ge=0, le=(1 << 32) - 2)]
+GroupId = Annotated[int, msgspec.Meta(ge=0, le=(1 << 32) - 2)]
+#: A name on one line: no control characters, at most 255 characters.
+Name = Annotated[
+    str,
+    msgspec.Meta(max_length=255, pattern="^[^\x00-\x1f\x7f-\x9f\u2028\u2029]*\\Z"),
+]

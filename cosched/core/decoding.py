@@ -1,0 +1,142 @@
+"""Decodes everything that comes in: JSON, MessagePack, text and numbers.
+
+Bytes from sockets, links, files, variables and databases can be malformed in many ways: bad
+UTF-8, deep nesting, numbers out of range, control characters in names. Each format has one
+decoder here. Every malformed input raises ``Malformed``, and nothing else. A decoder has a
+bound in bytes; the time that it takes is linear in them.
+
+``bounds`` beside this file has the types of fields that need a range.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Generic, TypeVar, cast
+
+import msgspec
+
+from cosched.core.errors import CoschedError
+
+T = TypeVar("T")
+
+#: The most bytes of a document, unless its decoder has a bound of its own.
+DOCUMENT_MOST = 64 << 20
+#: The most characters that an error repeats of the input.
+_SHOWN = 200
+#: The errors of msgspec: its own, bad UTF-8 and too many digits (ValueError), deep nesting.
+_ERRORS = (msgspec.MsgspecError, ValueError, OverflowError, RecursionError)
+_INTEGER = re.compile(r"[+-]?[0-9]{1,20}", re.ASCII)
+#: C0 and C1 controls, the separators of lines, and surrogates.
+_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+
+
+class Malformed(CoschedError):
+    """Input that cannot be decoded. ``str(error)`` is one line that names the input."""
+
+
+class JsonDecoder(Generic[T]):
+    """Decodes JSON into values of one type.
+
+    kind: the type, as ``msgspec`` takes it. what: names the input in errors, as in "a
+    submission". most_bytes: longer input is malformed.
+    """
+
+    def __init__(
+        self, kind: type[T] | Any, what: str, most_bytes: int = DOCUMENT_MOST
+    ) -> None:
+        self._decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(kind)
+        self._what = what
+        self._most_bytes = most_bytes
+
+    def decode(self, data: bytes | bytearray | memoryview | str) -> T:
+        """Returns the value. Raises Malformed."""
+        _check_length(data, self._what, self._most_bytes)
+        try:
+            return cast(T, self._decoder.decode(data))
+        except _ERRORS as error:
+            raise _malformed(self._what, error) from None
+
+
+class MessagePackDecoder(Generic[T]):
+    """Decodes MessagePack into values of one type; the parameters of ``JsonDecoder``."""
+
+    def __init__(
+        self, kind: type[T] | Any, what: str, most_bytes: int = DOCUMENT_MOST
+    ) -> None:
+        self._decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(kind)
+        self._what = what
+        self._most_bytes = most_bytes
+
+    def decode(self, data: bytes | bytearray | memoryview) -> T:
+        """Returns the value. Raises Malformed."""
+        _check_length(data, self._what, self._most_bytes)
+        try:
+            return cast(T, self._decoder.decode(data))
+        except _ERRORS as error:
+            raise _malformed(self._what, error) from None
+
+
+def convert(
+    value: Any, kind: type[T] | Any, what: str, *, keys_are_text: bool = False
+) -> T:
+    """Returns plain values, such as those of a TOML document, as a value of a type. Raises
+    Malformed. keys_are_text: keys of mappings are text, as JSON has them."""
+    try:
+        return cast(T, msgspec.convert(value, kind, str_keys=keys_are_text))
+    except _ERRORS as error:
+        raise _malformed(what, error) from None
+
+
+def decode_text(data: bytes | bytearray | memoryview, what: str) -> str:
+    """Returns UTF-8 as text. Raises Malformed."""
+    try:
+        return bytes(data).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise Malformed(
+            f"{what}: not text in UTF-8: {error.reason} at byte {error.start}"
+        ) from None
+
+
+def shown_text(data: bytes | bytearray | memoryview) -> str:
+    """Returns bytes as text to show; bytes that are not UTF-8 become U+FFFD. Line feeds and
+    control characters stay: ``printable`` replaces them."""
+    return bytes(data).decode("utf-8", errors="replace")
+
+
+def printable(text: str) -> str:
+    """Returns the text as part of one line: control characters become U+FFFD."""
+    return _UNPRINTABLE.sub("\ufffd", text)
+
+
+def check_printable(text: str, what: str) -> str:
+    """Returns the text. Raises Malformed for control characters and lone surrogates."""
+    if _UNPRINTABLE.search(text):
+        raise Malformed(f"{what}: {printable(text)[:_SHOWN]!r} has control characters")
+    return text
+
+
+def parse_integer(text: str | bytes, what: str, least: int, most: int) -> int:
+    """Returns a decimal integer from ``least`` to ``most``, in ASCII, with spaces around it
+    allowed. Raises Malformed."""
+    shown = shown_text(text) if isinstance(text, bytes) else text
+    stripped = shown.strip(" \t\r\n")
+    if _INTEGER.fullmatch(stripped) is None:
+        raise Malformed(f"{what}: '{printable(shown)[:_SHOWN]}' is not a whole number")
+    number = int(stripped)
+    if not least <= number <= most:
+        raise Malformed(f"{what}: {number} is not from {least} to {most}")
+    return number
+
+
+def _check_length(
+    data: bytes | bytearray | memoryview | str, what: str, most_bytes: int
+) -> None:
+    length = data.nbytes if isinstance(data, memoryview) else len(data)
+    if length > most_bytes:
+        raise Malformed(f"not {what}: {length} bytes are more than {most_bytes}")
+
+
+def _malformed(what: str, error: Exception) -> Malformed:
+    if isinstance(error, RecursionError):
+        return Malformed(f"not {what}: nested too deeply")
+    return Malformed(f"not {what}: {printable(str(error))[:_SHOWN]}")
