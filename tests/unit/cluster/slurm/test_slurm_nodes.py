@@ -66,3 +66,11 @@ def test_node_of_two_partitions_counts_once(partitions, free):
 )
 def test_jobs_may_take_the_nodes_of_others(config, takes):
     assert preempts(config) is takes
+
+
+@pytest.mark.parametrize(
+    "line", ["", "slurm_load_partitions: Unable to contact slurm controller", "n2"]
+)
+def test_lines_of_another_form_count_as_no_node(line):
+    shown = f"n1 idle NO main\n{line}\n"
+    assert (in_service(shown), may_be_free(shown, ["main"])) == (1, 1)
