@@ -1,0 +1,154 @@
+"""Runs many short jobs through the daemons of a node and through a domain.
+
+usage: python -m tests.live.endurance [--jobs N] [--only node|domain]   (as root)
+
+It prints the memory and the open descriptors of each daemon after a tenth of the jobs and
+after all of them. What grows with each job shows in the difference.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+
+from cosched.cluster.client import Client, make_submission
+from cosched.core.node.settings import Settings
+from cosched.node.service.lock import lock_holder
+from cosched.node.service.start import NodeOptions, start_node
+from cosched.node.service.stop import stop_node
+from cosched.shm.paths import NodePaths
+from tests.domain.rig import Rig
+from tests.fuzz.probe import PROBES
+
+AT_ONCE = 4
+#: More than this counts as growth. The history in memory fills its bound meanwhile.
+MOST_BYTES = 5 << 20
+MOST_DESCRIPTORS = 8
+UIDS = (61_005, 61_006)
+
+
+@contextmanager
+def node(folder: Path) -> Iterator[tuple[Mapping[str, int], Callable[[int], None]]]:
+    """Starts a node's daemons; yields their pids and a function that runs one job."""
+    paths = NodePaths(folder / "run", "long")
+    start_node(paths, NodeOptions(Settings()))
+    try:
+        for path in (folder, paths.run_dir, paths.directory):
+            path.chmod(0o755)
+        pids = {
+            "scheduler": lock_holder(paths.scheduler_lock) or 0,
+            "timer": lock_holder(paths.timer_lock) or 0,
+        }
+
+        def job(number: int) -> None:
+            child = os.fork()
+            if child == 0:
+                status = 1
+                try:
+                    uid = UIDS[number % len(UIDS)]
+                    os.setgroups([])
+                    os.setresgid(uid, uid, uid)
+                    os.setresuid(uid, uid, uid)
+                    PROBES["register"](str(paths.register_socket))
+                    status = 0
+                finally:
+                    os._exit(status)
+            assert os.waitpid(child, 0)[1] == 0, f"job {number} could not register"
+
+        yield pids, job
+    finally:
+        stop_node(paths)
+
+
+@contextmanager
+def domain(folder: Path) -> Iterator[tuple[Mapping[str, int], Callable[[int], None]]]:
+    """Starts a domain; yields its members' pids and a function that runs one job."""
+    rig = Rig(folder, 2, slots=8)
+    try:
+        rig.start()
+        rig.until_up()
+        pids = {name: process.pid for name, process in rig.members.items()}
+
+        def job(number: int) -> None:
+            node = f"n{1 + number % 2}"
+            submission = make_submission(
+                ["/bin/true"],
+                ranks=1 + number % 3,
+                pmi="none",
+                output="/dev/null",
+                environ=rig.environ,
+                cwd=str(rig.work),
+            )
+            with Client.connect(rig.paths.run_dir, node) as client:
+                ended = client.wait(client.submit(submission))
+            assert ended["state"] == "done", ended
+
+        yield pids, job
+    finally:
+        rig.close()
+
+
+TARGETS = {"node": node, "domain": domain}
+
+
+def look(pids: Mapping[str, int]) -> dict[str, tuple[int, int]]:
+    """Returns the resident bytes and the open descriptors of each process."""
+    found = {}
+    for name, pid in pids.items():
+        process = psutil.Process(pid)
+        found[name] = process.memory_info().rss, process.num_fds()
+    return found
+
+
+def endure(target: str, jobs: int, folder: Path) -> list[str]:
+    """Runs jobs; prints the figures, and returns what grows."""
+    began = time.monotonic()
+    first = max(1, jobs // 10)
+    with TARGETS[target](folder) as (pids, job), ThreadPoolExecutor(AT_ONCE) as users:
+        list(users.map(job, range(first)))
+        early = look(pids)
+        list(users.map(job, range(first, jobs)))
+        late = look(pids)
+    grows = []
+    print(f"{target}: {jobs} jobs in {time.monotonic() - began:.0f} s")
+    for name, (early_bytes, early_fds) in early.items():
+        late_bytes, late_fds = late[name]
+        each = (late_bytes - early_bytes) / (jobs - first)
+        print(
+            f"  {name:<12} {early_bytes / 1e6:.1f} MB after {first}, "
+            f"{late_bytes / 1e6:.1f} after {jobs} ({each:+.0f} bytes a job); "
+            f"descriptors {early_fds}, {late_fds}",
+            flush=True,
+        )
+        if late_bytes - early_bytes > MOST_BYTES or late_fds > early_fds + MOST_DESCRIPTORS:
+            grows.append(f"{target}: {name} grows")
+    return grows
+
+
+def main() -> int:
+    """Runs the jobs; returns 1 if a daemon grows."""
+    options = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    options.add_argument("--jobs", type=int, default=10_000)
+    options.add_argument("--only", choices=sorted(TARGETS))
+    given = options.parse_args()
+    grows = []
+    for target in [given.only] if given.only else sorted(TARGETS):
+        with tempfile.TemporaryDirectory(prefix="cosched-l-") as folder:
+            grows += endure(target, given.jobs, Path(folder))
+    print("\n".join(grows) or "nothing grows")
+    return 1 if grows else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
