@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import os
 import socket
-import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import Protocol
 
 from cosched.cluster.keys import CONTROLLER
 from cosched.cluster.submission import LONGEST_REQUEST
+from cosched.linux.identity import peer_ids
 
 #: Connections of one user at a time.
 CONNECTIONS_PER_USER = 1024
@@ -26,7 +26,6 @@ BYTES_PER_USER = 4 * LONGEST_REQUEST
 _READ_BYTES = 1 << 16
 #: How long answers may take when the desk closes.
 CLOSE_WITHIN_S = 1.0
-_PEER = struct.Struct("3i")
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +191,5 @@ class Desk:
 
 
 def _person(connection: socket.socket) -> Person:
-    raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
-    _, uid, gid = _PEER.unpack(raw)
+    _, uid, gid = peer_ids(connection)
     return Person(uid, gid)

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 import msgspec
 
+from cosched.core.bounds import GroupId, UserId
 from cosched.core.cluster.coupling.mail.messages import Addresses
 from cosched.core.cluster.queue.nodes import Intervals
 from cosched.core.cluster.startup.questions import Answer, Question
@@ -191,7 +192,7 @@ class GiveInput(OfJob, frozen=True):
     uid: the user that gives it. at: how many bytes are before it; -1: all that came."""
 
     number: int
-    uid: int
+    uid: UserId
     at: int
     data: bytes
     last: bool
@@ -273,8 +274,8 @@ class UserRequest(Message, frozen=True):
     """A user's request from the desk of an agent. uid: from the kernel of that node."""
 
     number: int
-    uid: int
-    gid: int
+    uid: UserId
+    gid: GroupId
     body: bytes
 
 

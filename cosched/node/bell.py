@@ -10,6 +10,8 @@ import contextlib
 import os
 from pathlib import Path
 
+from cosched.linux.identity import give
+
 #: The default capacity of a pipe.
 _PIPE_BYTES = 65536
 
@@ -19,7 +21,7 @@ def make_bell(path: Path, uid: int, gid: int) -> None:
     path.unlink(missing_ok=True)
     os.mkfifo(path, 0o600)
     if (uid, gid) != (os.geteuid(), os.getegid()):
-        os.chown(path, uid, gid)
+        give(path, uid, gid)
 
 
 def open_bell(path: Path) -> int:

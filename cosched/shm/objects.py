@@ -18,6 +18,8 @@ from pathlib import Path
 
 import posix_ipc
 
+from cosched.core.identity import check_ids
+
 SHM = Path("/dev/shm")
 
 
@@ -41,6 +43,7 @@ def make_object(name: str, size: int, uid: int, gid: int) -> int:
         os.fchmod(fd, 0o600)
         os.posix_fallocate(fd, 0, size)
         if (uid, gid) != (os.geteuid(), os.getegid()):
+            check_ids(uid, gid)
             os.fchown(fd, uid, gid)
         _take_name(fresh, path)
     except BaseException:

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from cosched.cluster.messages import LONGEST, Failure
+from cosched.core.bounds import GroupId, UserId
 from cosched.core.cluster.coupling.mail.messages import Addresses
 from cosched.core.cluster.startup.questions import Answer, Command, Question
 from cosched.core.errors import CoschedError
@@ -37,8 +38,8 @@ class Prepare(Frame, frozen=True):
     """
 
     name: str
-    uid: int
-    gid: int
+    uid: UserId
+    gid: GroupId
     world: int
     commands: tuple[Command, ...]
     given: dict[str, str]

@@ -16,6 +16,7 @@ from cosched.core.cluster.startup.assignment import Inventory, Units
 from cosched.core.cluster.startup.ends import end_limit_s
 from cosched.core.cluster.startup.jobobject import JobObject
 from cosched.core.errors import CoschedError
+from cosched.linux.identity import give
 
 #: The resource of which each task of a job gets one.
 SLOTS = "slots"
@@ -135,7 +136,7 @@ def _make_directory(directory: Path, found: JobObject) -> None:
         directory.parent.mkdir(mode=0o711, exist_ok=True)
         directory.mkdir(mode=0o700)
         if os.geteuid() == 0:
-            os.chown(directory, found.uid, found.gid)
+            give(directory, found.uid, found.gid)
     except OSError as error:
         raise CoschedError(f"{directory}: {error.strerror}") from None
 

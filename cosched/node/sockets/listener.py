@@ -14,6 +14,7 @@ from pathlib import Path
 
 from cosched.core.units import NS_PER_MS
 from cosched.linux import pidfd, proc
+from cosched.linux.identity import peer_ids
 from cosched.node.loop import Loop
 from cosched.node.sockets.complaints import Complaints
 
@@ -37,8 +38,7 @@ class Peer:
 
 def peer_of(connection: socket.socket) -> Peer:
     """Returns the credentials of the process that connected, at that time."""
-    raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
-    return Peer(*struct.unpack("3i", raw))
+    return Peer(*peer_ids(connection))
 
 
 def hold_peer(connection: socket.socket) -> int:

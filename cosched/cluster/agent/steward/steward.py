@@ -72,6 +72,7 @@ from cosched.core.cluster.coupling.mail.messages import Addresses
 from cosched.core.cluster.startup.ends import LINGER_S
 from cosched.core.cluster.startup.questions import Question
 from cosched.core.errors import CoschedError
+from cosched.linux.identity import StillPrivileged
 from cosched.linux.prctl import adopt_orphans
 
 #: PMIs of a job; for PMI-1 the longest value, too.
@@ -93,6 +94,9 @@ def run_steward(agent: socket.socket) -> None:
     steward = Steward(agent, reader, prepare)
     try:
         steward.prepare()
+    except StillPrivileged as error:
+        steward.report(CannotStart(str(error)))
+        return  # it may be root, so it does nothing more
     except (CoschedError, OSError) as error:
         steward.report(_cannot_start(error))
         steward.finish()

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import pwd
 import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,6 +14,8 @@ from cosched.cluster.agent.frames import Prepare
 from cosched.cluster.pmi.service import JobLayout, nodes_of
 from cosched.core.cluster.startup.questions import Command
 from cosched.core.errors import CoschedError
+from cosched.core.identity import identify
+from cosched.linux.identity import become, find_account
 from cosched.linux.native.gate import Gated, Program
 
 STDOUT, STDERR = 1, 2
@@ -63,24 +64,13 @@ class Task:
 
 def become_user(job: Prepare) -> None:
     """Gives this process the rights of the job's user, and a session of its own. Raises
-    CoschedError if it may not have them."""
+    CoschedError if the user may not have them here; StillPrivileged: end this process."""
     os.setsid()
     os.umask(job.umask)
     if os.geteuid() == 0:
-        os.setgroups(_groups(job.uid, job.gid))  # here: a directory service may be slow
-        os.setresgid(job.gid, job.gid, job.gid)
-        os.setresuid(job.uid, job.uid, job.uid)
+        become(identify(job.uid, job.gid, find_account(job.uid)))
     elif os.geteuid() != job.uid:
         raise CoschedError(f"this agent cannot start jobs of user {job.uid}")
-
-
-def _groups(uid: int, gid: int) -> list[int]:
-    """Returns the groups of a user; of one without a name, only ``gid``."""
-    try:
-        name = pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return [gid]
-    return os.getgrouplist(name, gid)
 
 
 def layout_of(job: Prepare) -> JobLayout:

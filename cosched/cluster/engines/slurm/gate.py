@@ -30,7 +30,7 @@ _FIRST_PAUSE_S = 0.05
 _LONGEST_PAUSE_S = 1.0
 _LONGEST_ANSWER = 4096
 _PR_SET_PDEATHSIG = 1
-_PEER = struct.Struct("3i")
+_PEER = struct.Struct("iII")  #: ``struct ucred``
 
 
 def facts(environ: Mapping[str, str], life: str) -> dict[str, int | str]:

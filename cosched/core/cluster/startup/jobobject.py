@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
+from cosched.core.bounds import GroupId, UserId
 from cosched.core.cluster.startup.questions import Command, Spawn
 from cosched.core.errors import CoschedError
 
@@ -29,8 +30,8 @@ class JobObject(msgspec.Struct, frozen=True, array_like=True):
     """
 
     name: str
-    uid: int
-    gid: int
+    uid: UserId
+    gid: GroupId
     argv: tuple[str, ...]
     environ: dict[str, str]
     cwd: str
