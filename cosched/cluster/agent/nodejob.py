@@ -242,10 +242,23 @@ class NodeJob:
     def object_of_world(self, route: Route, data: bytes) -> JobObject:
         """Returns the object of a world that this job has spawned. Only the new programs
         come with it: the user is that of the object that the controller sent. Raises
-        CoschedError if the world is not one of this job's root."""
-        if self._found is None or route.root != self.route.root:
+        CoschedError if the world is not one of this job's root, or has nodes that the job
+        has not: they are no part of this job, and may not start its user's tasks."""
+        job = self.route
+        if self._found is None or route.root != job.root or not job.has(route.hosts):
             raise CoschedError("is not a world of a job on this node")
+        self.check_spawner(route.parent)
         return decode_world(data).complete(self._found)
+
+    def check_spawner(self, member: str) -> None:
+        """Raises CoschedError if a node may start no tasks of the job's user on others."""
+        assert self._found is not None
+        uid, gid = self._found.uid, self._found.gid
+        if member != self._here and not self._node.may_vouch(member, uid, gid):
+            raise CoschedError(
+                f"{member} may start no tasks of user {uid} on other nodes; add it to "
+                "security.root_from in domain.toml, and restart the agents"
+            )
 
     # --- the surroundings of the start ----------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cosched.cluster.keys import CONTROLLER
@@ -43,6 +44,10 @@ class Route:
     @property
     def children(self) -> tuple[Place, ...]:
         return tuple(self.tree.children(self.place))
+
+    def has(self, hosts: Sequence[str]) -> bool:
+        """Returns whether all these nodes are in the tree."""
+        return set(hosts) <= set(self.hosts)
 
     def place_of(self, host: str) -> Place:
         """Returns the neighbour's place. Raises CoschedError for another member."""

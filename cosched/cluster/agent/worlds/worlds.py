@@ -71,6 +71,9 @@ class Head(Protocol):
     def check_end(self) -> None:
         """Ends the job if nothing of it is left."""
 
+    def check_spawner(self, member: str) -> None:
+        """Raises CoschedError if a node may start no tasks of the job's user on others."""
+
 
 @dataclass(slots=True)
 class _World:
@@ -181,6 +184,7 @@ class Worlds:
             return
         try:
             if isinstance(question, Spawn):
+                self._head.check_spawner(sender)
                 self._spawn(sender, message, question, self._found)
             elif isinstance(question, Gather):
                 asker = message.world, sender
