@@ -20,12 +20,15 @@ from cosched.cluster.keys import CONTROLLER
 from cosched.core.cluster.queue.scheduler import POLICIES
 from cosched.core.config.kinds import suggest
 from cosched.core.errors import CoschedError
+from cosched.core.identity import ROOT
 from cosched.core.units import NS_PER_S, parse_bytes, parse_duration
 from cosched.documents import read_toml
 
 PORT = 7570  #: the controller's; agents have the next one
 OBJECTS = ("pipeline", "store-and-forward")
 TABLES = ("siblings", "through-root")
+#: The least number of an ordinary user, as UID_MIN of login.defs.
+LEAST_UID = 1000
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
 _LARGEST_CHUNK = 1 << 20
 
@@ -66,10 +69,11 @@ class LifeSettings:
 
 @dataclass(frozen=True, slots=True)
 class SecuritySettings:
-    """root_from: the nodes whose agents may vouch for root, besides those on the
-    controller's host."""
+    """root_from: the nodes whose agents may vouch for every user, as those on the
+    controller's host may. least_uid: other agents vouch for no user below this."""
 
     root_from: tuple[str, ...] = ()
+    least_uid: int = LEAST_UID
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +124,10 @@ class DomainConfig:
 
     def may_vouch(self, member: str, uid: int, gid: int) -> bool:
         """Returns whether a member may vouch for a user with these ids. Otherwise the thief
-        of one node's key could act as root on all nodes."""
-        if 0 not in (uid, gid) or member in (CONTROLLER, *self.security.root_from):
+        of one node's key could act as root, or as a service, on all nodes."""
+        if member in (CONTROLLER, *self.security.root_from):
+            return True
+        if uid >= self.security.least_uid and gid != ROOT:
             return True
         return _host(self.nodes[member]) == _host(self.controller)
 
@@ -200,6 +206,7 @@ def write_config(config: DomainConfig) -> str:
         f'lost_after = "{life.lost_after_ns // 1_000_000}ms"\n'
         f'prepare = "{life.prepare_ns // 1_000_000}ms"\n'
         f"\n[security]\nroot_from = {json.dumps(config.security.root_from)}\n"
+        f"least_uid = {config.security.least_uid}\n"
         f"{_coupling_text(config)}"
     )
 
@@ -252,7 +259,9 @@ def _life(table: _Table) -> LifeSettings:
 
 
 def _security(table: _Table) -> SecuritySettings:
-    settings = SecuritySettings(table.texts("root_from"))
+    settings = SecuritySettings(
+        table.texts("root_from"), table.number("least_uid", LEAST_UID, least=1)
+    )
     table.finish()
     return settings
 

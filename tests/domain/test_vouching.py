@@ -33,8 +33,9 @@ def test_root_of_another_host_waits_for_the_operators_leave(make_rig):
             with pytest.raises(CoschedError, match="root's requests from node n2 are"):
                 refused()
         assert [job["job"] for job in there.queue()] == [first]
-        allowed = SecuritySettings(root_from=("n2",))
+        allowed = SecuritySettings(root_from=("n2",), least_uid=500)
         rig.write_config(replace(rig.config, security=allowed))
-        assert here.reload()["changed"] == ["security.root_from"]
+        changed = ["security.root_from", "security.least_uid"]
+        assert here.reload()["changed"] == changed
         there.cancel(first)
         assert there.wait(first)["state"] == "cancelled"

@@ -18,6 +18,7 @@ from cosched.cli.options import (
     run_dir_option,
 )
 from cosched.cluster.config import (
+    LEAST_UID,
     PORT,
     DomainConfig,
     QueueSettings,
@@ -26,6 +27,7 @@ from cosched.cluster.config import (
 )
 from cosched.cluster.paths import DomainPaths
 from cosched.core.cluster.queue.scheduler import POLICIES
+from cosched.core.identity import ROOT
 
 
 @click.group("cluster", cls=Group)
@@ -120,7 +122,7 @@ def up(
         site.nodes,
         slots,
         QueueSettings(policy=policy, jobs_per_node=jobs_per_node),
-        security=SecuritySettings(site.root_from),
+        security=SecuritySettings(site.root_from, _least_uid(os.geteuid())),
     )
     if config is not None:
         wanted = replace(
@@ -130,6 +132,11 @@ def up(
     count = len(site.nodes)
     names = ", ".join(site.nodes) if count <= 4 else f"{count} nodes"
     click.echo(f"domain {wanted.name} is up: {names}")
+
+
+def _least_uid(euid: int) -> int:
+    """Returns the setting for a domain of this user, whose jobs all agents pass on."""
+    return LEAST_UID if euid == ROOT else min(LEAST_UID, euid)
 
 
 @command.command()
@@ -234,10 +241,10 @@ def reload(run_dir: Path) -> None:
     """Let the controller read domain.toml again.
 
     It takes these settings at once: queue.policy, queue.jobs_per_node,
-    queue.default_time, queue.grace, life.lost_after, life.prepare, security.root_from, and
-    [coupling] without listen, domains and metrics. Jobs that run or wait keep their
-    limits. All other settings need a restart. A file with a mistake changes nothing. A
-    controller that gets SIGHUP does the same.
+    queue.default_time, queue.grace, life.lost_after, life.prepare, security.root_from,
+    security.least_uid, and [coupling] without listen, domains and metrics. Jobs that run
+    or wait keep their limits. All other settings need a restart. A file with a mistake
+    changes nothing. A controller that gets SIGHUP does the same.
 
     \b
     Example:

@@ -18,7 +18,7 @@ from cosched.core.errors import CoschedError
 _LIVE = {
     "queue": ("policy", "jobs_per_node", "default_time_ns", "grace_ns"),
     "life": ("lost_after_ns", "prepare_ns"),
-    "security": ("root_from",),
+    "security": ("root_from", "least_uid"),
 }
 _UNITS = ("_ns", "_bytes")
 

@@ -22,6 +22,7 @@ from cosched.cluster.store import JobStore, Record, State
 from cosched.cluster.submission import decode_submission
 from cosched.core.cluster.queue.forecast import forecast
 from cosched.core.errors import CoschedError
+from cosched.core.identity import ROOT
 from cosched.core.units import NS_PER_S
 from cosched.node.sockets.pacing import Allowance
 
@@ -321,11 +322,16 @@ class Requests:
         return [self._members.by_name[name] for name in names]
 
     def _expect_known(self, person: Person) -> None:
-        if not self._is_known(person):
-            raise CoschedError(
-                f"root's requests from node {person.member} are refused: send them on the "
-                "controller's machine, or add the node to security.root_from in domain.toml"
-            )
+        if self._is_known(person):
+            return
+        if ROOT in (person.uid, person.gid):
+            whose, remedy = "root's requests", "add the node to security.root_from"
+        else:
+            whose, remedy = f"requests of user {person.uid}", "lower security.least_uid"
+        raise CoschedError(
+            f"{whose} from node {person.member} are refused: send them on the "
+            f"controller's machine, or {remedy} in domain.toml"
+        )
 
     def _is_known(self, person: Person) -> bool:
         return self._config.may_vouch(person.member, person.uid, person.gid)

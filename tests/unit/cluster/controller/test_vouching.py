@@ -1,9 +1,12 @@
-"""An agent vouches for root only where the configuration allows it."""
+"""An agent vouches for root and for users of the system only where the configuration
+allows it."""
 
 import asyncio
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cosched.cluster.config import DomainConfig, SecuritySettings, parse_config
 from cosched.cluster.controller.jobs import Jobs
@@ -32,6 +35,12 @@ def test_member_may_vouch_for_root_and_its_group(member, allowed):
     assert CONFIG.may_vouch(member, 1000, 0) is allowed
     assert CONFIG.may_vouch(member, 0, 1000) is allowed
     assert CONFIG.may_vouch(member, 1000, 1000)
+
+
+@given(st.sampled_from([CONTROLLER, *NODES]), st.integers(0, 2**32 - 2))
+def test_member_may_vouch_for_users_from_the_least_on(member, uid):
+    allowed = member in (CONTROLLER, "n1", "n3") or uid >= CONFIG.security.least_uid
+    assert CONFIG.may_vouch(member, uid, 1000) is allowed
 
 
 @pytest.fixture
@@ -70,6 +79,15 @@ def test_root_of_another_node_may_read_and_change_nothing(ask):
     assert ask(user, do="job", job=1)["ok"]["state"] == "queued"
 
 
+def test_user_of_the_system_may_read_and_changes_nothing(ask):
+    service = Person(999, 1000, "n2")
+    error = ask(service, do="submit", job=JOB)["error"]
+    assert error.startswith("requests of user 999 from node n2 are refused: ")
+    assert error.endswith("or lower security.least_uid in domain.toml")
+    assert ask(service, do="queue") == {"ok": []}
+    assert ask(Person(999, 1000, "n1"), do="submit", job=JOB) == {"ok": {"job": 1}}
+
+
 @pytest.mark.parametrize("member", [CONTROLLER, "n1", "n3"])
 def test_root_submits_where_its_node_may_vouch(ask, member):
     assert ask(Person(0, 0, member), do="submit", job=JOB) == {"ok": {"job": 1}}
@@ -77,13 +95,15 @@ def test_root_submits_where_its_node_may_vouch(ask, member):
 
 
 @pytest.mark.parametrize(
-    ("value", "problem"),
+    ("name", "value", "problem"),
     [
-        ("n1", "security.root_from: must be a list of texts"),
-        (["n9"], "security.root_from: 'n9' is not in \\[nodes\\]"),
+        ("root_from", "n1", "security.root_from: must be a list of texts"),
+        ("root_from", ["n9"], "security.root_from: 'n9' is not in \\[nodes\\]"),
+        ("least_uid", 0, "security.least_uid: must be a whole number from 1"),
+        ("least_uid", "1000", "security.least_uid: must be a whole number from 1"),
     ],
 )
-def test_mistake_in_the_setting_is_named(value, problem):
-    document = {"controller": "a:1", "nodes": NODES, "security": {"root_from": value}}
+def test_mistake_in_the_setting_is_named(name, value, problem):
+    document = {"controller": "a:1", "nodes": NODES, "security": {name: value}}
     with pytest.raises(CoschedError, match=problem):
         parse_config(document)
