@@ -9,18 +9,31 @@ from dataclasses import replace
 
 import pytest
 
+from cosched.cluster.config import LifeSettings
 from cosched.cluster.keys import CONTROLLER
 from cosched.cluster.messages import (
+    PROTOCOL,
+    Began,
     Chunk,
+    End,
+    Failure,
     GiveInput,
+    Hello,
     InputTaken,
+    NodeEnded,
     Order,
+    SendSignal,
     StartFailed,
+    SubtreeEnded,
+    SubtreePrepared,
+    TaskFailed,
     UserReply,
     UserRequest,
+    Welcome,
 )
 from cosched.core.cluster.startup.jobobject import WorldObject, encode_object
 from cosched.core.cluster.startup.questions import Command, Spawn
+from cosched.core.units import NS_PER_S
 from tests.domain.played import Played
 
 pytestmark = [
@@ -38,7 +51,8 @@ ELSEWHERE = "from node n1 are refused: send them on the controller's machine"
 @pytest.fixture
 def rig(open_folder, make_rig):
     """A domain of n1, whose key is stolen, and n2; n1 is on another host."""
-    rig = make_rig(2, folder=open_folder)
+    patient = LifeSettings(NS_PER_S // 10, 60 * NS_PER_S, 60 * NS_PER_S)
+    rig = make_rig(2, folder=open_folder, life=patient)
     rig.work.chmod(0o777)
     elsewhere = rig.config.nodes["n1"].replace("127.0.0.1", "127.0.0.2")
     rig.config = replace(rig.config, nodes={**rig.config.nodes, "n1": elsewhere})
@@ -60,9 +74,10 @@ def submission(rig, number):
     return json.dumps({"do": "submit", "job": job}).encode()
 
 
-async def ask(thief, rig, uid, gid, number):
-    """Returns the controller's answer to the thief."""
-    thief.send(CONTROLLER, UserRequest(number, uid, gid, submission(rig, number)))
+async def ask(thief, rig, uid, gid, number, body=None):
+    """Returns the controller's answer to the thief's request, by default for a job."""
+    body = body or submission(rig, number)
+    thief.send(CONTROLLER, UserRequest(number, uid, gid, body))
     reply = await thief.receive()
     assert isinstance(reply, UserReply)
     assert reply.number == number
@@ -174,3 +189,80 @@ def test_no_world_joins_the_job_of_other_nodes(rig):
         client.cancel(number)
     assert rig.wait(number)["state"] == "cancelled"
     assert not (rig.work / "forged").exists()
+
+
+def test_thief_acts_for_ordinary_users(rig):
+    with rig.client("n2") as client:
+        client.drain(["n2"])  # the job waits
+
+    async def act(thief):
+        user = USER.pw_uid, USER.pw_gid
+        number = (await ask(thief, rig, *user, 1))["ok"]["job"]
+        cancel = json.dumps({"do": "cancel", "job": number}).encode()
+        other = await ask(thief, rig, USER.pw_uid - 1, USER.pw_gid, 2, cancel)
+        assert other["error"] == f"job {number}: belongs to another user"
+        return number, await ask(thief, rig, *user, 3, cancel)
+
+    number, cancelled = play(rig, act)
+    assert cancelled == {"ok": {"job": number}}
+    assert rig.wait(number)["state"] == "cancelled"
+
+
+def test_thief_gets_the_jobs_of_its_node_and_reports_what_it_likes(rig):
+    async def act(thief):
+        hello = Hello(PROTOCOL, 5, rig.config.digest(), {"slots": 4}, ())
+        thief.send(CONTROLLER, hello)
+        assert isinstance(await thief.receive(), Welcome)
+        number = await asyncio.to_thread(
+            lambda: rig.shell(
+                "touch ran.1", nodes=2, ppn=1, environ={"WORD": "of the user"}
+            )
+        )
+        chunk = await thief.receive()
+        assert isinstance(chunk, Chunk)
+        assert b"of the user" in chunk.data
+        thief.send(CONTROLLER, SubtreePrepared(number, 1))
+        assert isinstance(await thief.receive(), Order)
+        thief.send(CONTROLLER, SubtreeEnded(number, 1, None))
+        await thief.receive()
+        return number
+
+    job = rig.wait(play(rig, act))
+    assert (job["state"], job["hosts"], ran(rig)) == ("done", ["n1", "n2"], [])
+
+
+def test_messages_about_a_job_of_other_nodes_change_nothing(rig):
+    number = rig.shell("touch began; sleep 93.4", input="-")
+    rig.until((rig.work / "began").exists, "has not begun")
+    start = number, 1
+    failure = Failure(1, "forged")
+
+    async def act(thief):
+        for message in (
+            Order(*start, go=False),
+            SendSignal(*start, 9),
+            End(*start, "forged", direct=False),
+            End(*start, "forged", direct=True),
+            TaskFailed(*start, failure),
+            SubtreeEnded(*start, failure),
+        ):
+            thief.send("n2", message)
+        thief.send("n2", GiveInput(*start, 1, 0, 0, b"", False))
+        assert isinstance(await thief.receive(), InputTaken)  # so n2 has read them all
+        for message in (
+            Began(*start, 1),
+            NodeEnded(*start),
+            StartFailed(*start, 0, "forged", again=False),
+            TaskFailed(*start, failure),
+            SubtreeEnded(*start, failure),
+        ):
+            thief.send(CONTROLLER, message)
+        return await ask(thief, rig, USER.pw_uid, USER.pw_gid, 1, b'{"do": "queue"}')
+
+    (job,) = play(rig, act)["ok"]
+    assert job["state"] == "running"
+    assert job["started_ns"] > 1
+    assert rig.strays("sleep 93.4")
+    with rig.client("n2") as client:
+        client.cancel(number)
+    assert rig.wait(number)["state"] == "cancelled"

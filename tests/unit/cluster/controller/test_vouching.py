@@ -79,6 +79,17 @@ def test_root_of_another_node_may_read_and_change_nothing(ask):
     assert ask(user, do="job", job=1)["ok"]["state"] == "queued"
 
 
+def test_users_read_all_jobs_and_change_their_own(ask):
+    secret = {**JOB, "environ": {"WORD": "of the user"}}
+    ask(Person(1000, 1000, "n2"), do="submit", job=secret)
+    other = Person(1001, 1001, "n2")
+    (seen,) = ask(other, do="queue")["ok"]
+    assert (seen["uid"], seen["command"]) == (1000, ["/bin/true"])
+    assert "of the user" not in json.dumps([seen, ask(other, do="job", job=1)])
+    for what in ("cancel", "hold", "unhold"):
+        assert ask(other, do=what, job=1) == {"error": "job 1: belongs to another user"}
+
+
 def test_user_of_the_system_may_read_and_changes_nothing(ask):
     service = Person(999, 1000, "n2")
     error = ask(service, do="submit", job=JOB)["error"]
