@@ -3,6 +3,9 @@
 A user gives input in pieces, each with its place in the whole. A piece is answered when
 rank 0 has room for more, so a user has one piece under way. After a broken connection the
 same piece may be given again. When a user leaves, the job's input ends.
+
+The job's root may be lost with a piece. So the controller is asked to answer once the start
+of the job is over, and no piece waits longer.
 """
 
 from __future__ import annotations
@@ -110,6 +113,7 @@ class Visitor:
         self._inputs = inputs
         self._answer = answer
         self._given: dict[tuple[int, int], _Request] = {}  # input that has not ended
+        self._over: dict[tuple[int, int], asyncio.Future[bytes]] = {}  # when its start is
 
     async def answer(self, body: bytes) -> bytes:
         """Returns the answer to one request."""
@@ -122,14 +126,39 @@ class Visitor:
         try:
             self._inputs.check(request)
             self._given[request.job, request.start] = request
-            taken = await self._inputs.give(self._person, request)
+            taken = await self._give(request)
         except CoschedError as error:
             return json.dumps({"error": str(error)}).encode()
         if request.last or not taken.open:
             del self._given[request.job, request.start]
+            self._over.pop((request.job, request.start)).cancel()
         return json.dumps({"ok": {"taken": taken.taken, "open": taken.open}}).encode()
 
     def leave(self) -> None:
         """Ends the input that the user has left open."""
         for request in self._given.values():
             self._inputs.end(self._person, request)
+        for over in self._over.values():
+            over.cancel()
+
+    async def _give(self, request: _Request) -> InputTaken:
+        """Returns the answer of the job's root; that of a closed input once the start is
+        over. Raises CoschedError if the job does not take the input."""
+        over = self._await_end(request)
+        given = asyncio.ensure_future(self._inputs.give(self._person, request))
+        try:
+            await asyncio.wait({given, over}, return_when=asyncio.FIRST_COMPLETED)
+            if not given.done() and "ok" in json.loads(over.result()):
+                return InputTaken(0, request.at, False, "")
+            return await given
+        finally:
+            given.cancel()
+
+    def _await_end(self, request: _Request) -> asyncio.Future[bytes]:
+        """Returns what is done once the start of a piece is over."""
+        key = request.job, request.start
+        if key not in self._over:
+            wait = {"do": "wait", "job": key[0], "until": "over", "start": key[1]}
+            body = json.dumps(wait).encode()
+            self._over[key] = asyncio.ensure_future(self._answer(self._person, body))
+        return self._over[key]

@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 import msgspec
@@ -21,6 +21,7 @@ import zmq
 from cosched.cluster.doorkeeper import Doorkeeper
 from cosched.cluster.keys import KeyRing
 from cosched.cluster.messages import (
+    LASTING,
     LONGEST,
     PLAIN,
     AnyMessage,
@@ -104,6 +105,7 @@ class Links:
         self._incoming: zmq.Socket[bytes] | None = None
         self._session = secrets.randbits(62) | 1
         self._peers: dict[str, _Peer] = {}
+        self._settling: tuple[asyncio.Future[None], frozenset[str]] | None = None
 
     def has_address(self, name: str) -> bool:
         """Returns whether there is an address for a peer."""
@@ -182,9 +184,9 @@ class Links:
         return True
 
     def send(self, to: str, message: Message) -> None:
-        """Sends without waiting. It arrives if the peer lives long enough; heartbeats
-        detect a dead one. One that is too long is dropped: the peer would close the
-        connection each time, and later messages would wait behind it."""
+        """Sends without waiting. It arrives if the peer lives long enough and is not given
+        up before; heartbeats detect a dead one. One that is too long is dropped: the peer
+        would close the connection each time, and later messages would wait behind it."""
         data = encode(message)
         if len(data) > self._longest - _ENVELOPE_MOST:
             what = f"{type(message).__name__} of {len(data)} bytes"
@@ -194,7 +196,9 @@ class Links:
         if isinstance(message, PLAIN):
             self._transmit(to, peer.delivery.send_plain(data))
         else:
-            self._transmit(to, peer.delivery.send(data, time.monotonic_ns()))
+            lasts = isinstance(message, LASTING)
+            envelope = peer.delivery.send(data, time.monotonic_ns(), lasts=lasts)
+            self._transmit(to, envelope)
             self._set_timer(to, peer)
 
     def take_answer(self, name: str) -> AnyMessage | None:
@@ -216,16 +220,34 @@ class Links:
         """Returns the addresses from which unknown keys have come since the last call."""
         return self._doorkeeper.take_strange()
 
-    def forget(self, name: str) -> None:
-        """Closes the connection to a peer that is gone; drops the messages for it."""
+    def is_full(self, name: str) -> bool:
+        """Returns whether a peer has so much to confirm that it should get no more."""
         peer = self._peers.get(name)
-        if peer is not None:
-            peer.delivery.give_up()
-            self._close(peer, linger=0)
+        return peer is not None and peer.delivery.is_full
+
+    def give_up(self, name: str) -> bool:
+        """Closes the connection to a peer that does not answer. Drops the messages for it,
+        but for those that last. Returns whether it has kept all that last."""
+        peer = self._peers.get(name)
+        if peer is None:
+            return True
+        self._close(peer, linger=0)
+        all_kept = peer.delivery.give_up(time.monotonic_ns())
+        self._set_timer(name, peer)
+        return all_kept
+
+    async def settle(self, names: Collection[str], within_s: float) -> None:
+        """Returns once these peers have confirmed all messages, or after this time."""
+        self._settling = asyncio.get_running_loop().create_future(), frozenset(names)
+        self._check_settled()
+        await asyncio.wait({self._settling[0]}, timeout=within_s)
 
     def close(self) -> None:
-        """Closes all connections; messages under way get a moment to leave."""
-        for peer in self._peers.values():
+        """Closes all connections; messages under way, and confirmations, get a moment to
+        leave."""
+        for name, peer in self._peers.items():
+            for envelope in peer.delivery.confirm():
+                self._transmit(name, envelope)
             self._close(peer, linger=500)
         if self._incoming is not None:
             self._incoming.close(linger=0)
@@ -245,7 +267,16 @@ class Links:
         for each in again:
             self._transmit(sender, each)
         self._set_timer(sender, peer)
+        self._check_settled()
         return [decode(each) for each in ready]
+
+    def _check_settled(self) -> None:
+        if self._settling is None:
+            return
+        settled, names = self._settling
+        peers = [self._peers[name] for name in names if name in self._peers]
+        if all(peer.delivery.is_confirmed for peer in peers) and not settled.done():
+            settled.set_result(None)
 
     def _set_timer(self, name: str, peer: _Peer) -> None:
         wake_ns = peer.delivery.wake_ns

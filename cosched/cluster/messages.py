@@ -84,11 +84,12 @@ class Hello(Message, frozen=True):
 
 
 class Welcome(Message, frozen=True):
-    """The controller has accepted an agent. controller: differs for each life of the
-    controller. beat_s: how often the agent must send ``Beat``. secret: proves job objects
-    (``seal``). incarnation: of this agent, as it was in ``Hello``."""
+    """The controller has accepted an agent. session: differs for each life of the
+    controller, and after each loss of the node. beat_s: how often the agent must send
+    ``Beat``. secret: proves job objects (``seal``). incarnation: of this agent, as it was
+    in ``Hello``."""
 
-    controller: int
+    session: int
     beat_s: float
     secret: bytes
     incarnation: int
@@ -103,9 +104,9 @@ class Refused(Message, frozen=True):
 
 
 class Beat(Message, frozen=True):
-    """The agent lives. controller: as it was in ``Welcome``."""
+    """The agent lives. session: as it was in ``Welcome``."""
 
-    controller: int
+    session: int
 
 
 class Leave(Message, frozen=True):
@@ -335,6 +336,9 @@ AnyMessage = (
 
 #: They are sent at intervals, or are asked for again, so one may be lost.
 PLAIN = (Hello, HelloAgain, Beat, BetweenDomains)
+#: They are kept for a node that is lost, until it returns or begins a new life. Its other
+#: messages are dropped: the controller has ended the starts on the node.
+LASTING = (UserReply,)
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(AnyMessage)

@@ -79,13 +79,15 @@ class Agent:
         self._steps = steps
         self._links = Links(keys, config.addresses, log, pause_ns=config.life.beat_ns)
         self._incarnation = secrets.randbits(48)
-        self._controller = 0
+        self._session = 0  # of its membership; 0: it never joined
         self._slots = config.slots or len(os.sched_getaffinity(0))
         self._designs = Designs(config.startup.object, config.startup.chunk_bytes)
         self._jobs: dict[World, NodeJob] = {}
         self._broken: set[Start] = set()  # the controller waits for the end on this node
         self._ended_early: deque[Start] = deque(maxlen=_TOMBSTONES)
-        self._requests = UserRequests(partial(self.send, CONTROLLER))
+        self._requests = UserRequests(
+            partial(self.send, CONTROLLER), partial(self._links.is_full, CONTROLLER)
+        )
         self._inputs = Inputs(config.node_names, self.send)
         self._proofs = Proofs()
         self._early: deque[tuple[str, OfJob]] = deque(maxlen=_EARLY)  # before it joined
@@ -114,6 +116,7 @@ class Agent:
             ready()
             await self._over
         finally:
+            self._requests.close()
             await desk.close()
             for task in self._tasks:
                 task.cancel()
@@ -136,7 +139,6 @@ class Agent:
         """Ends the agent, well or by an error."""
         if self._over is None or self._over.done():
             return
-        self._requests.close()
         if error is None:
             self._over.set_result(None)
         else:
@@ -148,8 +150,8 @@ class Agent:
             answer = self._links.take_answer(CONTROLLER)
             if isinstance(answer, Refused):  # its node was removed
                 self._take_from_controller(answer)
-            if self._controller:
-                self.send(CONTROLLER, Beat(self._controller))
+            if self._session:
+                self.send(CONTROLLER, Beat(self._session))
             else:
                 self._join()
                 asked += 1
@@ -204,7 +206,7 @@ class Agent:
                 self._requests.take(message)
             case EndNoted():
                 job = self._jobs.get((message.job, message.start, 0))
-                if job is not None:
+                if job is not None and job.is_reported:
                     self.forget(job)
             case _:
                 return False
@@ -214,9 +216,9 @@ class Agent:
         if message.incarnation != self._incarnation:
             return  # the controller sent it to a former life of this agent
         self._proofs.renew(message.secret)
-        if message.controller == self._controller:
+        if message.session == self._session:
             return
-        self._controller = message.controller
+        self._session = message.session
         self._log(f"joined the domain {self._config.name}")
         for job in list(self._jobs.values()):
             if job.route.heads_job:

@@ -139,9 +139,14 @@ class NodeJob:
         """The start and the world that this is."""
         return *self.key, self.route.world
 
+    @property
+    def is_reported(self) -> bool:
+        """Returns whether the end of its subtree was reported."""
+        return self._ending.reported
+
     def report(self) -> StartReport:
         """Returns the start for the controller's recovery."""
-        stage = ENDED if self._ending.reported else self._dispatch.stage.value
+        stage = ENDED if self.is_reported else self._dispatch.stage.value
         return StartReport(*self.key, stage, self.since_ns, root=self.route.heads_job)
 
     # --- messages -------------------------------------------------------------------------

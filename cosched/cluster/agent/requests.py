@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import secrets
 from collections.abc import Callable
 
 from cosched.cluster.desk import Person
 from cosched.cluster.messages import Message, UserLeft, UserReply, UserRequest
 
+_FULL = {"error": "too many requests wait for the controller; try again"}
+
 
 class UserRequests:
-    """The requests without an answer. send: sends a message to the controller."""
+    """The requests without an answer. send: sends a message to the controller. is_full:
+    returns whether too much is on its way there already."""
 
-    def __init__(self, send: Callable[[Message], None]) -> None:
+    def __init__(
+        self, send: Callable[[Message], None], is_full: Callable[[], bool]
+    ) -> None:
         self._send = send
+        self._is_full = is_full
         self._waiting: dict[int, tuple[UserRequest, asyncio.Future[bytes]]] = {}
         # Answers to requests of a former life of this agent must not fit new ones.
         self._latest = secrets.randbits(48)
@@ -22,6 +29,8 @@ class UserRequests:
 
     async def ask(self, person: Person, body: bytes) -> bytes:
         """Sends a user's request; returns the controller's answer."""
+        if self._is_full():
+            return json.dumps(_FULL).encode()
         self._latest += 1
         request = UserRequest(self._latest, person.uid, person.gid, body)
         answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
@@ -43,7 +52,7 @@ class UserRequests:
             request[1].set_result(reply.body)
 
     def send_again(self) -> None:
-        """Sends all requests without an answer to a new controller."""
+        """Sends all requests without an answer, because a new session has begun."""
         for request, _ in self._waiting.values():
             self._send(request)
 

@@ -6,10 +6,12 @@ import asyncio
 import secrets
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
+from typing import Any
 
 from cosched.cluster.config import DomainConfig, load_config
+from cosched.cluster.controller.answering import Answering
 from cosched.cluster.controller.driver import NotCarriedOut
 from cosched.cluster.controller.jobs import Jobs
 from cosched.cluster.controller.members import Member, Members, NodeState
@@ -34,7 +36,6 @@ from cosched.cluster.messages import (
     OfJob,
     Refused,
     UserLeft,
-    UserReply,
     UserRequest,
     Welcome,
     encode,
@@ -77,7 +78,6 @@ class Controller:
         former = Former(former_keys(paths.keys, keys), encode(Refused(REMOVED)))
         pause_ns = config.life.beat_ns
         self._links = Links(keys, config.addresses, log, former=former, pause_ns=pause_ns)
-        self._incarnation = secrets.randbits(48) | 1
         self._members = Members(config)
         for name, incarnation in store.agents().items():
             if name in self._members.by_name:
@@ -93,8 +93,7 @@ class Controller:
         self._recovery: Recovery | None = None
         self._early: list[tuple[str, OfJob]] = []  # messages that came during the recovery
         self._tasks: set[asyncio.Task[None]] = set()
-        #: answers that are not sent yet, by agent and by the request's number
-        self._answering: dict[str, dict[int, asyncio.Task[None]]] = {}
+        self._answering = Answering(self._requests.answer, self._send, self._spawn)
         self._failed: asyncio.Future[None] | None = None
         self._idle_s = idle_s
         self._ending = ending
@@ -121,11 +120,10 @@ class Controller:
             if self._peers is not None:
                 works.append(self._peers.receive(self._jobs.receive))
             for work in works:
-                task = asyncio.create_task(work)
-                self._tasks.add(task)
-                task.add_done_callback(self._finished)
+                self._spawn(work)
             ready()
             await self._failed
+            await self._settle()
         except NotCarriedOut as error:
             raise CoschedError(str(error)) from None
         finally:
@@ -160,6 +158,12 @@ class Controller:
         except CoschedError as error:
             self._log(f"nothing is changed: {error}")
 
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._finished)
+        return task
+
     def _finished(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         error = None if task.cancelled() else task.exception()
@@ -173,6 +177,12 @@ class Controller:
                 self._send(member.name, Leave())
         if self._failed is not None and not self._failed.done():
             self._failed.set_result(None)
+
+    async def _settle(self) -> None:
+        """Lets the agents get the last messages: a node that is silent for so long would be
+        lost."""
+        there = [member.name for member in self._members.by_number if member.answers]
+        await self._links.settle(there, self._config.life.lost_after_ns / NS_PER_S)
 
     async def end_without_nodes(self, reason: str) -> None:
         """Ends the domain because its nodes have gone: their jobs are lost, and the others
@@ -204,12 +214,12 @@ class Controller:
             case Hello():
                 self._join(member, message)
             case Beat():
-                if message.controller != self._incarnation or not member.answers:
+                if message.session != member.session or not member.answers:
                     self._send(sender, HelloAgain())
             case UserRequest():
-                self._begin_answer(sender, message)
+                self._answering.take(sender, message)
             case UserLeft():
-                self._withdraw(sender, message.number)
+                self._answering.withdraw(sender, message.number)
             case InputTaken():
                 self._inputs.take(message)
             case OfJob():
@@ -222,24 +232,6 @@ class Controller:
 
     def _receive_user(self, person: Person) -> Visitor:
         return Visitor(person, self._inputs, self._requests.answer)
-
-    def _begin_answer(self, sender: str, request: UserRequest) -> None:
-        self._withdraw(sender, request.number)  # a request is sent again after a restart
-        task = asyncio.create_task(self._answer(sender, request))
-        self._answering.setdefault(sender, {})[request.number] = task
-        self._tasks.add(task)
-        task.add_done_callback(self._finished)
-
-    async def _answer(self, sender: str, request: UserRequest) -> None:
-        person = Person(request.uid, request.gid, sender)
-        body = await self._requests.answer(person, request.body)
-        self._answering[sender].pop(request.number, None)
-        self._send(sender, UserReply(request.number, body))
-
-    def _withdraw(self, sender: str, number: int) -> None:
-        task = self._answering.get(sender, {}).pop(number, None)
-        if task is not None:
-            task.cancel()
 
     # --- nodes ----------------------------------------------------------------------------
 
@@ -257,11 +249,12 @@ class Controller:
             elif member.answers:
                 self._lose(member, "its agent has restarted")
             self._store.save_agent(member.name, hello.incarnation)
-            for number in list(self._answering.get(member.name, ())):
-                self._withdraw(member.name, number)  # the former agent's
+            self._answering.forget(member.name)  # the former agent's
         if member.agent != hello.incarnation or not member.secret:
             member.secret = secrets.token_bytes(SECRET_BYTES)
         new = not member.answers
+        if new:
+            member.session = secrets.randbits(48) | 1
         member.agent = hello.incarnation
         member.slots = next(iter(hello.totals.values()), 0)
         member.starts = hello.starts
@@ -269,7 +262,7 @@ class Controller:
         member.state = NodeState.DRAINED if member.drained else NodeState.UP
         member.reason = member.reason if member.drained else ""
         beat_s = self._config.life.beat_ns / NS_PER_S
-        welcome = Welcome(self._incarnation, beat_s, member.secret, hello.incarnation)
+        welcome = Welcome(member.session, beat_s, member.secret, hello.incarnation)
         self._send(member.name, welcome)
         if not recovering:
             self._end_strays(member)
@@ -281,16 +274,14 @@ class Controller:
             self._recover()
 
     def _end_strays(self, member: Member) -> None:
-        starts = self._jobs.starts.active
+        starts = self._jobs.starts
         self._jobs.strays.replace(
             member.name,
             {
                 (report.job, report.start)
                 for report in member.starts
                 if report.has_tasks
-                and not (
-                    report.job in starts and starts[report.job].record.start == report.start
-                )
+                and not starts.has_on(member.name, report.job, report.start)
             },
         )
 
@@ -298,7 +289,8 @@ class Controller:
         self._log(f"node {member.name} is lost: {reason}")
         member.state = NodeState.LOST
         member.reason = reason
-        self._links.forget(member.name)
+        if not self._links.give_up(member.name):
+            self._answering.forget(member.name)  # its agent asks again
         self._jobs.node_lost(member)
 
     def _note_refused(self) -> None:
@@ -321,6 +313,9 @@ class Controller:
                 self._recover()
             for member in self._members.silent(now_ns):
                 self._lose(member, "it does not answer")
+            for member in self._members.by_number:
+                if member.answers and self._links.is_full(member.name):
+                    self._lose(member, "it does not confirm what it gets")
             self._note_refused()
             self._check_idle()
 

@@ -162,7 +162,11 @@ class Jobs:
             self._withdraw(record, reason)
 
     def cancel(self, number: int) -> None:
-        """Ends a job, or takes it from the queue."""
+        """Ends a job, or takes it from the queue. A second time it changes nothing: the
+        request is sent again if its answer is lost with a controller."""
+        record = self.records.known(number)
+        if record.state is State.CANCELLED:
+            return
         record = self.records.get(number)
         if number not in self.records.live:
             raise CoschedError(

@@ -33,7 +33,8 @@ class Member:
     reason: the operator's, or that of the loss. refused: the cause of the last refusal.
     received_ns: when its last message came, by a monotonic clock. agent: the incarnation of
     its agent; 0: it never joined. restarted: its agent is another one than before the
-    controller's own restart. secret: shared with this life of the agent.
+    controller's own restart. session: of its agent, as it was in the last ``Welcome``.
+    secret: shared with this life of the agent.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Member:
     received_ns: int = 0
     agent: int = 0
     restarted: bool = False
+    session: int = 0
     secret: bytes = field(default=b"", repr=False)
     slots: int = 0
     starts: tuple[StartReport, ...] = field(default=())

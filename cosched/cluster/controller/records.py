@@ -72,6 +72,13 @@ class Records:
         there = record.state.over or record.state is State.RUNNING
         return record if there else await self._waits.until_running(number)
 
+    async def wait_over(self, number: int, start: int) -> Record:
+        """Returns a job once this start of it is over."""
+        record = self.known(number)
+        while not _is_over(record, start):
+            record = await self._waits.until_at_rest(number)
+        return record
+
     def save(self, record: Record, **changes: Any) -> None:
         """Stores changed fields of a record, and then changes them. Raises CoschedError if
         they cannot be stored; nothing has changed then."""
@@ -92,6 +99,12 @@ class Records:
         )
         del self.live[record.number]
         self._log(f"job {record.number}: {state.value}{': ' + reason if reason else ''}")
+
+
+def _is_over(record: Record, start: int) -> bool:
+    """Returns whether a start of a job is over. One that is not made yet is not."""
+    there = record.state in (State.STARTING, State.RUNNING)
+    return record.state.over or record.start > start or (record.start == start and not there)
 
 
 def _one_line(reason: str) -> str:

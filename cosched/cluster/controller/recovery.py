@@ -73,7 +73,9 @@ class Recovery:
             reason = f"node {name} lost it while the controller was away"
             self._jobs.give_up(record, State.NODE_LOST, reason)
             return
-        went = root.stage in (Stage.GONE.value, ENDED)
+        # A start that failed before its gate has ended, too.
+        began = root.since_ns > 0 or record.state is State.RUNNING
+        went = root.stage == Stage.GONE.value or (root.stage == ENDED and began)
         if self._jobs.waits_for_mates(record) and not root.since_ns:
             if root.stage == Stage.PREPARED.value:
                 self._jobs.recover_prepared(record)

@@ -152,16 +152,18 @@ class Requests:
         match request.get("until", "ended"):
             case "ended":
                 record = await records.wait(number)
+            case "over":
+                record = await records.wait_over(number, _start(request))
             case "running":
                 record = await records.wait_running(number)
             case until:
-                raise CoschedError(f"until '{until}': must be running or ended")
+                raise CoschedError(f"until '{until}': must be running, over or ended")
         return self._describe(record, {})
 
     def _each(self, action: Callable[[int], None]) -> _Handler:
         async def handle(person: Person, request: dict[str, Any]) -> Any:
             number = _number(request)
-            record = self._jobs.records.get(number)
+            record = self._jobs.records.known(number)
             if person.uid != record.uid and not self._is_operator(person):
                 raise CoschedError(f"job {number}: belongs to another user")
             action(number)
@@ -367,6 +369,13 @@ def _number(request: dict[str, Any]) -> int:
     if not isinstance(number, int) or not 0 < number < 1 << 43:
         raise CoschedError(f"job '{number}': is not the number of a job")
     return number
+
+
+def _start(request: dict[str, Any]) -> int:
+    start = request.get("start")
+    if not isinstance(start, int) or not 0 < start < 1 << 43:
+        raise CoschedError(f"start '{start}': is not the number of a start")
+    return start
 
 
 def _clock_time(at_ns: int) -> str:

@@ -1,4 +1,5 @@
-"""Keeps the requests that wait until a job runs, or until it has ended."""
+"""Keeps the requests that wait until a job runs, until a start of it is over, or until it
+has ended."""
 
 from __future__ import annotations
 
@@ -14,11 +15,16 @@ class Waits:
 
     def __init__(self) -> None:
         self._for_start: _Waiting = {}
+        self._for_rest: _Waiting = {}
         self._for_end: _Waiting = {}
 
     async def until_running(self, number: int) -> Record:
         """Returns the job once it runs or has ended."""
         return await _wait(self._for_start, number)
+
+    async def until_at_rest(self, number: int) -> Record:
+        """Returns the job once it waits again or has ended."""
+        return await _wait(self._for_rest, number)
 
     async def until_ended(self, number: int) -> Record:
         """Returns the job once it has ended."""
@@ -28,6 +34,8 @@ class Waits:
         """Answers the requests that waited for the state that this job has now."""
         if record.state.over or record.state is State.RUNNING:
             _answer(self._for_start, record)
+        if record.state not in (State.STARTING, State.RUNNING):
+            _answer(self._for_rest, record)
         if record.state.over:
             _answer(self._for_end, record)
 

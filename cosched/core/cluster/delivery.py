@@ -7,14 +7,17 @@ lost.
 
 A process has a new ``session`` in each life. Messages are numbered within a ``stream``.
 When the peer begins a new life, this side begins a new stream and drops what was meant for
-the former life.
+the former life. This side may also give a peer up that does not answer: a new stream then
+begins with those messages that *last*, and the others are dropped. Nothing else drops a
+message. So the owner of a delivery watches whether it ``is_full``.
 
 A message that is sent again too early costs a slow link as much as the message itself. So
 large messages get more time, and all get twice as long as confirmations took lately. A
 confirmation repeats the attempt that arrived: if it was the first one, nothing was lost.
 
-Invariants, as long as both processes live and some envelopes arrive: each message is
-delivered once, in the order in which it was sent.
+Invariants, as long as both processes live, neither is given up and some envelopes arrive:
+each message is delivered once, in the order in which it was sent. A peer that was given up
+gets each message that lasts once or twice.
 """
 
 from __future__ import annotations
@@ -29,8 +32,11 @@ RESEND_MOST_NS = 2_000_000_000
 RESEND_BYTE_NS = 8_000
 #: Confirmations that no message carries wait for more to confirm.
 CONFIRM_NS = 50_000_000
-#: Messages under way, and messages that came too early; a peer beyond this is given up.
+#: Messages that came too early; those beyond are sent again.
 WINDOW = 16_384
+#: A delivery with so many messages, or bytes, that are not confirmed is full.
+FULL = 16_384
+FULL_BYTES = 256 << 20
 #: Bytes of messages that came too early; those beyond are sent again.
 EARLY_BYTES = 64 << 20
 #: Former lives of a peer whose late messages are recognised.
@@ -57,6 +63,15 @@ class Envelope:
     data: bytes
 
 
+@dataclass(frozen=True, slots=True)
+class _UnderWay:
+    """A message without confirmation. lasts: also if its receiver is given up."""
+
+    since_ns: int
+    envelope: Envelope
+    lasts: bool
+
+
 class Delivery:
     """One side of the exchange with one peer. session: not 0."""
 
@@ -64,7 +79,8 @@ class Delivery:
         self._session = session
         self._stream = 1
         self._next = 1
-        self._unconfirmed: deque[tuple[int, Envelope]] = deque()  # since when
+        self._unconfirmed: deque[_UnderWay] = deque()
+        self._unconfirmed_bytes = 0
         self._resend_ns: int | None = None
         self._attempt = 0  # counts sends of the oldest message without confirmation
         self._confirmed_in_ns = 0  # how long confirmations took lately
@@ -83,13 +99,23 @@ class Delivery:
         times = [at for at in (self._resend_ns, self._confirm_ns) if at is not None]
         return min(times, default=None)
 
-    def send(self, data: bytes, now_ns: int) -> Envelope:
-        """Returns the envelope of a message that must arrive."""
-        if len(self._unconfirmed) >= WINDOW:
-            self._begin_stream()
+    @property
+    def is_full(self) -> bool:
+        """Returns whether so much is not confirmed that the peer should get no more."""
+        return len(self._unconfirmed) >= FULL or self._unconfirmed_bytes >= FULL_BYTES
+
+    @property
+    def is_confirmed(self) -> bool:
+        """Returns whether each message that must arrive has arrived."""
+        return not self._unconfirmed
+
+    def send(self, data: bytes, now_ns: int, *, lasts: bool = False) -> Envelope:
+        """Returns the envelope of a message that must arrive. lasts: also if the peer is
+        given up before."""
         envelope = self._envelope(self._next, data)
         self._next += 1
-        self._unconfirmed.append((now_ns, envelope))
+        self._unconfirmed.append(_UnderWay(now_ns, envelope, lasts))
+        self._unconfirmed_bytes += len(data)
         if self._resend_ns is None:
             self._resend_ns = now_ns + self._wait_ns()
         return envelope
@@ -130,6 +156,10 @@ class Delivery:
             found.append(self._envelope(0, b""))
         return found
 
+    def confirm(self) -> list[Envelope]:
+        """Returns the confirmation that waits for more to confirm, if there is one."""
+        return [] if self._confirm_ns is None else [self._envelope(0, b"")]
+
     def _keep_early(self, envelope: Envelope) -> None:
         ahead, size = envelope.number - self._expected, len(envelope.data)
         if not 0 <= ahead < WINDOW or envelope.number in self._early:
@@ -138,9 +168,15 @@ class Delivery:
             self._early[envelope.number] = envelope.data
             self._early_bytes += size
 
-    def give_up(self) -> None:
-        """Drops the messages that are under way; later ones are delivered."""
+    def give_up(self, now_ns: int) -> bool:
+        """Drops the messages that are under way, but for those that last; later ones are
+        delivered. Returns whether all that last are kept: a full delivery drops all."""
+        all_kept = not self.is_full
+        lasting = [each for each in self._unconfirmed if each.lasts and all_kept]
         self._begin_stream()
+        for each in lasting:
+            self.send(each.envelope.data, now_ns, lasts=True)
+        return all_kept
 
     def _meet(self, envelope: Envelope) -> None:
         """Notes a new life or a new stream of the peer."""
@@ -160,6 +196,7 @@ class Delivery:
         self._stream += 1
         self._next = 1
         self._unconfirmed.clear()
+        self._unconfirmed_bytes = 0
         self._resend_ns = None
         self._attempt = 0
 
@@ -168,8 +205,10 @@ class Delivery:
             return []
         waiting = self._unconfirmed
         since_ns = None
-        while waiting and waiting[0][1].number <= envelope.confirms:
-            since_ns, _ = waiting.popleft()
+        while waiting and waiting[0].envelope.number <= envelope.confirms:
+            confirmed = waiting.popleft()
+            since_ns = confirmed.since_ns
+            self._unconfirmed_bytes -= len(confirmed.envelope.data)
         if since_ns is None:
             return []
         lost = self._attempt > 0 and envelope.of_attempt > 0
@@ -189,12 +228,12 @@ class Delivery:
         """Returns how long the oldest message may take."""
         usual_ns = max(RESEND_NS, 2 * self._confirmed_in_ns)
         wait_ns = min(usual_ns << self._attempt, RESEND_MOST_NS)
-        return wait_ns + RESEND_BYTE_NS * len(self._unconfirmed[0][1].data)
+        return wait_ns + RESEND_BYTE_NS * len(self._unconfirmed[0].envelope.data)
 
     def _send_again(self, now_ns: int) -> Envelope:
         self._attempt += 1
         self._resend_ns = now_ns + self._wait_ns()
-        _, oldest = self._unconfirmed[0]
+        oldest = self._unconfirmed[0].envelope
         return self._envelope(oldest.number, oldest.data, self._attempt)
 
     def _envelope(self, number: int, data: bytes, attempt: int = 0) -> Envelope:

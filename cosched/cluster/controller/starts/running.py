@@ -151,6 +151,14 @@ class Starts:
         """Takes a start that nodes have, after a restart."""
         self.active[start.record.number] = start
 
+    def has_on(self, host: str, job: int, start: int) -> bool:
+        """Returns whether a node should have tasks of a start. One that was lost after the
+        start's tree broke has no order to end them any more."""
+        active = self.active.get(job)
+        if active is None or active.record.start != start:
+            return False
+        return active.waits_for is None or host in active.waits_for
+
     def end(self, number: int, why: Why) -> None:
         """Ends a job's tasks; its end will be reported."""
         if why is Why.NODE_LOST:
@@ -183,6 +191,7 @@ class Starts:
             self._take_about_unknown(sender, message)
             return
         if isinstance(message, NodeEnded):
+            self._strays.ended(sender, message.job, message.start)
             self._node_is_done(start, sender)
             return
         if sender != start.root:

@@ -1,0 +1,237 @@
+"""A whole domain in virtual time: the real controller and agents, and users."""
+
+import asyncio
+import base64
+import contextlib
+import json
+import os
+import types
+
+import pytest
+import zmq
+
+from cosched.cluster.agent import agent as agents
+from cosched.cluster.agent.steps import NoStepNotes
+from cosched.cluster.config import DomainConfig, LifeSettings, QueueSettings
+from cosched.cluster.controller import controller as controllers
+from cosched.cluster.desk import Person
+from cosched.cluster.keys import CONTROLLER, KeyRing
+from cosched.cluster.paths import DomainPaths
+from cosched.cluster.store import JobStore
+from cosched.core.units import NS_PER_S
+from tests.unit.cluster.cuts import stewards
+from tests.unit.cluster.cuts.virtual import Network, VirtualLinks
+
+NODES = ("n1", "n2", "n3")
+BEAT_S, LOST_S, PREPARE_S = 0.2, 1.0, 5.0
+QUIET_WITHIN_S = 100.0
+
+
+class Gone(Exception):
+    """The member of a connection has ended."""
+
+
+class Desk:
+    """Stands for a member's socket for users."""
+
+    open_desks = {}  # noqa: RUF012  (the test clears it)
+
+    def __init__(self, path, receive):
+        self._path, self.receive = path, receive
+        self.gone = asyncio.get_running_loop().create_future()
+
+    async def open(self):
+        self.open_desks[self._path] = self
+
+    async def close(self):
+        if self.open_desks.get(self._path) is self:
+            del self.open_desks[self._path]
+        if not self.gone.done():
+            self.gone.set_result(None)
+
+
+def make_keys(members):
+    pairs = {name: zmq.curve_keypair() for name in members}
+    public = {name: pair[0] for name, pair in pairs.items()}
+    return {name: KeyRing(name, pair[1], public) for name, pair in pairs.items()}
+
+
+class Domain:
+    """Members that run in this process; each can be killed and started again."""
+
+    def __init__(self, folder, keys, network, ran):
+        self.network, self.ran = network, ran
+        addresses = {name: f"127.0.0.1:{at}" for at, name in enumerate(NODES, 2)}
+        self.config = DomainConfig(
+            "test",
+            "127.0.0.1:1",
+            addresses,
+            4,
+            QueueSettings(grace_ns=NS_PER_S),
+            life=LifeSettings(
+                *(round(each * NS_PER_S) for each in (BEAT_S, LOST_S, PREPARE_S))
+            ),
+        )
+        self._keys = keys
+        self.paths = DomainPaths(folder)
+        self.paths.directory.mkdir(parents=True, exist_ok=True)
+        self.store = JobStore(self.paths.store, self.config.node_names)
+        self.log = []
+        self.members = {}
+        self._runs = {}
+
+    def start(self, name):
+        def log(line):
+            self.log.append(f"{name}: {line}")
+
+        if name == CONTROLLER:
+            member = controllers.Controller(
+                self.config, self._keys[name], self.paths, self.store, log
+            )
+        else:
+            steps = NoStepNotes()
+            member = agents.Agent(
+                name, self.config, self._keys[name], self.paths, log, steps
+            )
+        self.members[name] = member
+        self._runs[name] = asyncio.create_task(member.run(lambda: None))
+
+    async def kill(self, name):
+        """Kills a member: nothing that it sends later arrives."""
+        self.network.unplug(name)
+        run = self._runs.pop(name)
+        run.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await run
+
+    async def restart(self, name):
+        await self.kill(name)
+        self.start(name)
+
+    @property
+    def controller(self):
+        return self.members[CONTROLLER]
+
+    def problems(self):
+        """Returns what is left; empty once the domain is at rest."""
+        found = []
+        for name, run in self._runs.items():
+            if run.done():
+                found.append(f"{name} has ended: {run.exception()!r}")
+            for peer, each in self.members[name]._links._peers.items():
+                if not each.delivery.is_confirmed:
+                    found.append(f"{name} has messages for {peer}")
+        for name in NODES:
+            agent = self.members[name]
+            for what in ("_jobs", "_broken", "_early"):
+                if getattr(agent, what):
+                    found.append(f"{name} has {what}: {getattr(agent, what)}")
+            if agent._requests._waiting or agent._inputs._open:
+                found.append(f"{name} has requests")
+            if agent._stewards is None or agent._stewards.running:
+                found.append(f"{name} has stewards")
+        return found + self._problems_of_controller()
+
+    def _problems_of_controller(self):
+        controller, found = self.controller, []
+        jobs = controller._jobs
+        if controller._recovery is not None or jobs.frozen:
+            found.append("the controller recovers")
+        if not controller._answering.empty:
+            found.append("the controller has requests")
+        if jobs.starts.active or jobs.records.live or jobs.strays._of_node:
+            found.append("the controller has starts or jobs")
+        waits = jobs.records._waits
+        if any(any(each.values()) for each in vars(waits).values()):
+            found.append("the controller has waits")
+        down = [each.name for each in controller._members.by_number if not each.answers]
+        return [*found, *(f"{name} is not up" for name in down)]
+
+    async def until_at_rest(self):
+        deadline = asyncio.get_running_loop().time() + QUIET_WITHIN_S
+        while problems := self.problems():
+            assert asyncio.get_running_loop().time() < deadline, (problems, self.log)
+            await asyncio.sleep(BEAT_S)
+
+    async def end(self):
+        for name in list(self._runs):
+            await self.kill(name)
+        self.store.close()
+
+
+class User:
+    """A user at a member's desk, who asks again if the member ends."""
+
+    def __init__(self, domain, member):
+        paths = domain.paths
+        at_controller = member == CONTROLLER
+        self._path = paths.controller_socket if at_controller else paths.agent_socket(member)
+        self._caller = self._desk = None
+
+    async def ask(self, what, **more):
+        """Returns the answer to a request. Raises Gone if the member ends before it."""
+        if self._caller is None:
+            while self._path not in Desk.open_desks:
+                await asyncio.sleep(0.05)
+            self._desk = Desk.open_desks[self._path]
+            self._caller = self._desk.receive(Person(os.geteuid(), os.getegid()))
+        body = json.dumps({"do": what, **more}).encode()
+        answer = asyncio.ensure_future(self._caller.answer(body))
+        await asyncio.wait({answer, self._desk.gone}, return_when=asyncio.FIRST_COMPLETED)
+        if not answer.done():
+            answer.cancel()
+            self.leave()
+            raise Gone
+        return json.loads(await answer)
+
+    async def insist(self, what, **more):
+        """Returns the answer to a request that may be sent again."""
+        while True:
+            with contextlib.suppress(Gone):
+                return await self.ask(what, **more)
+
+    async def give_input(self, number):
+        """Gives a job two pieces of input and its end; returns what was answered last."""
+        job = (await self.insist("wait", job=number, until="running"))["ok"]
+        answer = {"ok": {"open": job["state"] == "running"}}
+        for at, last in ((0, False), (5, False), (10, True)):
+            if not answer["ok"]["open"]:
+                break
+            answer = await self.insist(
+                "input",
+                job=number,
+                start=job["starts"],
+                node=job["hosts"][0],
+                at=at,
+                data="" if last else base64.b64encode(b"12345").decode(),
+                last=last,
+            )
+        return answer
+
+    def leave(self):
+        if self._caller is not None:
+            self._caller.leave()
+            self._caller = None
+
+
+@pytest.fixture(scope="session")
+def keys():
+    return make_keys([CONTROLLER, *NODES])
+
+
+@contextlib.contextmanager
+def plays(monkeypatch, loop):
+    """Lets members use the network and the desks of the test; yields the network and what
+    the tasks do."""
+    network, ran = Network(loop), stewards.Ran()
+    links = types.new_class("Links", (VirtualLinks,))
+    links.network = network
+    made = types.new_class("Stewards", (stewards.Stewards,))
+    made.ran = ran
+    for module in (agents, controllers):
+        monkeypatch.setattr(module, "Links", links)
+        monkeypatch.setattr(module, "Desk", Desk)
+    monkeypatch.setattr(agents, "Nursery", stewards.Nursery)
+    monkeypatch.setattr(agents, "Stewards", made)
+    Desk.open_desks.clear()
+    yield network, ran
