@@ -6,10 +6,11 @@ import json
 import pytest
 
 from cosched.cluster.config import DomainConfig
+from cosched.cluster.controller.answering import Answering
 from cosched.cluster.controller.controller import Controller
 from cosched.cluster.controller.waits import Waits
 from cosched.cluster.keys import load_keys, make_keys
-from cosched.cluster.messages import PROTOCOL, Hello, UserLeft, UserRequest
+from cosched.cluster.messages import PROTOCOL, Hello, UserLeft, UserReply, UserRequest
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.store import JobStore, Record, State
 from cosched.cluster.submission import Submission
@@ -61,6 +62,35 @@ def test_controller_forgets_requests_of_users_who_left(tmp_path, restarted):
 
     asyncio.run(leave())
     store.close()
+
+
+def test_request_that_comes_again_is_answered_once():
+    answered, sent = [], []
+
+    async def answer(_person, body):
+        answered.append(body)
+        await go.wait()
+        return b"answer to " + body
+
+    async def ask():
+        answering = Answering(answer, lambda *each: sent.append(each), asyncio.create_task)
+        for number in (5, 6, 5, 6):  # a new session has begun
+            answering.take("n1", UserRequest(number, 7, 7, b"%d" % number))
+        await asyncio.sleep(0)
+        go.set()
+        while not answering.empty:
+            await asyncio.sleep(0)
+        answering.take("n1", UserRequest(6, 7, 7, b"6"))  # its answer is under way
+        assert answering.empty
+        assert answered == [b"5", b"6"]
+        assert sent == [("n1", UserReply(n, b"answer to %d" % n)) for n in (5, 6)]
+        answering.forget("n1")  # another life, or the answers are lost
+        answering.take("n1", UserRequest(5, 7, 7, b"5"))
+        assert not answering.empty
+        answering.forget("n1")
+
+    go = asyncio.Event()
+    asyncio.run(ask())
 
 
 def test_user_may_leave_in_the_moment_in_which_the_job_ends():

@@ -31,13 +31,18 @@ LINE = b"a line\n"
 LINES = 3
 #: How long tasks take to prepare, to run and to end when they must.
 PREPARE_S, RUN_S, GRACE_S = 0.02, 0.1, 0.15
+#: Programs that do nothing. The first one does not end by itself.
+ENDLESS, BRIEF = "./endless", "./brief"
 
 
 class Ran:
-    """What the tasks of all nodes did. begun: by start, world and place; output: bytes by
+    """What the tasks of all nodes do, and what they did. refusals: how many starts a node
+    refuses; grace_s: how long tasks of a node take to end when they must. begun: by start, world and place; output: bytes by
     start; input: bytes by job; failures: what the tasks should not have seen."""
 
     def __init__(self):
+        self.refusals = Counter()
+        self.grace_s = {}
         self.begun = Counter()
         self.output = Counter()
         self.input = Counter()
@@ -66,7 +71,8 @@ class Stewards:
     def make(self, route, found, on_frame, on_end):
         tasks = found.counts[route.place] if not route.world else 0
         used = sum(steward.tasks for steward in self.running.values())
-        if used + tasks > self._slots:
+        self.ran.refusals[self.name] -= 1
+        if used + tasks > self._slots or self.ran.refusals[self.name] >= 0:
             raise CoschedError("has no free slots")
         key = route.job, route.start, route.world
 
@@ -89,6 +95,7 @@ class Steward:
         self.tasks = tasks
         self._ran, self._route, self._found = ran, route, found
         self._on_frame, self._on_end = on_frame, on_end
+        self._grace_s = ran.grace_s.get(route.hosts[route.place], GRACE_S)
         self._loop = asyncio.get_running_loop()
         self._gone = self._over = self._closed = False
         self._credit = 0
@@ -102,7 +109,7 @@ class Steward:
         match frame:
             case EndTasks():
                 self._life.cancel()
-                self._loop.call_later(GRACE_S, self._end)
+                self._loop.call_later(self._grace_s, self._end)
             case WriteOutput():
                 self._ran.output[self._route.job, self._route.start] += len(frame.data)
                 size = len(frame.data)
@@ -166,6 +173,11 @@ class Steward:
         self._report(TasksWait())
         await self._until_got(Go)
         self._ran.begun[route.job, route.start, route.world, route.place] += 1
+        if self._found.commands[0].argv == (ENDLESS,):
+            return
+        if self._found.commands[0].argv == (BRIEF,):
+            self._end()
+            return
         self._report(TableReady(b"table"))
         tables = await self._until_got(DeliverTables)
         assert tables.tables == (b"table",) * route.tree.size

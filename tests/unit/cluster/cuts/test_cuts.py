@@ -5,7 +5,6 @@ left. The job of ``stewards`` sends each kind of message over its links.
 """
 
 import asyncio
-import os
 
 import pytest
 
@@ -99,7 +98,9 @@ class Story:
         assert sorted(ended) == [" job 1", " job 2", " job 3"], log
         assert not ran.failures
         assert not {key: n for key, n in ran.begun.items() if n > 1}
-        assert len({start for number, start, *_ in ran.begun if number == 1}) <= 1, ran.begun
+        assert len({start for number, start, *_ in ran.begun if number == 1}) <= 1, (
+            ran.begun
+        )
         if state == "done":
             start = answers["wait n3"]["ok"]["starts"]
             worlds = [key for key in ran.begun if key[:2] == (1, start)]
@@ -110,8 +111,8 @@ class Story:
             assert "ok" in answers["input"], answers["input"]
 
 
-def tell(tmp_path, monkeypatch, keys, happen):
-    """Runs the story once; returns it. happen: called with the domain before it begins."""
+def run_story(tmp_path, monkeypatch, keys, make):
+    """Runs a story once; returns it. make: returns the story of a domain."""
     with (
         monkeypatch.context() as patch,
         virtual_time(patch) as loop,
@@ -119,8 +120,7 @@ def tell(tmp_path, monkeypatch, keys, happen):
     ):
         asyncio.set_event_loop(loop)
         domain = Domain(tmp_path, keys, network, ran)
-        happen(domain)
-        story = Story(domain)
+        story = make(domain)
         try:
             loop.run_until_complete(story.run())
         except BaseException:
@@ -133,14 +133,14 @@ def tell(tmp_path, monkeypatch, keys, happen):
     return story
 
 
-def each_message(tmp_path, monkeypatch, keys, link, happens, may_be_lost):
+def each_message(tmp_path, monkeypatch, keys, link, happens, may_be_lost, prepare=Story):
     """Tells the story with something at each message of a link, until it has no more.
-    happens: called with the domain at the message; returns for how long the link is cut,
+    prepare: returns the story of a domain. happens: called with the domain at the message; returns for how long the link is cut,
     before the message and after it."""
     for at in range(1, MESSAGES_MOST):
         seen = []
 
-        def watch_of(domain, at=at, seen=seen):
+        def make(domain, at=at, seen=seen):
             def watch(pair, count):
                 if pair != frozenset(link) or count != at or seen:
                     return 0.0, 0.0
@@ -148,8 +148,9 @@ def each_message(tmp_path, monkeypatch, keys, link, happens, may_be_lost):
                 return happens(domain)
 
             domain.network.watch = watch
+            return prepare(domain)
 
-        story = tell(tmp_path / str(at), monkeypatch, keys, watch_of)
+        story = run_story(tmp_path / str(at), monkeypatch, keys, make)
         try:
             story.check(may_be_lost)
         except BaseException:
@@ -179,3 +180,18 @@ def test_member_that_restarts_at_any_message(tmp_path, monkeypatch, keys, link, 
         return 0.0, 0.0
 
     each_message(tmp_path, monkeypatch, keys, link, happens, name in ("n1", "n2"))
+
+
+def test_controller_that_restarts_while_a_start_fails(tmp_path, monkeypatch, keys):
+    """A start that another start may follow is not taken for one that has run."""
+
+    def prepare(domain):
+        domain.ran.refusals["n2"] = 1
+        return Story(domain)
+
+    def happens(domain):
+        domain.restarting = asyncio.ensure_future(domain.restart(CONTROLLER))
+        return 0.0, 0.0
+
+    link = CONTROLLER, "n1"
+    each_message(tmp_path, monkeypatch, keys, link, happens, False, prepare)

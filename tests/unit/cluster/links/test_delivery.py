@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cosched.core.cluster import delivery
 from cosched.core.cluster.delivery import (
     CONFIRM_NS,
+    FULL,
+    FULL_BYTES,
     RESEND_BYTE_NS,
     RESEND_NS,
     WINDOW,
@@ -128,20 +131,58 @@ def test_a_peer_in_a_new_life_gets_only_new_messages():
     assert new.receive(a.send(b"fresh", RESEND_NS), RESEND_NS) == ([b"fresh"], [])
 
 
-def test_a_peer_that_confirms_nothing_does_not_fill_the_memory():
-    a = Delivery(1)
-    for _ in range(WINDOW + 5):
-        last = a.send(b"", 0)
-    assert (last.stream, last.number) == (2, 5)
+def test_no_number_of_messages_under_way_is_too_large():
+    """A task may write a million single bytes before its output is credited."""
+    a, b = Delivery(1), Delivery(2)
+    meet(a, b)
+    sent = [a.send(b"%d" % number, 0) for number in range(2 * WINDOW)]
+    got, now, under_way = [], LATE_NS, sent[1:]  # the first one is lost
+    while not a.is_confirmed:
+        for envelope in under_way:
+            got += b.receive(envelope, now)[0]
+        _, under_way = a.receive(b.send_plain(b""), now)
+        under_way = under_way or a.due(now := now + 10 * LATE_NS)
+    assert got == [each.data for each in sent]
+
+
+@pytest.mark.parametrize(("number", "size"), [(FULL, 0), (4, FULL_BYTES // 4)])
+def test_a_peer_that_confirms_nothing_is_full_and_then_loses_all(number, size):
+    a, data = Delivery(1), bytes(size)
+    for _ in range(number - 1):
+        a.send(data, 0, lasts=True)
+    assert not a.is_full
+    a.send(data, 0, lasts=True)
+    assert a.is_full
+    assert not a.give_up(0)
+    assert a.is_confirmed
+    assert not a.is_full
 
 
 def test_what_was_given_up_is_dropped_and_later_messages_arrive():
     a, b = Delivery(1), Delivery(2)
     b.receive(a.send(b"early", 0), 0)
     a.send(b"given up", 0)
-    a.give_up()
+    assert a.give_up(0)
     assert a.wake_ns is None
     assert b.receive(a.send(b"later", 0), 0) == ([b"later"], [])
+
+
+def test_what_lasts_is_not_given_up():
+    a, b = Delivery(1), Delivery(2)
+    meet(a, b)
+    for data, lasts in ((b"one", True), (b"order", False), (b"two", True)):
+        a.send(data, 0, lasts=lasts)
+    assert a.give_up(0)
+    assert b.receive(a.send(b"later", 0), 0) == ([], [])
+    got, under_way = [], a.due(LATE_NS)
+    while under_way:
+        got += b.receive(under_way.pop(), LATE_NS)[0]
+        under_way = a.receive(b.send_plain(b""), LATE_NS)[1]
+    assert got == [b"one", b"two", b"later"]
+    assert a.is_confirmed
+    a.send(b"for this life", 0, lasts=True)
+    a.receive(Delivery(3).send_plain(b"hi"), 0)
+    assert a.is_confirmed
 
 
 def test_a_late_message_of_a_former_life_changes_nothing():
