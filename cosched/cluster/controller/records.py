@@ -103,10 +103,10 @@ class Records:
 
 def _is_over(record: Record, start: int) -> bool:
     """Returns whether a start of a job is over. One that is not made yet is not."""
+    if record.state.over or record.start > start:
+        return True
     there = record.state in (State.STARTING, State.RUNNING)
-    return (
-        record.state.over or record.start > start or (record.start == start and not there)
-    )
+    return record.start == start and not there
 
 
 def _one_line(reason: str) -> str:

@@ -163,11 +163,7 @@ class User:
     """A user at a member's desk, who asks again if the member ends."""
 
     def __init__(self, domain, member):
-        paths = domain.paths
-        at_controller = member == CONTROLLER
-        self._path = (
-            paths.controller_socket if at_controller else paths.agent_socket(member)
-        )
+        self._path = domain.paths.agent_socket(member)
         self._caller = self._desk = None
 
     async def ask(self, what, **more):

@@ -23,7 +23,7 @@ LINKS = [
     ("n1", "n2"),
     ("n1", "n3"),
 ]
-#: What two nodes of the job write, and the world that one of them spawns.
+#: No link has so many messages.
 MESSAGES_MOST = 200
 
 
@@ -98,9 +98,8 @@ class Story:
         assert sorted(ended) == [" job 1", " job 2", " job 3"], log
         assert not ran.failures
         assert not {key: n for key, n in ran.begun.items() if n > 1}
-        assert len({start for number, start, *_ in ran.begun if number == 1}) <= 1, (
-            ran.begun
-        )
+        starts = {start for number, start, *_ in ran.begun if number == 1}
+        assert len(starts) <= 1
         if state == "done":
             start = answers["wait n3"]["ok"]["starts"]
             worlds = [key for key in ran.begun if key[:2] == (1, start)]
@@ -135,8 +134,8 @@ def run_story(tmp_path, monkeypatch, keys, make):
 
 def each_message(tmp_path, monkeypatch, keys, link, happens, may_be_lost, prepare=Story):
     """Tells the story with something at each message of a link, until it has no more.
-    prepare: returns the story of a domain. happens: called with the domain at the message; returns for how long the link is cut,
-    before the message and after it."""
+    happens: called with the domain at the message; returns for how long the link is cut,
+    before the message and after it. prepare: returns the story of a domain."""
     for at in range(1, MESSAGES_MOST):
         seen = []
 
