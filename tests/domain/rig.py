@@ -24,17 +24,33 @@ IN_JOBS = "COSCHED_DOMAIN_JOB="
 
 class Rig:
     """A domain of ``nodes`` nodes, n1, n2, ..., in ``folder``. Members are started one by
-    one or all at once."""
+    one or all at once. wires: the networks of its members, if they have their own."""
 
-    def __init__(self, folder: Path, nodes: int, *, slots=4, queue=None, life=None, **more):
+    def __init__(
+        self,
+        folder: Path,
+        nodes: int,
+        *,
+        slots=4,
+        queue=None,
+        life=None,
+        wires=None,
+        **more,
+    ):
         self.folder = folder
         self.paths = DomainPaths(folder / "run")
         self.work = folder / "work"
         self.work.mkdir()
+        self._wires = wires
+        hosts = {} if wires is None else wires.hosts
+        addresses = {
+            name: f"{hosts.get(name, '127.0.0.1')}:{free_ports(2)}"
+            for name in (CONTROLLER, *(f"n{i}" for i in range(1, nodes + 1)))
+        }
         self.config = DomainConfig(
             "test",
-            f"127.0.0.1:{free_ports(2)}",
-            {f"n{i}": f"127.0.0.1:{free_ports(2)}" for i in range(1, nodes + 1)},
+            addresses.pop(CONTROLLER),
+            addresses,
             slots,
             queue or QueueSettings(grace_ns=NS_PER_S),
             life=life or LifeSettings(NS_PER_S // 10, NS_PER_S, 10 * NS_PER_S),
@@ -70,9 +86,13 @@ class Rig:
         words += ["--run-dir", str(self.paths.run_dir)]
         if name != CONTROLLER:
             words += ["--node", name]
+        within = [] if self._wires is None else self._wires.within(name)
         with (self.folder / f"{name}.log").open("ab") as log:
             process = subprocess.Popen(
-                [sys.executable, *words], stdout=subprocess.PIPE, stderr=log, cwd="/"
+                [*within, sys.executable, *words],
+                stdout=subprocess.PIPE,
+                stderr=log,
+                cwd="/",
             )
         self.members[name] = process
         self.launched.append(process)
