@@ -14,7 +14,7 @@ import asyncio
 import json
 import secrets
 from collections.abc import Awaitable, Callable, Collection
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 
@@ -147,7 +147,8 @@ class Visitor:
         over = self._await_end(request)
         given = asyncio.ensure_future(self._inputs.give(self._person, request))
         try:
-            await asyncio.wait({given, over}, return_when=asyncio.FIRST_COMPLETED)
+            both: set[asyncio.Future[Any]] = {given, over}
+            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
             if not given.done() and "ok" in json.loads(over.result()):
                 return InputTaken(0, request.at, False, "")
             return await given

@@ -66,8 +66,9 @@ def check_ran_once(rig, number, job, *, may_be_lost):
 
 def cut_at(rig, member, peer, number):
     """Runs a job while the link is cut at a message; returns whether there was one."""
-    rig.start(*(name for name in MEMBERS if name != member))
-    rig.start(member, wrapper=(CUTTING, peer, str(number), str(LONG_S)))
+    wrapper = (CUTTING, peer, str(number), str(LONG_S))
+    for name in MEMBERS:  # an agent gets a welcome for each time that it asked before
+        rig.start(name, wrapper=wrapper if name == member else ())
     rig.until_up()
     job = rig.shell(f"{RAN}; sleep 0.1 # mark83", nodes=2, ppn=1, pmi="pmi1")
     with ThreadPoolExecutor() as users:
