@@ -4,8 +4,8 @@ A user gives input in pieces, each with its place in the whole. A piece is answe
 rank 0 has room for more, so a user has one piece under way. After a broken connection the
 same piece may be given again. When a user leaves, the job's input ends.
 
-The job's root may be lost with a piece. So the controller is asked to answer once the start
-of the job is over, and no piece waits longer.
+The job's root may be lost with a piece. So the member asks the controller to answer once
+the job's start is over. No piece waits longer.
 """
 
 from __future__ import annotations

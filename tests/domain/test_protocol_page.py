@@ -22,6 +22,13 @@ def test_the_table_has_each_message_with_its_fields():
     assert dict(rows) == found
 
 
+def test_the_page_describes_what_makes_each_message_arrive():
+    section = PAGE.split("### What makes each message arrive")[1].split("### ")[0]
+    firsts = " ".join(re.findall(r"^\| ([^|]*) \|", section, re.MULTILINE))
+    kinds = {kind.__name__ for kind in typing.get_args(messages.AnyMessage)}
+    assert kinds <= set(re.findall(r"[A-Z]\w+", firsts))
+
+
 def test_the_requests_are_answered_as_shown(make_rig):
     rig = make_rig(1)
     rig.start()

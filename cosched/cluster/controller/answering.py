@@ -18,8 +18,8 @@ from cosched.cluster.messages import Message, UserReply, UserRequest
 
 @dataclass(slots=True)
 class _Asked:
-    """What one life of an agent has asked. latest: the number of its last request. open:
-    what will be answered, by number."""
+    """The requests of one life of an agent. latest: the number of the last one. open: the
+    tasks that answer, by number."""
 
     latest: int = -1
     open: dict[int, asyncio.Task[None]] = field(default_factory=dict)

@@ -179,8 +179,8 @@ class Controller:
             self._failed.set_result(None)
 
     async def _settle(self) -> None:
-        """Lets the agents get the last messages: a node that is silent for so long would be
-        lost."""
+        """Waits until the agents have the last messages, at most as long as a silent node
+        takes to be lost."""
         there = [member.name for member in self._members.by_number if member.answers]
         await self._links.settle(there, self._config.life.lost_after_ns / NS_PER_S)
 

@@ -153,6 +153,11 @@ class Domain:
             assert asyncio.get_running_loop().time() < deadline, (problems, self.log)
             await asyncio.sleep(BEAT_S)
 
+    async def until_ended(self):
+        """Waits until all members have ended by themselves."""
+        await asyncio.wait_for(asyncio.gather(*self._runs.values()), QUIET_WITHIN_S)
+        self._runs.clear()
+
     async def end(self):
         for name in list(self._runs):
             await self.kill(name)
@@ -160,7 +165,7 @@ class Domain:
 
 
 class User:
-    """A user at a member's desk, who asks again if the member ends."""
+    """A user at a member's desk. It asks again if the member ends."""
 
     def __init__(self, domain, member):
         self._path = domain.paths.agent_socket(member)

@@ -36,10 +36,10 @@ ENDLESS, BRIEF = "./endless", "./brief"
 
 
 class Ran:
-    """What the tasks of all nodes do, and what they did. refusals: how many starts a node
+    """Orders for the tasks of all nodes, and their traces. refusals: how many starts a node
     refuses; grace_s: how long tasks of a node take to end when they must. begun: by start,
-    world and place; output: bytes by start; input: bytes by job; failures: what the tasks
-    should not have seen."""
+    world and place; output: bytes by start; input: bytes by job; failures: wrong answers
+    and tables."""
 
     def __init__(self):
         self.refusals = Counter()

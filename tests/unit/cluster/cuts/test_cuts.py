@@ -37,7 +37,7 @@ def job(token, **more):
 
 
 class Story:
-    """What users ask for while something happens to the network, and what they get."""
+    """Requests of users while something happens to the network, and their answers."""
 
     def __init__(self, domain):
         self.domain = domain

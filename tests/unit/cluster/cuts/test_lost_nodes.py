@@ -75,3 +75,45 @@ def test_nodes_of_a_job_that_are_lost_together(tmp_path, monkeypatch, keys, lost
 
     story = run_story(tmp_path, monkeypatch, keys, make)
     assert both(story) == [("node lost", 1), ("done", 1)], story.domain.log
+
+
+class Ending:
+    """A domain that ends while the link to a node is cut for a moment."""
+
+    def __init__(self, domain, node):
+        self.domain, self.node = domain, node
+        domain.network.watch = nothing_happens
+        self.answers = {}
+
+    async def run(self):
+        domain = self.domain
+        for name in (CONTROLLER, *NODES):
+            domain.start(name)
+        await domain.until_at_rest()
+        cut(domain, self.node, seconds=LOST_S / 2)
+        self.answers["down"] = await User(domain, self.node).insist("down")
+        await domain.until_ended()
+        domain.store.close()
+
+
+@pytest.mark.parametrize("node", NODES)
+def test_agent_ends_with_its_domain_though_its_link_is_cut(
+    tmp_path, monkeypatch, keys, node
+):
+    story = run_story(tmp_path, monkeypatch, keys, lambda domain: Ending(domain, node))
+    assert story.answers == {"down": {"ok": {"ended_jobs": []}}}
+
+
+def test_agent_ends_with_its_domain_though_leave_was_lost(tmp_path, monkeypatch, keys):
+    def make(domain):
+        story = Ending(domain, "n1")
+
+        def watch(pair, count):  # the second message to n2 is Leave
+            return (
+                (LOST_S / 2, 0.0) if pair == {CONTROLLER, "n2"} and count == 2 else (0, 0)
+            )
+
+        domain.network.watch = watch
+        return story
+
+    run_story(tmp_path, monkeypatch, keys, make)

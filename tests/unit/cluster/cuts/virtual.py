@@ -140,6 +140,11 @@ class VirtualLinks(Links):
         self._failed = asyncio.get_running_loop().create_future()
         await self._failed
 
+    def close(self):
+        super().close()
+        if self.network.is_plugged(self._name, self):
+            self.network.unplug(self._name)
+
     def arrive(self, source, data):
         if self._handler is not None:
             self._incoming.put(self._keys_of[source].decode(), data)
