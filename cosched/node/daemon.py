@@ -51,9 +51,8 @@ from cosched.node.records.recorder import Recorder
 from cosched.node.service.remains import remove_remains
 from cosched.node.sockets.complaints import Complaints
 from cosched.node.sockets.control import ControlSocket, Held
-from cosched.node.sockets.registration import (
-    RegistrationSocket,
-)
+from cosched.node.sockets.pacing import Pacer
+from cosched.node.sockets.registration import RegistrationSocket
 from cosched.node.status import NodeView, node_status
 from cosched.node.tasks.live import LiveJob
 from cosched.node.tasks.members import Members
@@ -120,6 +119,7 @@ class SchedulerDaemon:
         self.history = HistoryWriter(paths.node, self.recorder, classes.cpu_ns)
         self.started_ns = time.monotonic_ns()
         self._loop = Loop()
+        self._pacer = Pacer(self._loop, exempt=(0, os.geteuid()))
         self._alarm_ns = 0
         self._inspect_ns = 0
         self._pulsing = False
@@ -148,7 +148,12 @@ class SchedulerDaemon:
         self.driver = Driver(self.machine, effects, self.recorder)
         self.settings = LiveSettings(self.driver, options.limits, settings)
         self._members = Members(
-            self.driver, self.jobs, self._loop, self.history, self._note_activity
+            self.driver,
+            self.jobs,
+            self._loop,
+            self._pacer,
+            self.history,
+            self._note_activity,
         )
         terms = Terms(options.private, options.limits)
         registrar = Registrar(self.machine, self.jobs, self._members, terms)
@@ -200,6 +205,7 @@ class SchedulerDaemon:
             self.gate.admit,
             mode=mode,
             complaints=complaints,
+            pacer=self._pacer,
         )
         control = ControlSocket(
             self.paths.control_socket,
@@ -221,6 +227,7 @@ class SchedulerDaemon:
             held={"borrow": self.settings.borrow, "forget": self._forget},
             on_lease_end=self._note_activity,
             complaints=complaints,
+            pacer=self._pacer,
         )
         self._control = control
         self._heartbeat()

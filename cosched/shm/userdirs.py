@@ -23,8 +23,6 @@ ROOT_UID = 0
 #: Users reach a domain at its agents, and on the controller's machine at the controller.
 DOMAIN_SOCKETS = ("*/agent.sock", "domain/controller.sock")
 _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
-#: Daemons answer at once. A stopped one still accepts the connection.
-_KNOCK_S = 1.0
 
 
 def own_run_dir(environ: Mapping[str, str], euid: int) -> Path:
@@ -146,11 +144,24 @@ def _are_up(run_dir: Path, sockets: Sequence[str]) -> bool:
 
 
 def is_listening(path: Path) -> bool:
-    """Returns whether a process listens at a Unix socket."""
-    with socket.socket(socket.AF_UNIX) as knock, contextlib.suppress(OSError):
-        knock.settimeout(_KNOCK_S)
-        knock.connect(str(path))
-        return True
+    """Returns whether a process listens at a Unix socket that this user may reach."""
+    with socket.socket(socket.AF_UNIX) as knock:
+        knock.setblocking(False)  # a local socket connects at once or not at all
+        try:
+            knock.connect(str(path))
+        except BlockingIOError:
+            return True  # so many clients wait that this one has no place
+        except PermissionError:
+            return is_public(path)  # it refuses a user for a moment who connected too often
+        except OSError:
+            return False
+    return True
+
+
+def is_public(path: Path) -> bool:
+    """Returns whether a socket is for all users. It may still refuse one for a while."""
+    with contextlib.suppress(OSError):
+        return bool(path.stat().st_mode & stat.S_IWOTH)
     return False
 
 

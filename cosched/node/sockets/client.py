@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import socket
+import struct
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
 from cosched.core.errors import CoschedError, NoDaemon
 from cosched.shm.paths import NodePaths
+from cosched.shm.userdirs import is_public
 
 TIMEOUT_S = 10.0
 
@@ -19,17 +21,16 @@ class ControlClient:
 
     def __init__(self, paths: NodePaths, timeout_s: float = TIMEOUT_S) -> None:
         self.node = paths.node
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._socket.settimeout(timeout_s)
         try:
-            self._socket.connect(str(paths.control_socket))
+            self._socket = connect(paths.control_socket, timeout_s)
         except PermissionError:
-            self._socket.close()
+            raise CoschedError(_why_refused(paths)) from None
+        except BlockingIOError:
             raise CoschedError(
-                f"node {paths.node}: its daemon belongs to another user"
+                f"node {paths.node}: the daemon does not answer: it has accepted no "
+                f"connection for {timeout_s:g} s; try again later"
             ) from None
         except OSError:
-            self._socket.close()
             raise NoDaemon(
                 f"node {paths.node}: no scheduler daemon is up; start it: cosched up"
             ) from None
@@ -67,6 +68,34 @@ class ControlClient:
         if "error" in answer:
             raise CoschedError(f"node {self.node}: {answer['error']}")
         return answer
+
+
+def connect(path: Path, timeout_s: float) -> socket.socket:
+    """Returns a connection to a Unix socket, with this timeout for later calls too.
+
+    It waits while many other clients wait to be accepted. Raises BlockingIOError if that
+    takes too long, and other OSErrors at once."""
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        # A timeout of Python would make the socket non-blocking: then connect() fails at
+        # once if too many clients wait.
+        limit = struct.pack("@ll", *divmod(round(timeout_s * 1e6), 1_000_000))
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
+        connection.connect(str(path))
+        connection.settimeout(timeout_s)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _why_refused(paths: NodePaths) -> str:
+    if is_public(paths.control_socket):
+        return (
+            f"node {paths.node}: its daemon refuses your connections for a moment, because "
+            "you have made too many; try again later"
+        )
+    return f"node {paths.node}: its daemon belongs to another user"
 
 
 def request(paths: NodePaths, op: str, **arguments: Any) -> dict[str, Any]:

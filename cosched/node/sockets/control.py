@@ -11,6 +11,7 @@ answer. A client that does not read loses its answer. A user with many requests 
 
 from __future__ import annotations
 
+import enum
 import json
 import os
 import socket
@@ -26,8 +27,8 @@ from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
 from cosched.node.loop import Loop
 from cosched.node.sockets.complaints import Complaints
-from cosched.node.sockets.listener import UnixListener, peer_of
-from cosched.node.sockets.pacing import Pacer
+from cosched.node.sockets.listener import Peer, UnixListener
+from cosched.node.sockets.pacing import Lane, Pacer
 
 LINE_MAX = 65536
 NOTHING = memoryview(b"")
@@ -70,6 +71,7 @@ class ControlSocket:
         held: Mapping[str, HeldHandler],
         on_lease_end: Callable[[], None],
         complaints: Complaints,
+        pacer: Pacer,
         line_ns: int = LINE_NS,
     ) -> None:
         self.leases = 0
@@ -81,7 +83,8 @@ class ControlSocket:
         self._on_lease_end = on_lease_end
         self._complaints = complaints
         self._line_ns = line_ns
-        self._pacer = Pacer(loop, exempt=(0, os.geteuid()))
+        self._pacer = pacer
+        self._lane = Lane()
         self._listener = UnixListener(
             path,
             socket.SOCK_STREAM,
@@ -89,19 +92,20 @@ class ControlSocket:
             self._accepted,
             mode=mode,
             complaints=complaints,
+            pacer=pacer,
         )
 
     def close(self) -> None:
         """Stops listening."""
         self._listener.close()
 
-    def _accepted(self, connection: socket.socket) -> None:
-        client = _Client(connection)
-        self._listen(client)
+    def _accepted(self, connection: socket.socket, peer: Peer) -> None:
+        self._listen(_Client(connection, peer))
 
     def _listen(self, client: _Client) -> None:
-        client.watched = True
-        self._loop.watch(client.connection.fileno(), lambda: self._read(client))
+        client.watched = _Watched.READING
+        fd = client.connection.fileno()
+        self._pacer.watch(client.uid, self._lane, fd, lambda: self._read(client))
 
     def _read(self, client: _Client) -> None:
         try:
@@ -115,7 +119,7 @@ class ControlSocket:
             self._drop(client)
         elif b"\n" in client.pending:
             self._unwatch(client)
-            self._pacer.submit(client.uid, lambda: self._serve(client))
+            self._serve(client)
         elif len(client.pending) > LINE_MAX:
             self._complaints.about(client.uid, "control: a line without end")
             self._drop(client)
@@ -141,8 +145,8 @@ class ControlSocket:
         if not client.unread:
             self._unwatch(client)
             self._continue(client)
-        elif not client.watched:
-            client.watched = True
+        elif client.watched is _Watched.NOT:
+            client.watched = _Watched.SENDING
             client.line_since_ns = time.monotonic_ns()
             self._loop.watch_room(client.connection.fileno(), lambda: self._send(client))
             self._time_line(client)
@@ -152,7 +156,7 @@ class ControlSocket:
         client.unread = NOTHING  # an empty slice would keep the whole answer in memory
         client.line_since_ns = time.monotonic_ns()
         if b"\n" in client.pending:
-            self._pacer.submit(client.uid, lambda: self._serve(client))
+            self._pacer.submit(client.uid, self._lane, lambda: self._serve(client))
             return
         self._listen(client)
         if client.pending:
@@ -166,7 +170,7 @@ class ControlSocket:
 
         def look() -> None:
             client.timed = False
-            if not client.watched or not (client.pending or client.unread):
+            if client.watched is _Watched.NOT or not (client.pending or client.unread):
                 return  # closed, or being served; the next line is timed then
             if time.monotonic_ns() < client.line_since_ns + self._line_ns:
                 arm()
@@ -223,9 +227,12 @@ class ControlSocket:
             self._on_lease_end()
 
     def _unwatch(self, client: _Client) -> None:
-        if client.watched:
-            self._loop.unwatch(client.connection.fileno())
-            client.watched = False
+        fd = client.connection.fileno()
+        if client.watched is _Watched.READING:
+            self._pacer.unwatch(fd)
+        elif client.watched is _Watched.SENDING:
+            self._loop.unwatch(fd)
+        client.watched = _Watched.NOT
 
 
 def parse_request(line: bytes) -> Mapping[str, Any] | None:
@@ -247,20 +254,27 @@ def parse_request(line: bytes) -> Mapping[str, Any] | None:
     return request
 
 
+class _Watched(enum.Enum):
+    """What the loop waits for."""
+
+    NOT = enum.auto()
+    READING = enum.auto()
+    SENDING = enum.auto()
+
+
 class _Client:
     """A connection and its user.
 
-    pending: received bytes of unfinished lines. unread: the rest of the answer. watched:
-    the loop watches it. timed: a time limit runs, from line_since_ns. lease: it has one.
-    undo: undoes the changes that it holds, in their order."""
+    pending: received bytes of unfinished lines. unread: the rest of the answer. timed: a
+    time limit runs, from line_since_ns. lease: it has one. undo: undoes the changes that it
+    holds, in their order."""
 
-    def __init__(self, connection: socket.socket) -> None:
+    def __init__(self, connection: socket.socket, peer: Peer) -> None:
         self.connection = connection
-        peer = peer_of(connection)
         self.uid, self.pid = peer.uid, peer.pid
         self.pending = b""
         self.unread = NOTHING
-        self.watched = False
+        self.watched = _Watched.NOT
         self.timed = False
         self.line_since_ns = 0
         self.lease = False

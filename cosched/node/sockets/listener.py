@@ -1,7 +1,12 @@
-"""Listens at a Unix socket, and identifies the peer of each connection."""
+"""Listens at a Unix socket, and identifies the peer of each connection.
+
+Accepting costs time, before the user is known. It counts in the user's account. A user who
+connects so often that even this is too much is shut out for a while (``door``).
+"""
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import resource
@@ -17,12 +22,24 @@ from cosched.linux import pidfd, proc
 from cosched.linux.identity import peer_ids
 from cosched.node.loop import Loop
 from cosched.node.sockets.complaints import Complaints
+from cosched.node.sockets.door import Door
+from cosched.node.sockets.pacing import Allowance, Pacer
 
 BACKLOG = 512
 #: How long no connection is accepted after the descriptors ran out.
 PAUSE_NS = 100 * NS_PER_MS
 #: A user may have at most one in this many of the daemon's descriptors.
 USERS_SHARE = 16
+#: The most connections of one user to one socket, on a machine with many descriptors.
+USERS_MOST = 4096
+#: Connections that are accepted in one round of the loop.
+BATCH = 32
+#: Time for accepting that a user may take at once; several thousand connections.
+CONNECTING_NS = 50 * NS_PER_MS
+#: The least time for which a user is shut out.
+SHUT_NS = 50 * NS_PER_MS
+#: Where no user can be shut out: all wait so many times as long as accepting took.
+ALL_WAIT = 3
 _OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _SO_PEERPIDFD = 77  # since Linux 6.5; socket has no name for it yet
 
@@ -77,14 +94,16 @@ def _peer_pidfd(connection: socket.socket, pid: int) -> int:
 
 def users_share() -> int:
     """Returns the most connections of one user to one socket."""
-    return max(64, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // USERS_SHARE)
+    share = resource.getrlimit(resource.RLIMIT_NOFILE)[0] // USERS_SHARE
+    return min(USERS_MOST, max(64, share))
 
 
 class UnixListener:
-    """Hands each new connection, non-blocking, to ``accepted``.
+    """Hands each new connection, non-blocking, and its peer to ``accepted``.
 
-    kind: SOCK_STREAM or SOCK_SEQPACKET. mode: the file mode of the socket. most: the most
-    connections of one user, except root and the daemon's user.
+    kind: SOCK_STREAM or SOCK_SEQPACKET. mode: the file mode of the socket. pacer: has the
+    accounts of users. most: the most connections of one user, except users without an
+    account.
     """
 
     def __init__(
@@ -92,68 +111,124 @@ class UnixListener:
         path: Path,
         kind: int,
         loop: Loop,
-        accepted: Callable[[socket.socket], None],
+        accepted: Callable[[socket.socket, Peer], None],
         *,
         mode: int,
         complaints: Complaints,
+        pacer: Pacer,
         most: int | None = None,
     ) -> None:
         self._path = path
         self._loop = loop
         self._accepted = accepted
         self._complaints = complaints
+        self._pacer = pacer
         self._most = most or users_share()
         self._open: dict[int, list[socket.socket]] = {}
+        self._connecting = Allowance(CONNECTING_NS)
+        self._shut: set[int] = set()
+        self._crowded = False  # a user connects too often, and cannot be shut out
         self._paused = False
         path.unlink(missing_ok=True)
         self._socket = socket.socket(socket.AF_UNIX, kind | socket.SOCK_NONBLOCK)
         self._socket.bind(str(path))
         os.chmod(path, mode)
+        self._door = Door(path, mode)
+        self._file = path.stat()
         self._socket.listen(BACKLOG)
         loop.watch(self._socket.fileno(), self._accept)
 
     def close(self) -> None:
-        """Stops listening and removes the socket's name."""
+        """Stops listening and removes the socket's name, unless it is another socket's."""
         if not self._paused:
             self._loop.unwatch(self._socket.fileno())
         self._socket.close()
-        self._path.unlink(missing_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            if os.path.samestat(self._path.stat(), self._file):
+                self._path.unlink()
 
     def _accept(self) -> None:
+        began_ns = time.monotonic_ns()
+        for _ in range(BATCH):
+            if not self._accept_one():
+                break
+        if self._crowded and not self._paused:
+            self._crowded = False
+            self._pause(ALL_WAIT * (time.monotonic_ns() - began_ns))
+
+    def _accept_one(self) -> bool:
+        """Accepts a connection; returns False if there is none for now."""
+        began_ns = time.monotonic_ns()
         try:
             connection, _ = self._socket.accept()
         except (BlockingIOError, ConnectionError):
-            return  # the client closed it before
+            return False  # no more; or the client closed it before
         except OSError as error:
             if error.errno not in _OUT_OF_DESCRIPTORS:
                 raise
-            self._pause(error)
-            return
-        if not self._admits(connection):
+            self._complaints.about(
+                None, f"{self._path.name}: no new connections for now: {error.strerror}"
+            )
+            self._pause(PAUSE_NS)
+            return False
+        peer = peer_of(connection)
+        if self._admits(connection, peer.uid):
+            connection.setblocking(False)
+            self._accepted(connection, peer)
+        else:
             connection.close()
-            return
-        connection.setblocking(False)
-        self._accepted(connection)
+        if not self._pacer.is_exempt(peer.uid):
+            self._charge(peer.uid, began_ns)
+        return True
 
-    def _pause(self, error: OSError) -> None:
-        """Stops accepting for a moment: waiting clients would keep the loop busy."""
+    def _charge(self, uid: int, began_ns: int) -> None:
+        now_ns = time.monotonic_ns()
+        took_ns = now_ns - began_ns
+        self._pacer.charge(uid, took_ns)
+        rest_ns = self._connecting.charge(uid, took_ns, now_ns)
+        if rest_ns and uid not in self._shut:
+            self._shut_out(uid, now_ns + max(rest_ns, SHUT_NS))
+
+    def _shut_out(self, uid: int, until_ns: int) -> None:
         self._complaints.about(
-            None, f"{self._path.name}: no new connections for now: {error.strerror}"
+            uid, f"{self._path.name}: a user connects too often, and is refused for moments"
         )
+        try:
+            self._door.shut(uid)
+        except OSError:
+            self._crowded = True
+            return
+        self._shut.add(uid)
+        self._loop.call_at(until_ns, lambda: self._admit_again(uid))
+
+    def _admit_again(self, uid: int) -> None:
+        now_ns = time.monotonic_ns()
+        rest_ns = self._connecting.rest_ns(uid, now_ns)
+        if rest_ns:  # for connections that the user had made before
+            self._loop.call_at(now_ns + rest_ns, lambda: self._admit_again(uid))
+            return
+        self._shut.discard(uid)
+        if self._socket.fileno() >= 0:
+            self._door.open(uid)
+
+    def _pause(self, for_ns: int) -> None:
+        """Stops accepting for a moment: waiting clients would keep the loop busy."""
         self._loop.unwatch(self._socket.fileno())
         self._paused = True
-        self._loop.call_at(time.monotonic_ns() + PAUSE_NS, self._resume)
+        self._loop.call_at(time.monotonic_ns() + for_ns, self._resume)
 
     def _resume(self) -> None:
         if self._socket.fileno() >= 0:
             self._paused = False
             self._loop.watch(self._socket.fileno(), self._accept)
 
-    def _admits(self, connection: socket.socket) -> bool:
-        uid = peer_of(connection).uid
-        if uid in (0, os.geteuid()):
+    def _admits(self, connection: socket.socket, uid: int) -> bool:
+        if self._pacer.is_exempt(uid):
             return True
-        held = self._open.setdefault(uid, [])
+        held = self._open.get(uid)
+        if held is None:
+            self._forget_gone()
+            held = self._open[uid] = []
         if len(held) >= self._most or len(held) % 64 == 63:
             held[:] = [one for one in held if one.fileno() >= 0]
             if len(held) >= self._most:
@@ -163,3 +238,9 @@ class UnixListener:
                 return False
         held.append(connection)
         return True
+
+    def _forget_gone(self) -> None:
+        """Forgets users without a connection, so that their number stays bounded."""
+        for uid, held in list(self._open.items()):
+            if not any(one.fileno() >= 0 for one in held):
+                del self._open[uid]

@@ -22,7 +22,7 @@ from cosched.core.units import NS_PER_S
 from cosched.node.loop import Loop
 from cosched.node.sockets.complaints import Complaints
 from cosched.node.sockets.listener import Peer, UnixListener, hold_peer, peer_of
-from cosched.node.sockets.pacing import BURST_NS, Pacer
+from cosched.node.sockets.pacing import Lane, Pacer
 from cosched.shm._native import ffi, lib
 from cosched.shm.paths import check_job_name
 from cosched.shm.region import read_expectation
@@ -185,7 +185,7 @@ class Applicant:
 
 
 class RegistrationSocket:
-    """Accepts registrations and hands each applicant to ``admit``."""
+    """Accepts registrations and hands each applicant to ``admit``, in its user's turn."""
 
     def __init__(
         self,
@@ -195,10 +195,12 @@ class RegistrationSocket:
         *,
         mode: int,
         complaints: Complaints,
+        pacer: Pacer,
     ) -> None:
         self._loop = loop
         self._admit = admit
-        self._pacer = Pacer(loop, exempt=(0, os.geteuid()), burst_ns=BURST_NS)
+        self._pacer = pacer
+        self._lane = Lane()
         self._listener = UnixListener(
             path,
             socket.SOCK_SEQPACKET,
@@ -206,36 +208,39 @@ class RegistrationSocket:
             self._accepted,
             mode=mode,
             complaints=complaints,
+            pacer=pacer,
         )
 
     def close(self) -> None:
         """Stops accepting registrations."""
         self._listener.close()
 
-    def _accepted(self, connection: socket.socket) -> None:
+    def _accepted(self, connection: socket.socket, peer: Peer) -> None:
         fd = connection.fileno()
         silent = True
 
         def ready() -> None:
             nonlocal silent
+            try:
+                data = connection.recv(4096)
+            except BlockingIOError:
+                return
+            except ConnectionError:
+                data = b""
             silent = False
-            self._loop.unwatch(fd)
-            uid = peer_of(connection).uid
-            self._pacer.submit(uid, lambda: self._read(connection))
+            self._pacer.unwatch(fd)
+            self._take(connection, data)
 
         def give_up() -> None:
-            if silent:
-                self._loop.unwatch(fd)
+            # A user who rests may have sent a hello that is to be read later.
+            if silent and not _has_data(connection):
+                self._pacer.unwatch(fd)
                 connection.close()
 
-        self._loop.watch(fd, ready)
+        self._pacer.watch(peer.uid, self._lane, fd, ready)
         self._loop.call_at(time.monotonic_ns() + HELLO_TIMEOUT_NS, give_up)
 
-    def _read(self, connection: socket.socket) -> None:
-        try:
-            data = connection.recv(4096)
-        except (BlockingIOError, ConnectionError):
-            data = b""
+    def _take(self, connection: socket.socket, data: bytes) -> None:
         if not data:
             connection.close()
             return
@@ -245,3 +250,10 @@ class RegistrationSocket:
             Applicant(connection, self._loop, _NO_HELLO).refuse(refused)
             return
         self._admit(Applicant(connection, self._loop, hello))
+
+
+def _has_data(connection: socket.socket) -> bool:
+    try:
+        return bool(connection.recv(1, socket.MSG_PEEK))
+    except (BlockingIOError, ConnectionError):
+        return False

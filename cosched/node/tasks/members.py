@@ -15,6 +15,7 @@ from cosched.linux.proc import started_wall_ns
 from cosched.node.driver import Driver, clocks
 from cosched.node.loop import Loop
 from cosched.node.records.history import HistoryWriter
+from cosched.node.sockets.pacing import Pacer
 from cosched.node.tasks.bells import JobBells
 from cosched.node.tasks.live import Claim, LiveJob, LiveTask
 from cosched.node.tasks.table import JobTable
@@ -32,22 +33,26 @@ class Origin(NamedTuple):
 
 
 class Members:
-    """The tasks of a node. ``on_job_end()`` is called when a job has ended."""
+    """The tasks of a node. ``on_job_end()`` is called when a job has ended.
+
+    ``pacer`` has the accounts of their users."""
 
     def __init__(
         self,
         driver: Driver,
         jobs: JobTable,
         loop: Loop,
+        pacer: Pacer,
         history: HistoryWriter,
         on_job_end: Callable[[], None],
     ) -> None:
         self._driver = driver
         self._jobs = jobs
         self._loop = loop
+        self._pacer = pacer
         self._history = history
         self._on_job_end = on_job_end
-        self._bells = JobBells(loop, self.take_requests)
+        self._bells = JobBells(pacer, self.take_requests)
 
     def open_job(self, name: str, uid: int, gid: int) -> LiveJob:
         """Makes a job without tasks; OSError if it cannot be made."""
@@ -118,10 +123,13 @@ class Members:
 
     def _has_ended(self, job: LiveJob, pid: int) -> None:
         """Removes a task whose process has ended; its CMDOUT may not be read yet."""
+        began_ns = time.monotonic_ns()
         self.take_requests(job)
         if pid in job.tasks:
             self._history.task_died(job, job.tasks[pid])
             self.leave(job, pid)
+        # At once, because other jobs wait for its CPUs; its user rests later.
+        self._pacer.charge(job.uid, time.monotonic_ns() - began_ns)
 
     def leave(self, job: LiveJob, pid: int) -> None:
         """Removes a task, and its job after the last task."""

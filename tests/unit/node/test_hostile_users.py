@@ -39,7 +39,7 @@ from cosched.node.sockets import listener
 from cosched.node.sockets.complaints import QUIET_NS, Complaints
 from cosched.node.sockets.control import ControlSocket, parse_request
 from cosched.node.sockets.listener import hold_peer, peer_of
-from cosched.node.sockets.pacing import REST, Allowance, Pacer
+from cosched.node.sockets.pacing import REST, Allowance, Lane, Pacer
 from cosched.node.sockets.registration import Applicant, Hello
 from cosched.node.tasks.left import attach_left
 from cosched.node.tasks.table import JobTable
@@ -84,6 +84,7 @@ def served(tmp_path):
         held={},
         on_lease_end=lambda: None,
         complaints=Complaints(),
+        pacer=Pacer(loop, exempt=(os.geteuid(),)),
         line_ns=2_000_000_000,
     )
     thread = threading.Thread(target=loop.run)
@@ -254,11 +255,16 @@ class Clockwork:
             function()
 
 
+def pacer_of(clock, burst_ns=0):
+    pacer = Pacer(clock, exempt=[0], now_ns=lambda: clock.now_ns, burst_ns=burst_ns)
+    return pacer, Lane(lambda: clock.now_ns)
+
+
 def test_user_gets_a_tenth_of_the_time_for_all_connections():
     clock = Clockwork()
-    pacer = Pacer(clock, exempt=[0], now_ns=lambda: clock.now_ns)
+    pacer, lane = pacer_of(clock)
     for _ in range(50):
-        pacer.submit(SOMEBODY, clock.work("flood"))
+        pacer.submit(SOMEBODY, lane, clock.work("flood"))
     clock.run()
     assert len(clock.done) == 50
     assert clock.now_ns == 50 * 100 * (1 + REST)
@@ -266,12 +272,12 @@ def test_user_gets_a_tenth_of_the_time_for_all_connections():
 
 def test_others_are_served_while_a_user_rests():
     clock = Clockwork()
-    pacer = Pacer(clock, exempt=[0], now_ns=lambda: clock.now_ns)
+    pacer, lane = pacer_of(clock)
     for _ in range(20):
-        pacer.submit(SOMEBODY, clock.work("flood"))
-    pacer.submit(1, clock.work("other"))
+        pacer.submit(SOMEBODY, lane, clock.work("flood"))
+    pacer.submit(1, lane, clock.work("other"))
     for _ in range(5):
-        pacer.submit(0, clock.work("root"))
+        pacer.submit(0, lane, clock.work("root"))
     clock.run()
     order = [who for _, who in clock.done]
     assert order[:3] == ["flood", "other", "root"]
@@ -280,13 +286,88 @@ def test_others_are_served_while_a_user_rests():
 
 def test_burst_is_free_but_constant_work_gets_a_tenth():
     clock = Clockwork()
-    pacer = Pacer(clock, exempt=[0], now_ns=lambda: clock.now_ns, burst_ns=1000)
+    pacer, lane = pacer_of(clock, burst_ns=1000)
     for _ in range(200):
-        pacer.submit(SOMEBODY, clock.work("registers"))
+        pacer.submit(SOMEBODY, lane, clock.work("registers"))
     clock.run()
     began = [at_ns for at_ns, _ in clock.done]
     assert began[:11] == [100 * n for n in range(11)]
     assert began[100:] == [began[100] + 100 * (1 + REST) * n for n in range(100)]
+
+
+def test_long_queue_of_one_kind_does_not_delay_another():
+    clock = Clockwork()
+    pacer, registrations = pacer_of(clock)
+    bells = Lane(lambda: clock.now_ns)
+    for _ in range(20):
+        pacer.submit(SOMEBODY, registrations, clock.work("registers"))
+    for _ in range(2):
+        pacer.submit(SOMEBODY, bells, clock.work("rings"))
+    clock.run()
+    order = [who for _, who in clock.done]
+    assert order[:5] == ["registers", "registers", "rings", "registers", "rings"]
+
+
+def test_work_that_could_not_wait_counts_too():
+    clock = Clockwork()
+    pacer, lane = pacer_of(clock)
+    clock.now_ns = 100
+    pacer.charge(SOMEBODY, 100)
+    pacer.submit(SOMEBODY, lane, clock.work("asks"))
+    clock.now_ns = 150
+    pacer.charge(SOMEBODY, 50)
+    pacer.charge(0, 100)
+    pacer.submit(0, lane, clock.work("root"))
+    clock.run()
+    assert clock.done == [(150, "root"), (100 + 50 + REST * 150, "asks")]
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(1, 3),  # the user
+            st.sampled_from(["connect", "ring", "ask"]),
+            st.integers(0, 300),  # how long it takes
+            st.integers(0, 400),  # how long the user waits before the next
+        ),
+        max_size=60,
+    )
+)
+def test_no_user_takes_more_than_a_tenth_after_a_burst(plan):
+    """Over any time, whatever the kinds of work and their order."""
+    burst_ns = 500
+    clock = Clockwork()
+    pacer, asks = pacer_of(clock, burst_ns)
+    rings = Lane(lambda: clock.now_ns)
+    used = []
+
+    def work(uid, takes_ns):
+        def do():
+            used.append((clock.now_ns, uid, takes_ns))
+            clock.now_ns += takes_ns
+
+        return do
+
+    def come(uid, kind, takes_ns):
+        if kind == "connect":  # the user is known only afterwards
+            clock.now_ns += takes_ns
+            pacer.charge(uid, takes_ns)
+        else:
+            pacer.submit(uid, asks if kind == "ask" else rings, work(uid, takes_ns))
+
+    at_ns = 0
+    for uid, kind, takes_ns, pause_ns in plan:
+        clock.call_at(at_ns, lambda u=uid, k=kind, t=takes_ns: come(u, k, t))
+        at_ns += pause_ns
+    clock.run()
+    assert len(used) == sum(kind != "connect" for _, kind, _, _ in plan)
+    for uid in (1, 2, 3):
+        own = [(began, takes) for began, who, takes in used if who == uid]
+        for first, (since_ns, _) in enumerate(own):
+            for last in range(first, len(own)):
+                span_ns = own[last][0] - since_ns  # the last one may begin, and then rests
+                taken_ns = sum(takes for _, takes in own[first:last])
+                assert taken_ns * (1 + REST) <= span_ns + REST * (burst_ns + 300)
 
 
 def test_rested_user_may_burst_again():
@@ -294,9 +375,20 @@ def test_rested_user_may_burst_again():
     assert allowance.charge("a", 2000, 2000) == REST * 1000
     assert allowance.charge("b", 1000, 2000) == 0
     assert allowance.charge("a", 100, 2100) == REST * 1100
+    assert allowance.rest_ns("a", 3000) == REST * 1100 - 900
     assert allowance.charge("a", 1000, 2100 + REST * 2100 + 1000) == 0
-    allowance.forget("b")
-    assert allowance.charge("b", 1000, 3000) == 0
+    assert allowance.rest_ns("c", 0) == 0
+
+
+def test_settled_debts_are_forgotten():
+    allowance = Allowance(1000)
+    for user in range(10_000):
+        allowance.charge(user, 10, 100 * user)
+    assert len(allowance) < 200
+    allowance.charge("debtor", 5000, 10**6)
+    for user in range(1000):
+        allowance.charge(user, 0, 10**6 + 1)
+    assert allowance.rest_ns("debtor", 10**6 + 1) == REST * 4000 - 1
 
 
 def test_each_user_is_logged_once_a_minute(caplog):

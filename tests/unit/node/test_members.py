@@ -23,6 +23,7 @@ from cosched.node.driver import Driver
 from cosched.node.loop import Loop
 from cosched.node.records.history import HistoryWriter
 from cosched.node.records.recorder import Recorder
+from cosched.node.sockets.pacing import Pacer
 from cosched.node.sockets.registration import Hello, RegistrationRefused
 from cosched.node.tasks.members import Members
 from cosched.node.tasks.registrar import Registrar, Terms
@@ -52,7 +53,9 @@ class Node:
         loop = Loop()
         effects = SimpleNamespace(carry_out=lambda _commands: None)
         driver = Driver(self.machine, effects, self.recorder)
-        self.members = Members(driver, self.jobs, loop, self.history, lambda: None)
+        self.members = Members(
+            driver, self.jobs, loop, Pacer(loop, exempt=[]), self.history, lambda: None
+        )
         self.registrar = Registrar(
             self.machine, self.jobs, self.members, self, self.has_ended
         )

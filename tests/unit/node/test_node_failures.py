@@ -32,7 +32,7 @@ from cosched.node.effects import Effects
 from cosched.node.loop import Loop
 from cosched.node.memory_meter import MemoryMeter, MemoryTerms
 from cosched.node.owners import Owners
-from cosched.node.sockets.pacing import BURST_NS, REST
+from cosched.node.sockets.pacing import BURST_NS, REST, Pacer
 from cosched.node.sockets.registration import Hello, RegistrationRefused, Welcome
 from cosched.node.tasks.bells import JobBells
 from cosched.node.tasks.registrar import USERS_JOBS, Terms
@@ -381,47 +381,94 @@ class Bells:
 
 
 @pytest.fixture
-def bell():
-    read_end, write_end = os.pipe2(os.O_NONBLOCK)
-    yield read_end
-    os.close(read_end)
-    os.close(write_end)
+def bells_of():
+    """Makes jobs with a bell in a loop; returns their bells, and what was read when."""
+    ends = []
 
+    def make(*uids, takes_ns=BURST_NS // 10):
+        now, read = [0], []
 
-def test_endless_bell_is_read_now_and_then(bell):
-    now = [0]
+        def rung(job):
+            read.append(job.key)
+            now[0] += takes_ns
 
-    def rung(_job):
-        now[0] += BURST_NS // 10
-
-    def job_of(uid):
-        return SimpleNamespace(key=job_key(uid, "a"), uid=uid, bell=bell)
-
-    def ring(job):
-        """Rings until the bell is not watched any more; returns how often it was read."""
-        for times in range(100):
-            if bell not in loop.watched:
-                return times
-            loop.watched[bell]()
-        return None
-
-    for uid in (os.geteuid(), 0, 12345):
-        job = job_of(uid)
         loop = Bells()
-        bells = JobBells(loop, rung, cpu_ns=lambda: now[0], now_ns=lambda: now[0])
-        bells.watch(job)
-        if uid in (os.geteuid(), 0):
-            assert ring(job) is None
-            continue
-        assert ring(job) == 11
-        ((at_ns, again),) = loop.calls
-        assert at_ns == now[0] + REST * BURST_NS // 10
-        now[0] = at_ns
-        again()
-        assert ring(job) == 1
-        bells.forget(job)
-        loop.calls[1][1]()  # another job may have its key by then
-        assert not loop.watched
+        pacer = Pacer(loop, exempt=(0, os.geteuid()), now_ns=lambda: now[0])
+        bells = JobBells(pacer, rung, cpu_ns=lambda: now[0])
+        jobs = []
+        for number, uid in enumerate(uids):
+            ends.extend(os.pipe2(os.O_NONBLOCK))
+            jobs.append(SimpleNamespace(key=f"{uid}.{number}", uid=uid, bell=ends[-2]))
+            bells.watch(jobs[-1])
+        return SimpleNamespace(bells=bells, jobs=jobs, loop=loop, now=now, read=read)
+
+    yield make
+    for end in ends:
+        os.close(end)
+
+
+def ring_until_unheard(node, job):
+    """Rings until the bell is not watched any more; returns how often it was read."""
+    before = len(node.read)
+    for _ in range(100):
+        if job.bell not in node.loop.watched:
+            return len(node.read) - before
+        node.loop.watched[job.bell]()
+    return None
+
+
+@pytest.mark.parametrize("uid", [0, os.geteuid()])
+def test_bells_of_root_and_the_daemons_user_are_always_read(bells_of, uid):
+    node = bells_of(uid)
+    assert ring_until_unheard(node, node.jobs[0]) is None
+
+
+def test_endless_bell_is_read_now_and_then(bells_of):
+    node = bells_of(12345)
+    (job,) = node.jobs
+    assert ring_until_unheard(node, job) == 11
+    ((at_ns, again),) = node.loop.calls
+    assert at_ns == node.now[0] + REST * BURST_NS // 10
+    node.now[0] = at_ns
+    again()  # what rang meanwhile is read now
+    assert len(node.read) == 12
+    assert job.bell in node.loop.watched
+    node.bells.forget(job)
+    assert not node.loop.watched
+
+
+def test_many_bells_of_a_user_count_together(bells_of):
+    node = bells_of(*[12345] * 12, 54321)
+    *own, other = node.jobs
+    for _ in range(3):
+        for job in own:
+            if job.bell in node.loop.watched:
+                node.loop.watched[job.bell]()
+    assert len(node.read) == 11
+    node.loop.watched[other.bell]()
+    assert node.read[11] == other.key
+    # The bells that rang while their user rested are read later, one after the other.
+    for _ in range(12):
+        at_ns, call = node.loop.calls.pop(0)
+        node.now[0] = max(node.now[0], at_ns)
+        call()
+    assert set(node.read[12:]) == {job.key for job in own}
+    assert node.now[0] > 11 * REST * BURST_NS // 10
+
+
+def test_forgotten_bell_of_a_resting_user_is_not_read(bells_of):
+    node = bells_of(12345, 12345)
+    first, second = node.jobs
+    assert ring_until_unheard(node, first) == 11
+    node.loop.watched[second.bell]()
+    assert not node.loop.watched
+    node.bells.forget(second)  # another job may have its descriptor by then
+    reads = len(node.read)
+    while node.loop.calls:
+        at_ns, call = node.loop.calls.pop(0)
+        node.now[0] = max(node.now[0], at_ns)
+        call()
+    assert node.read[reads:] == [first.key]
 
 
 # -- a user's share of the regions ----------------------------------------------------
