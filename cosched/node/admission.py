@@ -26,6 +26,7 @@ from cosched.core.node.admission import (
 from cosched.core.units import NS_PER_MS, NS_PER_S
 from cosched.node.loop import Loop
 from cosched.node.memory_meter import MemoryMeter
+from cosched.node.records.user_lines import by
 from cosched.node.sockets.registration import Applicant, Register, RegistrationRefused
 from cosched.node.tasks.live import LiveJob
 from cosched.node.tasks.table import JobTable
@@ -194,11 +195,12 @@ class MemoryGate:
     def _open(self, line: _Line, decision: Decision) -> None:
         del self._lines[line.key]
         if decision.verdict is Verdict.REFUSED:
-            log.warning("job %s is not coscheduled: %s", line.key, decision.reason)
+            what = "job %s is not coscheduled: %s"
+            log.warning(what, line.key, decision.reason, extra=by(line.uid))
             self._refuse(line, decision)
             return
         if decision.verdict is Verdict.OVERDUE:
-            log.warning("job %s begins: %s", line.key, decision.reason)
+            log.warning("job %s begins: %s", line.key, decision.reason, extra=by(line.uid))
         self._begin(line)
 
     def _begin(self, line: _Line) -> None:

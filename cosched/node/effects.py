@@ -25,6 +25,7 @@ from cosched.core.node.messages import (
     ThawClass,
 )
 from cosched.linux.classes import ClassScheduler, ShareRefused
+from cosched.node.records.user_lines import by
 from cosched.node.tasks.table import JobTable
 from cosched.shm.region import JobRegion, NodeRegion
 
@@ -61,7 +62,9 @@ class Effects:
             try:
                 self._carry_out(command)
             except (CoschedError, OSError) as error:
-                log.error("%s failed: %s", command, error)
+                live = self._jobs.get(getattr(command, "job", ""))
+                extra = None if live is None else by(live.uid)
+                log.error("%s failed: %s", command, error, extra=extra)
 
     def _carry_out(self, command: Command) -> None:
         match command:

@@ -15,6 +15,7 @@ from typing import Any
 from cosched.core.errors import CoschedError
 from cosched.core.node.messages import Mode, ModeChosen
 from cosched.node.driver import Driver, clocks
+from cosched.node.records.user_lines import by
 from cosched.node.tasks.live import LiveJob
 from cosched.node.tasks.table import JobTable
 
@@ -55,7 +56,7 @@ class Owners:
             )
         before = self._driver.machine.jobs[job.key].mode
         self._choose(job, mode)
-        log.info("job %s: %s, by uid %d", job.key, mode.value, uid)
+        log.info("job %s: %s, by uid %d", job.key, mode.value, uid, extra=by(uid))
         return {"job": job.key, "before": before.value, "mode": mode.value}
 
     def _choose(self, job: LiveJob, mode: Mode) -> None:

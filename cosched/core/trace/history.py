@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from cosched.core.decoding import JsonDecoder, Malformed
 from cosched.core.errors import CoschedError
 from cosched.core.node.messages import Job, Refusal
 from cosched.core.trace.account import Account
@@ -103,6 +104,21 @@ def decode_record(line: bytes) -> JobRecord:
             f"this cosched reads version {VERSION}"
         )
     return record
+
+
+class _Owned(msgspec.Struct, frozen=True):
+    uid: int
+
+
+_OWNED: JsonDecoder[_Owned] = JsonDecoder(_Owned, "a line of a history")
+
+
+def owner_of(line: bytes) -> int:
+    """Returns the user of a line, without decoding the rest; -1 for another text."""
+    try:
+        return _OWNED.decode(line).uid
+    except Malformed:
+        return -1
 
 
 def line_of(record: JobRecord) -> str:

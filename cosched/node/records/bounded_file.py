@@ -1,13 +1,14 @@
 """Appends lines to a file of bounded size.
 
 When the file has half of the allowed bytes, it replaces the previous file, and a new one
-begins."""
+begins. A file whose lines belong to several users is different: then the previous file gets
+the lines that ``choose`` keeps of both."""
 
 from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,15 +38,26 @@ class Place:
         return [path for path in (self.previous, self.current) if path.exists()]
 
 
+#: Returns the lines to keep of these, oldest first, within so many bytes.
+Choose = Callable[[Iterable[bytes], int], Iterable[bytes]]
+
+
 class BoundedFile:
     """Appends to ``place.current``. Every method may raise OSError.
 
-    ``header`` returns the first lines of each file, and of each continued file.
+    ``header`` returns the first lines of each file, and of each continued file. Without
+    ``choose`` the newest lines are kept.
     """
 
-    def __init__(self, place: Place, header: Callable[[], bytes] = bytes) -> None:
+    def __init__(
+        self,
+        place: Place,
+        header: Callable[[], bytes] = bytes,
+        choose: Choose | None = None,
+    ) -> None:
         self._place = place
         self._header = header
+        self._choose = choose
         self._fd = -1
         try:
             self._open()
@@ -84,5 +96,23 @@ class BoundedFile:
     def _make_room(self) -> None:
         if self._size > self._place.limit_bytes // 2:
             self.close()
+            if self._choose is not None:
+                self._write_previous(self._choose)
             self._place.current.replace(self._place.previous)
             self._open()
+
+    def _write_previous(self, choose: Choose) -> None:
+        """Puts the lines to keep of both files into the current one, as a whole."""
+        lines = [
+            line
+            for path in self._place.files
+            for line in path.read_bytes().splitlines(keepends=True)
+        ]
+        kept = b"".join(choose(lines, self._place.limit_bytes // 2))
+        fresh = self._place.directory / f"{self._place.name}.new.jsonl"
+        fresh.unlink(missing_ok=True)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        self._fd = os.open(fresh, flags, 0o600)
+        self._write(kept)
+        self.close()
+        fresh.replace(self._place.current)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections import Counter, deque
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,18 +14,21 @@ from typing import Any
 from cosched.core.errors import CoschedError
 from cosched.core.node.knowledge import Ended
 from cosched.core.trace.account import Account, Standing
+from cosched.core.trace.fair_ring import FairRing
 from cosched.core.trace.history import (
     JobRecord,
     decode_record,
     encode_record,
     intervals_of,
     line_of,
+    owner_of,
 )
 from cosched.core.trace.predictions import Predictions
 from cosched.core.units import NS_PER_S
 from cosched.linux.homes import state_home
 from cosched.node.records.bounded_file import BoundedFile, Place
 from cosched.node.records.recorder import Recorder
+from cosched.node.records.user_lines import by
 from cosched.node.tasks.live import LiveJob, LiveTask
 from cosched.shm.paths import NodePaths, default_run_dir
 from cosched.shm.region import CARRIERS
@@ -35,7 +38,7 @@ log = logging.getLogger(__name__)
 HISTORY_BYTES = 4 * 1024 * 1024
 #: The state directory of the systemd unit (StateDirectory=cosched).
 SITE_STATE = Path("/var/lib/cosched")
-#: Records kept in memory for users who may not read the file.
+#: Records kept in memory for users who may not read the file; each user's part is safe.
 RECENT_RECORDS = 1000
 #: The most bytes of records in one answer.
 ANSWER_BYTES = 100_000
@@ -93,7 +96,7 @@ class HistoryWriter:
         self._recorder = recorder
         self._cpu_ns = cpu_ns
         self._tallies: dict[str, _Tally] = {}
-        self._records: deque[JobRecord] = deque(maxlen=RECENT_RECORDS)
+        self._records: FairRing[JobRecord] = FairRing(RECENT_RECORDS)
         self._file: BoundedFile | None = None
         self.predictions = Predictions()
 
@@ -101,8 +104,9 @@ class HistoryWriter:
         """Reads the records in ``place`` and starts to write there."""
         try:
             place.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._records.extend(_read(place))
-            self._file = BoundedFile(place)
+            for record in _read(place):
+                self._records.add(record.uid, record)
+            self._file = BoundedFile(place, choose=keep_fairly)
         except OSError as error:
             log.warning("no history: %s: %s", place.directory, error.strerror)
 
@@ -167,9 +171,9 @@ class HistoryWriter:
             return
         account = self._recorder.take_account(job.key)
         record = _record(self._node, job, tally, account)
-        self._records.append(record)
+        self._records.add(record.uid, record)
         self.predictions.add(record)
-        log.info("%s", line_of(record))
+        log.info("%s", line_of(record), extra=by(job.uid))
         if self._file is not None:
             try:
                 self._file.append(encode_record(record))
@@ -192,12 +196,12 @@ class HistoryWriter:
             raise CoschedError("since_wall_ns: must be a whole number of nanoseconds")
         records: list[dict[str, Any]] = []
         left = ANSWER_BYTES
-        for record in reversed(self._records):
+        all_users = uid in (0, os.geteuid())
+        for record in reversed(list(self._records if all_users else self._records.of(uid))):
             if record.ended_wall_ns < since_wall_ns or left <= 0:
                 break
-            if uid in (0, os.geteuid(), record.uid):
-                left -= len(encode_record(record))
-                records.append(asdict(record))
+            left -= len(encode_record(record))
+            records.append(asdict(record))
         return {"records": records[::-1], "complete": left > 0}
 
     def _tally(self, job: LiveJob) -> _Tally:
@@ -244,11 +248,23 @@ def _record(node: str, job: LiveJob, tally: _Tally, account: Account) -> JobReco
     )
 
 
+def keep_fairly(lines: Iterable[bytes], most_bytes: int) -> Iterable[bytes]:
+    """Returns the lines of a history that are kept: each user has the same room."""
+    ring: FairRing[bytes] = FairRing(most_bytes)
+    for line in dict.fromkeys(lines):  # a killed daemon may have left a line in both files
+        ring.add(owner_of(line), line, len(line))
+    return ring
+
+
 def _read(place: Place) -> list[JobRecord]:
     """Returns the records of earlier daemons; logs and skips invalid lines."""
     records = []
+    seen: set[bytes] = set()
     for path in place.files:
         for line in path.read_bytes().splitlines():
+            if line in seen:
+                continue
+            seen.add(line)
             try:
                 records.append(decode_record(line))
             except CoschedError as error:

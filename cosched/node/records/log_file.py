@@ -1,7 +1,9 @@
 """Writes the log of both daemons: one file, closed to other users, of bounded size.
 
-The scheduler daemon rotates the file. The timer daemon writes little, and checks before
-each line whether its file is still the current one.
+Each line is one line, whatever names it has in it, and no user can cause many
+(``user_lines``). The scheduler daemon rotates the file. The timer daemon writes little. It
+checks before each line whether its file is still the current one. It rotates a file that is
+much too long, because then there is no scheduler daemon.
 """
 
 from __future__ import annotations
@@ -11,6 +13,9 @@ import logging
 import os
 from logging.handlers import RotatingFileHandler, WatchedFileHandler
 from pathlib import Path
+
+from cosched.core.decoding import printable
+from cosched.node.records.user_lines import UserLines
 
 LOG_BYTES = 4 * 1024 * 1024
 #: The number of full files that are kept.
@@ -28,9 +33,9 @@ def open_log(
     return handler
 
 
-def join_log(path: Path, who: str) -> logging.Handler:
+def join_log(path: Path, who: str, limit_bytes: int = LOG_BYTES) -> logging.Handler:
     """Logs to the same file from another process, under the name ``who``."""
-    handler = _Following(path)
+    handler = _Following(path, limit_bytes + limit_bytes // 8)
     _install(handler, who, logging.INFO)
     return handler
 
@@ -49,8 +54,26 @@ class _Rotating(RotatingFileHandler):
 
 
 class _Following(WatchedFileHandler):
+    def __init__(self, path: Path, limit_bytes: int) -> None:
+        self._limit_bytes = limit_bytes
+        super().__init__(path)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Writes a line, in a new file if the current one is too long."""
+        self.reopenIfNeeded()
+        if os.fstat(self.stream.fileno()).st_size > self._limit_bytes:
+            os.replace(self.baseFilename, f"{self.baseFilename}.{KEPT}")
+        super().emit(record)
+
     def _open(self) -> io.TextIOWrapper:
         return _open_closed(self.baseFilename)
+
+
+class _OneLine(logging.Formatter):
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        """Returns the line without the control characters that a name may have in it. The
+        lines of a traceback come after it."""
+        return printable(super().formatMessage(record))
 
 
 def _open_closed(path: str) -> io.TextIOWrapper:
@@ -63,6 +86,7 @@ def _open_closed(path: str) -> io.TextIOWrapper:
 
 def _install(handler: logging.Handler, who: str, level: int) -> None:
     form = f"%(asctime)s %(levelname)s {who}: %(message)s"
-    handler.setFormatter(logging.Formatter(form))
+    handler.setFormatter(_OneLine(form))
+    handler.addFilter(UserLines())
     logging.getLogger().addHandler(handler)
     logging.getLogger().setLevel(level)

@@ -15,6 +15,7 @@ from cosched.linux.proc import started_wall_ns
 from cosched.node.driver import Driver, clocks
 from cosched.node.loop import Loop
 from cosched.node.records.history import HistoryWriter
+from cosched.node.records.user_lines import by
 from cosched.node.sockets.pacing import Pacer
 from cosched.node.tasks.bells import JobBells
 from cosched.node.tasks.live import Claim, LiveJob, LiveTask
@@ -156,7 +157,11 @@ class Members:
 
     def give_up(self, job: LiveJob) -> None:
         """Takes a job with an unusable region out of coscheduling."""
-        log.error("job %s: its owner truncated its region; not coscheduled", job.key)
+        log.error(
+            "job %s: its owner truncated its region; not coscheduled",
+            job.key,
+            extra=by(job.uid),
+        )
         for pid in list(job.tasks):
             self.leave(job, pid)
 

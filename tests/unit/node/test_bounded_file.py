@@ -1,8 +1,12 @@
 """Files that do not grow without bound, and what a daemon that was killed leaves in one."""
 
+from pathlib import Path
+
 import pytest
 
+from cosched.core.trace.history import owner_of
 from cosched.node.records.bounded_file import BoundedFile, Place
+from cosched.node.records.history import keep_fairly
 
 
 @pytest.fixture
@@ -30,3 +34,59 @@ def test_files_have_headers_and_stay_within_the_limit(place):
     kept = [path.read_bytes().splitlines() for path in place.files]
     assert [lines[0] for lines in kept] == [b"head", b"head"]
     assert [*kept[0][1:], *kept[1][1:]][-1] == b"099"
+
+
+def record_line(uid, number, words="x" * 20):
+    return b'{"uid": %d, "number": %d, "words": "%s"}\n' % (uid, number, words.encode())
+
+
+def test_user_with_many_lines_pushes_out_no_other_users(tmp_path):
+    place = Place(tmp_path, "history", 4000)
+    file = BoundedFile(place, choose=keep_fairly)
+    for number in range(5):
+        file.append(record_line(1, number))
+    for number in range(500):
+        file.append(record_line(2, number))
+    file.close()
+    assert sum(path.stat().st_size for path in place.files) <= place.limit_bytes + 60
+    kept = [line for path in place.files for line in path.read_bytes().splitlines(True)]
+    assert [line for line in kept if owner_of(line) == 1] == [
+        record_line(1, number) for number in range(5)
+    ]
+    own = [line for line in kept if owner_of(line) == 2]
+    assert own == [record_line(2, number) for number in range(500 - len(own), 500)]
+    assert [path.name for path in sorted(tmp_path.iterdir())] == [
+        "history.1.jsonl",
+        "history.jsonl",
+    ]
+
+
+@pytest.mark.parametrize("dies_at", [1, 2])
+def test_daemon_killed_over_a_change_of_files_loses_no_line(tmp_path, monkeypatch, dies_at):
+    place = Place(tmp_path, "history", 4000)
+    lines = [record_line(1, number) for number in range(60)]
+    replace, calls = Path.replace, []
+
+    def die(path, target):
+        calls.append(path)
+        if len(calls) == dies_at:
+            raise KeyboardInterrupt
+        return replace(path, target)
+
+    monkeypatch.setattr(Path, "replace", die)
+    file = BoundedFile(place, choose=keep_fairly)
+    written = []
+
+    def append_all():
+        for line in lines:
+            written.append(line)
+            file.append(line)
+
+    with pytest.raises(KeyboardInterrupt):
+        append_all()
+    monkeypatch.undo()
+    BoundedFile(place, choose=keep_fairly).close()
+    left = [line for path in place.files for line in path.read_bytes().splitlines(True)]
+    kept = list(dict.fromkeys(left))
+    assert kept == written[-len(kept) :]
+    assert len(kept) >= len(written) - 1  # one more than fits into half of the room

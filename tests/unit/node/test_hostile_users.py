@@ -778,7 +778,7 @@ def test_log_is_bounded_and_private(tmp_path, bare_logging):
     path = tmp_path / "scheduler.log"
     path.touch(0o644)
     handler = log_file.open_log(path, verbose=False, capture=False, limit_bytes=1000)
-    joined = log_file._Following(path)
+    joined = log_file._Following(path, 2000)
     for number in range(200):
         bare_logging.info("line %d of \ud800", number)
     joined.emit(bare_logging.makeRecord("t", 20, "f", 1, "the timer's", (), None))
