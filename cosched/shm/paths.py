@@ -14,6 +14,7 @@ from pathlib import Path
 from cosched.core.errors import CoschedError
 
 _SOCKET_PATH_BYTES = 107  # sockaddr_un has 108, the last of which is 0
+_NAME_SHOWN = 80
 _JOB_NAME = re.compile(r"[A-Za-z0-9._-]{1,63}")
 
 
@@ -28,8 +29,10 @@ def default_run_dir(environ: Mapping[str, str], euid: int) -> Path:
 def check_job_name(name: str) -> str:
     """Returns ``name``. Raises CoschedError if a job may not have it."""
     if _JOB_NAME.fullmatch(name) is None or name in (".", ".."):
+        from cosched.core.decoding import printable  # slow to import, and seldom needed
+
         raise CoschedError(
-            f"job name '{name}': use 1 to 63 characters of letters, digits, '.', '_', '-'"
+            f"job name '{printable(name)[:_NAME_SHOWN]}': use 1 to 63 characters of letters, digits, '.', '_', '-'"
         )
     return name
 

@@ -61,7 +61,7 @@ class _Following(WatchedFileHandler):
     def emit(self, record: logging.LogRecord) -> None:
         """Writes a line, in a new file if the current one is too long."""
         self.reopenIfNeeded()
-        if os.fstat(self.stream.fileno()).st_size > self._limit_bytes:
+        if os.stat(self.baseFilename).st_size > self._limit_bytes:
             os.replace(self.baseFilename, f"{self.baseFilename}.{KEPT}")
         super().emit(record)
 

@@ -5,7 +5,7 @@ Log, trace and history are not in the list: they stay."""
 from __future__ import annotations
 
 from cosched.node.service.lock import lock_holder
-from cosched.node.tasks.left import left_regions
+from cosched.node.tasks.left import named_regions
 from cosched.shm.paths import NodePaths
 from cosched.shm.region import unlink_region
 
@@ -26,6 +26,6 @@ def remove_remains(paths: NodePaths) -> None:
 
 
 def remove_regions(paths: NodePaths) -> None:
-    """Removes the shared memory of the node."""
-    for name in (paths.node_region, *left_regions(paths)):
+    """Removes the shared memory of the node, also what other users put there."""
+    for name in (paths.node_region, *named_regions(paths)):
         unlink_region(name)

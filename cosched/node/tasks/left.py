@@ -33,7 +33,7 @@ class LeftJob:
 def find_left(paths: NodePaths) -> tuple[list[LeftJob], dict[str, CoschedError]]:
     """Returns the jobs of a dead daemon, and an error by the name of each other region.
 
-    The other regions were not made by a daemon of this node, or by another version.
+    The other regions are missing, or not as a daemon of this version made them.
     """
     found: list[LeftJob] = []
     refused: dict[str, CoschedError] = {}
@@ -49,9 +49,21 @@ def find_left(paths: NodePaths) -> tuple[list[LeftJob], dict[str, CoschedError]]
 
 
 def left_regions(paths: NodePaths) -> list[str]:
-    """Returns the names of the existing job regions of this node."""
+    """Returns the names of the job regions that daemons of this node made.
+
+    The bells of the jobs show them. Any user can put names into /dev/shm, so many that to
+    look at each would take seconds."""
+    try:
+        bells = os.listdir(paths.bells)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    return sorted(paths.job_region(name) for name in bells if not name.startswith("@"))
+
+
+def named_regions(paths: NodePaths) -> list[str]:
+    """Returns all names in /dev/shm that begin as those of this node's job regions."""
     prefix = paths.job_region_prefix.removeprefix("/")
-    return sorted(f"/{path.name}" for path in SHM.glob(f"{prefix}*"))
+    return [f"/{name}" for name in os.listdir(SHM) if name.startswith(prefix)]
 
 
 def attach_left(paths: NodePaths, name: str) -> tuple[str, JobRegion]:

@@ -112,12 +112,14 @@ class JobTable:
     def adopt(self) -> list[str]:
         """Takes over the jobs of a dead daemon that still have live tasks.
 
-        Removes all other regions. Returns a line for each region that could not be taken
-        over.
+        Removes the other regions of dead daemons. Returns a line for each that could not
+        be taken over.
         """
         found, refused = find_left(self._paths)
         for region_name in refused:
             unlink_region(region_name)
+            key = region_name.removeprefix(self._paths.job_region_prefix)
+            self._paths.bell(key).unlink(missing_ok=True)
         for left in found:
             key, region = left.key, left.region
             for twin in [pid for pid in left.tasks if self.job_of(pid) is not None]:

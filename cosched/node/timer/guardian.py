@@ -43,7 +43,7 @@ class Guardian:
     def run(self) -> None:
         """Runs until no job is left, or until SIGTERM from a new scheduler daemon."""
         self._loop.stop_on([signal.SIGTERM])
-        self._find_wards()
+        unusable = self._find_wards()
         wards = list(self._wards.values())
         # First wake the tasks: an unscheduled task sleeps with any share.
         for ward in wards:
@@ -58,17 +58,25 @@ class Guardian:
             for task in ward.tasks.values():
                 self._loop.watch(task.pidfd, lambda w=ward, t=task: self._task_ended(w, t))  # type: ignore[misc]
             self._forget_if_empty(ward)
+        self._remove_unusable(unusable)
         if self._wards:
             self._loop.run()
         if not self._wards:
             self._remove_node()
 
-    def _find_wards(self) -> None:
+    def _find_wards(self) -> dict[str, CoschedError]:
+        """Finds the jobs; returns an error by the name of each unusable region."""
         found, refused = find_left(self._paths)
-        for name, error in refused.items():
-            log.warning("%s", error)
-            unlink_region(name)
         self._wards = {ward.key: ward for ward in found}
+        return refused
+
+    @staticmethod
+    def _remove_unusable(refused: dict[str, CoschedError]) -> None:
+        for name in refused:
+            unlink_region(name)
+        if refused:
+            first = next(iter(refused.values()))
+            log.warning("%d regions are not restored; the first: %s", len(refused), first)
 
     def _task_ended(self, ward: LeftJob, task: LiveTask) -> None:
         self._loop.unwatch(task.pidfd)

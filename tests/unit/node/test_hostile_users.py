@@ -35,17 +35,18 @@ from cosched.node.loop import Loop
 from cosched.node.records import log_file
 from cosched.node.service import lock
 from cosched.node.service.lock import DaemonLock, hold_daemon, lock_holder
+from cosched.node.service.remains import remove_regions
 from cosched.node.sockets import listener
 from cosched.node.sockets.complaints import QUIET_NS, Complaints
 from cosched.node.sockets.control import ControlSocket, parse_request
 from cosched.node.sockets.listener import hold_peer, peer_of
 from cosched.node.sockets.pacing import REST, Allowance, Lane, Pacer
 from cosched.node.sockets.registration import Applicant, Hello
-from cosched.node.tasks.left import attach_left
+from cosched.node.tasks.left import attach_left, find_left, left_regions
 from cosched.node.tasks.table import JobTable
 from cosched.shm import userdirs
 from cosched.shm.objects import SHM
-from cosched.shm.paths import NodePaths
+from cosched.shm.paths import NodePaths, check_job_name
 from cosched.shm.region import JobRegion, NodeRegion
 from cosched.shm.userdirs import (
     domain_dir_to_ask,
@@ -671,13 +672,52 @@ def test_only_regions_with_a_bell_are_taken_over(tmp_path):
             attach_left(paths, mine)
         with pytest.raises(CoschedError, match=f"belongs to uid {me}"):
             attach_left(paths, theirs)
-        assert len(JobTable(paths).adopt()) == 3
+        assert left_regions(paths) == [theirs]
+        assert len(JobTable(paths).adopt()) == 1
+        assert left_regions(paths) == []
+        assert strange.exists()
+        remove_regions(paths)
         assert list(SHM.glob(f"{paths.job_region_prefix[1:]}*")) == []
     finally:
         strange.unlink(missing_ok=True)
         for region in regions:
             region.close()
             region.unlink()
+
+
+def test_planted_names_cost_a_restore_nothing(tmp_path, monkeypatch):
+    """Not one of them is opened, whatever their number."""
+    paths = NodePaths(tmp_path, "n")
+    paths.bells.mkdir(parents=True)
+    jobs = JobTable(paths)
+    jobs.create("a", os.geteuid(), os.getegid())
+    names = ["".join((paths.job_region("1.p")[1:], str(n))) for n in range(50)]
+    try:
+        for name in names:
+            (SHM / name).touch()
+        opened = []
+        attach_one = JobRegion.attach.__func__
+
+        def note(cls, name, **more):
+            opened.append(name)
+            return attach_one(cls, name, **more)
+
+        monkeypatch.setattr(JobRegion, "attach", classmethod(note))
+        found, refused = find_left(paths)
+        assert opened == [paths.job_region(f"{os.geteuid()}.a")]
+        assert len(found) == 1
+        assert refused == {}
+        found[0].region.close()
+    finally:
+        remove_regions(paths)
+    assert not any((SHM / name).exists() for name in names)
+
+
+def test_error_about_a_name_is_one_line():
+    with pytest.raises(CoschedError) as caught:
+        check_job_name("a\n2026-11-27 root: forged\x1b" + "x" * 5000)
+    assert str(caught.value).isprintable()
+    assert len(str(caught.value)) < 200
 
 
 def test_task_cannot_block_reads_of_its_bell(tmp_path):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from cosched.core.decoding import printable
 from cosched.node.records import log_file
-from cosched.node.records.user_lines import AT_ONCE, EACH_NS, UserLines, by
+from cosched.node.records.user_lines import AT_ONCE, EACH_NS, UserLines
 
 USER = 12345
 
@@ -106,7 +106,7 @@ def test_name_cannot_forge_a_line(written, open_it):
 def test_traceback_keeps_its_lines(written):
     record = record_of("failed")
     try:
-        raise ValueError("odd")
+        int("odd")
     except ValueError as error:
         record.exc_info = (type(error), error, error.__traceback__)
     assert "\nTraceback" in written(open_scheduler, record)
