@@ -142,6 +142,7 @@ def serve(options: argparse.Namespace, starter: Starter) -> None:
                 allow_raise=config.node.allow_raise,
                 history=history_place(paths, options.private, os.environ, os.geteuid()),
             ),
+            lock,
         )
         greeting = f"node {paths.node}: {classes.name}, {classes.mode}, {priority.name}"
 

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import logging
 import os
 import signal
 import sys
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 from cosched.core.errors import CoschedError
 from cosched.linux.cgroups.placement import place_tasks
 from cosched.linux.priority import raise_daemon_priority
 from cosched.linux.probe import attach
+from cosched.node.loop import hold_back
 from cosched.node.records.log_file import join_log
 from cosched.node.service.lock import DaemonLock
 from cosched.node.timer.guardian import Guardian
+from cosched.node.timer.spare import scheduler_above, start_spare
 from cosched.node.timer.timer import TimerDaemon
 from cosched.shm.paths import NodePaths
 from cosched.shm.region import NodeRegion, survive_torn_regions
@@ -43,25 +48,70 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 
 
 def serve(options: argparse.Namespace) -> None:
-    """Times slices; becomes the node's guardian if the scheduler daemon dies."""
+    """Times slices; becomes the node's guardian if the scheduler daemon dies.
+
+    A process in reserve does so if this one dies, too."""
+    hold_back([signal.SIGTERM])  # the reserve is always dismissed
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
     paths = NodePaths(options.run_dir, options.node)
-    lock = DaemonLock(paths.timer_lock)
-    if not lock.acquire():
-        raise CoschedError(f"node {paths.node}: another timer daemon is up")
+    above = os.getppid()
+    with timer_locked(paths) as lock:
+        if lock is None:
+            raise CoschedError(f"node {paths.node}: another timer daemon is up")
+        spare = start_spare(
+            scheduler_above(paths.scheduler_lock),
+            lock,
+            paths.spare_lock,
+            partial(restore_alone, options, paths, above),
+        )
+        try:
+            time_slices(options, paths, above)
+        finally:
+            spare.dismiss()
+
+
+def time_slices(options: argparse.Namespace, paths: NodePaths, above: int) -> None:
+    """Times slices until SIGTERM; without a scheduler daemon it restores the node."""
     join_log(paths.log, "timer")
     raise_daemon_priority()
     survive_torn_regions()
     region: NodeRegion = NodeRegion.attach(paths.node_region)
     if region.owner != os.geteuid():
         raise CoschedError(f"shared memory {region.name}: belongs to uid {region.owner}")
-    timer = TimerDaemon(region, paths.bell("@timer"))
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    if TimerDaemon(region, paths.bell("@timer")).run():
+        logging.warning("the scheduler daemon died: back to the kernel's shares")
+        guard(options, paths, above)
+
+
+def restore_alone(options: argparse.Namespace, paths: NodePaths, above: int) -> None:
+    """Restores the node in place of a timer daemon that was killed with its scheduler."""
+    with timer_locked(paths) as lock:
+        if lock is not None:
+            join_log(paths.log, "timer")
+            raise_daemon_priority()
+            survive_torn_regions()
+            logging.warning("both daemons died: back to the kernel's shares")
+            guard(options, paths, above)
+
+
+def guard(options: argparse.Namespace, paths: NodePaths, above: int) -> None:
+    """Runs the guardian. ``above``: the pid of the scheduler daemon that died."""
+    classes = attach(paths.tag, options.class_scheduler, options.mode)
+    Guardian(paths, place_tasks(classes, paths.tag), above).run()
+
+
+@contextlib.contextmanager
+def timer_locked(paths: NodePaths) -> Iterator[DaemonLock | None]:
+    """Holds the timer daemon's lock; yields None if another process has it, or if the
+    node's directory was removed."""
+    lock = DaemonLock(paths.timer_lock)
     try:
-        if timer.run():
-            logging.warning("the scheduler daemon died: back to the kernel's shares")
-            classes = attach(paths.tag, options.class_scheduler, options.mode)
-            Guardian(paths, place_tasks(classes, paths.tag)).run()
+        mine = lock.acquire()
+    except FileNotFoundError:
+        mine = False
+    try:
+        yield lock if mine else None
     finally:
         lock.release()
 

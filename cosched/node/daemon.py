@@ -48,6 +48,9 @@ from cosched.node.records.bounded_file import Place
 from cosched.node.records.explain import explain
 from cosched.node.records.history import HistoryWriter
 from cosched.node.records.recorder import Recorder
+from cosched.node.service.handover import end_orphans
+from cosched.node.service.lock import DaemonLock
+from cosched.node.service.presence import Presence
 from cosched.node.service.remains import remove_remains
 from cosched.node.sockets.complaints import Complaints
 from cosched.node.sockets.control import ControlSocket, Held
@@ -109,8 +112,10 @@ class SchedulerDaemon:
         settings: Settings,
         classes: ClassScheduler,
         options: DaemonOptions,
+        lock: DaemonLock,
     ) -> None:
         self.paths = paths
+        self._lock = lock
         self.options = options
         self.classes = classes
         self.machine = NodeScheduler(settings)
@@ -230,6 +235,7 @@ class SchedulerDaemon:
             pacer=self._pacer,
         )
         self._control = control
+        self._presence = Presence(self._lock, (registration, control))
         self._heartbeat()
         if self._metrics is not None:
             self._metrics.start()
@@ -238,11 +244,22 @@ class SchedulerDaemon:
         registration.close()
         self.gate.close()
         control.close()
-        self._shut_down()
+        if self._presence.replaced:
+            self._leave()
+        else:
+            self._shut_down()
 
     def _take_over(self, job: LiveJob) -> None:
         self.gate.take_over(job)
         self._owners.take_over(job)
+
+    def _leave(self) -> None:
+        """Ends beside another daemon, which has this one's lock, jobs and files."""
+        for child in (self.timer, self._metrics):
+            if child is not None:
+                child.stop()
+        self._kicker.close()
+        self._loop.close()
 
     def _shut_down(self) -> None:
         for job in self.jobs:
@@ -255,6 +272,7 @@ class SchedulerDaemon:
             self.history.close,
             self.timer.stop,
             *(() if self._metrics is None else (self._metrics.stop,)),
+            partial(end_orphans, self.paths),
             self._kicker.close,
             self.classes.close,
             self.region.close,
@@ -291,6 +309,8 @@ class SchedulerDaemon:
                 self._members.give_up(job)
         self.recorder.beat()
         self._tend_classes()
+        if not self._presence.keep():
+            self._loop.stop()
         if self.options.private and self._is_unused():
             self._loop.stop()
         self._loop.call_at(time.monotonic_ns() + HEARTBEAT_NS, self._heartbeat)

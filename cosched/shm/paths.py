@@ -32,7 +32,8 @@ def check_job_name(name: str) -> str:
         from cosched.core.decoding import printable  # slow to import, and seldom needed
 
         raise CoschedError(
-            f"job name '{printable(name)[:_NAME_SHOWN]}': use 1 to 63 characters of letters, digits, '.', '_', '-'"
+            f"job name '{printable(name)[:_NAME_SHOWN]}': use 1 to 63 characters of "
+            "letters, digits, '.', '_', '-'"
         )
     return name
 
@@ -86,6 +87,10 @@ class NodePaths:
     @property
     def timer_lock(self) -> Path:
         return self.directory / "timer.lock"
+
+    @property
+    def spare_lock(self) -> Path:
+        return self.directory / "spare.lock"
 
     @property
     def metrics_lock(self) -> Path:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable
 
 from cosched.node.children.child import Child
 from cosched.node.loop import Loop
-
-log = logging.getLogger(__name__)
+from cosched.node.sockets.complaints import Complaints
 
 #: The most delays before a restart. After a longer life a child counts as the first.
 MOST_DELAYS = 50
@@ -19,7 +17,8 @@ class KeptChild:
     """Starts a child by ``launch``, which may raise OSError, and restarts it when it ends.
 
     name: the child's name in the log. delay_ns: the delay before the first restart. Each
-    further restart in a row adds one more delay, so a broken child does not load the node.
+    further restart in a row, and each try that fails, adds one more delay. So a broken
+    child does not load the node, and it does not fill the log.
     """
 
     def __init__(
@@ -33,6 +32,7 @@ class KeptChild:
         self._stopping = False
         self._started_ns = 0
         self._in_a_row = 0
+        self._complaints = Complaints()
         self.restarts = 0
 
     @property
@@ -63,12 +63,14 @@ class KeptChild:
         status = self._forget(self._child)
         lived_ns = time.monotonic_ns() - self._started_ns
         self._in_a_row = self._in_a_row if lived_ns < MOST_DELAYS * self._delay_ns else 0
-        self._in_a_row += 1
         self.restarts += 1
-        log.warning("the %s ended with status %d; starting another", self._name, status)
+        self._complaints.about(
+            None, f"the {self._name} ended with status {status}; starting another"
+        )
         self._start_later()
 
     def _start_later(self) -> None:
+        self._in_a_row += 1
         delay_ns = min(self._in_a_row, MOST_DELAYS) * self._delay_ns
         self._loop.call_at(time.monotonic_ns() + delay_ns, self._start_again)
 
@@ -78,7 +80,7 @@ class KeptChild:
         try:
             self.start()
         except OSError as error:
-            log.error("no %s for now: %s", self._name, error)
+            self._complaints.about(None, f"no {self._name} for now: {error}")
             self._start_later()
 
     def _forget(self, child: Child) -> int:

@@ -62,21 +62,34 @@ class Patience:
 def lock_node(paths: NodePaths, patience: Patience | None = None) -> DaemonLock:
     """Takes the lock of the node's scheduler daemon; CoschedError if daemons are up.
 
-    It waits for a daemon or a guardian that is about to end."""
+    It waits for a daemon or a guardian that is about to end. A daemon that answers is up
+    also without the lock: its file may have been removed."""
     lock = DaemonLock(paths.scheduler_lock)
     patience = patience or Patience(paths)
-    while not lock.acquire():
-        with contextlib.suppress(NoDaemon):
-            pid = request(paths, "status")["pid"]
-            raise CoschedError(f"{UP_ALREADY} (pid {pid})")
+    while True:
+        mine = lock.acquire()
+        try:
+            _expect_no_answer(paths)
+        except CoschedError:
+            lock.release()
+            raise
+        if mine:
+            return lock
         patience.await_change()
-    return lock
+
+
+def _expect_no_answer(paths: NodePaths) -> None:
+    """Raises CoschedError if a daemon answers, or is too busy to answer."""
+    with contextlib.suppress(NoDaemon):
+        pid = request(paths, "status")["pid"]
+        raise CoschedError(f"{UP_ALREADY} (pid {pid})")
 
 
 def end_orphans(paths: NodePaths) -> None:
     """Ends the child processes of a dead scheduler daemon."""
     for lock, what in (
         (paths.timer_lock, "timer daemon"),
+        (paths.spare_lock, "process in reserve"),
         (paths.metrics_lock, "metrics server"),
     ):
         daemon = hold_daemon(lock)

@@ -53,6 +53,27 @@ class DaemonLock:
             os.close(self._fd)
             self._fd = None
 
+    def is_in_place(self) -> bool:
+        """Returns whether the lock is held, and other processes find its file."""
+        return self._fd is not None and _is_at(self._fd, self.path)
+
+    def renew(self) -> bool:
+        """Takes the lock under its name, from which its file was removed. Returns False if
+        another process was quicker. Raises FileNotFoundError without the directory."""
+        old = self._fd
+        try:
+            return self.acquire()
+        finally:
+            if old is not None:
+                os.close(old)
+                self._fd = None if self._fd == old else self._fd
+
+    def leave_to_parent(self) -> None:
+        """Closes a forked child's descriptor of the lock, which stays the parent's."""
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
+
     def _open(self) -> int:
         # Not through a link: root may clean up another user's directory.
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC

@@ -19,7 +19,7 @@ def remove_remains(paths: NodePaths) -> None:
     remove_regions(paths)
     for path in (*paths.bells.glob("*"), paths.register_socket, paths.control_socket):
         path.unlink(missing_ok=True)
-    for lock in (paths.timer_lock, paths.metrics_lock):
+    for lock in (paths.timer_lock, paths.spare_lock, paths.metrics_lock):
         # A guardian or a late metrics server keeps its lock until it ends.
         if lock_holder(lock) is None:
             lock.unlink(missing_ok=True)

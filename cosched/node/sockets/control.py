@@ -99,6 +99,14 @@ class ControlSocket:
         """Stops listening."""
         self._listener.close()
 
+    def renew(self) -> Path | None:
+        """Listens again if the socket's name was removed; then it returns the name."""
+        return self._listener.renew()
+
+    def is_replaced(self) -> bool:
+        """Returns whether another socket has the name."""
+        return self._listener.is_replaced()
+
     def _accepted(self, connection: socket.socket, peer: Peer) -> None:
         self._listen(_Client(connection, peer))
 

@@ -6,7 +6,6 @@ connects so often that even this is too much is shut out for a while (``door``).
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import resource
@@ -129,23 +128,47 @@ class UnixListener:
         self._shut: set[int] = set()
         self._crowded = False  # a user connects too often, and cannot be shut out
         self._paused = False
-        path.unlink(missing_ok=True)
-        self._socket = socket.socket(socket.AF_UNIX, kind | socket.SOCK_NONBLOCK)
-        self._socket.bind(str(path))
-        os.chmod(path, mode)
-        self._door = Door(path, mode)
-        self._file = path.stat()
+        self._kind = kind
+        self._mode = mode
+        self._listen()
+
+    def _listen(self) -> None:
+        self._path.unlink(missing_ok=True)
+        self._socket = socket.socket(socket.AF_UNIX, self._kind | socket.SOCK_NONBLOCK)
+        self._socket.bind(str(self._path))
+        os.chmod(self._path, self._mode)
+        self._door = Door(self._path, self._mode)
+        self._shut.clear()
+        self._file = self._path.stat()
         self._socket.listen(BACKLOG)
-        loop.watch(self._socket.fileno(), self._accept)
+        self._loop.watch(self._socket.fileno(), self._accept)
+
+    def renew(self) -> Path | None:
+        """Listens again if the socket's name was removed; then it returns the name."""
+        if self._path.exists():
+            return None
+        self._stop()
+        self._listen()
+        return self._path
+
+    def _stop(self) -> None:
+        if not self._paused:
+            self._loop.unwatch(self._socket.fileno())
+        self._paused = False
+        self._socket.close()
 
     def close(self) -> None:
         """Stops listening and removes the socket's name, unless it is another socket's."""
-        if not self._paused:
-            self._loop.unwatch(self._socket.fileno())
-        self._socket.close()
-        with contextlib.suppress(FileNotFoundError):
-            if os.path.samestat(self._path.stat(), self._file):
-                self._path.unlink()
+        self._stop()
+        if not self.is_replaced():
+            self._path.unlink(missing_ok=True)
+
+    def is_replaced(self) -> bool:
+        """Returns whether another socket has the name."""
+        try:
+            return not os.path.samestat(self._path.stat(), self._file)
+        except FileNotFoundError:
+            return False
 
     def _accept(self) -> None:
         began_ns = time.monotonic_ns()
@@ -218,7 +241,7 @@ class UnixListener:
         self._loop.call_at(time.monotonic_ns() + for_ns, self._resume)
 
     def _resume(self) -> None:
-        if self._socket.fileno() >= 0:
+        if self._paused:
             self._paused = False
             self._loop.watch(self._socket.fileno(), self._accept)
 

@@ -1,6 +1,7 @@
 """Restores a node whose scheduler daemon was killed.
 
-The timer daemon outlives it and reads the end of its pipe. As guardian it gives every class
+The timer daemon outlives it and reads the end of its pipe. If both were killed, a process
+in reserve outlives them (``spare``). As guardian it gives every class
 the kernel's normal shares, wakes every waiting task and continues every stopped task. Then
 it waits for the last task and removes regions, bells and classes. A new scheduler daemon
 takes over earlier and ends it.
@@ -18,7 +19,7 @@ from cosched.core.errors import CoschedError
 from cosched.core.node.messages import Mode
 from cosched.linux.classes import ClassScheduler
 from cosched.node.loop import Loop
-from cosched.node.service.lock import locked
+from cosched.node.service.lock import lock_holder, locked
 from cosched.node.service.remains import remove_remains
 from cosched.node.tasks.left import LeftJob, find_left
 from cosched.node.tasks.live import LiveTask
@@ -34,7 +35,11 @@ class Guardian:
     An error about one job is logged; the other jobs are still handled.
     """
 
-    def __init__(self, paths: NodePaths, classes: ClassScheduler) -> None:
+    def __init__(
+        self, paths: NodePaths, classes: ClassScheduler, after: int | None = None
+    ) -> None:
+        """``after``: the pid of the scheduler daemon that died, if it is known."""
+        self._after = after
         self._paths = paths
         self._classes = classes
         self._loop = Loop()
@@ -43,6 +48,8 @@ class Guardian:
     def run(self) -> None:
         """Runs until no job is left, or until SIGTERM from a new scheduler daemon."""
         self._loop.stop_on([signal.SIGTERM])
+        if self._is_replaced():
+            return
         unusable = self._find_wards()
         wards = list(self._wards.values())
         # First wake the tasks: an unscheduled task sleeps with any share.
@@ -78,7 +85,16 @@ class Guardian:
             first = next(iter(refused.values()))
             log.warning("%d regions are not restored; the first: %s", len(refused), first)
 
+    def _is_replaced(self) -> bool:
+        """Returns whether another scheduler daemon has begun, which takes the jobs over.
+
+        A dying one has its lock for an instant more."""
+        return lock_holder(self._paths.scheduler_lock) not in (None, self._after)
+
     def _task_ended(self, ward: LeftJob, task: LiveTask) -> None:
+        if self._is_replaced():  # it did not find the timer's lock: the file was removed
+            self._loop.stop()
+            return
         self._loop.unwatch(task.pidfd)
         os.close(task.pidfd)
         del ward.tasks[task.pid]

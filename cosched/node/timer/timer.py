@@ -14,6 +14,7 @@ node's guardian (``guardian``).
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import secrets
@@ -67,7 +68,9 @@ class TimerDaemon:
         self._loop.watch(self._monotonic, self._expired(self._monotonic, time.monotonic_ns))
         self._loop.watch(self._realtime, self._expired(self._realtime, time.time_ns))
         self._arm()
-        os.write(STDOUT, b"READY\n")
+        # A scheduler daemon that has just died reads nothing; its end is read next.
+        with contextlib.suppress(BrokenPipeError):
+            os.write(STDOUT, b"READY\n")
         self._loop.run()
         self._loop.close()
         return self._orphaned

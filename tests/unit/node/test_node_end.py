@@ -27,6 +27,7 @@ from cosched.node.service.stop import free_jobs, stop_node
 from cosched.node.sockets.client import ControlClient
 from cosched.node.tasks.left import left_regions
 from cosched.node.tasks.table import JobTable
+from cosched.node.timer import timer
 from cosched.node.timer.guardian import Guardian
 from cosched.node.timer.timer import TimerDaemon
 from cosched.shm.objects import path_of
@@ -243,6 +244,17 @@ def test_signal_to_a_timer_daemon_also_ends_its_guardian(paths, left, make_timer
     signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
     guard(Classes())
     assert left_regions(paths)  # they stay for the daemon that takes over
+
+
+def test_timer_daemon_that_starts_after_its_daemon_died_becomes_the_guardian(
+    make_timer, monkeypatch
+):
+    """No process reads that it is ready."""
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    monkeypatch.setattr(timer, "STDOUT", write_end)
+    assert make_timer().run() is True
+    os.close(write_end)
 
 
 def test_timer_daemon_after_sigterm_becomes_no_guardian(make_timer):

@@ -1,0 +1,117 @@
+"""Keeps a process in reserve that restores a node whose daemons were both killed.
+
+The timer daemon forks it, so that the two share their memory, and nothing must be started
+when it counts. It waits for the end of the timer daemon, then for the end of the scheduler
+daemon. A reserve whose timer daemon was killed alone ends when the next one has its own.
+No process is left to act only if the reserve was killed, too; then ``cosched down`` or the
+next ``cosched up`` restores the node.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import select
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+from cosched.core.errors import CoschedError
+from cosched.linux.pidfd import open_pidfd, send_signal
+from cosched.node.service.lock import DaemonLock, hold_daemon, lock_holder
+
+log = logging.getLogger(__name__)
+
+STDOUT = 1
+#: An older reserve ends within milliseconds.
+END_TIMEOUT_S = 10.0
+
+
+class Spare:
+    """The process in reserve, as the timer daemon has it."""
+
+    def __init__(self, pid: int, pipe: int) -> None:
+        self.pid = pid
+        self._pipe = pipe
+
+    def dismiss(self) -> None:
+        """Ends the process: the timer daemon has done its work."""
+        with contextlib.suppress(BrokenPipeError):
+            os.write(self._pipe, b"\1")
+        os.close(self._pipe)
+        os.waitpid(self.pid, 0)
+
+
+def scheduler_above(scheduler_lock: Path) -> int | None:
+    """Returns a pidfd of the scheduler daemon that started this process, or None if it has
+    ended. It has the lock; a process that inherits orphans has not."""
+    parent = os.getppid()
+    if lock_holder(scheduler_lock) != parent:
+        return None
+    pidfd = open_pidfd(parent)
+    if pidfd is not None and os.getppid() != parent:
+        os.close(pidfd)
+        return None
+    return pidfd
+
+
+def start_spare(
+    scheduler: int | None,
+    timer_lock: DaemonLock,
+    spare_lock: Path,
+    restore: Callable[[], None],
+) -> Spare:
+    """Forks the process in reserve, which calls ``restore()`` when both daemons are dead.
+
+    scheduler: a pidfd of the scheduler daemon; None: it is dead already. timer_lock: is
+    this process's. spare_lock: the reserve holds it, so that others find it."""
+    read_end, write_end = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            os.close(write_end)
+            timer_lock.leave_to_parent()
+            _stand_by(read_end, scheduler, spare_lock, restore)
+            code = 0
+        except BaseException:
+            log.exception("the process in reserve failed")
+        finally:
+            os._exit(code)
+    os.close(read_end)
+    return Spare(pid, write_end)
+
+
+def _stand_by(
+    pipe: int, scheduler: int | None, spare_lock: Path, restore: Callable[[], None]
+) -> None:
+    """Waits until this process is needed; returns if it never will be."""
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
+    # The scheduler daemon reads the timer daemon's output to its end.
+    os.dup2(os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC), STDOUT)
+    lock = DaemonLock(spare_lock)
+    while not lock.acquire():
+        _end_older(spare_lock)
+    try:
+        if os.read(pipe, 1):
+            return  # dismissed
+        if scheduler is not None:
+            select.select([scheduler], [], [])
+        restore()
+    finally:
+        lock.release()
+
+
+def _end_older(spare_lock: Path) -> None:
+    """Ends the reserve of a timer daemon that was killed."""
+    older = hold_daemon(spare_lock)
+    if older is None:
+        return
+    try:
+        send_signal(older, signal.SIGTERM)
+        if not select.select([older], [], [], END_TIMEOUT_S)[0]:
+            raise CoschedError(f"{spare_lock}: an older process in reserve does not end")
+    finally:
+        os.close(older)
