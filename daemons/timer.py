@@ -21,7 +21,7 @@ from cosched.node.records.log_file import join_log
 from cosched.node.service.lock import DaemonLock
 from cosched.node.timer.guardian import Guardian
 from cosched.node.timer.spare import scheduler_above, start_spare
-from cosched.node.timer.timer import TimerDaemon
+from cosched.node.timer.timer import STDIN, TimerDaemon
 from cosched.shm.paths import NodePaths
 from cosched.shm.region import NodeRegion, survive_torn_regions
 
@@ -59,8 +59,10 @@ def serve(options: argparse.Namespace) -> None:
     with timer_locked(paths) as lock:
         if lock is None:
             raise CoschedError(f"node {paths.node}: another timer daemon is up")
+        scheduler = scheduler_above(STDIN)
+        daemons = [os.pidfd_open(os.getpid())]
         spare = start_spare(
-            scheduler_above(paths.scheduler_lock),
+            daemons if scheduler is None else [*daemons, scheduler],
             lock,
             paths.spare_lock,
             partial(restore_alone, options, paths, above),

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from cosched.core.node.settings import Settings
+from cosched.linux.pidfd import open_pidfd, send_signal
 from cosched.node.service.lock import lock_holder
 from cosched.node.service.start import NodeOptions, start_node
 from cosched.node.service.stop import stop_node
@@ -162,6 +163,10 @@ class LiveNode:
     def timer_pid(self):
         return lock_holder(self.paths.timer_lock)
 
+    @property
+    def spare_pid(self):
+        return lock_holder(self.paths.spare_lock)
+
     def remains(self):
         """Returns the files and groups that this node still has in the kernel."""
         tag = self.paths.tag
@@ -176,9 +181,10 @@ class LiveNode:
         for task in self.tasks:
             task.end()
         for pid in (self.scheduler_pid, self.timer_pid):
-            if pid is not None:
-                pidfd = os.pidfd_open(pid)
-                signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+            # A guardian without jobs ends by itself.
+            pidfd = None if pid is None else open_pidfd(pid)
+            if pidfd is not None:
+                send_signal(pidfd, signal.SIGKILL)
                 assert select.select([pidfd], [], [], DEADLINE_S)[0]
                 os.close(pidfd)
         stop_node(self.paths)

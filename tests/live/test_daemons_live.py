@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import select
 import signal
 import socket
 import subprocess
@@ -18,6 +19,7 @@ import pytest
 from cosched.core.errors import CoschedError, NoDaemon
 from cosched.core.node.settings import Settings
 from cosched.core.units import NS_PER_S
+from cosched.node.service.lock import lock_holder
 from cosched.node.sockets.client import ControlClient, request
 from cosched.shm.paths import job_key
 from cosched.shm.region import JobRegion
@@ -169,13 +171,106 @@ def test_killed_scheduler_daemon_leaves_free_jobs_and_no_files(node):
     assert node.remains() == []
 
 
+def kill_all(node):
+    """Kills both daemons and the process in reserve, so that no guardian is left."""
+    pids = [node.scheduler_pid, node.timer_pid, node.spare_pid]
+    os.kill(node.scheduler_pid, signal.SIGSTOP)  # otherwise it would replace the others
+    os.kill(node.timer_pid, signal.SIGSTOP)
+    for pid in reversed(pids):
+        os.kill(pid, signal.SIGKILL)
+
+
+@pytest.mark.parametrize(
+    "order", ["timer, scheduler", "scheduler, timer", "timer, new timer, scheduler"]
+)
+@pytest.mark.parametrize("delay_s", [0, 0.05, 0.2])
+def test_shares_are_restored_whatever_daemons_die(node, order, delay_s):
+    """Also while a timer daemon starts; so the delays are times, not waits for an event."""
+    node.up()
+    tasks = [node.task(name) for name in "ab"]
+    first = node.timer_pid
+    pids = {"scheduler": node.scheduler_pid, "timer": first}
+    for what in order.split(", "):
+        if what == "new timer":
+            eventually(lambda: node.timer_pid not in (None, first), "another timer daemon")
+            pids[what] = node.timer_pid
+        os.kill(pids[what], signal.SIGKILL)
+        time.sleep(delay_s)
+    eventually(lambda: len(set(weights(node).values())) == 1, "equal weights", 5.0)
+    eventually(lambda: all(task.scheduled for task in tasks), "all running", 5.0)
+    node.up()
+    eventually(
+        lambda: sorted(task.scheduled for task in tasks) == [False, True], "one scheduled"
+    )
+    assert len(set(weights(node).values())) == 2
+    for task in tasks:
+        task.kill()
+    eventually(lambda: not node.status()["jobs"], "both gone")
+    assert node.down()
+    assert node.remains() == []
+    assert lock_holder(node.paths.spare_lock) is None
+
+
+def test_removed_files_of_a_daemon_are_made_again(node):
+    node.up()
+    task = node.task("a")
+    daemon = node.scheduler_pid
+    for path in (
+        node.paths.scheduler_lock,
+        node.paths.control_socket,
+        node.paths.register_socket,
+    ):
+        path.unlink()
+    eventually(lambda: node.scheduler_pid == daemon, "its lock", 5.0)
+    eventually(node.paths.register_socket.exists, "its sockets", 5.0)
+    assert node.task("b").error == 0
+    assert node.status()["pid"] == daemon
+    assert task.ask("leave") == "bye"
+    assert node.down()
+    assert node.remains() == []
+
+
+def test_up_beside_a_daemon_without_its_lock_file_is_an_error(node):
+    node.up()
+    daemon = node.scheduler_pid
+    for _ in range(3):
+        node.paths.scheduler_lock.unlink()
+        with pytest.raises(CoschedError, match=f"up already.*{daemon}"):
+            node.up()
+        eventually(lambda: node.scheduler_pid == daemon, "its lock", 5.0)
+    node.paths.scheduler_lock.unlink()
+    assert node.down()
+    assert node.remains() == []
+
+
+def test_daemon_whose_names_another_has_leaves_all_to_it(node):
+    """The files are removed, and the other starts, between two beats."""
+    node.up()
+    tasks = [node.task(name) for name in "ab"]
+    old = node.scheduler_pid
+    held = os.pidfd_open(old)
+    os.kill(old, signal.SIGSTOP)
+    for path in (node.paths.scheduler_lock, node.paths.control_socket):
+        path.unlink()
+    node.up()
+    new = node.scheduler_pid
+    os.kill(old, signal.SIGCONT)
+    assert select.select([held], [], [], 60)[0]
+    os.close(held)
+    assert node.status()["pid"] == new != old
+    assert {job["name"] for job in node.status()["jobs"]} == {"a", "b"}
+    eventually(
+        lambda: sorted(task.scheduled for task in tasks) == [False, True], "one scheduled"
+    )
+    eventually(lambda: node.timer_pid is not None, "its timer daemon")
+    assert "another daemon has this node" in node.paths.log.read_text()
+    assert node.task("c").error == 0
+
+
 def test_down_cleans_up_after_both_daemons_were_killed(node):
     node.up()
     tasks = [node.task(name) for name in "ab"]
-    # The guardian first, or it would do its work.
-    os.kill(node.scheduler_pid, signal.SIGSTOP)
-    os.kill(node.timer_pid, signal.SIGKILL)
-    os.kill(node.scheduler_pid, signal.SIGKILL)
+    kill_all(node)
     eventually(
         lambda: all(task.ask("pause") == "0" for task in tasks), "no task to pause", 2.0
     )
@@ -220,9 +315,9 @@ def test_unit_keeps_jobs_of_killed_daemons_for_the_next(node, killed):
     node.up()
     tasks = [node.task(name) for name in "ab"]
     if killed == "both":
-        os.kill(node.scheduler_pid, signal.SIGSTOP)
-        os.kill(node.timer_pid, signal.SIGKILL)
-    os.kill(node.scheduler_pid, signal.SIGKILL)
+        kill_all(node)
+    else:
+        os.kill(node.scheduler_pid, signal.SIGKILL)
     eventually(lambda: node.scheduler_pid is None, "the daemon's end")
     unit = (ROOT / "daemons/cosched.service").read_text()
     (command,) = re.findall(r"^ExecStopPost=-\S*/cosched (.*)$", unit, re.MULTILINE)

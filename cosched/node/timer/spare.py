@@ -14,12 +14,12 @@ import logging
 import os
 import select
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from cosched.core.errors import CoschedError
 from cosched.linux.pidfd import open_pidfd, send_signal
-from cosched.node.service.lock import DaemonLock, hold_daemon, lock_holder
+from cosched.node.service.lock import DaemonLock, hold_daemon
 
 log = logging.getLogger(__name__)
 
@@ -43,28 +43,27 @@ class Spare:
         os.waitpid(self.pid, 0)
 
 
-def scheduler_above(scheduler_lock: Path) -> int | None:
+def scheduler_above(stdin: int) -> int | None:
     """Returns a pidfd of the scheduler daemon that started this process, or None if it has
-    ended. It has the lock; a process that inherits orphans has not."""
-    parent = os.getppid()
-    if lock_holder(scheduler_lock) != parent:
-        return None
-    pidfd = open_pidfd(parent)
-    if pidfd is not None and os.getppid() != parent:
+    ended. ``stdin``: a pipe that ends with it."""
+    pidfd = open_pidfd(os.getppid())
+    end = select.poll()
+    end.register(stdin, 0)
+    if pidfd is not None and end.poll(0):  # the parent may be another process by now
         os.close(pidfd)
         return None
     return pidfd
 
 
 def start_spare(
-    scheduler: int | None,
+    daemons: Sequence[int],
     timer_lock: DaemonLock,
     spare_lock: Path,
     restore: Callable[[], None],
 ) -> Spare:
     """Forks the process in reserve, which calls ``restore()`` when both daemons are dead.
 
-    scheduler: a pidfd of the scheduler daemon; None: it is dead already. timer_lock: is
+    daemons: pidfds of this process, and of the scheduler daemon if it lives. timer_lock: is
     this process's. spare_lock: the reserve holds it, so that others find it."""
     read_end, write_end = os.pipe()
     pid = os.fork()
@@ -73,7 +72,7 @@ def start_spare(
         try:
             os.close(write_end)
             timer_lock.leave_to_parent()
-            _stand_by(read_end, scheduler, spare_lock, restore)
+            _stand_by(read_end, daemons, spare_lock, restore)
             code = 0
         except BaseException:
             log.exception("the process in reserve failed")
@@ -84,7 +83,7 @@ def start_spare(
 
 
 def _stand_by(
-    pipe: int, scheduler: int | None, spare_lock: Path, restore: Callable[[], None]
+    pipe: int, daemons: Sequence[int], spare_lock: Path, restore: Callable[[], None]
 ) -> None:
     """Waits until this process is needed; returns if it never will be."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -97,8 +96,9 @@ def _stand_by(
     try:
         if os.read(pipe, 1):
             return  # dismissed
-        if scheduler is not None:
-            select.select([scheduler], [], [])
+        # The pipe of a dying daemon may end before its lock does.
+        for pidfd in daemons:
+            select.select([pidfd], [], [])
         restore()
     finally:
         lock.release()

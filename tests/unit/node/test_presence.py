@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import select
 import signal
 import socket
 import subprocess
@@ -180,99 +179,97 @@ def test_child_that_cannot_be_forked_logs_a_line_a_minute(monkeypatch, caplog):
 
 
 @pytest.fixture
-def timer_lock(paths):
-    lock = DaemonLock(paths.timer_lock)
-    assert lock.acquire()
-    yield lock
-    lock.release()
+def sleepers():
+    """Starts processes that stand for daemons, each with a pidfd."""
+    processes = []
+
+    def start():
+        process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+        processes.append((process, os.pidfd_open(process.pid)))
+        return processes[-1]
+
+    yield start
+    for process, pidfd in processes:
+        process.kill()
+        process.communicate()
+        os.close(pidfd)
 
 
 @pytest.fixture
-def scheduler():
-    """A process that stands for the scheduler daemon, and a pidfd of it."""
-    process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    pidfd = os.pidfd_open(process.pid)
-    yield process, pidfd
-    process.kill()
-    process.communicate()
-    os.close(pidfd)
+def reserve(paths, sleepers):
+    """Starts a reserve, which makes a file when it restores. Its timer daemon seems to be
+    another process, which can be killed."""
+    lock = DaemonLock(paths.timer_lock)
+    assert lock.acquire()
+    restored = paths.directory / "restored"
+
+    def start(scheduler):
+        timer, pidfd = sleepers()
+        daemons = [pidfd] if scheduler is None else [pidfd, scheduler]
+        spare = start_spare(daemons, lock, paths.spare_lock, restored.touch)
+        assert eventually(lambda: lock_holder(paths.spare_lock) == spare.pid)
+
+        def die():
+            os.close(spare._pipe)
+            assert not restored.exists()
+            timer.kill()
+
+        spare.die = die
+        return spare
+
+    yield start
+    assert lock_holder(paths.timer_lock) == os.getpid()
+    lock.release()
 
 
-def reserve(paths, timer_lock, pidfd):
-    """Starts a reserve; it makes a file when it restores."""
-    return start_spare(
-        pidfd, timer_lock, paths.spare_lock, (paths.directory / "restored").touch
-    )
-
-
-def await_ready(paths, spare):
-    assert eventually(lambda: lock_holder(paths.spare_lock) == spare.pid)
-
-
-def test_dismissed_reserve_restores_nothing(paths, timer_lock, scheduler):
-    spare = reserve(paths, timer_lock, scheduler[1])
-    await_ready(paths, spare)
-    spare.dismiss()
+def test_dismissed_reserve_restores_nothing(paths, reserve, sleepers):
+    reserve(sleepers()[1]).dismiss()
     assert not (paths.directory / "restored").exists()
     assert not paths.spare_lock.exists()
-    assert lock_holder(paths.timer_lock) == os.getpid()
 
 
 @pytest.mark.parametrize("first", ["timer", "scheduler"])
-def test_reserve_restores_only_after_both_have_died(paths, timer_lock, scheduler, first):
-    process, pidfd = scheduler
-    spare = reserve(paths, timer_lock, pidfd)
-    await_ready(paths, spare)
-    restored = paths.directory / "restored"
-    deaths = [lambda: os.close(spare._pipe), process.kill]
+def test_reserve_restores_only_after_both_have_died(paths, reserve, sleepers, first):
+    scheduler, pidfd = sleepers()
+    spare = reserve(pidfd)
+    deaths = [spare.die, scheduler.kill]
     for die in deaths if first == "timer" else deaths[::-1]:
-        assert not restored.exists()
+        assert not (paths.directory / "restored").exists()
         die()
     assert os.waitstatus_to_exitcode(os.waitpid(spare.pid, 0)[1]) == 0
-    assert restored.exists()
+    assert (paths.directory / "restored").exists()
+    assert not paths.spare_lock.exists()
 
 
-def test_reserve_without_a_scheduler_daemon_restores_at_once(paths, timer_lock):
-    spare = reserve(paths, timer_lock, None)
-    os.close(spare._pipe)
+def test_reserve_without_a_scheduler_daemon_restores_at_once(paths, reserve):
+    spare = reserve(None)
+    spare.die()
     os.waitpid(spare.pid, 0)
     assert (paths.directory / "restored").exists()
 
 
-def test_next_reserve_ends_the_older_one(paths, timer_lock, scheduler):
-    older = reserve(paths, timer_lock, scheduler[1])
-    await_ready(paths, older)
-    pidfd = os.pidfd_open(older.pid)
-    os.close(older._pipe)  # its timer daemon was killed
-    newer = reserve(paths, timer_lock, scheduler[1])
-    assert select.select([pidfd], [], [], 60)[0]
-    os.waitpid(older.pid, 0)
-    await_ready(paths, newer)
+def test_next_reserve_ends_the_older_one(paths, reserve, sleepers):
+    _, pidfd = sleepers()
+    older = reserve(pidfd)
+    older.die()
+    newer = reserve(pidfd)
+    assert os.WIFSIGNALED(os.waitpid(older.pid, 0)[1])
     newer.dismiss()
     assert not (paths.directory / "restored").exists()
-    os.close(pidfd)
 
 
-def test_scheduler_daemon_is_the_parent_with_the_lock(paths, scheduler):
-    process, _ = scheduler
-    assert scheduler_above(paths.scheduler_lock) is None
-    code = (
-        "import sys; from pathlib import Path\n"
-        "from cosched.node.timer.spare import scheduler_above\n"
-        "print(scheduler_above(Path(sys.argv[1])) is not None)"
-    )
-    for mine in (False, True):
-        lock = DaemonLock(paths.scheduler_lock)
-        assert not mine or lock.acquire()
-        done = subprocess.run(
-            [sys.executable, "-c", code, str(paths.scheduler_lock)],
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        assert done.stdout == f"{mine}\n"
-        lock.release()
-    assert process.poll() is None
+@pytest.mark.parametrize("ended", [False, True])
+def test_scheduler_daemon_is_the_parent_while_its_pipe_is_open(ended):
+    read_end, write_end = os.pipe()
+    if ended:
+        os.close(write_end)
+    pidfd = scheduler_above(read_end)
+    assert (pidfd is None) == ended
+    if not ended:
+        assert f"Pid:\t{os.getppid()}\n" in Path(f"/proc/self/fdinfo/{pidfd}").read_text()
+        os.close(pidfd)
+        os.close(write_end)
+    os.close(read_end)
 
 
 def test_guardian_leaves_a_node_with_another_daemon_alone(paths):
