@@ -51,6 +51,17 @@ def test_tasks_of_a_node_share_memory(domain, task):
     all_ended_well(domain.run((3,), task, "compute", OMPI_MCA_btl="self,sm"), 3)
 
 
+@pytest.mark.parametrize("what", ["compute", "exit"])
+def test_tasks_leave_no_shared_memory(domain, task, tmp_path, what):
+    folder = tmp_path / "shared"
+    folder.mkdir()
+    made = folder.stat().st_mtime_ns
+    backed = {"OMPI_MCA_btl": "self,sm", "OMPI_MCA_btl_sm_backing_directory": str(folder)}
+    domain.run((3,), task, what, **backed)
+    assert folder.stat().st_mtime_ns > made, "no task has made a file"
+    assert list(folder.iterdir()) == []
+
+
 def test_tasks_of_two_nodes_do_not_share_memory(domain, task):
     done = domain.run((1, 1), task, "compute", OMPI_MCA_btl="self,sm", OMPI_MCA_pml="ob1")
     assert done.of("aborted")

@@ -40,6 +40,8 @@ _STORE = "PMIX_MCA_gds"
 #: Up to so many entries, copies in all tasks are faster than a segment that they share. An
 #: entry is what one task of the node learns of one rank: 1 to 2 KB.
 COPIES_MOST = 1 << 16
+#: How long the library may take to remove the files of tasks that have ended.
+FORGET_WITHIN_S = 2.0
 #: Values of tasks, each with its world and its rank.
 _Values = list[tuple[int, int, bytes]]
 #: Questions whose refusal is explained to the user. Programs may try names.
@@ -113,11 +115,13 @@ class PmixService(Service):
             self.task_aborted(rank, 1, f"rank {rank} ended without MPI_Finalize")
 
     def close(self) -> None:
-        """Leaves the library's server running until the process ends.
+        """Lets the library remove its tasks' files, and leaves its server running until the
+        process ends.
 
         Its orderly end can wait for ever if tasks were killed inside an operation: the
         library's thread then waits for its own mutex.
         """
+        self._server.forget_tasks(FORGET_WITHIN_S)
 
     def _start(self, directory: Path, topology: Path) -> None:
         layout = self._layout

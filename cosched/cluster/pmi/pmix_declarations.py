@@ -68,6 +68,9 @@ typedef pmix_status_t (*connect_fn)(
 typedef void (*log_fn)(
     const pmix_proc_t *, const pmix_info_t *, size_t ninfo,
     const pmix_info_t *directives, size_t ndirectives, pmix_op_cbfunc_t, void *cbdata);
+typedef pmix_status_t (*control_fn)(
+    const pmix_proc_t *, const pmix_proc_t *targets, size_t ntargets,
+    const pmix_info_t *directives, size_t ndirectives, void *cbfunc, void *cbdata);
 typedef pmix_status_t (*group_fn)(
     int operation, char *group, const pmix_proc_t *, size_t nprocs,
     const pmix_info_t *, size_t ninfo, void *cbfunc, void *cbdata);
@@ -87,8 +90,9 @@ typedef struct {
     void *register_events, *deregister_events, *listener, *notify_event, *query,
         *tool_connected;
     log_fn log;
-    void *allocate, *job_control, *monitor, *get_credential, *validate_credential,
-        *iof_pull, *push_stdin;
+    void *allocate;
+    control_fn job_control;
+    void *monitor, *get_credential, *validate_credential, *iof_pull, *push_stdin;
     group_fn group;
     void *fabric, *client_connected2, *session_control;
     void *later[16];
@@ -103,6 +107,7 @@ pmix_status_t PMIx_server_register_nspace(
 pmix_status_t PMIx_server_register_client(
     const pmix_proc_t *, uint32_t uid, uint32_t gid, void *object,
     void *cbfunc, void *cbdata);
+void PMIx_server_deregister_client(const pmix_proc_t *, pmix_op_cbfunc_t, void *cbdata);
 pmix_status_t PMIx_server_setup_fork(const pmix_proc_t *, char ***);
 pmix_status_t PMIx_server_dmodex_request(
     const pmix_proc_t *, pmix_dmodex_response_fn_t, void *cbdata);
@@ -120,9 +125,9 @@ PMIX.cdef(_DECLARATIONS)
 for _name in (
     *("client_fn", "abort_fn", "fence_fn", "modex_fn", "publish_fn", "lookup_fn"),
     *("unpublish_fn", "pmix_dmodex_response_fn_t", "pmix_pdata_t *"),
-    *("spawn_fn", "connect_fn", "group_fn", "log_fn", "pmix_release_cbfunc_t"),
+    *("spawn_fn", "connect_fn", "group_fn", "control_fn", "log_fn"),
     *("pmix_server_module_t *", "pmix_proc_t *", "pmix_data_array_t *", "char[]"),
     *("char ***", "char **", "void *", "uintptr_t"),
-    *("bool *", "uint16_t *", "uint32_t *"),
+    *("bool *", "uint16_t *", "uint32_t *", "pmix_release_cbfunc_t", "pmix_op_cbfunc_t"),
 ):
     PMIX.typeof(_name)

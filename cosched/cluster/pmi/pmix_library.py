@@ -80,6 +80,13 @@ class PmixLibrary:
             f"cannot register rank {rank}",
         )
 
+    def forget_task(self, name: str, rank: int, callback: Any) -> None:
+        """Removes a task of this node, and the files that it registered for that. callback:
+        a pmix_op_cbfunc_t, called in libpmix's thread when that is done."""
+        self._lib.PMIx_server_deregister_client(
+            self._task(name, rank), callback, self.ffi.NULL
+        )
+
     def read_values(self, name: str, rank: int, callback: Any, number: int) -> None:
         """Asks for what a task of this node has put for others. callback: a
         pmix_dmodex_response_fn_t, called in libpmix's thread with ``number``."""

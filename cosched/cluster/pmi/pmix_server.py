@@ -7,6 +7,8 @@ and rings a bell, which is a descriptor; the steward's thread takes the report f
 from __future__ import annotations
 
 import os
+import threading
+import time
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -124,6 +126,7 @@ class PmixServer:
         self._on_values = self._ffi.callback("pmix_dmodex_response_fn_t", self._values)
         self._release = self._ffi.callback("pmix_release_cbfunc_t", self._release_table)
         self._callbacks: dict[str, Any] = {}  # libpmix calls them until the end
+        self._on_forgotten: Any = None  # libpmix calls it, too
 
     def start(self, facts: Sequence[Fact]) -> None:
         """Starts the server. Raises CoschedError if that fails."""
@@ -140,6 +143,7 @@ class PmixServer:
             "disconnect": self._callback("connect_fn", self._disconnect),
             "spawn": self._callback("spawn_fn", self._spawn),
             "group": self._callback("group_fn", self._group),
+            "job_control": self._callback("control_fn", self._control),
             "log": self._ffi.callback("log_fn", self._log),
         }
         self._library.start_server(
@@ -185,6 +189,20 @@ class PmixServer:
             self._library.read_values(
                 self._layout.space, rank, self._on_values, self._last_reading
             )
+
+    def forget_tasks(self, within_s: float) -> None:
+        """Lets libpmix remove the files that this node's tasks registered for that. Waits
+        for it no longer than ``within_s``: its thread may wait for ever."""
+        forgotten = threading.Semaphore(0)
+        self._on_forgotten = self._ffi.callback(
+            "pmix_op_cbfunc_t", lambda *_: forgotten.release()
+        )
+        for rank in self._layout.ranks:
+            self._library.forget_task(self._layout.space, rank, self._on_forgotten)
+        deadline = time.monotonic() + within_s
+        for _ in self._layout.ranks:
+            if not forgotten.acquire(timeout=max(0.0, deadline - time.monotonic())):
+                return
 
     # --- in libpmix's thread --------------------------------------------------------------
 
@@ -347,6 +365,11 @@ class PmixServer:
         holds a lock now, so the answer comes later."""
         callback, callback_data = more[-2:]
         self._report(partial(callback, NOT_SUPPORTED, callback_data))
+
+    def _control(self, *_: Any) -> int:
+        """Refuses to control jobs. libpmix keeps by itself which files a task wants removed
+        at its end, but only for a server that has this function."""
+        return NOT_SUPPORTED
 
     def _group(self, _operation: int, _name: Any, tasks: Any, *_: Any) -> int:
         return self._refuse(tasks.rank, _GROUP)
