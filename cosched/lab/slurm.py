@@ -27,6 +27,7 @@ from cosched.lab.lab import Lab, require_root
 from cosched.lab.plan import mark_prefix
 from cosched.lab.slurm_conf import GANG, SHARINGS, Sharing, checked_jobs, slurm_conf
 from cosched.linux.namespaces import bears_mark
+from cosched.linux.processes.signals import send_by_pidfd
 from cosched.shm.paths import default_run_dir
 
 READY_WITHIN_S = 30.0
@@ -202,13 +203,11 @@ def _end(pid_file: Path, lab_mark: str) -> None:
     try:
         if not bears_mark(pid, lab_mark):
             return
-        signal.pidfd_send_signal(pidfd, signal.SIGTERM)
+        send_by_pidfd(pidfd, signal.SIGTERM)
         with selectors.DefaultSelector() as selector:
             selector.register(pidfd, selectors.EVENT_READ)
             if not selector.select(READY_WITHIN_S):
-                signal.pidfd_send_signal(pidfd, signal.SIGKILL)
-    except ProcessLookupError:
-        return  # it was about to end
+                send_by_pidfd(pidfd, signal.SIGKILL)
     finally:
         os.close(pidfd)
 

@@ -25,6 +25,8 @@ import time
 from collections.abc import Mapping, Sequence
 
 from cosched.core.errors import CoschedError
+from cosched.linux.processes.descendants import kill_descendants
+from cosched.linux.processes.signals import send
 
 LINGER_S = 3.0
 TERM_S = 2.0
@@ -162,7 +164,7 @@ class _Run:
     def _forward(self, info: signal.struct_siginfo) -> None:
         number = info.si_signo
         if number not in _KEYS or info.si_code != _SI_KERNEL:
-            os.kill(self._pid, number)
+            send(self._pid, number)
         if number == signal.SIGTSTP:
             # Stops us here, as the default action does, until SIGCONT.
             os.kill(os.getpid(), signal.SIGTSTP)
@@ -172,15 +174,10 @@ class _Run:
     def _end_the_rest(self, *, killed: bool) -> None:
         if self._gone_within(0.0 if killed else LINGER_S):
             return
-        self._signal_rest(signal.SIGTERM)
+        self._terminate_rest()
         if self._gone_within(TERM_S):
             return
-        deadline = time.monotonic() + KILL_S
-        while time.monotonic() < deadline:
-            # Repeated, because a process may have forked in the meantime.
-            self._signal_rest(signal.SIGKILL)
-            if self._gone_within(0.1):
-                return
+        kill_descendants(KILL_S)
 
     def _gone_within(self, seconds: float) -> bool:
         """Waits for every child's end. A signal to us ends the wait early."""
@@ -196,11 +193,11 @@ class _Run:
             if info is not None and info.si_signo != signal.SIGCHLD:
                 return False
 
-    def _signal_rest(self, number: signal.Signals) -> None:
+    def _terminate_rest(self) -> None:
         import psutil
 
         for process in psutil.Process().children(recursive=True):
             try:
-                process.send_signal(number)
+                process.terminate()
             except psutil.Error:
                 continue  # it ended, or we may not signal it

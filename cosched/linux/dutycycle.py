@@ -27,7 +27,6 @@ signal(7)). If this process is killed, another process must call ``restore`` wit
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 import signal
@@ -38,6 +37,7 @@ from cosched.core.errors import CoschedError
 from cosched.core.node.groups import UNSCHEDULED_PERCENT
 from cosched.linux import pidfd, proc
 from cosched.linux.classes import ClassPlace, Way, check_key, check_mode, unknown_class
+from cosched.linux.processes.signals import Delivery, send_by_pidfd
 
 log = logging.getLogger(__name__)
 
@@ -63,10 +63,10 @@ class _Job:
 
     def signal_one(self, pid: int, signum: int) -> None:
         """Signals a process; drops it if it has ended or if signals are forbidden."""
-        try:
-            if pidfd.send_signal(self.pidfds[pid], signum):
-                return
-        except PermissionError:
+        delivery = send_by_pidfd(self.pidfds[pid], signum)
+        if delivery is Delivery.SENT:
+            return
+        if delivery is Delivery.FOREIGN:
             log.warning("process %d now belongs to another user: not coscheduled", pid)
         self.drop(pid)
 
@@ -116,17 +116,16 @@ class DutyCycle:
         fd = _open(pid, start_ticks)
         if fd is None:
             return
-        try:
-            # Checked with signal 0, because SIGCONT is allowed for the whole session.
-            alive = pidfd.send_signal(fd, 0)
-        except PermissionError:
+        # Checked with signal 0, because SIGCONT is allowed for the whole session.
+        delivery = send_by_pidfd(fd, 0)
+        if delivery is not Delivery.SENT:
             os.close(fd)
+        if delivery is Delivery.FOREIGN:
             raise CoschedError(
                 f"class {job}: process {pid} belongs to another user; "
                 "only your own can be stopped and continued"
-            ) from None
-        if not alive:
-            os.close(fd)
+            )
+        if delivery is Delivery.ENDED:
             return
         known.pidfds[pid] = fd
         # SIGCONT too: a killed scheduler daemon may have left it stopped.
@@ -256,8 +255,7 @@ class DutyCycle:
         }:
             fd = pidfd.open_identified(pid, start_ticks)
             if fd is not None:
-                with contextlib.suppress(PermissionError):
-                    pidfd.send_signal(fd, signal.SIGCONT)
+                send_by_pidfd(fd, signal.SIGCONT)
                 os.close(fd)
 
     def close(self) -> None:

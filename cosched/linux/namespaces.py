@@ -29,6 +29,7 @@ from pathlib import Path
 from cosched.core.errors import CoschedError
 from cosched.linux import pidfd, proc
 from cosched.linux.cgroups.mounts import Mount, parse_mountinfo
+from cosched.linux.processes.signals import send_by_pidfd
 
 CLONE_NEWNS = 0x00020000
 CLONE_NEWUTS = 0x04000000
@@ -233,7 +234,7 @@ def _signal_and_wait(
                 continue
             stack.callback(os.close, descriptor)
             if process not in signalled:
-                pidfd.send_signal(descriptor, number)
+                send_by_pidfd(descriptor, number)
             waiting.register(descriptor, select.POLLIN)
             left += 1
         while left and (rest := deadline - time.monotonic()) > 0:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import select
-import signal
 from pathlib import Path
 
 from cosched.core.errors import CoschedError
@@ -39,15 +38,6 @@ def open_identified(pid: int, start_ticks: int, root: Path = proc.ROOT) -> int |
         os.close(pidfd)
         return None
     return pidfd
-
-
-def send_signal(pidfd: int, signum: int) -> bool:
-    """Sends a signal; returns False if the process has ended. PermissionError passes."""
-    try:
-        signal.pidfd_send_signal(pidfd, signum)
-    except ProcessLookupError:
-        return False
-    return True
 
 
 def exited(pidfd: int) -> bool:

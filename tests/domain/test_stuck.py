@@ -9,10 +9,11 @@ import pytest
 from cosched.cluster.config import QueueSettings
 from cosched.core.cluster.startup.ends import end_limit_s
 from cosched.core.units import NS_PER_S
+from tests.tools.holding import hold
 
 GRACE_S = 1
-#: A task that stops its steward, after it has written the steward's pid into a file.
-STOP = "echo $PPID > new; mv new steward; kill -STOP $PPID"
+#: A task that writes the steward's pid into a file.
+WRITE = "echo $PPID > new; mv new steward"
 
 
 @pytest.fixture
@@ -31,17 +32,12 @@ def start(make_rig):
 
 
 def steward(rig):
-    """Returns the pid of the steward, once its task has stopped it."""
+    """Returns the pid of the steward that a task has written; it does not run any more."""
     file = rig.work / "steward"
-    rig.until(file.exists, "no task has stopped its steward")
+    rig.until(file.exists, "no task has written the pid of its steward")
     pid = int(file.read_text())
-    rig.until(lambda: state_of(pid) == "T", "the steward is not stopped")
+    hold(pid)
     return pid
-
-
-def state_of(pid):
-    with open(f"/proc/{pid}/stat") as file:
-        return file.read().rpartition(")")[2].split()[0]
 
 
 def ended(client, number):
@@ -52,7 +48,7 @@ def ended(client, number):
 def paused_job(rig):
     """Returns a job whose second node has sent all that it may, to a root that is stopped;
     and the root's steward."""
-    script = f'[ "$PMI_RANK" = 0 ] || exec yes 74.3; {STOP}; sleep 74.3'
+    script = f'[ "$PMI_RANK" = 0 ] || exec yes 74.3; {WRITE}; sleep 74.3'
     number = rig.shell(script, nodes=2, ppn=1, pmi="pmi1")
     pid = steward(rig)
     time.sleep(1)  # the other task writes
@@ -62,7 +58,7 @@ def paused_job(rig):
 def test_a_job_whose_steward_does_not_read_can_be_cancelled(start):
     rig = start(1)
     os.mkfifo(rig.work / "fifo")
-    jobs = [rig.shell(f"{STOP}; sleep 75.4"), rig.shell("true", output="fifo")]
+    jobs = [rig.shell(f"{WRITE}; sleep 75.4"), rig.shell("true", output="fifo")]
     steward(rig)
     with rig.client() as client:
         for number in jobs:
@@ -75,7 +71,7 @@ def test_a_job_whose_steward_does_not_read_can_be_cancelled(start):
 
 def test_a_steward_that_does_not_read_does_not_hold_up_the_end_of_its_agent(start):
     rig = start(1)
-    rig.shell(f"{STOP}; sleep 75.5")
+    rig.shell(f"{WRITE}; sleep 75.5")
     steward(rig)
     rig.members["n1"].terminate()
     rig.members["n1"].wait(end_limit_s(GRACE_S) + 10)

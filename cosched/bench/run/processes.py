@@ -10,12 +10,12 @@ are then stopped. However ``run_jobs`` ends, Ctrl-C included, no job is left.
 
 from __future__ import annotations
 
-import contextlib
 import math
 import os
 import selectors
 import signal
 import subprocess
+import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -26,6 +26,13 @@ from resource import struct_rusage
 from cosched.bench.results.results import Failure, JobResult
 from cosched.bench.run.interrupts import shielded
 from cosched.core.errors import CoschedError
+from cosched.linux.processes.descendants import describe_foreign
+from cosched.linux.processes.signals import (
+    Delivery,
+    send_by_pidfd,
+    send_to_group,
+    signal_name,
+)
 
 STOP_GRACE_S = 5.0
 #: A selector's timeout has a limit; a job's time has none.
@@ -217,7 +224,7 @@ def _result(job: _Running, usage: struct_rusage, now_s: float) -> JobResult:
     if code != 0:
         how = f"ended with status {code}"
         if code < 0:
-            how = f"was ended by signal {-code} ({signal.Signals(-code).name})"
+            how = f"was ended by signal {-code} ({signal_name(-code)})"
         raise RunFailed(Failure(f"job '{name}' {how}", last_lines(job.output)))
     return JobResult(
         name=name,
@@ -244,7 +251,7 @@ def _stop(running: dict[int, _Running]) -> None:
     """Ends the running jobs: SIGTERM, and later SIGKILL to their whole sessions."""
     with selectors.DefaultSelector() as selector:
         for fd in running:
-            signal.pidfd_send_signal(fd, signal.SIGTERM)
+            send_by_pidfd(fd, signal.SIGTERM)
             selector.register(fd, selectors.EVENT_READ)
         deadline_s = time.monotonic() + STOP_GRACE_S
         while selector.get_map():
@@ -254,8 +261,17 @@ def _stop(running: dict[int, _Running]) -> None:
             if not events:
                 break
     for fd, job in running.items():
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(job.process.pid, signal.SIGKILL)
-        job.process.wait()
+        _kill(job, fd)
         os.close(fd)
     running.clear()
+
+
+def _kill(job: _Running, pidfd: int) -> None:
+    """Kills a job's session. A launcher that has taken the rights of another user is left;
+    a line names it."""
+    send_to_group(job.process.pid, signal.SIGKILL)
+    if send_by_pidfd(pidfd, signal.SIGKILL) is Delivery.FOREIGN:
+        left = describe_foreign(job.process.pid)
+        print(f"cosched: job '{job.submission.name}': {left} is left", file=sys.stderr)
+        return
+    job.process.wait()

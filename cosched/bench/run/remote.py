@@ -12,12 +12,14 @@ import os
 import re
 import select
 import shutil
+import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 
 from cosched.core.errors import CoschedError
+from cosched.linux.processes.signals import send_to_child
 
 TIMEOUT_S = 60.0
 #: How long a command may take to end after its input; then it is ended by a signal.
@@ -66,7 +68,7 @@ class RemoteSettings:
         try:
             held.wait_for(set(self._of_nodes))
         except BaseException:
-            process.kill()
+            send_to_child(process, signal.SIGKILL)
             process.wait()
             raise
         self.now.update(changes)
@@ -77,7 +79,7 @@ class RemoteSettings:
         try:
             text, _ = process.communicate(timeout=TIMEOUT_S)
         except subprocess.TimeoutExpired:
-            process.kill()
+            send_to_child(process, signal.SIGKILL)
             process.wait()
             raise CoschedError(_too_slow(self._command)) from None
         printed: str = text.decode(errors="replace")
@@ -119,7 +121,7 @@ class HeldRemotely:
         try:
             self._process.communicate(timeout=END_S)
         except subprocess.TimeoutExpired:
-            self._process.terminate()
+            send_to_child(self._process, signal.SIGTERM)
             self._process.wait()
         self._returned()
         if early:

@@ -9,9 +9,14 @@ when a steward has ended, or a while after the start.
 It kills a steward that the agent names. Only this process reaps stewards, so a pid that it
 kills is never that of another process.
 
+It continues a steward that was stopped: its tasks may send it signals.
+
 It adopts the orphans of stewards that have ended, and kills them: a steward that ended well
-has left none. It ends when its agent has ended and no steward and no orphan is left. A
-steward that takes too long then is killed.
+has left none but processes of other users. Where control groups can be made, each steward
+makes one for its tasks, and the nursery ends it after the steward.
+
+It ends when its agent has ended and no steward and no orphan is left. A steward that takes
+too long then is killed.
 """
 
 from __future__ import annotations
@@ -37,9 +42,23 @@ from cosched.cluster.agent.frames import (
     decode_request,
     encode_frame,
 )
+from cosched.cluster.agent.steward.killing import JobPlace
 from cosched.cluster.agent.steward.steward import run_steward
 from cosched.cluster.agent.topology import write_topology
+from cosched.linux.cgroups.killgroup import (
+    end_group,
+    find_place,
+    make_name,
+    remove_left_groups,
+)
 from cosched.linux.prctl import adopt_orphans
+from cosched.linux.processes.descendants import (
+    REAPED_AT_ONCE,
+    children,
+    describe_foreign,
+    kill_descendants,
+)
+from cosched.linux.processes.signals import send
 
 #: A request has a path, at most.
 _REQUEST_BYTES = 8192
@@ -47,16 +66,24 @@ _REQUEST_BYTES = 8192
 _JOB = b"job"
 #: How long after a start, or after the end of a spare, the next spare is made.
 _SPARE_AFTER_S = 1.0
+#: How long this process kills orphans before it does something else.
+_ORPHANS_WITHIN_S = 0.5
+#: A steward that is stopped again is continued after so long.
+_CONTINUE_AFTER_S = 0.1
 
 
 @dataclass(slots=True)
 class _Child:
     """A process that this one forked. number: the steward's; 0 for another process.
-    kill_at: when it is killed, by the monotonic clock."""
+    kill_at: when it is killed, by the monotonic clock. continue_at: when it is continued,
+    after it was stopped. group: the name of the control group for its tasks."""
 
     number: int
     limit_s: float
+    group: str = ""
     kill_at: float = math.inf
+    continue_at: float = math.inf
+    continued_at: float = -math.inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +103,10 @@ class Nursery:
         self._spare: _Spare | None = None
         self._spare_at = math.inf
         self._agent_lives = True
+        self._foreign: set[int] = set()  # orphans of other users
+        self._place = find_place()  # where stewards make control groups
+        self._groups = 0
+        self._ended_groups: set[str] = set()
         self._ends, self._ends_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
 
     def run(self) -> None:
@@ -91,8 +122,10 @@ class Nursery:
         poller.register(self._ends, select.POLLIN)
         gc.collect()
         gc.freeze()  # or a collection in a steward would copy all of this process
+        if self._place is not None:
+            remove_left_groups(self._place)
         self._make_spare()
-        while self._agent_lives or self._children or children(os.getpid()):
+        while self._agent_lives or self._children or self._has_orphans():
             for descriptor, _ in poller.poll(self._wait_ms()):
                 if descriptor == self._ends:
                     os.read(self._ends, 4096)
@@ -100,6 +133,7 @@ class Nursery:
                 elif not self._serve():
                     poller.unregister(self._requests)
                     self._lose_agent()
+            self._continue_stopped()
             self._kill_overdue()
             if time.monotonic() >= self._spare_at:
                 self._make_spare()
@@ -116,7 +150,7 @@ class Nursery:
             case KillSteward(number):
                 for pid, child in self._children.items():
                     if child.number == number:
-                        os.kill(pid, signal.SIGKILL)
+                        send(pid, signal.SIGKILL)
             case WriteTopology(path):
                 with contextlib.suppress(OSError):  # tasks do without it
                     self._fork(
@@ -129,8 +163,9 @@ class Nursery:
         if self._use_spare(request, agent):
             return
         try:
-            child = _Child(request.number, request.limit_s)
-            self._fork(child, lambda: run_steward(agent))
+            child = _Child(request.number, request.limit_s, self._group_name())
+            found = self._place_of(child)
+            self._fork(child, lambda: run_steward(agent, found))
         except OSError as error:  # too many processes, or no memory
             reason = f"cannot make a process: {error.strerror}"
             print(f"nursery: {reason}", file=sys.stderr, flush=True)
@@ -146,8 +181,10 @@ class Nursery:
             try:
                 ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
                 made.callback(ours.close)
+                child = _Child(0, 0.0, self._group_name())
+                found = self._place_of(child)
                 with theirs:
-                    pid = self._fork(_Child(0, 0.0), lambda: _wait_for_job(theirs, ours))
+                    pid = self._fork(child, lambda: _wait_for_job(theirs, ours, found))
             except OSError:  # a start will report it
                 return
             made.pop_all()
@@ -164,8 +201,16 @@ class Nursery:
                 socket.send_fds(spare.requests, [_JOB], [agent.fileno()])
             except OSError:  # it was killed, or there is no memory
                 return False
-        self._children[spare.pid] = _Child(request.number, request.limit_s)
+        child = self._children[spare.pid]
+        child.number, child.limit_s = request.number, request.limit_s
         return True
+
+    def _group_name(self) -> str:
+        self._groups += 1
+        return make_name(self._groups)
+
+    def _place_of(self, child: _Child) -> JobPlace | None:
+        return None if self._place is None else (self._place, child.group)
 
     def _fork(self, child: _Child, work: Callable[[], object]) -> int:
         pid = os.fork()
@@ -191,21 +236,91 @@ class Nursery:
             os._exit(status)
 
     def _reap(self) -> None:
-        while True:
-            try:
-                pid, _ = os.waitpid(-1, os.WNOHANG)
-            except ChildProcessError:
-                break
-            if pid == 0:
-                break
-            self._children.pop(pid, None)
-            if self._spare is not None and pid == self._spare.pid:
-                self._end_spare()
-                self._spare_at = time.monotonic() + _SPARE_AFTER_S
+        """Notes what became of children. Orphans that fork and end without an end may not
+        keep this process from its other work."""
+        with contextlib.suppress(ChildProcessError):
+            for _ in range(REAPED_AT_ONCE):
+                pid, status = os.waitpid(-1, os.WNOHANG | os.WUNTRACED)
+                if pid == 0:
+                    break
+                if os.WIFSTOPPED(status):
+                    self._note_stop(pid)
+                else:
+                    self._note_end(pid)
             else:
-                self._spare_at = -math.inf
-        for orphan in children(os.getpid()) - set(self._children):
-            os.kill(orphan, signal.SIGKILL)
+                self._come_again()
+        self._kill_orphans()
+        self._end_groups()
+
+    def _come_again(self) -> None:
+        """Lets the loop look at children again, after its other work."""
+        os.write(self._ends_write, b"\0")
+
+    def _note_end(self, pid: int) -> None:
+        child = self._children.pop(pid, None)
+        if child is None:
+            return
+        if child.group:
+            self._ended_groups.add(child.group)
+        if self._spare is not None and pid == self._spare.pid:
+            self._end_spare()
+            self._spare_at = time.monotonic() + _SPARE_AFTER_S
+        else:
+            self._spare_at = -math.inf
+
+    def _kill_orphans(self) -> None:
+        """Kills the orphans that are here, and names those that cannot be killed, once."""
+        here = children(os.getpid())
+        if not here - set(self._children) - self._foreign:
+            return
+        left = kill_descendants(_ORPHANS_WITHIN_S, self._children)
+        for pid in left.foreign - self._foreign:
+            line = f"{describe_foreign(pid)} is left of a job: it cannot be killed here"
+            print(f"nursery: {line}", file=sys.stderr, flush=True)
+        self._foreign = left.foreign
+        if left.ending:
+            self._come_again()
+        for pid in set(self._children) - children(os.getpid()):  # reaped meanwhile
+            self._note_end(pid)
+
+    def _has_orphans(self) -> bool:
+        return not children(os.getpid()) <= self._foreign
+
+    def _end_groups(self) -> None:
+        """Ends the control groups of stewards that have ended. A group that is not empty
+        yet is tried again at the next end of a process."""
+        if self._place is None:
+            return
+        for name in list(self._ended_groups):
+            try:
+                if end_group(self._place, name):
+                    self._ended_groups.discard(name)
+            except OSError as error:
+                self._ended_groups.discard(name)
+                reason = f"{error.filename or name}: {error.strerror}"
+                print(f"nursery: control group: {reason}", file=sys.stderr, flush=True)
+
+    # --- stewards that are stopped --------------------------------------------------------
+
+    def _note_stop(self, pid: int) -> None:
+        """Notes that a child is stopped. It is continued at once, but not again and again
+        without a pause."""
+        child = self._children.get(pid)
+        if child is not None:
+            child.continue_at = max(
+                time.monotonic(), child.continued_at + _CONTINUE_AFTER_S
+            )
+
+    def _continue_stopped(self) -> None:
+        now = time.monotonic()
+        for pid, child in self._children.items():
+            if now < child.continue_at:
+                continue
+            if child.continued_at == -math.inf:
+                line = f"process {pid} of this node was stopped by a signal: continues it"
+                print(f"nursery: {line}", file=sys.stderr, flush=True)
+            child.continue_at, child.continued_at = math.inf, now
+            send(pid, signal.SIGCONT)
 
     # --- the end of the agent -------------------------------------------------------------
 
@@ -222,7 +337,8 @@ class Nursery:
             self._spare = None
 
     def _wait_ms(self) -> float | None:
-        first = min([self._spare_at, *(each.kill_at for each in self._children.values())])
+        dues = (min(each.kill_at, each.continue_at) for each in self._children.values())
+        first = min([self._spare_at, *dues])
         if first == math.inf:
             return None
         return max(0.0, first - time.monotonic()) * 1000 + 1
@@ -232,10 +348,12 @@ class Nursery:
         for pid, child in self._children.items():
             if now >= child.kill_at:
                 child.kill_at = math.inf
-                os.kill(pid, signal.SIGKILL)
+                send(pid, signal.SIGKILL)
 
 
-def _wait_for_job(requests: socket.socket, other: socket.socket) -> None:
+def _wait_for_job(
+    requests: socket.socket, other: socket.socket, group: JobPlace | None
+) -> None:
     """Runs in a spare: waits for an agent's socket, then runs the steward of its job.
     other: the nursery's end; a spare ends when the nursery closes it."""
     other.close()
@@ -243,22 +361,13 @@ def _wait_for_job(requests: socket.socket, other: socket.socket) -> None:
     requests.close()
     if data and descriptors:
         with _received(descriptors[0]) as agent:
-            run_steward(agent)
+            run_steward(agent, group)
 
 
 def _received(descriptor: int) -> socket.socket:
     """Returns the socket of a descriptor that was received. Programs do not inherit it."""
     os.set_inheritable(descriptor, False)
     return socket.socket(fileno=descriptor)
-
-
-def children(pid: int) -> set[int]:
-    """Returns the children of a process of one thread, zombies included."""
-    try:
-        text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
-    except FileNotFoundError:
-        return set()
-    return {int(word) for word in text.split()}
 
 
 def main() -> None:

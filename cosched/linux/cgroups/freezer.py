@@ -18,6 +18,7 @@ from pathlib import Path
 
 from cosched.linux import pidfd
 from cosched.linux.cgroups.cgroupfs import members, write
+from cosched.linux.processes.signals import send_by_pidfd
 
 _FREEZE = "cgroup.freeze"
 # Processes may fork while they are stopped; the next round stops the children.
@@ -67,6 +68,6 @@ def _send(fd: int | None, number: int, is_meant: Callable[[], bool] = lambda: Tr
         return
     try:
         if is_meant():
-            pidfd.send_signal(fd, number)
+            send_by_pidfd(fd, number)
     finally:
         os.close(fd)

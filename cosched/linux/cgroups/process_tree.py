@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from cosched.linux import pidfd, proc
+from cosched.linux.processes.signals import send_by_pidfd
 
 # Processes may fork while they are stopped; the next round reaches the children.
 _ROUNDS = 50
@@ -20,7 +21,7 @@ def signal_trees(roots: Mapping[int, int], signum: int, root: Path = proc.ROOT) 
     """Signals these processes and their descendants, each once.
 
     ``roots``: start times by pid; another process with the same pid is not touched.
-    PermissionError passes."""
+    One of another user is left out."""
     done: set[tuple[int, int]] = set()
     for _ in range(_ROUNDS):
         newcomers = _tree(roots, root) - done
@@ -31,7 +32,7 @@ def signal_trees(roots: Mapping[int, int], signum: int, root: Path = proc.ROOT) 
             if fd is None:
                 continue
             try:
-                pidfd.send_signal(fd, signum)
+                send_by_pidfd(fd, signum)
             finally:
                 os.close(fd)
         done |= newcomers

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 
 from cosched.core.errors import CoschedError, NoDaemon
-from cosched.linux.pidfd import send_signal
+from cosched.linux.processes.signals import Delivery, send_by_pidfd
 from cosched.node.service.lock import DaemonLock, hold_daemon, lock_holder
 from cosched.node.sockets.client import request
 from cosched.shm.paths import NodePaths
@@ -96,7 +96,10 @@ def end_orphans(paths: NodePaths) -> None:
         if daemon is None:
             continue
         try:
-            send_signal(daemon, signal.SIGTERM)
+            if send_by_pidfd(daemon, signal.SIGTERM) is Delivery.FOREIGN:
+                raise CoschedError(
+                    f"node {paths.node}: the old {what} belongs to another user"
+                )
             await_end(daemon, f"node {paths.node}: the old {what}")
         finally:
             os.close(daemon)

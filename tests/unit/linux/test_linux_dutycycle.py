@@ -129,14 +129,14 @@ def test_process_of_another_user_does_not_stop_pulses(
 ) -> None:
     classes, pids = cycle(spawn, "strict")
     classes.set_shares({"a": 98, "b": 1, "c": 1})
-    strange, send = classes._jobs["a"].pidfds[pids["a"]], pidfd.send_signal
+    strange, send = classes._jobs["a"].pidfds[pids["a"]], signal.pidfd_send_signal
 
-    def refuse(fd: int, number: int) -> bool:
+    def refuse(fd: int, number: int) -> None:
         if fd == strange:
             raise PermissionError
-        return send(fd, number)
+        send(fd, number)
 
-    monkeypatch.setattr(pidfd, "send_signal", refuse)
+    monkeypatch.setattr(signal, "pidfd_send_signal", refuse)
     found = []
     for _ in range(4):
         classes.pulse()
@@ -212,7 +212,7 @@ def test_dead_processes_are_ignored(spawn: Spawn) -> None:
     classes.add("a", 1 << 22)
     fd = pidfd.open_pidfd(pids["b"])
     assert fd is not None
-    pidfd.send_signal(fd, signal.SIGKILL)
+    signal.pidfd_send_signal(fd, signal.SIGKILL)
     while not pidfd.exited(fd):
         time.sleep(0.001)
     before = classes.cpu_ns("b")

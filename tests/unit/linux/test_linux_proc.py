@@ -13,6 +13,7 @@ import pytest
 
 from cosched.core.errors import CoschedError
 from cosched.linux import pidfd, priority, proc
+from cosched.linux.processes.signals import Delivery, send_by_pidfd
 
 TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 
@@ -96,10 +97,10 @@ def test_a_pidfd_outlives_its_process(child: subprocess.Popen[bytes]) -> None:
     assert fd is not None
     try:
         assert not pidfd.exited(fd)
-        assert pidfd.send_signal(fd, signal.SIGKILL)
+        assert send_by_pidfd(fd, signal.SIGKILL) is Delivery.SENT
         child.wait()
         assert pidfd.exited(fd)
-        assert not pidfd.send_signal(fd, signal.SIGKILL)
+        assert send_by_pidfd(fd, signal.SIGKILL) is Delivery.ENDED
         assert pidfd.open_pidfd(child.pid) is None
     finally:
         os.close(fd)

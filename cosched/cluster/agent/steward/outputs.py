@@ -6,14 +6,18 @@ with them, so the rest of the output is then read and lost.
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 
 from cosched.cluster.agent.frames import Frame, TasksWrote
 from cosched.cluster.agent.steward.streams import CREDIT_BYTES, READ_BYTES, Labeler
 from cosched.cluster.agent.steward.tasks import Task
 from cosched.cluster.agent.steward.watch import Watch
+
+#: The most that the kernel lets an ordinary user's pipe hold.
+_PIPE_MOST = 1 << 20
 
 
 class TaskOutputs:
@@ -44,11 +48,7 @@ class TaskOutputs:
         data = os.read(descriptor, READ_BYTES)
         labeler = self._labels.get(descriptor)
         if not data:
-            self._watch.stop(descriptor)
-            os.close(descriptor)
-            self._open.discard(descriptor)
-            del task.outputs[descriptor]
-            data = labeler.rest() if labeler else b""
+            data = self._close(task, descriptor)
         elif labeler:
             data = labeler.label(data)
         if not data or (self._loses and self._credit <= 0):
@@ -57,6 +57,27 @@ class TaskOutputs:
         self._report(TasksWrote(stream, data))
         if self._credit <= 0 and not self._loses:
             self._pause()
+
+    def leave(self, tasks: Iterable[Task]) -> None:
+        """Reads what the pipes of tasks hold and closes them, though processes that cannot
+        be ended keep them open. Pipes that wait for credit stay until the next call."""
+        for task in tasks:
+            for descriptor, stream in list(task.outputs.items()):
+                with contextlib.suppress(BlockingIOError):  # it holds nothing more
+                    for _ in range(_PIPE_MOST // READ_BYTES):
+                        if descriptor in self._watch:
+                            self._read(task, descriptor, stream)
+                if descriptor in self._watch and (rest := self._close(task, descriptor)):
+                    self._report(TasksWrote(stream, rest))
+
+    def _close(self, task: Task, descriptor: int) -> bytes:
+        """Closes a pipe; returns the line that it has begun."""
+        self._watch.stop(descriptor)
+        os.close(descriptor)
+        self._open.discard(descriptor)
+        del task.outputs[descriptor]
+        labeler = self._labels.get(descriptor)
+        return labeler.rest() if labeler else b""
 
     def _pause(self) -> None:
         for descriptor in self._open:

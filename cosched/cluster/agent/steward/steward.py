@@ -40,6 +40,7 @@ from cosched.cluster.agent.frames import (
     receive_frame,
 )
 from cosched.cluster.agent.input import InputPipe
+from cosched.cluster.agent.steward.killing import JobPlace, Killer
 from cosched.cluster.agent.steward.leftovers import (
     Files,
     mapped_files,
@@ -57,7 +58,6 @@ from cosched.cluster.agent.steward.tasks import (
     describe_end,
     exit_code,
     find_members,
-    kill_descendants,
     layout_of,
     make_task,
     open_input,
@@ -69,19 +69,22 @@ from cosched.cluster.pmi.pmix import PmixService
 from cosched.cluster.pmi.service import NoService, Service
 from cosched.cluster.submission import FROM_CLIENT
 from cosched.core.cluster.coupling.mail.messages import Addresses
-from cosched.core.cluster.startup.ends import LINGER_S
+from cosched.core.cluster.startup.ends import LINGER_S, WORK_S
 from cosched.core.cluster.startup.questions import Question
 from cosched.core.errors import CoschedError
 from cosched.linux.identity import StillPrivileged
 from cosched.linux.prctl import adopt_orphans
+from cosched.linux.processes.descendants import REAPED_AT_ONCE
+from cosched.linux.processes.signals import Delivery, send, send_to_group
 
 #: PMIs of a job; for PMI-1 the longest value, too.
 PMI1: Mapping[str, int] = {"pmi1": VALUE_BYTES, "pmi1-long": LONG_VALUE_BYTES}
 PMIX = "pmix"
 
 
-def run_steward(agent: socket.socket) -> None:
-    """Runs one job's part on this node; returns when all is over."""
+def run_steward(agent: socket.socket, place: JobPlace | None) -> None:
+    """Runs one job's part on this node; returns when all is over. place: where the steward
+    makes a control group for the tasks; None: nowhere."""
     reader = FrameReader()
     frames: list[AnyFrame] = []
     while not frames:
@@ -91,7 +94,7 @@ def run_steward(agent: socket.socket) -> None:
         frames = received
     prepare = frames.pop(0)
     assert isinstance(prepare, Prepare)
-    steward = Steward(agent, reader, prepare)
+    steward = Steward(agent, reader, prepare, place)
     try:
         steward.prepare()
     except StillPrivileged as error:
@@ -114,13 +117,21 @@ def _cannot_start(error: CoschedError | OSError) -> CannotStart:
 class Steward:
     """The tasks of one job on this node. It is the ``Events`` of its PMI service."""
 
-    def __init__(self, agent: socket.socket, reader: FrameReader, job: Prepare) -> None:
+    def __init__(
+        self,
+        agent: socket.socket,
+        reader: FrameReader,
+        job: Prepare,
+        place: JobPlace | None,
+    ) -> None:
         self._agent = agent
         self._reader = reader
         self._job = job
+        self._killer = Killer(job.name, place, self._warn)
         self._watch = Watch()
         self._tasks: list[Task] = []
         self._alive = 0  # tasks whose end was not reported
+        self._foreign: set[int] = set()  # ranks of programs that another user has by now
         self._service: Service = NoService()
         self._files: OutputFiles | None = None
         self._input: InputPipe | None = None
@@ -160,6 +171,7 @@ class Steward:
             os.close(given.stdin)
             self._tasks.append(task)
             self._alive += 1
+            self._killer.add(task.pid)
             self._service.started(rank, task.pid)
         if job.pmi == PMIX:  # its library starts threads, so the tasks are made before
             self._service = PmixService(
@@ -196,7 +208,7 @@ class Steward:
             self._watch.wait(self._wait_s())
             self._enforce()
         self._service.close()
-        kill_descendants()
+        self._killer.kill_all(WORK_S)
         remove_unused(self._shared_memory)
         if self._agent_lives:
             self.report(TasksEnded())
@@ -242,10 +254,12 @@ class Steward:
         now = time.monotonic()
         if self._kill_at is not None and now >= self._kill_at:
             self._kill_at = None
+            self._killer.kill_group()
             self._signal(signal.SIGKILL)
         if self._over_at is not None and now >= self._over_at:
             self._over_at = now + LINGER_S
-            kill_descendants()
+            if not self._killer.kill_all(LINGER_S):
+                self._outputs.leave(self._tasks)  # those left may keep the pipes open
 
     def _read_agent(self) -> None:
         frames = receive_frame(self._agent, self._reader)
@@ -268,7 +282,7 @@ class Steward:
             case DeliverTables():
                 self._service.deliver(frame.tables)
             case SignalTasks():
-                self._signal(signal.Signals(frame.number))
+                self._signal(frame.number)
             case EndTasks():
                 if frame.direct:
                     self._outputs.lose_rest()
@@ -306,15 +320,16 @@ class Steward:
         self._signal(signal.SIGCONT)
         self._kill_at = time.monotonic() + self._job.grace_s
 
-    def _signal(self, number: signal.Signals) -> None:
+    def _signal(self, number: int) -> None:
         for task in self._tasks:
-            if task.status is None:
-                try:
-                    os.killpg(task.pid, number)
-                except ProcessLookupError:  # the task has not made its group yet
-                    os.kill(task.pid, number)
-                except PermissionError:  # a program with the rights of another user
-                    self._warn(f"rank {task.rank} does not take signals of this user")
+            if task.status is not None:
+                continue
+            delivery = send_to_group(task.pid, number)
+            if delivery is Delivery.ENDED:  # the task has not made its group yet
+                delivery = send(task.pid, number)
+            if delivery is Delivery.FOREIGN and task.rank not in self._foreign:
+                self._foreign.add(task.rank)
+                self._warn(f"rank {task.rank} does not take signals of this user")
 
     def _watch_end(self, task: Task) -> None:
         """Notes the task's end in its turn: epoll returns ends and messages in the order in
@@ -339,8 +354,13 @@ class Steward:
         alive = {task.pid for task in self._tasks if task.status is None}
         peek = os.WEXITED | os.WNOHANG | os.WNOWAIT
         with contextlib.suppress(ChildProcessError):
-            while (found := os.waitid(os.P_ALL, 0, peek)) and found.si_pid not in alive:
+            for _ in range(REAPED_AT_ONCE):
+                found = os.waitid(os.P_ALL, 0, peek)
+                if found is None or found.si_pid in alive:
+                    break
                 os.waitpid(found.si_pid, 0)
+            else:  # processes that only fork may not keep the steward from its work
+                os.write(self._ends_write, b"\0")
         if not self._alive and self._over_at is None:
             # Descendants of the tasks may hold their pipes open.
             self._over_at = time.monotonic() + LINGER_S

@@ -5,10 +5,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from cosched.cluster.agent.frames import Prepare
 from cosched.cluster.pmi.service import JobLayout, nodes_of
@@ -17,6 +15,7 @@ from cosched.core.errors import CoschedError
 from cosched.core.identity import identify
 from cosched.linux.identity import become, find_account
 from cosched.linux.native.gate import Gated, Program
+from cosched.linux.processes.signals import signal_name
 
 STDOUT, STDERR = 1, 2
 
@@ -164,18 +163,4 @@ def describe_end(rank: int, status: int) -> str:
     code = os.waitstatus_to_exitcode(status)
     if code >= 0:
         return f"rank {rank} ended with status {code}"
-    return f"rank {rank} was ended by {signal.Signals(-code).name}"
-
-
-def kill_descendants() -> None:
-    """Kills and reaps the descendants that are left of this process."""
-    while True:
-        try:
-            pid, _ = os.waitpid(-1, os.WNOHANG)
-        except ChildProcessError:
-            return
-        if pid == 0:
-            text = Path(f"/proc/self/task/{os.getpid()}/children").read_text()
-            for child in text.split():
-                os.kill(int(child), signal.SIGKILL)
-            os.waitpid(-1, 0)
+    return f"rank {rank} was ended by {signal_name(-code)}"

@@ -25,6 +25,7 @@ from cosched.cluster.agent.frames import (
 from cosched.cluster.agent.stewards import Nursery
 from cosched.cluster.messages import Failure
 from cosched.core.cluster.startup.questions import Command
+from tests.tools.holding import hold
 
 WITHIN_S = 20.0
 LONG_S = 1000.0
@@ -123,20 +124,21 @@ def read(path):
 DEEP = "sh -c 'sh -c \"echo \\$\\$ > new; mv new pid; sleep 1000; :\"; :'; :"
 
 
-def stopped_steward(home, nursery, limit_s=1.0, script="echo $$ > new; mv new pid"):
-    """Returns a steward that its task has stopped, and the pid that the script writes."""
+def held_steward(home, nursery, limit_s=1.0, script="echo $$ > new; mv new pid"):
+    """Returns a steward that does not run, and the pid that the script writes."""
     steward = Steward(nursery, limit_s)
-    steward.send(home.prepare(f"kill -STOP $PPID; {script}; sleep 1000"))
+    steward.send(home.prepare(f"echo $PPID > made; {script}; sleep 1000"))
     assert steward.frames() == [TasksWait()]
     steward.send(Go())
     pid = home.folder / "pid"
     until(pid.exists)
+    hold(int(read(home.folder / "made")))
     return steward, int(pid.read_text())
 
 
-def test_a_steward_that_is_stopped_is_killed_and_its_tasks_with_it(home):
+def test_a_steward_that_does_not_run_is_killed_and_its_tasks_with_it(home):
     nursery = home.nursery()
-    steward, task = stopped_steward(home, nursery)
+    steward, task = held_steward(home, nursery)
     nursery.kill(steward.number)
     steward.until_gone()
     until(lambda: is_gone(task))
@@ -162,9 +164,9 @@ def test_the_kill_of_a_steward_leaves_the_others(home):
     assert second.frames() == [TasksWait()]
 
 
-def test_a_steward_that_is_stopped_does_not_hold_up_the_end_of_the_agent(home):
+def test_a_steward_that_does_not_run_does_not_hold_up_the_end_of_the_agent(home):
     nursery = home.nursery()
-    steward, task = stopped_steward(home, nursery, limit_s=0.5)
+    steward, task = held_steward(home, nursery, limit_s=0.5)
     steward.socket.close()
     began = time.monotonic()
     nursery.close()
@@ -174,7 +176,7 @@ def test_a_steward_that_is_stopped_does_not_hold_up_the_end_of_the_agent(home):
 
 def test_all_descendants_are_gone_when_the_nursery_has_ended(home):
     nursery = home.nursery()
-    steward, deepest = stopped_steward(home, nursery, 0.2, DEEP)
+    steward, deepest = held_steward(home, nursery, 0.2, DEEP)
     steward.socket.close()
     nursery.close()
     assert is_gone(deepest)
@@ -189,6 +191,19 @@ def test_a_steward_that_ends_well_is_not_awaited_longer(home):
     began = time.monotonic()
     nursery.close()
     assert time.monotonic() - began < WITHIN_S
+
+
+def test_a_steward_that_its_job_stops_again_and_again_goes_on(home, capfd):
+    nursery = home.nursery()
+    steward = Steward(nursery)
+    stop = "kill -STOP $PPID; sleep 0.01; " * 20
+    steward.send(home.prepare(f"{stop} echo $$ > new; mv new pid; kill -STOP $PPID"))
+    frames = steward.frames()
+    steward.send(Go())
+    while TasksEnded() not in frames:
+        frames = steward.frames()
+    assert read(home.folder / "pid")
+    assert capfd.readouterr().err.count("was stopped by a signal: continues it") == 1
 
 
 def test_an_orphan_that_ends_is_reaped_while_its_task_runs(home):
@@ -218,7 +233,8 @@ exit 1$PMI_RANK
 @pytest.mark.parametrize("consequence", ["exit", "abort"])
 def test_the_failure_that_came_first_is_the_reason(home, consequence):
     """The steward sees both failures at once, as on a node with much load."""
-    steward = Steward(home.nursery())
+    nursery = home.nursery()
+    steward = Steward(nursery)
     script = LAST_IS_FIRST.replace("$1", consequence)
     steward.send(home.prepare(script, ranks=2, pmi="pmi1"))
     assert steward.frames() == [TasksWait()]
@@ -226,12 +242,14 @@ def test_the_failure_that_came_first_is_the_reason(home, consequence):
     files = [home.folder / name for name in ("steward", "pid1", "pid0")]
     until(lambda: all(map(read, files)))
     process, first, second = (int(read(each)) for each in files)
+    os.kill(nursery._process.pid, signal.SIGSTOP)  # it would continue the steward
     os.kill(process, signal.SIGSTOP)
     (home.folder / "act1").touch()
     until(lambda: is_gone(first))
     (home.folder / "act0").touch()
     until(lambda: is_gone(second) or (home.folder / "aborted").exists())
     os.kill(process, signal.SIGCONT)
+    os.kill(nursery._process.pid, signal.SIGCONT)
     failures = []
     while not failures:
         failures = [each for each in steward.frames() if isinstance(each, TaskEndedBadly)]
