@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import tempfile
 import threading
@@ -23,6 +24,7 @@ from typing import Any
 from cosched.launch.environment import Part, task_environment
 from cosched.launch.job import Job
 from cosched.launch.shim import ShimBuild, compile_program
+from cosched.linux.processes.signals import send_to_child
 
 RANKS = 2
 TIMEOUT_S = 60.0
@@ -198,11 +200,11 @@ class _Watched:
         self._end()
 
     def _end(self) -> None:
-        self._process.send_signal(self._job.death_signal)
+        send_to_child(self._process, self._job.death_signal)
         try:
             self._process.wait(TIMEOUT_S)
         except subprocess.TimeoutExpired:
-            self._process.kill()
+            send_to_child(self._process, signal.SIGKILL)
             self._process.wait()
 
 

@@ -13,6 +13,7 @@ import os
 import secrets
 import selectors
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -27,6 +28,7 @@ from cosched.cluster.up.domain import WITHIN_S, wait_joined
 from cosched.cluster.up.members import CONTROLLER_MODULE, start_member
 from cosched.cluster.up.places import Place
 from cosched.core.errors import CoschedError
+from cosched.linux.processes.signals import send_to_child
 
 STEP_MODULE = "cosched_daemons.stepagent"
 ABSENT = "absent"
@@ -174,7 +176,7 @@ class Step:
 
     def end(self) -> None:
         """Ends the step; srun forwards the end to its tasks."""
-        self.process.terminate()
+        send_to_child(self.process, signal.SIGTERM)
         self.process.wait()
         assert self.process.stdout is not None
         self.process.stdout.close()

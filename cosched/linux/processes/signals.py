@@ -13,6 +13,7 @@ import signal
 import subprocess
 from collections.abc import Callable
 from enum import Enum
+from typing import Any
 
 #: The first half of the real-time signals is counted from the first, as in bash.
 _FROM_FIRST = 15
@@ -42,7 +43,7 @@ def send_by_pidfd(pidfd: int, number: int) -> Delivery:
     return _deliver(lambda: signal.pidfd_send_signal(pidfd, number))
 
 
-def send_to_child(child: subprocess.Popen[bytes], number: int) -> Delivery:
+def send_to_child(child: subprocess.Popen[Any], number: int) -> Delivery:
     """Sends a signal to a child of this process."""
     if child.poll() is not None:
         return Delivery.ENDED

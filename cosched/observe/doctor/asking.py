@@ -7,6 +7,7 @@ answers each line that it reads with its wall clock.
 from __future__ import annotations
 
 import selectors
+import signal
 import subprocess
 import threading
 import time
@@ -17,6 +18,7 @@ from typing import IO
 import msgspec
 
 from cosched.core.units import NS_PER_S
+from cosched.linux.processes.signals import send_to_child
 from cosched.observe.doctor.facts import NodeFacts, Seen
 from cosched.observe.reach.ways import Way
 
@@ -84,7 +86,7 @@ def _ask(node: str, command: Sequence[str], within_s: float) -> Seen:
     except BrokenPipeError:
         return Seen(node, silent=talk.failure())
     finally:
-        process.kill()
+        send_to_child(process, signal.SIGKILL)
         process.communicate()
 
 
@@ -133,7 +135,7 @@ class _Talk:
         """Returns why there is no answer: the last line on stderr, or the time."""
         if time.monotonic() >= self._deadline_s:
             return "no answer in time"
-        self._process.kill()
+        send_to_child(self._process, signal.SIGKILL)
         _, errors = self._process.communicate()
         lines = errors.decode(errors="replace").strip().splitlines()
         return lines[-1] if lines else f"ended with status {self._process.returncode}"

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import re
+import signal
 import subprocess
 import threading
 import time
@@ -18,6 +19,7 @@ from cosched.cluster.engines.slurm.likeness import options
 from cosched.cluster.engines.slurm.moved import moved_line, own_nice, shown_nice
 from cosched.cluster.engines.slurm.nodes import COLUMNS
 from cosched.core.errors import CoschedError
+from cosched.linux.processes.signals import send_to_child
 
 #: Commands that run at a time.
 AT_ONCE = 4
@@ -154,7 +156,7 @@ class _Command:
         try:
             out, complaint = process.communicate(timeout=limit_s)
         except subprocess.TimeoutExpired:
-            process.kill()
+            send_to_child(process, signal.SIGKILL)
             process.communicate()
             return None
         return subprocess.CompletedProcess(self._words, process.returncode, out, complaint)
@@ -181,7 +183,7 @@ class _Command:
         with self._lock:
             self._killed = True
             if self._process is not None:
-                self._process.kill()
+                send_to_child(self._process, signal.SIGKILL)
 
 
 class CommandFailed(CoschedError):

@@ -19,12 +19,14 @@ from cosched.cluster.agent.frames import (
     TaskEndedBadly,
     TasksEnded,
     TasksWait,
+    TasksWrote,
     encode_frame,
     receive_frame,
 )
 from cosched.cluster.agent.stewards import Nursery
 from cosched.cluster.messages import Failure
 from cosched.core.cluster.startup.questions import Command
+from cosched.linux.processes.signals import signal_name
 from tests.tools.holding import hold
 
 WITHIN_S = 20.0
@@ -44,6 +46,18 @@ import resource
 from cosched.cluster.agent import nursery
 resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))
 nursery.main()
+"""
+#: A nursery as an ordinary user has it: without control groups, and it may not kill the
+#: processes of other users.
+WEAK = """
+import os, sys
+weak = ["setpriv", "--bounding-set=-kill", "--inh-caps=-kill"]
+program = (
+    "from cosched.cluster.agent import nursery\\n"
+    "nursery.find_place = lambda: None\\n"
+    "nursery.main()"
+)
+os.execvp(weak[0], [*weak, sys.executable, "-c", program])
 """
 
 
@@ -204,6 +218,66 @@ def test_a_steward_that_its_job_stops_again_and_again_goes_on(home, capfd):
         frames = steward.frames()
     assert read(home.folder / "pid")
     assert capfd.readouterr().err.count("was stopped by a signal: continues it") == 1
+
+
+@pytest.fixture
+def foreign_process(home):
+    """Returns the script of a task that leaves a process of another user, which holds the
+    task's output. It ends with the test."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root to make another user's process")
+    pipe = home.folder / "pipe"
+    os.mkfifo(pipe)
+    writer = os.open(pipe, os.O_RDWR)
+    other = "setpriv --reuid 65534 --clear-groups"
+    yield f"echo left; {other} sh -c 'echo $$; exec cat' <{pipe} >>pid & sleep 0.3"
+    os.close(writer)
+
+
+def test_a_process_of_another_user_is_left_and_named(home, foreign_process, capfd):
+    nursery = home.nursery("-c", WEAK)
+    steward = Steward(nursery)
+    (home.folder / "pid").touch(mode=0o666)
+    steward.send(home.prepare(f"{foreign_process} 2>&1"))
+    frames = steward.frames()
+    steward.send(Go())
+    while TasksEnded() not in frames:
+        frames += steward.frames()
+    pid = int(read(home.folder / "pid"))
+    line = f"process {pid} ('cat') of user nobody is left"
+    wrote = b"".join(each.data for each in frames if isinstance(each, TasksWrote))
+    assert f"cosched: {line}: the job's user cannot kill it\n" in wrote.decode()
+    assert not any(isinstance(each, TaskEndedBadly) for each in frames)
+    steward.socket.close()
+    assert prepared(home, nursery).number == 2  # the nursery lives
+    nursery.close()
+    errors = capfd.readouterr().err
+    assert errors.count(f"nursery: {line} of a job") == 1
+
+
+def test_a_process_of_another_user_does_not_keep_the_output_open(home, foreign_process):
+    steward = Steward(home.nursery("-c", WEAK))
+    (home.folder / "pid").touch(mode=0o666)
+    steward.send(home.prepare(foreign_process.replace(">>pid", "| tee -a pid")))
+    frames = steward.frames()
+    steward.send(Go())
+    while TasksEnded() not in frames:
+        frames += steward.frames()
+    wrote = b"".join(each.data for each in frames if isinstance(each, TasksWrote))
+    assert wrote.startswith(b"left\n")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, 34, 40, 63, 64])
+def test_a_task_that_any_signal_ends_has_its_output_and_its_reason(home, number):
+    steward = Steward(home.nursery())
+    steward.send(home.prepare(f"echo hello; kill -{int(number)} $$"))
+    frames = steward.frames()
+    steward.send(Go())
+    while TasksEnded() not in frames:
+        frames += steward.frames()
+    reason = f"rank 0 was ended by {signal_name(number)} on n1"
+    assert TaskEndedBadly(Failure(128 + number, reason)) in frames
+    assert any(isinstance(each, TasksWrote) and each.data == b"hello\n" for each in frames)
 
 
 def test_an_orphan_that_ends_is_reaped_while_its_task_runs(home):
