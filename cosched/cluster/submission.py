@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
+from cosched.core.bounds import Limit
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
+from cosched.linux.processes.limits import TRAVELLING
 
 #: The longest request of a user, in bytes: arguments and environment of a job.
 LONGEST_REQUEST = 16 << 20
@@ -31,9 +33,10 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     spreads over as few nodes as possible; 0 means not given. time_ns: the run time that the
     user requests; 0: the domain's default. output: a path; ``%j`` stands for the job's
     number and ``%x`` for its name. input: a path, or ``-`` for what its user gives while
-    it runs. held: wait until ``unhold``. requeue: start it again if a node is lost.
-    at_once: start it now or refuse it. exclusive: its nodes take no other job meanwhile.
-    mates: its mates in other domains (``engines.mates``); empty: none.
+    it runs. limits: soft limits of its tasks by name, as ``ulimit`` shows them; others are
+    those of the agent. held: wait until ``unhold``. requeue: start it again if a node is
+    lost. at_once: start it now or refuse it. exclusive: its nodes take no other job
+    meanwhile. mates: its mates in other domains (``engines.mates``); empty: none.
     """
 
     token: str
@@ -42,6 +45,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     environ: dict[str, str]
     cwd: str
     umask: int = 0o022
+    limits: dict[str, Limit] = {}
     ranks: int = 0
     nodes: int = 0
     ppn: int = 0
@@ -73,6 +77,8 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             raise CoschedError(f"a job's token has 1 to {LONGEST_TOKEN} characters")
         if not 0 <= self.umask <= 0o777:
             raise CoschedError("a umask is a number from 0 to 511")
+        if unknown := sorted(set(self.limits) - set(TRAVELLING)):
+            raise CoschedError(f"limits: {unknown[0]!a} is unknown")
         if self.pmi not in PMIS or (self.pmi == "pmix") != bool(self.pmix_library):
             raise CoschedError(f"pmi '{self.pmi}': must be one of {', '.join(PMIS)}")
         if self.at_once and (self.held or self.requeue):

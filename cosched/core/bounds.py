@@ -19,6 +19,8 @@ Status = Annotated[int, msgspec.Meta(ge=0, le=255)]
 #: Users and groups; the kernel takes 2^32-1 as "unchanged".
 UserId = Annotated[int, msgspec.Meta(ge=0, le=(1 << 32) - 2)]
 GroupId = Annotated[int, msgspec.Meta(ge=0, le=(1 << 32) - 2)]
+#: A limit of a process; -1: unlimited.
+Limit = Annotated[int, msgspec.Meta(ge=-1, lt=1 << 62)]
 #: A name on one line: no control characters, at most 255 characters.
 Name = Annotated[
     str,

@@ -25,6 +25,7 @@ from cosched.jobs.job import Job, sendable
 from cosched.jobs.outer import without_outer_job
 from cosched.jobs.tasks import Reports
 from cosched.launch.command import Site
+from cosched.linux.processes.limits import own_limits
 from cosched.shm.userdirs import (
     SYSTEM_RUN_DIR,
     daemons_are_up,
@@ -109,6 +110,7 @@ def _make_submission(
         environ={**environ, **served.environ},
         cwd=job.cwd or _working_directory(),
         umask=_umask(),
+        limits=own_limits(),
         ranks=ranks,
         nodes=nodes,
         ppn=ppn,

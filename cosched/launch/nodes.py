@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 from cosched.core.errors import CoschedError, NoDaemon
 from cosched.core.units import format_bytes
+from cosched.linux.processes.background import what_holds_back
 from cosched.shm.paths import NodePaths
 
 START_TIMEOUT_S = 30
@@ -110,12 +111,27 @@ def lease_node(
     control = connect(paths)
     if control is not None:
         with contextlib.suppress(NoDaemon):  # private daemons that are just ending
-            return lease(control)
+            if not _retires(control):
+                return lease(control)
     start_private_pair(paths)
     control = connect(paths)
     if control is None:
         raise CoschedError(f"no daemon answers at {paths.control_socket}")
     return lease(control)
+
+
+def _retires(control: Control) -> bool:
+    """Ends a private pair without jobs that was started with lower limits than this process
+    has; returns whether it ends."""
+    try:
+        daemon = control.request("status").get("pid", 0)
+        retires = bool(what_holds_back(daemon)) and control.request("retire")["retired"]
+    except BaseException:
+        control.close()
+        raise
+    if retires:
+        control.close()
+    return bool(retires)
 
 
 def start_private_pair(paths: NodePaths) -> None:

@@ -9,6 +9,9 @@ from pathlib import Path
 
 from cosched.cli.connection import connect
 from cosched.cluster.answers import JobInfo
+from cosched.cluster.paths import DomainPaths
+from cosched.cluster.submission import JOB_VARIABLE
+from cosched.cluster.up.heldback import held_back
 from cosched.jobs.client import Client, NoDomain
 from cosched.jobs.job import Job
 from cosched.jobs.tasks import Reports
@@ -53,13 +56,25 @@ class Sending:
     def _connect_or_start(self) -> Client:
         """Starts a private domain on this machine if none answers."""
         try:
-            return self._connect()
+            return self._unless_held_back(self._connect())
         except NoDomain:
             from cosched.cluster.up.private import start_private
 
             _note("starting a private domain on this machine")
             start_private(self.run_dir, os.uname().nodename)
             return self._connect()
+
+    def _unless_held_back(self, client: Client) -> Client:
+        """Returns a connection to the domain, which is started again if it has lower limits
+        than this command."""
+        what = held_back(DomainPaths(client.run_dir))
+        if not what or JOB_VARIABLE in os.environ:
+            return client
+        from cosched.cluster.up.private import renew_private
+
+        client.close()
+        renew_private(client.run_dir, what, _REPORTS.warn)
+        return self._connect()
 
 
 def say(line: str) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from cosched.cluster.messages import LONGEST, Failure
-from cosched.core.bounds import GroupId, UserId
+from cosched.core.bounds import GroupId, Limit, UserId
 from cosched.core.cluster.coupling.mail.messages import Addresses
 from cosched.core.cluster.startup.questions import Answer, Command, Question
 from cosched.core.errors import CoschedError
@@ -34,7 +34,7 @@ class Prepare(Frame, frozen=True):
     world: 0, or which of the worlds that the job spawned. given: values that a spawned
     world can read. CPUs: each task's CPUs; empty: any. counts: the number of tasks on
     each node, by place. hosts: the nodes' names, by place. topology: a file that may be
-    there.
+    there. limits: soft limits of the tasks, by name.
     """
 
     name: str
@@ -59,6 +59,7 @@ class Prepare(Frame, frozen=True):
     error: str
     label: bool
     grace_s: float
+    limits: dict[str, Limit] = {}
 
 
 class Go(Frame, frozen=True):

@@ -173,4 +173,5 @@ def _prepare(
         error=found.error,
         label=found.label,
         grace_s=found.grace_s,
+        limits=found.limits,
     )

@@ -12,6 +12,7 @@ from cosched.cluster.member import READY
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.up.places import Place
 from cosched.core.errors import CoschedError
+from cosched.linux.processes.background import start_background
 
 CONTROLLER_MODULE = "cosched_daemons.controller"
 AGENT_MODULE = "cosched_daemons.agent"
@@ -76,12 +77,9 @@ def start_member(
     """Starts a member at a place; its log gets what it writes to stderr."""
     log.touch(mode=0o644)
     with log.open("ab") as file:
-        process = subprocess.Popen(
+        process = start_background(
             [*place.enter, sys.executable, "-m", module, *words],
-            stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=file,
-            start_new_session=True,
-            cwd="/",
         )
     return StartedMember(f"{place.name}: {module.rpartition('.')[2]}", process, log)

@@ -16,11 +16,17 @@ from pathlib import Path
 from cosched.cluster.client import NoDomain
 from cosched.cluster.config import DomainConfig, load_config
 from cosched.cluster.paths import DomainPaths
-from cosched.cluster.up.domain import start_domain, wait_joined, write_domain
+from cosched.cluster.up.domain import (
+    start_domain,
+    stop_domain,
+    wait_joined,
+    write_domain,
+)
 from cosched.cluster.up.members import start_agent, start_controller
 from cosched.cluster.up.places import Place, local_places
 from cosched.core.errors import CoschedError
 from cosched.linux.ports import free_ports
+from cosched.linux.processes.background import count_cpus
 from cosched.node.service.lock import is_held
 from cosched.shm.paths import NodePaths
 from cosched.shm.userdirs import check_own, is_listening, make_node_directory
@@ -64,6 +70,23 @@ def restore_private(run_dir: Path, note: Callable[[str], object]) -> None:
         _start_missing(paths, note)
 
 
+def renew_private(run_dir: Path, what: str, warn: Callable[[str], object]) -> None:
+    """Ends a private domain of this user and starts it again, unless jobs run there. what:
+    what holds it back (``heldback``). warn: takes a line if jobs run."""
+    paths = DomainPaths(run_dir)
+    if not _is_private(paths):
+        return
+    node = os.uname().nodename
+    try:
+        stop_domain(paths, node, end_jobs=False)
+    except NoDomain:  # another command ends it
+        pass
+    except CoschedError:
+        warn(f"jobs run in the private domain, so it keeps {what}; so does this job")
+        return
+    start_private(run_dir, node)
+
+
 def _is_private(paths: DomainPaths) -> bool:
     return load_config(paths.config).name == PRIVATE
 
@@ -102,7 +125,7 @@ def _has_locked(descriptor: int) -> bool:
 def _start_all(paths: DomainPaths) -> None:
     port = free_ports(2)
     places = local_places(port + 1)
-    slots = TASKS_PER_CPU * len(os.sched_getaffinity(0))
+    slots = TASKS_PER_CPU * count_cpus()
     nodes = {place.name: place.address for place in places}
     write_domain(paths, DomainConfig(PRIVATE, f"127.0.0.1:{port}", nodes, slots))
     start_domain(paths, places, *_IDLE)

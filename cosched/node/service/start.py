@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from cosched.core.errors import CoschedError, NoDaemon
 from cosched.core.node.settings import Settings
+from cosched.linux.processes.background import start_background
 from cosched.node.service.handover import (
     START_TIMEOUT_S,
     UP_ALREADY,
@@ -68,15 +69,11 @@ def spawn(paths: NodePaths, options: NodeOptions) -> str:
         *options.arguments(),
     ]
     try:
-        process = subprocess.Popen(
+        process = start_background(
             command,
-            pass_fds=[write_end],
-            stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            start_new_session=True,
-            # A module in the current directory must not replace one of cosched.
-            cwd="/",
+            pass_fds=[write_end],
         )
     finally:
         os.close(write_end)

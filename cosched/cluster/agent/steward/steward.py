@@ -75,6 +75,7 @@ from cosched.core.errors import CoschedError
 from cosched.linux.identity import StillPrivileged
 from cosched.linux.prctl import adopt_orphans
 from cosched.linux.processes.descendants import REAPED_AT_ONCE
+from cosched.linux.processes.limits import limit_task, most_processes
 from cosched.linux.processes.signals import Delivery, send, send_to_group
 
 #: PMIs of a job; for PMI-1 the longest value, too.
@@ -159,6 +160,7 @@ class Steward:
         topology = Path(job.topology)
         if job.pmi in PMI1:
             self._service = Pmi1Service(layout, self, topology, PMI1[job.pmi])
+        most = most_processes()
         for number, member in enumerate(members):
             rank = member.rank
             os.chdir(member.cwd)
@@ -172,6 +174,8 @@ class Steward:
             self._tasks.append(task)
             self._alive += 1
             self._killer.add(task.pid)
+            with contextlib.suppress(ProcessLookupError):  # it was killed
+                limit_task(task.pid, job.limits, most)
             self._service.started(rank, task.pid)
         if job.pmi == PMIX:  # its library starts threads, so the tasks are made before
             self._service = PmixService(

@@ -100,6 +100,7 @@ def job_object(record: Record, counts: tuple[int, ...], queue: QueueSettings) ->
         environ=environ,
         cwd=job.cwd,
         umask=job.umask,
+        limits=job.limits,
         counts=counts,
         pmi=job.pmi,
         pmix_library=job.pmix_library,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from cosched.core.bounds import GroupId, UserId
+from cosched.core.bounds import GroupId, Limit, UserId
 from cosched.core.cluster.startup.questions import Command, Spawn
 from cosched.core.errors import CoschedError
 
@@ -26,7 +26,8 @@ class JobObject(msgspec.Struct, frozen=True, array_like=True):
     pmi1-long, pmix or none; pmix_library: the library of the job's own MPI. bind: whether
     tasks are bound to their CPUs. error: empty for the same file as output. grace_s:
     between SIGTERM and SIGKILL. jobs_per_node: how many jobs may share a node now.
-    spawned: the request for this world, if it was spawned.
+    spawned: the request for this world, if it was spawned. limits: soft limits of the
+    tasks, by name.
     """
 
     name: str
@@ -47,6 +48,7 @@ class JobObject(msgspec.Struct, frozen=True, array_like=True):
     grace_s: float
     jobs_per_node: int = 1
     spawned: Spawn | None = None
+    limits: dict[str, Limit] = {}
 
     @property
     def commands(self) -> tuple[Command, ...]:
