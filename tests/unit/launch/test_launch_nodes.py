@@ -73,6 +73,22 @@ def test_private_pair_is_started_where_none_is_up(monkeypatch):
     assert lease.asked[0] == "lease"
 
 
+@pytest.mark.parametrize("retired", [True, False])
+def test_private_pair_with_lower_limits_is_replaced_unless_it_has_jobs(
+    monkeypatch, retired
+):
+    first, next_one = FakeControl(), FakeControl()
+    ask = first.request
+    first.request = lambda op: {"retired": retired} if op == "retire" else ask(op)
+    monkeypatch.setattr(nodes, "what_holds_back", lambda _pid: "the hard limit nofile 40")
+    answers, started = [first, next_one], []
+    monkeypatch.setattr(nodes, "start_private_pair", started.append)
+    lease = lease_node(UP, lambda _: answers.pop(0), uid=7, job="mine")
+    assert lease is (next_one if retired else first)
+    assert first.closed == retired
+    assert started == [UP] * retired
+
+
 def test_pair_that_ends_before_the_lease_is_replaced(monkeypatch):
     ending, next_one = FakeControl(), FakeControl()
 
