@@ -68,7 +68,7 @@ _JOB = b"job"
 _SPARE_AFTER_S = 1.0
 #: How long this process kills orphans before it does something else.
 _ORPHANS_WITHIN_S = 0.5
-#: A steward that is stopped again is continued after so long.
+#: How long after it was continued a steward is continued again.
 _CONTINUE_AFTER_S = 0.1
 
 

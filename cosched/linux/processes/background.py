@@ -104,8 +104,8 @@ def is_in_a_job() -> bool:
 
 
 def count_cpus() -> int:
-    """Returns how many CPUs a background process of this one has: those of the machine, or
-    of the cpuset or the job that it is in."""
+    """Returns how many CPUs a background process of this one has: those of the machine,
+    unless this process is in a cpuset or in a job."""
     own = os.sched_getaffinity(0)
     if is_in_a_job():
         return len(own)

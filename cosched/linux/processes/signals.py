@@ -2,7 +2,7 @@
 
 A process may have taken the rights of another user, for example by sudo. It takes no signal
 of this user then. That is no fault of cosched, so no function here raises an error for it:
-each returns what became of the signal. All signals of cosched to other processes are sent
+each returns the fate of the signal. All signals of cosched to other processes are sent
 here.
 """
 
@@ -20,7 +20,7 @@ _FROM_FIRST = 15
 
 
 class Delivery(Enum):
-    """What became of a signal. ENDED: the process has ended. FOREIGN: it belongs to another
+    """The fate of a signal. ENDED: the process has ended. FOREIGN: it belongs to another
     user, so this process may not send it signals."""
 
     SENT = "sent"

@@ -1,4 +1,4 @@
-"""Signals: what becomes of them, their names, and where cosched sends any."""
+"""Signals: their fates, their names, and the one place that sends them."""
 
 from __future__ import annotations
 
