@@ -11,8 +11,8 @@ the whole group reaches the launcher twice.
 End. This process is the subreaper of every descendant. After the launcher's end, remaining
 processes have a moment to end; then they get SIGTERM and later SIGKILL. If a signal killed
 the launcher, there is no such moment. Every process is waited for, so RUSAGE_CHILDREN
-includes its CPU time, unless it gets SIGKILL. If this process is killed, the kernel sends the launcher
-``death_signal``. A process that cannot be killed is left after a while.
+includes its CPU time, unless it gets SIGKILL. If this process is killed, the kernel sends
+the launcher ``death_signal``. A process that cannot be killed is left after a while.
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@ comes here at last, and the kernel lists it as children.
 Meanwhile this process ignores SIGCHLD, so the kernel reaps its dead children itself: the
 list has only what lives. One sweep reads the list and kills what is there, in less than a
 millisecond for hundreds of processes. The next sweep, at once, finds the processes that
-came meanwhile: fewer processes fork with each sweep, so the sweeps come to an end. A control
-group needs no sweeps, where there is one (``cgroups.killgroup``).
+came meanwhile. Fewer processes fork with each sweep, so the sweeps come to an end. No sweep
+is needed for processes in a control group (``cgroups.killgroup``).
 
 Limits: a process that has taken the rights of another user is not killed; it is returned.
 The CPU time of what is killed is not counted as that of children.
