@@ -18,7 +18,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from cosched.core.errors import CoschedError
-from cosched.linux.pidfd import open_pidfd, send_signal
+from cosched.linux.pidfd import open_pidfd
+from cosched.linux.processes.signals import send_by_pidfd
 from cosched.node.service.lock import DaemonLock, hold_daemon
 
 log = logging.getLogger(__name__)
@@ -110,7 +111,7 @@ def _end_older(spare_lock: Path) -> None:
     if older is None:
         return
     try:
-        send_signal(older, signal.SIGTERM)
+        send_by_pidfd(older, signal.SIGTERM)
         if not select.select([older], [], [], END_TIMEOUT_S)[0]:
             raise CoschedError(f"{spare_lock}: an older process in reserve does not end")
     finally:
