@@ -105,7 +105,7 @@ def pids(condition):
     found = set()
     for place in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):  # it has ended
-            if condition((place / "cmdline").read_text().split("\0")):
+            if condition((place / "cmdline").read_text(errors="replace").split("\0")):
                 found.add(int(place.name))
     return found
 
