@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import logging
 import os
+import select
 import signal
 import sys
 from collections.abc import Iterator
@@ -18,10 +19,11 @@ from cosched.linux.priority import raise_daemon_priority
 from cosched.linux.probe import attach
 from cosched.node.loop import hold_back
 from cosched.node.records.log_file import join_log
-from cosched.node.service.lock import DaemonLock
+from cosched.node.service.lock import DaemonLock, hold_daemon
 from cosched.node.timer.guardian import Guardian
 from cosched.node.timer.spare import scheduler_above, start_spare
 from cosched.node.timer.timer import STDIN, TimerDaemon
+from cosched.shm.objects import path_of
 from cosched.shm.paths import NodePaths
 from cosched.shm.region import NodeRegion, survive_torn_regions
 
@@ -87,14 +89,29 @@ def time_slices(options: argparse.Namespace, paths: NodePaths, above: int) -> No
 
 
 def restore_alone(options: argparse.Namespace, paths: NodePaths, above: int) -> None:
-    """Restores the node in place of a timer daemon that was killed with its scheduler."""
-    with timer_locked(paths) as lock:
-        if lock is not None:
-            join_log(paths.log, "timer")
-            raise_daemon_priority()
-            survive_torn_regions()
-            logging.warning("both daemons died: back to the kernel's shares")
-            guard(options, paths, above)
+    """Restores the node in place of a timer daemon that was killed with its scheduler.
+
+    It does nothing if the node's shared memory was removed: no daemon left jobs then."""
+    while path_of(paths.node_region).exists():
+        with timer_locked(paths) as lock:
+            if lock is not None:
+                join_log(paths.log, "timer")
+                raise_daemon_priority()
+                survive_torn_regions()
+                logging.warning("both daemons died: back to the kernel's shares")
+                guard(options, paths, above)
+                return
+        await_end_of_holder(paths.timer_lock)
+
+
+def await_end_of_holder(path: Path) -> None:
+    """Waits for the end of the process that holds a lock: it may have been killed, too."""
+    holder = hold_daemon(path)
+    if holder is None:
+        os.sched_yield()  # it has just begun, or has just ended
+        return
+    select.select([holder], [], [])
+    os.close(holder)
 
 
 def guard(options: argparse.Namespace, paths: NodePaths, above: int) -> None:

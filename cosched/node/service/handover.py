@@ -87,22 +87,26 @@ def _expect_no_answer(paths: NodePaths) -> None:
 
 def end_orphans(paths: NodePaths) -> None:
     """Ends the child processes of a dead scheduler daemon."""
-    for lock, what in (
-        (paths.timer_lock, "timer daemon"),
-        (paths.spare_lock, "process in reserve"),
-        (paths.metrics_lock, "metrics server"),
-    ):
-        daemon = hold_daemon(lock)
-        if daemon is None:
-            continue
-        try:
-            if send_by_pidfd(daemon, signal.SIGTERM) is Delivery.FOREIGN:
-                raise CoschedError(
-                    f"node {paths.node}: the old {what} belongs to another user"
-                )
-            await_end(daemon, f"node {paths.node}: the old {what}")
-        finally:
-            os.close(daemon)
+    left = True
+    while left:  # a process in reserve may have waited for an older one's end
+        left = False
+        for lock, what in (
+            (paths.timer_lock, "timer daemon"),
+            (paths.spare_lock, "process in reserve"),
+            (paths.metrics_lock, "metrics server"),
+        ):
+            daemon = hold_daemon(lock)
+            if daemon is None:
+                continue
+            left = True
+            try:
+                if send_by_pidfd(daemon, signal.SIGTERM) is Delivery.FOREIGN:
+                    raise CoschedError(
+                        f"node {paths.node}: the old {what} belongs to another user"
+                    )
+                await_end(daemon, f"node {paths.node}: the old {what}")
+            finally:
+                os.close(daemon)
 
 
 def await_end(daemon: int, what: str) -> None:
