@@ -146,13 +146,13 @@ def _are_up(run_dir: Path, sockets: Sequence[str]) -> bool:
 def is_listening(path: Path) -> bool:
     """Returns whether a process listens at a Unix socket that this user may reach."""
     with socket.socket(socket.AF_UNIX) as knock:
-        knock.setblocking(False)  # a local socket connects at once or not at all
+        knock.setblocking(False)
         try:
             knock.connect(str(path))
         except BlockingIOError:
-            return True  # so many clients wait that this one has no place
+            return True  # its queue of clients is full
         except PermissionError:
-            return is_public(path)  # it refuses a user for a moment who connected too often
+            return is_public(path)  # a user who connected too often is refused for a moment
         except OSError:
             return False
     return True

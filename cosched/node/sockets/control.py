@@ -263,7 +263,7 @@ def parse_request(line: bytes) -> Mapping[str, Any] | None:
 
 
 class _Watched(enum.Enum):
-    """What the loop waits for."""
+    """The input or the room that the loop waits for."""
 
     NOT = enum.auto()
     READING = enum.auto()

@@ -37,7 +37,7 @@ BATCH = 32
 CONNECTING_NS = 50 * NS_PER_MS
 #: The least time for which a user is shut out.
 SHUT_NS = 50 * NS_PER_MS
-#: Where no user can be shut out: all wait so many times as long as accepting took.
+#: The wait of all clients after accepting, in its durations, if no user can be shut out.
 ALL_WAIT = 3
 _OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _SO_PEERPIDFD = 77  # since Linux 6.5; socket has no name for it yet

@@ -87,7 +87,7 @@ class _Line:
         self._lanes.setdefault(lane, deque()).append(work)
 
     def take(self) -> tuple[Lane, Work]:
-        """Removes and returns the next work: of the lane that was served longest ago."""
+        """Removes and returns the next work, from the lane that was served longest ago."""
         lane, waiting = next(iter(self._lanes.items()))
         del self._lanes[lane]
         work = waiting.popleft()
@@ -160,7 +160,7 @@ class Pacer:
         line = self._lines.get(uid)
         if line is None:
             self._loop.watch(fd, lambda: self._is_readable(watch))
-        else:  # to be asked about it now would cost time, too
+        else:  # to watch it now would cost time, too
             watch.queued = True
             line.add(lane, lambda: self._read(watch))
 

@@ -430,7 +430,7 @@ def test_endless_bell_is_read_now_and_then(bells_of):
     ((at_ns, again),) = node.loop.calls
     assert at_ns == node.now[0] + REST * BURST_NS // 10
     node.now[0] = at_ns
-    again()  # what rang meanwhile is read now
+    again()  # the ring of this time is read now
     assert len(node.read) == 12
     assert job.bell in node.loop.watched
     node.bells.forget(job)
