@@ -33,8 +33,11 @@ USERS_SHARE = 16
 USERS_MOST = 4096
 #: Connections that are accepted in one round of the loop.
 BATCH = 32
-#: Time for accepting that a user may take at once; several thousand connections.
-CONNECTING_NS = 50 * NS_PER_MS
+#: Accepting counts so many times: to wait for a connection, to count it and to give it up
+#: takes longer than to accept it.
+COUNTS = 3
+#: Time for accepting that a user may take at once, as it counts; some thousand connections.
+CONNECTING_NS = 100 * NS_PER_MS
 #: The least time for which a user is shut out.
 SHUT_NS = 50 * NS_PER_MS
 #: The wait of all clients after accepting, in its durations, if no user can be shut out.
@@ -206,7 +209,7 @@ class UnixListener:
 
     def _charge(self, uid: int, began_ns: int) -> None:
         now_ns = time.monotonic_ns()
-        took_ns = now_ns - began_ns
+        took_ns = COUNTS * (now_ns - began_ns)
         self._pacer.charge(uid, took_ns)
         rest_ns = self._connecting.charge(uid, took_ns, now_ns)
         if rest_ns and uid not in self._shut:
