@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -13,6 +14,8 @@ from cosched.core.errors import CoschedError
 EXIT_FAILURE = 1
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
+#: Errors of a disk, which any file can have. Others would be a mistake in cosched.
+_DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
 
 
 def run_cli(command: click.Command, arguments: Sequence[str]) -> int:
@@ -41,6 +44,18 @@ def run_cli(command: click.Command, arguments: Sequence[str]) -> int:
         return EXIT_INTERRUPTED
     except BrokenPipeError:
         # The reader of stdout has ended (cosched status | head).
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
+        return EXIT_FAILURE
+    except OSError as error:
+        if error.errno not in _DISK_ERRORS:
+            raise
+        _drop_output()
+        where = "cannot write" if error.filename is None else error.filename
+        print(f"{command.name}: {where}: {error.strerror}", file=sys.stderr)
         return EXIT_FAILURE
     return result if isinstance(result, int) else 0
+
+
+def _drop_output() -> None:
+    """Lets the rest of stdout go nowhere: its end cannot be written."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -6,17 +6,24 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from io import TextIOWrapper
 from pathlib import Path
 from typing import IO, Any
 
 import click
 
 from cosched.core.errors import CoschedError
+from cosched.linux.files.whole import is_replaceable, mode_to_keep, writing_whole
 
 
 @contextmanager
 def writing(path: Path) -> Iterator[IO[str]]:
-    """Opens a file for writing; ``-`` is stdout. CoschedError if it cannot be written."""
+    """Opens a file for writing; ``-`` is stdout. A file appears as a whole at the end.
+    CoschedError if it cannot be written."""
+    if path != Path("-") and is_replaceable(path):
+        with _writing_file(path.resolve()) as stream:
+            yield stream
+        return
     try:
         with click.open_file(str(path), "w", encoding="utf-8") as stream:
             yield stream
@@ -24,6 +31,14 @@ def writing(path: Path) -> Iterator[IO[str]]:
         raise  # the reader of stdout has ended; the file is not to blame
     except OSError as error:
         raise CoschedError(f"{path}: cannot be written ({error.strerror})") from error
+
+
+@contextmanager
+def _writing_file(path: Path) -> Iterator[IO[str]]:
+    with writing_whole(path, mode_to_keep(path)) as file:
+        text = TextIOWrapper(file, "utf-8")
+        yield text
+        text.detach()
 
 
 def write_json(path: Path, document: Mapping[str, Any]) -> None:

@@ -6,6 +6,7 @@ all machines of the domain. Both hold one line, in Z85.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 from collections.abc import Iterable, Mapping
@@ -15,6 +16,7 @@ from pathlib import Path
 import zmq
 
 from cosched.core.errors import CoschedError
+from cosched.linux.files.whole import PRIVATE, write_whole
 
 #: The controller's name among the keys; no node may have it.
 CONTROLLER = "controller"
@@ -48,10 +50,31 @@ def make_keys(folder: Path, names: Iterable[str]) -> list[str]:
         if secret_file.exists() and public_file.exists():
             continue
         public, secret = zmq.curve_keypair()
-        _write(secret_file, secret, 0o600)
-        _write(public_file, public, 0o644)
+        write_whole(secret_file, secret + b"\n", PRIVATE)
+        write_whole(public_file, public + b"\n")
         made.append(name)
     return made
+
+
+def remove_broken(folder: Path, names: Iterable[str]) -> None:
+    """Removes the pairs that are damaged, such as those of a full disk, so that
+    ``make_keys`` makes them again."""
+    for name in names:
+        files = _files(folder, name)
+        with contextlib.suppress(FileNotFoundError):
+            secret, public = (file.read_bytes().strip() for file in files)
+            if not _is_pair(secret, public):
+                for file in files:
+                    file.unlink()
+
+
+def _is_pair(secret: bytes, public: bytes) -> bool:
+    if len(secret) != _KEY_LENGTH:
+        return False
+    try:
+        return bool(zmq.curve_public(secret) == public)
+    except (ValueError, zmq.ZMQError):  # not Z85
+        return False
 
 
 def load_keys(
@@ -68,7 +91,7 @@ def load_keys(
     if mode & (stat.S_IRWXG | stat.S_IRWXO):
         raise CoschedError(f"{secret_file}: others can read it; chmod 600 it")
     public = {each: _read(_files(folder, each)[1], remedy) for each in {*names, name}}
-    if zmq.curve_public(secret) != public[name]:
+    if not _is_pair(secret, public[name]):
         raise CoschedError(f"{secret_file}: does not belong to {name}.public")
     return KeyRing(name, secret, public)
 
@@ -88,13 +111,6 @@ def former_keys(folder: Path, keys: KeyRing) -> dict[str, bytes]:
 
 def _files(folder: Path, name: str) -> tuple[Path, Path]:
     return folder / f"{name}.secret", folder / f"{name}.public"
-
-
-def _write(path: Path, key: bytes, mode: int) -> None:
-    path.unlink(missing_ok=True)
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(key + b"\n")
 
 
 def _read(path: Path, remedy: str) -> bytes:

@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 from cosched.core.errors import CoschedError
+from cosched.linux.files.whole import PRIVATE, write_whole
 
 #: Older ones are removed.
 MOST_JOBS = 200
@@ -35,11 +36,9 @@ def write_place(state: Path, job: str, place: Place) -> None:
         files = sorted(folder.glob("*.json"), key=lambda path: path.stat().st_mtime)
         for old in files[: max(0, len(files) - MOST_JOBS + 1)]:
             old.unlink(missing_ok=True)
-        partial = folder / f"{job}.partial"
-        partial.write_bytes(msgspec.json.encode(place))
-        partial.replace(folder / f"{job}.json")
     except OSError as error:
         raise CoschedError(f"{folder}: {error.strerror}") from None
+    write_whole(folder / f"{job}.json", msgspec.json.encode(place), PRIVATE)
 
 
 def read_place(state: Path | None, job: str) -> Place | None:

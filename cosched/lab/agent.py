@@ -21,6 +21,7 @@ from pathlib import Path
 from cosched.core.errors import CoschedError
 from cosched.lab.plan import format_cpu_list
 from cosched.lab.state import NodeRecord
+from cosched.linux.files.whole import write_whole
 
 # Starts "$@" in directory $0, once inside. nsenter's own --wd would leave the command in
 # the host's mount tree, and --wdns is missing before util-linux 2.38.
@@ -124,8 +125,4 @@ def choose_agent_place(places: Sequence[Path], mount_flags: Callable[[Path], int
 
 def write_agent(place: Path, text: str) -> None:
     """Writes the script there, never through a file of another user."""
-    place.unlink(missing_ok=True)
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-    with open(os.open(place, flags, 0o755), "w") as script:
-        os.fchmod(script.fileno(), 0o755)
-        script.write(text)
+    write_whole(place, text, 0o755)

@@ -39,6 +39,7 @@ from cosched.lab.state import (
     state_path,
     write_state,
 )
+from cosched.linux.files.whole import write_whole
 from cosched.linux.namespaces import (
     SYS,
     bears_mark,
@@ -173,7 +174,7 @@ def _start_keepers(run_dir: Path, planned: tuple[PlannedNode, ...], place: str) 
     hosts: Path | None = None
     if _HOSTS.is_file():
         hosts = state_path(run_dir).with_name("hosts")
-        hosts.write_text(hosts_file(_HOSTS.read_text(), planned))
+        write_whole(hosts, hosts_file(_HOSTS.read_text(), planned))
     with contextlib.ExitStack() as unconfirmed:
 
         def start(shape: NodeShape) -> PendingKeeper:

@@ -26,6 +26,7 @@ from cosched.core.errors import CoschedError
 from cosched.lab.lab import Lab, require_root
 from cosched.lab.plan import mark_prefix
 from cosched.lab.slurm_conf import GANG, SHARINGS, Sharing, checked_jobs, slurm_conf
+from cosched.linux.files.whole import write_whole
 from cosched.linux.namespaces import bears_mark
 from cosched.linux.processes.signals import send_by_pidfd
 from cosched.shm.paths import default_run_dir
@@ -90,10 +91,9 @@ def _start(lab: Lab, folder: Path, environ: Mapping[str, str], text: str) -> Pat
     ]:
         (folder / name).mkdir()
     key = folder / "munge.key"
-    key.touch(mode=0o400)
-    key.write_bytes(os.urandom(128))
+    write_whole(key, os.urandom(128), 0o400)
     conf = folder / "slurm.conf"
-    conf.write_text(text)
+    write_whole(conf, text)
     options = [f"--{name}={folder}/munge.{name}" for name in ("socket", "seed-file")]
     options += [f"--pid-file={folder}/munged.pid", f"--log-file={folder}/munged.log"]
     # --force: it requires a socket that all users can reach; a lab's may be private.

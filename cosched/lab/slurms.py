@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cosched.core.errors import CoschedError
+from cosched.linux.files.whole import write_whole
 
 READY_WITHIN_S = 30.0
 _POLL_S = 0.05
@@ -107,10 +108,9 @@ class SmallSlurm:
         state = folder / "state"
         state.mkdir(mode=0o755)
         shutil.chown(state, SLURM_USER)
-        cluster.conf.write_text(cluster.conf_text(os.uname().nodename))
+        write_whole(cluster.conf, cluster.conf_text(os.uname().nodename))
         key = folder / "munge.key"
-        key.touch(mode=0o400)
-        key.write_bytes(os.urandom(128))
+        write_whole(key, os.urandom(128), 0o400)
         options = [f"--{name}={folder}/munge.{name}" for name in ("socket", "seed-file")]
         options += [f"--key-file={key}", f"--log-file={folder}/munged.log"]
         options += [f"--pid-file={folder}/munged.pid"]

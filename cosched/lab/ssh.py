@@ -15,6 +15,7 @@ from pathlib import Path
 
 from cosched.core.errors import CoschedError
 from cosched.lab.lab import Lab
+from cosched.linux.files.whole import write_whole
 
 PORT = 2222
 READY_WITHIN_S = 30.0
@@ -52,15 +53,14 @@ def ssh_servers(
         words = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f"]
         subprocess.run([*words, str(folder / name)], check=True)
     config, shell = folder / "config", folder / "shell"
-    config.write_text(_client_text(lab, folder, aliases or {}))
-    shell.write_text(f'#!/bin/sh\nexec ssh -F {config} "$@"\n')
-    shell.chmod(0o755)
+    write_whole(config, _client_text(lab, folder, aliases or {}))
+    write_whole(shell, f'#!/bin/sh\nexec ssh -F {config} "$@"\n', 0o755)
     _PRIVILEGES.mkdir(mode=0o755, exist_ok=True)
     made = SshServers(config, shell, {})
     try:
         for node in lab.nodes:
             conf = folder / f"sshd.{node.name}"
-            conf.write_text(_server_text(lab, folder, node.address))
+            write_whole(conf, _server_text(lab, folder, node.address))
             words = [sshd, "-D", "-E", str(folder / f"log.{node.name}"), "-f", str(conf)]
             made.servers[node.name] = subprocess.Popen(
                 [*lab.enter_argv(node.name, "/"), *words]

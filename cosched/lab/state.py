@@ -7,12 +7,12 @@ are confirmed, so it names every keeper that stays. ``complete`` becomes true at
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from cosched.core.errors import CoschedError
+from cosched.linux.files.whole import write_whole
 from cosched.linux.namespaces import ProcessId
 
 VERSION = 1
@@ -59,9 +59,7 @@ def state_path(run_dir: Path) -> Path:
 def write_state(run_dir: Path, state: LabState) -> None:
     """Replaces the file in one step."""
     path = state_path(run_dir)
-    fresh = path.with_suffix(".new")
-    fresh.write_text(json.dumps({"version": VERSION, **asdict(state)}) + "\n")
-    os.replace(fresh, path)
+    write_whole(path, json.dumps({"version": VERSION, **asdict(state)}) + "\n")
 
 
 def read_state(run_dir: Path) -> LabState | None:

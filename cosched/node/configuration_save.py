@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,9 +13,8 @@ from cosched.core.config.layers import merge
 from cosched.core.config.relations import judge
 from cosched.core.config.schema import BY_PATH
 from cosched.core.errors import CoschedError
+from cosched.linux.files.whole import READABLE, write_whole
 from cosched.node.configuration import read_text
-
-_MODE = 0o644
 
 
 def save(path: Path, values: Mapping[str, Any], *, operator: bool) -> None:
@@ -37,9 +34,11 @@ def save(path: Path, values: Mapping[str, Any], *, operator: bool) -> None:
     if problems:
         raise CoschedError(f"not saved: {problems[0]}")
     try:
-        _replace(path, text)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        mode = path.stat().st_mode & 0o777 if path.exists() else READABLE
     except OSError as error:
         raise CoschedError(f"{path}: cannot be written: {error.strerror}") from None
+    write_whole(path, text, mode)
 
 
 def edited(text: str, name: str, values: Mapping[str, Any]) -> str:
@@ -57,20 +56,3 @@ def edited(text: str, name: str, values: Mapping[str, Any]) -> str:
             raise CoschedError(f"{name}: {key.section} is a section: write [{key.section}]")
         section[key.name] = key.kind.write(value)
     return tomlkit.dumps(document)
-
-
-def _replace(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    mode = path.stat().st_mode & 0o777 if path.exists() else _MODE
-    with tempfile.NamedTemporaryFile(
-        "w", dir=path.parent, prefix=f".{path.name}.", delete=False
-    ) as file:
-        try:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-            os.fchmod(file.fileno(), mode)
-            os.replace(file.name, path)
-        except BaseException:
-            os.unlink(file.name)
-            raise

@@ -26,6 +26,7 @@ from cosched.bench.run.interrupts import temporary_folder
 from cosched.core.errors import CoschedError
 from cosched.lab.lab import Lab
 from cosched.lab.slurm import conf_path, run_inside
+from cosched.linux.files.whole import write_whole
 
 
 def batch_script(command: Sequence[str], settle_s: float, end: Path) -> str:
@@ -47,7 +48,7 @@ def run_job(options: argparse.Namespace, environ: Mapping[str, str]) -> int:
     with temporary_folder("cosched-slurm-") as folder:
         end, output, script = (folder / name for name in ("end", "output", "script"))
         os.mkfifo(end)
-        script.write_text(batch_script(options.command, options.settle, end))
+        write_whole(script, batch_script(options.command, options.settle, end))
         words = ["sbatch", "--parsable", f"--job-name={options.job}", f"--output={output}"]
         words += [f"--nodes={options.nodes}", f"--ntasks={options.ranks}"]
         words += [f"--chdir={os.getcwd()}", str(script)]

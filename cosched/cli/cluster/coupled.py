@@ -36,13 +36,14 @@ def couple(config: Path, run_dir: Path) -> None:
     from cosched.cluster.config import load_any_coupled
     from cosched.cluster.keys import make_keys
     from cosched.cluster.up.domain import refuse_second, start_coupled
+    from cosched.linux.files.whole import write_whole
 
     loaded, members = load_any_coupled(config)
     paths = DomainPaths(run_dir)
     refuse_second(paths, ())  # its agents may be up
     paths.directory.mkdir(mode=0o755, parents=True, exist_ok=True)
     if config.resolve() != paths.config.resolve():
-        paths.config.write_bytes(config.read_bytes())
+        write_whole(paths.config, config.read_bytes())
     make_keys(paths.peers, [loaded.name])
     if members:
         make_keys(paths.keys, members)

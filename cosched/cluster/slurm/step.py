@@ -28,6 +28,7 @@ from cosched.cluster.up.domain import WITHIN_S, wait_joined
 from cosched.cluster.up.members import CONTROLLER_MODULE, start_member
 from cosched.cluster.up.places import Place
 from cosched.core.errors import CoschedError
+from cosched.linux.files.whole import write_whole
 from cosched.linux.processes.signals import send_to_child
 
 STEP_MODULE = "cosched_daemons.stepagent"
@@ -107,7 +108,7 @@ def _start_step(
             " PATH, or name the nodes with --hosts"
         )
     mark = secrets.token_hex(8)
-    mark_path(paths).write_text(mark)
+    write_whole(mark_path(paths), mark)
     with log_path(paths).open("wb") as log:
         process = subprocess.Popen(
             step_words(srun, allocation, paths, mark),

@@ -17,6 +17,7 @@ from cosched.cluster.up.members import start_agent, start_controller
 from cosched.cluster.up.places import Place
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
+from cosched.linux.files.whole import write_whole
 from cosched.node.service.lock import is_held
 
 #: How long members may take to come up.
@@ -27,7 +28,7 @@ _POLL_S = 0.05
 def write_domain(paths: DomainPaths, config: DomainConfig) -> None:
     """Writes ``domain.toml`` and the keys that are missing. The keys stay as they are."""
     paths.directory.mkdir(mode=0o755, parents=True, exist_ok=True)
-    paths.config.write_text(write_config(config))
+    write_whole(paths.config, write_config(config))
     make_keys(paths.keys, config.members)
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from cosched.cluster.client import NoDomain
 from cosched.cluster.config import DomainConfig, load_config
+from cosched.cluster.keys import remove_broken
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.up.domain import (
     start_domain,
@@ -127,7 +128,9 @@ def _start_all(paths: DomainPaths) -> None:
     places = local_places(port + 1)
     slots = TASKS_PER_CPU * count_cpus()
     nodes = {place.name: place.address for place in places}
-    write_domain(paths, DomainConfig(PRIVATE, f"127.0.0.1:{port}", nodes, slots))
+    config = DomainConfig(PRIVATE, f"127.0.0.1:{port}", nodes, slots)
+    remove_broken(paths.keys, config.members)
+    write_domain(paths, config)
     start_domain(paths, places, *_IDLE)
 
 

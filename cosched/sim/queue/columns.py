@@ -7,6 +7,7 @@ its columns; a CSV begins with ``# command``.
 from __future__ import annotations
 
 import csv
+import io
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cosched.core.errors import CoschedError
+from cosched.linux.files.whole import write_whole, writing_whole
 
 Columns: TypeAlias = "Mapping[str, Sequence[Any] | npt.NDArray[np.float64]]"
 
@@ -36,7 +38,7 @@ def save_columns(
     npz, plain = (stem.with_name(f"{stem.name}.{kind}") for kind in ("npz", "csv"))
     try:
         stem.parent.mkdir(parents=True, exist_ok=True)
-        with npz.open("wb") as packed:
+        with writing_whole(npz) as packed:
             np.savez_compressed(
                 packed,
                 command=np.array(command),
@@ -44,11 +46,12 @@ def save_columns(
                 allow_pickle=False,
                 **{name: np.asarray(values) for name, values in columns.items()},
             )
-        with plain.open("w", encoding="utf-8", newline="") as text:
-            text.write(f"# {command}\n")
-            writer = csv.writer(text, lineterminator="\n")
-            writer.writerow(columns)
-            writer.writerows(zip(*{**columns, **exact}.values(), strict=True))
+        text = io.StringIO()
+        text.write(f"# {command}\n")
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(columns)
+        writer.writerows(zip(*{**columns, **exact}.values(), strict=True))
+        write_whole(plain, text.getvalue())
     except OSError as error:
         raise CoschedError(
             f"{stem.parent}: cannot be written ({error.strerror})"

@@ -127,3 +127,19 @@ def test_bad_input_prints_one_line_and_fails(arguments, words):
 def test_status_without_daemons_prints_json():
     result = run("status", "--run-dir", "/nonexistent", "--json")
     assert result.stdout.strip() == '{\n  "nodes": []\n}'
+
+
+def test_output_to_a_full_disk_is_one_line():
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "cosched.cli.main", "--help"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    assert (done.returncode, done.stderr) == (
+        1,
+        "cosched: cannot write: No space left on device\n",
+    )

@@ -7,6 +7,8 @@ from pathlib import Path
 
 from cosched.cluster.engines.mates import shown_mates
 from cosched.core.cluster.coupling.mail.messages import Addresses
+from cosched.core.errors import CoschedError
+from cosched.linux.files.whole import write_whole
 
 #: For example ``eureka=812@10.0.0.7,10.0.0.8``: domain, number and addresses of the nodes.
 VARIABLE = "COSCHED_MATES"
@@ -22,8 +24,9 @@ def introduce(mates: Addresses, directory: Path) -> dict[str, str]:
     variables = {VARIABLE: shown_mates(mates)}
     path = directory / "mates.json"
     try:
-        path.write_text(json.dumps({domain: _parts(where) for domain, where in mates}))
-    except OSError:
+        text = json.dumps({domain: _parts(where) for domain, where in mates})
+        write_whole(path, text)
+    except CoschedError:
         return variables
     return {**variables, FILE_VARIABLE: str(path)}
 

@@ -1,13 +1,38 @@
-"""Keys of a domain: each member's secret one is for that member only."""
+"""Keys of a domain are private; damaged ones are one line, or are made again."""
 
 import stat
 
 import pytest
 
-from cosched.cluster.keys import load_keys, make_keys
+from cosched.cluster.keys import load_keys, make_keys, remove_broken
 from cosched.core.errors import CoschedError
 
 NAMES = ("controller", "n1")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    make_keys(tmp_path, NAMES)
+    return tmp_path
+
+
+@pytest.mark.parametrize("text", [b"", b'"' * 40, b"\xff" * 40, b"x" * 40])
+@pytest.mark.parametrize("name", ["n1.secret", "n1.public"])
+def test_a_damaged_key_is_one_line_and_is_made_again(folder, name, text):
+    whole = load_keys(folder, "controller", ["controller"])
+    (folder / name).write_bytes(text)
+    with pytest.raises(CoschedError, match=r"^[^\n]*n1\.(secret|public)[^\n]*$"):
+        load_keys(folder, "n1", NAMES)
+    remove_broken(folder, NAMES)
+    assert make_keys(folder, NAMES) == ["n1"]
+    load_keys(folder, "n1", NAMES)
+    assert load_keys(folder, "controller", ["controller"]) == whole
+
+
+def test_pairs_that_are_whole_or_missing_stay_as_they_are(folder):
+    before = {file: file.read_bytes() for file in folder.iterdir()}
+    remove_broken(folder, (*NAMES, "n2"))
+    assert {file: file.read_bytes() for file in folder.iterdir()} == before
 
 
 def test_secret_keys_are_private(tmp_path):

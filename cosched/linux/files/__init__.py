@@ -1,0 +1,1 @@
+"""Writes files as a whole, and finds the users who can change a file."""
