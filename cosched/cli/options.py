@@ -14,6 +14,7 @@ from click.shell_completion import CompletionItem
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S, parse_bytes, parse_duration
 from cosched.launch.given.hosts import parse_hosts
+from cosched.linux.files.owners import refuse_foreign, without_links
 from cosched.shm.userdirs import domain_dir_to_ask, own_run_dir, run_dir_to_ask
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -32,11 +33,27 @@ def add_options(options: Sequence[Callable[[F], F]], function: F) -> F:
 
 
 def run_dir_option(function: F) -> F:
-    """``--run-dir`` for commands that start and end daemons: by default the user's own."""
-    return run_dir_option_with(
+    """``--run-dir`` for commands that start daemons: by default the user's own. Root's is
+    one that no other user can change."""
+    return _own_run_dir_option(refuse_foreign)(function)
+
+
+def any_run_dir_option(function: F) -> F:
+    """``--run-dir`` for commands that end daemons or read their files; root also gives one
+    of another user."""
+    return _own_run_dir_option(lambda _: None)(function)
+
+
+def _own_run_dir_option(check: Callable[[Path], object]) -> Callable[[F], F]:
+    def checked(run_dir: Path) -> Path:
+        check(run_dir)
+        return run_dir
+
+    return _run_dir_option(
         lambda: own_run_dir(os.environ, os.geteuid()),
         "/run/cosched, or /tmp/cosched-UID",
-    )(function)
+        checked,
+    )
 
 
 def asked_run_dir_option(function: F) -> F:
@@ -58,13 +75,18 @@ def domain_dir_option(function: F) -> F:
 
 def run_dir_option_with(usual: Callable[[], Path], shown: str) -> Callable[[F], F]:
     """``--run-dir`` with another default, which --help describes as ``shown``."""
+    return _run_dir_option(usual, shown, lambda run_dir: run_dir)
 
+
+def _run_dir_option(
+    usual: Callable[[], Path], shown: str, checked: Callable[[Path], Path]
+) -> Callable[[F], F]:
     def or_usual(_: click.Context, __: click.Parameter, given: Path | None) -> Path:
-        return usual() if given is None else given
+        return checked(usual() if given is None else without_links(given))
 
     return click.option(
         "--run-dir",
-        type=click.Path(path_type=Path, resolve_path=True),
+        type=click.Path(path_type=Path),
         callback=or_usual,
         help=f"Where the daemons' sockets are.  [default: {shown}]",
     )

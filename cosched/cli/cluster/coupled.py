@@ -9,7 +9,12 @@ from pathlib import Path
 
 import click
 
-from cosched.cli.options import domain_dir_option, json_option, run_dir_option
+from cosched.cli.options import (
+    any_run_dir_option,
+    domain_dir_option,
+    json_option,
+    run_dir_option,
+)
 from cosched.cluster.paths import DomainPaths
 
 
@@ -59,7 +64,7 @@ def couple(config: Path, run_dir: Path) -> None:
     show_default="cosched's own",
     help="A Python 3 that SlurmUser may run.",
 )
-@run_dir_option
+@any_run_dir_option
 def gate(python: str, run_dir: Path) -> None:
     """Print the script that slurm.conf names as PrologSlurmctld.
 

@@ -12,6 +12,7 @@ import click
 from cosched.cli.cluster import coupled
 from cosched.cli.groups import Group
 from cosched.cli.options import (
+    any_run_dir_option,
     domain_dir_option,
     hosts_option,
     json_option,
@@ -141,7 +142,7 @@ def _least_uid(euid: int) -> int:
 
 @command.command()
 @click.option("--end-jobs", is_flag=True, help="End the jobs that run.")
-@run_dir_option
+@any_run_dir_option
 def down(end_jobs: bool, run_dir: Path) -> None:
     """End the agents and the controller.
 

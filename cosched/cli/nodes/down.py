@@ -7,14 +7,14 @@ from pathlib import Path
 
 import click
 
-from cosched.cli.options import run_dir_option
+from cosched.cli.options import any_run_dir_option
 from cosched.core.errors import CoschedError
 from cosched.node.service.stop import free_jobs, stop_node
 from cosched.shm.paths import NodePaths
 
 
 @click.command("down")
-@run_dir_option
+@any_run_dir_option
 @click.option("--node", default=lambda: os.uname().nodename, show_default="this host")
 @click.option(
     "--keep-jobs",

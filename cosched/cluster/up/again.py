@@ -12,6 +12,7 @@ from cosched.cluster.paths import DomainPaths
 from cosched.cluster.up.members import start_controller
 from cosched.cluster.up.places import controller_place
 from cosched.core.errors import CoschedError
+from cosched.linux.files.owners import acts_for_another
 from cosched.node.service.lock import is_held
 from cosched.shm.userdirs import check_own, is_listening
 
@@ -30,6 +31,11 @@ def controller_to_end(paths: DomainPaths) -> Iterator[DomainConfig | None]:
     if place is None:
         yield None
         return
+    if acts_for_another():
+        raise CoschedError(
+            f"{paths.controller_lock}: its holder was killed; the owner of the domain ends "
+            "it with: cosched cluster down"
+        )
     check_own(paths.directory, os.geteuid())
     controller = start_controller(place, paths, "--ending")
     try:

@@ -17,6 +17,7 @@ from cosched.cluster.up.members import start_agent, start_controller
 from cosched.cluster.up.places import Place
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
+from cosched.linux.files.owners import acting_as_owner
 from cosched.linux.files.whole import write_whole
 from cosched.node.service.lock import is_held
 
@@ -86,17 +87,19 @@ def stop_domain(
 ) -> list[int]:
     """Ends the domain; returns the jobs that were ended. Starts a killed controller again,
     because only the controller ends the agents. Raises NoDomain if no domain is up, and
-    CoschedError if jobs run that are not to be ended."""
-    with controller_to_end(paths) as config:
-        if config is not None:
-            _wait_reported(paths, config)
-        with Client.connect(paths.run_dir, node, patience) as client:
-            ended = client.down(end_jobs=end_jobs)
-    deadline = time.monotonic() + WITHIN_S
-    while time.monotonic() < deadline:
-        if _controller_has_ended(paths):
-            return ended
-        time.sleep(_POLL_S)
+    CoschedError if jobs run that are not to be ended. Root has only the rights of the
+    directory's owner meanwhile."""
+    with acting_as_owner(paths.directory):
+        with controller_to_end(paths) as config:
+            if config is not None:
+                _wait_reported(paths, config)
+            with Client.connect(paths.run_dir, node, patience) as client:
+                ended = client.down(end_jobs=end_jobs)
+        deadline = time.monotonic() + WITHIN_S
+        while time.monotonic() < deadline:
+            if _controller_has_ended(paths):
+                return ended
+            time.sleep(_POLL_S)
     raise CoschedError(f"the controller does not end; its log: {paths.controller_log}")
 
 

@@ -8,6 +8,7 @@ import select
 import signal
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 from cosched.core.errors import CoschedError, NoDaemon
 from cosched.linux.processes.signals import Delivery, send_by_pidfd
@@ -100,13 +101,17 @@ def end_orphans(paths: NodePaths) -> None:
                 continue
             left = True
             try:
-                if send_by_pidfd(daemon, signal.SIGTERM) is Delivery.FOREIGN:
-                    raise CoschedError(
-                        f"node {paths.node}: the old {what} belongs to another user"
-                    )
+                _end(daemon, lock)
                 await_end(daemon, f"node {paths.node}: the old {what}")
             finally:
                 os.close(daemon)
+
+
+def _end(daemon: int, lock: Path) -> None:
+    if send_by_pidfd(daemon, signal.SIGTERM) is Delivery.FOREIGN:
+        raise CoschedError(
+            f"{lock}: names a process of another user; end its daemon by hand"
+        )
 
 
 def await_end(daemon: int, what: str) -> None:

@@ -75,8 +75,8 @@ class DaemonLock:
             self._fd = None
 
     def _open(self) -> int:
-        # Not through a link: root may clean up another user's directory.
-        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        # Not through a link, which another user may have made.
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         try:
             return os.open(self.path, flags, 0o600)
         except PermissionError:
@@ -84,7 +84,7 @@ class DaemonLock:
         except OSError as error:
             if error.errno != errno.ELOOP:
                 raise
-            raise CoschedError(f"{self.path}: is a link; remove it") from None
+            raise _is_link(self.path) from None
 
 
 def is_held(path: Path) -> bool:
@@ -138,6 +138,10 @@ def _is_at(fd: int, path: Path) -> bool:
         return False
 
 
+def _is_link(path: Path) -> CoschedError:
+    return CoschedError(f"{path}: is a link; remove it")
+
+
 def _not_ours(path: Path) -> CoschedError:
     return CoschedError(f"{path}: these daemons belong to another user")
 
@@ -149,12 +153,20 @@ def lock_holder(path: Path) -> int | None:
     CoschedError if the lock belongs to another user.
     """
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        # A FIFO of that name would keep this process waiting.
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        fd = os.open(path, flags)
     except FileNotFoundError:
         return None
     except PermissionError:
         raise _not_ours(path) from None
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        raise _is_link(path) from None
     try:
+        if os.fstat(fd).st_uid != os.geteuid():
+            raise _not_ours(path)
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         text = os.pread(fd, 32, 0).decode(errors="replace").strip()

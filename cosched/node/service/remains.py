@@ -4,6 +4,7 @@ Log, trace and history are not in the list: they stay."""
 
 from __future__ import annotations
 
+from cosched.core.errors import CoschedError
 from cosched.node.service.lock import lock_holder
 from cosched.node.tasks.left import named_regions
 from cosched.shm.paths import NodePaths
@@ -16,6 +17,8 @@ def remove_remains(paths: NodePaths) -> None:
     The caller holds the scheduler daemon's lock, so that no daemon starts meanwhile. The
     file of this lock is removed at its release.
     """
+    if paths.bells.is_symlink():
+        raise CoschedError(f"{paths.bells}: is a link; remove it")
     remove_regions(paths)
     for path in (*paths.bells.glob("*"), paths.register_socket, paths.control_socket):
         path.unlink(missing_ok=True)

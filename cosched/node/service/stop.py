@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from cosched.core.errors import CoschedError, NoDaemon
 from cosched.core.node.messages import Mode
 from cosched.linux.cgroups.placement import place_tasks
 from cosched.linux.classes import NAMES, ClassScheduler
+from cosched.linux.files.owners import acting_as_owner
 from cosched.linux.pidfd import open_pidfd
 from cosched.linux.probe import attach
 from cosched.node.service.handover import Patience, await_end, end_orphans
@@ -29,9 +30,22 @@ def stop_node(
     """Stops the daemons and waits for their end; returns False if none was up.
 
     It also removes the files of killed daemons, except while a daemon holds the node's
-    lock: that daemon is starting or ending.
+    lock: that daemon is starting or ending. Root has only the rights of the directory's
+    owner meanwhile.
     """
-    patience = patience or Patience(paths)
+    with _owned(paths):
+        return _stop(paths, patience or Patience(paths), attach)
+
+
+@contextlib.contextmanager
+def _owned(paths: NodePaths) -> Iterator[None]:
+    """Lets root act as the owner of the node's directory within the block."""
+    _ = paths.tag  # imports what the owner may be unable to read
+    with acting_as_owner(paths.directory):
+        yield
+
+
+def _stop(paths: NodePaths, patience: Patience, attach: Attach) -> bool:
     waited = False
     while not _end_daemons(paths):
         if not paths.directory.exists():
@@ -65,6 +79,11 @@ def free_jobs(paths: NodePaths, attach: Attach = attach) -> bool:
     """Gives the jobs of killed daemons normal shares; returns False if there are none.
 
     Later daemons can take these jobs over. CoschedError if daemons are up."""
+    with _owned(paths):
+        return _free(paths, attach)
+
+
+def _free(paths: NodePaths, attach: Attach) -> bool:
     holder = lock_holder(paths.scheduler_lock)
     if holder is not None:
         raise CoschedError(f"node {paths.node}: its daemons are up (pid {holder})")
