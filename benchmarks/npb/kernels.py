@@ -24,10 +24,10 @@ from numpy.typing import NDArray
 from cosched.launch.compile import (
     Compiler,
     build_once,
-    cache_folder,
     file_parts,
     fingerprint,
 )
+from cosched.linux.files.cache import cache_folder
 
 NPB = Path(__file__).parent
 #: No -ffast-math: the published values hold for IEEE arithmetic.

@@ -58,6 +58,8 @@ def _shim(job: Job, environ: Mapping[str, str], reports: Reports) -> Path | None
 
     try:
         build = plan_build(job.require_mpicc(), environ, standard_abi=job.standard_abi)
+        if build.remark:
+            reports.warn(build.remark)
         if not build.is_built:
             reports.note("building the shim for this MPI, once")
         return make_shim(build)

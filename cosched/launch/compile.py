@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from cosched.core.errors import CoschedError
-from cosched.linux.homes import cache_home
+from cosched.linux.files.cache import check_cache
 
 COMPILE_TIMEOUT_S = 300
 LOCK_NAME = "lock"
@@ -83,11 +83,6 @@ def first_error(output: str) -> str:
     return (errors or lines or ["it failed without a message"])[0]
 
 
-def cache_folder(environ: Mapping[str, str], kind: str) -> Path:
-    """Returns ``$XDG_CACHE_HOME/cosched/KIND`` or ``~/.cache/cosched/KIND``."""
-    return cache_home(environ) / "cosched" / kind
-
-
 def fingerprint(parts: Iterable[str | bytes]) -> str:
     """Returns a folder name that differs as soon as one of the parts differs."""
     digest = hashlib.sha256()
@@ -110,12 +105,22 @@ def file_stamp(path: Path) -> str:
     return f"{path.absolute()} {info.st_size} {info.st_mtime_ns}"
 
 
-def build_once(target: Path, build: Callable[[Path], Path]) -> Path:
+def build_once(
+    target: Path, build: Callable[[Path], Path], below: Path = Path("/")
+) -> Path:
     """Returns ``target``, built first if it does not exist.
 
-    ``build`` gets an empty folder and returns the file it made there. CoschedError if the
-    cache cannot be written.
+    ``build`` gets an empty folder and returns the file it made there. ``below``: a folder
+    that is trusted with all that is above it. CoschedError if the cache cannot be written,
+    or if users beside this one and root can change what is in it.
     """
+    check_cache(target, below)
+    made = _built(target, build)
+    check_cache(made, below)
+    return made
+
+
+def _built(target: Path, build: Callable[[Path], Path]) -> Path:
     if target.is_file():
         return target
     import shutil  # most starts compile nothing

@@ -6,8 +6,8 @@ fingerprint covers our sources, the wrapper's command line and the MPI library i
 size, time and build id.
 
 Limit: a cache holds code that the user's programs will load, so it must belong to the user
-that runs them, or to root. Root builds into the installation's own cache, where all users
-find the build.
+that runs them, or to root, with all folders above it (``linux/files/cache.py``). Root
+builds into the installation's own cache, where all users find the build.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from __future__ import annotations
 import importlib.util
 import os
 import shlex
-import stat
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -27,13 +26,13 @@ from cosched.launch import intel
 from cosched.launch.compile import (
     Compiler,
     build_once,
-    cache_folder,
     file_parts,
     file_stamp,
     fingerprint,
     first_error,
 )
 from cosched.launch.elf import build_id
+from cosched.linux.files.cache import CachePlace, choose_cache, problem_with
 
 Progress = Callable[[int, int], None]
 
@@ -74,7 +73,8 @@ class ShimBuild:
     """The inputs of one build, and the place of its result.
 
     ``compiler``: the program that the wrapper calls. ``show``: the wrapper's command line.
-    ``environ``: the user's environment, for the wrapper and the compiler.
+    ``environ``: the user's environment, for the wrapper and the compiler. ``remark``: why
+    the result is not in the usual place; "" if it is.
     """
 
     mpicc: Path
@@ -86,6 +86,7 @@ class ShimBuild:
     library: Path
     sanitize: bool
     environ: Mapping[str, str] = field(compare=False, repr=False)
+    remark: str = ""
 
     @property
     def is_built(self) -> bool:
@@ -139,9 +140,11 @@ def plan_build(
     libraries = _mpi_libraries(words)
     flags = FLAGS + (SANITIZE_FLAGS if sanitize else ())
     name = _fingerprint(show, libraries, flags)
-    library = _kept(name, environ) if cache is None else cache / name / LIBRARY_NAME
+    kept = _kept(name, environ) if cache is None else CachePlace(cache)
+    library = kept.folder / name / LIBRARY_NAME
     return ShimBuild(
-        mpicc, options, words[0], show, libraries, name, library, sanitize, environ
+        *(mpicc, options, words[0], show, libraries, name, library, sanitize, environ),
+        remark=kept.remark,
     )
 
 
@@ -159,13 +162,14 @@ def make_shim(build: ShimBuild, progress: Progress | None = None) -> Path:
     """Builds the planned interposer, if need be, and returns its path.
 
     ``progress`` is called after each compiled source, with the number of compiled sources
-    and of all sources. CoschedError, in one line, if the build fails.
+    and of all sources. CoschedError, in one line, if the build fails, or if other users can
+    change the place of its result.
     """
-    library = build_once(
-        build.library, lambda scratch: _compile(build, scratch, progress or _ignore)
+    return build_once(
+        build.library,
+        lambda scratch: _compile(build, scratch, progress or _ignore),
+        _trusted(build.library),
     )
-    _check_owner(library)
-    return library
 
 
 def compile_program(build: ShimBuild, source: Path, program: Path) -> Path:
@@ -262,29 +266,16 @@ def _ignore(done: int, total: int) -> None:
     pass
 
 
-def _kept(name: str, environ: Mapping[str, str]) -> Path:
-    """Returns the installation's build if it can be trusted, otherwise the user's place."""
+def _kept(name: str, environ: Mapping[str, str]) -> CachePlace:
+    """Returns the installation's cache if its build can be trusted, otherwise the user's
+    place."""
     built = site_cache() / name / LIBRARY_NAME
-    if built.is_file() and _open_to_others(built) is None:
-        return built
-    return cache_folder(environ, "shim") / name / LIBRARY_NAME
+    if built.is_file() and problem_with(built, _trusted(built)) is None:
+        return CachePlace(site_cache())
+    return choose_cache(environ, "shim")
 
 
-def _check_owner(library: Path) -> None:
-    """Refuses a library that another user could have written."""
-    path = _open_to_others(library)
-    if path is not None:
-        raise CoschedError(
-            f"{path}: others may change it; remove it, or set XDG_CACHE_HOME "
-            "to a directory of yours"
-        )
-
-
-def _open_to_others(library: Path) -> Path | None:
-    """Returns the library or its folder, if users beside this one and root may write it."""
-    for path in (library, library.parent):
-        info = path.stat()
-        others = info.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-        if others or info.st_uid not in (0, os.geteuid()):
-            return path
-    return None
+def _trusted(library: Path) -> Path:
+    """Returns the folder above a library that is trusted: the installation, which this
+    program is itself part of, or the root of the file system."""
+    return Path(sys.prefix if library.is_relative_to(site_cache()) else "/")

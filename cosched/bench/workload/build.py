@@ -9,10 +9,10 @@ from cosched.core.errors import CoschedError
 from cosched.launch.compile import (
     Compiler,
     build_once,
-    cache_folder,
     file_stamp,
     fingerprint,
 )
+from cosched.linux.files.cache import cache_folder
 
 FLAGS = ("-std=c11", "-O3", "-Wall", "-Wextra")
 LIBRARIES = ("-lm",)
@@ -24,7 +24,8 @@ def build_program(
     """Returns the executable for ``source``, compiled with ``mpicc`` if need be.
 
     ``environ``: the user's, for the compiler. ``cache``: where programs are kept, by
-    default ``$XDG_CACHE_HOME/cosched/programs``. CoschedError if it does not compile.
+    default ``$XDG_CACHE_HOME/cosched/programs``. CoschedError if it does not compile, or
+    if other users can change what is kept there.
     """
     compiler = Compiler((str(mpicc),), f"'{source}'", environ)
     try:

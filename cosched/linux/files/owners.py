@@ -12,6 +12,7 @@ the next folder alone can replace that one. Without the bit all users can.
 from __future__ import annotations
 
 import contextlib
+import functools
 import grp
 import os
 import pwd
@@ -42,15 +43,20 @@ class Owners:
     linked_by: Path | None
 
 
-def owners_of(path: Path) -> Owners:
-    """Returns who can change what lies behind a path, as far as it exists. Raises
-    CoschedError if it cannot be looked at."""
+def owners_of(path: Path, below: Path = Path("/")) -> Owners:
+    """Returns who can change what lies behind a path, as far as it exists. below: this
+    folder and those above it do not count. Raises CoschedError if the path cannot be looked
+    at."""
     users: set[int] = set()
     open_at: Path | None = None
     linked_by: Path | None = None
+    shared = False  # each user can make names in the folder of this place
     for place, found in _places(Path(os.path.abspath(path))):
-        if found.st_uid != ROOT_UID:
+        if below.is_relative_to(place) and below != Path("/"):
+            continue
+        if found.st_uid != ROOT_UID and (shared or not _is_unmapped(found.st_uid)):
             users.add(found.st_uid)
+        shared = _is_sticky(found)
         if stat.S_ISLNK(found.st_mode):
             linked_by = linked_by or (place if found.st_uid != ROOT_UID else None)
         elif open_at is None and is_open_to_others(found) and not _is_sticky(found):
@@ -204,6 +210,17 @@ def _places(path: Path) -> Iterator[tuple[Path, os.stat_result]]:
 
 def _is_sticky(found: os.stat_result) -> bool:
     return bool(found.st_mode & stat.S_ISVTX)
+
+
+@functools.cache
+def _is_unmapped(uid: int) -> bool:
+    """Returns whether the number stands for users outside of this user namespace, such as
+    the root of the machine."""
+    if uid != int(Path("/proc/sys/kernel/overflowuid").read_text()):
+        return False
+    lines = Path("/proc/self/uid_map").read_text().splitlines()
+    maps = [[int(word) for word in line.split()] for line in lines]
+    return not any(first <= uid < first + count for first, _, count in maps)
 
 
 def _is_group_of_one(gid: int, uid: int) -> bool:

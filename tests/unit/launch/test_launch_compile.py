@@ -15,11 +15,11 @@ from cosched.launch.compile import (
     LOCK_NAME,
     Compiler,
     build_once,
-    cache_folder,
     fingerprint,
     first_error,
     locked,
 )
+from cosched.linux.files.cache import cache_folder
 from tests.fakes import eventually
 
 

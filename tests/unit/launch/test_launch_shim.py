@@ -134,7 +134,7 @@ def test_failed_build_is_one_line_and_leaves_no_library(site):
 def test_cache_that_others_can_write_is_refused(site):
     library = site.build()
     library.parent.chmod(0o777)
-    with pytest.raises(CoschedError, match="others may change it"):
+    with pytest.raises(CoschedError, match="other users can change it"):
         site.build()
 
 
@@ -147,8 +147,22 @@ def test_installations_build_is_used_unless_others_can_write_it(site, monkeypatc
     assert shared.is_relative_to(site.root / "opt")
     assert shared.parent.stat().st_mode & 0o777 == 0o755
     assert build_shim(site.mpicc, environ) == shared
-    shared.parent.chmod(0o775)
+    shared.parent.chmod(0o777)
     assert build_shim(site.mpicc, environ) == own
+
+
+def test_other_cache_than_the_usual_one_is_remarked(site):
+    usual = site.root / "user"
+    usual.mkdir(mode=0o777)
+    usual.chmod(0o777)
+    home = site.root / "home"
+    environ = {**os.environ, "XDG_CACHE_HOME": str(usual), "HOME": str(home)}
+    plan = plan_build(site.mpicc, environ)
+    folder = home / ".cache/cosched/shim"
+    assert make_shim(plan).is_relative_to(folder)
+    assert plan.remark == (
+        f"{usual}: other users can change it; builds are kept in {folder}"
+    )
 
 
 def test_standard_abi_adds_option_for_intel_wrapper(site):

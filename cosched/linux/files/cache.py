@@ -1,0 +1,82 @@
+"""Chooses where compiled code is kept.
+
+The user's programs load this code. So it counts only if this user and root alone can change
+it and each folder above it, and if programs may execute there. Where the usual place is not
+so, a place of the user below /tmp takes the builds, and the caller reports why.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from cosched.core.errors import CoschedError
+from cosched.linux.files.owners import ROOT_UID, owners_of, user_name
+from cosched.linux.homes import cache_home
+
+#: Folders in which each user can make one more place.
+SHARED = (Path("/tmp"), Path("/var/tmp"), Path("/dev/shm"))
+REMEDY = "set XDG_CACHE_HOME to a directory of yours where programs may execute"
+
+
+@dataclass(frozen=True, slots=True)
+class CachePlace:
+    """A folder for compiled code. remark: why it is not the usual one; "" if it is."""
+
+    folder: Path
+    remark: str = ""
+
+
+def cache_folder(environ: Mapping[str, str], kind: str) -> Path:
+    """Returns ``$XDG_CACHE_HOME/cosched/KIND`` or ``~/.cache/cosched/KIND``."""
+    return cache_home(environ) / "cosched" / kind
+
+
+def choose_cache(environ: Mapping[str, str], kind: str) -> CachePlace:
+    """Returns the first place that is safe: the usual one, that of the home directory, and
+    one of the user in a folder of all users. Raises CoschedError if none is."""
+    usual = cache_folder(environ, kind)
+    first = problem_with(usual)
+    if first is None:
+        return CachePlace(usual)
+    for place in _others(environ, kind):
+        if problem_with(place) is None:
+            return CachePlace(place, f"{first}; builds are kept in {place}")
+    raise CoschedError(f"{first}; {REMEDY}")
+
+
+def _others(environ: Mapping[str, str], kind: str) -> Iterator[Path]:
+    home = {"HOME": environ["HOME"]} if "HOME" in environ else {}
+    yield cache_folder(home, kind)
+    for folder in SHARED:
+        if folder.is_dir():
+            yield folder / f"cosched-cache-{os.geteuid()}" / kind
+
+
+def check_cache(path: Path, below: Path = Path("/")) -> None:
+    """Raises CoschedError if compiled code in ``path`` must not be used. below: as for
+    ``problem_with``."""
+    problem = problem_with(path, below)
+    if problem is not None:
+        raise CoschedError(f"{problem}; {REMEDY}")
+
+
+def problem_with(path: Path, below: Path = Path("/")) -> str | None:
+    """Returns why compiled code in ``path`` must not be used; None if it may be. below: a
+    folder that is trusted with all that is above it."""
+    owners = owners_of(path, below)
+    others = owners.users - {os.geteuid(), ROOT_UID}
+    if others:
+        return f"{path}: {user_name(min(others))} can change it"
+    if owners.open_at is not None:
+        return f"{owners.open_at}: other users can change it"
+    if _is_noexec(path):
+        return f"{path}: its file system lets no program execute (noexec)"
+    return None
+
+
+def _is_noexec(path: Path) -> bool:
+    there = next(each for each in (path, *path.parents) if each.exists())
+    return bool(os.statvfs(there).f_flag & os.ST_NOEXEC)
