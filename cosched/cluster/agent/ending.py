@@ -55,6 +55,7 @@ class Ending:
         self._tasks_gone = False
         self._direct = False  # the tree is broken: the agent reports to the controller
         self._failure: Failure | None = None
+        self._output_lost: Failure | None = None
         self._limit = EndLimit()
         self._overdue = ""  # why this node's steward was killed
 
@@ -81,6 +82,10 @@ class Ending:
     def note_failure(self, failure: Failure | None) -> None:
         """Notes why the job ends. The first failure counts."""
         self._failure = self._failure or failure
+
+    def note_output_lost(self, reason: str) -> None:
+        """Notes that output is missing: the job goes on, and has failed at its end."""
+        self._output_lost = Failure(1, reason)
 
     def note_not_started(self, reason: str) -> None:
         """Notes why the job never begins."""
@@ -178,11 +183,15 @@ class Ending:
             return
         self.reported = True
         if not self._direct:
-            self._send(self._route.parent, SubtreeEnded(*self._start, self._failure))
+            self._send(self._route.parent, SubtreeEnded(*self._start, self._cause))
         if not self._route.heads_job or self._direct:
             self._forget()
+
+    @property
+    def _cause(self) -> Failure | None:
+        return self._failure or self._output_lost
 
     def report_again(self) -> None:
         """Sends the end to a controller that may not have it (only at the root)."""
         if self.reported:
-            self._send(CONTROLLER, SubtreeEnded(*self._start, self._failure))
+            self._send(CONTROLLER, SubtreeEnded(*self._start, self._cause))

@@ -153,6 +153,12 @@ class OutputWritten(Frame, frozen=True):
     written: int
 
 
+class OutputLost(Frame, frozen=True):
+    """The job's output is incomplete (only at the job's root). reason: one line."""
+
+    reason: str
+
+
 class InputWritten(Frame, frozen=True):
     """So many bytes of input are written. open: whether rank 0 takes more."""
 
@@ -194,6 +200,7 @@ AnyFrame = (
     | TasksWrote
     | OutputWritten
     | InputWritten
+    | OutputLost
     | TaskAsked
     | TaskEndedBadly
     | TasksEnded

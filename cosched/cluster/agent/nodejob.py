@@ -17,6 +17,7 @@ from cosched.cluster.agent.frames import (
     Frame,
     Go,
     InputWritten,
+    OutputLost,
     OutputWritten,
     SignalTasks,
     TableReady,
@@ -220,6 +221,8 @@ class NodeJob:
                 self._relay.tasks_wrote(frame)
             case OutputWritten():
                 self._relay.output_written(frame)
+            case OutputLost():
+                self._ending.note_output_lost(frame.reason)
             case InputWritten():
                 self._relay.input_written(frame)
             case TaskAsked():

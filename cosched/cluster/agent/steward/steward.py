@@ -24,6 +24,7 @@ from cosched.cluster.agent.frames import (
     Frame,
     FrameReader,
     Go,
+    OutputLost,
     OutputWritten,
     Prepare,
     SignalTasks,
@@ -153,7 +154,7 @@ class Steward:
         layout = layout_of(job)
         members = find_members(job, layout)
         if job.world == 0 and job.place == 0:
-            self._files = OutputFiles(job.output, job.error, job.cwd)
+            self._files = OutputFiles(job.output, job.error, job.cwd, self._lose_output)
         adopt_orphans()
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(self._ends_write, warn_on_full_buffer=False)
@@ -235,6 +236,9 @@ class Steward:
         assert self._files is not None
         self._files.write(frame.stream, frame.data)
         self.report(OutputWritten(frame.world, frame.place, len(frame.data)))
+
+    def _lose_output(self, why: str) -> None:
+        self.report(OutputLost(f"{why} on {self._job.hosts[self._job.place]}"))
 
     def report(self, frame: Frame) -> None:
         """Sends a frame to the agent."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+from collections.abc import Callable
 
 from cosched.cluster.agent.steward.tasks import STDERR, STDOUT
 from cosched.core.errors import CoschedError
@@ -49,35 +51,57 @@ class Labeler:
 class OutputFiles:
     """The files into which the root writes what all tasks of a job wrote.
 
-    error: empty for the same file as ``output``. Raises CoschedError if a file cannot be
-    opened.
+    error: empty for the same file as ``output``. lost: takes, once, why output is missing.
+    Raises CoschedError if a file cannot be opened.
     """
 
-    def __init__(self, output: str, error: str, cwd: str) -> None:
-        out = _open(os.path.join(cwd, output))
-        self._files = {STDOUT: out, STDERR: out}
+    def __init__(
+        self, output: str, error: str, cwd: str, lost: Callable[[str], None]
+    ) -> None:
+        self._lost: Callable[[str], None] | None = lost
+        path = os.path.join(cwd, output)
+        self._files = {_open(path): path}
+        (out,) = self._files
+        self._by_stream = {STDOUT: out, STDERR: out}
         if error and error != output:
-            self._files[STDERR] = _open(os.path.join(cwd, error))
-        self.problem = ""  #: why output is missing; the first reason
+            path = os.path.join(cwd, error)
+            self._by_stream[STDERR] = _open(path)
+            self._files[self._by_stream[STDERR]] = path
 
     def write(self, stream: int, data: bytes) -> None:
-        """Writes all of the data; a full disk loses it and is noted in ``problem``."""
+        """Writes all of the data; a full disk loses the rest of it."""
+        descriptor = self._by_stream[stream]
         view = memoryview(data)
         while view:
             try:
-                view = view[os.write(self._files[stream], view) :]
+                view = view[os.write(descriptor, view) :]
             except OSError as error:
-                self.problem = self.problem or f"output is missing: {error.strerror}"
+                self._lose(descriptor, error)
                 return
 
     def close(self) -> None:
-        """Closes the files."""
-        for descriptor in set(self._files.values()):
-            os.close(descriptor)
+        """Closes the files. A file system of the network may lose output only now."""
+        for descriptor in self._files:
+            try:
+                os.close(descriptor)
+            except OSError as error:
+                self._lose(descriptor, error)
+
+    def _lose(self, descriptor: int, error: OSError) -> None:
+        lost, self._lost = self._lost, None
+        if lost is not None:
+            lost(f"output {self._files[descriptor]} is incomplete: {error.strerror}")
 
 
 def _open(path: str) -> int:
+    # Without O_NONBLOCK a pipe without a reader would keep the start waiting.
+    how = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK | os.O_NOCTTY
     try:
-        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
+        descriptor = os.open(path, how | os.O_CLOEXEC, 0o666)
     except OSError as error:
-        raise CoschedError(f"output {path}: {error.strerror}") from None
+        why = error.strerror
+        if error.errno == errno.ENXIO:
+            why = "is a pipe without a reader; start its reader before the job"
+        raise CoschedError(f"output {path}: {why}") from None
+    os.set_blocking(descriptor, True)
+    return descriptor
