@@ -7,8 +7,12 @@ import sqlite3
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from cosched.cluster.full_disk import advice
+from cosched.core.decoding import printable, shown_text
 from cosched.core.errors import CoschedError
 
+#: The most characters of an error of SQLite, which can repeat parts of the file.
+_LONGEST_ERROR = 200
 #: Changes a file to the next version, within a transaction.
 Upgrade = Callable[[sqlite3.Connection], None]
 
@@ -29,6 +33,7 @@ def open_database(
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
         file = sqlite3.connect(path, isolation_level=None)
+        file.text_factory = shown_text  # a bad byte costs one field
         try:
             _prepare(file, tables, version, upgrades)
         except BaseException:
@@ -36,11 +41,20 @@ def open_database(
             raise
     except OSError as error:
         raise CoschedError(f"{path}: {error.strerror}") from None
-    except sqlite3.DatabaseError as error:
-        raise CoschedError(f"{path}: {error}; {remedy}") from None
+    except sqlite3.Error as error:
+        raise CoschedError(
+            f"{path}: {first_line(error)}; {advice(error, path, remedy)}"
+        ) from None
+    except UnicodeDecodeError:  # in the error that the damaged schema caused
+        raise CoschedError(f"{path}: is damaged: its schema is no text; {remedy}") from None
     except CoschedError as error:
         raise CoschedError(f"{path}: {error}; {remedy}") from None
     return file
+
+
+def first_line(error: sqlite3.Error) -> str:
+    """Returns the first line of an error, fit to be shown: a damaged file writes it."""
+    return printable(str(error).partition("\n")[0])[:_LONGEST_ERROR]
 
 
 def _prepare(
@@ -57,7 +71,7 @@ def _prepare(
         raise CoschedError(f"has version {found}, this program reads {known}")
     (check,) = file.execute("PRAGMA quick_check(1)").fetchone()
     if check != "ok":
-        raise CoschedError(f"is damaged: {' '.join(check.split())}")
+        raise CoschedError(f"is damaged: {printable(' '.join(check.split()))}")
     file.execute("PRAGMA journal_mode = WAL")
     file.execute("PRAGMA synchronous = FULL")
     if is_new:  # a crash leaves all of this or nothing

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal
 import sys
 import time
@@ -26,13 +27,13 @@ def run_member(make: Callable[[Ready, Log], Coroutine[Any, Any, None]]) -> None:
 
 async def _until_signal(make: Callable[[Ready, Log], Coroutine[Any, Any, None]]) -> None:
     loop = asyncio.get_running_loop()
-    work = loop.create_task(make(_say_ready, _log))
+    work = loop.create_task(make(_say_ready, log_line))
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, work.cancel)
     try:
         await work
     except asyncio.CancelledError:
-        _log("ended by a signal")
+        log_line("ended by a signal")
 
 
 def first_error() -> asyncio.Future[None]:
@@ -55,5 +56,8 @@ def _say_ready() -> None:
     print(READY, flush=True)
 
 
-def _log(line: str) -> None:
-    print(f"{time.strftime('%F %T')} {line}", file=sys.stderr, flush=True)
+def log_line(line: str) -> None:
+    """Writes a line with the time to stderr. One that a full disk does not take is lost:
+    it must not end the member."""
+    with contextlib.suppress(OSError):
+        print(f"{time.strftime('%F %T')} {line}", file=sys.stderr, flush=True)

@@ -6,7 +6,7 @@ A torn or foreign file is refused. The controller's lock keeps a second controll
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
@@ -15,7 +15,9 @@ from typing import Any
 
 import msgspec
 
-from cosched.cluster.database import Upgrade, open_database
+from cosched.cluster.database import Upgrade, first_line, open_database
+from cosched.cluster.full_disk import SpaceWait, advice
+from cosched.cluster.member import log_line
 from cosched.cluster.submission import Submission, decode_submission
 from cosched.core.cluster.queue.nodes import Intervals
 from cosched.core.errors import CoschedError
@@ -23,6 +25,7 @@ from cosched.core.errors import CoschedError
 #: In the file's user_version. Files of version 1 have numbers of nodes instead of names.
 #: Those of version 2 do not count the failed starts of a job.
 VERSION = 3
+_REMEDY = "move the file away to start with no jobs"
 #: Stands for a number in a file of version 1 that no node in domain.toml has.
 REMOVED = "(removed)"
 _TABLE = """
@@ -99,18 +102,26 @@ class JobStore:
     """The jobs in the file ``path``. Raises CoschedError if it cannot be used.
 
     node_names: the domain's nodes by number, for a file of version 1. It is right about a
-    job if they were the same when the job started.
+    job if they were the same when the job started. log: takes one line about a record that
+    cannot be read, and about a full disk.
     """
 
-    def __init__(self, path: Path, node_names: Sequence[str]) -> None:
+    def __init__(
+        self,
+        path: Path,
+        node_names: Sequence[str],
+        log: Callable[[str], None] = log_line,
+    ) -> None:
         self._path = path
-        remedy = "move the file away to start with no jobs"
+        self._log = log
+        self._space = SpaceWait(path, log)
         upgrades: list[Upgrade] = [partial(_store_names, node_names), _count_failed_starts]
-        self._file = open_database(path, _TABLE, VERSION, remedy, upgrades)
+        self._file = open_database(path, _TABLE, VERSION, _REMEDY, upgrades)
 
     def add(self, token: str, record: Record) -> int:
         """Stores a new job and returns its number. A token that was stored before keeps its
-        number. Raises CoschedError if that job belongs to another user."""
+        number. Raises CoschedError if that job belongs to another user, and for a full
+        disk."""
         select = "SELECT number, uid FROM jobs WHERE token = ?"
         found = self._run(select, (token,)).fetchone()
         if found is not None:
@@ -135,8 +146,8 @@ class JobStore:
         return done.lastrowid
 
     def save(self, record: Record) -> None:
-        """Stores what has changed since the job was added."""
-        self._run(
+        """Stores what has changed since the job was added. Waits while the disk is full."""
+        self._store(
             "UPDATE jobs SET state = ?, start = ?, hosts = ?, started_ns = ?, "
             "ended_ns = ?, status = ?, reason = ?, failed_starts = ? WHERE number = ?",
             (
@@ -153,13 +164,14 @@ class JobStore:
         )
 
     def live(self) -> list[Record]:
-        """Returns the jobs that have not ended, by number."""
+        """Returns the jobs that have not ended, by number. Leaves out damaged records, with
+        one line each."""
         states = [state.value for state in State if not state.over]
         marks = ", ".join("?" * len(states))
         rows = self._run(
             f"SELECT {_COLUMNS} FROM jobs WHERE state IN ({marks}) ORDER BY number", states
         )
-        return [self._record(row) for row in rows]
+        return list(self._readable(rows))
 
     def find(self, number: int) -> Record | None:
         """Returns a job; None if there is none of this number."""
@@ -169,19 +181,19 @@ class JobStore:
         return None if row is None else self._record(row)
 
     def latest(self, most: int) -> Iterator[Record]:
-        """Yields the jobs with the greatest numbers, the latest first."""
+        """Yields the jobs with the greatest numbers, the latest first, as ``live``."""
         rows = self._run(
             f"SELECT {_COLUMNS} FROM jobs ORDER BY number DESC LIMIT ?", (most,)
         )
-        return map(self._record, rows)
+        return self._readable(rows)
 
     def agents(self) -> dict[str, int]:
         """Returns the incarnation of each node's latest agent."""
         return dict(self._run("SELECT name, incarnation FROM agents"))
 
     def save_agent(self, name: str, incarnation: int) -> None:
-        """Stores which agent a node has."""
-        self._run("INSERT OR REPLACE INTO agents VALUES (?, ?)", (name, incarnation))
+        """Stores which agent a node has. Waits while the disk is full."""
+        self._store("INSERT OR REPLACE INTO agents VALUES (?, ?)", (name, incarnation))
 
     def close(self) -> None:
         """Closes the file."""
@@ -193,8 +205,23 @@ class JobStore:
         except sqlite3.Error as error:
             raise self._broken(error) from None
 
+    def _store(self, statement: str, values: Sequence[Any]) -> None:
+        try:
+            self._space.store(lambda: self._file.execute(statement, values))
+        except sqlite3.Error as error:
+            raise self._broken(error) from None
+
     def _broken(self, error: sqlite3.Error) -> CoschedError:
-        return CoschedError(f"{self._path}: {error}")
+        return CoschedError(
+            f"{self._path}: {first_line(error)}; {advice(error, self._path, _REMEDY)}"
+        )
+
+    def _readable(self, rows: Iterable[tuple[Any, ...]]) -> Iterator[Record]:
+        for row in rows:
+            try:
+                yield self._record(row)
+            except CoschedError as error:
+                self._log(f"{error}; it is left out")
 
     def _record(self, row: tuple[Any, ...]) -> Record:
         number, uid, gid, submission, submitted_ns, state, start, hosts, *rest = row

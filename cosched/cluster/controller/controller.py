@@ -307,8 +307,12 @@ class Controller:
         if self._recovery is not None and not self._recovery.awaited:
             self._recover()
         while True:
+            began_ns = time.monotonic_ns()
             await asyncio.sleep(self._config.life.beat_ns / NS_PER_S)
             now_ns = time.monotonic_ns()
+            if now_ns - began_ns >= self._config.life.lost_after_ns:
+                # This process stood still, as on a full disk; beats wait to be read.
+                self._members.excuse(now_ns)
             if self._recovery is not None and now_ns >= over_ns:
                 self._recover()
             for member in self._members.silent(now_ns):

@@ -135,6 +135,11 @@ class Members:
             for number in range(first, last + 1)
         )
 
+    def excuse(self, now_ns: int) -> None:
+        """Counts no node as silent until now: this process has read nothing."""
+        for member in self.by_number:
+            member.received_ns = max(member.received_ns, now_ns)
+
     def silent(self, now_ns: int) -> list[Member]:
         """Returns the nodes that sent nothing for too long."""
         limit_ns = now_ns - self._config.life.lost_after_ns

@@ -6,7 +6,9 @@ import sqlite3
 import time
 from pathlib import Path
 
-from cosched.cluster.database import open_database
+from cosched.cluster.database import first_line, open_database
+from cosched.cluster.full_disk import SpaceWait, advice
+from cosched.cluster.member import log_line
 from cosched.core.cluster.coupling.groups import DomainName, Rights
 from cosched.core.cluster.coupling.machine import Coupling
 from cosched.core.cluster.coupling.settings import CouplingSettings
@@ -27,6 +29,7 @@ class Memory:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._file = open_database(path, _TABLE, _VERSION, _REMEDY)
+        self._space = SpaceWait(path, log_line)
 
     def restart(
         self, name: DomainName, settings: CouplingSettings, rights: Rights, now_ns: int
@@ -62,11 +65,13 @@ class Memory:
         return None if row is None else bytes(row[0])
 
     def save(self, snapshot: bytes) -> None:
-        """Replaces the snapshot. Raises NotStored."""
+        """Replaces the snapshot. Waits while the disk is full. Raises NotStored."""
+        statement = "INSERT OR REPLACE INTO snapshot VALUES (1, ?)"
         try:
-            self._file.execute("INSERT OR REPLACE INTO snapshot VALUES (1, ?)", (snapshot,))
+            self._space.store(lambda: self._file.execute(statement, (snapshot,)))
         except sqlite3.Error as error:
-            raise NotStored(f"{self._path}: {error}") from None
+            what = advice(error, self._path, _REMEDY)
+            raise NotStored(f"{self._path}: {first_line(error)}; {what}") from None
 
     def close(self) -> None:
         """Closes the file."""
