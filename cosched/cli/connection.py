@@ -6,44 +6,75 @@ import os
 import sys
 from pathlib import Path
 
-from cosched.cluster.client import Patience
+from cosched.cluster.client import NoAnswer, Patience
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.submission import JOB_VARIABLE
 from cosched.cluster.up.killed import lacks_a_member
 from cosched.core.errors import CoschedError
 from cosched.jobs.client import Client
+from cosched.shm.userdirs import is_listening
 
 #: For a shell that completes a word: the user waits at the prompt.
 AT_THE_PROMPT = Patience(within_s=1.0)
+_SLOW = "the domain has not answered yet; waiting for its controller"
 
 
 def connect(
     run_dir: Path | None, node: str | None = None, command: str = "cosched"
 ) -> Client:
-    """Connects to the domain of a run directory as ``Client.connect`` does.
+    """Connects once, as ``Connector``."""
+    return Connector(run_dir, node, command)()
+
+
+class Connector:
+    """Connects to the domain of a run directory as ``Client.connect`` does, each time that
+    it is called.
 
     Starts a missing member of the user's private domain again. command: the first word of
-    the lines on stderr that report this, or that the domain does not answer.
+    the lines on stderr that report this, or that the domain does not answer. A line that
+    was just printed is not printed again.
     """
-    client = Client.connect(run_dir, node, patient(command))
-    # A member that a command of a job started would end with the job.
-    if JOB_VARIABLE in os.environ or not lacks_a_member(DomainPaths(client.run_dir)):
-        return client
-    from cosched.cluster.up.private import restore_private
 
-    try:
-        restore_private(client.run_dir, lambda line: _print(command, line))
-    except (CoschedError, OSError) as error:
-        _print(command, f"it cannot be started: {error}")
-        return client
-    client.close()
-    return Client.connect(client.run_dir, node, patient(command))
+    def __init__(
+        self, run_dir: Path | None, node: str | None = None, command: str = "cosched"
+    ) -> None:
+        self._run_dir = run_dir
+        self._node = node
+        self._command = command
+        self._last = ""
+
+    def __call__(self) -> Client:
+        """Returns a connection. Raises NoDomain if no member answers, and NoAnswer if a
+        missing controller cannot be started."""
+        client = self._connect()
+        # A member that a command of a job started would end with the job.
+        if JOB_VARIABLE in os.environ or not lacks_a_member(DomainPaths(client.run_dir)):
+            return client
+        from cosched.cluster.up.private import restore_private
+
+        client.close()
+        try:
+            restore_private(client.run_dir, self._note)
+        except (CoschedError, OSError) as error:
+            if not is_listening(DomainPaths(client.run_dir).controller_socket):
+                raise NoAnswer(f"the private domain cannot go on: {error}") from None
+            self._note(f"it cannot be started: {error}")
+        return self._connect()
+
+    def _connect(self) -> Client:
+        return Client.connect(
+            self._run_dir, self._node, Patience(note_slow=lambda: self._note(_SLOW))
+        )
+
+    def _note(self, line: str) -> None:
+        if line != self._last:
+            _print(self._command, line)
+        self._last = line
 
 
 def patient(command: str = "cosched") -> Patience:
     """Returns how a command waits. command: the first word of its line on stderr."""
-    line = "the domain has not answered yet; waiting for its controller"
-    return Patience(note_slow=lambda: _print(command, line))
+    return Patience(note_slow=lambda: _print(command, _SLOW))
 
 
 def _print(command: str, line: str) -> None:

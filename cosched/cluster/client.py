@@ -47,6 +47,10 @@ class NoDomain(CoschedError):
     """No controller or agent answers here."""
 
 
+class NoAnswer(NoDomain):
+    """The domain is there and does not answer, as while its disk is full."""
+
+
 @dataclass(frozen=True, slots=True)
 class Patience:
     """How a client waits for the answer to a request. within_s: the request fails then.
@@ -266,8 +270,8 @@ def _reported(within_s: float | None) -> Iterator[None]:
         raise NoDomain(f"the domain does not answer: {error.strerror}") from None
 
 
-def _late(within_s: float) -> CoschedError:
-    return CoschedError(f"the controller has not answered within {within_s:g} s; try again")
+def _late(within_s: float) -> NoAnswer:
+    return NoAnswer(f"the controller has not answered within {within_s:g} s; try again")
 
 
 def make_submission(

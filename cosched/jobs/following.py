@@ -9,13 +9,16 @@ from pathlib import Path
 from typing import BinaryIO
 
 from cosched.cluster.answers import JobInfo
-from cosched.cluster.client import Client, NoDomain
+from cosched.cluster.client import Client, NoAnswer, NoDomain
+from cosched.cluster.full_disk import WITHIN_S as FULL_DISK_S
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.up.killed import lacks_a_member
 
 _READ_BYTES = 1 << 20
 #: How long a domain may be away, such as while its controller restarts.
 PATIENCE_S = 60.0
+#: How long it may be there without an answer. A controller waits so long for its disk.
+STANDSTILL_S = PATIENCE_S + FULL_DISK_S
 _RETRY_S = 0.5
 #: How often a client that waits looks whether its private domain is whole.
 _LOOK_S = 1.0
@@ -92,10 +95,11 @@ def wait_patiently(
                 client.job(number)
                 away_since = None
                 return client.wait(number, _Watch(client.run_dir, meanwhile))
-        except NoDomain:
+        except NoDomain as error:
             now = time.monotonic()
             away_since = away_since or now
-            if now >= away_since + PATIENCE_S:
+            patience_s = STANDSTILL_S if isinstance(error, NoAnswer) else PATIENCE_S
+            if now >= away_since + patience_s:
                 raise
         meanwhile()
         time.sleep(_RETRY_S)

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import click
 
-from cosched.cli.connection import connect
+from cosched.cli.connection import Connector
 from cosched.cli.options import complete_domain_jobs, domain_dir_option
 from cosched.core.errors import CoschedError
-from cosched.jobs.client import Client
 from cosched.jobs.following import Tail, wait_patiently
 
 
@@ -36,10 +35,7 @@ def command(job: int, follow: bool, error: bool, run_dir: Path) -> None:
       cosched output -f 12
       cosched output --error 12
     """
-
-    def reach() -> Client:
-        return connect(run_dir)
-
+    reach = Connector(run_dir)
     with reach() as client:
         info = client.job(job)
     path = Path(info["cwd"], info["error" if error and info["error"] else "output"])

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import sys
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
-from cosched.cli.connection import connect
+from cosched.cli.connection import Connector
 from cosched.cluster.answers import JobInfo
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.submission import JOB_VARIABLE
@@ -17,7 +18,7 @@ from cosched.jobs.job import Job
 from cosched.jobs.tasks import Reports
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Sending:
     """A job that is to be sent to the domain of a run directory. source: a descriptor that
     is its standard input while it runs; None: it has another one."""
@@ -50,8 +51,9 @@ class Sending:
 
         return run_to_end(self._connect, submit, sizes, self.source, say)
 
-    def _connect(self) -> Client:
-        return connect(self.run_dir, command="cosched submit")
+    @cached_property
+    def _connect(self) -> Connector:
+        return Connector(self.run_dir, command="cosched submit")
 
     def _connect_or_start(self) -> Client:
         """Starts a private domain on this machine if none answers."""

@@ -14,11 +14,13 @@ from typing import Any
 
 from cosched.cluster.answers import JobInfo
 from cosched.core.errors import CoschedError
-from cosched.jobs.client import Client
+from cosched.jobs.client import Client, NoDomain
 from cosched.jobs.feeding import Feeder
 from cosched.jobs.following import Tail, size_of, wait_patiently
 from cosched.linux.homes import cache_home
 
+#: How long a command that must end tries to cancel its job.
+CANCEL_WITHIN_S = 5.0
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -44,7 +46,15 @@ def exit_status(ended: JobInfo) -> int:
 
 
 class Interrupted(BaseException):
-    """A signal asks that the job ends."""
+    """A signal asks that the job ends. number: the signal."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
+
+
+class _Overdue(BaseException):
+    """The domain takes too long."""
 
 
 class Interrupts:
@@ -53,6 +63,7 @@ class Interrupts:
 
     def __init__(self) -> None:
         self._count = 0
+        self._first = 0
         self._armed = False
         self._old: dict[int, Any] = {}
 
@@ -79,14 +90,15 @@ class Interrupts:
         """Raises Interrupted now if a signal has come, otherwise when one comes."""
         self._armed = True
         if self._count:
-            raise Interrupted
+            raise Interrupted(self._first)
 
     def _take(self, number: int, _frame: FrameType | None) -> None:
         self._count += 1
         if self._count > 1:
             raise SystemExit(128 + number)
+        self._first = number
         if self._armed:
-            raise Interrupted
+            raise Interrupted(number)
 
 
 @contextlib.contextmanager
@@ -131,7 +143,7 @@ def run_to_end(
 
     sizes: None if the output is not copied. source: a descriptor that is the job's standard
     input; None: it has another one. complain: takes a line for the user. SIGINT, SIGTERM
-    and SIGHUP cancel the job.
+    and SIGHUP cancel the job, or only end this command if the domain does not answer.
     """
     with Interrupts() as interrupts:
         number = submit()
@@ -147,8 +159,12 @@ def run_to_end(
                     return _wait(connect, number, tails)
             except (Interrupted, BrokenPipeError) as why:
                 complain(f"job {number}: is being cancelled")
-                with connect() as client, contextlib.suppress(CoschedError):
-                    client.cancel(number)
+                if not _cancel(connect, number):
+                    complain(
+                        f"job {number}: the domain does not answer, so the job goes on; "
+                        f"later use: cosched cancel {number}"
+                    )
+                    raise SystemExit(_status_after(why)) from None
                 copied = tails if isinstance(why, Interrupted) else []
                 ended = _wait(connect, number, copied)
                 if isinstance(why, BrokenPipeError):
@@ -157,6 +173,39 @@ def run_to_end(
         finally:
             for tail in tails:
                 tail.close()
+
+
+def _cancel(connect: Callable[[], Client], number: int) -> bool:
+    """Cancels a job unless it has ended; returns False if the domain does not answer."""
+    try:
+        with _at_most(CANCEL_WITHIN_S), connect() as client:
+            client.cancel(number)
+    except (NoDomain, _Overdue):
+        return False
+    except CoschedError:
+        pass  # it has ended
+    return True
+
+
+def _status_after(why: BaseException) -> int:
+    number = why.number if isinstance(why, Interrupted) else signal.SIGPIPE
+    return 128 + number
+
+
+@contextlib.contextmanager
+def _at_most(seconds: float) -> Iterator[None]:
+    """Raises _Overdue in the block, wherever it waits, after this time."""
+
+    def end(_number: int, _frame: FrameType | None) -> None:
+        raise _Overdue
+
+    former = signal.signal(signal.SIGALRM, end)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, former)
 
 
 def _tails(connect: Callable[[], Client], number: int, sizes: Sizes) -> list[Tail]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from cosched.cli.connection import connect
+from cosched.cli.connection import Connector
 from cosched.cli.domain.waiting import (
     Sizes,
     own_input,
@@ -19,7 +19,6 @@ from cosched.cli.domain.waiting import (
 from cosched.cli.run.start import note, warn
 from cosched.cluster.submission import FROM_CLIENT
 from cosched.jobs.choices import Choices
-from cosched.jobs.client import Client
 from cosched.jobs.job import Job
 from cosched.jobs.tasks import Reports
 
@@ -48,9 +47,7 @@ def run_in_domain(job: Job, run_dir: Path, choices: Choices, *, verbose: bool) -
     """Runs the job as if its ranks ran here; returns its exit status. Raises CoschedError
     if the domain cannot start it at once."""
 
-    def reach() -> Client:
-        return connect(run_dir, command="cosched-run")
-
+    reach = Connector(run_dir, command="cosched-run")
     source = own_input()
     with private_files() as (output, error):
         job = dataclasses.replace(

@@ -110,7 +110,8 @@ def _controller_has_ended(paths: DomainPaths) -> bool:
 
 def wait_joined(paths: DomainPaths, nodes: Sequence[str]) -> None:
     """Waits until the controller has all nodes. Asks the agent of the first one, or a
-    controller on this machine. Raises CoschedError if some do not join."""
+    controller on this machine. Raises CoschedError if some do not join, and at once if a
+    controller on this machine has ended."""
     missing = _still_missing(paths, nodes, WITHIN_S)
     if missing:
         raise CoschedError(
@@ -129,6 +130,7 @@ def _still_missing(paths: DomainPaths, nodes: Sequence[str], within_s: float) ->
     """Returns the nodes that do not join within this time."""
     deadline = time.monotonic() + within_s
     missing = list(nodes)
+    here = is_held(paths.controller_lock)
     while missing and time.monotonic() < deadline:
         with (
             contextlib.suppress(NoDomain),
@@ -139,6 +141,8 @@ def _still_missing(paths: DomainPaths, nodes: Sequence[str], within_s: float) ->
                 for each in client.nodes()
                 if each["state"] not in ("up", "drained")
             ]
+        if missing and here and not is_held(paths.controller_lock):
+            raise CoschedError(f"the controller has ended; see {paths.controller_log}")
         if missing:
             time.sleep(_POLL_S)
     return missing

@@ -147,13 +147,20 @@ def _start_missing(paths: DomainPaths, note: Callable[[str], object]) -> bool:
     if not (has_controller or has_agent):
         return False
     if not has_controller:
-        note("the controller of the private domain was killed; starting it again")
+        how = _ended(paths.controller_lock, paths.controller_log)
+        note(f"the controller of the private domain {how}; starting it again")
         start_controller(place, paths, *_IDLE).settle()
     if not has_agent:
-        note("the agent of the private domain was killed; starting it again")
+        how = _ended(paths.agent_lock(node), paths.agent_log(node))
+        note(f"the agent of the private domain {how}; starting it again")
         start_agent(place, paths).settle()
     wait_joined(paths, config.node_names)
     return True
+
+
+def _ended(lock: Path, log: Path) -> str:
+    """Returns how a member ended: only a killed one leaves its lock file."""
+    return "was killed" if lock.exists() else f"has ended (see {log})"
 
 
 def _is_up(socket: Path, lock: Path) -> bool:
