@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import click
 
+from cosched.cli.printing import printable_output
 from cosched.core.errors import CoschedError
 
 EXIT_FAILURE = 1
@@ -20,6 +21,11 @@ _DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
 
 def run_cli(command: click.Command, arguments: Sequence[str]) -> int:
     """Runs a click command and returns the exit status."""
+    with printable_output():
+        return _run(command, arguments)
+
+
+def _run(command: click.Command, arguments: Sequence[str]) -> int:
     if any(name.startswith("_COSCHED") for name in os.environ):  # a shell completes a line
         from cosched.cli.tools.completion import register
 

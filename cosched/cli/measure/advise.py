@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import textwrap
 from dataclasses import asdict
 from pathlib import Path
@@ -25,6 +24,7 @@ from cosched.cli.options import (
     json_option,
     lab_nodes_option,
 )
+from cosched.cli.printing import display_stream
 from cosched.core.advice import Profile, advise
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S, parse_duration
@@ -86,7 +86,9 @@ def command(
     if what.endswith(".toml"):
         options = TestbedOptions(run_dir=run_dir, nodes=nodes, hosts=hosts, mpi=mpi)
         with interruptible():
-            seen = watch_workload(Path(what), options, at_most_s, os.environ, sys.stderr)
+            seen = watch_workload(
+                Path(what), options, at_most_s, os.environ, display_stream()
+            )
     else:
         seen = [_running_job(run_dir, what)]
     if as_json:

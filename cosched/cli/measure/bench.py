@@ -23,6 +23,7 @@ from cosched.cli.options import (
     run_limit_option,
     set_with_option,
 )
+from cosched.cli.printing import display_stream
 
 HELP = """\
 Run a workload with and without cosched, and compare.
@@ -174,7 +175,7 @@ def command(
     check_writable(json_file)
     try:
         with interruptible():
-            outcome = run_bench(options, os.environ, sys.stderr)
+            outcome = run_bench(options, os.environ, display_stream())
     except RunFailed as error:
         for line in error.failure.output:
             click.echo(f"  | {line}", err=True)

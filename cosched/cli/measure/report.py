@@ -12,6 +12,7 @@ from rich.progress import track
 
 from cosched.cli.files import check_writable, writing
 from cosched.cli.options import asked_run_dir_option
+from cosched.cli.printing import display_stream
 from cosched.core.errors import CoschedError
 from cosched.observe.report.contents import report_data
 from cosched.observe.report.inputs import find_inputs
@@ -79,7 +80,7 @@ def command(
 
 def _read(paths: Sequence[Path]) -> Iterator[Trace]:
     """Reads the traces; shows the progress on a terminal."""
-    console = Console(stderr=True)
+    console = Console(file=display_stream())
     shown = track(
         paths,
         "reading traces",

@@ -23,6 +23,7 @@ from cosched.cli.options import (
     run_limit_option,
     set_with_option,
 )
+from cosched.cli.printing import display_stream
 from cosched.cli.sim.calibrate import calibration_option
 from cosched.core.errors import CoschedError
 from cosched.core.node.settings import Settings, Span, parse_gmet, parse_slice
@@ -135,7 +136,7 @@ def command(
     draw = _drawer(figure)
     try:
         with interruptible():
-            found = tune(options, os.environ, sys.stderr)
+            found = tune(options, os.environ, display_stream())
     except RunFailed as error:
         for line in error.failure.output:
             click.echo(f"  | {line}", err=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 
 import click
@@ -21,6 +20,7 @@ from cosched.cli.options import (
     run_dir_option,
     run_limit_option,
 )
+from cosched.cli.printing import display_stream
 
 HELP = """\
 Measure how the programs of a workload communicate, for simulations.
@@ -90,7 +90,7 @@ def calibrate_workload(
     )
     try:
         with interruptible():
-            found = calibrate(workload, options, repeats, os.environ, sys.stderr)
+            found = calibrate(workload, options, repeats, os.environ, display_stream())
     except RunFailed as error:
         for line in error.failure.output:
             click.echo(f"  | {line}", err=True)

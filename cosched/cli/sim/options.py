@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import click
 
 from cosched.cli.files import write_outcome
+from cosched.cli.printing import display_stream
 from cosched.sim.parallel import OutcomeT, RunT, Work, carry_out_all
 from cosched.sim.progress import open_progress
 from cosched.version import VERSION
@@ -78,7 +79,7 @@ def carry_out_runs(
     work: Work[RunT, OutcomeT], runs: Sequence[RunT], at_a_time: int
 ) -> list[OutcomeT]:
     """Returns the outcomes of all runs; shows progress on standard error."""
-    with open_progress(sys.stderr, len(runs)) as report:
+    with open_progress(display_stream(), len(runs)) as report:
         return carry_out_all(work, runs, at_a_time, report)
 
 
