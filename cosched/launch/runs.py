@@ -21,6 +21,7 @@ from pathlib import Path
 
 import msgspec
 
+from cosched.core.decoding import JsonDecoder, Malformed
 from cosched.core.errors import CoschedError
 from cosched.core.likeness import Likeness, PastRun
 from cosched.core.node.settings import LENGTH_MAX_NS
@@ -47,6 +48,9 @@ class _Line:
     args: tuple[str, ...]
     ranks: int | None
     length_ns: int
+
+
+_decoder: JsonDecoder[_Line] = JsonDecoder(_Line, "a run", FILE_BYTES)
 
 
 def record_of_runs(environ: Mapping[str, str]) -> Path | None:
@@ -77,8 +81,8 @@ def read_runs(path: Path) -> list[PastRun]:
 
 def _decode(line: bytes) -> PastRun | None:
     try:
-        read = msgspec.json.decode(line, type=_Line)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+        read = _decoder.decode(line)
+    except Malformed:
         return None
     if read.cosched_runs != VERSION or not 0 < read.length_ns <= LENGTH_MAX_NS:
         return None

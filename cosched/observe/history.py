@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -64,23 +64,31 @@ class JobSummary:
 
 
 def gather(
-    nodes: Sequence[NodePaths], since_wall_ns: int, saved: Sequence[Place] = ()
+    nodes: Sequence[NodePaths],
+    since_wall_ns: int,
+    complain: Callable[[str], object],
+    saved: Sequence[Place] = (),
 ) -> list[JobRecord]:
     """Returns the records of these nodes since then, and the records in ``saved``.
 
     They come from the files if the user may read them, otherwise from the daemons, which
-    return only the user's own jobs.
+    return only the user's own jobs. complain: as for ``read_place``.
     """
-    found = [record for paths in nodes for record in _of_node(paths, since_wall_ns)]
-    found += [record for place in saved for record in read_place(place, since_wall_ns)]
+    found = [
+        record for paths in nodes for record in _of_node(paths, since_wall_ns, complain)
+    ]
+    for place in saved:
+        found += read_place(place, since_wall_ns, complain)
     # A private daemon that is up returns records that are also in the state directory.
     return list({(r.node, r.job, r.began_wall_ns): r for r in found}.values())
 
 
-def _of_node(paths: NodePaths, since_wall_ns: int) -> list[JobRecord]:
+def _of_node(
+    paths: NodePaths, since_wall_ns: int, complain: Callable[[str], object]
+) -> list[JobRecord]:
     place = Place(paths.directory, "history", 0)
     if place.files and all(os.access(path, os.R_OK) for path in place.files):
-        return read_place(place, since_wall_ns)
+        return read_place(place, since_wall_ns, complain)
     try:
         answer = request(paths, "history", since_wall_ns=since_wall_ns)
     except NoDaemon:
@@ -88,21 +96,25 @@ def _of_node(paths: NodePaths, since_wall_ns: int) -> list[JobRecord]:
     return msgspec.convert(answer["records"], list[JobRecord])
 
 
-def read_place(place: Place, since_wall_ns: int) -> list[JobRecord]:
+def read_place(
+    place: Place, since_wall_ns: int, complain: Callable[[str], object]
+) -> list[JobRecord]:
     """Returns the records in a history's files; skips a last line that was cut short.
 
-    Raises CoschedError, with file and line, for any other line that is not a record.
+    complain: takes one line about other lines of a file that are not records.
     """
     records = []
     for path, content in _contents(place):
         lines = content.splitlines(keepends=True)
+        problems = []
         for number, line in enumerate(lines, 1):
             try:
                 records.append(decode_record(line))
             except CoschedError as error:
-                if number == len(lines) and not line.endswith(b"\n"):
-                    continue
-                raise CoschedError(f"{path}:{number}: {error}") from None
+                if number < len(lines) or line.endswith(b"\n"):
+                    problems.append(f"{path}:{number}: {error}")
+        if problems:
+            complain(f"{problems[0]}; {len(problems)} lines of this file are skipped")
     return [record for record in records if record.ended_wall_ns >= since_wall_ns]
 
 

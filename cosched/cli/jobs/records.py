@@ -36,7 +36,12 @@ def records_here(
     usual = run_dir in (default_run_dir({}, os.geteuid()), SYSTEM_RUN_DIR)
     saved = saved_places(state_directory(os.environ)) if usual else []
     saved += saved_places(SITE_STATE) if run_dir == SYSTEM_RUN_DIR else []
-    return gather([NodePaths(run_dir, name) for name in names], since_wall_ns, saved)
+    places = [NodePaths(run_dir, name) for name in names]
+    return gather(places, since_wall_ns, _complain, saved)
+
+
+def _complain(line: str) -> None:
+    click.echo(f"cosched: warning: {line}", err=True)
 
 
 def records_elsewhere(way: Way, job: str | None, since_wall_ns: int) -> list[JobRecord]:

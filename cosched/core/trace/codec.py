@@ -91,7 +91,13 @@ def decode(line: bytes) -> Line:
                 f"this cosched reads version {VERSION}"
             )
         return _convert(plain, Header)
-    except (msgspec.MsgspecError, KeyError, TypeError, ValueError) as error:
+    except (
+        msgspec.MsgspecError,
+        LookupError,
+        RecursionError,
+        TypeError,
+        ValueError,
+    ) as error:
         raise CoschedError(f"not a line of a trace ({_cause(error)})") from None
 
 

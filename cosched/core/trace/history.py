@@ -17,6 +17,8 @@ from cosched.core.trace.account import Account
 from cosched.core.units import NS_PER_US
 
 VERSION = 1
+#: The most bytes of a line.
+LINE_MOST = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +80,9 @@ class JobRecord:
         return not (self.partial or self.released_s) and self.scheduled_s > 0
 
 
+_decoder: JsonDecoder[JobRecord] = JsonDecoder(JobRecord, "a line of a history", LINE_MOST)
+
+
 def intervals_of(account: Account) -> tuple[tuple[int, int], ...]:
     """Returns when the job was scheduled, in microseconds after its beginning."""
     began_ns = account.began.now_ns
@@ -94,10 +99,7 @@ def encode_record(record: JobRecord) -> bytes:
 
 def decode_record(line: bytes) -> JobRecord:
     """Decodes a line. Raises CoschedError, without the line's number, for another text."""
-    try:
-        record = msgspec.json.decode(line, type=JobRecord)
-    except msgspec.MsgspecError as error:
-        raise CoschedError(f"not a line of a history ({error})") from None
+    record = _decoder.decode(line)
     if record.cosched_history != VERSION:
         raise CoschedError(
             f"written in version {record.cosched_history} of the history's format; "

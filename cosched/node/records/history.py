@@ -257,10 +257,11 @@ def keep_fairly(lines: Iterable[bytes], most_bytes: int) -> Iterable[bytes]:
 
 
 def _read(place: Place) -> list[JobRecord]:
-    """Returns the records of earlier daemons; logs and skips invalid lines."""
+    """Returns the records of earlier daemons; skips other lines, with one line a file."""
     records = []
     seen: set[bytes] = set()
     for path in place.files:
+        problems = []
         for line in path.read_bytes().splitlines():
             if line in seen:
                 continue
@@ -268,5 +269,7 @@ def _read(place: Place) -> list[JobRecord]:
             try:
                 records.append(decode_record(line))
             except CoschedError as error:
-                log.warning("%s: %s", path, error)
+                problems.append(str(error))
+        if problems:
+            log.warning("%s: %d lines are skipped: %s", path, len(problems), problems[0])
     return records

@@ -2,12 +2,14 @@
 
 A trace is a list of segments. Each begins with the machine's state, so each can be replayed
 from there. If a daemon was killed, or is writing, the last line of its segment may be cut
-short and is skipped. Any other line that does not belong to a trace is an error.
+short and is skipped. Any other line that does not belong to a trace is damage: what follows
+in its segment does not continue from the state before. A replay refuses such a trace;
+``cosched why`` leaves out the rest of the segment.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -73,17 +75,23 @@ def trace_files(directory: Path) -> list[Path]:
     return trace_place(directory).files
 
 
-def read_trace(paths: Sequence[Path]) -> Trace:
+def refuse(line: str) -> None:
+    """Raises CoschedError for a damaged trace."""
+    raise CoschedError(line)
+
+
+def read_trace(paths: Sequence[Path], damaged: Callable[[str], object] = refuse) -> Trace:
     """Reads the trace in these files of one node; a directory means the files in it.
 
-    Raises CoschedError, with file and line, for a file that cannot be read or is not a
-    trace.
+    damaged: takes a line that names file and line of each damage; if it returns, the rest
+    of that segment is left out. Raises CoschedError, with file and line, for a file that
+    cannot be read or has no trace.
     """
     segments: list[Segment] = []
     tasks: dict[tuple[Job, Task], TaskNote] = {}
     for path in paths:
         for file in _files(path):
-            _read_file(file, segments, tasks)
+            _read_file(file, segments, tasks, damaged)
     if not segments:
         raise CoschedError(f"{', '.join(map(str, paths))}: no trace in it")
     nodes = sorted({segment.header.node for segment in segments})
@@ -107,27 +115,37 @@ def _files(path: Path) -> list[Path]:
 
 
 def _read_file(
-    path: Path, segments: list[Segment], tasks: dict[tuple[Job, Task], TaskNote]
+    path: Path,
+    segments: list[Segment],
+    tasks: dict[tuple[Job, Task], TaskNote],
+    damaged: Callable[[str], object],
 ) -> None:
     try:
         lines = path.read_bytes().splitlines(keepends=True)
     except OSError as error:
         raise CoschedError(f"{path}: cannot be read ({error.strerror})") from None
     segment: Segment | None = None
+    left_out = False
     for number, line in enumerate(lines, 1):
         try:
             found = decode(line)
         except CoschedError as error:
             if _was_cut(lines, number):
                 continue
-            raise CoschedError(f"{path}:{number}: {error}") from None
+            if not left_out:
+                damaged(f"{path}:{number}: {error}")
+            left_out = True
+            continue
         match found:
             case Header():
+                left_out = False
                 segment = Segment(found)
                 segments.append(segment)
                 tasks.update({(note.job, note.task): note for note in found.tasks})
             case TaskNote():
                 tasks[found.job, found.task] = found
+            case _ if left_out:
+                continue
             case _ if segment is None:
                 raise CoschedError(f"{path}:{number}: an event before any header")
             case (event, commands):

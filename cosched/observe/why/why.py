@@ -6,6 +6,7 @@ read them.
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +22,8 @@ from cosched.observe.timeline.trace import Trace, read_trace, trace_files
 from cosched.observe.why.reasons import Explained, Explainer, explain_all
 from cosched.observe.why.standing import find_job, standing
 from cosched.shm.paths import NodePaths, job_key
+
+log = logging.getLogger(__name__)
 
 Status = Mapping[str, Any]
 
@@ -146,7 +149,7 @@ class _Past:
             self._read = True
             files = trace_files(self._directory)
             if files and all(os.access(path, os.R_OK) for path in files):
-                self._trace = read_trace(files)
+                self._trace = read_trace(files, _note_damage)
         return self._trace
 
     @property
@@ -154,6 +157,10 @@ class _Past:
         if self.trace is None:
             return {}
         return {task: note.rank for (_, task), note in self.trace.tasks.items()}
+
+
+def _note_damage(line: str) -> None:
+    log.warning("%s; what follows, up to the daemon's next start, is left out", line)
 
 
 def _keys(asker: Asker, status: Status | None, past: _Past) -> list[str]:

@@ -49,6 +49,7 @@ from cosched.core.trace.history import (
 from cosched.core.units import NS_PER_S, NS_PER_US
 from cosched.node.records.bounded_file import Place
 from cosched.node.records.history import SITE_STATE, history_place, state_directory
+from cosched.node.records.history import _read as earlier_records
 from cosched.observe.columns import COLUMNS
 from cosched.observe.history import gather, in_words, read_place, runs, summary
 from cosched.shm.paths import NodePaths
@@ -376,15 +377,34 @@ def test_history_skips_a_cut_last_line_only(run_dir):
     lines = path.read_bytes()
     place = Place(run_dir / "n1", "history", 0)
     path.write_bytes(lines[:-5])
-    assert len(read_place(place, 0)) == 1
-    path.write_bytes(b"{\n" + lines)
-    with pytest.raises(CoschedError, match=r"history.jsonl:1: "):
-        read_place(place, 0)
+    assert len(read_place(place, 0, refuse)) == 1
+
+
+@pytest.mark.parametrize("bad", [b"\xff", b'{"node":"\xff"}', b"{", b"[" * 100_000])
+def test_a_bad_line_is_skipped_with_one_line(run_dir, caplog, bad):
+    path = run_dir / "n1" / "history.jsonl"
+    lines = path.read_bytes()
+    place = Place(run_dir / "n1", "history", 0)
+    whole = len(read_place(place, 0, refuse))
+    path.write_bytes(bad + b"\n" + lines + bad + b"\n" + bad + b"\n")
+    told = []
+    assert len(read_place(place, 0, told.append)) == whole
+    (line,) = told
+    assert f"{path}:1: not a line of a history" in line
+    assert line.endswith("; 3 lines of this file are skipped")
+    assert line.isprintable()
+    assert len(earlier_records(place)) == whole  # as a daemon reads it
+    (logged,) = caplog.messages
+    assert "3 lines are skipped" in logged
+
+
+def refuse(line):
+    raise AssertionError(line)
 
 
 def test_history_follows_a_file_rotated_while_read(run_dir, monkeypatch):
     place = Place(run_dir / "n1", "history", 0)
-    whole = len(read_place(place, 0))
+    whole = len(read_place(place, 0, refuse))
     place.previous.write_bytes(place.current.read_bytes())
     read, rotated = Path.read_bytes, []
 
@@ -394,7 +414,7 @@ def test_history_follows_a_file_rotated_while_read(run_dir, monkeypatch):
         return read(path)
 
     monkeypatch.setattr(Path, "read_bytes", rotate_first)
-    assert len(read_place(place, 0)) == whole
+    assert len(read_place(place, 0, refuse)) == whole
     assert rotated
 
 
@@ -412,7 +432,7 @@ def test_history_follows_a_file_rotated_between_reads(run_dir, monkeypatch):
         return content
 
     monkeypatch.setattr(Path, "read_bytes", rotate_after)
-    names = [found.name for found in read_place(place, 0)]
+    names = [found.name for found in read_place(place, 0, refuse)]
     assert rotated
     assert len(names) == len(middle.splitlines())
     assert "old" not in names  # as in the files that there are now
@@ -422,14 +442,14 @@ def test_unreadable_history_is_one_line(run_dir):
     place = Place(run_dir / "n1", "history", 0)
     place.previous.mkdir()
     with pytest.raises(CoschedError, match=r"history\.1\.jsonl: cannot be read \(Is a dir"):
-        read_place(place, 0)
+        read_place(place, 0, refuse)
 
 
 def test_record_in_file_and_memory_counts_once(run_dir):
     nodes = [NodePaths(run_dir, "n1"), NodePaths(run_dir, "n2")]
     saved = [Place(run_dir / "n1", "history", 0)]
-    assert len(gather(nodes, 0, saved)) == len(gather(nodes, 0)) == 4
-    assert len(gather(nodes[1:], 0, saved)) == 4
+    assert len(gather(nodes, 0, refuse, saved)) == len(gather(nodes, 0, refuse)) == 4
+    assert len(gather(nodes[1:], 0, refuse, saved)) == 4
 
 
 def test_history_place_outlives_a_boot():

@@ -185,6 +185,18 @@ def test_line_that_is_no_trace_is_an_error(written, line, complaint):
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize("line", [b"\xff\n", b"{\n", b"[1]\n", b"[" * 100_000 + b"\n"])
+def test_the_rest_of_a_damaged_segment_is_left_out(written, line):
+    path, lines = written
+    path.write_bytes(b"".join([*lines[:3], line, *lines[3:], *lines]))
+    damage = []
+    trace = read_trace([path], damage.append)
+    assert len(damage) == 1
+    assert f"{CURRENT}:4: " in damage[0]
+    first, second = map(len, (segment.entries for segment in trace.segments))
+    assert first < second
+
+
 def test_headless_and_mixed_traces_are_refused(written, tmp_path):
     path, lines = written
     headless = tmp_path / "headless"
