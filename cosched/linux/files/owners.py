@@ -67,7 +67,7 @@ def owners_of(path: Path, below: Path = Path("/")) -> Owners:
 
 def is_open_to_others(found: os.stat_result) -> bool:
     """Returns whether users beside root and the owner may write a file or folder. A group
-    of the owner alone, as many systems give each user, has no others."""
+    that has only the owner in it, as on many systems, does not count."""
     if found.st_mode & stat.S_IWOTH:
         return True
     return bool(found.st_mode & stat.S_IWGRP) and not _is_group_of_one(

@@ -154,8 +154,7 @@ def lock_holder(path: Path) -> int | None:
     """
     try:
         # A FIFO of that name would keep this process waiting.
-        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        fd = os.open(path, flags)
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         return None
     except PermissionError:

@@ -2,8 +2,8 @@
 
 A trace is a list of segments. Each begins with the machine's state, so each can be replayed
 from there. If a daemon was killed, or is writing, the last line of its segment may be cut
-short and is skipped. Any other line that does not belong to a trace is damage: what follows
-in its segment does not continue from the state before. A replay refuses such a trace;
+short and is skipped. Any other line that does not belong to a trace is damage: the later
+events of its segment do not continue from the state before. A replay refuses such a trace;
 ``cosched why`` leaves out the rest of the segment.
 """
 

@@ -95,9 +95,9 @@ class OutputFiles:
 
 def _open(path: str) -> int:
     # Without O_NONBLOCK a pipe without a reader would keep the start waiting.
-    how = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK | os.O_NOCTTY
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK | os.O_NOCTTY
     try:
-        descriptor = os.open(path, how | os.O_CLOEXEC, 0o666)
+        descriptor = os.open(path, flags | os.O_CLOEXEC, 0o666)
     except OSError as error:
         why = error.strerror
         if error.errno == errno.ENXIO:
