@@ -121,12 +121,12 @@ def test_a_mount_without_execution_is_reported(tmp_path):
 mount -t tmpfs -o noexec none {tmp_path}
 exec {sys.executable} -c '
 from cosched.linux.files.cache import choose_cache
-place = choose_cache({{"XDG_CACHE_HOME": "{tmp_path}", "HOME": "/tmp"}}, "shim")
+place = choose_cache({{"XDG_CACHE_HOME": "{tmp_path}", "HOME": "{tmp_path.parent}"}}, "shim")
 print(place.folder, place.remark, sep="\\n")
 '"""
     words = ["unshare", "--mount", "--propagation", "private", "sh", "-ec", script]
     done = subprocess.run(words, capture_output=True, text=True, check=True, cwd=ROOT)
-    folder = "/tmp/.cache/cosched/shim"
+    folder = f"{tmp_path.parent}/.cache/cosched/shim"
     assert done.stdout.splitlines() == [
         folder,
         f"{tmp_path}/cosched/shim: its file system lets no program execute (noexec); "
