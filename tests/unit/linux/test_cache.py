@@ -121,7 +121,8 @@ def test_a_mount_without_execution_is_reported(tmp_path):
 mount -t tmpfs -o noexec none {tmp_path}
 exec {sys.executable} -c '
 from cosched.linux.files.cache import choose_cache
-place = choose_cache({{"XDG_CACHE_HOME": "{tmp_path}", "HOME": "{tmp_path.parent}"}}, "shim")
+home = {{"XDG_CACHE_HOME": "{tmp_path}", "HOME": "{tmp_path.parent}"}}
+place = choose_cache(home, "shim")
 print(place.folder, place.remark, sep="\\n")
 '"""
     words = ["unshare", "--mount", "--propagation", "private", "sh", "-ec", script]
