@@ -2,10 +2,7 @@
 
 There are two cases. If cosched-run gets program, ranks and hosts, this module builds the
 launcher's whole command line. If the user gives a launcher's command line, it stays as it
-is; only options with the tasks' environment are added behind the launcher's name.
-
-If the engine has an option for it, the variables reach the tasks alone. A preload in the
-launcher's own environment would also reach the launcher, its proxies and ssh.
+is. In both cases ``given/carried.py`` adds the tasks' variables.
 """
 
 from __future__ import annotations
@@ -18,7 +15,9 @@ from pathlib import Path
 from cosched.core.errors import CoschedError
 from cosched.launch import intel
 from cosched.launch.family import Engine, Family, Mpi
+from cosched.launch.given.carried import carry
 from cosched.launch.given.front import sets_variables
+from cosched.launch.given.line import Line, read_line
 
 #: Launchers of batch systems: they start ranks on the nodes of their job.
 BATCH_LAUNCHERS = ("srun", "jsrun", "aprun", "ibrun", "flux")
@@ -118,41 +117,43 @@ def job_command(
     layout: Layout,
     tasks: Mapping[str, str],
     program: Sequence[str],
+    environ: Mapping[str, str],
     *,
     root: bool,
 ) -> Command:
-    """Returns the command that starts ``program``, with ``tasks`` for every rank."""
+    """Returns the command that starts ``program``, with ``tasks`` for every rank. environ:
+    the user's environment."""
     if mpi.engine is Engine.HYDRA:
-        argv = _hydra(site, layout, tasks)
+        argv = _hydra(site, layout)
     elif mpi.engine in (Engine.ORTE, Engine.PRRTE):
-        argv = _open_mpi(mpi.engine, site, layout, tasks, root=root)
+        argv = _open_mpi(mpi.engine, site, layout, root=root)
     else:
         raise CoschedError(
             f"{mpi.mpiexec}: unknown engine; write the launcher yourself: "
             f"cosched-run -- {mpi.mpiexec} ..."
         )
-    return Command((*site.enter, str(mpi.mpiexec), *argv, *program))
+    line = read_line((str(mpi.mpiexec), *argv, *program), mpi.engine, environ)
+    carried = carry(line, tasks, environ)
+    return Command((*site.enter, *carried.argv), carried.environ)
 
 
 def wrapped_command(
-    engine: Engine,
-    argv: Sequence[str],
+    line: Line,
     tasks: Mapping[str, str],
+    environ: Mapping[str, str],
     front: Sequence[str] = (),
 ) -> Command:
     """Returns the user's launcher command with ``tasks`` in every rank's environment.
 
-    front: the words in front of the launcher, which start it.
+    environ: the user's environment. front: the words in front of the launcher, which start
+    it.
     """
-    if engine is Engine.HYDRA:
-        return Command((*front, argv[0], *_genv(tasks), *argv[1:]))
-    if engine in (Engine.ORTE, Engine.PRRTE):
-        return Command((*front, argv[0], *_x(tasks), *argv[1:]))
-    if not sets_variables(front):
-        return Command((*front, *argv), dict(tasks))
+    carried = carry(line, tasks, environ)
+    if not carried.environ or not sets_variables(front):
+        return Command((*front, *carried.argv), carried.environ)
     # Behind it, so that it cannot remove them.
-    added = (f"{name}={value}" for name, value in tasks.items())
-    return Command((*front, "env", *added, *argv))
+    added = (f"{name}={value}" for name, value in carried.environ.items())
+    return Command((*front, "env", *added, *carried.argv))
 
 
 def own_environment(site: Site, mpi: Mpi) -> dict[str, str]:
@@ -193,7 +194,7 @@ _BINDING_VARIABLES = {
 }
 
 
-def _hydra(site: Site, layout: Layout, tasks: Mapping[str, str]) -> list[str]:
+def _hydra(site: Site, layout: Layout) -> list[str]:
     argv: list[str] = []
     if site.agent is not None:
         argv += ["-launcher", "rsh", "-launcher-exec", str(site.agent)]
@@ -202,17 +203,10 @@ def _hydra(site: Site, layout: Layout, tasks: Mapping[str, str]) -> list[str]:
         argv += ["-hosts", ",".join(_hosts_with_slots(site, layout))]
     if layout.per_host is not None:
         argv += ["-ppn", str(layout.per_host)]
-    return [*argv, *_genv(tasks), "-n", str(layout.ranks)]
+    return [*argv, "-n", str(layout.ranks)]
 
 
-def _open_mpi(
-    engine: Engine,
-    site: Site,
-    layout: Layout,
-    tasks: Mapping[str, str],
-    *,
-    root: bool,
-) -> list[str]:
+def _open_mpi(engine: Engine, site: Site, layout: Layout, *, root: bool) -> list[str]:
     """Both generations of Open MPI's launcher.
 
     Unless the user's environment binds them, ranks are not bound. Two jobs bound to one
@@ -229,7 +223,7 @@ def _open_mpi(
     else:
         mapping = "slot" if layout.per_host is None else f"ppr:{layout.per_host}:node"
     argv += ["--map-by", f"{mapping}:OVERSUBSCRIBE", "--bind-to", site.binding or "none"]
-    return [*argv, *_x(tasks), "-n", str(layout.ranks)]
+    return [*argv, "-n", str(layout.ranks)]
 
 
 def _hosts_with_slots(
@@ -254,11 +248,3 @@ def _open_mpi_agent(engine: Engine, site: Site) -> list[str]:
     if not site.transport_chosen:
         argv += ["--mca", "pml", "ob1", "--mca", "btl", "tcp,self"]
     return [*argv, "--mca", "btl_tcp_if_include", site.network]
-
-
-def _genv(tasks: Mapping[str, str]) -> list[str]:
-    return [word for name, value in tasks.items() for word in ("-genv", name, value)]
-
-
-def _x(tasks: Mapping[str, str]) -> list[str]:
-    return [word for name, value in tasks.items() for word in ("-x", f"{name}={value}")]

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 
 from cosched.core.errors import CoschedError
 from cosched.core.node.knowledge import UNKNOWN, Expectation
 from cosched.core.units import NS_PER_US, parse_duration
+from cosched.launch.given.preloads import join_preloads
 
 #: A process with one of these is a rank; as in mpi_shim/interposer/launch.c.
 RANK_VARIABLES = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK")
-_VARIABLE_OPTIONS = ("-x", "-env", "-genv", "--env", "--genv")
 _LABEL_MAX = 34
 #: About the cost of a sleep and a wake-up: the competitive choice.
 BLOCK_SPIN_NS = 20 * NS_PER_US
@@ -159,27 +158,4 @@ def merge_preload(existing: str, shim: Path) -> str:
             f"{text}: a library whose path has a blank or a colon cannot be preloaded; "
             "set XDG_CACHE_HOME to another directory"
         )
-    entries = [entry for entry in re.split(r"[\s:]+", existing) if entry]
-    return ":".join(entries if text in entries else [*entries, text])
-
-
-def presets_preload(argv: Sequence[str]) -> bool:
-    """Whether a launcher's command line sets LD_PRELOAD, which would replace ours."""
-    return any(
-        option in _VARIABLE_OPTIONS and word.partition("=")[0] == "LD_PRELOAD"
-        for option, word in pairwise(argv)
-    )
-
-
-def drops_environment(argv: Sequence[str], environ: Mapping[str, str]) -> bool:
-    """Whether srun gives its ranks only some variables: by --export, or in a batch script
-    that was submitted so."""
-    if os.path.basename(argv[0]) != "srun":
-        return False
-    chosen = environ.get("SLURM_EXPORT_ENV", "ALL")
-    for index, word in enumerate(argv):
-        if word == "--export" and index + 1 < len(argv):
-            chosen = argv[index + 1]
-        elif word.startswith("--export="):
-            chosen = word.partition("=")[2]
-    return "ALL" not in chosen.split(",")
+    return join_preloads(existing, [text])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from cosched.core.errors import CoschedError
@@ -26,10 +26,12 @@ from cosched.launch.command import (
     own_environment,
     wrapped_command,
 )
-from cosched.launch.environment import drops_environment, presets_preload
 from cosched.launch.family import Engine, Family, Mpi
+from cosched.launch.given.alike import ranks_are_alike
+from cosched.launch.given.carried import drops_environment, sets_preload_in_file
 from cosched.launch.given.front import split_front
-from cosched.launch.given.preload import ranks_are_alike
+from cosched.launch.given.line import Line, read_line
+from cosched.launch.given.preloads import environment_behind
 from cosched.launch.mpi import (
     Places,
     find_compiler,
@@ -56,7 +58,8 @@ class Request:
 @dataclass(frozen=True, slots=True)
 class Job:
     """A job that can be started. ``layout`` is None behind a user's own launcher, whose
-    command line is ``argv``; ``front`` are the words in front of it, such as ``time``.
+    command line is ``argv``, read as ``line``; ``front`` are the words in front of it, such
+    as ``time``. ``environ`` is the user's environment.
 
     ``surely_shimmed``: each rank is started with what is put into its environment, as far
     as can be seen.
@@ -74,6 +77,8 @@ class Job:
     surely_shimmed: bool = True
     warnings: tuple[str, ...] = ()
     front: tuple[str, ...] = ()
+    line: Line | None = None
+    environ: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def wrapped(self) -> bool:
@@ -94,14 +99,17 @@ class Job:
 
     def command(self, tasks: Mapping[str, str]) -> Command:
         """Returns the command that starts the job, with ``tasks`` for every rank."""
-        if self.layout is None or self.mpi is None:
-            return wrapped_command(self.engine, self.argv, tasks, self.front)
+        if self.line is not None:
+            return wrapped_command(self.line, tasks, self.environ, self.front)
+        assert self.mpi is not None
+        assert self.layout is not None
         return job_command(
             self.mpi,
             self.site,
             self.layout,
             {**self.own_environment(), **tasks},
             self.argv,
+            self.environ,
             root=self.root,
         )
 
@@ -145,6 +153,7 @@ def resolve(request: Request, site: Site, places: Places) -> Job:
         ),
         root=request.root,
         standard_abi=program.standard_abi,
+        environ=environ,
     )
 
 
@@ -175,7 +184,6 @@ def _resolve_wrapped(
     if front:
         require(front[0], places.environ)
     launcher = require(word, places.environ, "launcher")
-    program = _guess_program(argv[1:], places.environ)
     engine = engine_by_name(word)
     family = None
     if engine is None or engine is Engine.ORTE:
@@ -183,7 +191,9 @@ def _resolve_wrapped(
         engine, family = version.engine, version.family
     elif engine is Engine.PRRTE:
         family = Family.OPENMPI
-    warnings = tuple(_wrapped_warnings(front, argv, family, program, places.environ))
+    line = read_line(argv, engine, environment_behind(front, places.environ))
+    program = _guess_program(line, places.environ)
+    warnings = tuple(_wrapped_warnings(line, family, program))
     return Job(
         argv=argv,
         label=program.label,
@@ -194,9 +204,11 @@ def _resolve_wrapped(
         layout=None,
         root=request.root,
         standard_abi=program.standard_abi,
-        surely_shimmed=not warnings and ranks_are_alike(argv[1:], program, places.environ),
+        surely_shimmed=not warnings and ranks_are_alike(line, program),
         warnings=warnings,
         front=front,
+        line=line,
+        environ=places.environ,
     )
 
 
@@ -211,47 +223,46 @@ def _wrapped_mpicc(
     return find_compiler(program, places)
 
 
-def _wrapped_warnings(
-    front: Sequence[str],
-    argv: Sequence[str],
-    family: Family | None,
-    program: Program,
-    environ: Mapping[str, str],
-) -> list[str]:
+def _wrapped_warnings(line: Line, family: Family | None, program: Program) -> list[str]:
     warnings = []
+    launcher = line.argv[0]
     used = program.family
     if family is not None and used not in (None, family):
         assert used is not None
         warnings.append(
-            f"{program.argv[0]} uses {used.title}, but {argv[0]} is {family.title}'s"
+            f"{program.argv[0]} uses {used.title}, but {launcher} is {family.title}'s"
         )
-    if drops_environment(argv, environ):
+    if drops_environment(line):
         warnings.append(
-            f"{argv[0]} gives its ranks no variables (--export), so they are not "
-            "coscheduled; use --export=ALL, or the partition's TaskProlog"
+            f"{launcher} gives its ranks no variables (--export=NIL), so they are not "
+            "coscheduled; use --export=NONE or --export=ALL"
         )
-    if any(word.startswith("LD_PRELOAD=") for word in front):
-        warnings.append(f"{front[0]} sets LD_PRELOAD itself; the ranks get cosched's")
-    if presets_preload(argv):
-        warnings.append(f"{argv[0]} sets LD_PRELOAD itself, which may hide cosched's")
+    if sets_preload_in_file(line):
+        warnings.append(
+            f"a file of {launcher} sets LD_PRELOAD for ranks, which are not coscheduled; "
+            "put it on the command line, or into LD_PRELOAD of cosched-run"
+        )
     return warnings
 
 
-def _guess_program(words: Sequence[str], environ: Mapping[str, str]) -> Program:
-    """Guesses the program in a launcher's command line, whose options are unknown here.
+def _guess_program(line: Line, environ: Mapping[str, str]) -> Program:
+    """Guesses the MPI program in a launcher's command line.
 
-    It is the first word that starts an MPI program, otherwise the first that starts any
-    program. A wrong guess affects the job's default name and the choice of compiler only.
+    It is the first word that starts an MPI program, beginning with the program that the
+    launcher starts: a script may start another one. Otherwise it is that one itself. A
+    wrong guess affects the job's default name and the choice of compiler only.
     """
     guesses: list[Program] = []
-    for index, word in enumerate(words):
-        if len(guesses) == _GUESSES_MAX:
-            break
-        path = None if word.startswith("-") else which(word, environ)
-        if path is None:
-            continue
-        program = inspect(words[index:], environ, path)
-        if program.family is not None:
-            return program
-        guesses.append(program)
-    return guesses[0] if guesses else Program(tuple(words), None, "job")
+    for context in line.all_contexts:
+        words = context.program
+        for index, word in enumerate(words):
+            if len(guesses) == _GUESSES_MAX:
+                break
+            path = None if index and word.startswith("-") else which(word, environ)
+            if path is None:
+                continue
+            program = inspect(words[index:], environ, path)
+            if program.family is not None:
+                return program
+            guesses.append(program)
+    return guesses[0] if guesses else Program(line.argv[1:], None, "job")

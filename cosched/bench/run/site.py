@@ -19,6 +19,7 @@ from cosched.bench.run.remote import RemoteSettings
 from cosched.core.errors import CoschedError
 from cosched.lab import life
 from cosched.lab.lab import Lab, require_root
+from cosched.linux.here import this_machine
 
 # A socket's path has at most 107 bytes; cosched adds these:
 # /cosched-bench-12345678/lab99/register.sock
@@ -86,7 +87,7 @@ def host_site(run_dir: Path, hosts: Sequence[str]) -> Site:
     if lab is not None and {node.name for node in lab.nodes} >= set(hosts):
         cpus = frozenset(c for host in hosts for c in lab.node(host).cpus)
         return Site(lab.run_dir, tuple(hosts), cpus, lab=True, shares_cpus=lab.shares_cpus)
-    here = set(hosts) <= {os.uname().nodename, "localhost"}
+    here = this_machine().are_all_meant_by(hosts)
     cpus_here = frozenset(os.sched_getaffinity(0)) if here else None
     return Site(run_dir, tuple(hosts), cpus_here, lab=False)
 

@@ -20,7 +20,7 @@ from cosched.cli.options import (
 )
 from cosched.cli.run.choices import choice_options, run_time
 from cosched.cli.run.hosts import choose_hosts
-from cosched.cli.run.placement import local_names, place_of, ranks_stay_here
+from cosched.cli.run.placement import place_of, ranks_stay_here
 from cosched.cli.run.plan import plan_json, plan_text
 from cosched.cli.run.site import find_site, this_node
 from cosched.cli.run.start import Start, warn
@@ -34,6 +34,7 @@ from cosched.launch.given.hosts import Hosts
 from cosched.launch.job import Job as Resolved
 from cosched.launch.job import Request, resolve, starts_ranks_itself
 from cosched.launch.mpi import Places
+from cosched.linux.here import this_machine
 from cosched.shm.paths import check_job_name
 from cosched.shm.userdirs import domain_dir_to_ask, run_dir_to_ask
 from cosched.version import VERSION
@@ -197,14 +198,14 @@ def command(
     )
     request = Request(argv, ranks or chosen.ranks, ppn, mpi, root=os.geteuid() == 0)
     resolved = _resolve(request, run_dir, chosen.hosts)
-    stays_here = ranks_stay_here(resolved, engine, local_names(os.uname().nodename))
+    stays_here = ranks_stay_here(resolved, engine, this_machine(), os.environ)
     start = Start(
         resolved,
         job or _usual_name(resolved.label, engine),
         run_dir if _is_named(ctx) else None,
         run_dir,
         stays_here,
-        None if stays_here else place_of(resolved, engine),
+        None if stays_here else place_of(resolved, engine, os.environ),
         memory_bytes,
         time_ns,
         Lengths(warn),

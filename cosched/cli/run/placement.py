@@ -7,49 +7,47 @@ there, in the run directories that are usual.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping
 
 from cosched.core.errors import CoschedError
 from cosched.jobs.places import Place
 from cosched.launch.command import BATCH_LAUNCHERS
 from cosched.launch.given.engine_job import EngineJob
-from cosched.launch.job import Job
-
-_HOST_OPTIONS = ("-host", "--host", "-hosts", "--hosts", "-H")
-_FILE_OPTIONS = (
-    *("-f", "-hostfile", "--hostfile", "-machinefile", "--machinefile", "-machine"),
-    *("--default-hostfile", "-default-hostfile"),
+from cosched.launch.given.named_hosts import (
+    UnknownHosts,
+    hosts_in_environment,
+    hosts_on_line,
 )
+from cosched.launch.job import Job
+from cosched.linux.here import Here
 
 
-def local_names(hostname: str) -> frozenset[str]:
-    """Returns the names by which a launcher may call this node."""
-    return frozenset((hostname, hostname.partition(".")[0], "localhost", "127.0.0.1"))
-
-
-def ranks_stay_here(job: Job, engine: EngineJob | None, local: frozenset[str]) -> bool:
-    """Whether all ranks surely run on this node. local: this node's names."""
+def ranks_stay_here(
+    job: Job, engine: EngineJob | None, here: Here, environ: Mapping[str, str]
+) -> bool:
+    """Whether all ranks surely run on this node. environ: the user's environment."""
     if job.site.agent is not None:
         return False  # virtual nodes
     if job.site.names:
-        return local.issuperset(job.site.names)
-    named = _named_hosts(job.argv[1:]) if job.wrapped else ()
-    if named is None:
+        return here.are_all_meant_by(job.site.names)
+    try:
+        usual = hosts_in_environment(job.engine, environ) or _nodes_of(engine)
+        named = ((),) if job.line is None else hosts_on_line(job.line)
+    except UnknownHosts:
         return False
-    if named:
-        return local.issuperset(named)
-    nodes = _nodes_of(engine)
-    if nodes:
-        return local.issuperset(nodes)
-    return os.path.basename(job.argv[0]) not in BATCH_LAUNCHERS or not job.wrapped
+    if not usual and job.wrapped and os.path.basename(job.argv[0]) in BATCH_LAUNCHERS:
+        return False
+    return all(here.are_all_meant_by(hosts or usual) for hosts in named)
 
 
-def place_of(job: Job, engine: EngineJob | None) -> Place | None:
+def place_of(
+    job: Job, engine: EngineJob | None, environ: Mapping[str, str]
+) -> Place | None:
     """Returns where the ranks of a job of other nodes run; None if that is not known here,
     or if these are virtual nodes, which all answer here."""
     if job.site.agent is not None:
         return None
-    hosts = job.site.names or (_named_hosts(job.argv[1:]) if job.wrapped else ()) or ()
+    hosts = job.site.names or _hosts_of(job, environ)
     slurm = ""
     if engine is not None and engine.engine == "slurm" and not job.site.names:
         slurm = engine.number.partition(".")[0]
@@ -57,29 +55,18 @@ def place_of(job: Job, engine: EngineJob | None) -> Place | None:
     return Place(slurm, hosts) if slurm or hosts else None
 
 
+def _hosts_of(job: Job, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Returns the hosts that a user's launcher gets, each once; () if not known."""
+    try:
+        named = () if job.line is None else hosts_on_line(job.line)
+        usual = hosts_in_environment(job.engine, environ)
+    except UnknownHosts:
+        return ()
+    return tuple(dict.fromkeys(host for hosts in named for host in hosts or usual))
+
+
 def _nodes_of(engine: EngineJob | None) -> tuple[str, ...]:
     try:
         return () if engine is None else engine.nodes()
     except CoschedError:
         return ()
-
-
-def _named_hosts(words: Sequence[str]) -> tuple[str, ...] | None:
-    """Returns the hosts that a launcher's command line names; () for none, None if a file
-    names them."""
-    found: list[str] = []
-    for option, value in _options(words):
-        if option in _FILE_OPTIONS:
-            return None
-        if option in _HOST_OPTIONS:
-            found += [host.partition(":")[0] for host in value.split(",")]
-    return tuple(found)
-
-
-def _options(words: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yields each word that looks like an option, with its value or the next word."""
-    for index, word in enumerate(words):
-        if word.startswith("-"):
-            option, equals, value = word.partition("=")
-            following = words[index + 1] if index + 1 < len(words) else ""
-            yield option, value if equals else following

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cosched.cli.run.placement import local_names
 from cosched.core.errors import CoschedError, NoDaemon
 from cosched.launch.command import Site
 from cosched.launch.given.hosts import Hosts
+from cosched.linux.here import this_machine
 from cosched.shm.paths import NodePaths
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def local_nodes(site: Site, run_dir: Path) -> list[NodePaths]:
     """Returns the job's nodes whose daemons answer here."""
     if site.agent is not None:
         return [NodePaths(run_dir, node) for node in site.names]
-    here = not site.names or local_names(os.uname().nodename).intersection(site.names)
+    here = not site.names or this_machine().is_one_meant_by(site.names)
     return [NodePaths(run_dir, this_node())] if here else []
 
 

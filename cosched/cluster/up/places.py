@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shlex
-import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from cosched.cluster.config import DomainConfig
 from cosched.lab.lab import Lab
+from cosched.linux.here import this_machine
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +39,13 @@ def lab_places(lab: Lab, port: int) -> tuple[Place, ...]:
 
 def host_places(hosts: Sequence[str], port: int, enter: str) -> tuple[Place, ...]:
     """Returns hosts that a remote shell reaches. enter: its command; the host follows."""
-    here = os.uname().nodename
+    here = this_machine()
     return tuple(
-        Place(host, f"{host}:{port}", () if host == here else (*shlex.split(enter), host))
+        Place(
+            host,
+            f"{host}:{port}",
+            () if here.is_meant_by(host) else (*shlex.split(enter), host),
+        )
         for host in hosts
     )
 
@@ -54,17 +57,6 @@ def controller_place(config: DomainConfig, run_dir: Path) -> Place | None:
     for place in lab_places(lab, 0) if lab is not None else ():
         if place.address.rpartition(":")[0] == host:
             return place
-    return Place(os.uname().nodename, config.controller) if _is_here(host) else None
-
-
-def _is_here(host: str) -> bool:
-    """Returns whether a name or an address is one of this machine: it can be bound."""
-    try:
-        found = socket.getaddrinfo(host, 0, type=socket.SOCK_DGRAM)
-    except OSError:
-        return False
-    for family, kind, _, _, address in found:
-        with socket.socket(family, kind) as probe, contextlib.suppress(OSError):
-            probe.bind(address)
-            return True
-    return False
+    if not this_machine().is_meant_by(host):
+        return None
+    return Place(os.uname().nodename, config.controller)

@@ -13,11 +13,16 @@ from pathlib import Path
 
 from cosched.core.errors import CoschedError
 from cosched.core.hostlist import expand_hosts
+from cosched.linux.here import parse_address
 
 #: Words behind a host that do not change the number of its ranks.
-_IGNORED = re.compile(r"(max[-_]slots|binding|ifname|user|username)=\S+")
-_SLOTS = re.compile(r"(?:slots|cpu|cpus)=([0-9]+)")
-_HOST = re.compile(r"([^\s:=^]+)(?::([0-9]+))?")
+_IGNORED = re.compile(
+    r"(max[-_]slots|slots[-_]max|binding|ifname|user|username|port|slot_list|cpu_max|boards"
+    r"|sockets|sockets_per_board|cores_per_socket|cores|rack)=\S+"
+)
+_SLOTS = re.compile(r"(?:slots|count|cpu|cpus)=([0-9]+)")
+_HOST = re.compile(r"([^\s:=^]+|\[[0-9a-fA-F:.]+\])(?::([0-9]+))?")
+_BLANKS_AROUND = re.compile(r"\s*=\s*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +54,7 @@ def parse_hostfile(text: str, name: str) -> Hosts:
     found: dict[str, int | None] = {}
     repeated: dict[str, int] = {}
     for number, line in enumerate(text.splitlines(), 1):
-        words = line.partition("#")[0].split()
+        words = _BLANKS_AROUND.sub("=", line.partition("#")[0]).split()
         if not words:
             continue
         try:
@@ -74,9 +79,19 @@ def parse_hostfile(text: str, name: str) -> Hosts:
     )
 
 
+def host_of(text: str) -> str:
+    """Returns the host of ``HOST:SLOTS`` or ``USER@HOST``. An IPv6 address has brackets in
+    front of slots."""
+    host = text.strip().rpartition("@")[2]
+    if parse_address(host) is not None:
+        return host.strip("[]")
+    return host.partition("]")[0].strip("[]") if "]" in host else host.partition(":")[0]
+
+
 def _read_line(words: list[str]) -> tuple[tuple[str, ...], int | None]:
     """Returns the hosts of a line and the slots of each; None if it names no number."""
-    match = _HOST.fullmatch(words[0])
+    address = parse_address(words[0])
+    match = _HOST.fullmatch(f"[{address}]" if address is not None else words[0])
     if match is None:
         raise CoschedError(f"'{words[0]}' is not a host, such as n1, n1:2 or n[1-4]:2")
     slots = None if match[2] is None else int(match[2])
@@ -88,4 +103,7 @@ def _read_line(words: list[str]) -> tuple[tuple[str, ...], int | None]:
             raise CoschedError(f"'{word}' is not known; write slots=N")
     if slots == 0:
         raise CoschedError(f"host '{words[0]}' has no slots; leave it out")
-    return expand_hosts(match[1].rpartition("@")[2]), slots
+    host = match[1].rpartition("@")[2]
+    if parse_address(host) is not None:
+        return (host.strip("[]"),), slots
+    return expand_hosts(host), slots

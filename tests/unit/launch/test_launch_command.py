@@ -20,6 +20,7 @@ from cosched.launch.command import (
     wrapped_command,
 )
 from cosched.launch.family import Engine, Family, Mpi
+from cosched.launch.given.line import read_line
 
 TASKS = {"COSCHED_JOB": "a b", "LD_PRELOAD": "/x.so:/y.so"}
 HERE = Site()
@@ -40,7 +41,7 @@ def mpi(engine):
 
 def line(engine, site, layout, tasks=None, *, root=False):
     found = job_command(
-        mpi(engine), site, layout, tasks or {}, ["./app", "-n", "9"], root=root
+        mpi(engine), site, layout, tasks or {}, ["./app", "-n", "9"], {}, root=root
     )
     assert found.environ == {}
     assert found.argv[-3:] == ("./app", "-n", "9")
@@ -134,55 +135,59 @@ def test_hydra_needs_no_option_for_root():
 
 
 def test_hydra_passes_environment_by_genv():
-    argv = job_command(
-        mpi(Engine.HYDRA), HERE, Layout(2, None), TASKS, ["app"], root=False
-    ).argv
-    assert argv == (
+    found = job_command(
+        mpi(Engine.HYDRA), HERE, Layout(2, None), TASKS, ["app"], {}, root=False
+    )
+    assert found.argv == (
         "/opt/bin/mpiexec",
         *("-genv", "COSCHED_JOB", "a b", "-genv", "LD_PRELOAD", "/x.so:/y.so"),
         *("-n", "2", "app"),
     )
+    assert found.environ == {}
 
 
 @pytest.mark.parametrize("engine", [Engine.ORTE, Engine.PRRTE])
-def test_open_mpi_passes_environment_by_x(engine):
-    argv = job_command(mpi(engine), HERE, Layout(2, None), TASKS, ["app"], root=False).argv
-    assert argv[-7:] == (
+def test_open_mpi_passes_environment_by_its_own_and_by_x(engine):
+    """The launcher's own environment reaches spawned ranks, -x ranks of other nodes."""
+    found = job_command(mpi(engine), HERE, Layout(2, None), TASKS, ["app"], {}, root=False)
+    assert found.argv[:5] == (
+        "/opt/bin/mpiexec",
         *("-x", "COSCHED_JOB=a b", "-x", "LD_PRELOAD=/x.so:/y.so"),
-        *("-n", "2", "app"),
     )
+    assert found.environ == TASKS
 
 
 def test_unknown_engine_is_an_error():
     with pytest.raises(CoschedError, match="cosched-run -- /opt/bin/mpiexec"):
-        job_command(mpi(Engine.INHERIT), HERE, Layout(1, None), {}, ["app"], root=False)
+        job_command(mpi(Engine.INHERIT), HERE, Layout(1, None), {}, ["app"], {}, root=False)
 
 
 USERS = ("mpiexec", "-n", "4", "./app", ":", "-n", "1", "./other")
+GENV = ("-genv", "COSCHED_JOB", "a b", "-genv", "LD_PRELOAD", "/x.so:/y.so")
+EXPORTS = ("-x", "COSCHED_JOB=a b", "-x", "LD_PRELOAD=/x.so:/y.so")
 
 
 @pytest.mark.parametrize(
-    ("engine", "inserted", "inherited"),
+    ("engine", "first", "second", "inherited"),
     [
-        (
-            Engine.HYDRA,
-            ("-genv", "COSCHED_JOB", "a b", "-genv", "LD_PRELOAD", "/x.so:/y.so"),
-            {},
-        ),
-        (Engine.PRRTE, ("-x", "COSCHED_JOB=a b", "-x", "LD_PRELOAD=/x.so:/y.so"), {}),
-        (Engine.ORTE, ("-x", "COSCHED_JOB=a b", "-x", "LD_PRELOAD=/x.so:/y.so"), {}),
-        (Engine.INHERIT, (), TASKS),
+        (Engine.HYDRA, GENV, (), {}),
+        (Engine.PRRTE, EXPORTS, EXPORTS, TASKS),
+        (Engine.ORTE, EXPORTS, EXPORTS, TASKS),
+        (Engine.INHERIT, (), (), TASKS),
     ],
 )
-def test_users_launcher_gets_the_environment(engine, inserted, inherited):
-    command = wrapped_command(engine, USERS, TASKS)
-    assert command.argv == (USERS[0], *inserted, *USERS[1:])
+def test_each_app_context_of_a_users_launcher_gets_the_environment(
+    engine, first, second, inherited
+):
+    command = wrapped_command(read_line(USERS, engine, {}), TASKS, {})
+    assert command.argv == (USERS[0], *first, *USERS[1:5], *second, *USERS[5:])
     assert command.environ == inherited
 
 
 @pytest.mark.parametrize("engine", list(Engine))
 def test_users_launcher_without_cosched_is_unchanged(engine):
-    assert wrapped_command(engine, USERS, {}).argv == USERS
+    command = wrapped_command(read_line(USERS, engine, {}), {}, {})
+    assert (command.argv, command.environ) == (USERS, {})
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,6 @@ from cosched.launch.environment import (
     carrier_for,
     default_job_name,
     merge_preload,
-    presets_preload,
     submission_ns,
     task_environment,
     wait_policy,
@@ -110,20 +109,6 @@ def test_submission_time_is_read_from_environment():
 def test_wrapper_without_shim_gets_the_job_name():
     assert "LD_PRELOAD" not in environment(shim=None)
     assert environment(shim=None)["COSCHED_JOB"] == "j"
-
-
-@pytest.mark.parametrize(
-    ("words", "presets"),
-    [
-        ("mpiexec -n 2 app", False),
-        ("mpiexec -genv LD_PRELOAD /a.so -n 2 app", True),
-        ("mpirun -x LD_PRELOAD=/a.so app", True),
-        ("mpirun -x LD_PRELOAD app", True),
-        ("mpirun printenv LD_PRELOAD", False),
-    ],
-)
-def test_preload_on_command_line_is_detected(words, presets):
-    assert presets_preload(words.split()) is presets
 
 
 @pytest.mark.parametrize(

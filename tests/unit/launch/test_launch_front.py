@@ -5,6 +5,7 @@ import pytest
 from cosched.launch.command import wrapped_command
 from cosched.launch.family import Engine
 from cosched.launch.given.front import split_front
+from cosched.launch.given.line import read_line
 
 
 @pytest.mark.parametrize(
@@ -43,8 +44,12 @@ def test_variables_reach_the_ranks_behind_env():
         (("time",), "time srun app", tasks),
         (("env", "-i"), "env -i env COSCHED_JOB=j srun app", {}),
     ):
-        command = wrapped_command(Engine.INHERIT, ("srun", "app"), tasks, front)
+        command = wrapped_command(
+            read_line(("srun", "app"), Engine.INHERIT, {}), tasks, {}, front
+        )
         assert " ".join(command.argv) == words
         assert command.environ == environ
-    command = wrapped_command(Engine.HYDRA, ("mpiexec", "app"), tasks, ("nice",))
+    command = wrapped_command(
+        read_line(("mpiexec", "app"), Engine.HYDRA, {}), tasks, {}, ("nice",)
+    )
     assert " ".join(command.argv) == "nice mpiexec -genv COSCHED_JOB j app"

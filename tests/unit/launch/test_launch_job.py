@@ -8,8 +8,9 @@ import pytest
 
 from cosched.core.errors import CoschedError
 from cosched.launch.command import Layout, Site
-from cosched.launch.environment import drops_environment
 from cosched.launch.family import Engine, Family
+from cosched.launch.given.carried import drops_environment
+from cosched.launch.given.line import read_line
 from cosched.launch.job import Request, resolve
 from cosched.launch.mpi import Places
 from tests.unit.launch import launch_fakes as fakes
@@ -75,11 +76,13 @@ def test_users_launcher_of_another_family_is_only_a_warning(machine):
     assert job.warnings == ("./mpich-app uses MPICH, but mpiexec.openmpi is Open MPI's",)
 
 
-def test_users_launcher_with_its_own_preload_is_warned_about(machine):
+def test_users_launcher_with_its_own_preload_gets_both_libraries(machine):
     argv = ("mpiexec", "-x", "LD_PRELOAD=/a.so", "./open-app")
     job = resolve(Request(argv), Site(), machine)
-    assert len(job.warnings) == 1
-    assert "LD_PRELOAD" in job.warnings[0]
+    assert job.warnings == ()
+    assert job.surely_shimmed
+    command = job.command({"LD_PRELOAD": "/shim.so"})
+    assert command.argv == ("mpiexec", "-x", "LD_PRELOAD=/a.so:/shim.so", "./open-app")
 
 
 @pytest.mark.parametrize(
@@ -166,7 +169,11 @@ def test_slots_of_a_hostfile_limit_the_ranks(machine):
         ("srun ./mpich-app LD_PRELOAD", True),
         ("srun ./tool.sh ./mpich-app", False),
         ("mpiexec -n 1 ./open-app : -n 1 ./open-app", False),
-        ("srun --export=NONE ./mpich-app", False),
+        ("srun --export=NONE ./mpich-app", True),
+        ("srun --export=NIL ./mpich-app", False),
+        ("srun ./run.sh LD_PRELOAD --multi-prog --app f", True),
+        ("srun env LD_PRELOAD=t.so ./mpich-app", True),
+        ("srun env -u LD_PRELOAD ./mpich-app", False),
     ],
 )
 def test_ranks_of_a_script_are_alike_unless_it_changes_the_preload(
@@ -184,11 +191,13 @@ def test_ranks_of_a_script_are_alike_unless_it_changes_the_preload(
     [
         ("srun app", {}, False),
         ("srun --export=ALL,A=b app", {}, False),
-        ("srun --export=NONE app", {}, True),
-        ("srun --export A,B app", {}, True),
-        ("srun app", {"SLURM_EXPORT_ENV": "NONE"}, True),
-        ("mpiexec app", {"SLURM_EXPORT_ENV": "NONE"}, False),
+        ("srun --export=NIL app", {}, True),
+        ("srun --export A,B app", {}, False),
+        ("srun app --export=NIL", {}, False),
+        ("srun app", {"SLURM_EXPORT_ENV": "NIL"}, True),
+        ("mpiexec app", {"SLURM_EXPORT_ENV": "NIL"}, False),
     ],
 )
 def test_srun_that_drops_variables_is_seen(words, environ, drops):
-    assert drops_environment(words.split(), environ) is drops
+    line = read_line(words.split(), Engine.INHERIT, environ)
+    assert drops_environment(line) is drops

@@ -4,21 +4,25 @@ from pathlib import Path
 
 import pytest
 
-from cosched.cli.run.placement import local_names, ranks_stay_here
+from cosched.cli.run.placement import ranks_stay_here
 from cosched.launch.command import Layout, Site
 from cosched.launch.family import Engine
 from cosched.launch.given.engine_job import EngineJob
+from cosched.launch.given.line import read_line
 from cosched.launch.job import Job
+from cosched.linux.here import Here, parse_address
 
-HERE = Site()
-LOCAL = local_names("n1.site")
+SITE = Site()
+HERE = Here("n1.site", lambda: [parse_address("10.0.0.1")], lambda name: ())
 NODES = EngineJob("slurm", "5", "n[1-2]")
 NODE = EngineJob("slurm", "5", "n1")
 
 
-def job(words, site=HERE, *, wrapped=True):
+def job(words, site=SITE, engine=Engine.HYDRA, *, wrapped=True):
+    argv = tuple(words.split())
     layout = None if wrapped else Layout(1, None)
-    return Job(tuple(words.split()), "app", Engine.HYDRA, None, None, site, layout, False)
+    line = read_line(argv, engine, {}) if wrapped else None
+    return Job(argv, "app", engine, None, None, site, layout, False, line=line)
 
 
 @pytest.mark.parametrize(
@@ -39,17 +43,19 @@ def job(words, site=HERE, *, wrapped=True):
     ],
 )
 def test_place_of_a_users_launcher(words, engine, stays):
-    assert ranks_stay_here(job(words), engine, LOCAL) is stays
+    prrte = words.startswith("mpirun")
+    given = job(words, engine=Engine.PRRTE if prrte else Engine.HYDRA)
+    assert ranks_stay_here(given, engine, HERE, {}) is stays
 
 
 @pytest.mark.parametrize(
     ("site", "stays"),
     [
-        (HERE, True),
+        (SITE, True),
         (Site(("n1",), ("n1",)), True),
         (Site(("n1", "n2"), ("n1", "n2")), False),
         (Site(("lab1",), ("10.0.0.1",), agent=Path("/a")), False),
     ],
 )
 def test_place_of_ranks_that_are_started_for_the_user(site, stays):
-    assert ranks_stay_here(job("app", site, wrapped=False), None, LOCAL) is stays
+    assert ranks_stay_here(job("app", site, wrapped=False), None, HERE, {}) is stays

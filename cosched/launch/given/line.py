@@ -1,0 +1,179 @@
+"""Tells the words of a launcher from those of the programs that it starts.
+
+A launcher's command line has one app context or several, with ``:`` between them: the
+launcher's options, then a program with its arguments. Everything that reads the options of
+a command line uses this module, so a program's arguments are never taken for options.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from cosched.launch.family import Engine
+from cosched.launch.given.grammar import Grammar, grammar_of
+from cosched.launch.program import which
+
+BETWEEN_CONTEXTS = ":"
+_FILE_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """An option of a launcher. name: without dashes. at: the index of its word. joined: its
+    value stands in that word, and not in the next ones."""
+
+    name: str
+    values: tuple[str, ...]
+    at: int
+    joined: bool = False
+
+    @property
+    def next_at(self) -> int:
+        """The index of the first word behind it."""
+        return self.at + 1 + (0 if self.joined else len(self.values))
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """An app context. at: the index of its first word. program_at: that of its program."""
+
+    at: int
+    options: tuple[Option, ...]
+    program_at: int
+    program: tuple[str, ...]
+
+    def named(self, names: frozenset[str]) -> Iterator[Option]:
+        """Yields its options with one of these names, in their order."""
+        return (option for option in self.options if option.name in names)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A launcher's command line; its first word is the launcher.
+
+    environ: the environment in which the launcher starts. from_files: the contexts that
+    files name. is_complete: all such files could be read.
+    """
+
+    argv: tuple[str, ...]
+    engine: Engine
+    grammar: Grammar
+    contexts: tuple[Context, ...]
+    environ: Mapping[str, str]
+    from_files: tuple[Context, ...] = ()
+    is_complete: bool = True
+
+    @property
+    def all_contexts(self) -> tuple[Context, ...]:
+        """All contexts that start ranks: those of the line, then those of files."""
+        own = tuple(context for context in self.contexts if context.program)
+        return (*own, *self.from_files)
+
+    @property
+    def options(self) -> Iterator[Option]:
+        """All options, in their order."""
+        contexts = (*self.contexts, *self.from_files)
+        return (option for context in contexts for option in context.options)
+
+    def named(self, names: frozenset[str]) -> Iterator[Option]:
+        """Yields all options with one of these names."""
+        return (option for option in self.options if option.name in names)
+
+
+def read_line(argv: Sequence[str], engine: Engine, environ: Mapping[str, str]) -> Line:
+    """Returns the parts of a launcher's command line; reads the files that it names."""
+    grammar = grammar_of(argv[0], engine)
+    contexts = tuple(_contexts(argv, 1, grammar, environ))
+    found: list[Context] = []
+    is_complete = True
+    for context in contexts:
+        for option in context.named(grammar.files):
+            lines = _lines(Path(option.values[0])) if option.values else None
+            is_complete = is_complete and lines is not None
+            for words in lines or ():
+                found += _contexts(words, 0, grammar, environ)
+    return Line(tuple(argv), engine, grammar, contexts, environ, tuple(found), is_complete)
+
+
+def _lines(path: Path) -> list[list[str]] | None:
+    """Returns the words of each line with contexts; None if the file cannot be read."""
+    try:
+        with path.open(encoding="utf-8", errors="surrogateescape") as file:
+            text = file.read(_FILE_BYTES)
+    except OSError:
+        return None
+    words = [line.partition("#")[0].split() for line in text.splitlines()]
+    return [line for line in words if line]
+
+
+def _contexts(
+    words: Sequence[str], at: int, grammar: Grammar, environ: Mapping[str, str]
+) -> Iterator[Context]:
+    while at <= len(words):
+        end = at
+        while end < len(words) and words[end] != BETWEEN_CONTEXTS:
+            end += 1
+        yield _context(words[:end], at, grammar, environ)
+        at = end + 1
+
+
+def _context(
+    words: Sequence[str], first: int, grammar: Grammar, environ: Mapping[str, str]
+) -> Context:
+    options: list[Option] = []
+    at = first
+    while at < len(words) and words[at] in grammar.words:
+        at += 1
+    while at < len(words) and words[at].startswith("-") and words[at] != "-":
+        if words[at] == "--":
+            at += 1
+            break
+        options.append(_option(words, at, grammar, environ))
+        at = options[-1].next_at
+    return Context(first, tuple(options), at, tuple(words[at:]))
+
+
+def _option(
+    words: Sequence[str], at: int, grammar: Grammar, environ: Mapping[str, str]
+) -> Option:
+    word = words[at]
+    if grammar.short and not word.startswith("--"):
+        name, value, has_value = _short(word[1:], grammar)
+    else:
+        name, equals, value = word.lstrip("-").partition("=")
+        name, has_value = grammar.full_name(name), bool(equals)
+    if has_value:
+        return Option(name, (value,), at, joined=True)
+    count = grammar.value_count(name)
+    following = words[at + 1 :]
+    if count is None:
+        count = int(_looks_like_value(following, environ))
+    elif count == 2 and _is_assignment(name, following):
+        count = 1
+    return Option(name, tuple(following[:count]), at)
+
+
+def _short(letters: str, grammar: Grammar) -> tuple[str, str, bool]:
+    """Returns the last option of ``-abc`` or ``-n4``, its value, and whether it has one."""
+    if grammar.value_count(letters) is not None:
+        return letters, "", False  # aprun's options of two letters
+    for index, letter in enumerate(letters):
+        if grammar.value_count(letter) == 1:
+            rest = letters[index + 1 :]
+            return letter, rest.removeprefix("="), bool(rest)
+    return letters[-1:], "", False
+
+
+def _is_assignment(name: str, following: Sequence[str]) -> bool:
+    """Whether one word NAME=VALUE stands in place of two, as Hydra takes it."""
+    return name in ("genv", "env") and bool(following) and "=" in following[0]
+
+
+def _looks_like_value(following: Sequence[str], environ: Mapping[str, str]) -> bool:
+    """Whether the word behind an unknown option is its value: it starts no program, and a
+    program may follow."""
+    if len(following) < 2 or following[0].startswith("-"):
+        return False
+    return which(following[0], environ) is None
