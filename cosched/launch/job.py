@@ -28,7 +28,7 @@ from cosched.launch.command import (
 )
 from cosched.launch.family import Engine, Family, Mpi
 from cosched.launch.given.alike import ranks_are_alike
-from cosched.launch.given.carried import drops_environment, sets_preload_in_file
+from cosched.launch.given.carried import drops_environment, hides_preload
 from cosched.launch.given.front import split_front
 from cosched.launch.given.line import Line, read_line
 from cosched.launch.given.preloads import environment_behind
@@ -237,10 +237,10 @@ def _wrapped_warnings(line: Line, family: Family | None, program: Program) -> li
             f"{launcher} gives its ranks no variables (--export=NIL), so they are not "
             "coscheduled; use --export=NONE or --export=ALL"
         )
-    if sets_preload_in_file(line):
+    if hides_preload(line):
         warnings.append(
-            f"a file of {launcher} sets LD_PRELOAD for ranks, which are not coscheduled; "
-            "put it on the command line, or into LD_PRELOAD of cosched-run"
+            f"a file of {launcher} sets LD_PRELOAD for ranks, which lack that library or "
+            "cosched's; put it on the command line, or into LD_PRELOAD of cosched-run"
         )
     return warnings
 

@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from cosched.launch.family import Engine
-from cosched.launch.given.line import Context, Line, Option
+from cosched.launch.given.line import Context, Line, Option, with_files_inside
 from cosched.launch.given.preloads import (
     PRELOAD,
     join_preloads,
@@ -66,10 +66,12 @@ def carry(line: Line, tasks: Mapping[str, str], environ: Mapping[str, str]) -> C
 
     environ: the user's environment, whose preloads stand before cosched's in ``tasks``.
     """
-    carried = Carried(list(line.argv))
     if not tasks:
-        return carried
+        return Carried(list(line.argv))
     shims = shims_in(tasks, environ)
+    if shims and _sets_preload_in_file(line):
+        line = with_files_inside(line)
+    carried = Carried(list(line.argv))
     for context in line.contexts:
         words = merge_in_program(context.program, shims)
         carried.words[context.program_at : context.program_at + len(words)] = words
@@ -101,8 +103,12 @@ def drops_environment(line: Line) -> bool:
     return any("NIL" in _items(text) for _, text in _export_lists(line))
 
 
-def sets_preload_in_file(line: Line) -> bool:
-    """Whether a file with app contexts sets LD_PRELOAD, which replaces cosched's."""
+def hides_preload(line: Line) -> bool:
+    """Whether a file with app contexts sets LD_PRELOAD where it cannot be merged."""
+    return _sets_preload_in_file(with_files_inside(line))
+
+
+def _sets_preload_in_file(line: Line) -> bool:
     return any(
         value is not None
         for context in line.from_files

@@ -17,6 +17,8 @@ from cosched.launch.program import which
 
 BETWEEN_CONTEXTS = ":"
 _FILE_BYTES = 1 << 20
+_QUOTES = "\"'\\"
+_BESIDE_A_FILE = ("allow-run-as-root", "mca", "gmca")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +39,18 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """An app context. at: the index of its first word. program_at: that of its program."""
+    """An app context. words: all of it; at: the index of the first one. program_at: the
+    index of its program."""
 
     at: int
+    words: tuple[str, ...]
     options: tuple[Option, ...]
     program_at: int
-    program: tuple[str, ...]
+
+    @property
+    def program(self) -> tuple[str, ...]:
+        """The program with its arguments."""
+        return self.words[self.program_at - self.at :]
 
     def named(self, names: frozenset[str]) -> Iterator[Option]:
         """Yields its options with one of these names, in their order."""
@@ -97,6 +105,27 @@ def read_line(argv: Sequence[str], engine: Engine, environ: Mapping[str, str]) -
     return Line(tuple(argv), engine, grammar, contexts, environ, tuple(found), is_complete)
 
 
+def with_files_inside(line: Line) -> Line:
+    """Returns the same command with the app contexts of its file as words, if that is
+    possible: the line itself has none, and the file needs no quotes."""
+    (context, *others) = line.contexts
+    files = tuple(context.named(line.grammar.files))
+    if others or context.program or len(files) != 1 or not line.from_files:
+        return line
+    words = [word for each in line.from_files for word in each.words]
+    if any(mark in word for word in words for mark in _QUOTES):
+        return line
+    kept: list[str] = []
+    for option in context.options:
+        # With a file, Open MPI 4 ignores all options but these.
+        counts = line.engine is not Engine.ORTE or option.name in _BESIDE_A_FILE
+        if option is not files[0] and counts:
+            kept += line.argv[option.at : option.next_at]
+    joined = [word for each in line.from_files for word in (BETWEEN_CONTEXTS, *each.words)]
+    argv = (line.argv[0], *kept, *joined[1:])
+    return read_line(argv, line.engine, line.environ)
+
+
 def _lines(path: Path) -> list[list[str]] | None:
     """Returns the words of each line with contexts; None if the file cannot be read."""
     try:
@@ -132,7 +161,7 @@ def _context(
             break
         options.append(_option(words, at, grammar, environ))
         at = options[-1].next_at
-    return Context(first, tuple(options), at, tuple(words[at:]))
+    return Context(first, tuple(words[first:]), tuple(options), at)
 
 
 def _option(

@@ -6,7 +6,13 @@ import pytest
 from cosched.cli.run.hosts import Chosen, choose_hosts
 from cosched.core.errors import CoschedError
 from cosched.launch.given.engine_job import EngineJob, engine_job
-from cosched.launch.given.hosts import Hosts, parse_hostfile, parse_hosts, read_hostfile
+from cosched.launch.given.hosts import (
+    Hosts,
+    host_of,
+    parse_hostfile,
+    parse_hosts,
+    read_hostfile,
+)
 
 
 def test_lists_of_hosts():
@@ -25,10 +31,31 @@ def test_lists_of_hosts():
         ("n[1-2] slots=3\n", Hosts(("n1", "n2"), (3, 3))),
         ("me@n1 cpu=2\n", Hosts(("n1",), (2,))),
         ("n1\nn1\nn2\n", Hosts(("n1", "n2"), (2, 1))),
+        ("n1 slots = 2 max-slots = 4 sockets=1\n", Hosts(("n1",), (2,))),
+        (
+            "10.0.0.1:2\n::1\n[fd00::7]:3\n",
+            Hosts(("10.0.0.1", "::1", "fd00::7"), (2, 1, 3)),
+        ),
     ],
 )
 def test_hostfiles(text, hosts):
     assert parse_hostfile(text, "f") == hosts
+
+
+@pytest.mark.parametrize(
+    ("text", "host"),
+    [
+        ("n1", "n1"),
+        ("n1:2", "n1"),
+        ("me@n1:2", "n1"),
+        ("10.0.0.1:4", "10.0.0.1"),
+        ("::1", "::1"),
+        ("[::1]:2", "::1"),
+        ("fd00::7", "fd00::7"),
+    ],
+)
+def test_host_of_an_option(text, host):
+    assert host_of(text) == host
 
 
 @pytest.mark.parametrize(

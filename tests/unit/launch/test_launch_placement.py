@@ -1,10 +1,12 @@
 """Whether the ranks of a job run on this node alone."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from cosched.cli.run.placement import ranks_stay_here
+from cosched.cli.run.placement import place_of, ranks_stay_here
+from cosched.jobs.places import Place
 from cosched.launch.command import Layout, Site
 from cosched.launch.family import Engine
 from cosched.launch.given.engine_job import EngineJob
@@ -35,6 +37,13 @@ def job(words, site=SITE, engine=Engine.HYDRA, *, wrapped=True):
         ("mpiexec -host n2 app", None, False),
         ("mpirun -H n1:2,n2:2 app", None, False),
         ("mpirun --hostfile=f app", None, False),
+        ("mpirun -H n1 app : -H n2 app", None, False),
+        ("mpirun -H n1 app : app", NODES, False),
+        ("mpirun -H n1 app : app", None, True),
+        ("mpirun --nolocal app", None, False),
+        ("mpiexec -n 1 app : -host n2 app", None, False),
+        ("mpiexec -n 2 app -host n2 : -n 1 app -f x", None, True),
+        ("mpiexec -configfile missing", None, False),
         ("srun app", None, False),
         ("srun app", NODES, False),
         ("srun app", NODE, True),
@@ -59,3 +68,41 @@ def test_place_of_a_users_launcher(words, engine, stays):
 )
 def test_place_of_ranks_that_are_started_for_the_user(site, stays):
     assert ranks_stay_here(job("app", site, wrapped=False), None, HERE, {}) is stays
+
+
+@pytest.mark.parametrize(
+    ("hosts", "stays"),
+    [
+        ("n1\nN1.Site\n", True),
+        ("N1.SITE slots=2\n", True),
+        ("10.0.0.1:2\n127.0.1.1\n", True),
+        ("n1\nn2\n", False),
+        ("n1 = what\n", False),
+    ],
+)
+def test_place_of_ranks_whose_hosts_are_in_a_file(tmp_path, hosts, stays):
+    file = tmp_path / "hosts"
+    file.write_text(hosts)
+    for engine, words, variable in (
+        (Engine.HYDRA, "mpiexec -f {}", "HYDRA_HOST_FILE"),
+        (Engine.ORTE, "mpirun -machinefile {}", "OMPI_MCA_orte_default_hostfile"),
+        (Engine.PRRTE, "mpirun --hostfile {}", "PRTE_MCA_prte_default_hostfile"),
+        (Engine.PRRTE, "mpirun --prtemca a b --default-hostfile {}", ""),
+        (Engine.ORTE, "mpirun --mca orte_default_hostfile {}", ""),
+    ):
+        given = job(f"{words.format(file)} app", engine=engine)
+        assert ranks_stay_here(given, None, HERE, {}) is stays
+        if variable:
+            given = job("mpiexec app", engine=engine)
+            assert ranks_stay_here(given, None, HERE, {variable: str(file)}) is stays
+            given = replace(job("app", wrapped=False), engine=engine)
+            assert ranks_stay_here(given, None, HERE, {variable: str(file)}) is stays
+
+
+def test_place_of_ranks_of_a_rankfile(tmp_path):
+    file = tmp_path / "ranks"
+    for text, stays in (("rank 0=n1 slot=1\n", True), ("rank 0 = n2 slots=0\n", False)):
+        file.write_text(text)
+        given = job(f"mpirun -rf {file} app", engine=Engine.ORTE)
+        assert ranks_stay_here(given, None, HERE, {}) is stays
+    assert place_of(given, None, {}) == Place("", ("n2",))
