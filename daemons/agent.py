@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 from cosched.cluster.agent.steps import NoStepNotes, StepFile
+from cosched.cluster.names import member_of
 from cosched.cluster.services.agent import serve
 from cosched.core.errors import CoschedError
 from cosched.node.service.run_dir import add_run_dir, chosen_run_dir
@@ -23,7 +24,9 @@ def parser() -> argparse.ArgumentParser:
         epilog="example: cosched-agent --run-dir /run/cosched",
     )
     add_run_dir(options)
-    options.add_argument("--node", default=os.uname().nodename, help="this node's name")
+    options.add_argument(
+        "--node", default=member_of(os.uname().nodename), help="this node's name"
+    )
     options.add_argument(
         "--steps",
         type=Path,

@@ -27,6 +27,7 @@ from cosched.cluster.answers import (
     NodeInfo,
     ReloadInfo,
 )
+from cosched.cluster.names import member_of
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.submission import LONGEST_REQUEST, Submission
 from cosched.core.errors import CoschedError
@@ -87,7 +88,8 @@ class Client:
         Raises NoDomain if neither answers.
         """
         paths = DomainPaths(run_dir)
-        places = [paths.agent_socket(node or os.uname().nodename), paths.controller_socket]
+        here = node or member_of(os.uname().nodename)
+        places = [paths.agent_socket(here), paths.controller_socket]
         if node is None and os.geteuid() == 0:
             places.reverse()
         for place in places:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +16,7 @@ from cosched.cluster.coupled.config import (
     parse_coupling,
 )
 from cosched.cluster.keys import CONTROLLER
+from cosched.cluster.names import can_be_node, member_of
 from cosched.core.cluster.queue.scheduler import POLICIES
 from cosched.core.config.kinds import suggest
 from cosched.core.errors import CoschedError
@@ -29,7 +29,6 @@ OBJECTS = ("pipeline", "store-and-forward")
 TABLES = ("siblings", "through-root")
 #: The least number of an ordinary user, as UID_MIN of login.defs.
 LEAST_UID = 1000
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
 _LARGEST_CHUNK = 1 << 20
 
 
@@ -180,8 +179,11 @@ def parse_config(document: Mapping[str, Any]) -> DomainConfig:
     if not config.nodes:
         raise CoschedError("nodes: a domain needs at least one node")
     for name in config.nodes:
-        if name == CONTROLLER or not _NAME.fullmatch(name):
-            raise CoschedError(f"nodes: '{name}' cannot be the name of a node")
+        if not can_be_node(name):
+            raise CoschedError(
+                f"nodes: '{name}' cannot be the name of a node; write "
+                f'{member_of(name)} = "{config.nodes[name]}"'
+            )
     for name in config.security.root_from:
         if name not in config.nodes:
             raise CoschedError(f"security.root_from: '{name}' is not in [nodes]")

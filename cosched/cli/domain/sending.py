@@ -10,6 +10,7 @@ from pathlib import Path
 
 from cosched.cli.connection import Connector
 from cosched.cluster.answers import JobInfo
+from cosched.cluster.names import member_of
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.submission import JOB_VARIABLE
 from cosched.cluster.up.heldback import held_back
@@ -63,7 +64,7 @@ class Sending:
             from cosched.cluster.up.private import start_private
 
             _note("starting a private domain on this machine")
-            start_private(self.run_dir, os.uname().nodename)
+            start_private(self.run_dir, member_of(os.uname().nodename))
             return self._connect()
 
     def _unless_held_back(self, client: Client) -> Client:

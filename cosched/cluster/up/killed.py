@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 
+from cosched.cluster.names import member_of
 from cosched.cluster.paths import DomainPaths
 from cosched.shm.userdirs import is_listening
 
@@ -16,5 +17,5 @@ def lacks_a_member(paths: DomainPaths) -> bool:
     has its controller elsewhere, so the caller has to check that it is private."""
     if not paths.private_lock.exists():
         return False
-    agent = is_listening(paths.agent_socket(os.uname().nodename))
+    agent = is_listening(paths.agent_socket(member_of(os.uname().nodename)))
     return agent != is_listening(paths.controller_socket)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cosched.cluster.config import DomainConfig
+from cosched.cluster.names import member_of
 from cosched.lab.lab import Lab
 from cosched.linux.here import this_machine
 
@@ -26,7 +27,7 @@ class Place:
 
 def local_places(port: int) -> tuple[Place, ...]:
     """Returns this machine as the only node, on the loopback."""
-    return (Place(os.uname().nodename, f"127.0.0.1:{port}"),)
+    return (Place(member_of(os.uname().nodename), f"127.0.0.1:{port}"),)
 
 
 def lab_places(lab: Lab, port: int) -> tuple[Place, ...]:
@@ -42,7 +43,7 @@ def host_places(hosts: Sequence[str], port: int, enter: str) -> tuple[Place, ...
     here = this_machine()
     return tuple(
         Place(
-            host,
+            member_of(host),
             f"{host}:{port}",
             () if here.is_meant_by(host) else (*shlex.split(enter), host),
         )

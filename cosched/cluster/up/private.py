@@ -16,6 +16,7 @@ from pathlib import Path
 from cosched.cluster.client import NoDomain
 from cosched.cluster.config import DomainConfig, load_config
 from cosched.cluster.keys import remove_broken
+from cosched.cluster.names import member_of
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.up.domain import (
     start_domain,
@@ -66,7 +67,7 @@ def restore_private(run_dir: Path, note: Callable[[str], object]) -> None:
     paths = DomainPaths(run_dir)
     if not _is_private(paths) or paths.directory.lstat().st_uid != os.geteuid():
         return
-    _check_directories(paths, os.uname().nodename)
+    _check_directories(paths, member_of(os.uname().nodename))
     with _starting(paths):
         _start_missing(paths, note)
 

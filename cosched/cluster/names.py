@@ -1,0 +1,26 @@
+"""Gives machines names that can stand among the members of a domain."""
+
+from __future__ import annotations
+
+import re
+
+#: As long as a host name may be.
+NODE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+#: Names of the controller's key, of the domain's directory and of the lab's.
+RESERVED = frozenset(("controller", "domain", "lab"))
+_OTHER = re.compile(r"[^A-Za-z0-9_.-]+")
+_SUFFIX = "-node"
+
+
+def member_of(hostname: str) -> str:
+    """Returns the name of a machine as a node of a domain: its host name, or one made from
+    it if no node can have that name."""
+    if can_be_node(hostname):
+        return hostname
+    clean = _OTHER.sub("-", hostname).strip("-._")
+    return clean[: 64 - len(_SUFFIX)] + _SUFFIX if clean else _SUFFIX[1:]
+
+
+def can_be_node(name: str) -> bool:
+    """Returns whether a node can have this name."""
+    return name not in RESERVED and NODE_NAME.fullmatch(name) is not None
