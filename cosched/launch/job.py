@@ -7,6 +7,7 @@ so that both arms of a comparison start the same way.
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -32,6 +33,7 @@ from cosched.launch.given.carried import drops_environment, hides_preload
 from cosched.launch.given.front import split_front
 from cosched.launch.given.line import Line, read_line
 from cosched.launch.given.preloads import environment_behind
+from cosched.launch.given.step_pmi import unserved
 from cosched.launch.mpi import (
     Places,
     find_compiler,
@@ -232,6 +234,8 @@ def _wrapped_warnings(line: Line, family: Family | None, program: Program) -> li
         warnings.append(
             f"{program.argv[0]} uses {used.title}, but {launcher} is {family.title}'s"
         )
+    if os.path.basename(launcher) == "srun" and (problem := unserved(line, program)):
+        warnings.append(problem)
     if drops_environment(line):
         warnings.append(
             f"{launcher} gives its ranks no variables (--export=NIL), so they are not "

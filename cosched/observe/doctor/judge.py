@@ -27,7 +27,8 @@ def judge(site: Site) -> Groups:
     if between := list(check_between(site)):
         groups[BETWEEN] = between
     if site.slurm is not None:
-        groups[SLURM] = list(check_slurm(site.slurm))
+        mpis = [mpi for one in site.facts for mpi in one.mpis or ()]
+        groups[SLURM] = list(check_slurm(site.slurm, mpis))
     elif site.slurm_silent:
         unknown = note(SLURM, site.slurm_silent, "its settings were not examined")
         groups[SLURM] = [unknown]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from dataclasses import replace
 
 import pytest
 
@@ -201,3 +202,50 @@ def test_ranks_of_a_script_are_alike_unless_it_changes_the_preload(
 def test_srun_that_drops_variables_is_seen(words, environ, drops):
     line = read_line(words.split(), Engine.INHERIT, environ)
     assert drops_environment(line) is drops
+
+
+@pytest.mark.parametrize(
+    ("words", "environ", "default", "given"),
+    [
+        ("srun -n 2 ./open-app", {}, "pmi2", "MpiDefault=pmi2"),
+        ("srun -n 2 ./open-app", {}, "pmix", ""),
+        ("srun -n 2 ./open-app", {}, "none", "MpiDefault=none"),
+        ("srun -n 2 ./open-app", {}, "", ""),
+        ("srun --mpi=pmix ./open-app", {}, "pmi2", ""),
+        ("srun --mpi pmi2 ./open-app", {}, "pmix", "--mpi=pmi2"),
+        ("srun ./open-app --mpi=pmi2", {}, "pmix", ""),
+        ("srun ./open-app", {"SLURM_MPI_TYPE": "pmi2"}, "pmix", "SLURM_MPI_TYPE=pmi2"),
+        ("srun ./mpich-app", {}, "pmi2", ""),
+        ("srun ./mpich-app", {}, "pmix", "MpiDefault=pmix"),
+        ("srun ./cat", {}, "none", ""),
+    ],
+)
+def test_srun_that_makes_each_rank_a_job_is_warned_about(
+    machine, tmp_path, words, environ, default, given
+):
+    """The libraries speak PMI2 alone (MPICH) and PMIx alone (Open MPI 5)."""
+    libraries = tmp_path / "lib"
+    for name in ("libmpi.so.12", "libmpi.so.40"):
+        fakes.executable(libraries / name, fakes.elf(["libc.so.6"]))
+    fakes.executable(
+        tmp_path / "path/scontrol",
+        f"#!/bin/sh\necho 'MpiDefault              = {default}'\n",
+    )
+    places = replace(
+        machine,
+        environ={**machine.environ, **environ, "LD_LIBRARY_PATH": str(libraries)},
+    )
+    job = resolve(Request(tuple(words.split())), Site(), places)
+    if not given:
+        assert job.warnings == ()
+        return
+    (line,) = job.warnings
+    assert line.startswith(
+        f"srun makes each rank a job of one rank: {given} does not serve"
+    )
+    assert line.endswith("use --mpi=pmix" if "open" in words else "use --mpi=pmi2")
+
+
+def test_slurm_that_does_not_answer_stops_no_job(machine, tmp_path):
+    fakes.executable(tmp_path / "path/scontrol", "#!/bin/sh\nexit 1\n")
+    assert resolve(Request(("srun", "./open-app")), Site(), machine).warnings == ()

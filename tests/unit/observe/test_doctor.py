@@ -278,6 +278,26 @@ def test_each_disturbing_setting_is_found(name, value, subject, level, words):
 
 
 @pytest.mark.parametrize(
+    ("default", "mpi", "text"),
+    [
+        ("pmi2", ("MPICH", "5.0.2"), ""),
+        ("pmix", ("Open MPI", "5.0.11"), ""),
+        ("pmix_v4", ("Open MPI", "4.1.4"), ""),
+        ("pmi2", ("Open MPI", "4.1.4"), ""),  # it may have been built so
+        ("pmi2", ("Open MPI", "5.0.11"), "MpiDefault=pmi2 does not serve Open MPI 5.0.11"),
+        ("openmpi", ("MPICH", "5.0.2"), "MpiDefault=openmpi does not serve MPICH 5.0.2"),
+    ],
+)
+def test_default_of_slurm_that_serves_no_mpi_of_the_nodes_is_found(default, mpi, text):
+    site = replace(SITE, config={**CONFIG, "mpidefault": default})
+    title, version = mpi
+    facts = MpiFacts(title=title, version=version, mpiexec="/m", mpicc=None)
+    found = bad(check_slurm(site, [facts]))
+    assert [one.level.value for one in found.values()] == (["warning"] if text else [])
+    assert all(one.text.startswith(text) for one in found.values())
+
+
+@pytest.mark.parametrize(
     ("partitions", "level", "words"),
     [
         ((ALONE,), "warning", "nothing to coschedule"),

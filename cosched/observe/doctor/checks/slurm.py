@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from cosched.observe.doctor.facts import UNLIMITED, Partition, SlurmFacts
+from cosched.launch.family import Family, is_served
+from cosched.observe.doctor.facts import UNLIMITED, MpiFacts, Partition, SlurmFacts
 from cosched.observe.doctor.findings import Finding, good, note, problem, warning
 
 
-def check_slurm(slurm: SlurmFacts) -> Iterator[Finding]:
-    """Yields a finding for each setting that matters."""
+def check_slurm(slurm: SlurmFacts, mpis: Sequence[MpiFacts] = ()) -> Iterator[Finding]:
+    """Yields a finding for each setting that matters. mpis: those of the nodes."""
     config = slurm.config
     yield _check_gang(config.get("preemptmode", ""))
     yield _check_select(config)
     if _counts_memory(config):
         yield _check_memory(slurm)
     yield from _check_tracking(config)
-    yield _check_mpi(config.get("mpidefault", "none"))
+    yield _check_mpi(config.get("mpidefault", "none"), mpis)
     yield from _check_partitions(slurm.partitions)
 
 
@@ -69,14 +70,33 @@ def _check_memory(slurm: SlurmFacts) -> Finding:
     return good("memory", "each partition that shares CPUs has a default of memory")
 
 
-def _check_mpi(default: str) -> Finding:
+def _check_mpi(default: str, mpis: Sequence[MpiFacts]) -> Finding:
     if default == "none":
         return warning(
             "mpi",
             "MpiDefault=none: each rank of 'srun ./app' is a job of one rank",
             "MpiDefault=pmi2 for MPICH, pmix for Open MPI; or srun --mpi=...",
         )
+    unserved = sorted(
+        {f"{mpi.title} {mpi.version}" for mpi in mpis if _is_unserved(mpi, default)}
+    )
+    if unserved:
+        better = "pmi2" if default.startswith("pmix") else "pmix"
+        return warning(
+            "mpi",
+            f"MpiDefault={default} does not serve {', '.join(unserved)}: each rank of "
+            "'srun ./app' is a job of one rank",
+            f"srun --mpi={better} for programs of it, or MpiDefault={better}",
+        )
     return good("mpi", f"MpiDefault={default}")
+
+
+def _is_unserved(mpi: MpiFacts, kind: str) -> bool:
+    is_open_mpi = mpi.title == Family.OPENMPI.title
+    family = Family.OPENMPI if is_open_mpi else Family.MPICH
+    major = mpi.version.partition(".")[0]
+    number = int(major) if major.isascii() and major.isdecimal() else None
+    return is_served(family, number, kind) is False
 
 
 def _check_tracking(config: dict[str, str]) -> Iterator[Finding]:
