@@ -8,11 +8,11 @@
  * The exported entries that begin MPI are here, not in entry.c, since they need all layers.
  */
 #define _GNU_SOURCE
-#include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <string.h>
 
+#include "base/library.h"
 #include "base/report.h"
 #include "base/state.h"
 #include "calls/entry.h"
@@ -27,7 +27,20 @@ static pthread_once_t fork_watched = PTHREAD_ONCE_INIT;
 
 static void detach_child(void) { cosched_abandon(&cosched_state.link); }
 
+/* A program of another C library, such as musl, also gets the preload if a rank starts it. It must
+ * find all symbols that the shim needs. glibc's pthread_atfork needs one that is glibc's own. */
+#ifdef __GLIBC__
+extern void *__dso_handle __attribute__((visibility("hidden")));
+extern int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void),
+                             void *object) __attribute__((weak));
+
+static void watch_forks(void) {
+    if (__register_atfork != NULL)
+        (void)__register_atfork(NULL, NULL, detach_child, __dso_handle);
+}
+#else
 static void watch_forks(void) { (void)pthread_atfork(NULL, NULL, detach_child); }
+#endif
 
 /* A user whose job waits for memory must see why it does not start. */
 static void report_memory_wait(const char *reason) {
@@ -129,7 +142,7 @@ int cosched_do_Init_thread(int *argc, char ***argv, int required, int *provided)
  * mpi_init_f08_ or ompi_init_f, not by MPI_Init_thread or another MPI_Init*. */
 static bool is_binding_inside(const void *caller) {
     Dl_info where;
-    return cosched_pmpi_called_from(caller) && dladdr(caller, &where) != 0 &&
+    return cosched_pmpi_called_from(caller) && cosched_library_of(caller, &where) &&
            where.dli_sname != NULL && strcasestr(where.dli_sname, "mpi_init") != NULL &&
            strstr(where.dli_sname, "MPI_Init") == NULL;
 }
@@ -147,11 +160,13 @@ static bool is_binding_inside(const void *caller) {
 #define BEGINNING(name, parameters, arguments)                                                     \
     COSCHED_ENTRY MPI_##name parameters {                                                          \
         REFUSE_BINDING_INSIDE(name)                                                                \
-        COSCHED_ENTRY_SERVE(name, true, name, arguments)                                           \
+        enum cosched_state_mode mode = cosched_state_mode();                                       \
+        COSCHED_ENTRY_SERVE(name, cosched_next_mpi, true, name, arguments)                                           \
     }                                                                                              \
     COSCHED_ENTRY PMPI_##name parameters {                                                         \
         REFUSE_BINDING_INSIDE(name)                                                                \
-        COSCHED_ENTRY_SERVE(name, COSCHED_ENTRY_FROM_OUTSIDE(), name, arguments)                   \
+        enum cosched_state_mode mode = cosched_state_mode();                                       \
+        COSCHED_ENTRY_SERVE(name, cosched_next_pmpi, COSCHED_ENTRY_FROM_OUTSIDE(), name, arguments)                   \
     }
 #define CALL(name, parameters, arguments)
 #define COUNTED CALL

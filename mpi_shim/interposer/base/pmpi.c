@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/library.h"
 #include "base/table.h"
 
 #define REMEMBERED_BITS 6
@@ -30,51 +31,6 @@ static struct {
     uintptr_t to;
 } text;
 
-/* The nth loaded object. */
-struct object {
-    int wanted;
-    int seen;
-    char path[4096];
-};
-
-static int pick_object(struct dl_phdr_info *info, size_t size, void *argument) {
-    struct object *object = argument;
-    (void)size;
-    if (object->seen++ != object->wanted)
-        return 0;
-    snprintf(object->path, sizeof object->path, "%s", info->dlpi_name);
-    return 1;
-}
-
-static bool is_in_one_object(const void *one, const void *other) {
-    Dl_info its, others;
-    return dladdr(one, &its) != 0 && dladdr(other, &others) != 0 &&
-           its.dli_fbase == others.dli_fbase;
-}
-
-/* Returns a handle that finds PMPI_Init outside of the shim. The preloaded shim comes first in
- * the global scope, so RTLD_NEXT finds a library in that scope. Otherwise it tries each loaded
- * object, one at a time: dlopen must not be called from inside the iteration. */
-static void *find_library(void) {
-    struct object object = {0};
-    if (dlsym(RTLD_NEXT, "PMPI_Init") != NULL)
-        return RTLD_NEXT;
-    for (;; object.wanted++) {
-        object.seen = 0;
-        if (dl_iterate_phdr(pick_object, &object) == 0)
-            return NULL;
-        if (object.path[0] == '\0')
-            continue; /* the executable: it is in the global scope */
-        void *handle = dlopen(object.path, RTLD_NOLOAD | RTLD_LAZY | RTLD_LOCAL);
-        if (handle == NULL)
-            continue;
-        void *init = dlsym(handle, "PMPI_Init");
-        if (init != NULL && !is_in_one_object(init, &cosched_pmpi))
-            return handle;
-        dlclose(handle);
-    }
-}
-
 static const char *base_name(const char *path) {
     const char *slash = strrchr(path, '/');
     return slash == NULL ? path : slash + 1;
@@ -82,8 +38,8 @@ static const char *base_name(const char *path) {
 
 static const char *path_of(const void *code) {
     Dl_info where;
-    return dladdr(code, &where) != 0 && where.dli_fname != NULL ? where.dli_fname
-                                                                : "the MPI library";
+    return cosched_library_of(code, &where) && where.dli_fname != NULL ? where.dli_fname
+                                                                       : "the MPI library";
 }
 
 static const char *family_of(void *library, const char *path) {
@@ -169,16 +125,17 @@ static const char *fill(void *library) {
 static const char *find_tool(void *library, const void *init) {
     void *outer = dlsym(library, "MPI_Init");
     void *never_a_tools = dlsym(library, "MPI_T_init_thread");
-    if (outer == NULL || never_a_tools == NULL || is_in_one_object(outer, init) ||
-        is_in_one_object(outer, never_a_tools))
+    if (outer == NULL || never_a_tools == NULL || cosched_library_has_both(outer, init) ||
+        cosched_library_has_both(outer, never_a_tools))
         return NULL;
     return path_of(outer);
 }
 
 int cosched_pmpi_load(char *why, unsigned long size) {
     const char *path, *family, *missing;
-    void *library = find_library();
-    if (library == NULL) {
+    void *library = cosched_library_with("PMPI_Init");
+    /* A serial stand-in for MPI may have PMPI_Init, but no attributes. */
+    if (library == NULL || dlsym(library, "PMPI_Comm_create_keyval") == NULL) {
         snprintf(why, size, "no MPI library is loaded");
         return -ENOENT;
     }
@@ -187,7 +144,7 @@ int cosched_pmpi_load(char *why, unsigned long size) {
     family = family_of(library, path);
     if (strcmp(family, FAMILY) != 0) {
         snprintf(why, size, "built for " FAMILY ", but the program uses %s (%s)", family, path);
-        return -ENOENT;
+        return -ENOEXEC;
     }
     dl_iterate_phdr(find_text, init);
     missing = fill(library);
@@ -205,7 +162,7 @@ bool cosched_pmpi_contains(const void *code) {
     const char *name;
     if ((uintptr_t)code >= text.from && (uintptr_t)code < text.to)
         return true;
-    if (dladdr(code, &where) == 0 || where.dli_fname == NULL)
+    if (!cosched_library_of(code, &where) || where.dli_fname == NULL)
         return false;
     name = base_name(where.dli_fname);
     return strncmp(name, "mca_", 4) == 0 || strncmp(name, "libmca_", 7) == 0 ||

@@ -128,8 +128,9 @@ extern bool (*cosched_pmpi_yield_when_idle)(bool yields);
 #endif
 
 /* Finds the library and fills the tables above. Returns 0, or an error with a line in `why`:
- * -ENOENT if there is no library, or one that this shim was not built for; -ENOSYS if the
- * library lacks a call, whose pointer is then NULL, while the other calls work. */
+ * -ENOENT if there is no library, or only a serial stand-in for one; -ENOEXEC if it is one that
+ * this shim was not built for; -ENOSYS if the library lacks a call, whose pointer is then NULL,
+ * while the other calls work. */
 int cosched_pmpi_load(char *why, unsigned long size);
 
 /* The path of a profiling tool that is linked between the program and the library. The shim's

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <pthread.h>
 
+#include "base/next.h"
 #include "base/report.h"
 
 struct cosched_state cosched_state = {
@@ -12,13 +13,20 @@ struct cosched_environment cosched_state_environment;
 
 static char broken_why[512];
 
-/* A library that lacks a call is refused only where the other ranks expect status bytes in
- * this rank's messages. Otherwise the program runs as it does without the shim. */
+/* A process without the shim's MPI is no rank of it: its calls go on as without the shim. A library
+ * that lacks a call is refused only where the other ranks expect status bytes in this rank's
+ * messages. Otherwise the program runs as it does without the shim. */
 static enum cosched_state_mode choose_mode(bool takes_part) {
     int error = cosched_pmpi_load(broken_why, sizeof broken_why);
     if (error == 0)
         return takes_part ? COSCHED_STATE_ACTIVE : COSCHED_STATE_PASSIVE;
-    if (error != -ENOSYS || cosched_state_uses_prefix())
+    if (error != -ENOSYS) {
+        if (error == -ENOEXEC && takes_part)
+            cosched_report_warn("%s; the program runs on without it", broken_why);
+        cosched_next_find();
+        return COSCHED_STATE_ASIDE;
+    }
+    if (cosched_state_uses_prefix())
         return COSCHED_STATE_BROKEN;
     if (takes_part)
         cosched_report_warn("%s; the program runs on without it: name that library's own mpicc "

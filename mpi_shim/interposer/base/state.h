@@ -16,6 +16,7 @@
 enum cosched_state_mode {
     COSCHED_STATE_UNKNOWN = 0, /* no MPI call so far */
     COSCHED_STATE_BROKEN,      /* the MPI library cannot be used */
+    COSCHED_STATE_ASIDE,       /* not a rank of this MPI: every call goes to the next definition */
     COSCHED_STATE_PASSIVE,     /* takes no part: every call goes to the library unchanged */
     COSCHED_STATE_ACTIVE
 };

@@ -16,16 +16,23 @@
 #include "status/shadow.h"
 
 #define ENTRIES(name, instead, parameters, arguments)                                              \
-    COSCHED_ENTRY MPI_##name parameters { COSCHED_ENTRY_SERVE(name, true, instead, arguments) }    \
+    COSCHED_ENTRY_FIRST(MPI_##name, parameters, arguments)                                         \
+    COSCHED_ENTRY_FIRST(PMPI_##name, parameters, arguments)                                        \
+    COSCHED_ENTRY MPI_##name parameters {                                                          \
+        COSCHED_ENTRY_MODE(MPI_##name, arguments)                                                  \
+        COSCHED_ENTRY_SERVE(name, cosched_next_mpi, true, instead, arguments)                      \
+    }                                                                                              \
     COSCHED_ENTRY PMPI_##name parameters {                                                         \
-        COSCHED_ENTRY_SERVE(name, COSCHED_ENTRY_FROM_OUTSIDE(), instead, arguments)                \
+        COSCHED_ENTRY_MODE(PMPI_##name, arguments)                                                 \
+        COSCHED_ENTRY_SERVE(name, cosched_next_pmpi, COSCHED_ENTRY_FROM_OUTSIDE(), instead, arguments)                \
     }
 
 /* A collective stays the library's own. The shim sends the task's status before it, acts in
  * its waits, and reads the others' statuses after it. */
-#define SERVE_COLLECTIVE(name, comm, active, arguments, after)                                                 \
-    enum cosched_state_mode mode = cosched_state_mode();                                                 \
-    if (mode == COSCHED_STATE_ACTIVE) {                                                             \
+#define SERVE_COLLECTIVE(name, next, comm, active, arguments, after)                                                 \
+    if (__builtin_expect(mode == COSCHED_STATE_ASIDE, 0))                                          \
+        return next.name arguments;                                                                \
+    if (mode == COSCHED_STATE_ACTIVE) {                                                            \
         if (active) {                                                                              \
             int rc;                                                                                \
             cosched_shadow_before_collective(comm);                                                            \
@@ -35,14 +42,20 @@
             return rc;                                                                             \
         }                                                                                          \
         cosched_idle_forget();                                                                     \
-    } else if (mode != COSCHED_STATE_PASSIVE || cosched_pmpi.name == NULL)                          \
+    } else if (mode != COSCHED_STATE_PASSIVE || cosched_pmpi.name == NULL)                           \
         return cosched_state_refuse("MPI_" #name);                                                 \
     return cosched_pmpi.name arguments;
 
 #define COLLECTIVE_ENTRIES(name, comm, parameters, arguments, after)                                  \
-    COSCHED_ENTRY MPI_##name parameters { SERVE_COLLECTIVE(name, comm, true, arguments, after) }               \
+    COSCHED_ENTRY_FIRST(MPI_##name, parameters, arguments)                                         \
+    COSCHED_ENTRY_FIRST(PMPI_##name, parameters, arguments)                                        \
+    COSCHED_ENTRY MPI_##name parameters {                                                          \
+        COSCHED_ENTRY_MODE(MPI_##name, arguments)                                                  \
+        SERVE_COLLECTIVE(name, cosched_next_mpi, comm, true, arguments, after)                     \
+    }                                                                                              \
     COSCHED_ENTRY PMPI_##name parameters {                                                         \
-        SERVE_COLLECTIVE(name, comm, COSCHED_ENTRY_FROM_OUTSIDE(), arguments, after)                           \
+        COSCHED_ENTRY_MODE(PMPI_##name, arguments)                                                 \
+        SERVE_COLLECTIVE(name, cosched_next_pmpi, comm, COSCHED_ENTRY_FROM_OUTSIDE(), arguments, after)                           \
     }
 
 #define CALL(name, parameters, arguments) ENTRIES(name, name, parameters, arguments)

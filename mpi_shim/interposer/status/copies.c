@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/library.h"
 #include "base/pmpi.h"
 
 /* In shared memory every library copies straight from user to user: there, and before
@@ -46,7 +47,7 @@ static const struct cosched_copies with_ob1 = {3968, COSCHED_COPIES_ROOM, true};
 static bool uses_ucx(void) {
     void *const *chosen = dlsym(RTLD_DEFAULT, "mca_pml");
     Dl_info where;
-    if (chosen == NULL || *chosen == NULL || dladdr(*chosen, &where) == 0)
+    if (chosen == NULL || *chosen == NULL || !cosched_library_of(*chosen, &where))
         return false;
     return (where.dli_sname != NULL && strstr(where.dli_sname, "pml_ucx") != NULL) ||
            (where.dli_fname != NULL && strstr(where.dli_fname, "pml_ucx") != NULL);

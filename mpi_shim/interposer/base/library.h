@@ -1,0 +1,20 @@
+/*
+ * library.h - the libraries of this process: which one has a symbol, and which one has an
+ * address.
+ */
+#ifndef COSCHED_LIBRARY_H
+#define COSCHED_LIBRARY_H
+
+#include <dlfcn.h>
+#include <stdbool.h>
+
+/* Returns a handle that finds `symbol` outside of the shim. NULL: no library has it. */
+void *cosched_library_with(const char *symbol);
+
+/* What dladdr of the C library finds about an address. Returns whether it finds anything. */
+bool cosched_library_of(const void *address, Dl_info *where);
+
+/* Whether both addresses belong to one loaded object. */
+bool cosched_library_has_both(const void *one, const void *other);
+
+#endif
