@@ -99,7 +99,7 @@ def exports(tasks: Mapping[str, str]) -> list[str]:
 
 
 def drops_environment(line: Line) -> bool:
-    """Whether srun gives its ranks no variables at all, not even those that it is told."""
+    """Whether srun gives its ranks no variables at all, not even those of a list."""
     return any("NIL" in _items(text) for _, text in _export_lists(line))
 
 
@@ -238,16 +238,23 @@ def _export_lists(line: Line) -> Iterator[tuple[Option | None, str]]:
 
 
 def _items(text: str) -> list[str]:
-    return [item.strip() for item in text.split(",")]
+    return [item.strip() for item in text.split(",") if item.strip()]
+
+
+def _sets(items: Sequence[str]) -> bool:
+    """Whether a list of srun's sets LD_PRELOAD."""
+    return any(item.startswith(f"{PRELOAD}=") for item in items)
 
 
 def _export(
     line: Line, carried: Carried, tasks: Mapping[str, str], shims: Sequence[str]
 ) -> None:
     """Adds the variables' names to srun's lists: it takes the values from its own
-    environment."""
-    for option, text in _export_lists(line):
-        items = [item for item in _items(text) if item]
+    environment. Beside ALL that environment's LD_PRELOAD would replace the list's."""
+    lists = [(option, _items(text)) for option, text in _export_lists(line)]
+    if lists and PRELOAD not in line.environ and all(_sets(items) for _, items in lists):
+        carried.environ.pop(PRELOAD, None)
+    for option, items in lists:
         if "NIL" in items:
             continue
         whole = ",".join(_exported(items, tasks, shims))

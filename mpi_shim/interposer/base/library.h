@@ -11,7 +11,7 @@
 /* Returns a handle that finds `symbol` outside of the shim. NULL: no library has it. */
 void *cosched_library_with(const char *symbol);
 
-/* What dladdr of the C library finds about an address. Returns whether it finds anything. */
+/* Finds the object of an address, as dladdr of the C library does. Returns whether there is one. */
 bool cosched_library_of(const void *address, Dl_info *where);
 
 /* Whether both addresses belong to one loaded object. */

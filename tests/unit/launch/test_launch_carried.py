@@ -122,12 +122,6 @@ def test_library_of_a_tuning_file_stays(tmp_path, engine):
         ("srun --export=ALL app", {}, "srun --export=ALL app", None),
         ("srun --export NONE app", {}, "srun --export COSCHED_JOB,LD_PRELOAD app", None),
         ("srun --export=A=1 app", {}, "srun --export=A=1,COSCHED_JOB,LD_PRELOAD app", None),
-        (
-            "srun --export=ALL,LD_PRELOAD=t.so app",
-            {},
-            f"srun --export=ALL,{BOTH} app",
-            None,
-        ),
         ("srun app", {"SLURM_EXPORT_ENV": "NONE"}, "srun app", "COSCHED_JOB,LD_PRELOAD"),
         (
             "flux run --env=LD_PRELOAD=t.so app",
@@ -160,6 +154,16 @@ def test_library_of_a_file_with_contexts_stays(tmp_path, engine, option):
         assert hides_preload(line) is hidden
         made = wrapped_command(line, TASKS, {}).argv
         assert any("t.so:/shim.so" in word for word in made) is not hidden
+
+
+@pytest.mark.parametrize(
+    ("environ", "preload"), [({}, None), ({"LD_PRELOAD": "u.so"}, "u.so:/shim.so")]
+)
+def test_environment_of_srun_does_not_replace_the_library_of_its_list(environ, preload):
+    """Beside ALL, Slurm takes a variable's value from its environment if it is there."""
+    command = carried(INHERIT, "srun --export=ALL,LD_PRELOAD=t.so app", environ)
+    assert command.argv[1] == f"--export=ALL,{BOTH}"
+    assert command.environ.get("LD_PRELOAD") == preload
 
 
 def test_assignments_in_front_of_a_program_are_merged():

@@ -1,4 +1,4 @@
-"""The words of a launcher and those of its programs are told apart."""
+"""The words of a launcher are split from those of its programs."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def machine(tmp_path_factory):
     return Places(folder, {"PATH": str(folder)})
 
 
-#: What a launcher would understand, and the values that it would take.
+#: Words that a launcher would take for options, and values of them.
 OPTIONS = (
     "-f", "-H", "-host", "--host", "--host=db1", "-hosts", "-hostfile", "--hostfile=x",
     "-machinefile", "-x", "-genv", "-env", "--mca", "-n", "--app", "-configfile",
