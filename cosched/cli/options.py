@@ -82,7 +82,10 @@ def _run_dir_option(
     usual: Callable[[], Path], shown: str, checked: Callable[[Path], Path]
 ) -> Callable[[F], F]:
     def or_usual(_: click.Context, __: click.Parameter, given: Path | None) -> Path:
-        return checked(usual() if given is None else without_links(given))
+        if given is None:
+            return checked(usual().absolute())
+        # Daemons have another working directory.
+        return checked(without_links(given.absolute()))
 
     return click.option(
         "--run-dir",

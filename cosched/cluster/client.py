@@ -29,8 +29,15 @@ from cosched.cluster.answers import (
 )
 from cosched.cluster.names import member_of
 from cosched.cluster.paths import DomainPaths
-from cosched.cluster.submission import LONGEST_REQUEST, Submission
+from cosched.cluster.submission import LONGEST_REQUEST, Submission, as_name
 from cosched.core.errors import CoschedError
+from cosched.linux.system_text import (
+    environ_to_wire,
+    from_wire,
+    to_wire,
+    words_from_wire,
+    words_to_wire,
+)
 
 #: A request that takes longer has no answer (``wait`` excepted). A controller that starts
 #: again within this time answers.
@@ -40,6 +47,8 @@ SLOW_S = 2.0
 #: While a caller of ``wait`` has something to do meanwhile, this is how often.
 MEANWHILE_S = 0.05
 _TOKEN_BYTES = 12
+#: Fields of a submission that are paths.
+_PATHS = {"input", "output", "error", "pmix_library"}
 
 SomeClient = TypeVar("SomeClient", bound="Client")
 
@@ -129,23 +138,19 @@ class Client:
 
     def queue(self, ended: int = 0) -> list[JobInfo]:
         """Returns the jobs that have not ended, and the ``ended`` latest of all."""
-        found: list[JobInfo] = self._ask("queue", ended=ended)
-        return found
+        return [_in_words(job) for job in self._ask("queue", ended=ended)]
 
     def job(self, number: int) -> JobInfo:
         """Returns a job; its member ``why`` is one line."""
-        found: JobInfo = self._ask("job", job=number)
-        return found
+        return _in_words(self._ask("job", job=number))
 
     def wait(self, number: int, meanwhile: Callable[[], object] | None = None) -> JobInfo:
         """Returns a job once it has ended. meanwhile: called again and again until then."""
-        found: JobInfo = self._ask_and_wait("wait", meanwhile, job=number)
-        return found
+        return _in_words(self._ask_and_wait("wait", meanwhile, job=number))
 
     def until_running(self, number: int) -> JobInfo:
         """Returns a job once it runs or has ended."""
-        found: JobInfo = self._ask_and_wait("wait", job=number, until="running")
-        return found
+        return _in_words(self._ask_and_wait("wait", job=number, until="running"))
 
     def give_input(
         self, job: JobInfo, at: int, data: bytes, *, last: bool = False
@@ -272,6 +277,17 @@ def _reported(within_s: float | None) -> Iterator[None]:
         raise NoDomain(f"the domain does not answer: {error.strerror}") from None
 
 
+def _in_words(job: JobInfo) -> JobInfo:
+    """Returns the job with its program and its files as words of this process."""
+    return {
+        **job,
+        "command": list(words_from_wire(job["command"])),
+        "cwd": from_wire(job["cwd"]),
+        "output": from_wire(job["output"]),
+        "error": from_wire(job["error"]),
+    }
+
+
 def _late(within_s: float) -> NoAnswer:
     return NoAnswer(f"the controller has not answered within {within_s:g} s; try again")
 
@@ -286,11 +302,13 @@ def make_submission(
 ) -> Submission:
     """Returns a submission with a new token, by default in this process's directory.
     ``more``: further fields of ``Submission``."""
+    for field in _PATHS & more.keys():
+        more[field] = to_wire(more[field])
     return Submission(
         token=os.urandom(_TOKEN_BYTES).hex(),
-        name=name or os.path.basename(argv[0]) or "job",
-        argv=tuple(argv),
-        environ=dict(environ),
-        cwd=cwd or os.getcwd(),
+        name=name or as_name(os.path.basename(argv[0])) or "job",
+        argv=words_to_wire(argv),
+        environ=environ_to_wire(environ),
+        cwd=to_wire(cwd or os.getcwd()),
         **more,
     )

@@ -120,6 +120,12 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         return (each + 1,) * more + (each,) * (nodes - more)
 
 
+def as_name(label: str) -> str:
+    """Returns a program's label as a job's name; what a name cannot have becomes U+FFFD."""
+    shown = (letter if letter.isprintable() else "\ufffd" for letter in label)
+    return "".join(shown)[:LONGEST_NAME]
+
+
 _decoder = msgspec.json.Decoder(Submission)
 
 

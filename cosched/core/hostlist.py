@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 
+from cosched.core.decoding import check_printable
 from cosched.core.errors import CoschedError
 
 #: A list of more names is a mistake.
@@ -20,6 +21,7 @@ def expand_hosts(text: str) -> tuple[str, ...]:
     """Returns the names in their order. Raises CoschedError for a list that does not parse
     or names a host twice."""
     names: list[str] = []
+    check_printable(text, "hosts")
     for word in _split(text):
         found = [""]
         for part in re.split(r"(\[[^]]*\])", word):

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from cosched.cluster import client as domain
 from cosched.cluster.client import USUAL_PATIENCE, NoDomain, Patience
-from cosched.cluster.submission import Submission
+from cosched.cluster.submission import Submission, as_name
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
 from cosched.jobs.choices import Choices, configured_choices
@@ -78,7 +78,9 @@ class Client(domain.Client):
         given = os.environ if job.environ is None else job.environ
         environ, dropped = sendable(without_outer_job(given))
         if dropped:
-            reports.warn(f"{', '.join(map(ascii, dropped))}: not UTF-8, so not sent")
+            reports.warn(
+                f"{', '.join(map(ascii, dropped))}: no process can have it, so not sent"
+            )
         around = Surroundings(
             environ,
             _run_dir_of_daemons(self.run_dir),
@@ -106,7 +108,7 @@ def _make_submission(
     ranks, nodes, ppn = counts
     return domain.make_submission(
         served.argv,
-        name=job.name or served.label,
+        name=job.name or as_name(served.label),
         environ={**environ, **served.environ},
         cwd=job.cwd or _working_directory(),
         umask=_umask(),

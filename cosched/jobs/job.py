@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from cosched.core.errors import CoschedError
+from cosched.linux.system_text import to_wire
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +63,10 @@ class Job:
         """Raises CoschedError for a job that cannot be sent."""
         if isinstance(self.argv, str) or not self.argv or not self.argv[0]:
             raise CoschedError("a job needs a program: a list of words")
-        files = (self.output, self.error, self.input, self.cwd)
+        for word in (*self.argv, self.output, self.error, self.input, self.cwd):
+            to_wire(word)
         mates = (*self.mates, self.within, self.after, self.delay, self.mate_token)
-        for word in (*self.argv, self.name, *files, *mates):
+        for word in (self.name, *mates):
             if not _is_text(word):
                 raise CoschedError(f"{word!a}: is not UTF-8 without NUL")
 
@@ -75,11 +77,19 @@ class Job:
 
 
 def sendable(environ: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
-    """Returns the variables that are UTF-8, and the names of the others."""
+    """Returns the variables that a process can have, and the names of the others."""
     kept = {
-        name: text for name, text in environ.items() if _is_text(name) and _is_text(text)
+        name: text for name, text in environ.items() if _is_word(name) and _is_word(text)
     }
     return kept, [name for name in environ if name not in kept]
+
+
+def _is_word(text: str) -> bool:
+    try:
+        to_wire(text)
+    except CoschedError:
+        return False
+    return True
 
 
 def _is_text(word: str) -> bool:

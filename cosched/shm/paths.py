@@ -60,7 +60,7 @@ class NodePaths:
         directories."""
         import hashlib  # which most clients do not need
 
-        digest = hashlib.sha256(str(self.directory).encode()).hexdigest()
+        digest = hashlib.sha256(bytes(self.directory)).hexdigest()
         return f"{self.node}-{digest[:8]}"
 
     def check_length(self) -> None:

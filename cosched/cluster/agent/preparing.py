@@ -17,6 +17,7 @@ from cosched.core.cluster.startup.ends import end_limit_s
 from cosched.core.cluster.startup.jobobject import JobObject
 from cosched.core.errors import CoschedError
 from cosched.linux.identity import give
+from cosched.linux.system_text import to_wire
 
 #: The resource of which each task of a job gets one.
 SLOTS = "slots"
@@ -166,8 +167,8 @@ def _prepare(
         cpus=cpus,
         pmi=found.pmi,
         pmix_library=found.pmix_library,
-        directory=str(directory),
-        topology=str(topology),
+        directory=to_wire(str(directory)),
+        topology=to_wire(str(topology)),
         input=found.input,
         output=found.output,
         error=found.error,

@@ -26,6 +26,7 @@ from cosched.core.cluster.startup.questions import (
     Question,
     Unpublish,
 )
+from cosched.core.wire_text import wire_from_bytes, wire_to_bytes
 
 #: The longest value, as that of MPICH's own server. Ranks of old versions, such as MPICH
 #: 4.0, have no room for longer lines.
@@ -155,7 +156,7 @@ class Pmi1Service(Service):
             if line.startswith(_GET):
                 self._get(client, line)
             else:
-                self._handle(client, line.decode(errors="replace"))
+                self._handle(client, wire_from_bytes(line))
         if len(client.buffer) > _LINE_MAX:
             self._events.aborted(client.rank, 1, f"rank {client.rank}: a PMI line too long")
             data = b""
@@ -217,11 +218,13 @@ class Pmi1Service(Service):
         """Returns the value of a key that only this node has so far."""
         if key == _TOPOLOGY and self._topology.exists():
             return os.fsencode(self._topology)
-        value = self._new.get(key.decode(errors="replace"))
-        return None if value is None else value.encode()
+        value = self._new.get(wire_from_bytes(key))
+        return None if value is None else wire_to_bytes(value)
 
     def _know(self, table: Mapping[str, str]) -> None:
-        self._known.update((key.encode(), value.encode()) for key, value in table.items())
+        self._known.update(
+            (wire_to_bytes(key), wire_to_bytes(value)) for key, value in table.items()
+        )
 
     def _barrier(self, client: _Client, _words: Mapping[str, str], _line: str) -> None:
         self._in_barrier.add(client.rank)
@@ -271,7 +274,7 @@ class Pmi1Service(Service):
         )
 
     def _answer(self, client: _Client, line: str) -> None:
-        self._send(client, line.encode() + b"\n")
+        self._send(client, wire_to_bytes(line) + b"\n")
 
     def _send(self, client: _Client, data: bytes) -> None:
         if client.ours.fileno() < 0:

@@ -3,6 +3,7 @@ and 5) that a server needs."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +13,7 @@ from cosched.cluster.pmi.pmix_declarations import PMIX
 from cosched.cluster.pmi.pmix_facts import Fact, Kind
 from cosched.cluster.pmi.pmix_values import FLAG, TEXT, read_text
 from cosched.core.errors import CoschedError
+from cosched.linux.system_text import from_wire
 
 SUCCESS = 0
 ERROR = -1
@@ -107,7 +109,7 @@ class PmixLibrary:
         found = {}
         number = 0
         while variables[0][number] != self.ffi.NULL:
-            line = read_text(variables[0][number])
+            line = from_wire(read_text(variables[0][number]))
             key, _, value = line.partition("=")
             found[key] = value
             number += 1
@@ -143,7 +145,7 @@ class PmixLibrary:
                 self._add_value(infos, fact, inner, _DATA_ARRAY)
         elif isinstance(fact.value, str):
             if fact.kind is Kind.TEXT:
-                self._add_value(infos, fact, fact.value.encode(), TEXT)
+                self._add_value(infos, fact, os.fsencode(fact.value), TEXT)
             else:
                 self._add_value(infos, fact, self._compressed(fact), _REGEX)
         else:
@@ -166,7 +168,7 @@ class PmixLibrary:
         )
         short = self.ffi.new("char **")
         assert isinstance(fact.value, str)
-        self._check(generate(fact.value.encode(), short), f"cannot use {fact.key}")
+        self._check(generate(os.fsencode(fact.value), short), f"cannot use {fact.key}")
         return short[0]
 
     def _check(self, status: int, problem: str) -> None:

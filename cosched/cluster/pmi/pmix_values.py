@@ -11,6 +11,7 @@ from cosched.cluster.pmi.pmix_declarations import PMIX
 from cosched.cluster.pmi.service import JobLayout
 from cosched.core.cluster.startup.questions import Command, Members, Publish
 from cosched.core.errors import CoschedError
+from cosched.core.wire_text import wire_from_bytes, wire_to_bytes
 
 #: Stands for all ranks of a job.
 ALL_RANKS = 0xFFFFFFFE
@@ -28,7 +29,7 @@ def read_text(pointer: Any) -> str:
         return ""
     data = PMIX.string(pointer)
     assert isinstance(data, bytes)
-    return data.decode(errors="replace")
+    return wire_from_bytes(data)
 
 
 def read_texts(pointers: Any) -> Iterator[str]:
@@ -59,7 +60,7 @@ def read_published(values: dict[str, Any]) -> Publish:
         raise CoschedError("publishes several names at once, which is not served")
     value = values[names[0]]
     if value.type == TEXT:
-        data = read_text(value.data.string).encode()
+        data = wire_to_bytes(read_text(value.data.string))
     elif value.type == BYTES:
         data = PMIX.buffer(value.data.bo.bytes, value.data.bo.size)[:]
     else:

@@ -42,10 +42,11 @@ def parse_hosts(text: str) -> Hosts:
 def read_hostfile(path: Path) -> Hosts:
     """Returns the hosts of a hostfile. Raises CoschedError, with file and line."""
     try:
-        text = path.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not a text"
-        raise CoschedError(f"hostfile {path}: cannot be read ({reason})") from None
+        text = path.read_text(encoding="utf-8", errors="surrogateescape")
+    except OSError as error:
+        raise CoschedError(f"hostfile {path}: cannot be read ({error.strerror})") from None
+    if "\0" in text:
+        raise CoschedError(f"hostfile {path}: cannot be read (not a text)")
     return parse_hostfile(text, str(path))
 
 

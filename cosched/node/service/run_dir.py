@@ -21,6 +21,7 @@ def add_run_dir(options: argparse.ArgumentParser) -> None:
 
 
 def chosen_run_dir(given: Path | None, environ: Mapping[str, str]) -> Path:
-    """Returns the given run directory, otherwise the default. Raises CoschedError if
-    another user prepared the default."""
-    return own_run_dir(environ, os.geteuid()) if given is None else given
+    """Returns the given run directory, otherwise the default, as an absolute path. Raises
+    CoschedError if another user prepared the default."""
+    found = own_run_dir(environ, os.geteuid()) if given is None else given
+    return found.absolute()

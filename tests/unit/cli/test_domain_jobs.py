@@ -124,12 +124,14 @@ def test_variables_of_an_outer_job_are_not_sent(desk, monkeypatch):
     assert {name: sent.get(name) for name in own} == own
 
 
-def test_variables_that_are_no_text_are_left_out_with_a_warning(desk, monkeypatch):
-    monkeypatch.setenv("BROKEN", os.fsdecode(b"\xff"))
-    done = run("submit", "true")
-    assert done.exit_code == 0
-    assert done.stderr == "cosched submit: warning: 'BROKEN': not UTF-8, so not sent\n"
-    assert "BROKEN" not in desk.submissions[0]["environ"]
+def test_bytes_that_are_not_utf8_are_sent(desk, monkeypatch):
+    monkeypatch.setenv("BROKEN", os.fsdecode(b"a\xff"))
+    output, argument = os.fsdecode(b"o\xfe"), os.fsdecode(b"\xe9")
+    done = run("submit", "--output", output, "true", argument)
+    assert (done.exit_code, done.stderr) == (0, "")
+    sent = desk.submissions[0]
+    assert sent["environ"]["BROKEN"] == "a\U0010ffff"
+    assert (sent["output"], sent["argv"][1]) == ("o\U0010fffe", "\U0010ffe9")
 
 
 @pytest.mark.parametrize(
@@ -149,7 +151,7 @@ def test_variables_that_are_no_text_are_left_out_with_a_warning(desk, monkeypatc
             "cosched submit: --input - cannot be read again",
         ),
         (("--memory", "1G", "--no-shim", "true"), 2, "cosched submit: --memory needs"),
-        (("sh", os.fsdecode(b"\xff")), 1, r"cosched: '\udcff': is not UTF-8"),
+        (("--name", os.fsdecode(b"\xff"), "sh"), 1, r"cosched: '\udcff': is not UTF-8"),
         (("--nodes", "2", "mpiexec", "./a"), 1, "cosched: mpiexec starts ranks itself"),
     ],
 )
@@ -330,17 +332,17 @@ def test_each_job_is_steered_and_a_refusal_is_one_line(desk, capsys, what):
     }
 
 
-def test_output_prints_the_file_or_why_there_is_none(desk, capsysbinary):
+def test_output_prints_the_file_or_why_there_is_none(desk, capfdbinary):
     Path("o").write_bytes(b"out \xff\n")
     desk.job(1, cwd=os.getcwd(), output="o", error="e")
     assert run_cli(cosched, ["output", "1"]) == 0
-    assert capsysbinary.readouterr().out == b"out \xff\n"
+    assert capfdbinary.readouterr().out == b"out \xff\n"
     assert run_cli(cosched, ["output", "1", "--error"]) == 1
-    err = capsysbinary.readouterr().err.decode()
+    err = capfdbinary.readouterr().err.decode()
     assert err == f"cosched: {os.getcwd()}/e: is not visible here; node n1 wrote it\n"
     desk.job(2, started_ns=None, why="waits: 0 nodes free, needs 1")
     assert run_cli(cosched, ["output", "2"]) == 1
-    err = capsysbinary.readouterr().err.decode()
+    err = capfdbinary.readouterr().err.decode()
     assert err == "cosched: job 2: has no output: waits: 0 nodes free, needs 1\n"
 
 

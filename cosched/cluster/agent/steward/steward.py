@@ -41,6 +41,7 @@ from cosched.cluster.agent.frames import (
     receive_frame,
 )
 from cosched.cluster.agent.input import InputPipe
+from cosched.cluster.agent.steward.in_words import in_words
 from cosched.cluster.agent.steward.killing import JobPlace, Killer
 from cosched.cluster.agent.steward.leftovers import (
     Files,
@@ -72,6 +73,7 @@ from cosched.cluster.submission import FROM_CLIENT
 from cosched.core.cluster.coupling.mail.messages import Addresses
 from cosched.core.cluster.startup.ends import LINGER_S, WORK_S
 from cosched.core.cluster.startup.questions import Question
+from cosched.core.decoding import printable
 from cosched.core.errors import CoschedError
 from cosched.linux.identity import StillPrivileged
 from cosched.linux.prctl import adopt_orphans
@@ -96,7 +98,7 @@ def run_steward(agent: socket.socket, place: JobPlace | None) -> None:
         frames = received
     prepare = frames.pop(0)
     assert isinstance(prepare, Prepare)
-    steward = Steward(agent, reader, prepare, place)
+    steward = Steward(agent, reader, in_words(prepare), place)
     try:
         steward.prepare()
     except StillPrivileged as error:
@@ -111,7 +113,7 @@ def run_steward(agent: socket.socket, place: JobPlace | None) -> None:
 
 def _cannot_start(error: CoschedError | OSError) -> CannotStart:
     if isinstance(error, CoschedError):
-        return CannotStart(str(error))
+        return CannotStart(printable(str(error)))
     # The node has no process or descriptor left.
     return CannotStart(f"cannot make the tasks: {error.strerror}", again=True)
 
@@ -379,7 +381,7 @@ class Steward:
         problem = task.process.read_failure()
         task.process.close()
         if problem:
-            line = f"rank {task.rank}: {task.member.argv[0]}: {problem}"
+            line = printable(f"rank {task.rank}: {task.member.argv[0]}: {problem}")
             self._fail(exit_code(status), line)
         elif status != 0:
             self._fail(exit_code(status), describe_end(task.rank, status))
@@ -415,4 +417,4 @@ class Steward:
         return f"{self._job.world}:{rank}" if self._job.world else str(rank)
 
     def _warn(self, line: str) -> None:
-        self.report(TasksWrote(STDERR, f"cosched: {line}\n".encode()))
+        self.report(TasksWrote(STDERR, os.fsencode(f"cosched: {line}\n")))
