@@ -11,6 +11,7 @@ from cosched.cluster.names import member_of
 from cosched.cluster.services.agent import serve
 from cosched.core.errors import CoschedError
 from cosched.node.service.run_dir import add_run_dir, chosen_run_dir
+from cosched.start.streams import begin
 
 
 def parser() -> argparse.ArgumentParser:
@@ -38,6 +39,7 @@ def parser() -> argparse.ArgumentParser:
 
 def main() -> None:
     """Runs the agent."""
+    begin()
     options = parser().parse_args()
     try:
         notes = (

@@ -18,6 +18,7 @@ from cosched.cluster.store import JobStore
 from cosched.core.errors import CoschedError
 from cosched.node.service.lock import DaemonLock
 from cosched.node.service.run_dir import add_run_dir, chosen_run_dir
+from cosched.start.streams import begin
 
 #: How long the controller waits for the end of its companion when the domain has ended.
 COMPANION_ENDS_WITHIN_S = 10.0
@@ -117,6 +118,7 @@ def _end_with(pid: int, controller: Controller, log: Log) -> asyncio.Task[None]:
 
 def main() -> None:
     """Runs the controller."""
+    begin()
     options = parser().parse_args()
     try:
         run_dir = chosen_run_dir(options.run_dir, os.environ)

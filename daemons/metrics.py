@@ -18,6 +18,7 @@ from cosched.core.errors import CoschedError
 from cosched.node.service.lock import DaemonLock
 from cosched.observe.metrics import NodeCollector
 from cosched.shm.paths import NodePaths
+from cosched.start.streams import begin
 
 NICE = 5
 REQUEST_TIMEOUT_S = 10
@@ -73,6 +74,7 @@ def serve(paths: NodePaths, fd: int) -> None:
 
 def main() -> None:
     """Runs the metrics server."""
+    begin()
     options = parser().parse_args()
     try:
         serve(NodePaths(options.run_dir, options.node), options.fd)

@@ -31,6 +31,7 @@ from cosched.node.service.run_dir import add_run_dir, chosen_run_dir
 from cosched.shm.paths import NodePaths
 from cosched.shm.region import survive_torn_regions
 from cosched.shm.userdirs import make_node_directory
+from cosched.start.streams import begin
 
 
 def parser() -> argparse.ArgumentParser:
@@ -192,6 +193,7 @@ def notify_systemd() -> None:
 
 def main() -> None:
     """Runs ``coschedd``; writes READY or ERROR on the ready descriptor."""
+    begin()
     options = parse(sys.argv[1:])
     starter = Starter(options.ready_fd)
     try:

@@ -13,6 +13,7 @@ from cosched.cluster.paths import DomainPaths
 from cosched.cluster.services.agent import serve
 from cosched.cluster.slurm.step import ABSENT, FAILED, mark_path
 from cosched.core.errors import CoschedError
+from cosched.start.streams import begin
 
 #: A network file system may show a new file late.
 VISIBLE_WITHIN_S = 5.0
@@ -33,6 +34,7 @@ def parser() -> argparse.ArgumentParser:
 
 def main() -> None:
     """Runs the agent; its log is a file, stdout gets one line for cosched cluster up."""
+    begin()
     options = parser().parse_args()
     paths = DomainPaths(options.run_dir)
     node = os.environ.get("SLURMD_NODENAME") or os.uname().nodename

@@ -26,6 +26,7 @@ from cosched.node.timer.timer import STDIN, TimerDaemon
 from cosched.shm.objects import path_of
 from cosched.shm.paths import NodePaths
 from cosched.shm.region import NodeRegion, survive_torn_regions
+from cosched.start.streams import begin
 
 
 def parser() -> argparse.ArgumentParser:
@@ -137,6 +138,7 @@ def timer_locked(paths: NodePaths) -> Iterator[DaemonLock | None]:
 
 def main() -> None:
     """Runs ``cosched-timerd``."""
+    begin()
     options = parse(sys.argv[1:])
     try:
         serve(options)

@@ -45,10 +45,11 @@ need_slurm() {
 }
 
 # make_venv NAME EXTRAS: the environment $root/NAME with this project installed (editable)
-# and its extras; made again when pyproject.toml, setup.py or the C sources change.
+# and its extras; made again when pyproject.toml, setup.py, commands or C sources change.
 make_venv() {
     local venv=$root/$1 extras=$2 stamp
-    stamp=$(cd "$root" && cat pyproject.toml setup.py cosched/shm/*.c cosched/shm/_build.py \
+    stamp=$(cd "$root" && cat pyproject.toml setup.py \
+        cosched/start/{command.sh,isolated.py,cosched-python} cosched/shm/*.c cosched/shm/_build.py \
         cosched/shm/include/cosched/*.h cosched/linux/native/*.[ch] cosched/linux/native/_build.py |
         sha256sum)-$extras
     [ "$(cat "$venv/.stamp" 2> /dev/null)" = "$stamp" ] && return

@@ -11,7 +11,14 @@ from cosched.core.config.old_names import translate_command, translate_options
 
 
 class Group(click.Group):
-    """A group that suggests and translates names."""
+    """A group that suggests and translates names. Alone it prints its help."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Versions of click differ in what they do with a group alone."""
+        if not args and not ctx.resilient_parsing:
+            click.echo(ctx.get_help())
+            ctx.exit()
+        return super().parse_args(ctx, args)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

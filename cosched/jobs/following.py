@@ -6,13 +6,14 @@ import os
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import BinaryIO
 
 from cosched.cluster.answers import JobInfo
 from cosched.cluster.client import Client, NoAnswer, NoDomain
 from cosched.cluster.full_disk import WITHIN_S as FULL_DISK_S
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.up.killed import lacks_a_member
+from cosched.core.errors import CoschedError
+from cosched.start.streams import write_some
 
 _READ_BYTES = 1 << 20
 #: How long a domain may be away, such as while its controller restarts.
@@ -24,11 +25,15 @@ _RETRY_S = 0.5
 _LOOK_S = 1.0
 
 
-class Tail:
-    """Copies what is added to a file. The file may not exist yet. start: its size before;
-    bytes up to there are not copied."""
+class Unwritten(CoschedError):
+    """A job's output cannot be written to where this process should copy it."""
 
-    def __init__(self, path: Path, to: BinaryIO, start: int = 0) -> None:
+
+class Tail:
+    """Copies what is added to a file to the descriptor ``to``. The file may not exist yet.
+    start: its size before; bytes up to there are not copied."""
+
+    def __init__(self, path: Path, to: int, start: int = 0) -> None:
         self.path = path
         self._to = to
         self._at = start
@@ -40,17 +45,28 @@ class Tail:
         return self._file is not None
 
     def copy(self) -> None:
-        """Copies all that is there. Raises OSError if the file cannot be read, or if
-        no process reads the copy."""
+        """Copies all that is there; waits where there is no room for it. Raises OSError if
+        the file cannot be read, BrokenPipeError if no process reads the copy, Unwritten if
+        the copy fails."""
         if self._file is None:
             try:
                 self._file = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
             except FileNotFoundError:
                 return
         while data := os.pread(self._file, _READ_BYTES, self._at):
-            self._at += len(data)
-            self._to.write(data)
-        self._to.flush()
+            rest = memoryview(data)
+            while rest:
+                written = self._write(rest)
+                self._at += written
+                rest = rest[written:]
+
+    def _write(self, data: memoryview) -> int:
+        try:
+            return write_some(self._to, data)
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise Unwritten(f"the output cannot be written: {error.strerror}") from None
 
     def close(self) -> None:
         """Closes the file."""

@@ -13,7 +13,6 @@ import contextlib
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterable, Sequence
@@ -49,13 +48,13 @@ from cosched.linux.namespaces import (
 )
 from cosched.linux.proc import parse_cpu_list
 from cosched.shm.paths import NodePaths
+from cosched.start.own_command import COSCHED, own_command
 
 DAEMONS_WITHIN_S = 30.0
 TERM_GRACE_S = 3.0
 
 _FABRIC = "fabric"
 _HOSTS = Path("/etc/hosts")
-_COSCHED = (sys.executable, "-c", "from cosched.cli.main import main; main()")
 
 
 def up(run_dir: Path, nodes: int, cores_per_node: int, daemons: bool = True) -> Lab:
@@ -256,7 +255,7 @@ def _in_nodes(lab: Lab, names: Iterable[str], words: Sequence[str]) -> None:
             said = stack.enter_context(tempfile.TemporaryFile())
             argv = [
                 *lab.enter_argv(name, directory="/"),
-                *(*_COSCHED, *words, "--run-dir", str(lab.run_dir)),
+                *(*own_command(COSCHED), *words, "--run-dir", str(lab.run_dir)),
             ]
             process = subprocess.Popen(
                 argv, stdin=subprocess.DEVNULL, stdout=said, stderr=said

@@ -30,6 +30,7 @@ from cosched.linux.files.whole import write_whole
 from cosched.linux.namespaces import bears_mark
 from cosched.linux.processes.signals import send_by_pidfd
 from cosched.shm.paths import default_run_dir
+from cosched.start.streams import begin
 
 READY_WITHIN_S = 30.0
 POLL_S = 0.1
@@ -222,6 +223,7 @@ def _lab(run_dir: Path) -> Lab:
 
 def main(words: Sequence[str] | None = None) -> int:
     """Runs ``scripts/slurm-lab``; returns 0, or 1 after one line."""
+    begin()
     parser = argparse.ArgumentParser(prog="scripts/slurm-lab", description=__doc__)
     parser.add_argument("command", choices=("up", "down", "status"))
     parser.add_argument("--partition", choices=SHARINGS, default=GANG.partition)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import os
 import subprocess
-import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
@@ -18,9 +17,9 @@ from cosched.core.errors import CoschedError, NoDaemon
 from cosched.core.units import format_bytes
 from cosched.linux.processes.background import what_holds_back
 from cosched.shm.paths import NodePaths
+from cosched.start.own_command import COSCHED, own_command
 
 START_TIMEOUT_S = 30
-_COSCHED = "from cosched.cli.main import main; main()"
 
 
 class JobRefused(CoschedError):
@@ -136,11 +135,10 @@ def _retires(control: Control) -> bool:
 
 def start_private_pair(paths: NodePaths) -> None:
     """Runs ``cosched up --private``; CoschedError with its last line if it fails."""
-    command = [sys.executable, "-c", _COSCHED, "up", "--private", "--node", paths.node]
+    command = [*own_command(COSCHED), "up", "--private", "--node", paths.node]
     with os.fdopen(os.memfd_create("cosched-up"), "w+", errors="replace") as output:
         try:
-            # From "/", since Python looks for modules in the working directory first. A
-            # file takes the output: the daemons might keep a pipe open.
+            # A file takes the output: the daemons might keep a pipe open.
             status = subprocess.run(
                 [*command, "--run-dir", os.path.abspath(paths.run_dir)],
                 stdin=subprocess.DEVNULL,

@@ -18,6 +18,7 @@ RANK = {
     "cosched.tables": 0,
     "cosched.documents": 1,
     "cosched.core": 0,
+    "cosched.start": 1,
     "cosched.shm": 1,
     "cosched.linux": 1,
     "mpi_shim": 2,
@@ -51,7 +52,13 @@ IMPURE = {
 }
 MOST_FILES = 16
 #: Rooms that read the environment: programs begin there.
-READS_ENVIRONMENT = ("cosched.cli", "cosched.jobs", "cosched_daemons", "mpi_shim")
+READS_ENVIRONMENT = (
+    "cosched.cli",
+    "cosched.jobs",
+    "cosched.start",
+    "cosched_daemons",
+    "mpi_shim",
+)
 #: Removes variables from the environment of what it starts.
 DROPS_VARIABLES = "cosched.linux.processes.background"
 

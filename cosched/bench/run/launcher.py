@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,23 +13,10 @@ from cosched.bench.workload.file import JobInstance, JobSpec
 from cosched.launch.command import is_launcher
 from cosched.launch.family import Family
 from cosched.launch.runs import OFF, VARIABLE
+from cosched.start.own_command import own_command
 
-
-def module_command(name: str) -> tuple[str, ...]:
-    """Returns the command that runs one of our modules from any working directory.
-
-    ``python -m`` would search the working directory first. In a clone of cosched it would
-    find sources that are not built.
-    """
-    run = f"import runpy; runpy.run_module({name!r}, run_name='__main__', alter_sys=True)"
-    path = "import sys; sys.path[:] = filter(None, sys.path)"
-    return (sys.executable, "-c", f"{path}; {run}")
-
-
-COSCHED_RUN = module_command("cosched.cli.run.main")
-SLURM_JOB = module_command("cosched.bench.run.slurm_job")
-
-
+COSCHED_RUN = own_command("cosched.cli.run.main")
+SLURM_JOB = own_command("cosched.bench.run.slurm_job")
 #: The wait in front of a step under gang scheduling; see slurm_job.py.
 GANG_SETTLE_S = 2.5
 

@@ -27,6 +27,7 @@ from cosched.core.errors import CoschedError
 from cosched.lab.lab import Lab
 from cosched.lab.slurm import conf_path, run_inside
 from cosched.linux.files.whole import write_whole
+from cosched.start.streams import begin
 
 
 def batch_script(command: Sequence[str], settle_s: float, end: Path) -> str:
@@ -65,6 +66,7 @@ def run_job(options: argparse.Namespace, environ: Mapping[str, str]) -> int:
 
 def main(words: Sequence[str] | None = None) -> int:
     """Returns the job's exit status; 1 with one line if it could not be submitted."""
+    begin()
     parser = argparse.ArgumentParser(prog="slurm_job", description=__doc__)
     parser.add_argument("--run-dir", type=Path, required=True)
     parser.add_argument("--job", required=True)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import click
 
 from cosched.cli.connection import Connector
+from cosched.cli.domain.waiting import STDOUT
 from cosched.cli.options import complete_domain_jobs, domain_dir_option
 from cosched.core.errors import CoschedError
 from cosched.jobs.following import Tail, wait_patiently
@@ -39,7 +39,7 @@ def command(job: int, follow: bool, error: bool, run_dir: Path) -> None:
     with reach() as client:
         info = client.job(job)
     path = Path(info["cwd"], info["error" if error and info["error"] else "output"])
-    tail = Tail(path, sys.stdout.buffer)
+    tail = Tail(path, STDOUT)
     try:
         tail.copy()
         if follow:

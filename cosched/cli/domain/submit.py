@@ -93,7 +93,7 @@ def command(
 
 def _input_from_here(job: Job, given: str | None) -> tuple[Job, int | None]:
     """Returns the job, and this command's standard input if that becomes the job's."""
-    from cosched.cli.domain.waiting import own_input
+    from cosched.cli.domain.waiting import STDIN
 
     if given not in (None, FROM_CLIENT):
         return job, None
@@ -104,8 +104,7 @@ def _input_from_here(job: Job, given: str | None) -> tuple[Job, int | None]:
             "--input - cannot be read again: leave out --requeue.",
             click.get_current_context(),
         )
-    source = own_input()
-    return (job if source is None else replace(job, input=FROM_CLIENT)), source
+    return replace(job, input=FROM_CLIENT), STDIN
 
 
 def _run_to_end(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,20 +15,14 @@ from cosched.cluster.answers import JobInfo
 from cosched.core.errors import CoschedError
 from cosched.jobs.client import Client, NoDomain
 from cosched.jobs.feeding import Feeder
-from cosched.jobs.following import Tail, size_of, wait_patiently
+from cosched.jobs.following import Tail, Unwritten, size_of, wait_patiently
 from cosched.linux.homes import cache_home
 
 #: How long a command that must end tries to cancel its job.
 CANCEL_WITHIN_S = 5.0
+#: Descriptors of this command.
+STDIN, STDOUT, STDERR = range(3)
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
-
-def own_input() -> int | None:
-    """Returns the descriptor of this command's standard input; None if it has none."""
-    try:
-        return None if sys.stdin is None else sys.stdin.fileno()
-    except (OSError, ValueError):
-        return None
 
 
 def report_end(ended: JobInfo, complain: Callable[[str], None]) -> int:
@@ -157,7 +150,7 @@ def run_to_end(
                     if source is not None:
                         stack.enter_context(Feeder(connect, number, source, complain))
                     return _wait(connect, number, tails)
-            except (Interrupted, BrokenPipeError) as why:
+            except (Interrupted, BrokenPipeError, Unwritten) as why:
                 complain(f"job {number}: is being cancelled")
                 if not _cancel(connect, number):
                     complain(
@@ -167,7 +160,7 @@ def run_to_end(
                     raise SystemExit(_status_after(why)) from None
                 copied = tails if isinstance(why, Interrupted) else []
                 ended = _wait(connect, number, copied)
-                if isinstance(why, BrokenPipeError):
+                if not isinstance(why, Interrupted):
                     raise
                 return ended
         finally:
@@ -212,9 +205,9 @@ def _tails(connect: Callable[[], Client], number: int, sizes: Sizes) -> list[Tai
     with connect() as client:
         job = client.job(number)
     where = Path(job["cwd"])
-    tails = [Tail(where / job["output"], sys.stdout.buffer, sizes.output)]
+    tails = [Tail(where / job["output"], STDOUT, sizes.output)]
     if job["error"] and job["error"] != job["output"]:
-        tails.append(Tail(where / job["error"], sys.stderr.buffer, sizes.error))
+        tails.append(Tail(where / job["error"], STDERR, sizes.error))
     return tails
 
 

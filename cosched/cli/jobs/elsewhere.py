@@ -18,7 +18,6 @@ from cosched.jobs.places import read_place
 from cosched.launch.environment import job_label
 from cosched.node.records.history import state_directory
 from cosched.observe.reach.asking import (
-    COSCHED,
     Answer,
     ask_nodes,
     complaints,
@@ -27,6 +26,7 @@ from cosched.observe.reach.asking import (
 from cosched.observe.reach.hosts import way_to_hosts
 from cosched.observe.reach.ways import Slurm, Way, names_of_this_node, slurm_job_in
 from cosched.shm.paths import NodePaths
+from cosched.start.own_command import COSCHED
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -70,5 +70,10 @@ def command(
     click.echo(json.dumps({"records": msgspec.to_builtins(found)}))
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Runs the hidden command; other nodes are asked by it."""
     sys.exit(run_cli(command, sys.argv[1:]))
+
+
+if __name__ == "__main__":
+    main()

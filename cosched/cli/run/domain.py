@@ -10,8 +10,8 @@ import click
 
 from cosched.cli.connection import Connector
 from cosched.cli.domain.waiting import (
+    STDIN,
     Sizes,
-    own_input,
     private_files,
     report_end,
     run_to_end,
@@ -48,13 +48,12 @@ def run_in_domain(job: Job, run_dir: Path, choices: Choices, *, verbose: bool) -
     if the domain cannot start it at once."""
 
     reach = Connector(run_dir, command="cosched-run")
-    source = own_input()
     with private_files() as (output, error):
         job = dataclasses.replace(
             job,
             output=output,
             error=error,
-            input=FROM_CLIENT if source is not None else job.input,
+            input=FROM_CLIENT,
             at_once=True,
         )
         with reach() as client:
@@ -67,7 +66,7 @@ def run_in_domain(job: Job, run_dir: Path, choices: Choices, *, verbose: bool) -
                     _say(f"job {number} on {', '.join(client.job(number)['hosts'])}")
                 return number
 
-        ended = run_to_end(reach, submit, Sizes(0, 0), source, _say)
+        ended = run_to_end(reach, submit, Sizes(0, 0), STDIN, _say)
         return report_end(ended, _say)
 
 

@@ -59,6 +59,7 @@ from cosched.linux.processes.descendants import (
     kill_descendants,
 )
 from cosched.linux.processes.signals import send
+from cosched.start.streams import begin
 
 #: A request has a path, at most.
 _REQUEST_BYTES = 8192
@@ -372,6 +373,7 @@ def _received(descriptor: int) -> socket.socket:
 
 def main() -> None:
     """Runs the nursery on the socket that is descriptor 0."""
+    begin()
     requests = socket.socket(fileno=os.dup(0))
     null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
     os.dup2(null, 0)  # stewards may not hold the socket

@@ -7,7 +7,6 @@ import contextlib
 import os
 import socket
 import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,19 +23,20 @@ from cosched.cluster.agent.frames import (
     encode_request,
 )
 from cosched.core.errors import CoschedError
+from cosched.start.own_command import own_command
 
 _READ_BYTES = 1 << 18
-_PROGRAM = ("-m", "cosched.cluster.agent.nursery")
+_PROGRAM = own_command("cosched.cluster.agent.nursery")
 
 
 class Nursery:
-    """The process that forks stewards; see ``nursery``. program: the words after Python's
+    """The process that forks stewards; see ``nursery``. program: the words
     that start it."""
 
     def __init__(self, program: Sequence[str] = _PROGRAM) -> None:
         self._requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._process = subprocess.Popen(
-            [sys.executable, *program],
+            program,
             stdin=theirs.fileno(),
             start_new_session=True,
         )

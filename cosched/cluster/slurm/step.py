@@ -15,7 +15,6 @@ import selectors
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -30,6 +29,7 @@ from cosched.cluster.up.places import Place
 from cosched.core.errors import CoschedError
 from cosched.linux.files.whole import write_whole
 from cosched.linux.processes.signals import send_to_child
+from cosched.start.own_command import own_command
 
 STEP_MODULE = "cosched_daemons.stepagent"
 ABSENT = "absent"
@@ -68,7 +68,7 @@ def step_words(
         *("--cpu-bind=none", "--mpi=none", "--export=ALL", "--input=none"),
         *("--kill-on-bad-exit=0", "--no-kill", "--wait=0"),
         *("--label", "--chdir=/", "--job-name=cosched-agents"),
-        *("--", sys.executable, "-m", STEP_MODULE),
+        *("--", *own_command(STEP_MODULE)),
         *("--run-dir", str(paths.run_dir), "--mark", mark),
     ]
 

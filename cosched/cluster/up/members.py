@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from cosched.cluster.paths import DomainPaths
 from cosched.cluster.up.places import Place
 from cosched.core.errors import CoschedError
 from cosched.linux.processes.background import start_background
+from cosched.start.own_command import own_command
 
 CONTROLLER_MODULE = "cosched_daemons.controller"
 AGENT_MODULE = "cosched_daemons.agent"
@@ -78,7 +78,7 @@ def start_member(
     log.touch(mode=0o644)
     with log.open("ab") as file:
         process = start_background(
-            [*place.enter, sys.executable, "-m", module, *words],
+            [*place.enter, *own_command(module), *words],
             stdout=subprocess.PIPE,
             stderr=file,
         )

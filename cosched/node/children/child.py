@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 import subprocess
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+from cosched.start.own_command import own_command
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +39,10 @@ def start_child(
         os.set_blocking(pipe, False)
         try:
             process = subprocess.Popen(
-                [sys.executable, "-m", module, *arguments],
+                [*own_command(module), *arguments],
                 stdin=read_end,
                 stdout=stdout,
                 pass_fds=pass_fds,
-                # A module in the current directory must not replace one of cosched.
                 cwd="/",
             )
         finally:

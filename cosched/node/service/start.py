@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -21,6 +20,7 @@ from cosched.node.service.handover import (
 from cosched.node.service.lock import lock_holder
 from cosched.node.sockets.client import request
 from cosched.shm.paths import NodePaths
+from cosched.start.own_command import own_command
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +62,7 @@ def spawn(paths: NodePaths, options: NodeOptions) -> str:
     """Starts the daemons and returns their greeting; CoschedError if they cannot start."""
     read_end, write_end = os.pipe()
     command = [
-        sys.executable,
-        *("-m", "cosched_daemons.scheduler"),
+        *own_command("cosched_daemons.scheduler"),
         *("--run-dir", str(paths.run_dir), "--node", paths.node),
         *("--ready-fd", str(write_end)),
         *options.arguments(),

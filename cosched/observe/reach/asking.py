@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -15,13 +14,13 @@ from typing import Any
 
 from cosched.core.errors import CoschedError
 from cosched.observe.reach.ways import Way
+from cosched.start.own_command import COSCHED, own_command
 
 #: How many nodes get the question at a time.
 AT_ONCE = 16
 WITHIN_S = 30.0
 #: Stands for the node on which a command runs, as the value of --node.
 THIS_NODE = "."
-COSCHED = "cosched.cli.main"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +45,7 @@ def ask_nodes(
     ``cosched``. Python and cosched are at the same path on all nodes.
     """
     answers: list[Answer] = []
-    full = [sys.executable, "-m", module, *words, "--node", THIS_NODE, "--json"]
+    full = [*own_command(module), *words, "--node", THIS_NODE, "--json"]
     with ThreadPoolExecutor(AT_ONCE) as pool:
         for answer in pool.map(lambda node: _ask(way, node, full, within_s), way.nodes):
             answers.append(answer)

@@ -63,8 +63,8 @@ def test_help_imports_no_command():
     script = (
         "import sys; from cosched.cli.main import cosched; "
         "cosched.main(['--help'], standalone_mode=False); "
-        "sys.exit([m for m in sys.modules if m.startswith(('numpy', 'rich', 'cosched.'))"
-        " and not m.startswith(('cosched.core', 'cosched.cli', 'cosched.version'))] or 0)"
+        "sys.exit([m for m in sys.modules if m.startswith(('numpy.', 'rich.', 'cosched.'))"
+        " and m.split('.')[1] not in ('core', 'cli', 'start', 'version')] or 0)"
     )
     result = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=False

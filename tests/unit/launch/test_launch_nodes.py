@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -111,7 +112,8 @@ def test_pair_that_does_not_start_is_an_error(monkeypatch):
 
 
 def test_failing_pair_is_reported_by_its_last_line(monkeypatch, tmp_path):
-    monkeypatch.setattr(nodes, "_COSCHED", "print('one'); raise SystemExit('no rights')")
+    words = (sys.executable, "-c", "print('one'); raise SystemExit('no rights')")
+    monkeypatch.setattr(nodes, "own_command", lambda module: words)
     with pytest.raises(CoschedError) as caught:
         nodes.start_private_pair(NodePaths(tmp_path, "here"))
     assert str(caught.value) == "no rights"

@@ -69,7 +69,7 @@ class Home:
         self.open = []
 
     def nursery(self, *program):
-        nursery = Nursery(program) if program else Nursery()
+        nursery = Nursery((sys.executable, *program)) if program else Nursery()
         self.open.append(nursery)
         return nursery
 

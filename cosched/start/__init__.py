@@ -1,0 +1,1 @@
+"""Starts programs of cosched: their Python, their standard streams."""

@@ -1,0 +1,28 @@
+#!/bin/sh
+# setup.py makes a command of this file and isolated.py. sh runs the lines up to the next
+# three quotes; for Python they are one text.
+''':'
+self=$0
+case $self in
+*/*) ;;
+*) [ -e "$self" ] && self=./$self || self=$(command -v -- "$self") ;;
+esac
+[ -L "$self" ] && self=$(readlink -f -- "$self")
+bin=${self%/*}
+python=$bin/python3
+# The installer has written its Python into the first line of a script.
+if [ -r "$bin/cosched-python" ]; then
+    { IFS= read -r python; IFS= read -r long; } < "$bin/cosched-python"
+    case $python in
+    "#!/bin/sh") python=${long#*exec? }; python=${python%%" \"\$0\""*} ;; # a long path
+    *) python=${python#"#!"} ;;
+    esac
+    case $python in \"*\") python=${python#?}; python=${python%?} ;; esac
+    [ -x "$python" ] || python=${python%% -*}
+fi
+if [ ! -x "$python" ]; then
+    echo "${0##*/}: no Python at $python; install cosched again" >&2
+    exit 127
+fi
+exec "$python" -I -X utf8 "$self" "$@"
+'''

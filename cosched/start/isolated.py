@@ -1,0 +1,36 @@
+"""Runs a program of cosched in a Python that the user's variables do not change.
+
+Commands and daemons run as ``python -I -X utf8``. PYTHONPATH, PYTHONHOME and the like are
+meant for the user's jobs, which get them unchanged. In UTF-8 mode text keeps all bytes of
+arguments and paths, whatever the locale is.
+
+setup.py makes the commands in ``bin`` of ``command.sh`` and this file, so it imports
+nothing of cosched. Processes that cosched starts run ``__main__.py`` beside it.
+"""
+
+import importlib
+import os
+import site
+import sys
+
+
+def complete_path() -> None:
+    """Adds the folders that may have cosched, or a package that it needs.
+
+    ``-I`` leaves out PYTHONPATH and the user's packages. They come last now, so no module
+    there replaces one of Python or of cosched.
+    """
+    for folder in os.environ.get("PYTHONPATH", "").split(os.pathsep):
+        if folder:
+            sys.path.append(folder)
+    virtual = sys.prefix != sys.base_prefix and sys.base_prefix not in site.PREFIXES
+    if not virtual and not os.environ.get("PYTHONNOUSERSITE"):
+        folder = site.getusersitepackages()
+        if os.path.isdir(folder):
+            site.addsitedir(folder)
+
+
+def run(module: str) -> None:
+    """Runs the function main of a module, and ends with its status."""
+    complete_path()
+    sys.exit(importlib.import_module(module).main())
