@@ -159,7 +159,7 @@ def main() -> None:
     options = parser.parse_args()
     log = generate(Recipe(20_000, 128, seed=3))
     if options.trace:
-        log = read_swf(options.trace, skip_bad=True).workload
+        log = read_swf(options.trace).workload
         began_s = time.process_time()
         simulate(log, "easy", Estimates.LOG)
         taken_s = time.process_time() - began_s

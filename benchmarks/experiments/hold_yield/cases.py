@@ -105,7 +105,7 @@ def compute_workload(case: Case) -> Workload:
     if case.trace is None:
         recipe = Recipe(case.generated_jobs, 2048, case.compute_load, seed=99)
         return shifted(generate(recipe), case.repeat)
-    whole = stretched(read_swf(case.trace, skip_bad=True).workload, case.compute_load)
+    whole = stretched(read_swf(case.trace).workload, case.compute_load)
     # Load differs from month to month; the one that is nearest to the whole is typical.
     months = [
         whole.moved(-begin_ns, begin_ns, begin_ns + MONTH_NS)

@@ -107,7 +107,7 @@ def runs_of(
                 seed=seed,
                 beta=beta,
                 machine=SYSTEM_NODES if source == SYSTEM else None,
-                skip_bad=False,
+                strict=False,
             ),
             execution,
             Control(),

@@ -201,7 +201,6 @@ def log(trace: Path, seeds: int, at_a_time: int) -> Document:
             queue_limit=sys.maxsize,
             placements=("whole", *SHARING),
             trace=trace,
-            skip_bad=True,
         )
         for seed in range(seeds)
     ]

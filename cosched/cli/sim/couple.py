@@ -15,7 +15,7 @@ from cosched.cli.sim.options import (
     command_line,
     logs_argument,
     save_option,
-    skip_bad_option,
+    strict_option,
     write_results,
 )
 from cosched.core.cluster.coupling.groups import Timing
@@ -120,7 +120,7 @@ Examples:
     help="What a ready job does if the domain of a mate is down: start, or hold=TIME "
     "and then start.",
 )
-@skip_bad_option
+@strict_option
 @parallel_option
 @save_option
 @json_file_option()
@@ -138,7 +138,7 @@ def couple(
     estimates: str,
     down: tuple[str, ...],
     when_down: str,
-    skip_bad: bool,
+    strict: bool,
     at_a_time: int,
     save_in: Path | None,
     json_file: Path | None,
@@ -165,9 +165,7 @@ def couple(
     words = command_line()
     pairing = _pairing(pairs)
     runs = [
-        CoupledRun(
-            traces, combination, pairing, settings, coupling, skip_bad, save_in, words
-        )
+        CoupledRun(traces, combination, pairing, settings, coupling, strict, save_in, words)
         for combination in [(), *_combinations(schemes, len(traces))]
     ]
     outcomes = carry_out_runs(carry_out, runs, at_a_time)

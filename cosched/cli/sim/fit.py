@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
@@ -13,10 +14,12 @@ from cosched.cli.sim.options import (
     command_line,
     log_argument,
     machine_option,
-    skip_bad_option,
+    strict_option,
 )
 from cosched.sim.logs.fit import LogModel, fit
+from cosched.sim.logs.opening import log_name
 from cosched.sim.logs.swf import Log, read_swf
+from cosched.sim.queue.table import left_out
 
 CLOCK = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)")
 
@@ -30,14 +33,14 @@ CLOCK = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)")
     help="Time of day when the log begins; by default as in its header (UTC), or 00:00.",
 )
 @machine_option("Another size of the machine.")
-@skip_bad_option
+@strict_option
 @json_file_option("Write the model to FILE, as JSON ('-': as --json).")
 def fit_log(
     trace: Path,
     name: str | None,
     begins: str | None,
     machine: int | None,
-    skip_bad: bool,
+    strict: bool,
     json_file: Path | None,
 ) -> None:
     """Fit a model to a log: arrivals by hour, sizes, run times.
@@ -52,12 +55,18 @@ def fit_log(
       cosched sim fit SDSC.swf.gz --begins 18:11 --out sdsc.json
     """
     check_writable(json_file)
-    log = read_swf(trace, machine=machine, skip_bad=skip_bad)
-    stem = trace.name.removesuffix(".gz").removesuffix(".swf")
+    log = read_swf(trace, machine=machine, strict=strict)
+    stem = log_name(trace)
     model = fit(log.workload, name or stem, _begins_s(begins, log))
     jobs = len(log.workload)
-    document = {**model.document(), "command": command_line(), "jobs": jobs}
-    write_outcome(json_file, _text(model, jobs), document)
+    skipped = log.skipped_lines()
+    document = {
+        **model.document(),
+        "command": command_line(),
+        "jobs": jobs,
+        "skipped_lines": skipped,
+    }
+    write_outcome(json_file, _text(model, jobs, skipped), document)
 
 
 def _begins_s(begins: str | None, log: Log) -> int:
@@ -70,9 +79,10 @@ def _begins_s(begins: str | None, log: Log) -> int:
     return hours * 3600 + minutes * 60
 
 
-def _text(model: LogModel, jobs: int) -> str:
+def _text(model: LogModel, jobs: int, skipped: Mapping[str, int]) -> str:
     lines = [
         f"{model.name}: {jobs} jobs, {model.machine} nodes",
+        *left_out(skipped),
         f"run times: Weibull, shape {model.shape:.4f}, scale {model.scale_s:.1f} s",
         "sizes:",
         *(

@@ -13,7 +13,7 @@ from cosched.cli.options import choose, json_file_option, parallel_option
 from cosched.cli.sim.options import (
     carry_out_runs,
     machine_option,
-    skip_bad_option,
+    strict_option,
     write_results,
 )
 from cosched.core.cluster.malleable.execution import EXECUTIONS
@@ -33,6 +33,7 @@ from cosched.sim.malleable.runs import (
     repeated,
 )
 from cosched.sim.malleable.table import render
+from cosched.sim.queue.table import left_out
 
 Figures: TypeAlias = dict[Case, dict[str, float]]
 
@@ -156,7 +157,7 @@ def _percents(ctx: click.Context, param: click.Parameter, value: str) -> tuple[i
     help="Interval between users' problems; at 1 they hardly wait.",
 )
 @machine_option("Another size of the machine.")
-@skip_bad_option
+@strict_option
 @parallel_option
 @json_file_option()
 def malleable(
@@ -173,7 +174,7 @@ def malleable(
     seed: int,
     beta: float,
     machine: int | None,
-    skip_bad: bool,
+    strict: bool,
     at_a_time: int,
     json_file: Path | None,
 ) -> None:
@@ -183,7 +184,7 @@ def malleable(
     groups = [
         repeated(
             MalleableRun(
-                Source(name, count, seed, beta, machine, skip_bad),
+                Source(name, count, seed, beta, machine, strict),
                 execution,
                 control,
                 cases,
@@ -207,10 +208,11 @@ def _title(outcome: MalleableOutcome, traces: int, figures: Figures) -> str:
     jobs = next(iter(figures.values()))["jobs"]
     times = f"{traces} times " if traces > 1 else ""
     execution = "parabolic" if outcome.run.source.users else outcome.run.execution
-    return (
+    title = (
         f"{outcome.run.source.name}: {times}{jobs:.0f} jobs, {outcome.nodes} nodes, "
         f"{execution} execution"
     )
+    return "\n".join((title, *left_out(outcome.run.source.skipped_lines())))
 
 
 def _document(outcome: MalleableOutcome, traces: int, figures: Figures) -> dict[str, Any]:
@@ -219,5 +221,6 @@ def _document(outcome: MalleableOutcome, traces: int, figures: Figures) -> dict[
         "nodes": outcome.nodes,
         "traces": traces,
         "execution": "parabolic" if outcome.run.source.users else outcome.run.execution,
+        "skipped_lines": outcome.run.source.skipped_lines(),
         "cases": [{**asdict(case), "figures": found} for case, found in figures.items()],
     }

@@ -28,9 +28,9 @@ def logs_argument(metavar: str) -> Callable[[F], F]:
 
 def log_argument(function: F) -> F:
     """One log."""
-    return click.argument(
-        "trace", type=click.Path(path_type=Path), metavar="TRACE.swf[.gz]"
-    )(function)
+    return click.argument("trace", type=click.Path(path_type=Path), metavar="TRACE.swf")(
+        function
+    )
 
 
 def machine_option(
@@ -40,11 +40,16 @@ def machine_option(
     return click.option("--machine", type=click.IntRange(1), metavar="NODES", help=help)
 
 
-def skip_bad_option(function: F) -> F:
-    """``--skip-bad``."""
-    return click.option(
-        "--skip-bad", is_flag=True, help="Leave out bad lines of logs, and count them."
-    )(function)
+def strict_option(function: F) -> F:
+    """``--strict``. The older --skip-bad is what happens without it."""
+    strict = click.option(
+        "--strict",
+        is_flag=True,
+        help="Refuse logs with a bad line or jobs out of order.  [default: leave out bad"
+        " lines and count them, and sort]",
+    )
+    older = click.option("--skip-bad", is_flag=True, hidden=True, expose_value=False)
+    return strict(older(function))
 
 
 def seed_option(default: int = 0, help: str = "Random seed.") -> Callable[[F], F]:

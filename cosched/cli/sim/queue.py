@@ -22,7 +22,7 @@ from cosched.cli.sim.options import (
     machine_option,
     save_option,
     seed_option,
-    skip_bad_option,
+    strict_option,
     write_results,
 )
 from cosched.cli.sim.share import share
@@ -90,7 +90,7 @@ the cores.
 Examples:
   cosched sim queue KTH.swf.gz --policy easy
   cosched sim queue KTH.swf CTC.swf --policy easy,wfp --estimates log,exact
-  cosched sim queue KTH.swf.gz --skip-bad --save results --out all.json
+  cosched sim queue KTH.swf.gz --save results --out all.json
   cosched sim queue mira.swf --policy wfp --blocks 512
 """
 
@@ -120,7 +120,7 @@ Examples:
     help="Jobs get aligned blocks of 1, 2, 4, ... times NODES nodes, like the partitions "
     "of a Blue Gene. Not with conservative.",
 )
-@skip_bad_option
+@strict_option
 @parallel_option
 @save_option
 @click.option("--save-nodes", is_flag=True, help="With --save: each job's nodes, too.")
@@ -131,7 +131,7 @@ def queue(
     estimates: tuple[str, ...],
     machine: int | None,
     blocks: int | None,
-    skip_bad: bool,
+    strict: bool,
     at_a_time: int,
     save_in: Path | None,
     save_nodes: bool,
@@ -151,7 +151,7 @@ def queue(
             estimates=Estimates(told),
             machine=machine,
             unit=blocks,
-            skip_bad=skip_bad,
+            strict=strict,
             keep_nodes=save_nodes,
             save_in=save_in,
             command=words,

@@ -11,7 +11,7 @@ from cosched.cli.sim.options import (
     carry_out_runs,
     logs_argument,
     machine_option,
-    skip_bad_option,
+    strict_option,
     write_results,
 )
 from cosched.core.errors import CoschedError
@@ -61,7 +61,7 @@ SHORT_NS = 4 * 3600 * NS_PER_S
 )
 @click.option("--first", type=click.IntRange(2), metavar="N", help="Only the first N jobs.")
 @machine_option()
-@skip_bad_option
+@strict_option
 @parallel_option
 @json_file_option()
 def share(
@@ -73,7 +73,7 @@ def share(
     interference: float,
     first: int | None,
     machine: int | None,
-    skip_bad: bool,
+    strict: bool,
     at_a_time: int,
     json_file: Path | None,
 ) -> None:
@@ -95,7 +95,7 @@ def share(
     costs = Costs(parse_duration(switch_cost, "--switch-cost"), interference)
     rows = Rows(_short_ns(short, dom))
     runs = [
-        Run(trace, Sharing(name, some, USUAL, costs), machine, first, skip_bad)
+        Run(trace, Sharing(name, some, USUAL, costs), machine, first, strict)
         for trace in traces
         for name, some in ((queue_name, Rows()), (queue_name, rows))
     ]

@@ -48,7 +48,7 @@ def symbiosis() -> None:
       cosched sim symbiosis pairs
       cosched sim symbiosis stream --repeat 20
       cosched sim symbiosis stream --model mine.json --machine 16 --jobs 1000
-      cosched sim symbiosis log KTH.swf.gz --skip-bad
+      cosched sim symbiosis log KTH.swf.gz
     """
 
 

@@ -15,7 +15,7 @@ from cosched.cli.sim.options import (
     repeat_option,
     save_option,
     seed_option,
-    skip_bad_option,
+    strict_option,
 )
 from cosched.cli.sim.sharing import (
     model_option,
@@ -47,7 +47,7 @@ slower than there.
 
 \b
 Examples:
-  cosched sim symbiosis log KTH.swf.gz --skip-bad
+  cosched sim symbiosis log KTH.swf.gz
   cosched sim symbiosis log SDSC.swf --placements anyhow --repeat 10 --json
   cosched sim symbiosis log mine.swf --model mine.json --draw user
 """
@@ -67,7 +67,7 @@ Examples:
 @order_option("fcfs")
 @repeat_option(3, "Draws, with this seed and the next ones.")
 @seed_option()
-@skip_bad_option
+@strict_option
 @save_option
 @json_file_option()
 def log(
@@ -79,7 +79,7 @@ def log(
     order: str,
     repeat: int,
     seed: int,
-    skip_bad: bool,
+    strict: bool,
     save_in: Path | None,
     json_file: Path | None,
 ) -> None:
@@ -94,7 +94,7 @@ def log(
             queue_limit=sys.maxsize,
             placements=tuple(dict.fromkeys((BASE, *placements))),
             trace=trace,
-            skip_bad=skip_bad,
+            strict=strict,
             draw=draw,
         )
         for count in range(repeat)

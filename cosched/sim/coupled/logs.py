@@ -17,6 +17,7 @@ from cosched.core.units import NS_PER_S
 from cosched.sim.coupled.pairs import Mates, by_share, by_vicinity
 from cosched.sim.coupled.runs import Coupled, CoupledSchedule, Coupling, simulate
 from cosched.sim.engine import NEVER, Progress, no_progress
+from cosched.sim.logs.opening import log_name
 from cosched.sim.logs.swf import Log, read_swf
 from cosched.sim.logs.workload import Workload
 from cosched.sim.queue.columns import Columns, save_columns
@@ -52,7 +53,7 @@ class CoupledRun:
     pairing: Pairing
     settings: CouplingSettings
     coupling: Coupling
-    skip_bad: bool = False
+    strict: bool = False
     save_in: Path | None = None
     command: str = ""
 
@@ -86,7 +87,7 @@ class CoupledOutcome:
 def carry_out(run: CoupledRun, progress: Progress = no_progress) -> CoupledOutcome:
     """Reads the logs, simulates, writes the columns."""
     names = unique_names(run.traces)
-    read = [read_swf(path, skip_bad=run.skip_bad) for path in run.traces]
+    read = [read_swf(path, strict=run.strict) for path in run.traces]
     skipped = {
         name: log.skipped_lines()
         for name, log in zip(names, read, strict=True)
@@ -156,7 +157,7 @@ def aligned(logs: Sequence[Log]) -> list[Workload]:
 
 def unique_names(traces: Sequence[Path]) -> list[str]:
     """Returns a domain name for each log; raises CoschedError if two are the same."""
-    names = [trace.name.removesuffix(".gz").removesuffix(".swf") for trace in traces]
+    names = [log_name(trace) for trace in traces]
     for name in names:
         if names.count(name) > 1:
             raise CoschedError(f"two logs are called {name}; rename one")

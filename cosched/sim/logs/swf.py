@@ -1,6 +1,6 @@
-"""Reads and writes logs in the Standard Workload Format, plain or gzipped.
+"""Reads and writes logs in the Standard Workload Format, plain or compressed.
 
-18 numbers a line, times in seconds; lines that begin with ``;`` are the header
+18 numbers a line, times in seconds; lines that begin with ``;`` or ``#`` are the header
 (https://www.cs.huji.ac.il/labs/parallel/workload/swf.html). Fields used: 1 job number,
 2 submit time, 4 run time, 5 allocated processors, 8 requested processors, 9 requested
 time, 11 status, 12 user, 14 executable. A job's size is the requested one, or the
@@ -9,28 +9,30 @@ allocated one if none was requested.
 A line with status 2, 3 or 4 is a part of a job that was swapped out. The whole job has
 another line, so parts are left out and counted.
 
-A bad line raises an error with file and line number, or is skipped and counted.
+A bad line is skipped and counted. A strict reader raises an error with file and line. Jobs
+are sorted by their submission, in the order of the log where that is equal.
 """
 
 from __future__ import annotations
 
-import gzip
-import zlib
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 from typing import IO
 
+from cosched.core.decoding import printable, shown_text
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
+from cosched.sim.logs.opening import opened
 from cosched.sim.logs.workload import Workload
 
 FIELDS = 18
-GZIP_MAGIC = b"\x1f\x8b"
 PARTIAL = (b"2", b"3", b"4")  #: to be continued; the last part, completed or killed
+_COMMENTS = (b";", b"#")
+_NUMBER = re.compile(rb"[0-9]{1,3}(,[0-9]{3})+|[0-9]{1,18}")
 COLUMN_LIMIT = 2**63  # a column holds eight-byte integers
 
 
@@ -72,18 +74,19 @@ class Log:
         return {fault.value: count for fault, count in sorted(self.skipped.items())}
 
 
-def read_swf(path: Path, *, machine: int | None = None, skip_bad: bool = False) -> Log:
+def read_swf(path: Path, *, machine: int | None = None, strict: bool = False) -> Log:
     """Reads a log. ``machine``: its number of nodes; by default that of the header.
 
-    Raises CoschedError for an unreadable file, a log without a machine size, a log
-    without jobs, and the first bad line (unless ``skip_bad``).
+    Raises CoschedError for an unreadable file, a log without a machine size, a log without
+    jobs and, if ``strict``, the first bad line or job out of order.
     """
-    header: dict[bytes, int] = {}
+    header: dict[bytes, bytes] = {}
     log = Log(Workload(path.name, machine or 0))
     workload = log.workload
-    with _opened(path) as lines:
-        for place, line in enumerate(lines, 1):
-            if line.lstrip().startswith(b";"):
+    first_bad = ""
+    with opened(path) as file:
+        for place, line in enumerate(_lines(file), 1):
+            if line.startswith(_COMMENTS):
                 _note(header, line)
                 continue
             fields = line.split()
@@ -92,53 +95,60 @@ def read_swf(path: Path, *, machine: int | None = None, skip_bad: bool = False) 
             if not workload.machine:
                 workload.machine = _machine_size(path, header)
             try:
-                _add(workload, fields)
+                _add(workload, fields, strict=strict)
             except _Bad as bad:
-                if not skip_bad and bad.fault is not Fault.PARTIAL:
+                reason = f"{path}:{place}: {bad.fault.value}: {bad}"
+                if strict and bad.fault is not Fault.PARTIAL:
                     raise CoschedError(
-                        f"{path}:{place}: {bad.fault.value}: {bad}; "
-                        "correct the line, or leave such lines out with --skip-bad"
+                        f"{reason}; without --strict it is left out"
                     ) from None
+                first_bad = first_bad or reason
                 log.skipped[bad.fault] += 1
-    log.start_s = header.get(b"UnixStartTime")
+    log.start_s = _number_in(header.get(b"UnixStartTime", b""))
     if not len(workload):
         left_out = sum(log.skipped.values())
-        raise CoschedError(f"{path}: no jobs in it ({left_out} lines left out)")
+        first = f"; the first is {first_bad}" if first_bad else ""
+        raise CoschedError(f"{path}: no jobs in it ({left_out} lines left out{first})")
+    workload.sort_by_submission()
     return log
 
 
-@contextmanager
-def _opened(path: Path) -> Iterator[Iterable[bytes]]:
-    try:
-        with path.open("rb") as plain:
-            zipped = plain.read(len(GZIP_MAGIC)) == GZIP_MAGIC
-            plain.seek(0)
-            yield gzip.GzipFile(fileobj=plain) if zipped else plain
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise CoschedError(f"{path}: the compressed data is damaged ({error})") from error
-    except OSError as error:
-        raise CoschedError(f"{path}: cannot be read ({error.strerror})") from error
+def _lines(file: Iterable[bytes]) -> Iterator[bytes]:
+    """Yields the lines without white space around them, also those of an old Mac."""
+    for line in file:
+        yield from (part.strip() for part in line.rstrip(b"\r\n").split(b"\r"))
 
 
-def _note(header: dict[bytes, int], line: bytes) -> None:
-    name, _, value = line.lstrip(b"; \t").partition(b":")
-    if name in (b"MaxProcs", b"MaxNodes", b"UnixStartTime"):
-        words = value.split()
-        if words and words[0].isdigit():
-            header[name] = int(words[0])
+def _note(header: dict[bytes, bytes], line: bytes) -> None:
+    name, colon, value = line.lstrip(b";# \t").partition(b":")
+    if colon:
+        header.setdefault(name.strip(), value.strip())
 
 
-def _machine_size(path: Path, header: dict[bytes, int]) -> int:
+def _number_in(value: bytes) -> int | None:
+    """Returns the number at the beginning of a header's value, such as 1,024."""
+    found = _NUMBER.match(value)
+    return int(found[0].replace(b",", b"")) if found else None
+
+
+def _machine_size(path: Path, header: dict[bytes, bytes]) -> int:
     # Sizes in logs are processors; a few logs have nodes instead.
-    size = header.get(b"MaxProcs") or header.get(b"MaxNodes")
-    if not size:
-        raise CoschedError(
-            f"{path}: its header has no MaxProcs; give the machine's size with --machine"
-        )
-    return size
+    for name in (b"MaxProcs", b"MaxNodes"):
+        size = _number_in(header.get(name, b""))
+        if size:
+            return size
+    given = header.get(b"MaxProcs")
+    problem = (
+        "has no MaxProcs before the first job"
+        if given is None
+        else (f"has no number as MaxProcs: '{printable(shown_text(given[:40]))}'")
+    )
+    raise CoschedError(
+        f"{path}: its header {problem}; give the machine's size with --machine"
+    )
 
 
-def _add(workload: Workload, fields: Sequence[bytes]) -> None:
+def _add(workload: Workload, fields: Sequence[bytes], *, strict: bool) -> None:
     if len(fields) < FIELDS:
         raise _Bad(Fault.FEW_FIELDS, f"{len(fields)} where the format has {FIELDS}")
     if fields[10] in PARTIAL:
@@ -149,7 +159,7 @@ def _add(workload: Workload, fields: Sequence[bytes]) -> None:
     number, submit_ns, run_ns, allocated, requested, walltime_ns, user, executable = values
     if submit_ns < 0:
         raise _Bad(Fault.NEGATIVE_SUBMIT, f"{submit_ns // NS_PER_S} s")
-    if workload.submit_ns and submit_ns < workload.submit_ns[-1]:
+    if strict and workload.submit_ns and submit_ns < workload.submit_ns[-1]:
         raise _Bad(Fault.UNSORTED, f"job {number} was submitted before the job above it")
     if run_ns < 0:
         raise _Bad(Fault.NO_RUN_TIME, f"job {number} says {fields[3].decode()}")

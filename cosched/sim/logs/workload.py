@@ -21,6 +21,12 @@ def _column() -> array[int]:
     return array("q")
 
 
+_COLUMNS = (
+    *("number", "submit_ns", "run_ns", "size"),
+    *("walltime_ns", "user", "executable"),
+)
+
+
 @dataclass(slots=True)
 class Workload:
     """Jobs by time of submission. machine: its nodes.
@@ -52,7 +58,7 @@ class Workload:
         user: int = -1,
         executable: int = -1,
     ) -> None:
-        """Adds a job that was not submitted before the last one."""
+        """Adds a job; ``sort_by_submission`` brings the jobs into order."""
         self.number.append(number)
         self.submit_ns.append(submit_ns)
         self.run_ns.append(run_ns)
@@ -60,6 +66,15 @@ class Workload:
         self.walltime_ns.append(walltime_ns)
         self.user.append(user)
         self.executable.append(executable)
+
+    def sort_by_submission(self) -> None:
+        """Brings jobs that were added in another order into that of their submission."""
+        order = sorted(range(len(self)), key=self.submit_ns.__getitem__)
+        if order == list(range(len(self))):
+            return
+        for name in _COLUMNS:
+            column: array[int] = getattr(self, name)
+            setattr(self, name, array("q", [column[at] for at in order]))
 
     def moved(self, by_ns: int, begin_ns: int = 0, end_ns: int | None = None) -> Workload:
         """Returns the jobs submitted from ``begin_ns`` to before ``end_ns``, each moved by

@@ -14,7 +14,7 @@ from cosched.documents import read_json
 from cosched.sim.engine import Progress, no_progress
 from cosched.sim.logs.fit import generate_like, model_of
 from cosched.sim.logs.log_models import MODELS
-from cosched.sim.logs.swf import read_swf
+from cosched.sim.logs.swf import Log, read_swf
 from cosched.sim.malleable.driver import MalleableSchedule
 from cosched.sim.malleable.jobs import TEMPLATES, malleable, users_jobs
 from cosched.sim.malleable.policies import (
@@ -42,7 +42,7 @@ class Source:
     seed: int
     beta: float
     machine: int | None
-    skip_bad: bool
+    strict: bool
 
     @property
     def generated(self) -> bool:
@@ -67,13 +67,19 @@ class Source:
             if not Path(self.name).exists() and not Path(self.name).suffix:
                 known = ", ".join((*MODELS, *TEMPLATES))
                 raise CoschedError(f"{self.name}: neither a file nor one of {known}")
-            log = read_swf(
-                Path(self.name), machine=self.machine, skip_bad=self.skip_bad
-            ).workload
+            log = self._read().workload
         else:
             model = MODELS.get(self.name) or model_of(read_json(Path(self.name)), self.name)
             log = generate_like(model, self.count, self.seed, self.machine)
         return malleable(log, percent, EXECUTIONS[execution]), log.machine
+
+    def skipped_lines(self) -> dict[str, int]:
+        """Returns how many lines of a log are left out, by the words for their fault."""
+        users_or_model = self.name in TEMPLATES or self.generated
+        return {} if users_or_model else self._read().skipped_lines()
+
+    def _read(self) -> Log:
+        return read_swf(Path(self.name), machine=self.machine, strict=self.strict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from typing import Any
 from cosched.core.cluster.queue.blocks import allocation_of
 from cosched.core.cluster.queue.scheduler import POLICIES, QueueScheduler
 from cosched.sim.engine import Engine, Progress, no_progress
+from cosched.sim.logs.opening import log_name
 from cosched.sim.logs.swf import read_swf
 from cosched.sim.logs.workload import Estimates, Workload
 from cosched.sim.queue.domain import Domain
@@ -26,7 +27,7 @@ class Run:
     policy: str
     estimates: Estimates
     machine: int | None = None
-    skip_bad: bool = False
+    strict: bool = False
     unit: int | None = None
     keep_nodes: bool = False
     save_in: Path | None = None
@@ -35,7 +36,7 @@ class Run:
     @property
     def name(self) -> str:
         """The names of the log, the policy and the estimates."""
-        log = self.trace.name.removesuffix(".gz").removesuffix(".swf")
+        log = log_name(self.trace)
         return f"{log}.{self.policy}.{self.estimates.value}"
 
 
@@ -89,7 +90,7 @@ def simulate(
 def carry_out(run: Run, progress: Progress = no_progress) -> Outcome:
     """Reads the log, simulates, writes the columns."""
     began_s = time.process_time()
-    log = read_swf(run.trace, machine=run.machine, skip_bad=run.skip_bad)
+    log = read_swf(run.trace, machine=run.machine, strict=run.strict)
     schedule, scheduler = simulate(
         log.workload,
         run.policy,

@@ -22,7 +22,7 @@ class Run:
     sharing: Sharing
     machine: int | None = None
     first: int | None = None
-    skip_bad: bool = False
+    strict: bool = False
 
     @property
     def name(self) -> str:
@@ -64,7 +64,7 @@ class Outcome:
 def carry_out(run: Run, progress: Progress = no_progress) -> Outcome:
     """Reads the log and simulates it."""
     began_s = time.process_time()
-    log = read_swf(run.trace, machine=run.machine, skip_bad=run.skip_bad)
+    log = read_swf(run.trace, machine=run.machine, strict=run.strict)
     workload = log.workload
     if run.first is not None and run.first < len(workload):
         workload = workload.moved(0, end_ns=workload.submit_ns[run.first])

@@ -53,7 +53,7 @@ class SharingRun:
     queue_limit: int = 12
     placements: tuple[str, ...] = NAMES
     trace: Path | None = None
-    skip_bad: bool = False
+    strict: bool = False
     draw: str = "job"
 
     @property
@@ -110,7 +110,7 @@ def carry_out(run: SharingRun, progress: Progress = no_progress) -> SharingOutco
     if run.trace is None:
         stream = make_stream(run.recipe, run.model)
     else:
-        log = read_swf(run.trace, machine=run.nodes or None, skip_bad=run.skip_bad)
+        log = read_swf(run.trace, machine=run.nodes or None, strict=run.strict)
         nodes = log.workload.machine
         skipped = log.skipped_lines()
         stream = stream_of(log.workload, run.model, run.recipe.seed, run.draw)

@@ -86,12 +86,17 @@ def test_blocks_of_a_queue_make_jobs_wait(trace):
 def test_bad_lines(trace):
     lines = trace.read_text().splitlines()
     trace.write_text("\n".join([*lines, "1 2 3"]) + "\n")
-    result = cosched("sim", "queue", "made.swf", cwd=trace.parent)
+    result = cosched("sim", "queue", "made.swf", "--strict", cwd=trace.parent)
     assert result.returncode == 1
     assert f"made.swf:{len(lines) + 1}: too few fields" in result.stderr
-    result = cosched("sim", "queue", "made.swf", "--skip-bad", cwd=trace.parent)
-    assert result.returncode == 0
-    assert "lines left out: 1 too few fields" in result.stdout
+    for words in (
+        ["queue", "made.swf"],
+        ["fit", "made.swf"],
+        ["queue", "made.swf", "--skip-bad"],
+    ):
+        result = cosched("sim", *words, cwd=trace.parent)
+        assert result.returncode == 0
+        assert "lines left out: 1 too few fields" in result.stdout
 
 
 def test_the_same_seed_the_same_log(tmp_path):

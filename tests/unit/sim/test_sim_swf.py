@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import io
+import lzma
+import os
+import threading
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -78,24 +83,27 @@ bad_lines = pytest.mark.parametrize(
 def test_a_bad_line_is_named_by_file_and_line(log, fault, bad, words):
     path = log(line(1, 100), bad)
     with pytest.raises(CoschedError) as error:
-        read_swf(path)
+        read_swf(path, strict=True)
     text = str(error.value)
     assert text.startswith(f"{path}:6: {fault.value}: ")
     assert words in text
-    assert "--skip-bad" in text
+    assert "--strict" in text
     assert "\n" not in text
 
 
 @bad_lines
 def test_bad_lines_are_counted(log, fault, bad, words):
-    found = read_swf(log(line(1, 100), bad, bad, line(2, 300)), skip_bad=True)
+    found = read_swf(log(line(1, 100), bad, bad, line(2, 300)))
+    if fault is Fault.UNSORTED:
+        assert list(found.workload.number) == [7, 7, 1, 2]
+        return
     assert list(found.workload.number) == [1, 2]
     assert found.skipped == {fault: 2}
 
 
-@pytest.mark.parametrize("skip_bad", [False, True])
+@pytest.mark.parametrize("strict", [False, True])
 @pytest.mark.parametrize("last", [3, 4])
-def test_a_job_that_was_swapped_out_counts_once(log, last, skip_bad):
+def test_a_job_that_was_swapped_out_counts_once(log, last, strict):
     """Its parts come after the line of the whole, and only the first says when it was
     submitted."""
     parts = [
@@ -104,7 +112,7 @@ def test_a_job_that_was_swapped_out_counts_once(log, last, skip_bad):
         line(1, -1, run=2, status=last),
     ]
     whole = line(1, 100, status=4 - last)
-    found = read_swf(log(whole, *parts, line(2, 300, status=5)), skip_bad=skip_bad)
+    found = read_swf(log(whole, *parts, line(2, 300, status=5)), strict=strict)
     assert list(found.workload.number) == [1, 2]
     assert found.skipped == {Fault.PARTIAL: 3}
 
@@ -124,7 +132,9 @@ def test_machine_size_comes_from_the_header(log, header, machine, size):
 
 
 def test_a_log_must_say_how_large_its_machine_is(log):
-    with pytest.raises(CoschedError, match="no MaxProcs; give the machine's size with --m"):
+    with pytest.raises(
+        CoschedError, match=r"no number as MaxProcs: 'unknown'; give .* --m"
+    ):
         read_swf(log(line(), header="; MaxProcs: unknown\n"))
 
 
@@ -132,7 +142,7 @@ def test_a_log_without_jobs(log):
     with pytest.raises(CoschedError, match=r"no jobs in it \(0 lines"):
         read_swf(log(header="; nothing\n"))
     with pytest.raises(CoschedError, match=r"no jobs in it \(1 lines"):
-        read_swf(log("1 2 3"), skip_bad=True)
+        read_swf(log("1 2 3"))
 
 
 def test_files_that_cannot_be_read(log, tmp_path):
@@ -143,7 +153,7 @@ def test_files_that_cannot_be_read(log, tmp_path):
     path = log(*(line(number) for number in range(500)), name="cut.swf.gz")
     path.write_bytes(path.read_bytes()[:-20])
     with pytest.raises(CoschedError, match="the compressed data is damaged"):
-        read_swf(path, skip_bad=True)
+        read_swf(path)
 
 
 @given(st.binary(max_size=300))
@@ -177,3 +187,77 @@ def test_writing_to_a_stream():
     stream = io.StringIO()
     write_swf(generate(Recipe(jobs=1, machine=4)), stream)
     assert len(stream.getvalue().splitlines()[-1].split()) == 18
+
+
+def test_jobs_out_of_order_are_sorted(log):
+    """Jobs of one second stay in the order of the log."""
+    path = log(line(1, 300), line(2, 100), line(3, 300), line(4, 100))
+    found = read_swf(path)
+    assert list(found.workload.number) == [2, 4, 1, 3]
+    assert list(found.workload.submit_ns) == [at * NS_PER_S for at in (100, 100, 300, 300)]
+    assert not found.skipped
+
+
+GOOD = "; MaxProcs: 1,024 processors\n" + line(1, 100) + "\n" + line(2, 200) + "\n"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        bz2.compress(GOOD.encode()),
+        lzma.compress(GOOD.encode()),
+        b"\xef\xbb\xbf" + GOOD.encode(),
+        gzip.compress(b"\xef\xbb\xbf" + GOOD.encode()),
+        GOOD.replace("\n", "\r").encode(),
+        GOOD.replace(";", "#").encode(),
+        GOOD.replace("processors", "caf\xe9").encode("latin-1"),
+    ],
+)
+def test_forms_of_logs(tmp_path, data):
+    path = tmp_path / "log"
+    path.write_bytes(data)
+    found = read_swf(path)
+    assert found.workload.machine == 1024
+    assert list(found.workload.number) == [1, 2]
+    assert not found.skipped
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress, lzma.compress])
+def test_a_log_may_come_through_a_pipe(pack):
+    reader, writer = os.pipe()
+
+    def write():
+        with open(writer, "wb", buffering=0) as file:
+            data = pack(GOOD.encode())
+            file.write(data[:1])  # the first bytes may come one by one
+            file.write(data[1:])
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    try:
+        found = read_swf(Path(f"/dev/fd/{reader}"))
+    finally:
+        thread.join()
+        os.close(reader)
+    assert list(found.workload.number) == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (GOOD.encode("utf-16"), "is text in UTF-16; convert it with: iconv"),
+        (gzip.compress(GOOD.encode("utf-16-be")), "is not text"),
+        (b"\x28\xb5\x2f\xfd" + b"x" * 20, "is compressed by zstd; pipe it: zstd -dc"),
+        (b"PK\x03\x04" + b"x" * 20, "is a zip archive"),
+        (bz2.compress(GOOD.encode())[:-9], "the compressed data is damaged"),
+        (lzma.compress(GOOD.encode())[:-9], "the compressed data is damaged"),
+        (b"BZh9" + b"x" * 40, "the compressed data is damaged"),
+    ],
+)
+def test_logs_in_another_form_are_refused_by_one_line(tmp_path, data, words):
+    path = tmp_path / "log"
+    path.write_bytes(data)
+    with pytest.raises(CoschedError) as error:
+        read_swf(path)
+    assert str(error.value).startswith(f"{path}: {words}")
+    assert "\n" not in str(error.value)

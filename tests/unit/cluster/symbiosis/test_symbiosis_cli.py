@@ -81,7 +81,7 @@ def test_a_log_against_easy_without_sharing(tmp_path):
     assert made.returncode == 0, made.stderr
     with (tmp_path / "made.swf").open("a") as trace:
         trace.write("1 2 3\n")
-    words = ["log", "made.swf", "--skip-bad", "--placements", "anyhow", "--repeat", 2]
+    words = ["log", "made.swf", "--placements", "anyhow", "--repeat", 2]
     result = cosched(*SIM, *words, "--save", "out", "--out", "l.json", cwd=tmp_path)
     assert result.returncode == 0, result.stderr
     assert max(len(line) for line in result.stdout.splitlines()) <= 80
@@ -95,7 +95,7 @@ def test_a_log_against_easy_without_sharing(tmp_path):
     )
     # Without sharing it does not matter what limits a job: plain EASY, and as the queue's.
     assert whole[0]["mean_wait_s"] == whole[1]["mean_wait_s"]
-    words = ["sim", "queue", "made.swf", "--skip-bad", "--policy", "easy", "--json"]
+    words = ["sim", "queue", "made.swf", "--policy", "easy", "--json"]
     easy = cosched(*words, cwd=tmp_path)
     assert easy.returncode == 0, easy.stderr
     (queue,) = json.loads(easy.stdout)["runs"]
