@@ -6,6 +6,7 @@ difference to the previous one, so a page with a hundred thousand switches stays
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timezone
@@ -205,6 +206,8 @@ def _bench(bench: Mapping[str, Any]) -> Json:
     """Returns the part of a bench result (docs/json.md) that the page shows."""
     return {
         "title": bench["workload"]["title"],
+        "facts": _facts(bench),
+        "void": [name for name, arm in bench["arms"].items() if _is_void(arm)],
         "about": bench["workload"].get("description") or "",
         "ratios": bench.get("ratios", {}),
         "level_ratios": bench.get("level_ratios"),
@@ -213,9 +216,11 @@ def _bench(bench: Mapping[str, Any]) -> Json:
                 "name": name,
                 "mean_response_s": arm["mean_response_s"],
                 "makespan_s": arm["makespan_s"],
+                "mean_slowdown": arm.get("mean_slowdown"),
+                "worst_slowdown": arm.get("worst_slowdown"),
                 "jobs": [[job["name"], job["response_s"]] for job in arm["jobs"]],
                 "runs": [
-                    [run["mean_response_s"], run["makespan_s"], run["counted"]]
+                    [run["mean_response_s"], run["makespan_s"], _is_good(run)]
                     for run in arm["repeats"]
                     if run["failure"] is None
                 ],
@@ -223,3 +228,33 @@ def _bench(bench: Mapping[str, Any]) -> Json:
             for name, arm in bench["arms"].items()
         ],
     }
+
+
+def _is_good(run: Mapping[str, Any]) -> bool:
+    return bool(run["counted"] and not run["discarded"])
+
+
+def _is_void(arm: Mapping[str, Any]) -> bool:
+    """Returns whether only disturbed runs of an arm are left, so that it shows nothing."""
+    counted = [run for run in arm["repeats"] if run["counted"]]
+    return bool(counted) and all(run["discarded"] for run in counted)
+
+
+def _facts(bench: Mapping[str, Any]) -> list[list[str]]:
+    """Returns the conditions of a bench, as far as its result has them: name, text."""
+    shown = {
+        "date": bench.get("started"),
+        "command": shlex.join(map(str, bench.get("command_line") or ())),
+        "MPI": bench.get("mpi"),
+        "kernel": bench.get("kernel"),
+        "cosched": bench.get("cosched"),
+        "nodes": ", ".join(map(str, bench.get("hosts") or ())),
+        "settings": bench.get("settings"),
+    }
+    return [[name, _fact(value)] for name, value in shown.items() if value]
+
+
+def _fact(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {text}" for name, text in value.items())
+    return str(value)

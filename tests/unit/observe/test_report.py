@@ -137,7 +137,16 @@ def test_page_of_100000_switches_is_small():
 def bench_file(tmp_path):
     """A result as cosched bench --out writes it, with a disturbed and a failed run."""
     cosched_ = (*COSCHED, failed_run(COSCHED[0].arm, 4))
-    made = document(WORKLOAD, summaries(KERNEL, cosched_), {})
+    context = {
+        "command_line": ["cosched", "bench", "a b.toml"],
+        "started": "2026-11-27T03:00:00+00:00",
+        "kernel": "6.1.0",
+        "mpi": {"family": "MPICH", "version": "5.0.2"},
+        "cosched": "0.1.0",
+        "hosts": ["n1", "n2"],
+        "settings": {"slice": "0.5s", "gmet": "auto"},
+    }
+    made = document(WORKLOAD, summaries(KERNEL, cosched_), context)
     path = tmp_path / "result.json"
     path.write_text(json.dumps(made, indent=1))
     return path
@@ -170,7 +179,30 @@ def test_command_sorts_its_inputs(tmp_path, bench_file):
     assert len(ours["runs"]) == 3
     assert [name for name, _ in ours["jobs"]] == ["wavefront.1", "wavefront.2"]
     assert bench["ratios"]["cosched/kernel"]["makespan"] == pytest.approx(3.4 / 4.3)
+    assert bench["facts"] == [
+        ["date", "2026-11-27T03:00:00+00:00"],
+        ["command", "cosched bench 'a b.toml'"],
+        ["MPI", "family MPICH, version 5.0.2"],
+        ["kernel", "6.1.0"],
+        ["cosched", "0.1.0"],
+        ["nodes", "n1, n2"],
+        ["settings", "slice 0.5s, gmet auto"],
+    ]
+    assert bench["void"] == []
     assert json.loads(flat.read_text())["traceEvents"]
+
+
+def test_report_shows_that_a_bench_is_void(tmp_path, bench_file):
+    made = json.loads(bench_file.read_text())
+    for run in made["arms"]["cosched"]["repeats"]:
+        run["discarded"] = True
+    bench_file.write_text(json.dumps(made))
+    out = tmp_path / "r.html"
+    assert cosched("-o", out, bench_file).returncode == 0
+    (bench,) = data_in(out.read_text())["benches"]
+    assert bench["void"] == ["cosched"]
+    assert not any(good for _, _, good in bench["arms"][1]["runs"])
+    assert any(good for _, _, good in bench["arms"][0]["runs"])
 
 
 def test_report_of_bench_alone_has_no_timeline(tmp_path, bench_file):

@@ -166,21 +166,33 @@ function arms(bench, key, index) {
   return grid;
 }
 
+const TIMES = (value) => typeof value === "number" ? value.toFixed(2) : "-";
+
 function benchSection(bench) {
   const names = bench.arms.map((arm) => arm.name);
   const jobs = (bench.arms.find((arm) => arm.jobs.length) || {jobs: []}).jobs.map(([name]) => name);
   const rows = jobs.map((name, index) => [name, ...bench.arms.map((arm) => arm.jobs[index] ? arm.jobs[index][1].toFixed(2) : "-")]);
   const level = bench.level_ratios || {};
   const ratios = Object.entries(bench.ratios).map(([name, ratio]) => [name, ...["mean_response", "makespan"].map((key) =>
-    ratio[key].toFixed(2) + (level[name] ? ` (${level[name][key].toFixed(2)})` : ""))]);
-  return make("section", {},
+    ratio[key].toFixed(2) + (level[name] ? ` (${level[name][key].toFixed(2)})` : "")),
+    TIMES(ratio.mean_slowdown), TIMES(ratio.worst_slowdown)]);
+  const slowdowns = bench.arms.filter((arm) => typeof arm.mean_slowdown === "number")
+    .map((arm) => [arm.name, TIMES(arm.mean_slowdown), TIMES(arm.worst_slowdown)]);
+  return make("section", bench.void.length ? {class: "disturbed"} : {},
     make("h2", {}, bench.title),
     bench.about ? make("p", {}, bench.about) : null,
-    make("p", {}, "Bars: medians over the runs that count. Dots: single runs; hollow ones were left out."),
+    bench.void.length ? make("p", {class: "void"}, `No conclusion: every run of ${bench.void.join(", ")} was disturbed. ` +
+      "Other programs kept the nodes' CPUs busy. Measure again on a quiet machine.") : null,
+    bench.facts.length ? make("dl", {class: "facts"}, ...bench.facts.flatMap(([name, text]) =>
+      [make("dt", {}, name), make("dd", {}, text)])) : null,
+    make("p", {}, "Bars: medians over the runs that count. Dots: single runs; hollow ones were disturbed or left out."),
     make("h2", {}, "Mean response"), arms(bench, "mean_response_s", 0),
     make("h2", {}, "Makespan"), arms(bench, "makespan_s", 1),
     ratios.length ? make("h2", {}, "Ratios") : null,
-    ratios.length ? table([bench.level_ratios ? "of medians (at equal speed of the machine)" : "of medians", "mean response", "makespan"], ratios) : null,
+    ratios.length ? table([bench.level_ratios ? "of medians (at equal speed of the machine)" : "of medians",
+      "mean response", "makespan", "mean slowdown", "worst slowdown"], ratios) : null,
+    slowdowns.length ? make("h2", {style: "margin-top: 16px"}, "Slowdown") : null,
+    slowdowns.length ? table(["times its time alone", "mean", "worst"], slowdowns) : null,
     rows.length ? make("h2", {style: "margin-top: 16px"}, "Response of each job, s") : null,
     rows.length ? table(["job", ...names], rows) : null);
 }
