@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from cosched.cli.connection import Connector
-from cosched.cli.domain.waiting import STDOUT
+from cosched.cli.domain.waiting import STDOUT, is_private
 from cosched.cli.options import complete_domain_jobs, domain_dir_option
 from cosched.core.errors import CoschedError
 from cosched.jobs.following import Tail, wait_patiently
@@ -54,5 +54,10 @@ def command(job: int, follow: bool, error: bool, run_dir: Path) -> None:
     if not tail.found:
         if info["started_ns"] is None:
             raise CoschedError(f"job {job}: has no output: {info['why']}")
+        if is_private(path):
+            raise CoschedError(
+                f"job {job}: its output was copied to the command that waited for it (such "
+                "as cosched submit --wait), and not kept; --output FILE keeps it"
+            )
         where = ", ".join(info["hosts"][:1])
         raise CoschedError(f"{path}: is not visible here; node {where} wrote it")

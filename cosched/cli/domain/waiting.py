@@ -22,6 +22,8 @@ from cosched.linux.homes import cache_home
 CANCEL_WITHIN_S = 5.0
 #: Descriptors of this command.
 STDIN, STDOUT, STDERR = range(3)
+#: Below a user's cache: outputs that a waiting command copies, a folder a job.
+_PRIVATE, _PREFIX = "cosched/output", "job-"
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -100,16 +102,22 @@ def private_files() -> Iterator[tuple[str, str]]:
     import shutil
     import tempfile
 
-    parent = cache_home(os.environ) / "cosched" / "output"
+    parent = cache_home(os.environ) / _PRIVATE
     try:
         parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        directory = tempfile.mkdtemp(prefix="job-", dir=parent)
+        directory = tempfile.mkdtemp(prefix=_PREFIX, dir=parent)
     except OSError as error:
         raise CoschedError(f"{parent}: {error.strerror}; use --output") from None
     try:
         yield f"{directory}/out", f"{directory}/err"
     finally:
         shutil.rmtree(directory, ignore_errors=True)
+
+
+def is_private(path: Path) -> bool:
+    """Returns whether ``private_files`` of some user gave this name."""
+    folder = path.parent
+    return folder.name.startswith(_PREFIX) and str(folder.parent).endswith(f"/{_PRIVATE}")
 
 
 @dataclass(frozen=True, slots=True)
