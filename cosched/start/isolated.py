@@ -12,6 +12,19 @@ import importlib
 import os
 import site
 import sys
+from importlib.machinery import PathFinder
+
+
+class Last:
+    """Finds modules in folders. Other finders come first, also that of an editable
+    installation."""
+
+    def __init__(self, folders: list[str]) -> None:
+        self._folders = folders
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> object:
+        """Finds a module that is in no package; folders of packages are on ``path``."""
+        return PathFinder.find_spec(name, self._folders) if path is None else None
 
 
 def complete_path() -> None:
@@ -20,9 +33,9 @@ def complete_path() -> None:
     ``-I`` leaves out PYTHONPATH and the user's packages. They come last now, so no module
     there replaces one of Python or of cosched.
     """
-    for folder in os.environ.get("PYTHONPATH", "").split(os.pathsep):
-        if folder:
-            sys.path.append(folder)
+    folders = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    last = Last([folder for folder in folders if folder])
+    sys.meta_path.append(last)  # type: ignore[arg-type]
     virtual = sys.prefix != sys.base_prefix and sys.base_prefix not in site.PREFIXES
     if not virtual and not os.environ.get("PYTHONNOUSERSITE"):
         folder = site.getusersitepackages()

@@ -1,0 +1,129 @@
+"""Variables and folders of the user that break Python do not break cosched; jobs get the
+variables as they are."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cosched.start.own_command import COSCHED, own_command
+from cosched.version import VERSION
+from tests.places import ROOT
+
+BIN = Path(sys.executable).parent
+SHADOWED = ("enum", "re", "click", "os", "site", "msgspec", "sitecustomize", "cosched")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A folder with modules that end Python."""
+    for name in SHADOWED:
+        (tmp_path / f"{name}.py").write_text(f"raise SystemExit('{name} of the user')\n")
+    (tmp_path / "startup.py").write_text("raise SystemExit('startup of the user')\n")
+    return tmp_path
+
+
+def variables(folder):
+    return {
+        "PYTHONPATH": str(folder),
+        "PYTHONHOME": "/nonexistent",
+        "PYTHONWARNINGS": "error",
+        "PYTHONDEVMODE": "1",
+        "PYTHONINSPECT": "1",
+        "PYTHONOPTIMIZE": "2",
+        "PYTHONSTARTUP": str(folder / "startup.py"),
+        "PYTHONIOENCODING": "ascii",
+        "PYTHONUTF8": "0",
+        "PYTHONMALLOC": "nonsense",
+        "PYTHONPLATLIBDIR": "nonsense",
+        "LC_ALL": "xx_YY",
+    }
+
+
+COMMANDS = [
+    (BIN / "cosched", "--version"),
+    (BIN / "cosched-run", "--version"),
+    (*own_command(COSCHED), "--version"),
+    (BIN / "coschedd", "--help"),
+    (BIN / "cosched-timerd", "--help"),
+    (BIN / "cosched-controller", "--help"),
+    (BIN / "cosched-agent", "--help"),
+]
+
+
+def run(words, folder, environ):
+    return subprocess.run(
+        words,
+        cwd=folder,
+        env={**os.environ, **environ},
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=lambda words: f"{Path(words[0]).name}")
+def test_no_variable_breaks_a_program(folder, words):
+    done = run(words, folder, variables(folder))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert VERSION in done.stdout or done.stdout.startswith("usage: ")
+
+
+@pytest.mark.mpi_job
+@pytest.mark.parametrize("name", ["PYTHONHOME", "PYTHONPATH", "PYTHONUTF8", "LC_ALL"])
+def test_a_job_gets_the_variables_as_they_are(folder, name):
+    given = variables(folder)
+    words = [BIN / "cosched-run", "--run-dir", folder / "r", "-n", "1", "printenv", name]
+    done = run(words, folder, given)
+    assert done.stdout == f"{given[name]}\n"
+
+
+def test_packages_that_only_the_user_has_come_last(tmp_path):
+    (tmp_path / "only_here.py").write_text("")
+    (tmp_path / "enum.py").write_text("raise SystemExit('wrong')")
+    text = (ROOT / "cosched/start/isolated.py").read_text()
+    script = tmp_path / "command"
+    script.write_text(f"{text}\ncomplete_path()\nimport enum, only_here, msgspec\n")
+    done = run([sys.executable, "-I", script], tmp_path, {"PYTHONPATH": str(tmp_path)})
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def installed(folder, line):
+    """Makes a command as an installer does; ``line``: the first of cosched-python."""
+    folder.mkdir()
+    head = (ROOT / "cosched/start/command.sh").read_text()
+    command = folder / "hello"
+    command.write_text(f"{head}\nimport sys\nprint('hello', *sys.argv[1:])\n")
+    command.chmod(0o755)
+    (folder / "cosched-python").write_text(f"{line}\nimport os\n")
+    return command
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"#!{sys.executable}",
+        f"#!{sys.executable} -sP",
+        f"#!/bin/sh\n'''exec' \"{sys.executable}\" \"$0\" \"$@\"\n' '''",
+        f"#!/bin/sh\n'''exec' {sys.executable} \"$0\" \"$@\"\n' '''",
+    ],
+)
+def test_a_command_finds_the_python_of_its_installer(tmp_path, line):
+    command = installed(tmp_path / "a folder", line)
+    link = tmp_path / "link"
+    link.symlink_to(command)
+    for words in ([command], [link], ["sh", command.name]):
+        done = run([*words, "a b", "*"], command.parent, {})
+        assert (done.stdout, done.stderr, done.returncode) == ("hello a b *\n", "", 0)
+
+
+def test_a_command_without_its_python_is_one_line(tmp_path):
+    command = installed(tmp_path / "bin", "#!/gone/python3")
+    done = run([command], tmp_path, {})
+    problem = "hello: no Python at /gone/python3; install cosched again\n"
+    assert (done.stderr, done.returncode) == (problem, 127)
