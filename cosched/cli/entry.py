@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 import click
 
 from cosched.core.errors import CoschedError
-from cosched.start.streams import begin
+from cosched.start.streams import Unread, begin
 
 EXIT_FAILURE = 1
 EXIT_USAGE = 2
@@ -38,6 +38,8 @@ def _status_of(program: str, work: Callable[[], object]) -> int:
     becomes one line and a status."""
     try:
         result = work()
+    except Unread:
+        return EXIT_UNREAD
     except CoschedError as error:
         print(f"{program}: {error}", file=sys.stderr)
         return EXIT_FAILURE
@@ -52,8 +54,6 @@ def _status_of(program: str, work: Callable[[], object]) -> int:
     except (click.Abort, KeyboardInterrupt):
         print(f"{program}: interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED
-    except BrokenPipeError:  # the reader of stdout has ended (cosched status | head)
-        return EXIT_UNREAD
     except Exception as error:  # noqa: BLE001  (it becomes one line)
         if isinstance(error, FileNotFoundError) and _has_no_directory():
             print(f"{program}: the working directory is gone; change it", file=sys.stderr)

@@ -12,8 +12,7 @@ from cosched.cluster.client import Client, NoAnswer, NoDomain
 from cosched.cluster.full_disk import WITHIN_S as FULL_DISK_S
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.up.killed import lacks_a_member
-from cosched.core.errors import CoschedError
-from cosched.start.streams import write_some
+from cosched.start.streams import unwritten, write_some
 
 _READ_BYTES = 1 << 20
 #: How long a domain may be away, such as while its controller restarts.
@@ -23,10 +22,6 @@ STANDSTILL_S = PATIENCE_S + FULL_DISK_S
 _RETRY_S = 0.5
 #: How often a client that waits looks whether its private domain is whole.
 _LOOK_S = 1.0
-
-
-class Unwritten(CoschedError):
-    """A job's output cannot be written to where this process should copy it."""
 
 
 class Tail:
@@ -46,8 +41,7 @@ class Tail:
 
     def copy(self) -> None:
         """Copies all that is there; waits where there is no room for it. Raises OSError if
-        the file cannot be read, BrokenPipeError if no process reads the copy, Unwritten if
-        the copy fails."""
+        the file cannot be read, Unwritten if the copy cannot be written."""
         if self._file is None:
             try:
                 self._file = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
@@ -63,10 +57,8 @@ class Tail:
     def _write(self, data: memoryview) -> int:
         try:
             return write_some(self._to, data)
-        except BrokenPipeError:
-            raise
         except OSError as error:
-            raise Unwritten(f"the output cannot be written: {error.strerror}") from None
+            raise unwritten("the job's output", error) from None
 
     def close(self) -> None:
         """Closes the file."""

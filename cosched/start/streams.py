@@ -52,6 +52,21 @@ def write_some(descriptor: int, data: ReadableBuffer) -> int:
             room.poll()
 
 
+class Unwritten(CoschedError):
+    """Output cannot be written."""
+
+
+class Unread(Unwritten):
+    """No process reads the output any more (``cosched status | head``). click would end
+    with status 1 on a BrokenPipeError."""
+
+
+def unwritten(what: str, error: OSError) -> Unwritten:
+    """Returns the error of a write as one that a command reports."""
+    kind = Unread if isinstance(error, BrokenPipeError) else Unwritten
+    return kind(f"{what}: {error.strerror}")
+
+
 class _Whole(io.FileIO):
     """A descriptor that takes all bytes of each write."""
 
@@ -75,9 +90,7 @@ class _Output(_Whole):
             return super().write(data)
         except OSError as error:
             self._failed = True
-            if isinstance(error, BrokenPipeError):
-                raise
-            raise CoschedError(f"standard output: {error.strerror}") from None
+            raise unwritten("standard output", error) from None
 
 
 class _Reports(_Whole):

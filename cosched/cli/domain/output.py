@@ -45,8 +45,6 @@ def command(job: int, follow: bool, error: bool, run_dir: Path) -> None:
         if follow:
             info = wait_patiently(reach, job, tail.copy)
             tail.copy()
-    except BrokenPipeError:
-        raise
     except OSError as problem:
         raise CoschedError(f"{path}: {problem.strerror}") from None
     finally:

@@ -15,8 +15,9 @@ from cosched.cluster.answers import JobInfo
 from cosched.core.errors import CoschedError
 from cosched.jobs.client import Client, NoDomain
 from cosched.jobs.feeding import Feeder
-from cosched.jobs.following import Tail, Unwritten, size_of, wait_patiently
+from cosched.jobs.following import Tail, size_of, wait_patiently
 from cosched.linux.homes import cache_home
+from cosched.start.streams import Unwritten
 
 #: How long a command that must end tries to cancel its job.
 CANCEL_WITHIN_S = 5.0
@@ -158,7 +159,7 @@ def run_to_end(
                     if source is not None:
                         stack.enter_context(Feeder(connect, number, source, complain))
                     return _wait(connect, number, tails)
-            except (Interrupted, BrokenPipeError, Unwritten) as why:
+            except (Interrupted, Unwritten) as why:
                 complain(f"job {number}: is being cancelled")
                 if not _cancel(connect, number):
                     complain(

@@ -346,6 +346,16 @@ def test_output_prints_the_file_or_why_there_is_none(desk, capfdbinary):
     assert err == "cosched: job 2: has no output: waits: 0 nodes free, needs 1\n"
 
 
+def test_output_that_was_copied_to_a_waiting_command(desk, capfd, tmp_path):
+    path = tmp_path / "cosched" / "output" / "job-c890kxdv" / "out"
+    desk.job(1, cwd=os.getcwd(), output=str(path))
+    assert run_cli(cosched, ["output", "1"]) == 1
+    err = capfd.readouterr().err
+    assert err.startswith(
+        "cosched: job 1: its output was copied to the command that waited"
+    )
+
+
 def test_output_follows_until_the_job_has_ended(desk):
     desk.release.clear()
     Path("o").write_text("first\n")
