@@ -191,7 +191,7 @@ def test_bad_lines_are_counted(folder):
     lines = (folder / "b.swf").read_text()
     (folder / "bad.swf").write_text(lines + "1 2 3\n")
     words = ["sim", "couple", "a.swf", "bad.swf", "--schemes", "hold-hold"]
-    result = cosched(*words, cwd=folder)
+    result = cosched(*words, "--strict", cwd=folder)
     assert result.returncode == 1
     assert "bad.swf:" in result.stderr
     result = cosched(*words, "--out", "out.json", cwd=folder)
