@@ -121,7 +121,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 def as_name(label: str) -> str:
-    """Returns a program's label as a job's name; what a name cannot have becomes U+FFFD."""
+    """Returns a program's label as a job's name; unprintable characters become U+FFFD."""
     shown = (letter if letter.isprintable() else "\ufffd" for letter in label)
     return "".join(shown)[:LONGEST_NAME]
 

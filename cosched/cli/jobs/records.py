@@ -71,7 +71,7 @@ def command(
 
 
 def main() -> None:
-    """Runs the hidden command; other nodes are asked by it."""
+    """Runs the hidden command, with which one node asks another."""
     sys.exit(run_cli(command, sys.argv[1:]))
 
 

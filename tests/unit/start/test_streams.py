@@ -11,7 +11,7 @@ import pytest
 
 from cosched.start.streams import write_some
 
-#: What a program of cosched does first.
+#: The first act of each program of cosched.
 BEGIN = "from cosched.start.streams import begin; begin(); import os, sys\n"
 SIZE = 400_000
 
