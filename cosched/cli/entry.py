@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Callable, Sequence
 
 import click
 
+from cosched.cli.printing import printable_output
 from cosched.core.errors import CoschedError
 from cosched.start.streams import Unread, begin
 
@@ -16,6 +18,8 @@ EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
 #: As a shell reports a program that SIGPIPE has ended.
 EXIT_UNREAD = 141
+#: Errors of a disk, which any file can have. Others would be a mistake in cosched.
+_DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
 
 
 def run_cli(command: click.Command, arguments: Sequence[str]) -> int:
@@ -25,8 +29,9 @@ def run_cli(command: click.Command, arguments: Sequence[str]) -> int:
         from cosched.cli.tools.completion import register
 
         register()
-    status = _status_of(str(command.name), lambda: _run(command, arguments))
-    return _status_of(str(command.name), sys.stdout.flush) or status
+    with printable_output():
+        status = _status_of(str(command.name), lambda: _run(command, arguments))
+        return _status_of(str(command.name), sys.stdout.flush) or status
 
 
 def _run(command: click.Command, arguments: Sequence[str]) -> object:
@@ -55,7 +60,10 @@ def _status_of(program: str, work: Callable[[], object]) -> int:
         print(f"{program}: interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED
     except Exception as error:  # noqa: BLE001  (it becomes one line)
-        if isinstance(error, FileNotFoundError) and _has_no_directory():
+        if isinstance(error, OSError) and error.errno in _DISK_ERRORS:
+            where = "cannot write" if error.filename is None else error.filename
+            print(f"{program}: {where}: {error.strerror}", file=sys.stderr)
+        elif isinstance(error, FileNotFoundError) and _has_no_directory():
             print(f"{program}: the working directory is gone; change it", file=sys.stderr)
         else:
             from cosched.cli.unexpected import report_unexpected
