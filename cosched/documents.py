@@ -2,39 +2,54 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Any
 
+from cosched.core.decoding import (
+    DOCUMENT_MOST,
+    Malformed,
+    decode_json,
+    decode_text,
+    printable,
+)
 from cosched.core.errors import CoschedError
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+#: The most characters of the parser's message in an error.
+_SHOWN = 200
 
 
 def read_json(path: Path) -> Any:
     """Returns the content of a JSON file. Raises CoschedError if it is none."""
-    try:
-        return json.loads(_read(path))
-    except json.JSONDecodeError as error:
-        raise CoschedError(f"{path}: not JSON: {error}") from None
+    return decode_json(read_document(path), str(path))
 
 
 def read_toml(path: Path) -> dict[str, Any]:
     """Returns the content of a TOML file. Raises CoschedError if it is none."""
-    try:
-        return tomllib.loads(_read(path))
-    except tomllib.TOMLDecodeError as error:
-        raise CoschedError(f"{path}: not valid TOML: {error}") from None
+    return decode_toml(read_document(path), str(path))
 
 
-def _read(path: Path) -> str:
+def decode_toml(text: str, what: str) -> dict[str, Any]:
+    """Returns the table of a TOML document. Raises Malformed, with the parser's line as its
+    detail."""
+    if sys.version_info >= (3, 11):  # most programs read none
+        import tomllib
+    else:
+        import tomli as tomllib
+    if len(text) > DOCUMENT_MOST:
+        raise Malformed(f"{what}: {len(text)} characters are more than {DOCUMENT_MOST}")
     try:
-        return path.read_text(encoding="utf-8")
+        return tomllib.loads(text)
+    except (ValueError, OverflowError, RecursionError) as error:
+        detail = printable(str(error))[:_SHOWN]
+        raise Malformed(f"{what}: not valid TOML: {detail}", detail) from None
+
+
+def read_document(path: Path) -> str:
+    """Returns the text of a file. Raises CoschedError if it cannot be read, and for text
+    that is not UTF-8."""
+    try:
+        data = path.read_bytes()
     except OSError as error:
         raise CoschedError(f"{path}: cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        raise CoschedError(f"{path}: not text in UTF-8: {error.reason}") from None
+    return decode_text(data, str(path))

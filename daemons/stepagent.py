@@ -12,6 +12,7 @@ from cosched.cluster.agent.steps import NoStepNotes
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.services.agent import serve
 from cosched.cluster.slurm.step import ABSENT, FAILED, mark_path
+from cosched.core.decoding import parse_integer
 from cosched.core.errors import CoschedError
 from cosched.start.streams import begin
 
@@ -44,7 +45,7 @@ def main() -> None:
     _log_to(paths.agent_log(node))
     cpus = os.environ.get("SLURM_CPUS_ON_NODE", "")
     try:
-        slots = int(cpus) if cpus.isdecimal() else 0
+        slots = parse_integer(cpus, "SLURM_CPUS_ON_NODE", 0, 1 << 20) if cpus else 0
         serve(options.run_dir, node, NoStepNotes(), slots)
     except CoschedError as error:
         # In one write: srun passes on lines.
@@ -57,7 +58,7 @@ def _is_visible(path: Path, mark: str) -> bool:
     deadline = time.monotonic() + VISIBLE_WITHIN_S
     while True:
         try:
-            if path.read_text() == mark:
+            if path.read_text(errors="replace") == mark:
                 return True
         except OSError:
             pass  # it may become visible

@@ -30,6 +30,7 @@ from cosched.cluster.answers import (
 from cosched.cluster.names import member_of
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.submission import LONGEST_REQUEST, Submission, as_name
+from cosched.core.decoding import JsonDecoder, printable, shown_text
 from cosched.core.errors import CoschedError
 from cosched.linux.system_text import (
     environ_to_wire,
@@ -51,6 +52,10 @@ _TOKEN_BYTES = 12
 _PATHS = {"input", "output", "error", "pmix_library"}
 
 SomeClient = TypeVar("SomeClient", bound="Client")
+
+_answer: JsonDecoder[dict[str, Any]] = JsonDecoder(
+    dict[str, Any], "an answer of the domain"
+)
 
 
 class NoDomain(CoschedError):
@@ -167,7 +172,7 @@ class Client:
             start=job["starts"],
             node=job["hosts"][0],
             at=at,
-            data=base64.b64encode(data).decode(),
+            data=shown_text(base64.b64encode(data)),
             last=last,
         )
         return found
@@ -259,10 +264,10 @@ class Client:
             line = self._stream.readline()
         if not line.endswith(b"\n"):
             raise NoDomain("the domain has closed the connection; try again")
-        answer = json.loads(line)
+        answer = _answer.decode(line)
         if "error" in answer:
-            raise CoschedError(answer["error"])
-        return answer["ok"]
+            raise CoschedError(printable(str(answer["error"])))
+        return answer.get("ok")
 
 
 @contextlib.contextmanager

@@ -19,6 +19,7 @@ from cosched.cluster.keys import CONTROLLER
 from cosched.cluster.names import can_be_node, member_of
 from cosched.core.cluster.queue.scheduler import POLICIES
 from cosched.core.config.kinds import suggest
+from cosched.core.decoding import parse_address
 from cosched.core.errors import CoschedError
 from cosched.core.identity import ROOT
 from cosched.core.units import NS_PER_S, parse_bytes, parse_duration
@@ -282,9 +283,7 @@ def _host(address: str) -> str:
 
 
 def _address(text: str, what: str) -> str:
-    host, _, port = text.rpartition(":")
-    if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
-        raise CoschedError(f"{what}: '{text}' is not HOST:PORT")
+    parse_address(text, what)
     return text
 
 

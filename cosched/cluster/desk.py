@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import os
 import socket
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,8 @@ from typing import Protocol
 
 from cosched.cluster.keys import CONTROLLER
 from cosched.cluster.submission import LONGEST_REQUEST
+from cosched.core.complaints import Complaints, fault
+from cosched.core.errors import StateLost
 from cosched.linux.identity import peer_ids
 
 #: Connections of one user at a time.
@@ -54,16 +57,24 @@ class Caller(Protocol):
 
 class Desk:
     """A socket at ``path``, open to all users of the node. receive: returns what answers a
-    user's connection."""
+    user's connection. A request whose answer fails costs its user the connection, and
+    ``log`` one line."""
 
-    def __init__(self, path: Path, receive: Callable[[Person], Caller]) -> None:
+    def __init__(
+        self,
+        path: Path,
+        receive: Callable[[Person], Caller],
+        log: Callable[[str], None],
+    ) -> None:
         self._path = path
         self._receive = receive
+        self._complaints = Complaints(log, time.monotonic_ns)
         self._server: asyncio.Server | None = None
         self._open: dict[int, int] = {}
         self._bytes: dict[int, int] = {}  # length of each user's requests, by uid
         self._serving: set[asyncio.Task[None]] = set()
         self._answering: set[asyncio.Future[None]] = set()
+        self._closed = False
 
     async def open(self) -> None:
         """Starts to listen."""
@@ -81,6 +92,7 @@ class Desk:
             self._path.unlink(missing_ok=True)
         if self._answering:
             await asyncio.wait(self._answering, timeout=CLOSE_WITHIN_S)
+        self._closed = True
         for task in self._serving:
             task.cancel()
 
@@ -93,21 +105,24 @@ class Desk:
         self._serving.add(task)
         held = self._open.get(person.uid, 0)
         self._open[person.uid] = held + 1
-        caller = self._receive(person)
         try:
-            if held >= CONNECTIONS_PER_USER:
-                writer.write(b'{"error": "too many connections of this user"}\n')
-            else:
-                await self._converse(person, caller, reader, writer)
-            caller.leave()
-        except asyncio.CancelledError:
-            return  # the desk closes
-        except ConnectionError:
-            caller.leave()
-        except Exception as error:  # noqa: BLE001  (the loop gets it)
-            caller.leave()
+            caller = self._receive(person)
+            try:
+                if held >= CONNECTIONS_PER_USER:
+                    writer.write(b'{"error": "too many connections of this user"}\n')
+                else:
+                    await self._converse(person, caller, reader, writer)
+            finally:
+                if not self._closed:
+                    caller.leave()
+        except (asyncio.CancelledError, ConnectionError):
+            return  # the desk closes, or the user has left
+        except StateLost as error:
             context = {"message": f"{self._path}: a request failed", "exception": error}
             asyncio.get_running_loop().call_exception_handler(context)
+        except Exception as error:  # noqa: BLE001  (it costs this user only)
+            kind = f"{self._path.name}: a request failed; its connection is closed"
+            self._complaints.about(person.uid, kind, fault(error))
         finally:
             self._serving.discard(task)
             self._open[person.uid] -= 1
@@ -191,5 +206,6 @@ class Desk:
 
 
 def _person(connection: socket.socket) -> Person:
+    _, uid, gid = peer_ids(connection)
     _, uid, gid = peer_ids(connection)
     return Person(uid, gid)

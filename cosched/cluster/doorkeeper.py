@@ -8,6 +8,8 @@ import zmq
 from zmq.auth.thread import ThreadAuthenticator
 from zmq.utils import z85
 
+from cosched.core.decoding import printable, shown_text
+
 #: The addresses that are kept until they are taken.
 MOST_ADDRESSES = 64
 _ACCEPTED, _REFUSED_FOR_NOW = b"200", b"300"
@@ -36,6 +38,6 @@ class Doorkeeper(ThreadAuthenticator):
         key = z85.encode(credentials[0]) if len(credentials) == 1 else b""
         known = key in self._keys
         if not known and len(self._strange) < MOST_ADDRESSES:
-            self._strange.add(address.decode(errors="replace"))
+            self._strange.add(printable(shown_text(address)))
         status = _ACCEPTED if known else _REFUSED_FOR_NOW
         self.zap_socket.send_multipart([version, request, status, b"", key, b""])

@@ -14,12 +14,15 @@ import asyncio
 import json
 import secrets
 from collections.abc import Awaitable, Callable, Collection
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
 
 from cosched.cluster.desk import Person
-from cosched.cluster.messages import GiveInput, InputTaken, Message, Natural
+from cosched.cluster.messages import GiveInput, InputTaken, Message
+from cosched.cluster.submission import LONGEST_REQUEST
+from cosched.core.bounds import Name, Natural, Offset
+from cosched.core.decoding import JsonDecoder, Malformed
 from cosched.core.errors import CoschedError
 
 #: The longest piece, in bytes.
@@ -33,8 +36,8 @@ class _Request(msgspec.Struct, frozen=True):
 
     job: Natural
     start: Natural
-    node: str
-    at: Annotated[int, msgspec.Meta(ge=-1, lt=1 << 62)]
+    node: Name
+    at: Offset
     data: bytes
     last: bool = False
 
@@ -43,8 +46,8 @@ class _What(msgspec.Struct, frozen=True):
     do: str = ""
 
 
-_what = msgspec.json.Decoder(_What)
-_request = msgspec.json.Decoder(_Request)
+_what: JsonDecoder[_What] = JsonDecoder(_What, "a request", LONGEST_REQUEST)
+_request: JsonDecoder[_Request] = JsonDecoder(_Request, "input", LONGEST_REQUEST)
 
 
 class Inputs:
@@ -121,7 +124,7 @@ class Visitor:
             if _what.decode(body).do != "input":
                 return await self._answer(self._person, body)
             request = _request.decode(body)
-        except (msgspec.MsgspecError, RecursionError):  # the domain refuses it
+        except Malformed:  # the domain refuses it
             return await self._answer(self._person, body)
         try:
             self._inputs.check(request)

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import zmq
 
+from cosched.core.decoding import decode_text
 from cosched.core.errors import CoschedError
 from cosched.linux.files.whole import PRIVATE, write_whole
 
@@ -38,7 +39,7 @@ class KeyRing:
 
     def owners(self) -> dict[str, str]:
         """Returns the name of each member by its public key."""
-        return {key.decode(): name for name, key in self.public.items()}
+        return {decode_text(key, "a public key"): name for name, key in self.public.items()}
 
 
 def make_keys(folder: Path, names: Iterable[str]) -> list[str]:
@@ -105,7 +106,7 @@ def former_keys(folder: Path, keys: KeyRing) -> dict[str, bytes]:
     return {
         name: key
         for name, key in found.items()
-        if len(key) == _KEY_LENGTH and key not in members
+        if len(key) == _KEY_LENGTH and key.isascii() and key not in members
     }
 
 
@@ -118,6 +119,6 @@ def _read(path: Path, remedy: str) -> bytes:
         key = path.read_bytes().strip()
     except OSError as error:
         raise CoschedError(f"{path}: {error.strerror}; {remedy}") from None
-    if len(key) != _KEY_LENGTH:
+    if len(key) != _KEY_LENGTH or not key.isascii():
         raise CoschedError(f"{path}: is not a key; {remedy}")
     return key

@@ -29,8 +29,11 @@ from cosched.cluster.messages import (
     decode,
     encode,
 )
+from cosched.core.bounds import Natural
 from cosched.core.cluster.delivery import Delivery, Envelope
-from cosched.core.errors import CoschedError
+from cosched.core.complaints import Complaints, fault
+from cosched.core.decoding import Malformed, MessagePackDecoder, decode_text
+from cosched.core.errors import CoschedError, StateLost
 from cosched.core.units import NS_PER_MS, NS_PER_S
 
 #: Messages that wait for one peer. A message has at most a chunk or 64 KiB of output.
@@ -44,9 +47,12 @@ _RECONNECT_MS = 100
 _AT_A_TIME = 64
 _HEARTBEAT_MS = 5000
 
-_Wire = tuple[int, int, int, int, int, int, int, int, bytes]
+#: The fields of an ``Envelope``.
+_Wire = tuple[Natural, Natural, Natural, Natural, Natural, Natural, Natural, Natural, bytes]
 _encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(_Wire)
+_decoder: MessagePackDecoder[_Wire] = MessagePackDecoder(
+    _Wire, "an envelope", LONGEST + _ENVELOPE_MOST
+)
 
 #: Handles a message; the first argument is the sender's name.
 Handler = Callable[[str, AnyMessage], None]
@@ -94,10 +100,12 @@ class Links:
         self._pause_ms = max(_RECONNECT_MS, min(pause_ns, LONGEST_PAUSE_NS) // NS_PER_MS)
         self._owners = keys.owners()
         self._addresses = addresses
-        self._complain = complain
+        self._complaints = Complaints(complain, time.monotonic_ns)
         self._context = zmq.Context()
         self._answer = former.answer
-        self._former = {key.decode(): name for name, key in former.keys.items()}
+        self._former = {
+            decode_text(key, "a public key"): name for name, key in former.keys.items()
+        }
         self._turned_away: set[str] = set()
         known = (*keys.public.values(), *former.keys.values())
         self._doorkeeper = Doorkeeper(self._context, known)
@@ -130,7 +138,9 @@ class Links:
         self._incoming = socket
 
     async def receive(self, handler: Handler) -> None:
-        """Passes each message to ``handler``, for ever."""
+        """Passes each message to ``handler``, for ever. A message that cannot be read, or
+        whose handler fails, is dropped: it costs its sender only. Raises StateLost of a
+        handler."""
         assert self._incoming is not None
         loop = asyncio.get_running_loop()
         bell = self._incoming.getsockopt(zmq.FD)
@@ -145,8 +155,10 @@ class Links:
                 try:
                     if not self._take_one(handler):
                         return
-                except Exception as error:  # noqa: BLE001  (the awaiting task raises it)
+                except StateLost as error:  # the awaiting task raises it
                     ended.set_exception(error)
+                except Exception as error:  # noqa: BLE001  (it costs its sender only)
+                    self._complaints.about(None, "an envelope is dropped", fault(error))
             loop.call_soon(take_some)
 
         loop.add_reader(bell, take_some)
@@ -171,17 +183,24 @@ class Links:
             return True
         sender = self._owners.get(owner)
         if sender is None:
-            self._complain("a message from an unknown key")
+            self._complaints.about(None, "a message from an unknown key")
             return True
-        try:
-            messages = self._open(sender, frames[-1].buffer)
-        except (CoschedError, msgspec.MsgspecError, RecursionError) as error:
-            self._unreadable.add(sender)
-            self._complain(f"{sender}: {error}")
-            return True
-        for message in messages:
-            handler(sender, message)
+        for data in self._open(sender, frames[-1].buffer):
+            self._pass_on(sender, data, handler)
         return True
+
+    def _pass_on(self, sender: str, data: bytes, handler: Handler) -> None:
+        try:
+            message = decode(data)
+        except Malformed as error:
+            self._note_unreadable(sender, error)
+            return
+        kind = f"its {type(message).__name__} is dropped"
+        self._complaints.attempt(sender, kind, lambda: handler(sender, message))
+
+    def _note_unreadable(self, sender: str, error: Malformed) -> None:
+        self._unreadable.add(sender)
+        self._complaints.about(sender, "a message is dropped", str(error))
 
     def send(self, to: str, message: Message) -> None:
         """Sends without waiting. It arrives if the peer lives long enough and is not given
@@ -190,7 +209,8 @@ class Links:
         data = encode(message)
         if len(data) > self._longest - _ENVELOPE_MOST:
             what = f"{type(message).__name__} of {len(data)} bytes"
-            self._complain(f"{to}: {what} is longer than {self._longest}; not sent")
+            kind = "a message for it is too long and is not sent"
+            self._complaints.about(to, kind, f"{what}, the most are {self._longest}")
             return
         peer = self._peer(to)
         if isinstance(message, PLAIN):
@@ -207,7 +227,7 @@ class Links:
         peer = self._peers.get(name)
         if peer is None or peer.socket is None:
             return None
-        with contextlib.suppress(zmq.Again):
+        with contextlib.suppress(zmq.Again, Malformed):
             return decode(peer.socket.recv(zmq.NOBLOCK))
         return None
 
@@ -257,18 +277,22 @@ class Links:
     def _note_turned_away(self, name: str) -> None:
         if name not in self._turned_away:
             self._turned_away.add(name)
-            self._complain(f"{name} is not a member any more: it is turned away")
+            self._complaints.about(name, "is not a member any more: it is turned away")
 
-    def _open(self, sender: str, data: memoryview) -> list[AnyMessage]:
+    def _open(self, sender: str, data: memoryview) -> list[bytes]:
         """Returns the messages that can be delivered now that an envelope has come."""
+        try:
+            envelope = Envelope(*_decoder.decode(data))
+        except Malformed as error:
+            self._note_unreadable(sender, error)
+            return []
         peer = self._peer(sender)
-        envelope = Envelope(*_decoder.decode(data))
         ready, again = peer.delivery.receive(envelope, time.monotonic_ns())
         for each in again:
             self._transmit(sender, each)
         self._set_timer(sender, peer)
         self._check_settled()
-        return [decode(each) for each in ready]
+        return list(ready)
 
     def _check_settled(self) -> None:
         if self._settling is None:

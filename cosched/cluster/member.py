@@ -10,6 +10,8 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from cosched.core.decoding import printable
+from cosched.core.errors import CoschedError, StateLost
 from cosched.linux.descriptors import raise_descriptor_limit
 
 Log = Callable[[str], None]
@@ -17,12 +19,18 @@ Ready = Callable[[], None]
 
 #: A program that waits for the member reads this line on its stdout.
 READY = "ready"
+#: The most characters of a line of the log.
+_LINE_MOST = 4096
 
 
 def run_member(make: Callable[[Ready, Log], Coroutine[Any, Any, None]]) -> None:
-    """Runs what ``make`` returns until SIGTERM or SIGINT. Raises what it raises."""
+    """Runs what ``make`` returns until SIGTERM or SIGINT. Raises what it raises; StateLost
+    becomes CoschedError, the one line with which the process ends."""
     raise_descriptor_limit()
-    asyncio.run(_until_signal(make))
+    try:
+        asyncio.run(_until_signal(make))
+    except StateLost as error:
+        raise CoschedError(str(error)) from error
 
 
 async def _until_signal(make: Callable[[Ready, Log], Coroutine[Any, Any, None]]) -> None:
@@ -38,7 +46,8 @@ async def _until_signal(make: Callable[[Ready, Log], Coroutine[Any, Any, None]])
 
 def first_error() -> asyncio.Future[None]:
     """Returns a future that fails with the first error that nothing else takes: that of a
-    timer, of a connection or of a task that is not awaited."""
+    timer or of a task that is not awaited, and ``StateLost`` of a request. None of them
+    has a sender, so the process's own state is wrong."""
     loop = asyncio.get_running_loop()
     failed: asyncio.Future[None] = loop.create_future()
 
@@ -59,5 +68,6 @@ def _say_ready() -> None:
 def log_line(line: str) -> None:
     """Writes a line with the time to stderr. One that a full disk does not take is lost:
     it must not end the member."""
+    shown = printable(line)[:_LINE_MOST]
     with contextlib.suppress(OSError):
-        print(f"{time.strftime('%F %T')} {line}", file=sys.stderr, flush=True)
+        print(f"{time.strftime('%F %T')} {shown}", file=sys.stderr, flush=True)

@@ -8,27 +8,31 @@ that the job spawns are its worlds 1, 2, ...; each world has a tree, as a start 
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TypeAlias
 
 import msgspec
 
-from cosched.core.bounds import GroupId, UserId
+from cosched.core.bounds import (
+    GroupId,
+    Name,
+    Natural,
+    Offset,
+    Positive,
+    Seconds,
+    Signal,
+    Slots,
+    Status,
+    Stream,
+    UserId,
+)
 from cosched.core.cluster.coupling.mail.messages import Addresses
-from cosched.core.cluster.queue.nodes import Intervals
 from cosched.core.cluster.startup.questions import Answer, Question
-from cosched.core.cluster.startup.tree import Place
-from cosched.core.errors import CoschedError
+from cosched.core.decoding import MessagePackDecoder
 
 #: Peers of another version are refused.
 PROTOCOL = 6
 #: The longest message, in bytes; a longer one is refused.
 LONGEST = 64 << 20
-
-
-#: Numbers that are stored or reckoned with: a member cannot make them overflow.
-Natural = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]
-Slots = Annotated[int, msgspec.Meta(ge=0, le=1 << 20)]
-Status = Annotated[int, msgspec.Meta(ge=0, le=255)]
 
 
 class Message(msgspec.Struct, frozen=True, array_like=True, tag=True):
@@ -38,14 +42,14 @@ class Message(msgspec.Struct, frozen=True, array_like=True, tag=True):
 class OfWorld(Message, frozen=True, kw_only=True):
     """The base of messages about one world of a job; 0: the tasks that it began with."""
 
-    world: int = 0
+    world: Slots = 0
 
 
 class OfJob(OfWorld, frozen=True):
     """The base of messages about one start of a job."""
 
-    job: int
-    start: int
+    job: Natural
+    start: Slots
 
 
 # --- an agent and the controller: membership ----------------------------------------------
@@ -59,9 +63,9 @@ class StartReport(msgspec.Struct, frozen=True, array_like=True):
     """A start that an agent has. stage: a ``Stage``; since_ns: when its tasks began, by the
     wall clock; root: whether this node is its root."""
 
-    job: int
-    start: int
-    stage: str
+    job: Natural
+    start: Slots
+    stage: Name
     since_ns: Natural
     root: bool
 
@@ -76,10 +80,10 @@ class Hello(Message, frozen=True):
     of its domain.toml. totals: what it has for
     each job."""
 
-    protocol: int
+    protocol: Natural
     incarnation: Natural
-    config: str
-    totals: dict[str, Slots]
+    config: Name
+    totals: dict[Name, Slots]
     starts: tuple[StartReport, ...]
 
 
@@ -89,10 +93,10 @@ class Welcome(Message, frozen=True):
     ``Beat``. secret: proves job objects (``seal``). incarnation: of this agent, as it was
     in ``Hello``."""
 
-    session: int
-    beat_s: float
+    session: Natural
+    beat_s: Seconds
     secret: bytes
-    incarnation: int
+    incarnation: Natural
 
 
 class Refused(Message, frozen=True):
@@ -106,7 +110,7 @@ class Refused(Message, frozen=True):
 class Beat(Message, frozen=True):
     """The agent lives. session: as it was in ``Welcome``."""
 
-    session: int
+    session: Natural
 
 
 class Leave(Message, frozen=True):
@@ -124,13 +128,13 @@ class Chunk(OfJob, frozen=True):
     """A part of the job object, for the node at ``place`` of the tree. nodes: the job's
     nodes, as numbers in domain.toml, by place. root: the number of the job's root."""
 
-    place: Place
-    nodes: Intervals
-    arity: int
-    exchange: str
-    number: int
-    count: int
-    root: int
+    place: Slots
+    nodes: tuple[tuple[Slots, Slots], ...]
+    arity: Positive
+    exchange: Name
+    number: Slots
+    count: Positive
+    root: Slots
     data: bytes
 
 
@@ -141,7 +145,7 @@ class SubtreePrepared(OfJob, frozen=True):
 class StartFailed(OfJob, frozen=True):
     """A node cannot start its tasks. again: another start may succeed."""
 
-    place: Place
+    place: Slots
     reason: str
     again: bool
 
@@ -164,8 +168,8 @@ class Tables(OfJob, frozen=True):
     """Tables of these nodes, in the job's exchange ``number``; last: no more will follow
     from this sender."""
 
-    number: int
-    places: tuple[Place, ...]
+    number: Natural
+    places: tuple[Slots, ...]
     data: tuple[bytes, ...]
     last: bool
 
@@ -176,25 +180,25 @@ class Tables(OfJob, frozen=True):
 class Output(OfJob, frozen=True):
     """Bytes that tasks of the node ``place`` wrote; stream: 1 or 2. Goes to the root."""
 
-    place: Place
-    stream: int
+    place: Slots
+    stream: Stream
     data: bytes
 
 
 class Credit(OfJob, frozen=True):
     """The root has written so many bytes of the node ``place``."""
 
-    place: Place
-    written: int
+    place: Slots
+    written: Natural
 
 
 class GiveInput(OfJob, frozen=True):
     """Standard input for rank 0, from a member to the root. number: the answer's; 0: none.
     uid: the user that gives it. at: how many bytes are before it; -1: all that came."""
 
-    number: int
+    number: Natural
     uid: UserId
-    at: int
+    at: Offset
     data: bytes
     last: bool
 
@@ -203,8 +207,8 @@ class InputTaken(Message, frozen=True):
     """The answer to ``GiveInput``. taken: the bytes that rank 0 got, in all. open: whether
     it takes more. problem: why the input was refused."""
 
-    number: int
-    taken: int
+    number: Natural
+    taken: Natural
     open: bool
     problem: str
 
@@ -212,7 +216,7 @@ class InputTaken(Message, frozen=True):
 class SendSignal(OfJob, frozen=True):
     """The tasks of the receiver's subtree get a signal."""
 
-    number: int
+    number: Signal
 
 
 class End(OfJob, frozen=True):
@@ -257,14 +261,14 @@ class Ask(OfJob, frozen=True):
     """A task of the sender asks the job's root. number: the question's, in its world on the
     node."""
 
-    number: int
+    number: Natural
     question: Question
 
 
 class Answered(OfJob, frozen=True):
     """The root's answer to the question ``number``."""
 
-    number: int
+    number: Natural
     answer: Answer
 
 
@@ -274,7 +278,7 @@ class Answered(OfJob, frozen=True):
 class UserRequest(Message, frozen=True):
     """A user's request from the desk of an agent. uid: from the kernel of that node."""
 
-    number: int
+    number: Natural
     uid: UserId
     gid: GroupId
     body: bytes
@@ -283,13 +287,13 @@ class UserRequest(Message, frozen=True):
 class UserLeft(Message, frozen=True):
     """The user of the request ``number`` has left: no answer is wanted."""
 
-    number: int
+    number: Natural
 
 
 class UserReply(Message, frozen=True):
     """The answer to the request ``number``."""
 
-    number: int
+    number: Natural
     body: bytes
 
 
@@ -303,7 +307,7 @@ class BetweenDomains(Message, frozen=True):
     data: bytes
 
 
-AnyMessage = (
+AnyMessage: TypeAlias = (
     Hello
     | Welcome
     | Refused
@@ -341,7 +345,9 @@ PLAIN = (Hello, HelloAgain, Beat, BetweenDomains)
 LASTING = (UserReply,)
 
 _encoder = msgspec.msgpack.Encoder()
-_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(AnyMessage)
+_decoder: MessagePackDecoder[AnyMessage] = MessagePackDecoder(
+    AnyMessage, "a message of a domain", LONGEST
+)
 
 
 def encode(message: Message) -> bytes:
@@ -350,11 +356,5 @@ def encode(message: Message) -> bytes:
 
 
 def decode(data: bytes | memoryview) -> AnyMessage:
-    """Returns the message. Raises CoschedError for bytes that are none."""
-    if len(data) > LONGEST:
-        raise CoschedError(f"a message of {len(data)} bytes is longer than {LONGEST}")
-    try:
-        message: AnyMessage = _decoder.decode(data)
-    except (msgspec.MsgspecError, RecursionError) as error:
-        raise CoschedError(f"not a message of a domain: {error}") from None
-    return message
+    """Returns the message. Raises Malformed for bytes that are none."""
+    return _decoder.decode(data)

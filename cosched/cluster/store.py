@@ -5,27 +5,31 @@ A torn or foreign file is refused. The controller's lock keeps a second controll
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
-from cosched.cluster.database import Upgrade, first_line, open_database
-from cosched.cluster.full_disk import SpaceWait, advice
+from cosched.cluster.database import Database, Upgrade, open_database
 from cosched.cluster.member import log_line
 from cosched.cluster.submission import Submission, decode_submission
+from cosched.core.bounds import GroupId, JobNumber, Name, Natural, Slots, Status, UserId
 from cosched.core.cluster.queue.nodes import Intervals
+from cosched.core.decoding import (
+    JsonDecoder,
+    Malformed,
+    convert,
+    printable,
+)
 from cosched.core.errors import CoschedError
 
 #: In the file's user_version. Files of version 1 have numbers of nodes instead of names.
 #: Those of version 2 do not count the failed starts of a job.
 VERSION = 3
-_REMEDY = "move the file away to start with no jobs"
 #: Stands for a number in a file of version 1 that no node in domain.toml has.
 REMOVED = "(removed)"
 _TABLE = """
@@ -98,6 +102,30 @@ class Record:
     failed_starts: int = 0
 
 
+class _Row(msgspec.Struct, array_like=True):
+    """A row with the columns of ``_COLUMNS``."""
+
+    number: JobNumber
+    uid: UserId
+    gid: GroupId
+    submission: bytes
+    submitted_ns: Natural
+    state: State
+    start: Slots
+    hosts: bytes | None
+    started_ns: Natural | None
+    ended_ns: Natural | None
+    status: Status | None
+    reason: str
+    failed_starts: Slots
+
+
+_hosts: JsonDecoder[tuple[str, ...]] = JsonDecoder(tuple[Name, ...], "names of nodes")
+_intervals: JsonDecoder[Intervals] = JsonDecoder(
+    tuple[tuple[Slots, Slots], ...], "numbers of nodes"
+)
+
+
 class JobStore:
     """The jobs in the file ``path``. Raises CoschedError if it cannot be used.
 
@@ -114,21 +142,21 @@ class JobStore:
     ) -> None:
         self._path = path
         self._log = log
-        self._space = SpaceWait(path, log)
+        remedy = "move the file away to start with no jobs"
         upgrades: list[Upgrade] = [partial(_store_names, node_names), _count_failed_starts]
-        self._file = open_database(path, _TABLE, VERSION, _REMEDY, upgrades)
+        self._file = open_database(path, _TABLE, VERSION, remedy, log, upgrades)
 
     def add(self, token: str, record: Record) -> int:
         """Stores a new job and returns its number. A token that was stored before keeps its
         number. Raises CoschedError if that job belongs to another user, and for a full
         disk."""
         select = "SELECT number, uid FROM jobs WHERE token = ?"
-        found = self._run(select, (token,)).fetchone()
+        found = self._file.find(select, (token,))
         if found is not None:
             number, uid = found
             if uid != record.uid:
                 raise CoschedError("the token of this job is taken; choose another one")
-            return int(number)
+            return cast(int, number)
         values = (
             token,
             record.uid,
@@ -137,17 +165,15 @@ class JobStore:
             record.submitted_ns,
             record.state.value,
         )
-        done = self._run(
+        return self._file.run(
             "INSERT INTO jobs (token, uid, gid, submission, submitted_ns, state) "
             "VALUES (?, ?, ?, ?, ?, ?)",
             values,
         )
-        assert done.lastrowid is not None
-        return done.lastrowid
 
     def save(self, record: Record) -> None:
         """Stores what has changed since the job was added. Waits while the disk is full."""
-        self._store(
+        self._file.store(
             "UPDATE jobs SET state = ?, start = ?, hosts = ?, started_ns = ?, "
             "ended_ns = ?, status = ?, reason = ?, failed_starts = ? WHERE number = ?",
             (
@@ -168,53 +194,34 @@ class JobStore:
         one line each."""
         states = [state.value for state in State if not state.over]
         marks = ", ".join("?" * len(states))
-        rows = self._run(
+        rows = self._file.rows(
             f"SELECT {_COLUMNS} FROM jobs WHERE state IN ({marks}) ORDER BY number", states
         )
         return list(self._readable(rows))
 
     def find(self, number: int) -> Record | None:
         """Returns a job; None if there is none of this number."""
-        row = self._run(
-            f"SELECT {_COLUMNS} FROM jobs WHERE number = ?", (number,)
-        ).fetchone()
+        row = self._file.find(f"SELECT {_COLUMNS} FROM jobs WHERE number = ?", (number,))
         return None if row is None else self._record(row)
 
     def latest(self, most: int) -> Iterator[Record]:
         """Yields the jobs with the greatest numbers, the latest first, as ``live``."""
-        rows = self._run(
+        rows = self._file.rows(
             f"SELECT {_COLUMNS} FROM jobs ORDER BY number DESC LIMIT ?", (most,)
         )
         return self._readable(rows)
 
     def agents(self) -> dict[str, int]:
         """Returns the incarnation of each node's latest agent."""
-        return dict(self._run("SELECT name, incarnation FROM agents"))
+        return dict(self._file.rows("SELECT name, incarnation FROM agents"))
 
     def save_agent(self, name: str, incarnation: int) -> None:
         """Stores which agent a node has. Waits while the disk is full."""
-        self._store("INSERT OR REPLACE INTO agents VALUES (?, ?)", (name, incarnation))
+        self._file.store("INSERT OR REPLACE INTO agents VALUES (?, ?)", (name, incarnation))
 
     def close(self) -> None:
         """Closes the file."""
         self._file.close()
-
-    def _run(self, statement: str, values: Sequence[Any] = ()) -> sqlite3.Cursor:
-        try:
-            return self._file.execute(statement, values)
-        except sqlite3.Error as error:
-            raise self._broken(error) from None
-
-    def _store(self, statement: str, values: Sequence[Any]) -> None:
-        try:
-            self._space.store(lambda: self._file.execute(statement, values))
-        except sqlite3.Error as error:
-            raise self._broken(error) from None
-
-    def _broken(self, error: sqlite3.Error) -> CoschedError:
-        return CoschedError(
-            f"{self._path}: {first_line(error)}; {advice(error, self._path, _REMEDY)}"
-        )
 
     def _readable(self, rows: Iterable[tuple[Any, ...]]) -> Iterator[Record]:
         for row in rows:
@@ -224,44 +231,49 @@ class JobStore:
                 self._log(f"{error}; it is left out")
 
     def _record(self, row: tuple[Any, ...]) -> Record:
-        number, uid, gid, submission, submitted_ns, state, start, hosts, *rest = row
         try:
+            found: _Row = convert(row, _Row, "a row")
             return Record(
-                number,
-                uid,
-                gid,
-                decode_submission(submission),
-                submitted_ns,
-                State(state),
-                start,
-                msgspec.json.decode(hosts, type=tuple[str, ...]) if hosts else (),
-                *rest,
+                found.number,
+                found.uid,
+                found.gid,
+                decode_submission(found.submission),
+                found.submitted_ns,
+                found.state,
+                found.start,
+                _hosts.decode(found.hosts) if found.hosts else (),
+                found.started_ns,
+                found.ended_ns,
+                found.status,
+                found.reason,
+                found.failed_starts,
             )
-        except (ValueError, msgspec.MsgspecError, CoschedError) as error:
-            raise CoschedError(f"{self._path}: job {number} is damaged: {error}") from None
+        except CoschedError as error:
+            shown = printable(str(row[0]))
+            raise CoschedError(f"{self._path}: job {shown} is damaged: {error}") from None
 
 
-def _store_names(node_names: Sequence[str], file: sqlite3.Connection) -> None:
+def _store_names(node_names: Sequence[str], file: Database) -> None:
     """Gives a file of version 1 the names of nodes. A damaged record stays as it is."""
     names = dict(enumerate(node_names))
-    file.execute("ALTER TABLE jobs RENAME COLUMN nodes TO hosts")
-    rows = file.execute("SELECT number, hosts FROM jobs WHERE hosts IS NOT NULL")
-    for number, found in rows.fetchall():
+    file.run("ALTER TABLE jobs RENAME COLUMN nodes TO hosts")
+    rows = file.rows("SELECT number, hosts FROM jobs WHERE hosts IS NOT NULL")
+    for number, found in list(rows):
         try:
-            nodes = msgspec.json.decode(found, type=Intervals)
-        except msgspec.MsgspecError:
+            nodes = _intervals.decode(found)
+        except Malformed:
             continue
         hosts = [
             names.get(node, REMOVED)
             for first, last in nodes
             for node in range(first, last + 1)
         ]
-        file.execute(
+        file.run(
             "UPDATE jobs SET hosts = ? WHERE number = ?",
             (msgspec.json.encode(hosts), number),
         )
 
 
-def _count_failed_starts(file: sqlite3.Connection) -> None:
+def _count_failed_starts(file: Database) -> None:
     """Gives each job of a file of version 2 the count of its failed starts, which is 0."""
-    file.execute("ALTER TABLE jobs ADD COLUMN failed_starts INTEGER NOT NULL DEFAULT 0")
+    file.run("ALTER TABLE jobs ADD COLUMN failed_starts INTEGER NOT NULL DEFAULT 0")

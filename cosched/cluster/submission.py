@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from cosched.core.bounds import Limit
+from cosched.core.decoding import JsonDecoder, convert
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
 from cosched.linux.processes.limits import TRAVELLING
@@ -126,14 +127,18 @@ def as_name(label: str) -> str:
     return "".join(shown)[:LONGEST_NAME]
 
 
-_decoder = msgspec.json.Decoder(Submission)
+_decoder: JsonDecoder[Submission] = JsonDecoder(Submission, "a submission", LONGEST_REQUEST)
 
 
 def decode_submission(data: bytes) -> Submission:
     """Returns the checked submission. Raises CoschedError for bytes that are none."""
-    try:
-        submission = _decoder.decode(data)
-    except msgspec.MsgspecError as error:
-        raise CoschedError(f"not a submission: {error}") from None
+    submission = _decoder.decode(data)
+    submission.check()
+    return submission
+
+
+def convert_submission(value: object) -> Submission:
+    """Returns the checked submission of a request. Raises CoschedError if it is none."""
+    submission: Submission = convert(value, Submission, "a submission", keys_are_text=True)
     submission.check()
     return submission

@@ -12,13 +12,29 @@ import msgspec
 
 #: Numbers that are stored or reckoned with.
 Natural = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]
+#: The number that a domain gives a job; an inventory adds 20 bits to it.
+JOB_MOST = (1 << 43) - 1
+JobNumber = Annotated[int, msgspec.Meta(ge=1, le=JOB_MOST)]
+#: A place in a stream of bytes; -1: at its end.
+Offset = Annotated[int, msgspec.Meta(ge=-1, lt=1 << 62)]
 #: Tasks, slots and places of one domain.
 Slots = Annotated[int, msgspec.Meta(ge=0, le=1 << 20)]
+#: How many of something there is, of which there is one at least.
+Positive = Annotated[int, msgspec.Meta(ge=1, le=1 << 20)]
 #: An exit status as a shell reports it.
 Status = Annotated[int, msgspec.Meta(ge=0, le=255)]
+#: The number of a signal, real-time signals included.
+Signal = Annotated[int, msgspec.Meta(ge=1, le=64)]
+#: A stream of a task: 1 is its standard output, 2 its standard error.
+Stream = Annotated[int, msgspec.Meta(ge=1, le=2)]
+#: The permissions that a new file lacks.
+Umask = Annotated[int, msgspec.Meta(ge=0, le=0o777)]
+#: A duration, up to thirty years.
+Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
 #: Users and groups; the kernel takes 2^32-1 as "unchanged".
-UserId = Annotated[int, msgspec.Meta(ge=0, le=(1 << 32) - 2)]
-GroupId = Annotated[int, msgspec.Meta(ge=0, le=(1 << 32) - 2)]
+UID_MOST = (1 << 32) - 2
+UserId = Annotated[int, msgspec.Meta(ge=0, le=UID_MOST)]
+GroupId = Annotated[int, msgspec.Meta(ge=0, le=UID_MOST)]
 #: A limit of a process; -1: unlimited.
 Limit = Annotated[int, msgspec.Meta(ge=-1, lt=1 << 62)]
 #: A name on one line: no control characters, at most 255 characters.

@@ -25,13 +25,23 @@ DOCUMENT_MOST = 64 << 20
 _SHOWN = 200
 #: The errors of msgspec: its own, bad UTF-8 and too many digits (ValueError), deep nesting.
 _ERRORS = (msgspec.MsgspecError, ValueError, OverflowError, RecursionError)
+_NUMBER = re.compile(
+    r"[+-]?([0-9]{1,400}(\.[0-9]{0,400})?|\.[0-9]{1,400})(e[+-]?[0-9]{1,4})?",
+    re.ASCII | re.IGNORECASE,
+)
 _INTEGER = re.compile(r"[+-]?[0-9]{1,20}", re.ASCII)
 #: C0 and C1 controls, the separators of lines, and surrogates.
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
 class Malformed(CoschedError):
-    """Input that cannot be decoded. ``str(error)`` is one line that names the input."""
+    """Input that cannot be decoded. ``str(error)`` is one line that names the input.
+
+    detail: what is wrong, without the name of the input."""
+
+    def __init__(self, line: str, detail: str = "") -> None:
+        super().__init__(line)
+        self.detail = detail or line
 
 
 class JsonDecoder(Generic[T]):
@@ -74,6 +84,17 @@ class MessagePackDecoder(Generic[T]):
             return cast(T, self._decoder.decode(data))
         except _ERRORS as error:
             raise _malformed(self._what, error) from None
+
+
+_any_json: JsonDecoder[Any] = JsonDecoder(Any, "JSON")
+
+
+def decode_json(data: bytes | bytearray | str, what: str) -> Any:
+    """Returns the plain value of a JSON document. Raises Malformed."""
+    try:
+        return _any_json.decode(data)
+    except Malformed as error:
+        raise Malformed(f"{what}: {error}") from None
 
 
 def convert(
@@ -126,6 +147,39 @@ def parse_integer(text: str | bytes, what: str, least: int, most: int) -> int:
     if not least <= number <= most:
         raise Malformed(f"{what}: {number} is not from {least} to {most}")
     return number
+
+
+def parse_number(text: str | bytes, what: str, least: float, most: float) -> float:
+    """Returns a decimal number from ``least`` to ``most``, in ASCII, perhaps with a
+    fraction and an exponent, with spaces around it allowed. Raises Malformed."""
+    shown = shown_text(text) if isinstance(text, bytes) else text
+    stripped = shown.strip(" \t\r\n")
+    if _NUMBER.fullmatch(stripped) is None:
+        raise Malformed(f"{what}: '{printable(shown)[:_SHOWN]}' is not a number")
+    number = float(stripped)
+    if not least <= number <= most:
+        raise Malformed(f"{what}: {number:g} is not from {least:g} to {most:g}")
+    return number
+
+
+def parse_address(text: str, what: str, least_port: int = 1) -> tuple[str, int]:
+    """Returns host and port of ``HOST:PORT``. Raises Malformed."""
+    host, _, port = text.rpartition(":")
+    if not host or not is_whole(port, least_port, (1 << 16) - 1):
+        raise Malformed(f"{what}: '{printable(text)[:_SHOWN]}' is not HOST:PORT")
+    return host, parse_integer(port, what, least_port, (1 << 16) - 1)
+
+
+def is_whole(text: str, least: int = 0, most: int = (1 << 63) - 1) -> bool:
+    """Returns whether a text is a decimal integer in this range, as ``parse_integer`` reads
+    it, with no sign and no spaces."""
+    if not (text.isascii() and text.isdecimal()):
+        return False
+    try:
+        parse_integer(text, "", least, most)
+    except Malformed:
+        return False
+    return True
 
 
 def _check_length(

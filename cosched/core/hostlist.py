@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import re
 
-from cosched.core.decoding import check_printable
+from cosched.core.decoding import check_printable, parse_integer
 from cosched.core.errors import CoschedError
 
 #: A list of more names is a mistake.
 MOST_HOSTS = 1 << 20
 _WORD = re.compile(r"(?:[^][,\s]|\[[^][\s]*\])+")
-_RANGE = re.compile(r"([0-9]+)(?:-([0-9]+))?")
+#: The most digits of a number in a name.
+_DIGITS = 18
+_RANGE = re.compile(rf"([0-9]{{1,{_DIGITS}}})(?:-([0-9]{{1,{_DIGITS}}}))?")
 
 
 def expand_hosts(text: str) -> tuple[str, ...]:
@@ -53,7 +55,10 @@ def _numbers(text: str, whole: str) -> list[str]:
         match = _RANGE.fullmatch(part)
         if match is None:
             raise CoschedError(f"'{whole}': '{part}' is not a number or a range")
-        first, last = int(match[1]), int(match[2] or match[1])
+        first, last = (
+            parse_integer(each, f"'{whole}'", 0, 10**_DIGITS)
+            for each in (match[1], match[2] or match[1])
+        )
         if not first <= last < first + MOST_HOSTS:
             raise CoschedError(f"'{whole}': the range '{part}' has no end")
         found += [f"{number:0{len(match[1])}}" for number in range(first, last + 1)]

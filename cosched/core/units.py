@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from math import inf
 
+from cosched.core.decoding import parse_integer, parse_number
 from cosched.core.errors import CoschedError
 
 NS_PER_S = 1_000_000_000
@@ -23,7 +25,7 @@ _SCALE = {
     "h": 3600 * NS_PER_S,
     "d": 86400 * NS_PER_S,
 }
-_DURATION = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([a-z]+)\s*")
+_DURATION = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([a-z]+)\s*", re.ASCII)
 
 
 def parse_duration(text: str, what: str) -> int:
@@ -34,7 +36,7 @@ def parse_duration(text: str, what: str) -> int:
             f"{what}: '{text}' is not a duration; write it like 500ms, 0.5s or 2min"
         )
     number, unit = match.groups()
-    exact = float(number) * _SCALE[unit]
+    exact = parse_number(number, what, 0, inf) * _SCALE[unit]
     if exact > _MOST:
         raise CoschedError(f"{what}: '{text:.40}' is too long; write less than 290 years")
     return round(exact)
@@ -62,7 +64,7 @@ def parse_run_time(text: str) -> int:
             raise CoschedError(
                 f"'{text:.40}' is not a time; write it like 90s, 1:30, 2h or 1-12:00:00"
             ) from None
-    days, *numbers = (int(group or 0) for group in match.groups())
+    days, *numbers = (parse_integer(group or "0", "", 0, 10**9) for group in match.groups())
     hours, minutes, seconds = map(sum, zip(numbers[:3], numbers[3:], strict=True))
     return (((days * 24 + hours) * 60 + minutes) * 60 + seconds) * NS_PER_S
 
@@ -75,7 +77,9 @@ def format_duration(ns: int) -> str:
     return f"{ns}ns"
 
 
-_BYTES = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([kmgtp]?)(?:i?b)?\s*", re.IGNORECASE)
+_BYTES = re.compile(
+    r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([kmgtp]?)(?:i?b)?\s*", re.IGNORECASE | re.ASCII
+)
 _BYTE_UNITS = ("", "k", "m", "g", "t", "p")
 
 
@@ -88,7 +92,7 @@ def parse_bytes(text: str, what: str) -> int:
     if match is None:
         raise CoschedError(f"{what}: '{text}' is not a size; write it like 512M or 8G")
     number, unit = match.groups()
-    exact = float(number) * (1 << 10 * _BYTE_UNITS.index(unit.lower()))
+    exact = parse_number(number, what, 0, inf) * (1 << 10 * _BYTE_UNITS.index(unit.lower()))
     if exact > _MOST:
         raise CoschedError(f"{what}: '{text:.40}' is too large; write less than 8 EiB")
     return round(exact)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 
+from cosched.core.decoding import JsonDecoder, Malformed
 from cosched.core.errors import CoschedError
 from cosched.linux.files.whole import PRIVATE, write_whole
 
@@ -41,12 +42,13 @@ def write_place(state: Path, job: str, place: Place) -> None:
     write_whole(folder / f"{job}.json", msgspec.json.encode(place), PRIVATE)
 
 
+_decoder: JsonDecoder[Place] = JsonDecoder(Place, "the place of a job")
+
+
 def read_place(state: Path | None, job: str) -> Place | None:
     """Returns the place of a job; None if it is not known."""
     if state is None:
         return None
-    with contextlib.suppress(OSError, msgspec.MsgspecError):
-        return msgspec.json.decode(
-            (state / "places" / f"{Path(job).name}.json").read_bytes(), type=Place
-        )
+    with contextlib.suppress(OSError, Malformed):
+        return _decoder.decode((state / "places" / f"{Path(job).name}.json").read_bytes())
     return None

@@ -6,8 +6,7 @@ import os
 import time
 from collections.abc import Sequence
 
-import msgspec
-
+from cosched.core.decoding import convert
 from cosched.core.errors import NoDaemon
 from cosched.core.trace.history import JobRecord
 from cosched.node.sockets.client import request
@@ -50,5 +49,7 @@ def _record(paths: NodePaths, job: str, began_wall_ns: int) -> JobRecord | None:
     except NoDaemon:
         return None
     mine = job_key(os.geteuid(), job)
-    records = msgspec.convert(answer["records"], list[JobRecord])
+    records: list[JobRecord] = convert(
+        answer["records"], list[JobRecord], f"the history of {paths.node}"
+    )
     return next((record for record in reversed(records) if record.job == mine), None)

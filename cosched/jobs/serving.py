@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from cosched.core.decoding import is_whole
 from cosched.core.errors import CoschedError
 from cosched.jobs.choices import Choices
 from cosched.jobs.job import Job
@@ -175,7 +176,7 @@ def _takes_long_values(mpi: Mpi, library: Path | None) -> bool:
     """Whether the program's own library is MPICH 5 or newer, so far as the launcher shows:
     the library is part of the same installation."""
     major = mpi.version.partition(".")[0]
-    if library is None or not major.isdecimal() or int(major) < _LONG_VALUES_SINCE:
+    if library is None or not is_whole(major, _LONG_VALUES_SINCE):
         return False
     return library.resolve().is_relative_to(mpi.mpiexec.resolve().parent.parent)
 

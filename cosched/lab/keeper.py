@@ -20,9 +20,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from cosched.core.decoding import parse_integer, shown_text
 from cosched.core.errors import CoschedError
 from cosched.linux import namespaces
 from cosched.linux.namespaces import ProcessId
+from cosched.linux.proc import PID_MOST
 
 READY_WITHIN_S = 10.0
 
@@ -91,9 +93,9 @@ def _wait_ready(name: str, ready: int) -> ProcessId:
     answer = b""
     if waiting.poll(int(READY_WITHIN_S * 1000)):
         answer = os.read(ready, 4096)
-    word, _, rest = answer.decode(errors="replace").partition(" ")
+    word, _, rest = shown_text(answer).partition(" ")
     if word == "ready":
-        process = ProcessId.of(int(rest))
+        process = ProcessId.of(parse_integer(rest, f"{name}: its keeper", 1, PID_MOST))
         if process is not None:
             return process
     raise CoschedError(f"{name}: {rest or 'its keeper did not get ready'}")

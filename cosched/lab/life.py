@@ -19,6 +19,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from cosched.core.decoding import shown_text
 from cosched.core.errors import CoschedError
 from cosched.lab import agent, fabric
 from cosched.lab.files import locked, remove_files, remove_if_empty
@@ -124,7 +125,7 @@ def usable_siblings(sys_root: Path = SYS) -> list[frozenset[int]]:
     for cpu in usable:
         place = sys_root / f"devices/system/cpu/cpu{cpu}/topology/thread_siblings_list"
         try:
-            together = parse_cpu_list(place.read_text())
+            together = parse_cpu_list(place.read_text(errors="replace"))
         except (OSError, ValueError):
             together = frozenset({cpu})
         cores.add(frozenset((together | {cpu}) & usable))
@@ -280,7 +281,7 @@ def _in_nodes(lab: Lab, names: Iterable[str], words: Sequence[str]) -> None:
 
 
 def _last_line(output: bytes) -> str:
-    lines = output.decode(errors="replace").strip().splitlines()
+    lines = shown_text(output).strip().splitlines()
     return lines[-1].strip() if lines else ""
 
 

@@ -22,12 +22,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from cosched.core.decoding import Malformed, parse_integer
 from cosched.core.errors import CoschedError
 from cosched.lab.lab import Lab, require_root
 from cosched.lab.plan import mark_prefix
 from cosched.lab.slurm_conf import GANG, SHARINGS, Sharing, checked_jobs, slurm_conf
 from cosched.linux.files.whole import write_whole
 from cosched.linux.namespaces import bears_mark
+from cosched.linux.proc import PID_MOST
 from cosched.linux.processes.signals import send_by_pidfd
 from cosched.shm.paths import default_run_dir
 from cosched.start.streams import begin
@@ -197,9 +199,9 @@ def _end(pid_file: Path, lab_mark: str) -> None:
     A process outside of the lab that has the number by now is not ended.
     """
     try:
-        pid = int(pid_file.read_text())
+        pid = parse_integer(pid_file.read_bytes(), str(pid_file), 1, PID_MOST)
         pidfd = os.pidfd_open(pid)
-    except (FileNotFoundError, ProcessLookupError, ValueError):
+    except (FileNotFoundError, ProcessLookupError, Malformed):
         return
     try:
         if not bears_mark(pid, lab_mark):

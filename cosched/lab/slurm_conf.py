@@ -59,7 +59,9 @@ SHARINGS = {sharing.partition: sharing for sharing in (GANG, SHARED)}
 
 def partition(conf: Path) -> str:
     """Returns the name of the partition in a configuration that this module wrote."""
-    found = re.search(r"^PartitionName=(\S+)", conf.read_text(), re.MULTILINE)
+    found = re.search(
+        r"^PartitionName=(\S+)", conf.read_text(errors="replace"), re.MULTILINE
+    )
     return found.group(1) if found else ""
 
 

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from cosched.core.decoding import Malformed, decode_json
 from cosched.core.errors import CoschedError
 from cosched.linux.files.whole import write_whole
 from cosched.linux.namespaces import ProcessId
@@ -66,14 +67,14 @@ def read_state(run_dir: Path) -> LabState | None:
     """Reads the state; None if there is none."""
     path = state_path(run_dir)
     try:
-        text = path.read_text()
+        text = path.read_bytes()
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
         raise CoschedError(f"{path}: {error.strerror}") from error
     try:
-        return _decode(json.loads(text))
-    except (ValueError, KeyError, TypeError) as error:
+        return _decode(decode_json(text, str(path)))
+    except (Malformed, ValueError, KeyError, TypeError) as error:
         raise CoschedError(
             f"{path} is not the state of a lab: run 'cosched lab down'"
         ) from error

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from cosched.core.decoding import is_whole, parse_integer
 from cosched.core.errors import CoschedError
 from cosched.core.node.knowledge import UNKNOWN, Expectation
 from cosched.core.units import NS_PER_US, parse_duration
@@ -111,11 +112,11 @@ def submission_ns(environ: Mapping[str, str], now_ns: int) -> int:
     text = environ.get("COSCHED_SUBMITTED", "")
     if not text:
         return now_ns
-    if not (text.isascii() and text.isdecimal() and int(text) < 1 << 63):
+    if not is_whole(text):
         raise CoschedError(
             f"COSCHED_SUBMITTED={text} is not a number of nanoseconds since 1970; unset it"
         )
-    return int(text)
+    return parse_integer(text, "COSCHED_SUBMITTED", 0, (1 << 63) - 1)
 
 
 def wait_policy(text: str) -> str:

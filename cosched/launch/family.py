@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
+from cosched.core.decoding import is_whole, parse_integer
+
 
 class Family(Enum):
     """The ABI that a program follows. Intel MPI shares MPICH's."""
@@ -57,7 +59,7 @@ class Mpi:
 
 
 STANDARD_ABI = "libmpi_abi.so."
-_LIBRARY = re.compile(r"libmpi(?!_abi)\w*\.so\.(\d+)")
+_LIBRARY = re.compile(r"libmpi(?!_abi)\w*\.so\.(\d{1,9})", re.ASCII)
 _MPICH_MAJOR = 12
 _OPENMPI_MAJORS = range(20, 80)
 #: The first Open MPI that speaks PMIx alone.
@@ -65,7 +67,7 @@ _OPENMPI_WITHOUT_PMI = 5
 
 _HYDRA = re.compile(r"HYDRA build details:.*?Version:\s*(\S+)", re.DOTALL)
 _INTEL = re.compile(r"Intel\(R\) MPI Library.*?Version\s+(\S+)", re.DOTALL)
-_OPEN_MPI = re.compile(r"\((?:Open MPI|OpenRTE|PRRTE)\)\s+(\d+)(\S*)")
+_OPEN_MPI = re.compile(r"\((?:Open MPI|OpenRTE|PRRTE)\)\s+(\d{1,9})(\S*)", re.ASCII)
 
 
 def family_of_library(name: str) -> Family | None:
@@ -77,7 +79,7 @@ def family_of_library(name: str) -> Family | None:
     match = _LIBRARY.match(name)
     if match is None:
         return None
-    major = int(match[1])
+    major = parse_integer(match[1], name, 0, 10**9)
     if major == _MPICH_MAJOR:
         return Family.MPICH
     return Family.OPENMPI if major in _OPENMPI_MAJORS else None
@@ -108,7 +110,7 @@ def read_version(text: str) -> Version:
     if match := _INTEL.search(text):
         return Version(Family.MPICH, Engine.HYDRA, match[1].rstrip(","), intel=True)
     if match := _OPEN_MPI.search(text):
-        old = int(match[1]) < 5 and "(PRRTE)" not in match[0]
+        old = is_whole(match[1], most=4) and "(PRRTE)" not in match[0]
         engine = Engine.ORTE if old else Engine.PRRTE
         return Version(Family.OPENMPI, engine, match[1] + match[2])
     return Version(None, Engine.INHERIT, "")

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from cosched.core.decoding import parse_integer
 from cosched.launch.environment import Part, task_environment
 from cosched.launch.job import Job
 from cosched.launch.shim import ShimBuild, compile_program
@@ -117,7 +118,7 @@ def judge(carrier: str, said: str, tasks: Sequence[Mapping[str, Any]]) -> Outcom
     if match is None:
         return Outcome(carrier, f"unexpected output '{said.strip()}'")
     standard, *words = match.groups()
-    numbers = [int(word) for word in words]
+    numbers = [parse_integer(word, "the self-check", 0, 1 << 62) for word in words]
     sent, received, wrong, active = (numbers[i : i + 2] for i in range(0, 8, 2))
     counters = tuple(dict(task["counters"]) for task in tasks)
     return Outcome(

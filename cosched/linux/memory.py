@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from cosched.core.decoding import parse_number
 from cosched.linux import proc
 
 # Searched one by one, not all fifty lines: a daemon does this for each task.
@@ -45,7 +46,7 @@ def pressure_percent(root: Path = proc.ROOT) -> float | None:
 
     The kernel's PSI; None if the kernel has none."""
     match = _SOME.search(proc.read_text(root / "proc/pressure/memory") or "")
-    return float(match[1]) if match else None
+    return parse_number(match[1], "pressure", 0, 100) if match else None
 
 
 def held_bytes(pids: Iterable[int], root: Path = proc.ROOT) -> int:
@@ -61,4 +62,4 @@ def held_bytes(pids: Iterable[int], root: Path = proc.ROOT) -> int:
 def _bytes(line: re.Pattern[str], text: str) -> int:
     """Returns a line's KiB in bytes; 0 if the line is missing."""
     match = line.search(text)
-    return int(match[1]) * 1024 if match else 0
+    return proc.integer(match[1]) * 1024 if match else 0

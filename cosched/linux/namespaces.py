@@ -186,7 +186,7 @@ def processes_inside(
     for entry in (root / "proc").iterdir():
         if not entry.name.isdecimal():
             continue
-        pid = int(entry.name)
+        pid = proc.integer(entry.name)
         try:
             mounts = os.stat(entry / "ns/mnt").st_ino
         except OSError:

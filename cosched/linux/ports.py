@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from cosched.core.errors import CoschedError
+from cosched.linux import proc
 
 _RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
 _LEAST = 10_000
@@ -40,7 +41,7 @@ def free_ports(count: int) -> int:
 def usual_ports() -> range:
     """Returns the ports that no connection takes. If there are none, returns those above
     the least, most of which connections may take."""
-    end = int(_RANGE.read_text().split()[0])
+    end = proc.integer((proc.read_text(_RANGE) or "0").split()[0])
     return range(_LEAST, end if end > _LEAST else 2**16)
 
 

@@ -6,11 +6,16 @@ None or an empty set.
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 from pathlib import Path
 
+from cosched.core.decoding import Malformed, parse_integer
+
 ROOT = Path("/")
+#: The greatest process number of any kernel.
+PID_MOST = 1 << 22
 
 _NS_PER_TICK = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 # The columns of /proc/stat in which a task or the kernel worked: user nice system irq
@@ -28,6 +33,15 @@ def read_text(path: Path) -> str | None:
         return path.read_text(errors="replace")
     except (FileNotFoundError, NotADirectoryError, ProcessLookupError, PermissionError):
         return None
+
+
+def integer(text: str | bytes) -> int:
+    """Returns a decimal integer that the kernel has written. Raises OSError for other text:
+    then the file is not of a kernel that this program knows."""
+    try:
+        return parse_integer(text, "", -(1 << 63), (1 << 64) - 1)
+    except Malformed as error:
+        raise OSError(errno.EBADMSG, f"text of the kernel{error}") from None
 
 
 def _stat_fields(pid: int, root: Path) -> list[str] | None:
@@ -50,7 +64,7 @@ def _status_line(path: Path, name: str) -> str | None:
 def start_ticks(pid: int, root: Path = ROOT) -> int | None:
     """Returns the process's start in ticks since boot; with the pid, its identity."""
     fields = _stat_fields(pid, root)
-    return int(fields[_START_TICKS]) if fields else None
+    return integer(fields[_START_TICKS]) if fields else None
 
 
 def started_wall_ns(ticks: int) -> int:
@@ -68,7 +82,7 @@ def state(pid: int, root: Path = ROOT) -> str | None:
 def parent(pid: int, root: Path = ROOT) -> int | None:
     """Returns the pid of the parent; None if it is outside this pid namespace."""
     fields = _stat_fields(pid, root)
-    return int(fields[_PARENT]) or None if fields else None
+    return integer(fields[_PARENT]) or None if fields else None
 
 
 def process_uids(pid: int, root: Path = ROOT) -> tuple[int, int] | None:
@@ -77,7 +91,7 @@ def process_uids(pid: int, root: Path = ROOT) -> tuple[int, int] | None:
     if not value:
         return None
     real, effective, *_ = value.split()
-    return int(real), int(effective)
+    return integer(real), integer(effective)
 
 
 def threads(pid: int, root: Path = ROOT) -> list[int]:
@@ -86,7 +100,7 @@ def threads(pid: int, root: Path = ROOT) -> list[int]:
         names = os.listdir(root / "proc" / str(pid) / "task")
     except (FileNotFoundError, ProcessLookupError, PermissionError):
         return []
-    return sorted(int(name) for name in names)
+    return sorted(integer(name) for name in names)
 
 
 def cpu_affinity(pid: int, root: Path = ROOT) -> frozenset[int]:
@@ -108,7 +122,7 @@ def parse_cpu_list(text: str) -> frozenset[int]:
     for part in text.strip().split(","):
         first, _, last = part.partition("-")
         if first:
-            cpus.update(range(int(first), int(last or first) + 1))
+            cpus.update(range(integer(first), integer(last or first) + 1))
     return frozenset(cpus)
 
 
@@ -134,7 +148,7 @@ def _cpu_ticks(root: Path) -> dict[int, list[int]]:
     for line in (read_text(root / "proc" / "stat") or "").splitlines():
         name, *columns = line.split() or [""]
         if name.startswith("cpu") and name != "cpu":
-            found[int(name[3:])] = [int(column) for column in columns]
+            found[integer(name[3:])] = [integer(column) for column in columns]
     return found
 
 

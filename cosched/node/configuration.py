@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from cosched.core.config.layers import (
     Layer,
@@ -23,7 +21,9 @@ from cosched.core.config.layers import (
 )
 from cosched.core.config.relations import judge
 from cosched.core.config.values import Config, Problem
+from cosched.core.decoding import Malformed, decode_text, shown_text
 from cosched.core.errors import CoschedError
+from cosched.documents import decode_toml
 from cosched.linux.homes import config_home
 
 _TOML_PLACE = re.compile(r"(.*?) ?\(at (?:line (\d+), column \d+|end of document)\)", re.S)
@@ -99,16 +99,10 @@ def examine_file(path: Path, *, operator: bool) -> tuple[Config, list[Problem]]:
 
 def read_text(text: str, name: str, *, operator: bool) -> tuple[Layer, list[Problem]]:
     """The text of a file; ``name`` says in errors where it stands."""
-    # Most users have no file.
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib
-
     try:
-        document: dict[str, Any] = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        return {}, [_toml_problem(str(error), name, text)]
+        document = decode_toml(text, name)
+    except Malformed as error:
+        return {}, [_toml_problem(error.detail, name, text)]
     return read_document(document, text, name, operator=operator)
 
 
@@ -137,8 +131,8 @@ def _read(path: Path, *, operator: bool) -> tuple[Layer, list[Problem]]:
     if not trusted_owner(owner):
         return {}, [Problem(str(path), "belongs to another user; it is not trusted")]
     try:
-        text = content.decode()
-    except UnicodeDecodeError as error:
-        line = content[: error.start].count(b"\n") + 1
+        text = decode_text(content, str(path))
+    except Malformed:
+        line = shown_text(content).partition("\ufffd")[0].count("\n") + 1
         return {}, [Problem(f"{path}:{line}", "not TOML: it is not UTF-8")]
     return read_text(text, str(path), operator=operator)

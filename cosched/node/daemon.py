@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from cosched.core.complaints import Complaints
 from cosched.core.config.kinds import OFF
 from cosched.core.config.schema import TRACE_BYTES
 from cosched.core.config.values import Limits
@@ -52,7 +53,6 @@ from cosched.node.service.handover import end_orphans
 from cosched.node.service.lock import DaemonLock
 from cosched.node.service.presence import Presence
 from cosched.node.service.remains import remove_remains
-from cosched.node.sockets.complaints import Complaints
 from cosched.node.sockets.control import ControlSocket, Held
 from cosched.node.sockets.pacing import Pacer
 from cosched.node.sockets.registration import RegistrationSocket
@@ -203,7 +203,7 @@ class SchedulerDaemon:
         if not self.jobs:
             self.classes.close()  # removes classes of jobs that ended without a daemon
         mode = 0o600 if self.options.private else 0o666
-        complaints = Complaints()
+        complaints = Complaints(log.warning, time.monotonic_ns)
         registration = RegistrationSocket(
             self.paths.register_socket,
             self._loop,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from cosched.core.errors import must_succeed
 from cosched.core.node.machine import NodeScheduler
 from cosched.core.node.messages import Event
 from cosched.node.effects import Effects
@@ -26,12 +27,14 @@ class Driver:
         self._effects = effects
 
     def feed(self, event: Event) -> None:
-        """Feeds one event to the machine, carries out its commands and records both."""
-        try:
-            commands = self.machine.handle(event)
-        except Exception:
-            self.recorder.record(event, ())  # a replay then fails in the same way
-            self.recorder.close()
-            raise
-        self._effects.carry_out(commands)
-        self.recorder.record(event, commands)
+        """Feeds one event to the machine, carries out its commands and records both.
+        Raises StateLost if any of that fails: the machine counts on its commands."""
+        with must_succeed(f"event {type(event).__name__}"):
+            try:
+                commands = self.machine.handle(event)
+            except Exception:
+                self.recorder.record(event, ())  # a replay then fails in the same way
+                self.recorder.close()
+                raise
+            self._effects.carry_out(commands)
+            self.recorder.record(event, commands)

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from cosched.core.decoding import convert
 from cosched.core.errors import CoschedError, NoDaemon
 from cosched.core.trace.history import JobRecord, decode_record
 from cosched.core.units import NS_PER_S, NS_PER_US
@@ -93,7 +94,9 @@ def _of_node(
         answer = request(paths, "history", since_wall_ns=since_wall_ns)
     except NoDaemon:
         return []
-    return msgspec.convert(answer["records"], list[JobRecord])
+    what = f"the history of {paths.node}"
+    records: list[JobRecord] = convert(answer["records"], list[JobRecord], what)
+    return records
 
 
 def read_place(

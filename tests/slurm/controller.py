@@ -30,7 +30,6 @@ async def main():
         users,
         os.environ,
         log,
-        log,
     )
 
     def report(event):

@@ -24,6 +24,7 @@ from typing import Any, BinaryIO
 
 from cosched.bench.results.results import Run
 from cosched.bench.results.run_codec import decode_run, encode_run
+from cosched.core.decoding import Malformed, decode_json
 from cosched.core.errors import CoschedError
 
 FORMAT = "cosched-runs-1"
@@ -92,9 +93,9 @@ def _continue(stream: BinaryIO, path: Path, made_with: Mapping[str, Any]) -> dic
         return {}
     head, *lines = whole.splitlines()
     try:
-        _check_same(path, json.loads(head), made_with)
+        _check_same(path, decode_json(head, str(path)), made_with)
         runs = dict(map(_entry, lines))
-    except (ValueError, KeyError, TypeError) as error:
+    except (Malformed, ValueError, KeyError, TypeError, AttributeError) as error:
         raise _not_a_store(path) from error
     os.ftruncate(stream.fileno(), len(whole))
     return runs
@@ -111,7 +112,7 @@ def _first_line(made_with: Mapping[str, Any]) -> bytes:
 
 
 def _entry(line: bytes) -> tuple[Key, Run]:
-    found = json.loads(line)
+    found = decode_json(line, "a run")
     run = decode_run(found["run"])
     return (found["workload"], found["cell"], run.repeat), run
 
@@ -120,7 +121,7 @@ def _check_same(path: Path, head: Mapping[str, Any], made_with: Mapping[str, Any
     if head["format"] != FORMAT:
         raise ValueError(head["format"])
     # As it reads after a way through JSON, where tuples become lists.
-    now = json.loads(json.dumps(dict(made_with)))
+    now = decode_json(json.dumps(dict(made_with)), "settings")
     then = head["made_with"]
     for name in sorted({*now, *then}):
         if then.get(name) != now.get(name):

@@ -25,6 +25,7 @@ from resource import struct_rusage
 
 from cosched.bench.results.results import Failure, JobResult
 from cosched.bench.run.interrupts import shielded
+from cosched.core.decoding import shown_text
 from cosched.core.errors import CoschedError
 from cosched.linux.processes.descendants import describe_foreign
 from cosched.linux.processes.signals import (
@@ -200,7 +201,7 @@ def last_lines(output: Path) -> tuple[str, ...]:
     try:
         with output.open("rb") as stream:
             stream.seek(max(0, os.fstat(stream.fileno()).st_size - OUTPUT_TAIL_BYTES))
-            text = stream.read().decode(errors="replace")
+            text = shown_text(stream.read())
     except OSError:
         return ()
     lines = [line.rstrip() for line in text.splitlines() if line.strip()]

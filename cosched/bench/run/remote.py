@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 
+from cosched.core.decoding import shown_text
 from cosched.core.errors import CoschedError
 from cosched.linux.processes.signals import send_to_child
 
@@ -82,7 +83,7 @@ class RemoteSettings:
             send_to_child(process, signal.SIGKILL)
             process.wait()
             raise CoschedError(_too_slow(self._command)) from None
-        printed: str = text.decode(errors="replace")
+        printed: str = shown_text(text)
         if process.returncode != 0:
             raise CoschedError(_failed(self._command, process.returncode, printed))
         return printed
@@ -103,13 +104,13 @@ class HeldRemotely:
         words = self._process.args
         assert isinstance(words, list)
         deadline_s = time.monotonic() + TIMEOUT_S
-        while not nodes <= set(_settings_in(self._printed.decode(errors="replace"))):
+        while not nodes <= set(_settings_in(shown_text(self._printed))):
             left_s = deadline_s - time.monotonic()
             if left_s <= 0:
                 raise CoschedError(_too_slow(words))
             if not self._read(left_s):
                 status = self._process.wait()
-                printed = self._printed.decode(errors="replace")
+                printed = shown_text(self._printed)
                 raise CoschedError(_failed(words, status, printed))
 
     def give_back(self) -> None:

@@ -23,6 +23,7 @@ from pathlib import Path
 from types import FrameType
 
 from cosched.bench.run.interrupts import temporary_folder
+from cosched.core.decoding import parse_integer
 from cosched.core.errors import CoschedError
 from cosched.lab.lab import Lab
 from cosched.lab.slurm import conf_path, run_inside
@@ -55,7 +56,9 @@ def run_job(options: argparse.Namespace, environ: Mapping[str, str]) -> int:
         words += [f"--chdir={os.getcwd()}", str(script)]
         number = run_inside(lab, first, conf, words, environ).strip()
         try:
-            status = int(end.read_text())
+            status = parse_integer(
+                end.read_bytes(), "the status of the job", -(1 << 31), (1 << 31) - 1
+            )
         except BaseException:
             cancel = ["scancel", "--full", "--signal=KILL", number]
             run_inside(lab, first, conf, cancel, environ, check=False)

@@ -14,8 +14,6 @@ from pathlib import Path
 from statistics import median
 from typing import Any, TextIO
 
-import msgspec
-
 from cosched.bench.measure.speed import SpeedProbe, whole_cores
 from cosched.bench.run import daemons
 from cosched.bench.run.arms import Arm
@@ -31,6 +29,7 @@ from cosched.bench.simulate.models import (
     Model,
 )
 from cosched.bench.workload.file import JobInstance, load_workload
+from cosched.core.decoding import convert, is_whole
 from cosched.core.errors import CoschedError
 from cosched.core.trace.history import JobRecord
 from cosched.launch.family import Family, Mpi
@@ -100,9 +99,9 @@ def yields(mpi: Mpi) -> bool:
     Intel MPI belongs to MPICH's family, but its versions are years.
     """
     major = mpi.version.partition(".")[0]
-    if mpi.family is not Family.MPICH or mpi.intel or not major.isdigit():
+    if mpi.family is not Family.MPICH or mpi.intel or not is_whole(major):
         return False
-    return int(major) >= YIELDING_MPICH
+    return is_whole(major, YIELDING_MPICH)
 
 
 def at_one_speed(
@@ -264,6 +263,8 @@ def _records(session: Session, name: str, began_wall_ns: int) -> list[JobRecord]
     found: list[JobRecord] = []
     for paths in answers:
         told: dict[str, Any] = request(paths, "history", since_wall_ns=began_wall_ns)
-        records = [msgspec.convert(record, JobRecord) for record in told["records"]]
+        records: list[JobRecord] = [
+            convert(record, JobRecord, "a record") for record in told["records"]
+        ]
         found += [record for record in records if record.name == name]
     return found

@@ -36,7 +36,6 @@ node.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -45,13 +44,9 @@ from cosched.bench.workload import fields
 from cosched.bench.workload.fields import Mismatch, Table
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
+from cosched.documents import decode_toml, read_document
 from cosched.sim.nodes.model import BLOCKS, Cluster, Pattern, Program, rounds
 from cosched.sim.nodes.runs import alone_s
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 FORMAT = "cosched-calibration-1"
 #: Up to this size a message needs no consent of the receiver. Beyond it Open MPI's TCP
@@ -138,21 +133,12 @@ def parse_model(table: Mapping[str, object], where: str) -> Model:
 
 def load_calibration(path: Path) -> Calibration:
     """Reads the calibration in the file ``path``."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise CoschedError(f"calibration '{path}': {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise CoschedError(f"calibration '{path}': not UTF-8 text") from error
-    return parse_calibration(text, str(path))
+    return parse_calibration(read_document(path), str(path))
 
 
 def parse_calibration(text: str, origin: str) -> Calibration:
     """Reads the calibration in ``text``."""
-    try:
-        table = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise CoschedError(f"{origin}: not valid TOML: {error}") from error
+    table = decode_toml(text, origin)
     reader = Table(table, origin, _KEYS)
     if reader.require("format", fields.text) != FORMAT:
         raise CoschedError(

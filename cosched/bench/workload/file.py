@@ -62,12 +62,8 @@ from cosched.bench.workload import fields
 from cosched.bench.workload.arrivals import Arrivals, parse_arrivals
 from cosched.bench.workload.fields import Table
 from cosched.core.errors import CoschedError
+from cosched.documents import decode_toml, read_document
 from cosched.shm.paths import check_job_name
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 DEFAULT_TIMEOUT_S = 600.0
 A_YEAR_S = 366 * 86400.0
@@ -166,13 +162,7 @@ class Workload:
 
 def load_workload(path: Path) -> Workload:
     """Reads the workload in the file ``path``."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise CoschedError(f"workload '{path}': {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise CoschedError(f"workload '{path}': not UTF-8 text") from error
-    return parse_workload(text, str(path), path.parent)
+    return parse_workload(read_document(path), str(path), path.parent)
 
 
 def parse_workload(text: str, origin: str, folder: Path) -> Workload:
@@ -180,10 +170,7 @@ def parse_workload(text: str, origin: str, folder: Path) -> Workload:
 
     Sources are relative to ``folder``.
     """
-    try:
-        table = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise CoschedError(f"{origin}: not valid TOML: {error}") from error
+    table = decode_toml(text, origin)
     reader = Table(table, origin, _FILE_KEYS)
     none: Sequence[Mapping[str, object]] = ()
     tables = reader.get("job", fields.table_list, none)

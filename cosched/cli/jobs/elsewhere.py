@@ -12,6 +12,8 @@ from typing import Any, TypeVar
 import click
 
 from cosched.cli.options import hosts_option
+from cosched.core.bounds import JOB_MOST
+from cosched.core.decoding import is_whole, parse_integer
 from cosched.core.errors import CoschedError
 from cosched.core.hostlist import expand_hosts
 from cosched.jobs.places import read_place
@@ -68,11 +70,11 @@ def _hosts_in_domain(job: str) -> tuple[str, ...]:
 
     name = job.partition(".")[2] if job[:1].isdecimal() else job
     label, _, number = name.rpartition("-")
-    if not label or not number.isdecimal():
+    if not label or not is_whole(number, 1, JOB_MOST):
         return ()
     try:
         with Client.connect(None, patience=patient()) as client:
-            found = client.job(int(number))
+            found = client.job(parse_integer(number, job, 1, JOB_MOST))
             run_dir = client.run_dir
     except CoschedError:
         return ()

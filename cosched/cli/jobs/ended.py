@@ -17,6 +17,8 @@ import click
 
 from cosched.cli.jobs.records import records_elsewhere, records_here
 from cosched.cli.options import add_options, nodes_option
+from cosched.core.bounds import UID_MOST
+from cosched.core.decoding import is_whole, parse_integer
 from cosched.core.errors import CoschedError
 from cosched.core.trace.history import JobRecord
 from cosched.core.units import NS_PER_S, parse_duration
@@ -128,8 +130,8 @@ def _uids(users: str | None) -> set[int]:
 
 
 def _uid(text: str) -> int:
-    if text.isdecimal():
-        return int(text)
+    if is_whole(text, most=UID_MOST):
+        return parse_integer(text, "--user", 0, UID_MOST)
     try:
         return pwd.getpwnam(text).pw_uid
     except KeyError:

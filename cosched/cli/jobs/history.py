@@ -11,6 +11,7 @@ import click
 from cosched.cli.jobs.elsewhere import elsewhere_option, way_to
 from cosched.cli.jobs.ended import Ended, ended_options
 from cosched.cli.options import asked_run_dir_option, json_option
+from cosched.core.decoding import is_whole, parse_integer
 from cosched.core.errors import CoschedError
 from cosched.core.units import parse_duration
 from cosched.observe.columns import COLUMNS, as_csv, read_columns, shown
@@ -22,8 +23,8 @@ _USUAL = "ended,job,nodes,response,expected,ran,together,alone,cpu"
 
 def _number_of_jobs(_: click.Context, __: click.Parameter, text: str) -> int:
     """Reads a number of at least 1; for a time, suggests --since."""
-    if text.isdecimal() and int(text) >= 1:
-        return int(text)
+    if is_whole(text, 1):
+        return parse_integer(text, "--last", 1, (1 << 63) - 1)
     with contextlib.suppress(CoschedError):
         parse_duration(text, "--last")
         raise click.BadParameter(f"'{text}' is a time; write --since {text}.")

@@ -17,6 +17,7 @@ import msgspec
 from cosched.cli.entry import run_cli
 from cosched.cli.jobs.elsewhere import ask_elsewhere
 from cosched.cli.options import asked_run_dir_option, json_option, nodes_option
+from cosched.core.decoding import convert
 from cosched.core.trace.history import JobRecord
 from cosched.node.records.history import SITE_STATE, state_directory
 from cosched.observe.history import gather, saved_places
@@ -49,7 +50,8 @@ def records_elsewhere(way: Way, job: str | None, since_wall_ns: int) -> list[Job
     words = ["--since-ns", str(since_wall_ns), *(["--job", job] if job else [])]
     answers = ask_elsewhere(way, words, module=_MODULE)
     lists = [answer.found.get("records", []) for answer in answers]
-    return [msgspec.convert(one, JobRecord) for found in lists for one in found]
+    what = "a record of another host"
+    return [convert(one, JobRecord, what) for found in lists for one in found]
 
 
 @click.command("records", hidden=True)

@@ -25,6 +25,8 @@ from cosched.cli.options import (
     nodes_option,
 )
 from cosched.cluster.answers import JobInfo
+from cosched.core.bounds import JOB_MOST
+from cosched.core.decoding import is_whole, parse_integer
 from cosched.core.errors import CoschedError
 from cosched.core.node.messages import Cause
 from cosched.core.units import NS_PER_S, parse_duration
@@ -155,11 +157,11 @@ def _job_of_domain(job: str, run_dir: Path | None) -> JobInfo | None:
     from cosched.cli.connection import patient
     from cosched.jobs.client import Client
 
-    if not (job.isascii() and job.isdecimal()):
+    if not is_whole(job, 1, JOB_MOST):
         return None
     try:
         with Client.connect(run_dir, patience=patient()) as client:
-            return client.job(int(job))
+            return client.job(parse_integer(job, "job", 1, JOB_MOST))
     except CoschedError:
         return None
 

@@ -21,6 +21,7 @@ from cosched.cli.sim.options import (
 from cosched.core.cluster.coupling.groups import Timing
 from cosched.core.cluster.coupling.settings import CouplingSettings, Scheme, WhenDown
 from cosched.core.cluster.queue.scheduler import POLICIES
+from cosched.core.decoding import Malformed, is_whole, parse_integer, parse_number
 from cosched.core.units import parse_duration
 from cosched.sim.coupled.logs import CoupledRun, Pairing, carry_out, unique_names
 from cosched.sim.coupled.runs import Coupling
@@ -196,8 +197,8 @@ def _pairing(text: str) -> Pairing:
     if not text.endswith("%"):
         return Pairing(within_ns=parse_duration(text, "--pairs"))
     try:
-        share = float(text[:-1]) / 100.0
-    except ValueError:
+        share = parse_number(text[:-1], "--pairs", -1e9, 1e9) / 100.0
+    except Malformed:
         raise click.UsageError(f"--pairs: '{text}' is not a share like 10%.") from None
     if not 0.0 < share <= 1.0:
         raise click.UsageError(f"--pairs: '{text}' is not more than 0%, at most 100%.")
@@ -209,12 +210,12 @@ def _units(texts: tuple[str, ...], names: list[str]) -> dict[str, int]:
     units = {}
     for text in texts:
         name, _, nodes = text.rpartition("=")
-        if name not in names or not nodes.isdecimal() or not int(nodes):
+        if name not in names or not is_whole(nodes, 1):
             raise click.UsageError(
                 f"--blocks: '{text}' is not LOG=NODES with one of the logs "
                 f"{', '.join(names)}."
             )
-        units[name] = int(nodes)
+        units[name] = parse_integer(nodes, "--blocks", 1, (1 << 63) - 1)
     return units
 
 

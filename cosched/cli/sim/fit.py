@@ -16,6 +16,7 @@ from cosched.cli.sim.options import (
     machine_option,
     strict_option,
 )
+from cosched.core.decoding import parse_integer
 from cosched.sim.logs.fit import LogModel, fit
 from cosched.sim.logs.opening import log_name
 from cosched.sim.logs.swf import Log, read_swf
@@ -75,7 +76,7 @@ def _begins_s(begins: str | None, log: Log) -> int:
     match = CLOCK.fullmatch(begins)
     if match is None:
         raise click.UsageError(f"--begins: '{begins}' is not a time of day like 18:11.")
-    hours, minutes = map(int, match.groups())
+    hours, minutes = (parse_integer(each, "--begins", 0, 99) for each in match.groups())
     return hours * 3600 + minutes * 60
 
 

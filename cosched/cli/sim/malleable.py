@@ -18,6 +18,7 @@ from cosched.cli.sim.options import (
 )
 from cosched.core.cluster.malleable.execution import EXECUTIONS
 from cosched.core.cluster.malleable.settings import Control
+from cosched.core.decoding import is_whole, parse_integer
 from cosched.core.units import parse_duration
 from cosched.sim.logs.log_models import MODELS
 from cosched.sim.malleable.jobs import TEMPLATES
@@ -75,17 +76,20 @@ def _degrees(
 ) -> tuple[int | None, ...]:
     words = [word.strip() for word in value.split(",")]
     for word in words:
-        if word != "none" and not (word.isdecimal() and int(word) > 0):
+        if word != "none" and not is_whole(word, 1):
             raise click.BadParameter(f"'{word}' is neither a number above 0 nor none.")
-    return tuple(None if word == "none" else int(word) for word in words)
+    return tuple(
+        None if word == "none" else parse_integer(word, "", 1, (1 << 63) - 1)
+        for word in words
+    )
 
 
 def _percents(ctx: click.Context, param: click.Parameter, value: str) -> tuple[int, ...]:
     words = [word.strip().removesuffix("%") for word in value.split(",")]
     for word in words:
-        if not (word.isdecimal() and 1 <= int(word) <= 100):
+        if not is_whole(word, 1, 100):
             raise click.BadParameter(f"'{word}' is not a whole number from 1 to 100.")
-    return tuple(dict.fromkeys(int(word) for word in words))
+    return tuple(dict.fromkeys(parse_integer(word, "", 1, 100) for word in words))
 
 
 @click.command("malleable", help=HELP, short_help="Run jobs whose nodes may change.")

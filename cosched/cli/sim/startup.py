@@ -11,6 +11,7 @@ import click
 from cosched.cli.files import check_writable
 from cosched.cli.options import choose, json_file_option, parallel_option
 from cosched.cli.sim.options import carry_out_runs, write_results
+from cosched.core.decoding import is_whole, parse_integer
 from cosched.core.units import parse_bytes
 from cosched.sim.startup.costs import Costs, read_costs
 from cosched.sim.startup.model import DESIGNS, ORDERS, StartupRun
@@ -61,9 +62,9 @@ def _numbers(ctx: click.Context, param: click.Parameter, value: str) -> tuple[in
     most = MOST_NODES if param.name == "nodes" else MOST_TASKS
     words = [word.strip() for word in value.split(",")]
     for word in words:
-        if not (word.isdecimal() and 1 <= int(word) <= most):
+        if not is_whole(word, 1, most):
             raise click.BadParameter(f"'{word}' is not a whole number from 1 to {most}.")
-    return tuple(dict.fromkeys(map(int, words)))
+    return tuple(dict.fromkeys(parse_integer(word, "", 1, most) for word in words))
 
 
 def _keys() -> str:

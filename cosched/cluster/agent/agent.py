@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
+import time
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, cast
 
@@ -45,7 +47,8 @@ from cosched.cluster.messages import (
 )
 from cosched.cluster.paths import DomainPaths
 from cosched.core.cluster.startup.jobobject import JobObject, decode_object
-from cosched.core.errors import CoschedError
+from cosched.core.complaints import Complaints, fault
+from cosched.core.errors import CoschedError, StateLost
 from cosched.core.units import NS_PER_S
 
 #: Starts whose end came to this node before their first chunk.
@@ -76,6 +79,7 @@ class Agent:
         self._config = config
         self._paths = paths
         self._log = log
+        self._complaints = Complaints(log, time.monotonic_ns)
         self._steps = steps
         self._links = Links(keys, config.addresses, log, pause_ns=config.life.beat_ns)
         self._incarnation = secrets.randbits(48)
@@ -107,7 +111,7 @@ class Agent:
         self._stewards = Stewards(
             self.name, self._paths, self._slots, nursery, self._spawn, self._log
         )
-        desk = Desk(self._paths.agent_socket(self.name), self._receive_user)
+        desk = Desk(self._paths.agent_socket(self.name), self._receive_user, self._log)
         try:
             self._links.listen(self._config.nodes[self.name])
             await desk.open()
@@ -177,17 +181,15 @@ class Agent:
     # --- messages -------------------------------------------------------------------------
 
     def _take(self, sender: str, message: AnyMessage) -> None:
-        try:
-            if sender == CONTROLLER and self._take_from_controller(message):
-                return
-            if isinstance(message, InputTaken):
-                self._inputs.take(message)
-            elif isinstance(message, OfJob):
-                self._take_of_job(sender, message)
-            else:
-                self._log(f"{sender} may not send {type(message).__name__}")
-        except CoschedError as error:
-            self._log(f"{sender}: {error}")
+        """Handles a message. Raises CoschedError for one that the sender may not send."""
+        if sender == CONTROLLER and self._take_from_controller(message):
+            return
+        if isinstance(message, InputTaken):
+            self._inputs.take(message)
+        elif isinstance(message, OfJob):
+            self._take_of_job(sender, message)
+        else:
+            raise CoschedError(f"{sender} may not send {type(message).__name__}")
 
     def _take_from_controller(self, message: AnyMessage) -> bool:
         match message:
@@ -225,8 +227,7 @@ class Agent:
                 job.report_end_again()
         self._requests.send_again()
         while self._early:
-            sender, early = self._early.popleft()
-            self._take(sender, cast(AnyMessage, early))
+            self._take_apart(*self._early.popleft())
 
     def _take_of_job(self, sender: str, message: OfJob) -> None:
         if not self._proofs.joined:
@@ -237,7 +238,8 @@ class Agent:
         if isinstance(message, End) and message.direct and sender == CONTROLLER:
             self._end_directly(start, message)
         elif head is not None and head.worlds.concern(sender, message):
-            head.worlds.take(sender, message)
+            with self._costs_only(head):
+                head.worlds.take(sender, message)
         else:
             self._take_of_world(sender, message)
 
@@ -251,11 +253,13 @@ class Agent:
                 raise CoschedError(f"job {message.job}: is not this node's parent")
             job = self._jobs[world] = NodeJob(route, self, self._designs)
         if job is not None:
-            job.take(sender, message)
+            with self._costs_only(job):
+                job.take(sender, message)
         elif isinstance(message, GiveInput):  # the job has ended
             self.send(sender, InputTaken(message.number, 0, False, ""))
         elif isinstance(message, SubtreePrepared):  # this node has ended the start
-            self._log(f"job {message.job}: {sender} prepared start {message.start} late")
+            late = f"start {message.start} of job {message.job}"
+            self._complaints.about(sender, "prepared a start late", late)
             over = End(*start, "the start is over", direct=False, world=message.world)
             self.send(sender, over)
         elif isinstance(message, End) and sender == CONTROLLER:
@@ -267,8 +271,21 @@ class Agent:
         self._ended_early.append(start)
         self._broken.add(start)
         for job in self._worlds_of(start):
-            job.take(CONTROLLER, message)
+            with self._costs_only(job):
+                job.take(CONTROLLER, message)
         self._check_broken(start)
+
+    @contextmanager
+    def _costs_only(self, job: NodeJob) -> Iterator[None]:
+        """Ends a job for an unexpected error inside: its state may be half changed. A
+        CoschedError passes: nothing has changed."""
+        try:
+            yield
+        except (StateLost, CoschedError):
+            raise
+        except Exception as error:
+            job.fail(fault(error))
+            raise
 
     def _worlds_of(self, start: Start) -> list[NodeJob]:
         return [job for job in self._jobs.values() if job.key == start]
@@ -286,15 +303,19 @@ class Agent:
 
     def send(self, to: str, message: Message) -> None:
         if to == self.name:
-            asyncio.get_running_loop().call_soon(self._take_own, message)
+            asyncio.get_running_loop().call_soon(self._take_apart, to, message)
         else:
             self._links.send(to, message)
 
     def may_vouch(self, member: str, uid: int, gid: int) -> bool:
         return self._config.may_vouch(member, uid, gid)
 
-    def _take_own(self, message: Message) -> None:
-        self._take(self.name, cast(AnyMessage, message))
+    def _take_apart(self, sender: str, message: Message) -> None:
+        """Handles a message that comes over no link. If that fails it is dropped."""
+        kind = f"its {type(message).__name__} is dropped"
+        self._complaints.attempt(
+            sender, kind, lambda: self._take(sender, cast(AnyMessage, message))
+        )
 
     def open_object(self, route: Route, data: bytes) -> JobObject:
         if not route.world:
@@ -315,9 +336,11 @@ class Agent:
     def _take_frame(self, job: NodeJob, frame: AnyFrame) -> None:
         try:
             job.take_frame(frame)
-        except CoschedError as error:
-            self._log(f"job {job.key[0]}: {error}")
-            job.fail(str(error))
+        except StateLost:
+            raise
+        except Exception as error:  # noqa: BLE001  (it costs this job only)
+            self._log(f"job {job.key[0]}: {fault(error)}")
+            job.fail(fault(error))
 
     def later(self, after_s: float, call: Callable[[], None]) -> None:
         asyncio.get_running_loop().call_later(after_s, call)

@@ -7,15 +7,26 @@ from __future__ import annotations
 import socket
 import struct
 from collections.abc import Iterator
-from typing import Any
+from typing import TypeAlias
 
 import msgspec
 
 from cosched.cluster.messages import LONGEST, Failure
-from cosched.core.bounds import GroupId, Limit, UserId
+from cosched.core.bounds import (
+    GroupId,
+    Limit,
+    Name,
+    Natural,
+    Seconds,
+    Signal,
+    Slots,
+    Stream,
+    Umask,
+    UserId,
+)
 from cosched.core.cluster.coupling.mail.messages import Addresses
 from cosched.core.cluster.startup.questions import Answer, Command, Question
-from cosched.core.errors import CoschedError
+from cosched.core.decoding import Malformed, MessagePackDecoder
 
 _LENGTH = struct.Struct("!I")
 _READ_BYTES = 1 << 18
@@ -37,20 +48,20 @@ class Prepare(Frame, frozen=True):
     there. limits: soft limits of the tasks, by name.
     """
 
-    name: str
+    name: Name
     uid: UserId
     gid: GroupId
-    world: int
+    world: Slots
     commands: tuple[Command, ...]
     given: dict[str, str]
     environ: dict[str, str]
     cwd: str
-    umask: int
-    place: int
-    hosts: tuple[str, ...]
-    counts: tuple[int, ...]
-    cpus: tuple[tuple[int, ...], ...]
-    pmi: str
+    umask: Umask
+    place: Slots
+    hosts: tuple[Name, ...]
+    counts: tuple[Slots, ...]
+    cpus: tuple[tuple[Slots, ...], ...]
+    pmi: Name
     pmix_library: str
     directory: str
     topology: str
@@ -58,7 +69,7 @@ class Prepare(Frame, frozen=True):
     output: str
     error: str
     label: bool
-    grace_s: float
+    grace_s: Seconds
     limits: dict[str, Limit] = {}
 
 
@@ -77,7 +88,7 @@ class DeliverTables(Frame, frozen=True):
 class SignalTasks(Frame, frozen=True):
     """Send a signal to the tasks."""
 
-    number: int
+    number: Signal
 
 
 class EndTasks(Frame, frozen=True):
@@ -91,16 +102,16 @@ class EndTasks(Frame, frozen=True):
 class WriteOutput(Frame, frozen=True):
     """Write what tasks of the node ``place`` of a world wrote (only at the job's root)."""
 
-    world: int
-    place: int
-    stream: int
+    world: Slots
+    place: Slots
+    stream: Stream
     data: bytes
 
 
 class AddCredit(Frame, frozen=True):
     """So many bytes of this node's output are written."""
 
-    written: int
+    written: Natural
 
 
 class WriteInput(Frame, frozen=True):
@@ -113,7 +124,7 @@ class WriteInput(Frame, frozen=True):
 class TaskAnswered(Frame, frozen=True):
     """The answer to the question ``number``."""
 
-    number: int
+    number: Natural
     answer: Answer
 
 
@@ -140,7 +151,7 @@ class TableReady(Frame, frozen=True):
 class TasksWrote(Frame, frozen=True):
     """Bytes that tasks of this node wrote."""
 
-    stream: int
+    stream: Stream
     data: bytes
 
 
@@ -148,9 +159,9 @@ class OutputWritten(Frame, frozen=True):
     """So many bytes of the node ``place`` of a world are written (only at the job's
     root)."""
 
-    world: int
-    place: int
-    written: int
+    world: Slots
+    place: Slots
+    written: Natural
 
 
 class OutputLost(Frame, frozen=True):
@@ -162,14 +173,14 @@ class OutputLost(Frame, frozen=True):
 class InputWritten(Frame, frozen=True):
     """So many bytes of input are written. open: whether rank 0 takes more."""
 
-    written: int
+    written: Natural
     open: bool
 
 
 class TaskAsked(Frame, frozen=True):
     """A task asks the job's root. number: the question's, on this node."""
 
-    number: int
+    number: Natural
     question: Question
 
 
@@ -184,7 +195,7 @@ class TasksEnded(Frame, frozen=True):
     frame, but for ``OutputWritten`` at the root."""
 
 
-AnyFrame = (
+AnyFrame: TypeAlias = (
     Prepare
     | Go
     | DeliverTables
@@ -214,14 +225,14 @@ class MakeSteward(Frame, frozen=True):
     """Fork the steward ``number`` for the socket that comes with this. limit_s: how long it
     may take to end when the agent has ended."""
 
-    number: int
-    limit_s: float
+    number: Natural
+    limit_s: Seconds
 
 
 class KillSteward(Frame, frozen=True):
     """Kill the steward ``number``, if it still runs."""
 
-    number: int
+    number: Natural
 
 
 class WriteTopology(Frame, frozen=True):
@@ -230,11 +241,13 @@ class WriteTopology(Frame, frozen=True):
     path: bytes
 
 
-Request = MakeSteward | KillSteward | WriteTopology
+Request: TypeAlias = MakeSteward | KillSteward | WriteTopology
 
 _encoder = msgspec.msgpack.Encoder()
-_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(AnyFrame)
-_request_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(Request)
+_decoder: MessagePackDecoder[AnyFrame] = MessagePackDecoder(AnyFrame, "a frame", LONGEST)
+_request_decoder: MessagePackDecoder[Request] = MessagePackDecoder(
+    Request, "a request to the nursery", LONGEST
+)
 
 
 def encode_request(request: Request) -> bytes:
@@ -243,9 +256,8 @@ def encode_request(request: Request) -> bytes:
 
 
 def decode_request(data: bytes) -> Request:
-    """Returns the agent's request."""
-    request: Request = _request_decoder.decode(data)
-    return request
+    """Returns the agent's request. Raises Malformed for bytes that are none."""
+    return _request_decoder.decode(data)
 
 
 def encode_frame(frame: Frame) -> bytes:
@@ -261,22 +273,19 @@ class FrameReader:
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> Iterator[AnyFrame]:
-        """Adds bytes and yields the frames that are complete. Raises CoschedError for bytes
+        """Adds bytes and yields the frames that are complete. Raises Malformed for bytes
         that are no frame."""
         self._buffer += data
         while len(self._buffer) >= _LENGTH.size:
             (length,) = _LENGTH.unpack_from(self._buffer)
             if length > LONGEST:
-                raise CoschedError(f"a frame of {length} bytes is longer than {LONGEST}")
+                raise Malformed(f"a frame of {length} bytes is longer than {LONGEST}")
             end = _LENGTH.size + length
             if len(self._buffer) < end:
                 return
             body = bytes(self._buffer[_LENGTH.size : end])
             del self._buffer[:end]
-            try:
-                yield _decoder.decode(body)
-            except msgspec.MsgspecError as error:
-                raise CoschedError(f"not a frame: {error}") from None
+            yield _decoder.decode(body)
 
 
 def receive_frame(connection: socket.socket, reader: FrameReader) -> list[AnyFrame] | None:

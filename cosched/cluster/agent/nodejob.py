@@ -65,7 +65,8 @@ from cosched.core.cluster.startup.gate import (
 )
 from cosched.core.cluster.startup.gate import SubtreePrepared as ChildPrepared
 from cosched.core.cluster.startup.jobobject import JobObject, decode_world
-from cosched.core.errors import CoschedError
+from cosched.core.complaints import fault
+from cosched.core.errors import CoschedError, StateLost
 
 
 class Node(Protocol):
@@ -165,7 +166,7 @@ class NodeJob:
             case SubtreePrepared():
                 self._dispatch.take(ChildPrepared(self.route.expect_child(sender)))
             case StartFailed():
-                self.route.expect_child(sender)
+                self.route.expect_below(sender, message.place)
                 self._dispatch.take(
                     PrepareFailed(message.place, message.reason, message.again)
                 )
@@ -173,7 +174,7 @@ class NodeJob:
             case Tables():
                 self._tables.take(sender, message)
             case Output():
-                self.route.expect_child(sender)
+                self.route.expect_below(sender, message.place)
                 self._relay.carry_output(message)
             case Credit():
                 self.route.expect_parent(sender)
@@ -279,11 +280,13 @@ class NodeJob:
         try:
             found = self._found = self._node.open_object(self.route, data)
             self._steward = self._node.make_steward(self, found)
-        except CoschedError as error:
+        except StateLost:
+            raise
+        except Exception as error:  # noqa: BLE001  (it costs this job only)
             if not self.route.world:
                 self._node.report_starts()
             self._ending.note_nothing_began()
-            self._cannot_start(str(error), again=True)
+            self._cannot_start(fault(error), again=True)
             return
         self._ending.take_steward(self._steward, found.grace_s)
         if not self.route.heads_job:

@@ -45,6 +45,7 @@ from cosched.cluster.agent.frames import (
 from cosched.cluster.agent.steward.killing import JobPlace
 from cosched.cluster.agent.steward.steward import run_steward
 from cosched.cluster.agent.topology import write_topology
+from cosched.core.decoding import Malformed
 from cosched.linux.cgroups.killgroup import (
     end_group,
     find_place,
@@ -144,8 +145,13 @@ class Nursery:
         data, descriptors, _, _ = socket.recv_fds(self._requests, _REQUEST_BYTES, 1)
         if not data:
             return False
-        match decode_request(data):
-            case MakeSteward() as request if descriptors:
+        try:
+            request = decode_request(data)
+        except Malformed as error:
+            print(f"nursery: {error}", file=sys.stderr, flush=True)
+            return True
+        match request:
+            case MakeSteward() if descriptors:
                 with _received(descriptors[0]) as agent:
                     self._make_steward(request, agent)
             case KillSteward(number):

@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import Any
 
-from cosched.cluster.agent.frames import AnyFrame, Prepare
+from cosched.cluster.agent.frames import AnyFrame, Prepare, encode_frame
 from cosched.cluster.agent.route import Route
 from cosched.cluster.agent.stewards import Nursery, Steward
 from cosched.cluster.paths import DomainPaths
@@ -78,24 +78,27 @@ class Stewards:
             shutil.rmtree(directory, ignore_errors=True)
             on_end()
 
+        cpus = tuple((self._cpus[slot % len(self._cpus)],) for slot in slots)
         try:
+            frame = encode_frame(
+                _prepare(
+                    route,
+                    found,
+                    directory,
+                    cpus if found.bind else (),
+                    self._environ(),
+                    self._topology,
+                )
+            )
             _make_directory(directory, found)
             made = self._nursery.make(end_limit_s(found.grace_s))
-        except CoschedError:
+        except Exception:  # the node is as before, whatever is wrong with the job
             self._release(route)
             raise
-        steward = Steward(self._nursery, *made, route.job, on_frame, ended, self._log)
-        self._running[steward.number] = steward
-        cpus = tuple((self._cpus[slot % len(self._cpus)],) for slot in slots)
-        frame = _prepare(
-            route,
-            found,
-            directory,
-            cpus if found.bind else (),
-            self._environ(),
-            self._topology,
+        steward = Steward(
+            self._nursery, *made, route.job, on_frame, ended, self._log, frame
         )
-        steward.send(frame)
+        self._running[steward.number] = steward
         self._spawn(steward.run())
         return steward
 

@@ -73,6 +73,12 @@ class Route:
             raise CoschedError(f"job {self.job}: {host} is not below this node")
         return place
 
+    def expect_below(self, host: str, place: Place) -> None:
+        """Raises CoschedError unless ``place`` is in the subtree of the child ``host``."""
+        self.expect_child(host)
+        if self.towards(place) != host:
+            raise CoschedError(f"job {self.job}: node {place} is not below {host}")
+
     def towards(self, place: Place) -> str:
         """Returns the child whose subtree has ``place``."""
         while (above := self.tree.parent(place)) != self.place:
@@ -86,13 +92,17 @@ def route_of(chunk: Chunk, names: tuple[str, ...]) -> Route:
     """Returns the tree that a chunk describes. names: the domain's nodes by number. Raises
     CoschedError for a tree that cannot be."""
     numbers = (*chunk.nodes, (chunk.root, chunk.root))
-    if any(last >= len(names) or first > last for first, last in numbers):
+    if any(not 0 <= first <= last < len(names) for first, last in numbers):
         raise CoschedError(f"job {chunk.job}: has nodes that the domain lacks")
+    if len(chunk.nodes) > len(names):  # before they are counted: it costs memory
+        raise CoschedError(f"job {chunk.job}: has a node twice")
     hosts = tuple(
         names[number] for first, last in chunk.nodes for number in range(first, last + 1)
     )
+    if len(set(hosts)) < len(hosts):
+        raise CoschedError(f"job {chunk.job}: has a node twice")
     tree = Tree(len(hosts), chunk.arity)
-    if not 0 <= chunk.place < len(hosts):
+    if chunk.place >= len(hosts):
         raise CoschedError(f"job {chunk.job}: has no node {chunk.place}")
     return Route(
         chunk.job,

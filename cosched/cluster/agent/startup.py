@@ -29,6 +29,8 @@ from cosched.core.errors import CoschedError
 #: has less than two tables more than a chunk, so none is longer than a link carries.
 LONGEST_TABLE = LONGEST // 4
 LONGEST_TABLES = LONGEST - (LONGEST >> 4)
+#: How many exchanges a neighbour may be ahead of this node.
+AHEAD_MOST = 1024
 
 
 class Surroundings(Protocol):
@@ -74,6 +76,7 @@ class Dispatch:
         self._relay = machine(route.children)
         self._gate = gate.Gate(route.children)
         self._chunks: dict[int, Chunk] = {}
+        self._bytes = 0  # of all chunks
         self._reason = ""
         self.mates: Addresses = ()  #: as the order to go names them
 
@@ -83,9 +86,16 @@ class Dispatch:
         return self._gate.stage
 
     def take_chunk(self, chunk: Chunk) -> None:
-        """Takes a part of the job object."""
-        self._chunks.setdefault(chunk.number, chunk)
-        for command in self._relay.handle(relay.ChunkArrived(chunk.number, chunk.count)):
+        """Takes a part of the job object. Raises CoschedError for one that does not belong
+        to the others."""
+        size = self._bytes + len(chunk.data)
+        if size > LONGEST:
+            raise CoschedError(f"job {chunk.job}: its object is longer than {LONGEST}")
+        commands = self._relay.handle(relay.ChunkArrived(chunk.number, chunk.count))
+        if chunk.number not in self._chunks:
+            self._chunks[chunk.number] = chunk
+            self._bytes = size
+        for command in commands:
             match command:
                 case relay.SendChunk():
                     self._send_chunk(command.child, command.number)
@@ -167,12 +177,18 @@ class TableExchanges:
     def take(self, sender: str, message: Tables) -> None:
         """Takes a neighbour's tables. Raises CoschedError for any that do not belong."""
         place = self._route.place_of(sender)
-        exchange = self._exchange(message.number)
-        event = tables.TablesArrived(place, message.places, message.last)
         if len(message.places) != len(message.data):
             raise CoschedError(
                 f"job {self._route.job}: {sender} sent tables without places"
             )
+        number = message.number
+        over = number < self._own and number not in self._open
+        if over or number >= self._own + AHEAD_MOST:
+            raise CoschedError(
+                f"job {self._route.job}: {sender} sent tables of no open exchange"
+            )
+        exchange = self._exchange(number)
+        event = tables.TablesArrived(place, message.places, message.last)
         commands = exchange.machine.handle(event)
         exchange.data.update(zip(message.places, message.data, strict=True))
         self._carry_out(message.number, commands)

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import msgspec
 
+from cosched.core.bounds import Name, Natural, Slots
+from cosched.core.decoding import JsonDecoder, Malformed
 from cosched.core.errors import CoschedError
 
 #: The steps of a start. The number of an exchange follows the last two.
@@ -23,11 +25,14 @@ class StepNote(msgspec.Struct, frozen=True):
     all nodes are here).
     """
 
-    node: str
-    job: int
-    start: int
-    step: str
-    at_ns: int
+    node: Name
+    job: Natural
+    start: Slots
+    step: Name
+    at_ns: Natural
+
+
+_decoder: JsonDecoder[StepNote] = JsonDecoder(StepNote, "a step")
 
 
 class StepNotes(ABC):
@@ -68,10 +73,8 @@ class StepFile(StepNotes):
 def read_steps(path: Path) -> list[StepNote]:
     """Returns the steps of a file. Raises CoschedError for another file."""
     try:
-        return msgspec.json.decode(
-            b"[" + b",".join(path.read_bytes().splitlines()) + b"]", type=list[StepNote]
-        )
+        return [_decoder.decode(line) for line in path.read_bytes().splitlines()]
     except OSError as error:
         raise CoschedError(f"{path}: {error.strerror}") from None
-    except msgspec.MsgspecError as error:
+    except Malformed as error:
         raise CoschedError(f"{path}: {error}") from None

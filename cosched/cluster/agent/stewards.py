@@ -22,7 +22,8 @@ from cosched.cluster.agent.frames import (
     encode_frame,
     encode_request,
 )
-from cosched.core.errors import CoschedError
+from cosched.core.complaints import fault
+from cosched.core.errors import CoschedError, StateLost
 from cosched.start.own_command import own_command
 
 _READ_BYTES = 1 << 18
@@ -103,9 +104,9 @@ class Steward:
     on_frame: Callable[[AnyFrame], None]
     on_end: Callable[[], None]
     complain: Callable[[str], None]
+    _early: bytes = b""  #: frames that wait for the connection, the first one included
     _writer: asyncio.StreamWriter | None = None
     _closing: bool = False
-    _early: bytes = b""
 
     async def run(self) -> None:
         """Reads frames until the steward is gone."""
@@ -118,8 +119,10 @@ class Steward:
             while data := await reader.read(_READ_BYTES):
                 for frame in frames.feed(data):
                     self.on_frame(frame)
-        except (ConnectionError, CoschedError) as error:
-            self.complain(f"a steward: {error}")
+        except StateLost:
+            raise
+        except Exception as error:  # noqa: BLE001  (it costs this job only)
+            self.complain(f"job {self.job}: its steward is left alone: {fault(error)}")
         finally:
             self._writer.close()
             with contextlib.suppress(ConnectionError):

@@ -8,18 +8,17 @@ import signal
 import time
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from cosched.cluster.config import DomainConfig, load_config
 from cosched.cluster.controller.answering import Answering
-from cosched.cluster.controller.driver import NotCarriedOut
 from cosched.cluster.controller.jobs import Jobs
 from cosched.cluster.controller.members import Member, Members, NodeState
 from cosched.cluster.controller.peers import Peers
 from cosched.cluster.controller.recovery import Recovery
 from cosched.cluster.controller.reloading import Change, compare
 from cosched.cluster.controller.requests import Requests
-from cosched.cluster.coupled.limits import FewLines
 from cosched.cluster.desk import Desk, Person
 from cosched.cluster.inputs import Inputs, Visitor
 from cosched.cluster.keys import CONTROLLER, KeyRing, former_keys, load_keys
@@ -42,7 +41,8 @@ from cosched.cluster.messages import (
 )
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.store import JobStore
-from cosched.core.errors import CoschedError
+from cosched.core.complaints import Complaints
+from cosched.core.errors import CoschedError, must_succeed
 from cosched.core.units import NS_PER_S
 
 #: How long users may ask for the end of jobs whose nodes have gone for good.
@@ -73,7 +73,7 @@ class Controller:
         self._keys = keys
         self._paths = paths
         self._log = log
-        self._few_log = FewLines(log, time.monotonic_ns)
+        self._complaints = Complaints(log, time.monotonic_ns)
         self._store = store
         former = Former(former_keys(paths.keys, keys), encode(Refused(REMOVED)))
         pause_ns = config.life.beat_ns
@@ -107,7 +107,7 @@ class Controller:
         loop = asyncio.get_running_loop()
         self._failed = first_error()  # it must not act on a state that it could not store
         loop.add_signal_handler(signal.SIGHUP, self._reload_by_signal)
-        desk = Desk(self._paths.controller_socket, self._receive_user)
+        desk = Desk(self._paths.controller_socket, self._receive_user, self._log)
         try:
             self._links.listen(self._config.controller)
             if self._peers is not None:
@@ -124,8 +124,6 @@ class Controller:
             ready()
             await self._failed
             await self._settle()
-        except NotCarriedOut as error:
-            raise CoschedError(str(error)) from None
         finally:
             await desk.close()
             for task in self._tasks:
@@ -205,10 +203,10 @@ class Controller:
     # --- messages -------------------------------------------------------------------------
 
     def _take(self, sender: str, message: AnyMessage) -> None:
+        """Handles a message. Raises CoschedError for one that the sender may not send."""
         member = self._members.by_name.get(sender)
         if member is None:
-            self._log(f"{sender} is not a node of this domain")
-            return
+            raise CoschedError(f"{sender} is not a node of this domain")
         member.received_ns = time.monotonic_ns()
         match message:
             case Hello():
@@ -228,7 +226,7 @@ class Controller:
                 elif member.answers:
                     self._jobs.starts.take(sender, message)
             case _:
-                self._log(f"{sender} may not send {type(message).__name__}")
+                raise CoschedError(f"{sender} may not send {type(message).__name__}")
 
     def _receive_user(self, person: Person) -> Visitor:
         return Visitor(person, self._inputs, self._requests.answer)
@@ -238,10 +236,15 @@ class Controller:
     def _join(self, member: Member, hello: Hello) -> None:
         problem = self._members.problem(hello)
         if problem is not None:
-            self._log(f"{member.name} is refused: {problem}")
+            self._complaints.about(member.name, "is refused", problem)
             member.refused = f"refused: {problem}"
             self._send(member.name, Refused(problem, hello.incarnation))
             return
+        with must_succeed(f"the join of node {member.name}"):
+            self._take_in(member, hello)
+
+    def _take_in(self, member: Member, hello: Hello) -> None:
+        """Notes a node whose agent may join."""
         recovering = self._recovery is not None
         if member.agent != hello.incarnation:
             if recovering:
@@ -287,18 +290,19 @@ class Controller:
 
     def _lose(self, member: Member, reason: str) -> None:
         self._log(f"node {member.name} is lost: {reason}")
-        member.state = NodeState.LOST
-        member.reason = reason
-        if not self._links.give_up(member.name):
-            self._answering.forget(member.name)  # its agent asks again
-        self._jobs.node_lost(member)
+        with must_succeed(f"the loss of node {member.name}"):
+            member.state = NodeState.LOST
+            member.reason = reason
+            if not self._links.give_up(member.name):
+                self._answering.forget(member.name)  # its agent asks again
+            self._jobs.node_lost(member)
 
     def _note_refused(self) -> None:
         """Notes for users what the links have refused."""
         for name in self._links.take_unreadable():
             self._members.note_unreadable(name)
         for address in self._links.take_strange():
-            self._few_log(f"an unknown key came from {address}")
+            self._complaints.about(address, "an unknown key came from there")
             self._members.note_unknown_key(address)
 
     async def _watch(self) -> None:
@@ -339,4 +343,6 @@ class Controller:
             self._jobs.freeze()
         early, self._early = self._early, []
         for sender, message in early:
-            self._jobs.starts.take(sender, message)
+            kind = f"its {type(message).__name__} is dropped"
+            take = partial(self._jobs.starts.take, sender, message)
+            self._complaints.attempt(sender, kind, take)

@@ -9,17 +9,12 @@ from typing import Any, Protocol
 from cosched.cluster.controller.clock import DomainClock
 from cosched.core.cluster.coupling import queue as coupled
 from cosched.core.cluster.queue.messages import Ticked, WakeAt
-from cosched.core.errors import CoschedError
+from cosched.core.errors import changing, must_succeed
 from cosched.core.units import NS_PER_S
 
 #: The queue of a domain that is not coupled takes some of these only.
 Event = coupled.Event
 Command = coupled.Command
-
-
-class NotCarriedOut(Exception):
-    """An order of the queue was not carried out, for example because the disk is full. The
-    queue believes that it was, so the controller must end. No request may answer this."""
 
 
 class Queue(Protocol):
@@ -52,7 +47,11 @@ class QueueDriver:
         self._pass: asyncio.Handle | None = None
 
     def handle(self, event: Event) -> None:
-        """Takes an event, and makes a pass once the events of this moment are in."""
+        """Takes an event, and makes a pass once the events of this moment are in.
+
+        Raises CoschedError for an event that cannot be; nothing has changed then. Raises
+        StateLost if an order is not carried out, for example because the disk is full: the
+        queue believes that it was."""
         self._feed(event)
         self._soon()
 
@@ -81,16 +80,15 @@ class QueueDriver:
             self._feed(Ticked(self._clock.now_ns()))
 
     def _feed(self, event: Event) -> None:
-        commands = self._queue.handle(event)
-        try:
+        with changing("the queue"):
+            commands = self._queue.handle(event)
+        with must_succeed("the orders of the queue"):
             self._before(commands)
             for command in commands:
                 if isinstance(command, WakeAt):
                     self._wake(command.at_ns)
                 else:
                     self._carry_out(command)
-        except CoschedError as error:
-            raise NotCarriedOut(str(error)) from error
 
     def _wake(self, at_ns: int | None) -> None:
         if self._timer is not None:

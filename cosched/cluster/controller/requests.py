@@ -13,15 +13,17 @@ import msgspec
 
 from cosched.cluster.config import DomainConfig
 from cosched.cluster.controller.jobs import Jobs
-from cosched.cluster.controller.members import Members, NodeState
+from cosched.cluster.controller.members import Member, Members, NodeState
 from cosched.cluster.controller.reloading import Change
 from cosched.cluster.controller.starts.start import expand
 from cosched.cluster.desk import Person
 from cosched.cluster.messages import LONGEST
 from cosched.cluster.store import JobStore, Record, State
-from cosched.cluster.submission import decode_submission
+from cosched.cluster.submission import LONGEST_REQUEST, convert_submission
+from cosched.core.bounds import JobNumber, Name, Natural
 from cosched.core.cluster.queue.forecast import forecast
-from cosched.core.errors import CoschedError
+from cosched.core.decoding import JsonDecoder, Malformed, convert
+from cosched.core.errors import CoschedError, changing, must_succeed
 from cosched.core.identity import ROOT
 from cosched.core.units import NS_PER_S
 from cosched.node.sockets.pacing import Allowance
@@ -36,6 +38,11 @@ COMMAND_MOST = 1000
 JOBS_MOST = 20_000
 #: Requests that all users may send: they change nothing.
 _READING = ("queue", "job", "wait", "nodes", "mates")
+
+_UNKNOWN = "not a request of this version"
+_request: JsonDecoder[dict[str, Any]] = JsonDecoder(
+    dict[str, Any], "a request", LONGEST_REQUEST
+)
 
 _Handler = Callable[[Person, dict[str, Any]], Awaitable[Any]]
 
@@ -82,18 +89,21 @@ class Requests:
     async def answer(self, person: Person, body: bytes) -> bytes:
         """Returns ``{"ok": ...}``, or ``{"error": ...}`` with one line."""
         try:
-            request = json.loads(body)
-            handler = self._handlers[request["do"]]
-        except (ValueError, KeyError, TypeError, RecursionError):
-            return _refusal("not a request of this version")
+            request = _request.decode(body)
+        except Malformed:
+            return _refusal(_UNKNOWN)
+        wanted = request.get("do")
+        handler = self._handlers.get(wanted) if isinstance(wanted, str) else None
+        if handler is None:
+            return _refusal(_UNKNOWN)
         began_ns = time.monotonic_ns()
         try:
-            if request["do"] not in _READING:
+            if wanted not in _READING:
                 self._expect_known(person)
             result = await handler(person, request)
         except CoschedError as error:
             return _refusal(str(error))
-        if request["do"] != "wait":
+        if wanted != "wait":
             await self._pace(person, began_ns)
         answer = json.dumps({"ok": result}).encode()
         if len(answer) > ANSWER_MOST:
@@ -112,7 +122,7 @@ class Requests:
     # --- jobs -----------------------------------------------------------------------------
 
     async def _submit(self, person: Person, request: dict[str, Any]) -> Any:
-        submission = decode_submission(json.dumps(request.get("job")).encode())
+        submission = convert_submission(request.get("job"))
         if os.geteuid() not in (0, person.uid):
             raise CoschedError("this domain runs only the jobs of the user who started it")
         # A later change of the default must not change what this user expects.
@@ -121,16 +131,15 @@ class Requests:
         now_ns = self._jobs.clock.now_ns()
         state = State.HELD if submission.held else State.QUEUED
         record = Record(0, person.uid, person.gid, submission, now_ns, state)
-        stored = self._jobs.submit(record)
+        with changing("a submission"):
+            stored = self._jobs.submit(record)
         await self._jobs.expect_accord(stored)
         return {"job": stored.number}
 
     async def _queue(self, _person: Person, request: dict[str, Any]) -> Any:
         starts = self._forecast()
         records: list[Record] = list(self._jobs.records.live.values())
-        ended = request.get("ended", 0)
-        if not isinstance(ended, int) or ended < 0:
-            raise CoschedError(f"ended '{ended}': is not a number of jobs")
+        ended: int = convert(request.get("ended", 0), Natural, "a number of ended jobs")
         if ended:
             live = {record.number for record in records}
             latest = self._store.latest(min(ended, JOBS_MOST))
@@ -166,7 +175,8 @@ class Requests:
             record = self._jobs.records.known(number)
             if person.uid != record.uid and not self._is_operator(person):
                 raise CoschedError(f"job {number}: belongs to another user")
-            action(number)
+            with changing(f"job {number}"):
+                action(number)
             return {"job": number}
 
         return handle
@@ -271,27 +281,31 @@ class Requests:
 
     async def _drain(self, person: Person, request: dict[str, Any]) -> Any:
         self._expect_operator(person)
+        reason: str = convert(request.get("reason", ""), Name, "the reason of a drain")
         for member in self._named(request):
-            member.drained = True
-            member.reason = str(request.get("reason", ""))
-            if member.state is NodeState.UP:
-                member.state = NodeState.DRAINED
-                self._jobs.node_drained(member)
+            with must_succeed(f"drain of node {member.name}"):
+                member.drained = True
+                member.reason = reason
+                if member.state is NodeState.UP:
+                    member.state = NodeState.DRAINED
+                    self._jobs.node_drained(member)
         return {}
 
     async def _undrain(self, person: Person, request: dict[str, Any]) -> Any:
         self._expect_operator(person)
         for member in self._named(request):
-            member.drained = False
-            if member.state is NodeState.DRAINED:
-                member.state = NodeState.UP
-                member.reason = ""
-                self._jobs.node_joined(member)
+            with must_succeed(f"undrain of node {member.name}"):
+                member.drained = False
+                if member.state is NodeState.DRAINED:
+                    member.state = NodeState.UP
+                    member.reason = ""
+                    self._jobs.node_joined(member)
         return {}
 
     async def _reload(self, person: Person, _request: dict[str, Any]) -> Any:
         self._expect_operator(person)
-        change = self._reload_settings()
+        with changing("the settings"):
+            change = self._reload_settings()
         return {"changed": change.changed, "restart": change.restart, "text": change.text}
 
     async def _down(self, person: Person, request: dict[str, Any]) -> Any:
@@ -314,12 +328,10 @@ class Requests:
         asyncio.get_running_loop().call_soon(self._end_domain)
         return {"ended_jobs": running}
 
-    def _named(self, request: dict[str, Any]) -> list[Any]:
-        names = request.get("names") or []
-        if not isinstance(names, list):
-            raise CoschedError("names: must be a list of nodes")
+    def _named(self, request: dict[str, Any]) -> list[Member]:
+        names: list[str] = convert(request.get("names") or [], list[Name], "names of nodes")
         for name in names:
-            if not isinstance(name, str) or name not in self._members.by_name:
+            if name not in self._members.by_name:
                 raise CoschedError(f"node {name}: is not in this domain")
         return [self._members.by_name[name] for name in names]
 
@@ -365,9 +377,7 @@ def _refusal(reason: str) -> bytes:
 
 
 def _number(request: dict[str, Any]) -> int:
-    number = request.get("job")
-    if not isinstance(number, int) or not 0 < number < 1 << 43:
-        raise CoschedError(f"job '{number}': is not the number of a job")
+    number: int = convert(request.get("job"), JobNumber, "the number of a job")
     return number
 
 
@@ -380,3 +390,7 @@ def _start(request: dict[str, Any]) -> int:
 
 def _clock_time(at_ns: int) -> str:
     return time.strftime("%H:%M:%S", time.localtime(at_ns / NS_PER_S))
+
+
+#: The answer to a request that failed, through no fault that its user can mend.
+FAILED = _refusal("the request failed; the controller's log has the reason")

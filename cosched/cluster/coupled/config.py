@@ -19,6 +19,7 @@ from cosched.core.cluster.coupling.settings import (
     Scheme,
     WhenDown,
 )
+from cosched.core.decoding import convert, parse_address
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S, format_duration, parse_duration
 from cosched.documents import read_toml
@@ -133,10 +134,7 @@ def load_coupled(path: Path) -> CoupledConfig:
 
 def parse_coupled(document: Mapping[str, Any]) -> CoupledConfig:
     """Returns the configuration of a parsed file. Raises CoschedError for a mistake."""
-    try:
-        raw = msgspec.convert(document, _Document)
-    except msgspec.ValidationError as error:
-        raise CoschedError(str(error)) from None
+    raw: _Document = convert(document, _Document, "domain.toml of a Slurm")
     waits = Waits(
         _seconds("coupling.yield_wait", _yield_wait(raw.coupling, _SLURM_YIELD_WAIT)),
         _seconds("coupling.release_wait", raw.coupling.release_wait),
@@ -150,10 +148,7 @@ def parse_coupled(document: Mapping[str, Any]) -> CoupledConfig:
 def parse_coupling(name: str, table: Mapping[str, Any]) -> Coupled:
     """Returns how the domain ``name`` is coupled by its ``[coupling]`` table. Raises
     CoschedError for a mistake."""
-    try:
-        raw = msgspec.convert(table, _Coupling)
-    except msgspec.ValidationError as error:
-        raise CoschedError(f"coupling: {error}") from None
+    raw: _Coupling = convert(table, _Coupling, "coupling")
     rest_ns = _ns("coupling.yield_wait", _yield_wait(raw, _YIELD_WAIT))
     if 0 < rest_ns < _LEAST_REST_NS:
         raise CoschedError(
@@ -193,9 +188,7 @@ def _check_member(name: str, address: str) -> None:
 
 
 def _check_address(what: str, address: str) -> None:
-    host, _, port = address.rpartition(":")
-    if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
-        raise CoschedError(f"{what}: '{address}' is not HOST:PORT")
+    parse_address(address, what)
 
 
 def _rights(coupling: _Coupling) -> Rights:

@@ -16,7 +16,7 @@ from typing import Protocol
 from cosched.cluster.coupled.config import CoupledConfig, Waits
 from cosched.cluster.coupled.inventory import inventory, submitted
 from cosched.cluster.coupled.limits import leaves_no_trace
-from cosched.cluster.coupled.memory import Memory, NotStored
+from cosched.cluster.coupled.memory import Memory
 from cosched.cluster.engines import interface as live
 from cosched.cluster.engines.interface import Engine, PairedJob
 from cosched.cluster.engines.mates import first_nodes, group_of
@@ -52,7 +52,7 @@ from cosched.core.cluster.coupling.mail.messages import (
 )
 from cosched.core.cluster.coupling.state import Member, Stage
 from cosched.core.cluster.queue.messages import Ticked, WakeAt
-from cosched.core.errors import CoschedError
+from cosched.core.errors import CoschedError, changing, must_succeed
 from cosched.core.units import NS_PER_S
 
 #: After a restart jobs that had nodes get this time to report that they still have them.
@@ -166,8 +166,6 @@ class CoupledDomain:
             self._feed(JobRefused(now_ns(), number))  # it could not wait, or named others
         try:
             self._feed(JobAnnounced(now_ns(), time.time_ns(), number, group, job.user))
-        except NotStored:
-            raise
         except CoschedError as error:
             self._refuse(number, str(error))
         else:
@@ -265,17 +263,19 @@ class CoupledDomain:
     def _feed(self, event: Event) -> None:
         """Takes an event, and carries out all that follows at once before the next one.
 
-        Raises CoschedError for an event that cannot be."""
+        Raises CoschedError for an event that cannot be; nothing has changed then. Raises
+        StateLost if the rest fails."""
         if self._busy:
             self._todo.append(event)
             return
         self._busy = True
         try:
             self._handle(event)
-            while self._todo:
-                event = self._todo.popleft()
-                if not self._is_late(event):
-                    self._handle(event)
+            with must_succeed("what follows from an event"):
+                while self._todo:
+                    event = self._todo.popleft()
+                    if not self._is_late(event):
+                        self._handle(event)
         finally:
             self._busy = False
 
@@ -287,11 +287,13 @@ class CoupledDomain:
         return member is None or member.stage is not Stage.PREPARING
 
     def _handle(self, event: Event) -> None:
-        commands = self.coupling.handle(event)
-        if any(not leaves_no_trace(command) for command in commands):
-            self._memory.keep(self.coupling)
-        for command in commands:
-            self._carry_out(command)
+        with changing("the coupling"):
+            commands = self.coupling.handle(event)
+        with must_succeed("the orders of the coupling"):
+            if any(not leaves_no_trace(command) for command in commands):
+                self._memory.keep(self.coupling)
+            for command in commands:
+                self._carry_out(command)
 
     def _carry_out(self, command: Command) -> None:
         match command:

@@ -1,9 +1,6 @@
-"""Limits what another domain can cost: messages, writes to the disk, lines of the log.
-Pure."""
+"""Limits what another domain can cost: messages and writes to the disk. Pure."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 from cosched.core.cluster.coupling.engine import PassWanted, Send
 from cosched.core.cluster.coupling.mail.messages import PASSING, Answer
@@ -14,9 +11,6 @@ from cosched.core.units import NS_PER_S
 #: needs some ten. Those beyond are dropped; the other domain sends them again.
 MOST_AT_ONCE = 2000
 MOST_PER_S = 500
-#: Lines about other domains' messages that are logged each minute.
-MOST_LINES = 20
-_MINUTE_NS = 60 * NS_PER_S
 
 
 def leaves_no_trace(command: object) -> bool:
@@ -50,30 +44,3 @@ class Allowance:
             return False
         self._left -= 1
         return True
-
-
-class FewLines:
-    """Passes on ``most`` lines a minute, and then the number of the others."""
-
-    def __init__(
-        self,
-        write: Callable[[str], None],
-        now_ns: Callable[[], int],
-        most: int = MOST_LINES,
-    ) -> None:
-        self._write = write
-        self._now_ns = now_ns
-        self._most = most
-        self._since_ns: int | None = None
-        self._lines = 0
-
-    def __call__(self, line: str) -> None:
-        """Takes a line."""
-        now_ns = self._now_ns()
-        if self._since_ns is None or now_ns >= self._since_ns + _MINUTE_NS:
-            if self._lines > self._most:
-                self._write(f"{self._lines - self._most} more lines of this kind")
-            self._since_ns, self._lines = now_ns, 0
-        self._lines += 1
-        if self._lines <= self._most:
-            self._write(line)

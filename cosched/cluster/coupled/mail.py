@@ -9,18 +9,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
 
 import msgspec
 
 from cosched.cluster.coupled.config import Coupled
-from cosched.cluster.coupled.limits import Allowance, FewLines
+from cosched.cluster.coupled.limits import Allowance
 from cosched.cluster.keys import load_keys
 from cosched.cluster.links import Links
 from cosched.cluster.messages import AnyMessage as InDomain
 from cosched.cluster.messages import BetweenDomains
 from cosched.cluster.paths import DomainPaths
 from cosched.core.cluster.coupling.mail.messages import AnyMessage
+from cosched.core.complaints import Complaints
+from cosched.core.decoding import Malformed, MessagePackDecoder
 
 #: The longest message between domains, in bytes.
 LONGEST = 64 << 10
@@ -29,7 +30,9 @@ _ENVELOPE = 256
 _REMEDY = "copy the NAME.public of each coupled domain from its controller"
 
 _encoder = msgspec.msgpack.Encoder()
-_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(AnyMessage)
+_decoder: MessagePackDecoder[AnyMessage] = MessagePackDecoder(
+    AnyMessage, "a message between domains", LONGEST
+)
 
 
 class DomainMail:
@@ -38,36 +41,30 @@ class DomainMail:
 
     def __init__(self, links: Links, complain: Callable[[str], None]) -> None:
         self._links = links
-        self._complain = complain
+        self._complaints = Complaints(complain, time.monotonic_ns)
         self._allowances: dict[str, Allowance] = {}
 
     def send(self, to: str, message: AnyMessage) -> None:
         """Sends without waiting; the message may be lost. Jobs may still name a domain that
         the configuration does not name any more: to them it is down."""
         if not self._links.has_address(to):
-            self._complain(f"{to}: jobs name this domain, but [coupling] does not")
+            self._complaints.about(to, "jobs name this domain, but [coupling] does not")
             return
         self._links.send(to, BetweenDomains(_encoder.encode(message)))
 
     async def receive(self, handler: Callable[[str, AnyMessage], None]) -> None:
-        """Passes each message and its sender to ``handler``, for ever."""
+        """Passes each message and its sender to ``handler``, for ever. A message whose
+        handler fails is dropped (``Links.receive``)."""
 
         def take(sender: str, message: InDomain) -> None:
             allowance = self._allowances.setdefault(sender, Allowance())
             if not allowance.admit(time.monotonic_ns()):
-                self._complain(f"{sender}: sends too many messages; some are dropped")
+                kind = "sends too many messages; some are dropped"
+                self._complaints.about(sender, kind)
                 return
             if not isinstance(message, BetweenDomains):
-                self._complain(
-                    f"{sender}: sent {type(message).__name__}; not between domains"
-                )
-                return
-            try:
-                inner: AnyMessage = _decoder.decode(message.data)
-            except (msgspec.MsgspecError, RecursionError) as error:
-                self._complain(f"{sender}: not a message between domains: {error}")
-                return
-            handler(sender, inner)
+                raise Malformed(f"{type(message).__name__} is not between domains")
+            handler(sender, _decoder.decode(message.data))
 
         await self._links.receive(take)
 
@@ -78,6 +75,5 @@ def connect(
     """Returns the connections to the domains with which this one is coupled. They have not
     begun to listen. Raises CoschedError for a key that is missing."""
     keys = load_keys(paths.peers, coupled.name, coupled.addresses, _REMEDY)
-    few = FewLines(complain, time.monotonic_ns)
-    links = Links(keys, coupled.addresses, few, LONGEST + _ENVELOPE)
-    return links, DomainMail(links, few)
+    links = Links(keys, coupled.addresses, complain, LONGEST + _ENVELOPE)
+    return links, DomainMail(links, complain)

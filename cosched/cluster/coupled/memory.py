@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import sqlite3
 import time
 from pathlib import Path
 
-from cosched.cluster.database import first_line, open_database
-from cosched.cluster.full_disk import SpaceWait, advice
+from cosched.cluster.database import open_database
 from cosched.cluster.member import log_line
 from cosched.core.cluster.coupling.groups import DomainName, Rights
 from cosched.core.cluster.coupling.machine import Coupling
 from cosched.core.cluster.coupling.settings import CouplingSettings
-from cosched.core.errors import CoschedError
+from cosched.core.errors import CoschedError, StateLost
 
 _VERSION = 1
 _TABLE = "CREATE TABLE snapshot (id INTEGER PRIMARY KEY, data BLOB NOT NULL) STRICT"
 _REMEDY = "move the file away to forget the jobs' groups"
-
-
-class NotStored(CoschedError):
-    """The state cannot be written; nothing may be done that depends on it."""
 
 
 class Memory:
@@ -28,8 +22,7 @@ class Memory:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._file = open_database(path, _TABLE, _VERSION, _REMEDY)
-        self._space = SpaceWait(path, log_line)
+        self._file = open_database(path, _TABLE, _VERSION, _REMEDY, log_line)
 
     def restart(
         self, name: DomainName, settings: CouplingSettings, rights: Rights, now_ns: int
@@ -53,25 +46,20 @@ class Memory:
 
     def keep(self, coupling: Coupling) -> None:
         """Stores the state of the coupling; it is on the disk when this returns. Raises
-        NotStored."""
+        StateLost: nothing may be done that depends on a state that is not stored."""
         self.save(coupling.snapshot(time.time_ns()))
 
     def load(self) -> bytes | None:
         """Returns the snapshot; None if there is none."""
-        try:
-            row = self._file.execute("SELECT data FROM snapshot").fetchone()
-        except sqlite3.Error as error:
-            raise CoschedError(f"{self._path}: {error}") from None
+        row = self._file.find("SELECT data FROM snapshot")
         return None if row is None else bytes(row[0])
 
     def save(self, snapshot: bytes) -> None:
-        """Replaces the snapshot. Waits while the disk is full. Raises NotStored."""
-        statement = "INSERT OR REPLACE INTO snapshot VALUES (1, ?)"
+        """Replaces the snapshot. Waits while the disk is full. Raises StateLost."""
         try:
-            self._space.store(lambda: self._file.execute(statement, (snapshot,)))
-        except sqlite3.Error as error:
-            what = advice(error, self._path, _REMEDY)
-            raise NotStored(f"{self._path}: {first_line(error)}; {what}") from None
+            self._file.store("INSERT OR REPLACE INTO snapshot VALUES (1, ?)", (snapshot,))
+        except CoschedError as error:
+            raise StateLost(str(error)) from None
 
     def close(self) -> None:
         """Closes the file."""

@@ -19,6 +19,7 @@ from prometheus_client.registry import Collector
 
 from cosched.core.cluster.coupling.machine import Coupling
 from cosched.core.cluster.coupling.state import Counts, Stage
+from cosched.core.decoding import parse_address
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
 
@@ -127,11 +128,11 @@ class CoupledCollector(Collector):
 def serve_metrics(listen: str, take: Callable[[], Figures]) -> Callable[[], None]:
     """Serves at ``HOST:PORT``; returns a function that ends it. Raises CoschedError if the
     address is taken."""
-    host, _, port = listen.rpartition(":")
+    host, port = parse_address(listen, "coupling.metrics", 0)
     registry = CollectorRegistry()
     registry.register(CoupledCollector(asyncio.get_running_loop(), take))
     try:
-        server, thread = start_http_server(int(port), host, registry)
+        server, thread = start_http_server(port, host, registry)
     except OSError as error:
         raise CoschedError(
             f"coupling.metrics: cannot listen at {listen} ({error.strerror}); choose "

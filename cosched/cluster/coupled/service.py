@@ -5,14 +5,12 @@ from __future__ import annotations
 import asyncio
 import pwd
 import signal
-import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from cosched.cluster.answers import ReloadInfo
 from cosched.cluster.coupled.config import CoupledConfig, load_coupled
 from cosched.cluster.coupled.domain import CoupledDomain, now_ns
-from cosched.cluster.coupled.limits import FewLines
 from cosched.cluster.coupled.mail import connect
 from cosched.cluster.coupled.memory import Memory
 from cosched.cluster.coupled.metrics import Figures, figures, serve_metrics
@@ -61,8 +59,7 @@ async def _run(
     links, mail = connect(paths, config, log)
     names = Names(config.name, tuple(config.domains))
     users = {0, uid_of(config.slurm.user)}
-    few = FewLines(log, time.monotonic_ns)
-    engine = SlurmEngine(names, config.slurm, paths.gate_socket, users, environ, log, few)
+    engine = SlurmEngine(names, config.slurm, paths.gate_socket, users, environ, log)
     domain = CoupledDomain(config, engine, mail, memory, log)
     stopped = asyncio.Event()
 
@@ -78,7 +75,9 @@ async def _run(
         except CoschedError as error:
             log(f"not taken: {error}")
 
-    window = Window(paths.controller_socket, domain.coupling, now_ns, stopped.set, reload)
+    window = Window(
+        paths.controller_socket, domain.coupling, now_ns, stopped.set, reload, log
+    )
     asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reload_for_signal)
     links.listen(config.listen)
     end_metrics = _serve_metrics(config, domain)

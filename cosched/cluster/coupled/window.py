@@ -11,16 +11,18 @@ import msgspec
 
 from cosched.cluster.answers import MateInfo, ReloadInfo
 from cosched.cluster.desk import Desk, Person
+from cosched.cluster.submission import LONGEST_REQUEST
 from cosched.core.cluster.coupling.machine import Coupling
 from cosched.core.cluster.coupling.state import Member, Stage
 from cosched.core.cluster.coupling.why import Moment, reason, sentence
+from cosched.core.decoding import JsonDecoder, Malformed
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
 
 
 class Window:
     """A socket at ``path`` for requests about ``coupling``. stop: ends the controller.
-    reload: reads its settings again."""
+    reload: reads its settings again. log: takes one line about a request that fails."""
 
     def __init__(
         self,
@@ -29,8 +31,9 @@ class Window:
         now_ns: Callable[[], int],
         stop: Callable[[], None],
         reload: Callable[[], ReloadInfo],
+        log: Callable[[str], None],
     ) -> None:
-        self._desk = Desk(path, lambda person: _Caller(self, person))
+        self._desk = Desk(path, lambda person: _Caller(self, person), log)
         self._coupling = coupling
         self._now_ns = now_ns
         self._stop = stop
@@ -88,6 +91,9 @@ class _Request(msgspec.Struct):
     do: str
 
 
+_request: JsonDecoder[_Request] = JsonDecoder(_Request, "a request", LONGEST_REQUEST)
+
+
 class _Caller:
     """One connection."""
 
@@ -97,8 +103,8 @@ class _Caller:
 
     async def answer(self, body: bytes) -> bytes:
         try:
-            wanted = msgspec.json.decode(body, type=_Request).do
-        except (msgspec.MsgspecError, RecursionError):
+            wanted = _request.decode(body).do
+        except Malformed:
             wanted = ""
         if wanted == "mates":
             return msgspec.json.encode({"ok": self._window.mates()})

@@ -184,5 +184,4 @@ def _time(key: str, text: str | None) -> int:
 
 def _shown(text: str, most: int = 64) -> str:
     """Returns a text of others so that it fits into one printable line."""
-    shown = text.encode("ascii", "replace").decode()
-    return "".join(c if c.isprintable() else "?" for c in shown)[:most]
+    return "".join(c if c.isascii() and c.isprintable() else "?" for c in text)[:most]

@@ -26,6 +26,8 @@ from cosched.core.cluster.startup.questions import (
     Question,
     Unpublish,
 )
+from cosched.core.decoding import Malformed, MessagePackDecoder, parse_integer
+from cosched.core.errors import CoschedError
 from cosched.core.wire_text import wire_from_bytes, wire_to_bytes
 
 #: The longest value, as that of MPICH's own server. Ranks of old versions, such as MPICH
@@ -59,6 +61,11 @@ class _Client:
     waits: str = ""  #: for the root's answer to this request
     initialised: bool = False
     finalized: bool = False
+
+
+_table: MessagePackDecoder[dict[str, str]] = MessagePackDecoder(
+    dict[str, str], "the table of a node"
+)
 
 
 class Pmi1Service(Service):
@@ -110,7 +117,7 @@ class Pmi1Service(Service):
 
     def deliver(self, tables: Sequence[bytes]) -> None:
         for table in tables:
-            self._know(msgspec.msgpack.decode(table, type=dict[str, str]))
+            self._know(_table.decode(table))
         for client in self._clients.values():
             self._answer(client, "cmd=barrier_out rc=0")
 
@@ -237,7 +244,7 @@ class Pmi1Service(Service):
         client.spawn = client.spawn or SpawnReader()
         try:
             question = client.spawn.take(line)
-        except ValueError as error:
+        except (ValueError, CoschedError) as error:
             reason = f"rank {client.rank}: a PMI request that makes no sense: {error}"
             self._events.aborted(client.rank, 1, reason)
             return
@@ -268,7 +275,7 @@ class Pmi1Service(Service):
     def _abort(self, client: _Client, words: Mapping[str, str], _line: str) -> None:
         client.finalized = True
         text = words.get("exitcode", "1")
-        status = int(text) if text.lstrip("-").isdecimal() else 1
+        status = _status(text)
         self._events.aborted(
             client.rank, status & 0xFF, f"rank {client.rank} called MPI_Abort ({status})"
         )
@@ -299,6 +306,14 @@ _HANDLERS: Mapping[str, Callable[[Pmi1Service, _Client, Mapping[str, str], str],
     "finalize": Pmi1Service._finalize,
     "abort": Pmi1Service._abort,
 }
+
+
+def _status(text: str) -> int:
+    """Returns the exit status that a task gives; 1 for text that is no number."""
+    try:
+        return parse_integer(text, "an exit status", -(1 << 31), (1 << 32) - 1)
+    except Malformed:
+        return 1
 
 
 def process_mapping(layout: JobLayout) -> str:

@@ -7,6 +7,7 @@ for each word. The first part also has the values that the new tasks can read.
 from __future__ import annotations
 
 from cosched.core.cluster.startup.questions import Command, Spawn
+from cosched.core.decoding import parse_integer
 
 BEGIN = "mcmd=spawn"
 _END = "endcmd"
@@ -60,10 +61,8 @@ class SpawnReader:
         )
 
     def _number(self, key: str) -> int:
-        number = int(self._words.get(key, "0"))
-        if abs(number) > _NUMBER_MOST:
-            raise ValueError(f"{key} is more than {_NUMBER_MOST}")
-        return number
+        text = self._words.get(key, "0")
+        return parse_integer(text, key, -_NUMBER_MOST, _NUMBER_MOST)
 
     def _count(self, key: str) -> int:
         """Returns a number of lines that the program has."""

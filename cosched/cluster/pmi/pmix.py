@@ -33,6 +33,7 @@ from cosched.core.cluster.startup.questions import (
     Question,
     Spawn,
 )
+from cosched.core.decoding import MessagePackDecoder
 from cosched.core.errors import CoschedError
 
 #: The variable by which libpmix learns where it stores the facts of jobs.
@@ -55,6 +56,9 @@ class _Asked:
     rank: int
     take: Callable[[Answer], None]
     explained: str
+
+
+_values: MessagePackDecoder[_Values] = MessagePackDecoder(_Values, "values of tasks")
 
 
 class PmixService(Service):
@@ -237,7 +241,7 @@ class PmixService(Service):
                 facts = facts_of_another(space, nodes_of(world.hosts, world.counts))
                 self._library.register_job(space, 0, facts)
         for part in answer.parts:
-            for number, rank, data in msgpack.decode(part, type=_Values):
+            for number, rank, data in _values.decode(part):
                 self._values[number, rank] = data
 
     def task_refused(self, rank: int, what: str) -> None:

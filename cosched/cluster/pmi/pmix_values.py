@@ -10,6 +10,7 @@ from typing import Any
 from cosched.cluster.pmi.pmix_declarations import PMIX
 from cosched.cluster.pmi.service import JobLayout
 from cosched.core.cluster.startup.questions import Command, Members, Publish
+from cosched.core.decoding import parse_integer, shown_text
 from cosched.core.errors import CoschedError
 from cosched.core.wire_text import wire_from_bytes, wire_to_bytes
 
@@ -65,7 +66,7 @@ def read_published(values: dict[str, Any]) -> Publish:
         data = PMIX.buffer(value.data.bo.bytes, value.data.bo.size)[:]
     else:
         raise CoschedError(f"publishes a value of PMIx's type {value.type}, not served")
-    port = f"{value.type}:{base64.b64encode(data).decode()}"
+    port = f"{value.type}:{shown_text(base64.b64encode(data))}"
     return Publish(names[0], port, once)
 
 
@@ -78,7 +79,7 @@ def write_published(task: Any, name: str, port: str) -> tuple[Any, Any]:
     found: Any = PMIX.new("pmix_pdata_t *")
     found.proc = task
     found.key = name.encode()
-    found.value.type = int(number)
+    found.value.type = parse_integer(number, "a type of PMIx", 0, 0xFFFF)
     if found.value.type == TEXT:
         found.value.data.string = kept
     else:

@@ -10,7 +10,11 @@ from itertools import accumulate
 from typing import Protocol
 
 from cosched.core.cluster.startup.questions import Answer, Question
+from cosched.core.decoding import is_whole, parse_integer
 from cosched.core.errors import CoschedError
+
+#: The greatest number of a world.
+MOST_WORLDS = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +65,9 @@ class JobLayout:
     def world_of(self, space: str) -> int:
         """Returns the number of a world. Raises CoschedError for one of another job."""
         name, _, world = space.rpartition("@")
-        if name != self.name or not world.isdecimal():
+        if name != self.name or not is_whole(world, most=MOST_WORLDS):
             raise CoschedError(f"{space}: is not a world of this job")
-        return int(world)
+        return parse_integer(world, space, 0, MOST_WORLDS)
 
     def program_of(self, rank: int) -> int:
         """Returns the number of the rank's program: its MPI_APPNUM."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from cosched.core.errors import CoschedError
+from cosched.core.decoding import parse_integer
 from cosched.core.hostlist import expand_hosts
 
 # Two ports a job, below those that the kernel gives away by itself.
@@ -33,10 +33,9 @@ def find_allocation(environ: Mapping[str, str], hostname: str) -> Allocation | N
     job, nodes = environ.get("SLURM_JOB_ID"), environ.get("SLURM_JOB_NODELIST")
     if not job or not nodes:
         return None
-    if not job.isdecimal():
-        raise CoschedError(f"SLURM_JOB_ID is '{job}': not the number of a job")
+    number = parse_integer(job, "SLURM_JOB_ID", 0, (1 << 32) - 1)
     names = expand_hosts(nodes)
-    return Allocation(int(job), names, _here(environ, hostname, names))
+    return Allocation(number, names, _here(environ, hostname, names))
 
 
 def _here(environ: Mapping[str, str], hostname: str, names: tuple[str, ...]) -> str:

@@ -26,6 +26,7 @@ from cosched.cluster.slurm.allocation import Allocation
 from cosched.cluster.up.domain import WITHIN_S, wait_joined
 from cosched.cluster.up.members import CONTROLLER_MODULE, start_member
 from cosched.cluster.up.places import Place
+from cosched.core.decoding import is_whole, parse_integer, shown_text
 from cosched.core.errors import CoschedError
 from cosched.linux.files.whole import write_whole
 from cosched.linux.processes.signals import send_to_child
@@ -146,13 +147,14 @@ class Step:
                     raise CoschedError(self._problem("before the step ended"))
                 *lines, rest = (rest + data).split(b"\n")
                 for line in lines:
-                    self._take(line.decode(errors="replace"))
+                    self._take(shown_text(line))
 
     def _take(self, line: str) -> None:
         number, _, text = line.strip().partition(": ")
-        if not number.isdecimal() or int(number) >= len(self.nodes):
+        last = len(self.nodes) - 1
+        if not is_whole(number, most=last):
             return  # of Slurm itself
-        node = self.nodes[int(number)]
+        node = self.nodes[parse_integer(number, "a node of the step", 0, last)]
         what, _, reason = text.partition(" ")
         if what == READY:
             self._missing.discard(node)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, TypeVar
 
+from cosched.core.decoding import is_whole, parse_integer
 from cosched.core.errors import CoschedError
 from cosched.core.node.settings import (
     AUTO,
@@ -108,8 +109,8 @@ def _parse_switch(raw: Any) -> bool:
 
 
 def _parse_count(raw: Any) -> int:
-    if isinstance(raw, str) and raw.strip().isascii() and raw.strip().isdigit():
-        raw = int(raw)
+    if isinstance(raw, str) and is_whole(raw.strip()):
+        raw = parse_integer(raw, "", 0, (1 << 63) - 1)
     if isinstance(raw, bool) or not isinstance(raw, int) or raw < 1:
         raise CoschedError(f"'{_shown(raw)}' is not a whole number of 1 or more")
     return raw
@@ -120,9 +121,9 @@ def _parse_address(raw: Any) -> str:
     if text == OFF:
         return text
     host, colon, port = text.rpartition(":")
-    if not colon or not host or not port.isascii() or not port.isdigit():
+    if not colon or not host or not is_whole(port):
         raise CoschedError(f"'{text}' is not HOST:PORT, such as 127.0.0.1:9434, nor off")
-    if int(port) > _PORT_MAX:
+    if not is_whole(port, most=_PORT_MAX):
         raise CoschedError(f"'{text}': a port is at most {_PORT_MAX}")
     return text
 

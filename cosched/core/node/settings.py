@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, TypeVar
 
+from cosched.core.decoding import is_whole, parse_integer
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_MS, NS_PER_S, format_duration, parse_duration
 
@@ -274,14 +275,14 @@ def parse_least_share(text: str, what: str) -> LeastShare:
     """Parses ``25%/30s``: the percentage of the fair share, and the period."""
     percent, slash, period = text.strip().partition("/")
     number = percent.strip().removesuffix("%")
-    if not (slash and number.isascii() and number.isdecimal() and int(number) <= 100):
+    if not (slash and is_whole(number, most=100)):
         raise CoschedError(
             f"{what}: '{text}' is not a percentage and a period, such as 25%/30s"
         )
     period_ns = parse_duration(period, what)
     if not NS_PER_S <= period_ns <= LENGTH_MAX_NS:
         raise CoschedError(f"{what}: the period {period} is not from 1s to a year")
-    return LeastShare(int(number), period_ns)
+    return LeastShare(parse_integer(number, what, 0, 100), period_ns)
 
 
 def write_least_share(least: LeastShare) -> str:

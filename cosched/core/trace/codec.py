@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from cosched.core.decoding import JsonDecoder, Malformed, convert
 from cosched.core.errors import CoschedError
 from cosched.core.node.messages import Command, Event, Job, Task
 from cosched.core.node.table import NodeSnapshot
@@ -78,7 +79,7 @@ def decode(line: bytes) -> Line:
     """Decodes one line. Raises CoschedError, without the line's number, for another
     text."""
     try:
-        plain = msgspec.json.decode(line)
+        plain = _decoder.decode(line)
         if "e" in plain:
             event = _convert(plain["v"], _EVENTS[plain["e"]])
             commands = tuple(_convert(value, _COMMANDS[name]) for name, value in plain["c"])
@@ -91,22 +92,18 @@ def decode(line: bytes) -> Line:
                 f"this cosched reads version {VERSION}"
             )
         return _convert(plain, Header)
-    except (
-        msgspec.MsgspecError,
-        LookupError,
-        RecursionError,
-        TypeError,
-        ValueError,
-    ) as error:
-        raise CoschedError(f"not a line of a trace ({_cause(error)})") from None
+    except (LookupError, TypeError, ValueError) as error:
+        raise Malformed(f"{_WHAT} ({_cause(error)})") from None
 
 
+_WHAT = "not a line of a trace"
+_decoder: JsonDecoder[dict[str, Any]] = JsonDecoder(dict[str, Any], "a line of a trace")
 T = TypeVar("T")
 
 
 def _convert(value: Any, kind: type[T]) -> T:
     # JSON's keys are strings; our tables have numbers and names of enumerations.
-    return msgspec.convert(value, kind, str_keys=True)
+    return convert(value, kind, "a line of a trace", keys_are_text=True)
 
 
 def _cause(error: Exception) -> str:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from cosched.core.decoding import is_whole, parse_integer
 from cosched.core.hostlist import expand_hosts
 
 _ID_MAX = 20
@@ -40,18 +41,27 @@ class EngineJob:
         return expand_hosts(self.node_list) if self.node_list else ()
 
 
+#: The most tasks of a batch job; other numbers count as none.
+TASKS_MOST = 1 << 31
+
+
+def _tasks(text: str) -> int | None:
+    if not is_whole(text, 1, TASKS_MOST):
+        return None
+    return parse_integer(text, "SLURM_NTASKS", 1, TASKS_MOST)
+
+
 def engine_job(environ: Mapping[str, str]) -> EngineJob | None:
     """Returns the job that ``environ`` describes; None outside of a batch job."""
     number = environ.get("SLURM_JOB_ID")
     if number:
         step = environ.get("SLURM_STEP_ID", "")
-        in_step = step.isdecimal() and int(step) < _FIRST_SPECIAL_STEP
-        tasks = environ.get("SLURM_NTASKS", "")
+        in_step = is_whole(step, most=_FIRST_SPECIAL_STEP - 1)
         return EngineJob(
             "slurm",
             f"{number}.{step}" if in_step else number,
             environ.get("SLURM_JOB_NODELIST", ""),
-            int(tasks) if tasks.isdecimal() and int(tasks) else None,
+            _tasks(environ.get("SLURM_NTASKS", "")),
             in_step,
         )
     if environ.get("FLUX_JOB_ID"):

@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from cosched.core.decoding import parse_integer
 from cosched.core.errors import CoschedError
 from cosched.core.hostlist import expand_hosts
 from cosched.linux.here import parse_address
@@ -89,17 +90,25 @@ def host_of(text: str) -> str:
     return host.partition("]")[0].strip("[]") if "]" in host else host.partition(":")[0]
 
 
+#: The most slots of a host in a list.
+SLOTS_MOST = 1 << 20
+
+
+def _slots(text: str, word: str) -> int:
+    return parse_integer(text, f"'{word}': its slots", 0, SLOTS_MOST)
+
+
 def _read_line(words: list[str]) -> tuple[tuple[str, ...], int | None]:
     """Returns the hosts of a line and the slots of each; None if it names no number."""
     address = parse_address(words[0])
     match = _HOST.fullmatch(f"[{address}]" if address is not None else words[0])
     if match is None:
         raise CoschedError(f"'{words[0]}' is not a host, such as n1, n1:2 or n[1-4]:2")
-    slots = None if match[2] is None else int(match[2])
+    slots = None if match[2] is None else _slots(match[2], words[0])
     for word in words[1:]:
         number = _SLOTS.fullmatch(word)
         if number is not None:
-            slots = int(number[1])
+            slots = _slots(number[1], word)
         elif not _IGNORED.fullmatch(word):
             raise CoschedError(f"'{word}' is not known; write slots=N")
     if slots == 0:

@@ -16,6 +16,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from cosched.core.decoding import shown_text
 from cosched.core.errors import CoschedError
 from cosched.linux import proc
 from cosched.linux.cgroups.mounts import parse_mountinfo
@@ -157,7 +158,7 @@ def move(directory: Path, pid: int) -> bool:
 def members(directory: Path) -> list[int]:
     """Returns the processes in a group that are visible in this pid namespace."""
     text = proc.read_text(directory / _PROCS) or ""
-    return sorted({int(word) for word in text.split()} - {0})
+    return sorted({proc.integer(word) for word in text.split()} - {0})
 
 
 def has_delegate_mark(directory: Path) -> bool:
@@ -330,5 +331,5 @@ def _remember_origin(directory: Path, origin: str) -> None:
 def _recall_origin(directory: Path) -> str | None:
     for attribute in _ORIGIN_ATTRIBUTES:
         with contextlib.suppress(OSError):
-            return os.getxattr(directory, attribute).decode(errors="replace")
+            return shown_text(os.getxattr(directory, attribute))
     return None

@@ -60,14 +60,15 @@ class Version1(Controls):
         return str(max(QUOTA_MIN_US, quota_us * period_us // PERIOD_US))
 
     def usage_ns(self, text: bytes) -> int:
-        return int(text)
+        return proc.integer(text)
 
     def parse_quota(self, text: str, period_us: int) -> int:
-        quota_us = int(text)
+        quota_us = proc.integer(text)
         return UNLIMITED_US if quota_us < 0 else quota_us * PERIOD_US // period_us
 
     def period_us(self, directory: Path) -> int:
-        return int(proc.read_text(directory / "cpu.cfs_period_us") or PERIOD_US)
+        text = proc.read_text(directory / "cpu.cfs_period_us")
+        return proc.integer(text) if text else PERIOD_US
 
 
 class Version2(Controls):
@@ -86,14 +87,15 @@ class Version2(Controls):
         for line in text.splitlines():
             key, _, value = line.partition(b" ")
             if key == b"usage_usec":
-                return int(value) * 1000
+                return proc.integer(value) * 1000
         raise OSError(errno.ENODATA, "no usage_usec")
 
     def parse_quota(self, text: str, period_us: int) -> int:
         quota, _, period = text.partition(" ")
         if quota == "max":
             return UNLIMITED_US
-        return int(quota) * PERIOD_US // int(period or period_us)
+        own_us = proc.integer(period) if period else period_us
+        return proc.integer(quota) * PERIOD_US // own_us
 
     def period_us(self, directory: Path) -> int:
         # The period of a line is that of its quota, so it can always be PERIOD_US.

@@ -43,8 +43,8 @@ def _tree(roots: Mapping[int, int], root: Path) -> set[tuple[int, int]]:
     children: dict[int, list[int]] = {}
     for name in os.listdir(root / "proc"):
         if name.isdigit():
-            parent = proc.parent(int(name), root)
-            children.setdefault(parent or 0, []).append(int(name))
+            parent = proc.parent(proc.integer(name), root)
+            children.setdefault(parent or 0, []).append(proc.integer(name))
     found: set[tuple[int, int]] = set()
     waiting = [pid for pid, start in roots.items() if proc.start_ticks(pid, root) == start]
     while waiting:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 
+from cosched.core.complaints import Complaints
 from cosched.node.children.child import Child
 from cosched.node.loop import Loop
-from cosched.node.sockets.complaints import Complaints
+
+log = logging.getLogger(__name__)
 
 #: The most delays before a restart. After a longer life a child counts as the first.
 MOST_DELAYS = 50
@@ -32,7 +35,7 @@ class KeptChild:
         self._stopping = False
         self._started_ns = 0
         self._in_a_row = 0
-        self._complaints = Complaints()
+        self._complaints = Complaints(log.warning, time.monotonic_ns)
         self.restarts = 0
 
     @property
@@ -64,9 +67,8 @@ class KeptChild:
         lived_ns = time.monotonic_ns() - self._started_ns
         self._in_a_row = self._in_a_row if lived_ns < MOST_DELAYS * self._delay_ns else 0
         self.restarts += 1
-        self._complaints.about(
-            None, f"the {self._name} ended with status {status}; starting another"
-        )
+        what = f"the {self._name} has ended and is started again"
+        self._complaints.about(None, what, f"status {status}")
         self._start_later()
 
     def _start_later(self) -> None:
@@ -80,7 +82,7 @@ class KeptChild:
         try:
             self.start()
         except OSError as error:
-            self._complaints.about(None, f"no {self._name} for now: {error}")
+            self._complaints.about(None, f"no {self._name} for now", str(error))
             self._start_later()
 
     def _forget(self, child: Child) -> int:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import socket
 
+from cosched.core.decoding import parse_address
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
 from cosched.node.children.child import Child, start_child
@@ -24,11 +25,11 @@ _BACKLOG = 16
 
 def bind(listen: str) -> socket.socket:
     """Returns a listening socket at ``HOST:PORT``; CoschedError if that fails."""
-    host, _, port = listen.rpartition(":")
+    host, port = parse_address(listen, "metrics", 0)
     host = host.removeprefix("[").removesuffix("]")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        return socket.create_server((host, int(port)), family=family, backlog=_BACKLOG)
+        return socket.create_server((host, port), family=family, backlog=_BACKLOG)
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error
         raise CoschedError(

@@ -14,8 +14,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from cosched.core.config.schema import TRACE_BYTES
+from cosched.core.decoding import parse_integer
 from cosched.core.trace.codec import VERSION, Header, encode
 from cosched.node.records.bounded_file import BoundedFile, Place
+
+#: The greatest version that is recognised.
+_VERSION_MOST = 1 << 30
 
 log = logging.getLogger(__name__)
 
@@ -44,8 +48,11 @@ def _set_aside(path: Path) -> None:
         first = _FIRST.match(os.read(descriptor, _FIRST_BYTES))
     finally:
         os.close(descriptor)
-    if first is None or int(first[1]) == VERSION:
+    if first is None:
         return
-    aside = path.with_name(f"{path.stem}.version{int(first[1])}.jsonl")
+    version = parse_integer(first[1], f"{path}: its version", 0, _VERSION_MOST)
+    if version == VERSION:
+        return
+    aside = path.with_name(f"{path.stem}.version{version}.jsonl")
     path.replace(aside)
-    log.warning("%s: of version %d; it is now %s", path, int(first[1]), aside.name)
+    log.warning("%s: of version %d; it is now %s", path, version, aside.name)

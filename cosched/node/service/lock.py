@@ -9,7 +9,9 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from cosched.core.decoding import is_whole, shown_text
 from cosched.core.errors import CoschedError
+from cosched.linux import proc
 from cosched.linux.pidfd import open_pidfd
 
 PID_WIDTH = 10
@@ -168,8 +170,10 @@ def lock_holder(path: Path) -> int | None:
             raise _not_ours(path)
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
-        text = os.pread(fd, 32, 0).decode(errors="replace").strip()
-        return int(text) if text.isdigit() else None  # the pid is not written yet
+        text = shown_text(os.pread(fd, 32, 0)).strip()
+        return (
+            proc.integer(text) if is_whole(text, 1, proc.PID_MOST) else None
+        )  # the pid is not written yet
     else:
         return None
     finally:

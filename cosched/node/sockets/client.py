@@ -9,11 +9,15 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
+from cosched.core.decoding import JsonDecoder
 from cosched.core.errors import CoschedError, NoDaemon
 from cosched.shm.paths import NodePaths
 from cosched.shm.userdirs import is_public
 
 TIMEOUT_S = 10.0
+
+
+_answer: JsonDecoder[dict[str, Any]] = JsonDecoder(dict[str, Any], "an answer of a daemon")
 
 
 class ControlClient:
@@ -64,7 +68,7 @@ class ControlClient:
             raise NoDaemon(
                 f"node {self.node}: the daemon ended before it answered; try again"
             )
-        answer: dict[str, Any] = json.loads(line)
+        answer = _answer.decode(line)
         if "error" in answer:
             raise CoschedError(f"node {self.node}: {answer['error']}")
         return answer

@@ -12,21 +12,22 @@ answer. A client that does not read loses its answer. A user with many requests 
 from __future__ import annotations
 
 import enum
-import json
 import os
 import socket
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from cosched.core.complaints import Complaints
+from cosched.core.decoding import JsonDecoder, Malformed
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
 from cosched.node.loop import Loop
-from cosched.node.sockets.complaints import Complaints
 from cosched.node.sockets.listener import Peer, UnixListener
 from cosched.node.sockets.pacing import Lane, Pacer
 
@@ -47,6 +48,11 @@ class Held:
     answer: Mapping[str, Any]
     undo: Callable[[], None]
 
+
+_Plain = str | bool | int | float | None
+_requests: JsonDecoder[dict[str, _Plain | dict[str, _Plain]]] = JsonDecoder(
+    dict[str, _Plain | dict[str, _Plain]], "a request", LINE_MAX
+)
 
 #: Also takes the client's pid from the kernel.
 HeldHandler = Callable[[Mapping[str, Any], int], Held]
@@ -113,7 +119,14 @@ class ControlSocket:
     def _listen(self, client: _Client) -> None:
         client.watched = _Watched.READING
         fd = client.connection.fileno()
-        self._pacer.watch(client.uid, self._lane, fd, lambda: self._read(client))
+        read = partial(self._attempt, client, self._read)
+        self._pacer.watch(client.uid, self._lane, fd, read)
+
+    def _attempt(self, client: _Client, work: Callable[[_Client], None]) -> None:
+        """Does ``work`` for a client, whose connection is closed if that fails."""
+        what = "control: a request failed; its connection is closed"
+        if not self._complaints.attempt(client.uid, what, lambda: work(client)):
+            self._drop(client)
 
     def _read(self, client: _Client) -> None:
         try:
@@ -156,7 +169,8 @@ class ControlSocket:
         elif client.watched is _Watched.NOT:
             client.watched = _Watched.SENDING
             client.line_since_ns = time.monotonic_ns()
-            self._loop.watch_room(client.connection.fileno(), lambda: self._send(client))
+            send = partial(self._attempt, client, self._send)
+            self._loop.watch_room(client.connection.fileno(), send)
             self._time_line(client)
 
     def _continue(self, client: _Client) -> None:
@@ -164,7 +178,8 @@ class ControlSocket:
         client.unread = NOTHING  # an empty slice would keep the whole answer in memory
         client.line_since_ns = time.monotonic_ns()
         if b"\n" in client.pending:
-            self._pacer.submit(client.uid, self._lane, lambda: self._serve(client))
+            serve = partial(self._attempt, client, self._serve)
+            self._pacer.submit(client.uid, self._lane, serve)
             return
         self._listen(client)
         if client.pending:
@@ -222,7 +237,7 @@ class ControlSocket:
         except CoschedError as error:
             return {"error": str(error)}
         except OSError as error:  # out of descriptors; a later request may succeed
-            self._complaints.about(None, f"control: '{operation}': {error}")
+            self._complaints.about(client.uid, f"control: '{operation}'", str(error))
             return {"error": f"not now: {error.strerror or error}"}
         return {"error": f"unknown op '{operation}'"}
 
@@ -249,17 +264,10 @@ def parse_request(line: bytes) -> Mapping[str, Any] | None:
     A request is an object of plain values, or of objects of plain values. All of it can be
     repeated in an answer."""
     try:
-        request = json.loads(line)
-        msgspec.json.encode(request)
-    except (ValueError, OverflowError, RecursionError):
+        request = _requests.decode(line)
+    except Malformed:
         return None
-    if not isinstance(request, dict) or not isinstance(request.get("op"), str):
-        return None
-    for value in request.values():
-        inner = value.values() if isinstance(value, dict) else [value]
-        if any(isinstance(one, (dict, list)) for one in inner):
-            return None
-    return request
+    return request if isinstance(request.get("op"), str) else None
 
 
 class _Watched(enum.Enum):

@@ -16,11 +16,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from cosched.core.complaints import Complaints
 from cosched.core.units import NS_PER_MS
 from cosched.linux import pidfd, proc
 from cosched.linux.identity import peer_ids
 from cosched.node.loop import Loop
-from cosched.node.sockets.complaints import Complaints
 from cosched.node.sockets.door import Door
 from cosched.node.sockets.pacing import Allowance, Pacer
 
@@ -193,16 +193,22 @@ class UnixListener:
             if error.errno not in _OUT_OF_DESCRIPTORS:
                 raise
             self._complaints.about(
-                None, f"{self._path.name}: no new connections for now: {error.strerror}"
+                None,
+                f"{self._path.name}: no new connections for now",
+                error.strerror or str(error),
             )
             self._pause(PAUSE_NS)
             return False
         peer = peer_of(connection)
-        if self._admits(connection, peer.uid):
-            connection.setblocking(False)
-            self._accepted(connection, peer)
-        else:
+        if not self._admits(connection, peer.uid):
             connection.close()
+        else:
+            connection.setblocking(False)
+            what = f"{self._path.name}: a connection failed"
+            if not self._complaints.attempt(
+                peer.uid, what, lambda: self._accepted(connection, peer)
+            ):
+                connection.close()
         if not self._pacer.is_exempt(peer.uid):
             self._charge(peer.uid, began_ns)
         return True

@@ -16,11 +16,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from cosched.core.complaints import Complaints
+from cosched.core.decoding import decode_text
 from cosched.core.errors import CoschedError
 from cosched.core.node.knowledge import UNKNOWN, Expectation
 from cosched.core.units import NS_PER_S
 from cosched.node.loop import Loop
-from cosched.node.sockets.complaints import Complaints
 from cosched.node.sockets.listener import Peer, UnixListener, hold_peer, peer_of
 from cosched.node.sockets.pacing import Lane, Pacer
 from cosched.shm._native import ffi, lib
@@ -83,13 +84,15 @@ def parse_hello(data: bytes) -> Hello:
             "rebuild the shim or restart the daemon",
         )
     try:
-        job = check_job_name(bytes(ffi.string(hello.job, 64)).decode())
-    except (CoschedError, UnicodeDecodeError) as error:
+        job = check_job_name(decode_text(bytes(ffi.string(hello.job, 64)), "job name"))
+    except CoschedError as error:
         raise RegistrationRefused(errno.EINVAL, str(error)) from None
     if hello.carrier not in _CARRIERS:
         raise RegistrationRefused(errno.EINVAL, "unknown carrier of the sender's status")
     if hello.phase not in (lib.COSCHED_PHASE_TASK, lib.COSCHED_PHASE_LAUNCHED):
         raise RegistrationRefused(errno.EINVAL, "unknown phase of a process")
+    if hello.rank < 0 or hello.world < 0:
+        raise RegistrationRefused(errno.EINVAL, "a rank or a world below 0")
     return Hello(
         job,
         hello.rank,
@@ -199,6 +202,7 @@ class RegistrationSocket:
     ) -> None:
         self._loop = loop
         self._admit = admit
+        self._complaints = complaints
         self._pacer = pacer
         self._lane = Lane()
         self._listener = UnixListener(
@@ -237,7 +241,11 @@ class RegistrationSocket:
                 data = b""
             silent = False
             self._pacer.unwatch(fd)
-            self._take(connection, data)
+            what = "registration: it failed; its connection is closed"
+            if not self._complaints.attempt(
+                peer.uid, what, lambda: self._take(connection, data)
+            ):
+                connection.close()
 
         def give_up() -> None:
             # A user who rests may have sent a hello that is to be read later.

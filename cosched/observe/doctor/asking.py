@@ -17,6 +17,7 @@ from typing import IO
 
 import msgspec
 
+from cosched.core.decoding import JsonDecoder, Malformed, parse_integer, shown_text
 from cosched.core.units import NS_PER_S
 from cosched.linux.processes.signals import send_to_child
 from cosched.observe.doctor.facts import NodeFacts, Seen
@@ -55,9 +56,12 @@ def ask_nodes(
         return tuple(pool.map(ask, way.nodes))
 
 
+_facts: JsonDecoder[NodeFacts] = JsonDecoder(NodeFacts, "the facts of a node")
+
+
 def answer(facts: NodeFacts, questions: IO[str], answers: IO[str]) -> None:
     """Prints this node's facts, then its clock for each line until ``questions`` end."""
-    print(msgspec.json.encode(facts).decode(), file=answers, flush=True)
+    print(shown_text(msgspec.json.encode(facts)), file=answers, flush=True)
     for _ in questions:
         print(time.time_ns(), file=answers, flush=True)
 
@@ -78,10 +82,10 @@ def _ask(node: str, command: Sequence[str], within_s: float) -> Seen:
         line = talk.read_line()
         if not line:
             return Seen(node, silent=talk.failure())
-        facts = msgspec.json.decode(line, type=NodeFacts)
+        facts = _facts.decode(line)
         offset_s, error_s = talk.compare_clocks()
         return Seen(node, facts, offset_s=offset_s, within_s=error_s)
-    except (msgspec.MsgspecError, ValueError):
+    except Malformed:
         return Seen(node, silent="its cosched prints other facts; compare versions")
     except BrokenPipeError:
         return Seen(node, silent=talk.failure())
@@ -117,7 +121,7 @@ class _Talk:
     def compare_clocks(self) -> tuple[float, float]:
         """Returns how far the node's clock is ahead, and the error of that, in seconds.
 
-        Raises BrokenPipeError if the node stops answering."""
+        Raises BrokenPipeError if the node stops answering, Malformed for other answers."""
         assert self._process.stdin is not None
         best = (0, 1 << 62)
         for _ in range(ROUNDS):
@@ -126,7 +130,7 @@ class _Talk:
             line = self.read_line()
             if not line:
                 raise BrokenPipeError
-            there_ns = int(line)
+            there_ns = parse_integer(line, "the clock of a node", 0, (1 << 63) - 1)
             error_ns = (time.time_ns() - asked_ns) // 2
             best = min(best, (there_ns - asked_ns - error_ns, error_ns), key=lambda b: b[1])
         return best[0] / NS_PER_S, best[1] / NS_PER_S
@@ -137,5 +141,5 @@ class _Talk:
             return "no answer in time"
         send_to_child(self._process, signal.SIGKILL)
         _, errors = self._process.communicate()
-        lines = errors.decode(errors="replace").strip().splitlines()
+        lines = shown_text(errors).strip().splitlines()
         return lines[-1] if lines else f"ended with status {self._process.returncode}"

@@ -142,7 +142,7 @@ def _free_bytes(directory: Path) -> int:
 def _swap_bytes(root: Path) -> int:
     for line in (proc.read_text(root / "proc/meminfo") or "").splitlines():
         if line.startswith("SwapTotal:"):
-            return int(line.split()[1]) << 10
+            return proc.integer(line.split()[1]) << 10
     return 0
 
 

@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 
+from cosched.core.decoding import parse_integer
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S, parse_run_time
 from cosched.observe.doctor.facts import UNLIMITED, Partition, SlurmFacts
@@ -45,9 +46,15 @@ def parse_partitions(text: str) -> tuple[Partition, ...]:
     )
 
 
+def _count(text: str) -> int:
+    return parse_integer(text, "OverSubscribe", 0, 1 << 31)
+
+
 def _partition(fields: dict[str, str]) -> Partition:
     sharing = _SHARED.fullmatch(fields.get("OverSubscribe", ""))
-    jobs = int(sharing[2] or _USUAL_SHARED) if sharing else 1
+    jobs = 1
+    if sharing is not None:
+        jobs = _USUAL_SHARED if sharing[2] is None else _count(sharing[2])
     return Partition(
         name=fields["PartitionName"],
         nodes=fields.get("Nodes", ""),

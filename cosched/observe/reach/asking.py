@@ -5,13 +5,13 @@ All nodes get the question at once. A node that does not answer is named; the ot
 
 from __future__ import annotations
 
-import json
 import subprocess
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
+from cosched.core.decoding import Malformed, decode_json
 from cosched.core.errors import CoschedError
 from cosched.observe.reach.ways import Way
 from cosched.start.own_command import COSCHED, own_command
@@ -88,8 +88,8 @@ def _ask(way: Way, node: str, words: Sequence[str], within_s: float) -> Answer:
     except OSError as error:
         return Answer(node, {}, f"{command[0]}: {error.strerror}")
     try:
-        found = json.loads(done.stdout)
-    except ValueError:
+        found = decode_json(done.stdout, node)
+    except Malformed:
         reason = _last_line(done.stderr, done.returncode)
         return Answer(node, {}, reason.removeprefix(f"node {node}: "))
     return Answer(node, found if isinstance(found, dict) else {})

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from cosched.core.decoding import Malformed, decode_json
 from cosched.core.errors import CoschedError
 from cosched.observe.timeline.trace import trace_files
 
@@ -59,20 +59,20 @@ def _traces_in(directory: Path) -> list[Path]:
 def _bench(path: Path) -> dict[str, Any] | None:
     """Returns the bench result in this file, None if the file is a trace."""
     try:
-        with path.open(encoding="utf-8") as stream:
+        with path.open(encoding="utf-8", errors="replace") as stream:
             if not stream.read(1) == "{":
                 raise CoschedError(f"{path}: neither a trace nor a result of cosched bench")
             stream.seek(0)
             if stream.readline().startswith('{"cosched_trace"'):
                 return None
             stream.seek(0)
-            content = json.load(stream)
+            content = decode_json(stream.read(), str(path))
     except OSError as error:
         raise CoschedError(f"{path}: cannot be read ({error.strerror})") from None
-    except ValueError:
+    except Malformed:
         raise CoschedError(
             f"{path}: neither a trace nor a result of cosched bench"
         ) from None
-    if not str(content.get("format")).startswith(_BENCH):
+    if not isinstance(content, dict) or not str(content.get("format")).startswith(_BENCH):
         raise CoschedError(f"{path}: neither a trace nor a result of cosched bench")
     return dict(content)

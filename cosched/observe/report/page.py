@@ -16,6 +16,8 @@ from importlib.resources import files
 from string import Template
 from typing import Any
 
+from cosched.core.decoding import shown_text
+
 _PARTS = {
     "chart_style": "uPlot.min.css",
     "style": "report.css",
@@ -37,4 +39,4 @@ def render_page(title: str, data: Mapping[str, Any]) -> str:
 
 def _packed(data: Mapping[str, Any]) -> str:
     text = json.dumps(data, separators=(",", ":"), allow_nan=False)
-    return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()
+    return shown_text(base64.b64encode(gzip.compress(text.encode(), mtime=0)))

@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from cosched.core.decoding import convert
 from cosched.core.errors import CoschedError, NoDaemon
 from cosched.core.trace.story import Note, notes_about
 from cosched.node.sockets.client import request
@@ -123,6 +124,14 @@ def _status(paths: NodePaths) -> Status | None:
         return None
 
 
+class _Answer(msgspec.Struct):
+    """The answer of a daemon to ``why``. ranks: by pid."""
+
+    notes: list[Note]
+    ranks: dict[int, int]
+    reaches_back_to_wall_ns: int
+
+
 def _remembered(
     paths: NodePaths, key: str, asker: Asker, status: Status | None
 ) -> tuple[list[Note], dict[int, int], int]:
@@ -130,9 +139,10 @@ def _remembered(
     if status is None:
         return [], {}, 2**63
     answer = request(paths, "why", job=key, since_wall_ns=asker.since_wall_ns)
-    notes = msgspec.convert(answer["notes"], list[Note])
-    ranks = {int(pid): rank for pid, rank in answer["ranks"].items()}
-    return notes, ranks, answer["reaches_back_to_wall_ns"]
+    found: _Answer = convert(
+        answer, _Answer, f"the answer of {paths.node}", keys_are_text=True
+    )
+    return found.notes, found.ranks, found.reaches_back_to_wall_ns
 
 
 class _Past:

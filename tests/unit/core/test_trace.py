@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from cosched.cli.measure.replay import command as replay_command
-from cosched.core.errors import CoschedError
+from cosched.core.errors import CoschedError, StateLost
 from cosched.core.node.machine import NodeScheduler
 from cosched.core.node.messages import (
     MessageTrapped,
@@ -353,7 +353,7 @@ def test_event_that_fails_the_machine_ends_the_trace(tmp_path):
     driver = Driver(machine, None, Recorder("node1", machine, []))
     driver.recorder.open(tmp_path, 10**7)
     event = MessageTrapped(now_ns=10**13, wall_ns=10**13, job="0.b", task=11, epoch=0)
-    with pytest.raises(KeyError):
+    with pytest.raises(StateLost, match="KeyError"):
         driver.feed(event)
     assert list(read_trace([tmp_path])) == [(event, ())]
 

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 import tempfile
 import threading
+import time
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cosched.core.complaints import Complaints
 from cosched.core.errors import CoschedError, NoDaemon
 from cosched.node.loop import Loop
 from cosched.node.sockets import listener as listening
 from cosched.node.sockets.client import ControlClient
-from cosched.node.sockets.complaints import Complaints
 from cosched.node.sockets.door import SHUT_MOST, Door, encode_list
 from cosched.node.sockets.listener import Peer, UnixListener, users_share
 from cosched.node.sockets.pacing import Lane, Pacer
@@ -58,7 +60,7 @@ class Site:
             self.loop,
             lambda connection, peer: self.accepted.append((connection, peer)),
             mode=0o666,
-            complaints=Complaints(),
+            complaints=Complaints(logging.warning, time.monotonic_ns),
             pacer=self.pacer,
             most=10_000,
         )

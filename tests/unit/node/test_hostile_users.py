@@ -19,12 +19,14 @@ import stat
 import subprocess
 import sys
 import threading
+import time
 from collections import deque
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cosched.core.complaints import Complaints
 from cosched.core.errors import CoschedError
 from cosched.core.node.messages import OrderTimer
 from cosched.linux import pidfd
@@ -37,7 +39,6 @@ from cosched.node.service import lock
 from cosched.node.service.lock import DaemonLock, hold_daemon, lock_holder
 from cosched.node.service.remains import remove_regions
 from cosched.node.sockets import listener
-from cosched.node.sockets.complaints import QUIET_NS, Complaints
 from cosched.node.sockets.control import ControlSocket, parse_request
 from cosched.node.sockets.listener import hold_peer, peer_of
 from cosched.node.sockets.pacing import REST, Allowance, Lane, Pacer
@@ -84,7 +85,7 @@ def served(tmp_path):
         owners={"whose": lambda request, uid: {"uid": uid, "job": str(request.get("job"))}},
         held={},
         on_lease_end=lambda: None,
-        complaints=Complaints(),
+        complaints=Complaints(logging.warning, time.monotonic_ns),
         pacer=Pacer(loop, exempt=(os.geteuid(),)),
         line_ns=2_000_000_000,
     )
@@ -169,7 +170,7 @@ def test_half_a_line_closes_only_its_connection(served, caplog):
     assert silent.recv(100) == b""
     assert ask(other, b'{"op": "status"}') == {"fine": True}
     assert [r.message for r in caplog.records if "not finished" in r.message] == [
-        f"control: a line was not finished (uid {os.geteuid()})"
+        f"user {os.geteuid()}: control: a line was not finished"
     ]
 
 
@@ -390,17 +391,6 @@ def test_settled_debts_are_forgotten():
     for user in range(1000):
         allowance.charge(user, 0, 10**6 + 1)
     assert allowance.rest_ns("debtor", 10**6 + 1) == REST * 4000 - 1
-
-
-def test_each_user_is_logged_once_a_minute(caplog):
-    now = [0]
-    complaints = Complaints(lambda: now[0])
-    for _ in range(100):
-        complaints.about(SOMEBODY, "too much")
-        complaints.about(1, "too much")
-    now[0] += QUIET_NS
-    complaints.about(1, "too much")
-    assert [record.levelno for record in caplog.records] == [logging.WARNING] * 3
 
 
 # -- the process at the other end -----------------------------------------------------

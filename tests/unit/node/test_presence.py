@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import logging
 import os
 import signal
 import socket
@@ -15,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from cosched.core.complaints import QUIET_NS, Complaints
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
 from cosched.node.children.kept_child import MOST_DELAYS, KeptChild
@@ -23,7 +25,6 @@ from cosched.node.service.handover import lock_node
 from cosched.node.service.lock import DaemonLock, lock_holder
 from cosched.node.service.presence import Presence
 from cosched.node.sockets.client import ControlClient
-from cosched.node.sockets.complaints import QUIET_NS, Complaints
 from cosched.node.sockets.listener import UnixListener
 from cosched.node.sockets.pacing import Pacer
 from cosched.node.timer.guardian import Guardian
@@ -51,7 +52,7 @@ def daemon(paths):
         loop,
         lambda connection, _peer: connection.close(),
         mode=0o600,
-        complaints=Complaints(),
+        complaints=Complaints(logging.warning, time.monotonic_ns),
         pacer=Pacer(loop, exempt=(os.geteuid(),)),
     )
     presence = Presence(lock, [listener])
@@ -165,7 +166,7 @@ def test_child_that_cannot_be_forked_logs_a_line_a_minute(monkeypatch, caplog):
     times = Times(monkeypatch)
     delay_ns = NS_PER_S // 10
     kept = KeptChild(times, "timer daemon", launch, delay_ns)
-    kept._complaints = Complaints(lambda: times.now_ns)
+    kept._complaints = Complaints(logging.warning, lambda: times.now_ns)
     kept._start_again()
     times.run(10 * QUIET_NS)
     assert len(caplog.records) == 10

@@ -16,6 +16,8 @@ from collections.abc import Collection, Iterable, Iterator
 from fnmatch import fnmatch
 from pathlib import Path
 
+from cosched.linux import proc
+
 SHARED_MEMORY = Path("/dev/shm")
 #: Names of MPICH, Open MPI and UCX.
 NAMES = (
@@ -82,7 +84,7 @@ def _is_of_mpi(name: str) -> bool:
 def _processes() -> Iterator[int]:
     for name in os.listdir("/proc"):
         if name.isdecimal():
-            yield int(name)
+            yield proc.integer(name)
 
 
 def _mapped_paths(pid: int) -> set[Path]:

@@ -73,6 +73,7 @@ from cosched.cluster.submission import FROM_CLIENT
 from cosched.core.cluster.coupling.mail.messages import Addresses
 from cosched.core.cluster.startup.ends import LINGER_S, WORK_S
 from cosched.core.cluster.startup.questions import Question
+from cosched.core.complaints import fault
 from cosched.core.decoding import printable
 from cosched.core.errors import CoschedError
 from cosched.linux.identity import StillPrivileged
@@ -104,18 +105,19 @@ def run_steward(agent: socket.socket, place: JobPlace | None) -> None:
     except StillPrivileged as error:
         steward.report(CannotStart(str(error)))
         return  # it may be root, so it does nothing more
-    except (CoschedError, OSError) as error:
+    except Exception as error:  # noqa: BLE001  (it is reported to the agent)
         steward.report(_cannot_start(error))
         steward.finish()
         return
     steward.run(frames)
 
 
-def _cannot_start(error: CoschedError | OSError) -> CannotStart:
+def _cannot_start(error: Exception) -> CannotStart:
     if isinstance(error, CoschedError):
         return CannotStart(printable(str(error)))
-    # The node has no process or descriptor left.
-    return CannotStart(f"cannot make the tasks: {error.strerror}", again=True)
+    # The node has no process or descriptor left, or no node can make such tasks.
+    what = error.strerror if isinstance(error, OSError) else fault(error)
+    return CannotStart(f"cannot make the tasks: {what}", again=True)
 
 
 class Steward:

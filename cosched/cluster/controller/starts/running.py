@@ -30,10 +30,11 @@ from cosched.cluster.messages import (
     TaskFailed,
 )
 from cosched.cluster.store import Record, State
+from cosched.core.bounds import JOB_MOST
 from cosched.core.cluster.coupling.mail.messages import Addresses
 from cosched.core.cluster.queue.domain import Why
 from cosched.core.cluster.queue.nodes import Intervals
-from cosched.core.errors import CoschedError
+from cosched.core.errors import CoschedError, must_succeed
 from cosched.core.units import NS_PER_S
 
 #: Messages that the nodes of a start send by themselves.
@@ -182,21 +183,25 @@ class Starts:
     # --- messages of agents ---------------------------------------------------------------
 
     def take(self, sender: str, message: OfJob) -> None:
-        """Handles a message about a start."""
+        """Handles a message about a start. Raises CoschedError for one that the sender may
+        not send, and StateLost if its effect cannot be stored or carried out."""
         if not isinstance(message, _OF_NODES):
-            self._log(f"{sender}: {type(message).__name__} is not for the controller")
-            return
+            raise CoschedError(f"{type(message).__name__} is not for the controller")
         start = self.active.get(message.job)
         if start is None or start.record.start != message.start:
             self._take_about_unknown(sender, message)
             return
         if isinstance(message, NodeEnded):
             self._strays.ended(sender, message.job, message.start)
-            self._node_is_done(start, sender)
+            with must_succeed(f"job {message.job}"):
+                self._node_is_done(start, sender)
             return
         if sender != start.root:
-            self._log(f"job {message.job}: {sender} is not its root")
-            return
+            raise CoschedError(f"job {message.job}: {sender} is not its root")
+        with must_succeed(f"job {message.job}"):
+            self._take_of_root(start, message)
+
+    def _take_of_root(self, start: ActiveStart, message: OfJob) -> None:
         match message:
             case SubtreePrepared():
                 self._prepared(start)
@@ -213,6 +218,8 @@ class Starts:
 
     def _take_about_unknown(self, sender: str, message: OfJob) -> None:
         """Answers for a start that is not active: its end is stored, or it must end."""
+        if message.job > JOB_MOST:
+            raise CoschedError(f"there is no job {message.job}")
         if isinstance(message, SubtreeEnded):
             self._send(sender, EndNoted(message.job, message.start))
         if isinstance(message, SubtreeEnded | NodeEnded):
@@ -299,6 +306,9 @@ class Starts:
             failure = Failure(128 + 15, state.value)
         status = 0 if failure is None else failure.status
         reason = "" if failure is None else failure.reason
+        tries = start.record.failed_starts + start.not_made
+        if tries > 1 and state is State.FAILED:
+            reason += f"; {tries} starts have failed, the job is not tried again"
         self._records.finish(start.record, state, status, reason)
 
     def _starts_again(self, start: ActiveStart) -> bool:
@@ -308,8 +318,10 @@ class Starts:
             return False
         if start.misfit and start.ending is None:
             return True
-        if start.gated and (start.withdrawn or start.lost):
+        if start.gated and start.withdrawn:
             return True
+        if start.gated and start.lost:
+            return start.record.failed_starts + start.not_made < ATTEMPTS
         if not start.lost:
             return False
         if start.went:

@@ -75,8 +75,9 @@ class ActiveStart:
 
     @property
     def not_made(self) -> bool:
-        """Whether nodes that stay in service could not make it."""
-        made = self.went or self.gated
+        """Whether nodes that stay in service could not make it. One that waits for its
+        mates was made."""
+        made = self.went or self.prepared or self.withdrawn
         return self.lost and not made and self.ending is not State.NODE_LOST
 
 

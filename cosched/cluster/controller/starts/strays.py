@@ -6,7 +6,10 @@ from collections.abc import Callable
 
 from cosched.cluster.controller.starts.start import Outbox
 from cosched.cluster.messages import End
+from cosched.core.errors import CoschedError
 
+#: The most of one node; it has far fewer jobs.
+MOST = 10_000
 _REASON = "the controller does not have this start"
 
 
@@ -31,11 +34,13 @@ class Strays:
             self.forget(node)
         elif node in self._of_node:
             self._of_node[node] = set()
-        for job, start in starts:
+        for job, start in sorted(starts)[:MOST]:
             self.end(node, job, start)
 
     def end(self, node: str, job: int, start: int) -> None:
-        """Ends a start on a node."""
+        """Ends a start on a node. Raises CoschedError for more than a node can have."""
+        if len(self._of_node.get(node, ())) >= MOST:
+            raise CoschedError(f"has more than {MOST} starts that are not known")
         first = node not in self._of_node
         self._of_node.setdefault(node, set()).add((job, start))
         self._send(node, End(job, start, _REASON, direct=True))

@@ -18,6 +18,7 @@ from cosched.cluster.engines.slurm.jobs import SlurmJob, read_jobs
 from cosched.cluster.engines.slurm.likeness import options
 from cosched.cluster.engines.slurm.moved import moved_line, own_nice, shown_nice
 from cosched.cluster.engines.slurm.nodes import COLUMNS
+from cosched.core.decoding import shown_text
 from cosched.core.errors import CoschedError
 from cosched.linux.processes.signals import send_to_child
 
@@ -53,11 +54,11 @@ class SlurmCommands:
     async def nodes(self) -> str:
         """Returns what sinfo prints of each node; ``nodes`` reads it."""
         words = ("sinfo", "--all", "--noheader", "--Node", f"--format={COLUMNS}")
-        return (await self._run(*words)).decode(errors="replace")
+        return shown_text(await self._run(*words))
 
     async def config(self) -> dict[str, str]:
         """Returns the configuration of the running slurmctld."""
-        text = (await self._run("scontrol", "show", "config")).decode(errors="replace")
+        text = shown_text(await self._run("scontrol", "show", "config"))
         pairs = (line.partition("=") for line in text.splitlines() if " = " in line)
         return {key.strip(): value.strip() for key, _, value in pairs}
 
@@ -73,7 +74,7 @@ class SlurmCommands:
         if os.geteuid() == 0:
             words.append(f"--uid={job.user_id}")
         tested = ("sbatch", "--test-only", *words, "--wrap=:")
-        said = (await self._run(*tested)).decode(errors="replace")
+        said = shown_text(await self._run(*tested))
         found = _EXPECTED.search(said)
         if found is None:
             raise CommandFailed(tested, said.strip())
@@ -131,7 +132,7 @@ class SlurmCommands:
         if ended is None:
             raise CommandFailed(words, f"no answer in {self._limit_s:g} s")
         if ended.returncode != 0:
-            lines = ended.stderr.decode(errors="replace").strip().splitlines()
+            lines = shown_text(ended.stderr).strip().splitlines()
             raise CommandFailed(words, lines[-1] if lines else str(ended.returncode))
         return ended.stdout if words[0] != "sbatch" else ended.stdout + ended.stderr
 

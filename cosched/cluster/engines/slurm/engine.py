@@ -67,7 +67,7 @@ class SlurmEngine:
     """The jobs with mates of one Slurm.
 
     socket: where gates connect. users: as whom gates may run (SlurmUser and root). log:
-    takes one line for the operator; complain: one about a stranger at the socket.
+    takes one line for the operator.
     """
 
     def __init__(
@@ -78,7 +78,6 @@ class SlurmEngine:
         users: Collection[int],
         environ: Mapping[str, str],
         log: Log,
-        complain: Log,
     ) -> None:
         self._settings = settings
         self._log = log
@@ -94,7 +93,7 @@ class SlurmEngine:
             self._poll,
             self._release,
         )
-        self._gates = Gates(socket, users, self._came, self._left, complain)
+        self._gates = Gates(socket, users, self._came, self._left, log)
         self._report: Report = lambda _event: None
         self._poll_now = asyncio.Event()
         self._polling = asyncio.Lock()

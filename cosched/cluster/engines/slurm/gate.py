@@ -81,7 +81,7 @@ def _status(answer: bytes) -> int:
     """Returns the status for an answer; REFUSED if it is no order."""
     try:
         said = json.loads(answer)
-    except ValueError:
+    except (ValueError, RecursionError):
         return REFUSED
     order = said.get("ok") if isinstance(said, dict) else None
     return {"go": GO, "yield": YIELD}.get(str(order), REFUSED)

@@ -7,12 +7,17 @@ the number and the user of a job from slurmctld.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Collection
 from pathlib import Path
 
 import msgspec
 
 from cosched.cluster.desk import Desk, Person
+from cosched.cluster.submission import LONGEST_REQUEST
+from cosched.core.bounds import Name, Natural, Seconds, UserId
+from cosched.core.complaints import Complaints
+from cosched.core.decoding import JsonDecoder, Malformed
 
 
 class Hello(msgspec.Struct, frozen=True):
@@ -20,20 +25,20 @@ class Hello(msgspec.Struct, frozen=True):
     life: tells the gate from an earlier one of the job. waited_s: for how long it has
     waited, perhaps for another controller before."""
 
-    job: int
-    uid: int
-    restarts: int
+    job: Natural
+    uid: UserId
+    restarts: Natural
     nodes: str
-    life: str
-    waited_s: float = 0.0
+    life: Name
+    waited_s: Seconds = 0.0
 
 
-_decoder = msgspec.json.Decoder(Hello)
+_decoder: JsonDecoder[Hello] = JsonDecoder(Hello, "the hello of a gate", LONGEST_REQUEST)
 
 
 class Gates:
     """The gates that wait. users: the trusted ones. came, left: called for each gate
-    that begins to wait, and for each that ends; complain takes one line."""
+    that begins to wait, and for each that ends. log: takes one line."""
 
     def __init__(
         self,
@@ -41,13 +46,13 @@ class Gates:
         users: Collection[int],
         came: Callable[[Hello], None],
         left: Callable[[str], None],
-        complain: Callable[[str], None],
+        log: Callable[[str], None],
     ) -> None:
-        self._desk = Desk(path, lambda person: _Gate(self, person))
+        self._desk = Desk(path, lambda person: _Gate(self, person), log)
         self.users = frozenset(users)
         self.came = came
         self.left = left
-        self.complain = complain
+        self.complaints = Complaints(log, time.monotonic_ns)
         self.waiting: dict[str, asyncio.Future[str]] = {}
 
     async def open(self) -> None:
@@ -75,14 +80,15 @@ class _Gate:
 
     async def answer(self, body: bytes) -> bytes:
         if self._person.uid not in self._gates.users:
-            self._gates.complain(
-                f"user {self._person.uid} is not Slurm; refused at its gate"
+            self._gates.complaints.about(
+                self._person.uid, "is not Slurm; refused at the socket of its gates"
             )
             return b'{"error": "only SlurmUser and root may ask"}'
         try:
             hello = _decoder.decode(body)
-        except msgspec.MsgspecError as error:
-            self._gates.complain(f"a gate of another version: {error}")
+        except Malformed as error:
+            kind = "a gate of another version"
+            self._gates.complaints.about(self._person.uid, kind, str(error))
             return b'{"error": "not of this version"}'
         if self._life is not None or hello.life in self._gates.waiting:
             return b'{"error": "it waits already"}'

@@ -8,11 +8,19 @@ from __future__ import annotations
 
 import re
 from enum import Enum
+from typing import Annotated
 
 import msgspec
 
+from cosched.core.bounds import Natural, UserId
+from cosched.core.decoding import JsonDecoder, parse_integer, shown_text
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
+
+#: Numbers that the coupling reckons with in nanoseconds.
+_Plain = Annotated[float, msgspec.Meta(ge=-1e15, le=1e15)]
+#: The longest answer of squeue, in bytes: a large site has 100,000 jobs of some 4 kB.
+_ANSWER_MOST = 1 << 30
 
 
 class Number(msgspec.Struct):
@@ -20,10 +28,10 @@ class Number(msgspec.Struct):
 
     set: bool = False
     infinite: bool = False
-    number: float = 0
+    number: _Plain = 0
 
 
-_Number = float | Number | None
+_Number = _Plain | Number | None
 
 
 class Stage(Enum):
@@ -54,8 +62,8 @@ _OVER = {
 class SlurmJob(msgspec.Struct):
     """A job as ``squeue --json`` prints it. Limits are minutes, times seconds."""
 
-    job_id: int
-    user_id: int = 0
+    job_id: Natural
+    user_id: UserId = 0
     user_name: str | None = ""
     job_state: str | list[str] = "PENDING"
     state_reason: str | None = ""
@@ -63,7 +71,7 @@ class SlurmJob(msgspec.Struct):
     admin_comment: str | None = ""
     batch_flag: bool = True
     requeue: bool = True
-    restart_cnt: int = 0
+    restart_cnt: Natural = 0
     array_job_id: _Number = 0
     het_job_id: _Number = 0
     priority: _Number = None
@@ -149,7 +157,7 @@ class SlurmJob(msgspec.Struct):
 
 
 _PART = re.compile(r"((?:[^,\[\]]|\[[^\[\]]*\])+)(?:,|$)")
-_RANGE = re.compile(r"(\d+)(?:-(\d+))?")
+_RANGE = re.compile(r"(\d{1,15})(?:-(\d{1,15}))?", re.ASCII)
 
 
 def count_nodes(nodes: str) -> int:
@@ -172,10 +180,17 @@ def _count_numbers(ranges: str) -> int:
     count = 0
     for each in ranges.split(","):
         found = _RANGE.fullmatch(each)
-        if found is None or int(found[2] or found[1]) < int(found[1]):
+        if found is None:
             return 0
-        count += int(found[2] or found[1]) - int(found[1]) + 1
+        first, last = (_ordinal(text) for text in (found[1], found[2] or found[1]))
+        if last < first:
+            return 0
+        count += last - first + 1
     return count
+
+
+def _ordinal(text: str) -> int:
+    return parse_integer(text, "a number of a node", 0, 1 << 62)
 
 
 def number(value: _Number, otherwise: float) -> float:
@@ -195,17 +210,14 @@ class _Answer(msgspec.Struct):
     errors: list[_Problem] = []
 
 
-_decoder = msgspec.json.Decoder(_Answer)
+_decoder: JsonDecoder[_Answer] = JsonDecoder(_Answer, "the jobs of Slurm", _ANSWER_MOST)
 
 
 def read_jobs(text: bytes) -> list[SlurmJob]:
     """Returns the jobs of an answer of squeue. Raises CoschedError for another form, and
     for an answer that reports an error: without slurmctld it has no jobs. Texts of users
     may have any bytes."""
-    try:
-        answer = _decoder.decode(text.decode(errors="replace"))
-    except msgspec.MsgspecError as error:
-        raise CoschedError(f"not the jobs of Slurm: {error}") from None
+    answer = _decoder.decode(shown_text(text))
     for problem in answer.errors:
         raise CoschedError(f"{problem.description} ({problem.error})")
     return answer.jobs

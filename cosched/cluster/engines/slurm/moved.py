@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 
 from cosched.cluster.engines.slurm.jobs import SlurmJob, number
+from cosched.core.decoding import parse_integer
 
 _MOVED = re.compile(
     r"cosched: moved forward from nice value (-?[0-9]{1,10}) to (-?[0-9]{1,10})"
@@ -32,4 +33,9 @@ def own_nice(job: SlurmJob) -> int:
     """Returns the nice value that the user of a job gave it last."""
     shown = shown_nice(job)
     found = _MOVED.fullmatch(job.admin_comment or "")
-    return int(found[1]) if found is not None and int(found[2]) == shown else shown
+    if found is None:
+        return shown
+    own, moved = (
+        parse_integer(text, "a nice value", -1 << 33, 1 << 33) for text in found.groups()
+    )
+    return own if moved == shown else shown

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from cosched.core.cluster.coupling.state import State
-from cosched.core.errors import CoschedError
+from cosched.core.decoding import MessagePackDecoder
 
 
 class Snapshot(msgspec.Struct):
@@ -15,7 +15,9 @@ class Snapshot(msgspec.Struct):
     state: State
 
 
-_decoder = msgspec.msgpack.Decoder(Snapshot)
+_decoder: MessagePackDecoder[Snapshot] = MessagePackDecoder(
+    Snapshot, "the state of a coupling"
+)
 
 
 def pack(state: State, wall_ns: int) -> bytes:
@@ -24,8 +26,5 @@ def pack(state: State, wall_ns: int) -> bytes:
 
 
 def unpack(data: bytes) -> Snapshot:
-    """Returns the snapshot in ``data``. Raises CoschedError if there is none."""
-    try:
-        return _decoder.decode(data)
-    except msgspec.MsgspecError as error:
-        raise CoschedError(f"the state of the coupling is damaged: {error}") from error
+    """Returns the snapshot in ``data``. Raises Malformed if there is none."""
+    return _decoder.decode(data)

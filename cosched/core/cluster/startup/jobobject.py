@@ -8,8 +8,18 @@ from __future__ import annotations
 
 import msgspec
 
-from cosched.core.bounds import GroupId, Limit, UserId
+from cosched.core.bounds import (
+    GroupId,
+    Limit,
+    Name,
+    Positive,
+    Seconds,
+    Slots,
+    Umask,
+    UserId,
+)
 from cosched.core.cluster.startup.questions import Command, Spawn
+from cosched.core.decoding import MessagePackDecoder
 from cosched.core.errors import CoschedError
 
 #: The bytes of the object for each node, if that has fewer than 128 tasks: their number.
@@ -30,23 +40,23 @@ class JobObject(msgspec.Struct, frozen=True, array_like=True):
     tasks, by name.
     """
 
-    name: str
+    name: Name
     uid: UserId
     gid: GroupId
     argv: tuple[str, ...]
     environ: dict[str, str]
     cwd: str
-    umask: int
-    counts: tuple[int, ...]
-    pmi: str
+    umask: Umask
+    counts: tuple[Slots, ...]
+    pmi: Name
     pmix_library: str
     bind: bool
     input: str
     output: str
     error: str
     label: bool
-    grace_s: float
-    jobs_per_node: int = 1
+    grace_s: Seconds
+    jobs_per_node: Positive = 1
     spawned: Spawn | None = None
     limits: dict[str, Limit] = {}
 
@@ -62,7 +72,7 @@ class WorldObject(msgspec.Struct, frozen=True, array_like=True):
     """A spawned world, for nodes that have the object of its job. counts: the tasks on each
     of its nodes, by place."""
 
-    counts: tuple[int, ...]
+    counts: tuple[Slots, ...]
     spawned: Spawn
 
     def complete(self, job: JobObject) -> JobObject:
@@ -73,8 +83,12 @@ class WorldObject(msgspec.Struct, frozen=True, array_like=True):
 
 
 _encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(JobObject)
-_world_decoder = msgspec.msgpack.Decoder(WorldObject)
+_decoder: MessagePackDecoder[JobObject] = MessagePackDecoder(
+    JobObject, "a job object", LONGEST_OBJECT
+)
+_world_decoder: MessagePackDecoder[WorldObject] = MessagePackDecoder(
+    WorldObject, "a spawned world", LONGEST_OBJECT
+)
 
 
 def encode_object(job: JobObject | WorldObject) -> bytes:
@@ -89,19 +103,13 @@ def encode_object(job: JobObject | WorldObject) -> bytes:
 
 
 def decode_object(data: bytes) -> JobObject:
-    """Returns the object. Raises CoschedError for bytes that are none."""
-    try:
-        return _decoder.decode(data)
-    except msgspec.MsgspecError as error:
-        raise CoschedError(f"not a job object: {error}") from None
+    """Returns the object. Raises Malformed for bytes that are none."""
+    return _decoder.decode(data)
 
 
 def decode_world(data: bytes) -> WorldObject:
-    """Returns the object of a spawned world. Raises CoschedError for other bytes."""
-    try:
-        return _world_decoder.decode(data)
-    except msgspec.MsgspecError as error:
-        raise CoschedError(f"not a spawned world: {error}") from None
+    """Returns the object of a spawned world. Raises Malformed for other bytes."""
+    return _world_decoder.decode(data)
 
 
 def cut(data: bytes, chunk_bytes: int) -> list[bytes]:

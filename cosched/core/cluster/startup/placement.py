@@ -20,6 +20,7 @@ from cosched.core.cluster.startup.jobobject import JobObject
 from cosched.core.cluster.startup.matching import Request
 from cosched.core.cluster.startup.seal import Tied
 from cosched.core.cluster.startup.tree import Place, Tree
+from cosched.core.decoding import MessagePackDecoder
 from cosched.core.errors import CoschedError
 
 #: The resource whose units the network table has: windows for direct memory access.
@@ -168,7 +169,9 @@ def node_table(placed: Placement, place: Place, windows: Sequence[int]) -> bytes
 
 
 _encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(CentralObject)
+_decoder: MessagePackDecoder[CentralObject] = MessagePackDecoder(
+    CentralObject, "a job object"
+)
 
 
 def encode_central(made: CentralObject) -> bytes:
@@ -177,8 +180,5 @@ def encode_central(made: CentralObject) -> bytes:
 
 
 def decode_central(data: bytes) -> CentralObject:
-    """Returns the object of the old design. Raises CoschedError for other bytes."""
-    try:
-        return _decoder.decode(data)
-    except msgspec.MsgspecError as error:
-        raise CoschedError(f"not a job object: {error}") from None
+    """Returns the object of the old design. Raises Malformed for other bytes."""
+    return _decoder.decode(data)

@@ -11,6 +11,7 @@ from itertools import accumulate
 
 import msgspec
 
+from cosched.core.bounds import Name, Slots
 from cosched.core.errors import CoschedError
 
 
@@ -23,7 +24,7 @@ class Command(msgspec.Struct, frozen=True, array_like=True):
     """
 
     argv: tuple[str, ...]
-    ranks: int
+    ranks: Slots
     cwd: str = ""
     path: str = ""
     hosts: tuple[str, ...] = ()
@@ -66,8 +67,8 @@ class Unpublish(_Question, frozen=True):
 class Members(msgspec.Struct, frozen=True, array_like=True, order=True):
     """Ranks of a world. ranks: empty for all of them."""
 
-    world: int
-    ranks: tuple[int, ...] = ()
+    world: Slots
+    ranks: tuple[Slots, ...] = ()
 
 
 class Gather(_Question, frozen=True):
@@ -86,9 +87,9 @@ Question = Spawn | Publish | Lookup | Unpublish | Gather
 class World(msgspec.Struct, frozen=True, array_like=True):
     """The nodes of a world. counts: the tasks on each."""
 
-    number: int
-    hosts: tuple[str, ...]
-    counts: tuple[int, ...]
+    number: Slots
+    hosts: tuple[Name, ...]
+    counts: tuple[Slots, ...]
 
     def places(self, ranks: tuple[int, ...]) -> tuple[int, ...]:
         """Returns the places of the nodes that run these ranks; all if there are none.

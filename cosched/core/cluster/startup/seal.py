@@ -16,6 +16,7 @@ import msgspec
 
 from cosched.core.cluster.queue.nodes import Intervals
 from cosched.core.cluster.startup.tree import Place
+from cosched.core.decoding import MessagePackDecoder
 from cosched.core.errors import CoschedError
 
 #: The bytes that an object has for each node.
@@ -39,7 +40,7 @@ class _Sealed(msgspec.Struct, frozen=True, array_like=True):
 
 
 _encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(_Sealed)
+_decoder: MessagePackDecoder[_Sealed] = MessagePackDecoder(_Sealed, "a sealed job object")
 
 
 def seal(data: bytes, tied: Tied, secrets: Sequence[bytes]) -> bytes:
@@ -52,10 +53,7 @@ def seal(data: bytes, tied: Tied, secrets: Sequence[bytes]) -> bytes:
 def unseal(sealed: bytes, tied: Tied, place: Place, secrets: Sequence[bytes]) -> bytes:
     """Returns the object. Raises CoschedError if the controller did not seal it for this
     start and this node, with one of the secrets."""
-    try:
-        found = _decoder.decode(sealed)
-    except msgspec.MsgspecError as error:
-        raise CoschedError(f"not a sealed job object: {error}") from None
+    found = _decoder.decode(sealed)
     proof = found.proofs[place * PROOF_BYTES :][:PROOF_BYTES]
     facts = _facts(found.data, tied)
     proofs = [_proof(facts, place, secret) for secret in secrets]

@@ -12,7 +12,7 @@ all tables go up to the root, which sends the full set down.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
@@ -51,6 +51,9 @@ Command = SendTables | PublishTables
 class Exchange(ABC):
     """One exchange at one node."""
 
+    #: Whether tables may come again: the full set has those of this subtree, too.
+    _repeats = False
+
     def __init__(self, tree: Tree, place: Place) -> None:
         self._tree = tree
         self._place = place
@@ -61,6 +64,7 @@ class Exchange(ABC):
         """Takes one event and returns the commands. Raises CoschedError for a sender that
         is no neighbour or has sent its last table, and for a table that came twice."""
         if isinstance(event, TableReady):
+            self._check_new((self._place,))
             self._add((self._place,))
             return self._pass_on((self._place,), None)
         if event.sender not in self._open:
@@ -68,19 +72,50 @@ class Exchange(ABC):
                 f"node {self._place} of the job: node {event.sender} sent tables that "
                 "were not expected"
             )
+        self._check_new(event.places)
+        self._check_side(event)
         self._add(event.places)
         if event.last:
             self._open.discard(event.sender)
         return self._pass_on(event.places, event.sender)
 
-    def _add(self, places: Sequence[Place]) -> None:
-        for place in places:
-            if place in self._here or not 0 <= place < self._tree.size:
+    def _check_new(self, places: Sequence[Place]) -> None:
+        """Raises CoschedError if the job lacks one of the nodes, or its table is here."""
+        here = set() if self._repeats else self._here
+        if len(set(places)) < len(places) or any(
+            place in here or not 0 <= place < self._tree.size for place in places
+        ):
+            raise CoschedError(
+                f"node {self._place} of the job: a table came twice, or is of no node"
+            )
+
+    def _check_side(self, event: TablesArrived) -> None:
+        """Raises CoschedError if a table is not from the sender's part of the tree, or if
+        the sender has no more although one of its part is missing."""
+        side = self._side_of(event.sender)
+        repeats = self._repeats and event.sender < self._place
+        if not repeats and any(not side(place) for place in event.places):
+            raise CoschedError(
+                f"node {self._place} of the job: node {event.sender} sent a table of "
+                "another part of the tree"
+            )
+        if event.last:
+            there = self._here.union(event.places)
+            if any(side(place) and place not in there for place in range(self._tree.size)):
                 raise CoschedError(
-                    f"node {self._place} of the job: the table of node {place} came twice, "
-                    "or the job has no such node"
+                    f"node {self._place} of the job: node {event.sender} left out a table"
                 )
-            self._here.add(place)
+
+    def _side_of(self, neighbour: Place) -> Callable[[Place], bool]:
+        """Returns whether a place is behind a neighbour, as this node sees the tree."""
+        if neighbour > self._place:
+            levels = self._tree.levels(neighbour)
+            return lambda place: any(place in level for level in levels)
+        own = self._tree.levels(self._place)
+        return lambda place: not any(place in level for level in own)
+
+    def _add(self, places: Sequence[Place]) -> None:
+        self._here.update(places)
 
     @property
     def _ready(self) -> bool:
@@ -120,6 +155,8 @@ class Siblings(Exchange):
 class ThroughRoot(Exchange):
     """Sends tables up when the whole subtree is here, and the full set down."""
 
+    _repeats = True
+
     def _pass_on(
         self, places: Sequence[Place], sender: Place | None
     ) -> tuple[Command, ...]:
@@ -138,7 +175,3 @@ class ThroughRoot(Exchange):
     def _subtree(self) -> Sequence[Place]:
         """Returns the tables that are here."""
         return tuple(sorted(self._here))
-
-    def _add(self, places: Sequence[Place]) -> None:
-        """The full set repeats the tables of the own subtree."""
-        super()._add([place for place in places if place not in self._here])

@@ -17,7 +17,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from cosched.core.decoding import shown_text
 from cosched.core.errors import CoschedError
+from cosched.linux import proc
 from cosched.linux.cgroups.cgroupfs import why, write
 from cosched.linux.cgroups.controls import Controls
 
@@ -76,7 +78,8 @@ class Loans:
         controls, period_us = self._controls, self._controls.period_us(directory)
         quota = files.get(controls.quota_file)
         quota_us = None if quota is None else controls.parse_quota(quota, period_us)
-        return Loan(directory, int(files[controls.weight_file]), quota_us, period_us, files)
+        weight = proc.integer(files[controls.weight_file])
+        return Loan(directory, weight, quota_us, period_us, files)
 
     def give_back(self, directory: Path) -> None:
         """Restores the standing values of a group; does nothing without a loan.
@@ -108,7 +111,7 @@ class Loans:
     def _read(self, directory: Path) -> tuple[str, dict[str, str]] | None:
         """Returns the tag and the values of a group's record."""
         try:
-            text = os.getxattr(directory, self._attribute).decode(errors="replace")
+            text = shown_text(os.getxattr(directory, self._attribute))
         except OSError:
             return None  # there is none, or the group is gone
         tag, *lines = text.split("\n")
@@ -118,4 +121,4 @@ class Loans:
 
 
 def _text(path: Path) -> str:
-    return path.read_text().strip()
+    return path.read_text(errors="replace").strip()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from cosched.core.decoding import parse_integer
 from cosched.core.units import format_bytes
 from cosched.observe.doctor.facts import Daemon, NodeFacts
 from cosched.observe.doctor.findings import Finding, good, note, problem, warning
@@ -39,8 +40,11 @@ def check_node(facts: NodeFacts) -> Iterator[Finding]:
 
 
 def _check_kernel(facts: NodeFacts) -> Finding:
-    found = re.match(r"(\d+)\.(\d+)", facts.kernel)
-    if found is None or (int(found[1]), int(found[2])) < KERNEL_LEAST:
+    found = re.match(r"(\d{1,9})\.(\d{1,9})", facts.kernel, re.ASCII)
+    numbers = (
+        [] if found is None else [parse_integer(n, "", 0, 10**9) for n in found.groups()]
+    )
+    if tuple(numbers) < KERNEL_LEAST:
         return problem(
             "kernel",
             f"Linux {facts.kernel} has no pidfds",

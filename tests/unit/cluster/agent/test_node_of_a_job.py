@@ -61,8 +61,9 @@ class Node:
 
     slots = 4
 
-    def __init__(self, place):
+    def __init__(self, place, poison=None):
         self.sent = []
+        self.poison = poison
         self.steward = Steward()
         self.timers = []
         self.forgotten = False
@@ -103,10 +104,12 @@ class Node:
         return JOB
 
     def make_steward(self, job, found):
+        if self.poison is not None:
+            raise self.poison
         return self.steward
 
     def report_starts(self):
-        raise AssertionError("this node can make each start")
+        assert self.poison is not None, "this node can make each start"
 
     def later(self, after_s, call):
         self.timers.append((after_s, call))
@@ -219,3 +222,16 @@ def test_a_start_that_lacked_a_process_may_be_tried_again():
     node.job.take_frame(CannotStart("cannot make a process", again=True))
     (failed,) = node.sent_of(StartFailed)
     assert (failed.reason, failed.again) == ("n2: cannot make a process", True)
+
+
+@pytest.mark.parametrize(
+    "poison", [OverflowError("uid is greater than maximum"), KeyError(7), OSError("full")]
+)
+def test_job_that_a_node_cannot_prepare_costs_itself_only(poison):
+    node = Node(1, poison)
+    (failed,) = node.sent_of(StartFailed)
+    assert failed.again
+    assert failed.reason.startswith("n2: ")
+    assert type(poison).__name__ in failed.reason
+    assert node.sent_of(SubtreeEnded)
+    assert node.forgotten

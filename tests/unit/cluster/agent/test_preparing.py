@@ -3,6 +3,7 @@
 import asyncio
 import os
 import socket
+from unittest.mock import Mock
 
 import pytest
 
@@ -96,6 +97,33 @@ def test_a_steward_that_cannot_be_made_takes_no_slots(tmp_path):
         node.nursery.fails = False
         node.start(2)
         node.nursery.theirs[-1].close()
+        await asyncio.gather(*node.tasks)
+
+    asyncio.run(run())
+
+
+def test_an_odd_error_takes_no_slots(tmp_path, monkeypatch):
+    async def run():
+        node = Node(tmp_path)
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "chown", Mock(side_effect=OverflowError("uid")))
+            patch.setattr(os, "geteuid", lambda: 0)
+            with pytest.raises(OverflowError):
+                node.start(1)
+        node.start(2)
+        node.nursery.theirs[-1].close()
+        await asyncio.gather(*node.tasks)
+
+    asyncio.run(run())
+
+
+def test_steward_that_sends_garbage_ends_only_its_job(tmp_path):
+    async def run():
+        node = Node(tmp_path)
+        ended = asyncio.Event()
+        node.start(1, ended.set)
+        node.nursery.theirs[-1].sendall(b"\0\0\0\1\xc1")
+        await asyncio.wait_for(ended.wait(), 5)
         await asyncio.gather(*node.tasks)
 
     asyncio.run(run())

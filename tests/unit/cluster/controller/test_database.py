@@ -163,7 +163,7 @@ def test_creation_that_ends_half_way_is_made_again(tmp_path):
     with pytest.raises(CoschedError):
         open_database(path, "CREATE TABLE a (x INTEGER); CREATE BROKEN", 1, "no remedy")
     file = open_database(path, "CREATE TABLE a (x INTEGER)", 1, "no remedy")
-    assert file.execute("SELECT count(*) FROM a").fetchone() == (0,)
+    assert file.find("SELECT count(*) FROM a") == (0,)
     file.close()
 
 
@@ -172,22 +172,22 @@ def test_file_is_changed_by_each_version_in_between(tmp_path):
     open_database(path, "CREATE TABLE a (one INTEGER)", 1, "no remedy").close()
 
     def second(file):
-        file.execute("ALTER TABLE a RENAME COLUMN one TO two")
+        file.run("ALTER TABLE a RENAME COLUMN one TO two")
 
     def third(file):
-        file.execute("ALTER TABLE a RENAME COLUMN two TO three")
+        file.run("ALTER TABLE a RENAME COLUMN two TO three")
 
     def fail(file):
         third(file)
         raise CoschedError("no")
 
     before = path.read_bytes()
-    with pytest.raises(CoschedError, match=f"^{path}: no; move it$"):
+    with pytest.raises(CoschedError, match=r"^no; move it$"):
         open_database(path, "", 3, "move it", [second, fail])
     assert path.read_bytes() == before
     open_database(path, "", 2, "move it", [second]).close()
     file = open_database(path, "", 3, "move it", [second, third])
-    assert [row[1] for row in file.execute("PRAGMA table_info(a)")] == ["three"]
+    assert [row[1] for row in file.rows("PRAGMA table_info(a)")] == ["three"]
     file.close()
 
 

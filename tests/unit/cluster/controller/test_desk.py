@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import json
+import os
 import select
 import socket
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -13,6 +14,7 @@ from cosched.cluster.desk import BYTES_PER_USER, Desk, Person
 from cosched.cluster.inputs import Inputs, Visitor
 from cosched.cluster.member import first_error
 from cosched.cluster.submission import LONGEST_REQUEST
+from cosched.core.errors import StateLost
 
 
 class Echo:
@@ -27,7 +29,7 @@ class Echo:
 
 @asynccontextmanager
 async def desk(folder):
-    found = Desk(folder / "desk.sock", lambda person: Echo())
+    found = Desk(folder / "desk.sock", lambda person: Echo(), print)
     await found.open()
     try:
         yield found
@@ -108,29 +110,61 @@ def test_odd_input_goes_to_the_domain_which_refuses_it(body):
     assert asyncio.run(visitor.answer(body)) == b"refused"
 
 
-def test_caller_whose_answer_fails_leaves_and_the_failure_is_seen(tmp_path):
-    class Broken(Echo):
-        left = False
+class Broken(Echo):
+    """Fails to answer. error: why."""
 
-        async def answer(self, body):
-            raise OSError("disk is full")
+    def __init__(self, error):
+        self.error = error
+        self.left = 0
 
-        def leave(self):
-            self.left = True
+    async def answer(self, body):
+        raise self.error
+
+    def leave(self):
+        self.left += 1
+
+
+def test_request_that_fails_costs_its_connection_only(tmp_path):
+    log, broken = [], Broken(KeyError("\x1b[31m\nforged"))
 
     async def check():
-        failed, broken = first_error(), Broken()
-        found = Desk(tmp_path / "desk.sock", lambda person: broken)
+        failed = first_error()
+        found = Desk(tmp_path / "desk.sock", lambda person: broken, log.append)
+        await found.open()
+        for _ in range(3):
+            async with caller(tmp_path) as (reader, writer):
+                writer.write(b"x\n")
+                assert await asyncio.wait_for(reader.readline(), 20) == b""
+        assert not failed.done()
+        await found.close()
+
+    asyncio.run(check())
+    assert broken.left == 3
+    (line,) = log
+    assert line.startswith(
+        f"user {os.getuid()}: desk.sock: a request failed; its connection"
+    )
+    assert "KeyError" in line
+    assert line.isprintable()
+
+
+def test_lost_state_is_seen(tmp_path):
+    log, broken = [], Broken(StateLost("disk is full"))
+
+    async def check():
+        failed = first_error()
+        found = Desk(tmp_path / "desk.sock", lambda person: broken, log.append)
         await found.open()
         async with caller(tmp_path) as (reader, writer):
             writer.write(b"x\n")
             assert await asyncio.wait_for(reader.readline(), 20) == b""
-        with pytest.raises(OSError, match="disk is full"):
+        with pytest.raises(StateLost, match="disk is full"):
             await asyncio.wait_for(failed, 20)
-        assert broken.left
         await found.close()
 
     asyncio.run(check())
+    assert broken.left == 1
+    assert log == []
 
 
 def test_failure_of_a_timer_is_seen():
@@ -158,7 +192,7 @@ def test_user_who_leaves_with_an_answer_unread_disturbs_nothing(tmp_path):
     async def check():
         loop, failures = asyncio.get_running_loop(), []
         loop.set_exception_handler(lambda _, context: failures.append(context))
-        found = Desk(tmp_path / "desk.sock", lambda person: Slow())
+        found = Desk(tmp_path / "desk.sock", lambda person: Slow(), print)
         await found.open()
         client = socket.socket(socket.AF_UNIX)
         client.connect(str(tmp_path / "desk.sock"))

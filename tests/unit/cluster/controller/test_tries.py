@@ -75,7 +75,8 @@ def test_a_start_that_nodes_cannot_make_is_tried_a_few_times(store):
             assert store.find(number).state is State.STARTING
             await fail(controller, number)
         ended = store.find(number)
-        assert (ended.state, ended.reason) == (State.FAILED, "no slots")
+        assert ended.state is State.FAILED
+        assert ended.reason == "no slots; 3 starts have failed, the job is not tried again"
 
     asyncio.run(scenario())
 

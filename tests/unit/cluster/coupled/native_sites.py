@@ -47,7 +47,7 @@ QUICK = {
 NAMES = ("al", "be")
 
 
-class Crash(Exception):
+class Crash(BaseException):
     """The controller ends here, as by SIGKILL."""
 
 
@@ -262,7 +262,7 @@ class _Store(JobStore):
 
     def __init__(self, site, life):
         super().__init__(site.folder / "jobs.sqlite", site.config.node_names)
-        self._file.execute("PRAGMA synchronous = OFF")  # no power is lost here
+        self._file.run("PRAGMA synchronous = OFF")  # no power is lost here
         self._site, self._life = site, life
 
     def save(self, record):
@@ -275,7 +275,7 @@ class _Memory(Memory):
 
     def __init__(self, site, life):
         super().__init__(site.folder / "mates.sqlite")
-        self._file.execute("PRAGMA synchronous = OFF")  # no power is lost here
+        self._file.run("PRAGMA synchronous = OFF")  # no power is lost here
         self._site, self._life = site, life
 
     def save(self, snapshot):

@@ -16,7 +16,7 @@ else:
 
 from cosched.cluster.coupled.config import parse_coupled
 from cosched.cluster.coupled.domain import CoupledDomain
-from cosched.cluster.coupled.memory import Memory, NotStored
+from cosched.cluster.coupled.memory import Memory
 from cosched.cluster.coupled.window import Window, explain
 from cosched.cluster.engines.interface import (
     Cancelled,
@@ -35,7 +35,7 @@ from cosched.cluster.engines.interface import (
 from cosched.cluster.engines.mates import parse_mates, read_comment
 from cosched.cluster.member import first_error
 from cosched.core.cluster.coupling.state import Stage
-from cosched.core.errors import CoschedError
+from cosched.core.errors import CoschedError, StateLost
 from tests.places import ROOT
 
 NAMES = ("a", "b")
@@ -564,7 +564,7 @@ async def test_mate_that_is_lost_while_all_begin_to_prepare(tmp_path):
 @scenario
 async def test_odd_request_to_the_controller_of_a_slurm_is_answered(tmp_path, body):
     coupling = Pair(tmp_path).domains["a"].coupling
-    window = Window(tmp_path / "w", coupling, lambda: 0, lambda: None, lambda: {})
+    window = Window(tmp_path / "w", coupling, lambda: 0, lambda: None, lambda: {}, print)
     failed = first_error()
     await window.open()
     reader, writer = await asyncio.open_unix_connection(tmp_path / "w")
@@ -582,9 +582,9 @@ async def test_state_that_cannot_be_stored_is_no_fault_of_the_user(tmp_path):
     await asyncio.sleep(0.05)
 
     def full(_coupling):
-        raise NotStored("a.sqlite: disk is full")
+        raise StateLost("a.sqlite: disk is full")
 
     pair.domains["a"]._memory.keep = full
-    with pytest.raises(NotStored):
+    with pytest.raises(StateLost):
         a.submit(1)
     assert a.refused == {}

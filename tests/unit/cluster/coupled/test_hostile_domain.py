@@ -10,10 +10,8 @@ import time
 
 from cosched.cluster.coupled.limits import (
     MOST_AT_ONCE,
-    MOST_LINES,
     MOST_PER_S,
     Allowance,
-    FewLines,
 )
 from cosched.cluster.coupled.mail import LONGEST, DomainMail
 from cosched.cluster.keys import load_keys
@@ -53,7 +51,7 @@ class Attack:
                 name,
                 self.addresses,
                 self.engines[name],
-                FewLines(self.log.append, time.monotonic_ns),
+                self.log.append,
                 again="100ms",
                 unknown="1h",
                 when_down="yield",
@@ -186,14 +184,18 @@ async def test_replayed_messages_are_answered_once_and_change_nothing(under):
 async def test_flood_delays_no_other_domain(under):
     """c sends more than it may, with garbage and huge messages between."""
     await a_holds(under)
-    for _ in range(MOST_LINES):
+    for _ in range(20):
         under.links.send("a", BetweenDomains(b"\xc1" * 100))
     for _ in range(MOST_AT_ONCE + 1000):
         under.ask("a", Ping())
     begin = time.monotonic()
     await pair_starts(under)
     assert time.monotonic() - begin < 10
-    await until(lambda: len(under.log) == MOST_LINES, "a logs a few lines")
+    kinds = ("its BetweenDomains is dropped", "sends too many messages")
+    await until(
+        lambda: all(sum(kind in line for line in under.log) == 1 for kind in kinds),
+        "a logs a line of each kind",
+    )
     under.links.send("a", BetweenDomains(bytes(2 * LONGEST)))
     assert len(under.state("a").peers["c"].answers) <= 1024
 
@@ -205,7 +207,8 @@ async def test_huge_but_lawful_messages_are_refused_by_their_content(under):
     under.ask("a", Announce(), long)
     under.ask("a", Go(("c", 1, 5), (("c", long[: LONGEST // 2]),)))
     under.ask("a", Ready(1), "", user=long)
-    await until(lambda: under.counts("a").refused >= 2, "they are refused")
+    await until(lambda: under.counts("a").refused >= 1, "the addresses are refused")
+    assert any("is dropped" in line for line in under.log)
     assert len(under.live["a"].coupling.snapshot(0)) < LONGEST
     await pair_starts(under)
 
@@ -215,14 +218,3 @@ def test_allowance_comes_back_with_time():
     assert sum(allowance.admit(NS_PER_S) for _ in range(2 * MOST_AT_ONCE)) == MOST_AT_ONCE
     assert not allowance.admit(NS_PER_S)
     assert sum(allowance.admit(2 * NS_PER_S) for _ in range(2 * MOST_PER_S)) == MOST_PER_S
-
-
-def test_a_log_gets_few_lines_a_minute():
-    lines, now = [], 0
-    few = FewLines(lines.append, lambda: now, most=2)
-    for count in range(5):
-        few(f"line {count}")
-    assert lines == ["line 0", "line 1"]
-    now = 61 * NS_PER_S
-    few("later")
-    assert lines[2:] == ["3 more lines of this kind", "later"]

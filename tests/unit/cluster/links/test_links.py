@@ -13,6 +13,7 @@ from cosched.cluster.doorkeeper import MOST_ADDRESSES, Doorkeeper
 from cosched.cluster.keys import former_keys, load_keys, make_keys
 from cosched.cluster.links import Former, Links
 from cosched.cluster.messages import Leave, Refused, UserReply, encode
+from cosched.core.errors import StateLost
 from tests.tools.ports import free_address
 
 WITHIN_S = 20.0
@@ -46,10 +47,13 @@ def test_message_that_is_too_long_is_dropped_and_later_ones_arrive(tmp_path):
         assert second == ("controller", Leave())
 
     asyncio.run(talk())
-    assert log == ["n1: UserReply of 6015 bytes is longer than 5000; not sent"]
+    assert log == [
+        "n1: a message for it is too long and is not sent: "
+        "UserReply of 6015 bytes, the most are 5000"
+    ]
 
 
-def test_many_messages_at_once_arrive_and_an_error_ends_the_receiver(tmp_path):
+def test_many_messages_at_once_arrive_and_lost_state_ends_the_receiver(tmp_path):
     names = ("controller", "n1")
     addresses = {name: free_address() for name in names}
     make_keys(tmp_path, names)
@@ -58,7 +62,7 @@ def test_many_messages_at_once_arrive_and_an_error_ends_the_receiver(tmp_path):
     def take(sender, message):
         came.append(message.number)
         if len(came) == 300:
-            raise ValueError("enough")
+            raise StateLost("enough")
 
     async def talk():
         controller, agent = (
@@ -68,12 +72,80 @@ def test_many_messages_at_once_arrive_and_an_error_ends_the_receiver(tmp_path):
             agent.listen(addresses["n1"])
             for number in range(400):
                 controller.send("n1", UserReply(number, b""))
-            with pytest.raises(ValueError, match="enough"):
+            with pytest.raises(StateLost, match="enough"):
                 await agent.receive(take)
             await asyncio.sleep(0)
 
     asyncio.run(asyncio.wait_for(talk(), WITHIN_S))
     assert came == list(range(300))
+
+
+def test_message_whose_handler_fails_is_dropped_and_its_sender_named_once(tmp_path):
+    names = ("controller", "n1")
+    addresses = {name: free_address() for name in names}
+    make_keys(tmp_path, names)
+    log, came = [], []
+
+    async def talk():
+        controller, agent = (
+            Links(load_keys(tmp_path, name, names), addresses, log.append) for name in names
+        )
+        done = asyncio.get_running_loop().create_future()
+
+        def take(sender, message):
+            came.append(message.number)
+            if message.number == 9:
+                done.set_result(None)
+            raise (KeyError, IndexError, OverflowError)[message.number % 3](message.number)
+
+        with contextlib.closing(controller), contextlib.closing(agent):
+            agent.listen(addresses["n1"])
+            for number in range(10):
+                controller.send("n1", UserReply(number, b""))
+            receiving = asyncio.ensure_future(agent.receive(take))
+            await done
+            assert not receiving.done()
+            receiving.cancel()
+
+    asyncio.run(asyncio.wait_for(talk(), WITHIN_S))
+    assert came == list(range(10))
+    (line,) = log
+    assert line.startswith("controller: its UserReply is dropped: KeyError: 0 in take, ")
+
+
+def test_bad_message_beside_good_ones_is_dropped_alone(tmp_path):
+    """An envelope that comes late brings several messages at once."""
+    names = ("controller", "n1")
+    addresses = {name: free_address() for name in names}
+    make_keys(tmp_path, names)
+    log, came = [], []
+
+    async def talk():
+        controller, agent = (
+            Links(load_keys(tmp_path, name, names), addresses, log.append) for name in names
+        )
+        done = asyncio.get_running_loop().create_future()
+
+        def take(sender, message):
+            came.append(message.number)
+            if message.number == 2:
+                done.set_result(None)
+
+        with contextlib.closing(controller), contextlib.closing(agent):
+            agent.listen(addresses["n1"])
+            delivery = controller._peer("n1").delivery
+            parts = [encode(UserReply(1, b"")), b"\x91\xa1\xff", encode(UserReply(2, b""))]
+            late, *others = [delivery.send(part, 0) for part in parts]
+            for envelope in (*others, late):
+                controller._transmit("n1", envelope)
+            receiving = asyncio.ensure_future(agent.receive(take))
+            await done
+            receiving.cancel()
+
+    asyncio.run(asyncio.wait_for(talk(), WITHIN_S))
+    assert came == [1, 2]
+    assert len(log) == 1
+    assert log[0].startswith("controller: a message is dropped: not a message of a domain")
 
 
 def test_member_whose_message_cannot_be_read_is_named_once(tmp_path):
@@ -163,7 +235,7 @@ def test_former_member_gets_an_answer_and_nothing_of_it_is_read(tmp_path):
             receiving.cancel()
 
     asyncio.run(asyncio.wait_for(talk(), WITHIN_S))
-    assert log == ["n1 is not a member any more: it is turned away"]
+    assert log == ["n1: is not a member any more: it is turned away"]
 
 
 class ZapSocket:

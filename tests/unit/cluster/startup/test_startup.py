@@ -191,8 +191,14 @@ def test_tables_from_strangers_are_refused(machine):
     for sender in (1, 2, 5):
         with pytest.raises(CoschedError, match="were not expected"):
             node.handle(tables.TablesArrived(sender, (sender,), last=False))
-    with pytest.raises(CoschedError, match="no such node"):
+    with pytest.raises(CoschedError, match="is of no node"):
         node.handle(tables.TablesArrived(3, (9,), last=False))
+    for sender, place in ((3, 1), (3, 4), (0, 1)):
+        if machine is tables.Siblings or sender:
+            with pytest.raises(CoschedError, match="another part of the tree"):
+                node.handle(tables.TablesArrived(sender, (place,), last=False))
+    with pytest.raises(CoschedError, match="left out a table"):
+        node.handle(tables.TablesArrived(3, (), last=True))
     node.handle(tables.TablesArrived(3, (3,), last=True))
     with pytest.raises(CoschedError, match="were not expected"):
         node.handle(tables.TablesArrived(3, (), last=True))

@@ -13,19 +13,18 @@ greater name. Times in messages are durations.
 from __future__ import annotations
 
 from enum import Enum
-from typing import TypeAlias
+from typing import Annotated, TypeAlias
 
 import msgspec
 
-from cosched.core.cluster.coupling.groups import DomainName, GroupName
-from cosched.core.cluster.queue.messages import JobId
+from cosched.core.bounds import Name, Natural
 
 #: The name of a round: (its coordinator, the incarnation there, a number).
-RoundId: TypeAlias = tuple[DomainName, int, int]
+RoundId: TypeAlias = tuple[Name, Natural, Natural]
 #: Bytes of the address of a job. A message may have those of 17 jobs, in 64 KiB.
 LONGEST_ADDRESS = 3400
 #: How to reach each started job of a group, as its engine reported it.
-Addresses: TypeAlias = tuple[tuple[DomainName, str], ...]
+Addresses: TypeAlias = tuple[tuple[Name, str], ...]
 
 
 class Message(msgspec.Struct, frozen=True, tag=True):
@@ -47,7 +46,7 @@ class Ready(Message, frozen=True):
     """To the coordinator: the sender's job has nodes and would start. older_ns: the wall
     time of the group's first announcement. Answer: Joined or NotReady."""
 
-    older_ns: int
+    older_ns: Natural
 
 
 class Reserve(Message, frozen=True):
@@ -56,7 +55,7 @@ class Reserve(Message, frozen=True):
     Running or Over."""
 
     round: RoundId
-    older_ns: int
+    older_ns: Natural
 
 
 class Prepare(Message, frozen=True):
@@ -94,7 +93,7 @@ class LeaderStarted(Message, frozen=True):
     """To a follower: the leader has run for ``age_ns``. over: it has ended.
     Answer: Done."""
 
-    age_ns: int
+    age_ns: Natural
     over: bool = False
 
 
@@ -162,7 +161,7 @@ class Done(Message, frozen=True):
 class Known(Message, frozen=True):
     """The domain has a job of the same group, with this number."""
 
-    job: JobId
+    job: Natural
 
 
 class Joined(Message, frozen=True):
@@ -192,7 +191,7 @@ class NotReady(Message, frozen=True):
 class Running(Message, frozen=True):
     """The job runs already, for ``age_ns``."""
 
-    age_ns: int
+    age_ns: Natural
 
 
 class Over(Message, frozen=True):
@@ -204,7 +203,7 @@ class Prepared(Message, frozen=True):
     reach it."""
 
     round: RoundId
-    lease_ns: int
+    lease_ns: Natural
     address: str
 
 
@@ -258,6 +257,10 @@ PASSING = (Recovering, Unknown, Refused, Working, Alive, Undecided)
 # --- envelopes ----------------------------------------------------------------------------
 
 
+#: The number of a job; -1: the domain has none in the group.
+_JobOrNone = Annotated[int, msgspec.Meta(ge=-1, lt=1 << 62)]
+
+
 class Question(Message, frozen=True):
     """A question about one group.
 
@@ -267,23 +270,23 @@ class Question(Message, frozen=True):
     vouches.
     """
 
-    sender: DomainName
-    incarnation: int
-    number: int
-    floor: int
-    group: GroupName
-    digest: str
-    job: JobId
-    user: str
+    sender: Name
+    incarnation: Natural
+    number: Natural
+    floor: Natural
+    group: Name
+    digest: Name
+    job: _JobOrNone
+    user: Name
     ask: AnyAsk
 
 
 class Answer(Message, frozen=True):
     """An answer. incarnation, number: those of the question."""
 
-    sender: DomainName
-    incarnation: int
-    number: int
+    sender: Name
+    incarnation: Natural
+    number: Natural
     reply: AnyReply
 
 

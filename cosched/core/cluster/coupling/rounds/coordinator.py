@@ -42,6 +42,7 @@ from cosched.core.cluster.coupling.mail.post import Post
 from cosched.core.cluster.coupling.ready import ReadyJobs
 from cosched.core.cluster.coupling.rounds.participant import Participant
 from cosched.core.cluster.coupling.state import Decision, Member, Owed, Round, Stage
+from cosched.core.decoding import shown_text
 
 
 class Coordinator:
@@ -198,7 +199,7 @@ class Coordinator:
             self._fail(current, member, _cause(reply), domain)
             return
         short = reply.address.encode()[:LONGEST_ADDRESS]  # a longer one is of a wrong peer
-        current.prepared[domain] = short.decode(errors="ignore")
+        current.prepared[domain] = shown_text(short).rstrip("\ufffd")
         if len(current.prepared) < len(current.reserved):
             return
         late_ns = current.began_ns + self._jobs.settings.patience.doubt_ns // 2
