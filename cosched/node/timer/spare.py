@@ -14,6 +14,7 @@ import logging
 import os
 import select
 import signal
+import socket
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -32,15 +33,14 @@ END_TIMEOUT_S = 10.0
 class Spare:
     """The process in reserve, as the timer daemon has it."""
 
-    def __init__(self, pid: int, pipe: int) -> None:
+    def __init__(self, pid: int, line: socket.socket) -> None:
         self.pid = pid
-        self._pipe = pipe
+        self._line = line
 
     def dismiss(self) -> None:
         """Ends the process: the timer daemon has done its work."""
-        with contextlib.suppress(BrokenPipeError):
-            os.write(self._pipe, b"\1")
-        os.close(self._pipe)
+        with contextlib.suppress(ConnectionError), self._line:
+            self._line.send(b"\1")
         os.waitpid(self.pid, 0)
 
 
@@ -64,27 +64,33 @@ def start_spare(
 ) -> Spare:
     """Forks the process in reserve, which calls ``restore()`` when both daemons are dead.
 
-    daemons: pidfds of this process, and of the scheduler daemon if it lives. timer_lock: is
-    this process's. spare_lock: the reserve holds it, so that others find it."""
-    read_end, write_end = os.pipe()
+    It returns when other processes can find the reserve by its lock.
+
+    daemons: pidfds of this process, and of the scheduler daemon if it lives. timer_lock:
+    this process's. spare_lock: the reserve's."""
+    own_end, spares_end = socket.socketpair()
     pid = os.fork()
     if pid == 0:
         code = 1
         try:
-            os.close(write_end)
+            own_end.close()
             timer_lock.leave_to_parent()
-            _stand_by(read_end, daemons, spare_lock, restore)
+            _stand_by(spares_end, daemons, spare_lock, restore)
             code = 0
         except BaseException:
             log.exception("the process in reserve failed")
         finally:
             os._exit(code)
-    os.close(read_end)
-    return Spare(pid, write_end)
+    spares_end.close()
+    own_end.recv(1)  # or its end, if the reserve failed: then there is none
+    return Spare(pid, own_end)
 
 
 def _stand_by(
-    pipe: int, daemons: Sequence[int], spare_lock: Path, restore: Callable[[], None]
+    line: socket.socket,
+    daemons: Sequence[int],
+    spare_lock: Path,
+    restore: Callable[[], None],
 ) -> None:
     """Waits until this process is needed; returns if it never will be."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -95,9 +101,11 @@ def _stand_by(
     while not lock.acquire():
         _end_older(spare_lock)
     try:
-        if os.read(pipe, 1):
-            return  # dismissed
-        # The pipe of a dying daemon may end before its lock does.
+        with contextlib.suppress(ConnectionError):  # the timer daemon is dead
+            line.send(b"\1")
+            if line.recv(1):
+                return  # dismissed
+        # The line of a dying daemon may end before its lock does.
         for pidfd in daemons:
             select.select([pidfd], [], [])
         restore()

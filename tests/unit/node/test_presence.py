@@ -30,7 +30,6 @@ from cosched.node.sockets.pacing import Pacer
 from cosched.node.timer.guardian import Guardian
 from cosched.node.timer.spare import scheduler_above, start_spare
 from cosched.shm.paths import NodePaths
-from tests.fakes import eventually
 
 
 @pytest.fixture
@@ -208,10 +207,10 @@ def reserve(paths, sleepers):
         timer, pidfd = sleepers()
         daemons = [pidfd] if scheduler is None else [pidfd, scheduler]
         spare = start_spare(daemons, lock, paths.spare_lock, restored.touch)
-        assert eventually(lambda: lock_holder(paths.spare_lock) == spare.pid)
+        assert lock_holder(paths.spare_lock) == spare.pid
 
         def die():
-            os.close(spare._pipe)
+            spare._line.close()
             assert not restored.exists()
             timer.kill()
 
