@@ -33,7 +33,7 @@ USERS_SHARE = 16
 USERS_MOST = 4096
 #: Connections that are accepted in one round of the loop.
 BATCH = 32
-#: Accepting counts so many times: to wait for a connection, to count it and to give it up
+#: The factor by which accepting counts: to wait for a connection, to count it and to end it
 #: takes longer than to accept it.
 COUNTS = 3
 #: Time for accepting that a user may take at once, as it counts; some thousand connections.
