@@ -22,7 +22,7 @@ from cosched.cluster.store import JobStore, Record, State
 from cosched.cluster.submission import LONGEST_REQUEST, convert_submission
 from cosched.core.bounds import JobNumber, Name, Natural
 from cosched.core.cluster.queue.forecast import forecast
-from cosched.core.decoding import JsonDecoder, Malformed, convert
+from cosched.core.decoding import JsonDecoder, Malformed, convert, printable
 from cosched.core.errors import CoschedError, changing, must_succeed
 from cosched.core.identity import ROOT
 from cosched.core.units import NS_PER_S
@@ -39,6 +39,8 @@ JOBS_MOST = 20_000
 #: Requests that all users may send: they change nothing.
 _READING = ("queue", "job", "wait", "nodes", "mates")
 
+#: The most characters of a value that an error repeats.
+_SHOWN = 100
 _UNKNOWN = "not a request of this version"
 _request: JsonDecoder[dict[str, Any]] = JsonDecoder(
     dict[str, Any], "a request", LONGEST_REQUEST
@@ -377,7 +379,12 @@ def _refusal(reason: str) -> bytes:
 
 
 def _number(request: dict[str, Any]) -> int:
-    number: int = convert(request.get("job"), JobNumber, "the number of a job")
+    given = request.get("job")
+    try:
+        number: int = convert(given, JobNumber, "the number of a job")
+    except Malformed:
+        shown = printable(str(given))[:_SHOWN]
+        raise CoschedError(f"job '{shown}': is not the number of a job") from None
     return number
 
 
