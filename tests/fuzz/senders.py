@@ -4,10 +4,13 @@ usage: python -m tests.fuzz.senders JOB (a JSON object: see ``Job``)
 
 It prints one line of JSON: how many messages left, by border. A receiver that closes a
 connection or makes its sender wait is right to do so; the sender connects again.
+
+The first messages are those of ``corpus.json``: each of them did harm once.
 """
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import json
 import os
@@ -16,6 +19,7 @@ import signal
 import socket
 import sys
 import time
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -23,9 +27,10 @@ import msgspec
 import zmq
 
 from cosched.cluster.keys import load_keys
-from tests.fuzz.kinds import MAKERS, Make
+from tests.fuzz.kinds import MAKERS
 from tests.fuzz.shapes import Shapes
 
+CORPUS = Path(__file__).with_name("corpus.json")
 #: Messages that are drawn once are sent this often, in another order each time.
 USES = 20
 BATCH = 1000
@@ -54,12 +59,24 @@ class Job(msgspec.Struct):
     to: str = ""
 
 
-def messages(make: Make, seed: int, count: int) -> Iterator[bytes]:
-    """Yields ``count`` messages; each was drawn by this seed."""
+def corpus(maker: str) -> list[bytes]:
+    """Returns the messages that did harm once, of one maker."""
+    entries = json.loads(CORPUS.read_text())
+    return [
+        zlib.decompress(base64.b64decode(entry["data"]))
+        for entry in entries
+        if entry["maker"] == maker
+    ]
+
+
+def messages(maker: str, seed: int, count: int) -> Iterator[bytes]:
+    """Yields ``count`` messages: those of the corpus, then others, drawn by this seed."""
     chance = random.Random(seed)
-    shapes = Shapes(chance)
+    shapes, make = Shapes(chance), MAKERS[maker]
+    known = corpus(maker)[:count]
+    yield from known
     drawn: list[bytes] = []
-    for number in range(count):
+    for number in range(count - len(known)):
         if number % (BATCH * USES) == 0:
             drawn = [make(shapes) for _ in range(min(BATCH, count))]
         yield chance.choice(drawn)
@@ -170,7 +187,7 @@ def run(job: Job, tally: Tally) -> None:
         os.setresgid(job.uid, job.uid, job.uid)
         os.setresuid(job.uid, job.uid, job.uid)
     os.nice(5)
-    made = messages(MAKERS[job.maker], job.seed, job.count)
+    made = messages(job.maker, job.seed, job.count)
     until = time.monotonic() + job.seconds
     send = {"member": send_member, "garbage": send_garbage}.get(job.kind, send_stream)
     send(job, made, until, tally)
