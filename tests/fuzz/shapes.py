@@ -52,6 +52,8 @@ WORDS = (
 )
 OTHERS: tuple[Any, ...] = (None, True, -1, 1.5, "x", b"x", [], {}, [[]], {"a": 1})
 MOST_DEPTH = 8
+#: The bytes of most messages at most.
+LONGEST = 20_000
 
 
 class Shapes:
@@ -195,7 +197,13 @@ def packed(chance: random.Random, value: Any) -> bytes:
         data = msgspec.msgpack.encode(value)
     except (OverflowError, ValueError, RecursionError, msgspec.MsgspecError):
         data = b"\xdc\xff\xff" * chance.choice((1, 5000))  # what no encoder writes
+    data = _shortened(chance, data)
     return spoiled_bytes(chance, data) if chance.random() < 0.2 else data
+
+
+def _shortened(chance: random.Random, data: bytes) -> bytes:
+    """Returns the data; few messages are long, since they would keep all others waiting."""
+    return data if chance.random() < 0.002 else data[:LONGEST]
 
 
 def as_json(chance: random.Random, value: Any) -> bytes:
@@ -204,6 +212,7 @@ def as_json(chance: random.Random, value: Any) -> bytes:
         data = msgspec.json.encode(value)
     except (OverflowError, ValueError, RecursionError, msgspec.MsgspecError):
         data = b"[" * chance.choice((1, 50_000)) + b"9" * chance.choice((1, 6000))
+    data = _shortened(chance, data)
     if chance.random() < 0.25:
         data = spoiled_bytes(chance, data)
     return data.replace(b"\n", b" ") + b"\n"
