@@ -1,5 +1,5 @@
-"""A node with a key of the domain cannot make other nodes run what it wants. What it sends,
-and what users send, ends no member of the domain."""
+"""A node with a key of the domain cannot make other nodes run what it wants. No message of
+it and no line of a user ends a member of the domain."""
 
 import asyncio
 import json

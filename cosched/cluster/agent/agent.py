@@ -53,6 +53,8 @@ from cosched.core.units import NS_PER_S
 
 #: Starts whose end came to this node before their first chunk.
 _TOMBSTONES = 1000
+#: Starts that a node has at a time, also those whose object has not come as a whole.
+_JOBS_MOST = 10_000
 #: Messages about jobs that come before the controller's welcome.
 _EARLY = 1000
 
@@ -251,6 +253,8 @@ class Agent:
             route = route_of(message, self._config.node_names)
             if sender not in (route.parent, CONTROLLER):
                 raise CoschedError(f"job {message.job}: is not this node's parent")
+            if len(self._jobs) >= _JOBS_MOST:
+                raise CoschedError(f"job {message.job}: {_JOBS_MOST} starts are here")
             job = self._jobs[world] = NodeJob(route, self, self._designs)
         if job is not None:
             with self._costs_only(job):

@@ -16,6 +16,7 @@ from cosched.core.cluster.startup.tables import (
     Exchange,
     Siblings,
     TableReady,
+    TablesArrived,
     ThroughRoot,
 )
 from cosched.core.cluster.startup.tree import Place, Tree
@@ -79,6 +80,9 @@ class _Counting(Exchange):
     @property
     def _ready(self) -> bool:
         return self._own
+
+    def _check(self, event: TablesArrived) -> None:
+        """Checks nothing: the places have no meaning."""
 
     def _add(self, places: Sequence[Place]) -> None:
         self._count += len(places)

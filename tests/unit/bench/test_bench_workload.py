@@ -331,14 +331,14 @@ def test_name_too_long_for_instances_is_refused():
 
 
 def test_missing_file_is_named(tmp_path):
-    with pytest.raises(CoschedError, match=r"nothing\.toml': No such file"):
+    with pytest.raises(CoschedError, match=r"nothing\.toml: cannot be read: No such file"):
         load_workload(tmp_path / "nothing.toml")
 
 
 def test_file_that_is_not_text_is_refused(tmp_path):
     path = tmp_path / "binary.toml"
     path.write_bytes(b"\xff\xfe")
-    with pytest.raises(CoschedError, match="not UTF-8 text"):
+    with pytest.raises(CoschedError, match="not text in UTF-8"):
         load_workload(path)
 
 

@@ -59,12 +59,13 @@ class Exchange(ABC):
         self._place = place
         self._here: set[Place] = set()
         self._open = set(tree.neighbours(place))  #: neighbours that will send more
+        self._missing: dict[Place, int] = {}  #: tables that neighbours have not sent
 
     def handle(self, event: Event) -> tuple[Command, ...]:
         """Takes one event and returns the commands. Raises CoschedError for a sender that
         is no neighbour or has sent its last table, and for a table that came twice."""
         if isinstance(event, TableReady):
-            self._check_new((self._place,))
+            self._check(TablesArrived(self._place, (self._place,), last=False))
             self._add((self._place,))
             return self._pass_on((self._place,), None)
         if event.sender not in self._open:
@@ -72,12 +73,17 @@ class Exchange(ABC):
                 f"node {self._place} of the job: node {event.sender} sent tables that "
                 "were not expected"
             )
-        self._check_new(event.places)
-        self._check_side(event)
+        self._check(event)
         self._add(event.places)
         if event.last:
             self._open.discard(event.sender)
         return self._pass_on(event.places, event.sender)
+
+    def _check(self, event: TablesArrived) -> None:
+        """Raises CoschedError for tables that cannot come from this node or neighbour."""
+        self._check_new(event.places)
+        if event.sender != self._place:
+            self._check_side(event)
 
     def _check_new(self, places: Sequence[Place]) -> None:
         """Raises CoschedError if the job lacks one of the nodes, or its table is here."""
@@ -94,17 +100,26 @@ class Exchange(ABC):
         the sender has no more although one of its part is missing."""
         side = self._side_of(event.sender)
         repeats = self._repeats and event.sender < self._place
-        if not repeats and any(not side(place) for place in event.places):
+        if not repeats and not all(map(side, event.places)):
             raise CoschedError(
                 f"node {self._place} of the job: node {event.sender} sent a table of "
                 "another part of the tree"
             )
-        if event.last:
-            there = self._here.union(event.places)
-            if any(side(place) and place not in there for place in range(self._tree.size)):
-                raise CoschedError(
-                    f"node {self._place} of the job: node {event.sender} left out a table"
-                )
+        new = sum(place not in self._here and side(place) for place in event.places)
+        missing = self._missing.get(event.sender)
+        if missing is None:
+            missing = self._size_of(event.sender)
+        if event.last and new < missing:
+            raise CoschedError(
+                f"node {self._place} of the job: node {event.sender} left out a table"
+            )
+        self._missing[event.sender] = missing - new
+
+    def _size_of(self, neighbour: Place) -> int:
+        """Returns the number of nodes behind a neighbour."""
+        if neighbour > self._place:
+            return self._tree.below(neighbour)
+        return self._tree.size - self._tree.below(self._place)
 
     def _side_of(self, neighbour: Place) -> Callable[[Place], bool]:
         """Returns whether a place is behind a neighbour, as this node sees the tree."""
