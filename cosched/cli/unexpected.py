@@ -9,6 +9,7 @@ from pathlib import Path
 
 from cosched.core.decoding import printable
 from cosched.core.errors import CoschedError
+from cosched.linux.files.whole import PRIVATE, write_whole
 from cosched.linux.homes import cache_home
 
 _SHOWN = 200
@@ -28,11 +29,8 @@ def _write_details(error: Exception) -> Path:
     folder = cache_home(os.environ) / "cosched"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     path = folder / "last-error.txt"
-    partial = folder / f"last-error.{os.getpid()}"
     words = [ascii(word) for word in sys.argv]
     text = "".join(traceback.format_exception(error))
-    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with open(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
-        file.write(f"{' '.join(words)}\n{text}")
-    partial.replace(path)
+    lines = f"{' '.join(words)}\n{text}"
+    write_whole(path, lines.encode("utf-8", "backslashreplace"), PRIVATE)
     return path

@@ -22,7 +22,7 @@ from cosched.cluster.desk import Person
 from cosched.cluster.messages import GiveInput, InputTaken, Message
 from cosched.cluster.submission import LONGEST_REQUEST
 from cosched.core.bounds import Name, Natural, Offset
-from cosched.core.decoding import JsonDecoder, Malformed
+from cosched.core.decoding import JsonDecoder, Malformed, decode_json
 from cosched.core.errors import CoschedError
 
 #: The longest piece, in bytes.
@@ -152,7 +152,7 @@ class Visitor:
         try:
             both: set[asyncio.Future[Any]] = {given, over}
             await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
-            if not given.done() and "ok" in json.loads(over.result()):
+            if not given.done() and "ok" in decode_json(over.result(), "an answer"):
                 return InputTaken(0, request.at, False, "")
             return await given
         finally:

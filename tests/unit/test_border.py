@@ -66,6 +66,8 @@ ELSEWHERE = {
     ("number", "cosched/node/status.py"): _C,
     ("number", "cosched/node/tasks/left.py"): _C,
     ("number", "cosched/node/timer/timer.py"): _C,
+    ("sqlite", "cosched/cluster/full_disk.py"): "judges errors and reads no file",
+    ("bytes", "cosched/core/wire_text.py"): "keeps all bytes, so that none is malformed",
     ("json", "benchmarks"): _OWN,
     ("bytes", "benchmarks"): _OWN,
     ("number", "benchmarks"): _OWN,

@@ -1,11 +1,10 @@
-"""Imports run one way and in no circle, the core is pure, folders stay small: read from
-the sources. ``docs/dev/architecture.md`` draws the rooms."""
+"""Imports run one way and in no circle, the core is pure: read from the
+sources. ``docs/dev/architecture.md`` draws the rooms."""
 
 from __future__ import annotations
 
 import ast
 import re
-from collections import Counter
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -50,7 +49,6 @@ IMPURE = {
     "threading",
     "time",
 }
-MOST_FILES = 16
 #: Rooms that read the environment: programs begin there.
 READS_ENVIRONMENT = (
     "cosched.cli",
@@ -190,11 +188,6 @@ def test_modules_that_python_3_10_lacks_have_a_substitute():
         text = path.read_text()
         imported = re.search(r"^ *import tomllib$", text, re.MULTILINE)
         assert not imported or "import tomli as tomllib" in text, path
-
-
-def test_folders_are_small():
-    folders = Counter(source.path.parent for source in OURS)
-    assert {str(f): n for f, n in folders.items() if n > MOST_FILES} == {}
 
 
 def test_every_package_has_an_init():

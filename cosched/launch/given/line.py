@@ -178,7 +178,7 @@ def _option(
     count = grammar.value_count(name)
     following = words[at + 1 :]
     if count is None:
-        count = int(_looks_like_value(following, environ))
+        count = 1 if _looks_like_value(following, environ) else 0
     elif count == 2 and _is_assignment(name, following):
         count = 1
     return Option(name, tuple(following[:count]), at)

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cosched.core.errors import CoschedError
+from cosched.linux import proc
 
 ROOT_UID = 0
 _MOST_LINKS = 40
@@ -216,10 +217,10 @@ def _is_sticky(found: os.stat_result) -> bool:
 def _is_unmapped(uid: int) -> bool:
     """Returns whether the number stands for users outside of this user namespace, such as
     the root of the machine."""
-    if uid != int(Path("/proc/sys/kernel/overflowuid").read_text()):
+    if uid != proc.integer(Path("/proc/sys/kernel/overflowuid").read_text()):
         return False
     lines = Path("/proc/self/uid_map").read_text().splitlines()
-    maps = [[int(word) for word in line.split()] for line in lines]
+    maps = [[proc.integer(word) for word in line.split()] for line in lines]
     return not any(first <= uid < first + count for first, _, count in maps)
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -35,7 +34,7 @@ def write_whole(path: Path, data: bytes | str, mode: int = READABLE) -> None:
 def writing_whole(path: Path, mode: int = READABLE) -> Iterator[BinaryIO]:
     """Yields a file to write into, which takes the place of ``path`` at the end of the
     block. An error in the block leaves ``path`` as it was. The rest as ``write_whole``."""
-    fresh = path.with_name(f".{path.name[:200]}.{secrets.token_hex(4)}.new")
+    fresh = path.with_name(f".{path.name[:200]}.{os.urandom(4).hex()}.new")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
         with open(os.open(fresh, flags, PRIVATE), "wb") as file:

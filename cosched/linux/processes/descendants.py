@@ -87,7 +87,7 @@ def _wait_for_one(killed: Iterable[int], deadline: float) -> None:
 def children(pid: int) -> set[int]:
     """Returns the children of the first thread of a process, zombies included."""
     text = proc.read_text(proc.ROOT / "proc" / str(pid) / "task" / str(pid) / "children")
-    return {int(word) for word in (text or "").split()}
+    return {proc.integer(word) for word in (text or "").split()}
 
 
 def describe_foreign(pid: int) -> str:

@@ -75,7 +75,7 @@ def most_processes(root: Path = proc.ROOT) -> int:
     """Returns how many processes the jobs of one user may have on this node: half of the
     machine's. More would keep others, and the node's daemons, from starting any."""
     text = proc.read_text(root / "proc/sys/kernel/pid_max")
-    return int(text) // 2 if text else 1 << 14
+    return proc.integer(text) // 2 if text else 1 << 14
 
 
 def take_limits_of_the_machine(root: Path = proc.ROOT) -> None:
@@ -102,7 +102,7 @@ def limits_of(pid: int, root: Path = proc.ROOT) -> dict[int, Limit]:
 
 
 def _number(word: str) -> int:
-    return UNLIMITED if word == "unlimited" else int(word)
+    return UNLIMITED if word == "unlimited" else proc.integer(word)
 
 
 def lower(one: int, other: int) -> int:

@@ -62,7 +62,7 @@ def _deliver(call: Callable[[], None]) -> Delivery:
 
 def signal_name(number: int) -> str:
     """Returns the name of a signal, as bash prints it: SIGTERM, SIGRTMIN+6."""
-    first, last = int(signal.SIGRTMIN), int(signal.SIGRTMAX)
+    first, last = signal.SIGRTMIN.value, signal.SIGRTMAX.value
     if first < number < last:
         if number - first <= _FROM_FIRST:
             return f"SIGRTMIN+{number - first}"

@@ -141,5 +141,5 @@ def test_output_to_a_full_disk_is_one_line():
         )
     assert (done.returncode, done.stderr) == (
         1,
-        "cosched: cannot write: No space left on device\n",
+        "cosched: standard output: No space left on device\n",
     )

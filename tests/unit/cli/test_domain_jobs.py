@@ -266,7 +266,7 @@ def test_reader_that_leaves_cancels_the_job(desk):
     desk.on_submit = lambda job: Path(job["output"]).write_text("x" * 10**6)
     with cosched_run("submit", "--wait", "true") as process:
         process.stdout.close()
-        assert process.wait(60) == 1
+        assert process.wait(60) == 141
         assert process.stderr.read() == "cosched submit: job 1: is being cancelled\n"
     assert {"do": "cancel", "job": 1} in desk.asked
 

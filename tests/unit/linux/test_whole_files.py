@@ -21,6 +21,7 @@ NOT_WHOLE = {
     # appended to, by records and logs
     ("cosched/node/records/log_file.py", "_open_closed"): "log",
     ("cosched/node/records/bounded_file.py", "_open"): "log of records",
+    ("cosched/node/records/bounded_file.py", "_write_previous"): "renamed at its end",
     ("cosched/launch/runs.py", "_opened"): "records, under a lock",
     ("cosched/bench/results/run_store.py", "open_run_store"): "records, under a lock",
     ("cosched/cluster/agent/steps.py", "__init__"): "log of steps",
@@ -38,10 +39,12 @@ NOT_WHOLE = {
     # no files of a disk
     ("cosched/linux/cgroups/cgroupfs.py", "write"): "cgroups",
     ("cosched/linux/cgroups/knobs.py", "open"): "cgroups",
+    ("cosched/linux/cgroups/killgroup.py", "_open"): "cgroups",
     ("cosched/linux/priority.py", "_lower_autogroup_nice"): "/proc",
     ("cosched/node/bell.py", "open_bell"): "pipe",
     ("cosched/launch/selfcheck.py", "run_selftest"): "pipe",
-    ("cosched/cli/entry.py", "_drop_output"): "/dev/null",
+    ("cosched/start/streams.py", "_open_if_closed"): "/dev/null",
+    ("cosched/node/timer/spare.py", "_stand_by"): "/dev/null",
     ("cosched/cluster/agent/nursery.py", "main"): "/dev/null",
     ("cosched/lab/keeper.py", "_hold_only"): "/dev/null",
     # others
