@@ -186,8 +186,7 @@ def test_a_waiting_job_can_be_held_and_cancelled(pair):
             client.hold(first)
         client.cancel(second)
         client.cancel(first)
-        with pytest.raises(CoschedError, match=f"job {second}: has ended"):
-            client.cancel(second)
+        client.cancel(second)  # what was wanted is so already
     assert pair.wait(second)["state"] == "cancelled"
     assert pair.wait(first)["state"] == "cancelled"
 

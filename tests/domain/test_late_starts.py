@@ -39,7 +39,7 @@ def test_parent_ends_a_start_that_it_does_not_have_any_more(make_rig):
     answer = asyncio.run(prepare_late())
     assert isinstance(answer, End)
     assert (answer.job, answer.start, answer.direct) == (7, 1, False)
-    assert "n2 prepared start 1 late" in rig.log("n1")
+    assert "n2: prepared a start late: start 1" in rig.log("n1")
 
 
 def test_node_without_free_slots_reports_the_starts_that_have_them(make_rig):

@@ -38,5 +38,5 @@ def test_removed_node_ends_its_tasks_also_if_it_comes_back_later(make_rig, away)
     assert (rig.work / "asked").exists()
     assert not rig.strays("# removed")
     assert LINE in rig.log("n2").splitlines()[-1]
-    assert rig.log(CONTROLLER).count("n2 is not a member any more") == 1
+    assert rig.log(CONTROLLER).count("n2: is not a member any more") == 1
     assert rig.wait(rig.shell("true"))["state"] == "done"

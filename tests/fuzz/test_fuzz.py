@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import tempfile
+from pathlib import Path
 
 import pytest
 
@@ -21,9 +23,10 @@ def test_a_seed_always_gives_the_same_messages(maker):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root: senders are other users")
-def test_malformed_messages_end_no_daemon(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("f")
-    result = run(MESSAGES, 20_261_127, 60.0, folder)
+def test_malformed_messages_end_no_daemon():
+    with tempfile.TemporaryDirectory(prefix="cosched-fuzz-") as folder:
+        Path(folder).chmod(0o755)  # for senders that are other users
+        result = run(MESSAGES, 20_261_127, 60.0, Path(folder))
     assert not result.ended, result.lines()
     assert all(result.sent.values()), result.lines()
     assert result.log_bytes < 1 << 20, result.lines()

@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 from cosched.core.node.settings import Settings
-from cosched.linux.pidfd import open_pidfd, send_signal
+from cosched.linux.pidfd import open_pidfd
+from cosched.linux.processes.signals import send_by_pidfd
 from cosched.node.service.lock import lock_holder
 from cosched.node.service.start import NodeOptions, start_node
 from cosched.node.service.stop import stop_node
@@ -184,7 +185,7 @@ class LiveNode:
             # A guardian without jobs ends by itself.
             pidfd = None if pid is None else open_pidfd(pid)
             if pidfd is not None:
-                send_signal(pidfd, signal.SIGKILL)
+                send_by_pidfd(pidfd, signal.SIGKILL)
                 assert select.select([pidfd], [], [], DEADLINE_S)[0]
                 os.close(pidfd)
         stop_node(self.paths)

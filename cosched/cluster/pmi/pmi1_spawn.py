@@ -7,7 +7,7 @@ for each word. The first part also has the values that the new tasks can read.
 from __future__ import annotations
 
 from cosched.core.cluster.startup.questions import Command, Spawn
-from cosched.core.decoding import parse_integer
+from cosched.core.decoding import Malformed, parse_integer
 
 BEGIN = "mcmd=spawn"
 _END = "endcmd"
@@ -27,7 +27,7 @@ class SpawnReader:
         self._left = 1  # programs that are still to come
 
     def take(self, line: str) -> Spawn | None:
-        """Takes the next line; returns the request after its last line. Raises ValueError
+        """Takes the next line; returns the request after its last line. Raises Malformed
         for a request that makes no sense."""
         if line == BEGIN:
             self._words = {}
@@ -35,7 +35,7 @@ class SpawnReader:
             key, _, value = line.partition("=")
             self._words[key] = value
             if len(self._words) > LINES_MOST:
-                raise ValueError(f"a program of more than {LINES_MOST} lines")
+                raise Malformed(f"a program of more than {LINES_MOST} lines")
         else:
             self._end_program()
             if self._left == 0:
@@ -68,7 +68,7 @@ class SpawnReader:
         """Returns a number of lines that the program has."""
         number = self._number(key)
         if number > LINES_MOST:
-            raise ValueError(f"{key} is more than {LINES_MOST}")
+            raise Malformed(f"{key} is more than {LINES_MOST}")
         return number
 
     def _pairs(self, count: str, key: str, value: str) -> dict[str, str]:

@@ -263,13 +263,14 @@ def _read(place: Place) -> list[JobRecord]:
     for path in place.files:
         problems = []
         for line in path.read_bytes().splitlines():
-            if line in seen:
-                continue
-            seen.add(line)
             try:
-                records.append(decode_record(line))
+                record = decode_record(line)
             except CoschedError as error:
                 problems.append(str(error))
+                continue
+            if line not in seen:
+                seen.add(line)
+                records.append(record)
         if problems:
             log.warning("%s: %d lines are skipped: %s", path, len(problems), problems[0])
     return records

@@ -36,7 +36,7 @@ class Desk:
 
     open_desks = {}  # noqa: RUF012  (the test clears it)
 
-    def __init__(self, path, receive):
+    def __init__(self, path, receive, log):
         self._path, self.receive = path, receive
         self.gone = asyncio.get_running_loop().create_future()
 

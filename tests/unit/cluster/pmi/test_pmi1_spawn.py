@@ -4,6 +4,7 @@ import pytest
 
 from cosched.cluster.pmi.pmi1_spawn import BEGIN, SpawnReader
 from cosched.core.cluster.startup.questions import Command, Spawn
+from cosched.core.decoding import Malformed
 
 FIRST = """mcmd=spawn
 nprocs=2
@@ -52,7 +53,7 @@ def test_the_request_is_complete_after_the_last_program():
 
 
 def test_a_number_that_is_none_is_an_error():
-    with pytest.raises(ValueError, match="many"):
+    with pytest.raises(Malformed, match="many"):
         read(f"{BEGIN}\nnprocs=many\nendcmd")
 
 
@@ -60,5 +61,5 @@ def test_a_number_that_is_none_is_an_error():
     "line", [f"nprocs={2**63}", f"argcnt={2**62}", f"info_num={2**62}", "preput_num=100001"]
 )
 def test_a_number_that_is_too_large_makes_no_sense(line):
-    with pytest.raises(ValueError, match="is more than"):
+    with pytest.raises(Malformed, match=r"is more than|is not from"):
         read(f"mcmd=spawn\n{line}\nendcmd")

@@ -43,7 +43,7 @@ def gone(tmp_path):
 
 
 def test_lines_of_a_command(double):
-    commands = double("echo n1 idle NO; echo n2 down NO; echo n3 mixed NO")
+    commands = double("echo n1 idle NO main; echo n2 down NO main; echo n3 mixed NO main")
     assert in_service(asyncio.run(commands.nodes())) == 2
 
 

@@ -36,7 +36,7 @@ def test_outside_of_slurm_there_is_no_allocation():
 
 
 def test_damaged_environment_is_one_line():
-    with pytest.raises(CoschedError, match="SLURM_JOB_ID is 'x': not the number of a job"):
+    with pytest.raises(CoschedError, match="SLURM_JOB_ID: 'x' is not a whole number"):
         find_allocation({**NODES, "SLURM_JOB_ID": "x"}, "n1")
     with pytest.raises(CoschedError, match="is not a list of hosts"):
         find_allocation({**NODES, "SLURM_JOB_NODELIST": "n[1"}, "n1")
