@@ -17,7 +17,7 @@ from cosched.cluster.coupled.config import (
 )
 from cosched.cluster.keys import CONTROLLER
 from cosched.cluster.names import can_be_node, member_of
-from cosched.core.cluster.queue.scheduler import POLICIES
+from cosched.core.cluster.queue.policies import POLICIES
 from cosched.core.config.kinds import suggest
 from cosched.core.decoding import parse_address
 from cosched.core.errors import CoschedError
@@ -102,7 +102,7 @@ class DomainConfig:
         """Raises CoschedError for a mistake in ``[coupling]``, or if the policy of the
         queue cannot hold or yield."""
         policy = self.queue.policy
-        if self.coupled is not None and not POLICIES[policy].backfill.takes_rules:
+        if self.coupled is not None and not POLICIES[policy].plan.takes_rules:
             raise CoschedError(
                 f"queue.policy: {policy} cannot hold or yield; choose another one"
             )

@@ -27,7 +27,7 @@ from cosched.cluster.config import (
     load_config,
 )
 from cosched.cluster.paths import DomainPaths
-from cosched.core.cluster.queue.scheduler import POLICIES
+from cosched.core.cluster.queue.policies import POLICIES
 from cosched.core.identity import ROOT
 
 

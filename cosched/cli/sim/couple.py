@@ -20,7 +20,7 @@ from cosched.cli.sim.options import (
 )
 from cosched.core.cluster.coupling.groups import Timing
 from cosched.core.cluster.coupling.settings import CouplingSettings, Scheme, WhenDown
-from cosched.core.cluster.queue.scheduler import POLICIES
+from cosched.core.cluster.queue.policies import POLICIES
 from cosched.core.decoding import Malformed, is_whole, parse_integer, parse_number
 from cosched.core.units import parse_duration
 from cosched.sim.coupled.logs import CoupledRun, Pairing, carry_out, unique_names

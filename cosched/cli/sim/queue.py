@@ -28,7 +28,7 @@ from cosched.cli.sim.options import (
 from cosched.cli.sim.share import share
 from cosched.cli.sim.startup import startup
 from cosched.cli.sim.symbiosis import symbiosis
-from cosched.core.cluster.queue.scheduler import POLICIES
+from cosched.core.cluster.queue.policies import POLICIES
 from cosched.core.errors import CoschedError
 from cosched.sim.logs.generate import Recipe, generate
 from cosched.sim.logs.swf import write_swf

@@ -17,7 +17,7 @@ from cosched.cli.sim.options import (
 from cosched.core.errors import CoschedError
 from cosched.core.node.settings import USUAL
 from cosched.core.units import NS_PER_S, parse_duration
-from cosched.sim.share.machine import Rows, Sharing
+from cosched.sim.share.machine import Sharing
 from cosched.sim.share.runs import Run, carry_out
 from cosched.sim.share.table import render
 from cosched.sim.share.turns import Costs
@@ -93,11 +93,11 @@ def share(
       cosched sim share CTC.swf --dom 2 --short 1h --first 5000
     """
     costs = Costs(parse_duration(switch_cost, "--switch-cost"), interference)
-    rows = Rows(_short_ns(short, dom))
+    short_ns = _short_ns(short, dom)
     runs = [
         Run(trace, Sharing(name, some, USUAL, costs), machine, first, strict)
         for trace in traces
-        for name, some in ((queue_name, Rows()), (queue_name, rows))
+        for name, some in ((queue_name, ()), (queue_name, short_ns))
     ]
     outcomes = carry_out_runs(carry_out, runs, at_a_time)
     document = {"runs": [outcome.document() for outcome in outcomes]}

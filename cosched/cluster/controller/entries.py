@@ -14,9 +14,9 @@ from cosched.cluster.controller.members import Members
 from cosched.cluster.controller.records import Records
 from cosched.cluster.store import Record
 from cosched.cluster.submission import MOST
-from cosched.core.cluster.queue.domain import JobCancelled
-from cosched.core.cluster.queue.messages import Job, JobSubmitted
-from cosched.core.cluster.queue.rows import SharedQueue
+from cosched.core.cluster.queue.job import Job
+from cosched.core.cluster.queue.machine import QueueMachine
+from cosched.core.cluster.queue.messages import JobCancelled, JobSubmitted
 from cosched.core.errors import CoschedError
 
 
@@ -28,7 +28,7 @@ class Entries:
         settings: QueueSettings,
         members: Members,
         records: Records,
-        queue: SharedQueue,
+        queue: QueueMachine,
         driver: QueueDriver,
         clock: DomainClock,
     ) -> None:

@@ -24,9 +24,12 @@ from cosched.cluster.store import JobStore, Record, State
 from cosched.core.cluster.coupling.engine import GoJob, JobPrepared, JobRefused
 from cosched.core.cluster.coupling.mail.messages import LONGEST_ADDRESS, AnyMessage
 from cosched.core.cluster.coupling.queue import CoupledQueue, PrepareOn
-from cosched.core.cluster.queue.domain import (
+from cosched.core.cluster.queue.job import Job
+from cosched.core.cluster.queue.machine import QueueMachine
+from cosched.core.cluster.queue.messages import (
     EndJob,
     JobCancelled,
+    JobEnded,
     JobFailedToStart,
     JobRecovered,
     NodesDrained,
@@ -34,10 +37,10 @@ from cosched.core.cluster.queue.domain import (
     NodesLost,
     SettingsChanged,
     SharingChanged,
+    StartJob,
 )
-from cosched.core.cluster.queue.messages import Job, JobEnded, StartJob
-from cosched.core.cluster.queue.rows import SharedQueue
-from cosched.core.cluster.queue.scheduler import POLICIES
+from cosched.core.cluster.queue.places.rows import Rows
+from cosched.core.cluster.queue.policies import POLICIES
 from cosched.core.errors import CoschedError
 
 #: The nodes of a job whose addresses its mates get: the first ones.
@@ -82,9 +85,8 @@ class Jobs:
         self._config = config.queue
         self._members = members
         policy = POLICIES[config.queue.policy]
-        self.queue = SharedQueue(
-            members.all, policy, config.queue.grace_ns, config.queue.jobs_per_node
-        )
+        rows = Rows(members.all, config.queue.jobs_per_node)
+        self.queue = QueueMachine(rows, policy, config.queue.grace_ns)
         self.queue.handle(NodesDrained(self.clock.now_ns(), members.all))
         coupled = None if pairs is None else CoupledQueue(self.queue, pairs.coupling)
         self._driver = QueueDriver(

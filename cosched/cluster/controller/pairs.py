@@ -37,8 +37,7 @@ from cosched.core.cluster.coupling.mail.messages import (
 )
 from cosched.core.cluster.coupling.queue import Command
 from cosched.core.cluster.coupling.state import Member, Stage
-from cosched.core.cluster.queue.domain import EndJob
-from cosched.core.cluster.queue.messages import StartJob
+from cosched.core.cluster.queue.messages import EndJob, StartJob
 from cosched.core.errors import CoschedError
 
 #: How long a submission waits for the opinion of the other domains about its group.

@@ -22,6 +22,7 @@ from cosched.cluster.store import JobStore, Record, State
 from cosched.cluster.submission import LONGEST_REQUEST, convert_submission
 from cosched.core.bounds import JobNumber, Name, Natural
 from cosched.core.cluster.queue.forecast import forecast
+from cosched.core.cluster.queue.states import State as Queued
 from cosched.core.decoding import JsonDecoder, Malformed, convert, printable
 from cosched.core.errors import CoschedError, changing, must_succeed
 from cosched.core.identity import ROOT
@@ -231,7 +232,7 @@ class Requests:
     def _why(self, record: Record, expected_ns: int | None) -> str:
         """Returns one line: where a job runs, how it ended, or why it waits."""
         mates = self._mates_line(record)
-        if self._jobs.queue.is_reserved(record.number):
+        if self._jobs.queue.state(record.number) is Queued.RESERVED:
             return mates
         if record.state is State.QUEUED:
             line = self._why_it_waits(record, expected_ns)

@@ -34,8 +34,7 @@ from cosched.core.cluster.coupling.mail.messages import (
     Question,
 )
 from cosched.core.cluster.coupling.queue import Command, CoupledQueue, Event, PrepareOn
-from cosched.core.cluster.queue.domain import EndJob, JobFailedToStart
-from cosched.core.cluster.queue.messages import StartJob, WakeAt
+from cosched.core.cluster.queue.messages import EndJob, JobFailedToStart, StartJob, WakeAt
 from cosched.sim.engine import END, NEVER, Engine
 from cosched.sim.logs.workload import Estimates, Workload
 from cosched.sim.queue.domain import Driver

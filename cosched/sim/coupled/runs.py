@@ -20,9 +20,10 @@ from cosched.core.cluster.coupling.groups import Group, Rights, Timing
 from cosched.core.cluster.coupling.machine import Coupling as Machine
 from cosched.core.cluster.coupling.queue import CoupledQueue
 from cosched.core.cluster.coupling.settings import CouplingSettings
-from cosched.core.cluster.queue.blocks import allocation_of
-from cosched.core.cluster.queue.rows import SharedQueue
-from cosched.core.cluster.queue.scheduler import POLICIES
+from cosched.core.cluster.queue.machine import QueueMachine
+from cosched.core.cluster.queue.places.blocks import allocation_of
+from cosched.core.cluster.queue.places.ledger import Ledger
+from cosched.core.cluster.queue.policies import POLICIES
 from cosched.core.units import NS_PER_S
 from cosched.sim.coupled.domains import CoupledDomain, Exchange
 from cosched.sim.coupled.pairs import Mates, groups_of
@@ -152,7 +153,7 @@ def make_queue(
     """Returns the queue of a simulated domain; the users of all domains are the same.
     unit: the nodes of the least block, if jobs get aligned blocks."""
     nodes, chosen = ((0, machine - 1),), POLICIES[policy]
-    queue = SharedQueue(nodes, chosen, None, 1, allocation_of(unit))
+    queue = QueueMachine(Ledger(nodes, allocation=allocation_of(unit)), chosen)
     rights = Rights(same_names=frozenset(names))
     return CoupledQueue(queue, Machine(name, settings, rights))
 

@@ -7,7 +7,7 @@ from bisect import bisect_left
 from dataclasses import dataclass, field
 from enum import Enum
 
-from cosched.core.cluster.queue.messages import Job
+from cosched.core.cluster.queue.job import Job
 
 
 class Estimates(str, Enum):

@@ -1,4 +1,4 @@
-"""Drives a ``QueueScheduler`` with the jobs of a log, in virtual time.
+"""Drives a ``QueueMachine`` with the jobs of a log, in virtual time.
 
 The log says when jobs are submitted and how long they run. The scheduler receives each
 submission and each end at its time, never before.
@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from array import array
 
+from cosched.core.cluster.queue.machine import QueueMachine
 from cosched.core.cluster.queue.messages import (
     Event,
     JobEnded,
@@ -18,7 +19,6 @@ from cosched.core.cluster.queue.messages import (
     WakeAt,
 )
 from cosched.core.cluster.queue.nodes import Intervals
-from cosched.core.cluster.queue.scheduler import QueueScheduler
 from cosched.sim.engine import END, NEVER, Decisions, Engine, submit_in_order
 from cosched.sim.logs.workload import Estimates, Workload
 
@@ -89,15 +89,15 @@ class Domain(Driver):
         self,
         engine: Engine,
         workload: Workload,
-        scheduler: QueueScheduler,
+        queue: QueueMachine,
         estimates: Estimates,
         keep_nodes: bool = False,
     ) -> None:
         super().__init__(engine, workload, estimates, keep_nodes)
-        self._scheduler = scheduler
+        self._queue = queue
 
     def _feed(self, event: Event) -> None:
-        for command in self._scheduler.handle(event):
+        for command in self._queue.handle(event):
             if isinstance(command, StartJob):
                 self._start(command)
             elif isinstance(command, WakeAt):

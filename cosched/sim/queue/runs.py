@@ -7,8 +7,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from cosched.core.cluster.queue.blocks import allocation_of
-from cosched.core.cluster.queue.scheduler import POLICIES, QueueScheduler
+from cosched.core.cluster.queue.machine import QueueMachine
+from cosched.core.cluster.queue.places.blocks import allocation_of
+from cosched.core.cluster.queue.places.ledger import Ledger
+from cosched.core.cluster.queue.policies import POLICIES
 from cosched.sim.engine import Engine, Progress, no_progress
 from cosched.sim.logs.opening import log_name
 from cosched.sim.logs.swf import read_swf
@@ -76,22 +78,22 @@ def simulate(
     unit: int | None = None,
     keep_nodes: bool = False,
     progress: Progress = no_progress,
-) -> tuple[Schedule, QueueScheduler]:
-    """Runs a workload through a policy; returns the schedule and its scheduler.
+) -> tuple[Schedule, QueueMachine]:
+    """Runs a workload through a policy; returns the schedule and the queue.
     Raises CoschedError if the machine is not made of blocks of ``unit`` nodes."""
     engine = Engine()
     nodes = ((0, workload.machine - 1),)
-    scheduler = QueueScheduler(nodes, POLICIES[policy], allocation=allocation_of(unit))
-    domain = Domain(engine, workload, scheduler, estimates, keep_nodes)
+    queue = QueueMachine(Ledger(nodes, allocation=allocation_of(unit)), POLICIES[policy])
+    domain = Domain(engine, workload, queue, estimates, keep_nodes)
     engine.run(lambda: progress(domain.ended / len(workload)))
-    return Schedule(workload, domain.start_ns, domain.nodes), scheduler
+    return Schedule(workload, domain.start_ns, domain.nodes), queue
 
 
 def carry_out(run: Run, progress: Progress = no_progress) -> Outcome:
     """Reads the log, simulates, writes the columns."""
     began_s = time.process_time()
     log = read_swf(run.trace, machine=run.machine, strict=run.strict)
-    schedule, scheduler = simulate(
+    schedule, queue = simulate(
         log.workload,
         run.policy,
         run.estimates,
@@ -109,7 +111,7 @@ def carry_out(run: Run, progress: Progress = no_progress) -> Outcome:
         machine=log.workload.machine,
         skipped=log.skipped_lines(),
         figures=figures,
-        counts=asdict(scheduler.counts),
+        counts=asdict(queue.counts),
         files=files,
         cpu_s=time.process_time() - began_s,
     )

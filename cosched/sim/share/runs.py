@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from cosched.core.units import NS_PER_S
-from cosched.sim.engine import Progress, no_progress
+from cosched.sim.engine import Engine, Progress, no_progress
 from cosched.sim.logs.swf import read_swf
 from cosched.sim.queue.metrics import summarise
 from cosched.sim.share.machine import SharedMachine, Sharing
@@ -27,7 +27,7 @@ class Run:
     @property
     def name(self) -> str:
         """The queue's policy and the number of jobs a node."""
-        return f"{self.sharing.queue}, {self.sharing.rows.dom} a node"
+        return f"{self.sharing.queue}, {self.sharing.dom} a node"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +48,8 @@ class Outcome:
         return {
             "trace": str(self.run.trace),
             "queue": sharing.queue,
-            "dom": sharing.rows.dom,
-            "short_s": [short_ns / NS_PER_S for short_ns in sharing.rows.short_ns],
+            "dom": sharing.dom,
+            "short_s": [short_ns / NS_PER_S for short_ns in sharing.short_ns],
             "switch_cost_s": sharing.costs.switch_ns / NS_PER_S,
             "interference": sharing.costs.beside,
             "jobs": self.jobs,
@@ -68,8 +68,9 @@ def carry_out(run: Run, progress: Progress = no_progress) -> Outcome:
     workload = log.workload
     if run.first is not None and run.first < len(workload):
         workload = workload.moved(0, end_ns=workload.submit_ns[run.first])
-    machine = SharedMachine(workload, run.sharing)
-    machine.run(progress)
+    engine = Engine()
+    machine = SharedMachine(engine, workload, run.sharing)
+    engine.run(lambda: progress(machine.ended / len(workload)))
     return Outcome(
         run=run,
         jobs=len(workload),

@@ -12,14 +12,15 @@ from hypothesis import settings as given_settings
 from hypothesis import strategies as st
 
 from cosched.cli.main import cosched
+from cosched.core.cluster.queue.places.sharing import bits, least_stopped
 from cosched.core.node.settings import USUAL
 from cosched.core.units import NS_PER_S
+from cosched.sim.engine import Engine
 from cosched.sim.logs.swf import write_swf
 from cosched.sim.logs.workload import Estimates, Workload
 from cosched.sim.queue.metrics import summarise
 from cosched.sim.queue.runs import simulate
-from cosched.sim.share.machine import Rows, SharedMachine, Sharing
-from cosched.sim.share.places import Places, bits
+from cosched.sim.share.machine import SharedMachine, Sharing
 from cosched.sim.share.turns import Costs, Running, Turns
 
 S = NS_PER_S
@@ -36,8 +37,9 @@ def workload(*jobs, machine=4):
 
 
 def run(log, *short_ns, costs=FREE, queue="easy"):
-    machine = SharedMachine(log, Sharing(queue, Rows(short_ns), USUAL, costs))
-    machine.run(lambda done: None)
+    engine = Engine()
+    machine = SharedMachine(engine, log, Sharing(queue, short_ns, USUAL, costs))
+    engine.run(lambda: None)
     return machine
 
 
@@ -126,14 +128,11 @@ def test_rates_never_exceed_a_node(jobs):
     assert all(job.rate > 0 for job in running)
 
 
-def test_places_prefer_nodes_with_few_jobs():
-    places = Places(4, 2)
-    assert places.take(0, 2) == 0b0011
-    assert places.take(1, 2) == 0b1100, "no node is shared while others are free"
-    assert places.take(0, 1) == 0b0100
-    assert places.most(0b0100) == 2
-    places.give(1, 0b1100)
-    assert (places.most(0b0100), places.most(0b0011)) == (1, 1)
+def test_job_gets_nodes_where_it_stops_few_others():
+    everything = 0b1111
+    assert least_stopped(everything, 2, [0b0011]) == 0b1100, "free nodes come first"
+    assert least_stopped(0b1100, 1, [0b0011, 0b1100]) == 0b0100
+    assert least_stopped(everything, 1, [0b0111, 0b1000]) == 0b1000, "narrow jobs are next"
 
 
 def test_slowdown_is_bounded_by_ten_seconds():

@@ -27,7 +27,8 @@ from msgspec import Struct
 
 from cosched.core.cluster.coupling.groups import DomainName, Group
 from cosched.core.cluster.coupling.mail.messages import Addresses, AnyMessage
-from cosched.core.cluster.queue.messages import JobId, Ticked, WakeAt
+from cosched.core.cluster.queue.job import JobId
+from cosched.core.cluster.queue.messages import Ticked, WakeAt
 
 
 class JobAnnounced(Struct, frozen=True):

@@ -23,7 +23,7 @@ from cosched.core.cluster.coupling.groups import Group, GroupKey, GroupName, gro
 from cosched.core.cluster.coupling.mail.messages import Addresses, RoundId
 from cosched.core.cluster.coupling.settings import CouplingSettings
 from cosched.core.cluster.coupling.state import Member, Stage, State
-from cosched.core.cluster.queue.messages import JobId
+from cosched.core.cluster.queue.job import JobId
 from cosched.core.errors import CoschedError
 
 

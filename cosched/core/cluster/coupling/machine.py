@@ -61,8 +61,9 @@ from cosched.core.cluster.coupling.settings import CouplingSettings
 from cosched.core.cluster.coupling.snapshot import pack, unpack
 from cosched.core.cluster.coupling.state import Counts, Member, Owed, Stage, State
 from cosched.core.cluster.coupling.timers import Timers
-from cosched.core.cluster.queue.messages import JobId, Ticked
-from cosched.core.cluster.queue.planner import PassRules
+from cosched.core.cluster.queue.job import JobId
+from cosched.core.cluster.queue.messages import Ticked
+from cosched.core.cluster.queue.rules import PassRules
 from cosched.core.errors import CoschedError
 
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from cosched.core.cluster.coupling.jobs import Jobs
 from cosched.core.cluster.coupling.state import Stage
-from cosched.core.cluster.queue.messages import JobId
-from cosched.core.cluster.queue.planner import NO_RULES, PassRules
+from cosched.core.cluster.queue.job import JobId
+from cosched.core.cluster.queue.rules import NO_RULES, PassRules
 
 
 def rules(jobs: Jobs) -> PassRules:

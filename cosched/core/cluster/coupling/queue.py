@@ -48,32 +48,29 @@ from cosched.core.cluster.coupling.engine import (
 )
 from cosched.core.cluster.coupling.machine import Coupling
 from cosched.core.cluster.coupling.state import Member, Stage
-from cosched.core.cluster.queue import domain
-from cosched.core.cluster.queue.domain import (
+from cosched.core.cluster.queue import messages
+from cosched.core.cluster.queue.job import Job, JobId
+from cosched.core.cluster.queue.machine import QueueMachine
+from cosched.core.cluster.queue.messages import (
     EndJob,
     JobCancelled,
+    JobEnded,
     JobFailedToStart,
     JobRecovered,
-    ReservationHit,
-    RulesChanged,
-    SharingChanged,
-    Why,
-)
-from cosched.core.cluster.queue.messages import (
-    Job,
-    JobEnded,
-    JobId,
     JobSubmitted,
+    ReservationHit,
     ReservedJobBegan,
     ReservedJobReleased,
     ReserveJob,
+    RulesChanged,
     StartJob,
     Ticked,
     WakeAt,
+    Why,
 )
 from cosched.core.cluster.queue.nodes import Intervals
-from cosched.core.cluster.queue.planner import PassRules
-from cosched.core.cluster.queue.rows import SharedQueue
+from cosched.core.cluster.queue.rules import PassRules
+from cosched.core.cluster.queue.states import State
 from cosched.core.errors import CoschedError
 
 
@@ -85,9 +82,8 @@ class PrepareOn:
     nodes: Intervals
 
 
-QueueEvent = domain.Event | SharingChanged
 Event = (
-    QueueEvent
+    messages.Event
     | JobAnnounced
     | JobPrepared
     | JobRefused
@@ -111,7 +107,7 @@ Command = (
 class CoupledQueue:
     """Decides when the jobs of a coupled domain start. Deterministic, without a clock."""
 
-    def __init__(self, queue: SharedQueue, coupling: Coupling) -> None:
+    def __init__(self, queue: QueueMachine, coupling: Coupling) -> None:
         if not queue.takes_rules:
             raise CoschedError(
                 f"domain {coupling.name}: conservative backfill cannot hold or yield; "
@@ -127,10 +123,9 @@ class CoupledQueue:
         self._prepared: set[JobId] = set()  # PrepareOn was sent, GoJob was not
         self._withdrawn: set[JobId] = set()  # their tasks end, and were not let go
         self._pass_wanted = False
-        self._queue_wake_ns: int | None = None
         self._coupling_wake_ns: int | None = None
         self._wake_ns: int | None = None
-        self._couple(CapacityChanged(0, queue.capacity))
+        self._couple(CapacityChanged(0, queue.place.in_service))
 
     @property
     def coupling(self) -> Coupling:
@@ -170,7 +165,7 @@ class CoupledQueue:
                 self._end(event)
             case _:
                 self._feed(event)
-                self._couple(CapacityChanged(self._now_ns, self._queue.capacity))
+                self._couple(CapacityChanged(self._now_ns, self._queue.place.in_service))
                 self._couple(QueueMoved(self._now_ns))
         self._wake_up()
         commands = tuple(self._out)
@@ -222,7 +217,7 @@ class CoupledQueue:
             self._out.append(EndJob(number, Why.CANCELLED))
             self._over(number)
             return
-        waits = self._queue.waits(number) or self._queue.is_reserved(number)
+        waits = self._queue.state(number) in (State.WAITING, State.RESERVED)
         self._feed(event)
         if waits:
             self._drop(number)
@@ -285,14 +280,14 @@ class CoupledQueue:
         for job in self._feed(Ticked(self._now_ns)):
             self._couple(JobReady(self._now_ns, job.number))
 
-    def _feed(self, event: QueueEvent) -> list[Job]:
+    def _feed(self, event: messages.Event) -> list[Job]:
         """Feeds the queue; returns the jobs for which it has reserved nodes."""
         reserved = []
         hit = []
         for command in self._queue.handle(event):
             if isinstance(command, WakeAt):
-                self._queue_wake_ns = command.at_ns
-            elif isinstance(command, ReserveJob):
+                continue  # it is among this machine's own wake-ups
+            if isinstance(command, ReserveJob):
                 self._nodes[command.job.number] = command.nodes
                 reserved.append(command.job)
             elif isinstance(command, ReservationHit):
@@ -316,14 +311,14 @@ class CoupledQueue:
         job = self._jobs[number]
         queue, now_ns = self._queue, self._now_ns
         ready = False
-        waits = queue.waits(number)
+        waits = queue.state(number) is State.WAITING
         if waits and job.size <= queue.free_for(exclusive=job.exclusive):
             self._feed(RulesChanged(now_ns, self._coupling.rules_for(number)))
             for reserved in self._feed(Ticked(now_ns)):
                 ready = ready or reserved.number == number
                 self._couple(JobReady(now_ns, reserved.number))
         if not ready:
-            expected_ns = queue.expected_ns(job.size, now_ns) if waits else None
+            expected_ns = queue.place.expected_ns(job.size, now_ns) if waits else None
             self._couple(JobNotReady(now_ns, number, expected_ns, passing=not waits))
 
     # --- the coupling ---------------------------------------------------------------------
@@ -359,7 +354,7 @@ class CoupledQueue:
 
     def _go(self, command: GoJob) -> None:
         number = command.number
-        if self._queue.is_reserved(number):
+        if self._queue.state(number) is State.RESERVED:
             self._feed(ReservedJobBegan(self._now_ns, number))
         self._prepared.discard(number)
         self._nodes.pop(number, None)
@@ -371,13 +366,13 @@ class CoupledQueue:
             self._prepared.discard(number)
             self._withdrawn.add(number)
             self._out.append(EndJob(number, Why.WITHDRAWN))
-        elif self._queue.is_reserved(number):
+        elif self._queue.state(number) is State.RESERVED:
             self._feed(ReservedJobReleased(self._now_ns, number))
             self._nodes.pop(number, None)
         self._out.append(command)
 
     def _wake_up(self) -> None:
-        wanted = [self._queue_wake_ns, self._coupling_wake_ns]
+        wanted = [self._queue.wake_ns, self._coupling_wake_ns]
         if self._pass_wanted:
             wanted.append(self._now_ns)
         wake_ns = min((at for at in wanted if at is not None), default=None)

@@ -21,7 +21,7 @@ from cosched.core.cluster.coupling.mail.messages import (
     Question,
     RoundId,
 )
-from cosched.core.cluster.queue.messages import JobId
+from cosched.core.cluster.queue.job import JobId
 
 
 class Stage(str, Enum):

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from copy import deepcopy
 
+from cosched.core.cluster.queue.job import JobId
+from cosched.core.cluster.queue.machine import QueueMachine
 from cosched.core.cluster.queue.messages import (
     JobEnded,
-    JobId,
     ReserveJob,
     StartJob,
     Ticked,
     WakeAt,
 )
-from cosched.core.cluster.queue.rows import SharedQueue
 
 #: Later jobs get no forecast.
 JOBS_MOST = 500
 
 
-def forecast(queue: SharedQueue, now_ns: int) -> dict[JobId, int]:
+def forecast(queue: QueueMachine, now_ns: int) -> dict[JobId, int]:
     """Returns the expected start of each waiting job that can start, in ns.
 
     Each job, running or waiting, is expected to take the time that its user requested, and
@@ -26,7 +26,7 @@ def forecast(queue: SharedQueue, now_ns: int) -> dict[JobId, int]:
     to start at its turn. The queue itself does not change.
     """
     future = deepcopy(queue)
-    ends = {number: end_ns for row in future.rows for number, end_ns in row.ends()}
+    ends = {number: end_ns for end_ns, number, _ in future.place.ends}
     wanted = {job.number for job in future.waiting[:JOBS_MOST]}
     starts: dict[JobId, int] = {}
     wake_ns: int | None = None

@@ -1,33 +1,34 @@
 """Defines the events and commands of a domain's queue.
 
 Events are in the past tense, commands are imperative. A driver supplies events and carries
-out commands, in order. Submissions and ends change only the state. Decisions are made at a
-tick: a driver delivers all events of one moment and then ticks. So two jobs that end
-together are seen together. Times are nanoseconds; ``now_ns`` never goes backwards.
+out commands, in order. Most events change only the state. Decisions are made at a tick: a
+driver delivers all events of one moment and then ticks. So two jobs that end together are
+seen together. Times are nanoseconds; ``now_ns`` never goes backwards.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from enum import Enum
+
 from msgspec import Struct
 
+from cosched.core.cluster.queue.job import Job, JobId
 from cosched.core.cluster.queue.nodes import Intervals
+from cosched.core.cluster.queue.policies import Policy
+from cosched.core.cluster.queue.rules import PassRules
 
-JobId = int  #: a job's number in its domain
+
+class Why(Enum):
+    """Why a job must end. withdrawn: it was prepared, and waits in the queue again."""
+
+    CANCELLED = "cancelled"
+    WITHDRAWN = "withdrawn"
+    NODE_LOST = "node lost"
+    WALLTIME = "walltime"
 
 
-class Job(Struct, frozen=True):
-    """A request for nodes as it stands in the queue.
-
-    size: nodes. walltime_ns: the run time that its user requested. exclusive: its nodes
-    have no other job. gated: at its turn it gets nodes, but begins only when it is let go.
-    """
-
-    number: JobId
-    size: int
-    walltime_ns: int
-    submit_ns: int
-    exclusive: bool = False
-    gated: bool = False
+# --- events -------------------------------------------------------------------------------
 
 
 class JobSubmitted(Struct, frozen=True):
@@ -37,11 +38,37 @@ class JobSubmitted(Struct, frozen=True):
     job: Job
 
 
+class JobCancelled(Struct, frozen=True):
+    """The user or an operator does not want the job any more."""
+
+    now_ns: int
+    number: JobId
+
+
+class JobFailedToStart(Struct, frozen=True):
+    """A job did not begin on its nodes, which are free again. requeue: it waits again.
+    A gated job may also have lost its reservation."""
+
+    now_ns: int
+    number: JobId
+    requeue: bool
+
+
 class JobEnded(Struct, frozen=True):
     """A running job's processes are gone; its nodes are free again."""
 
     now_ns: int
     number: JobId
+
+
+class JobRecovered(Struct, frozen=True):
+    """After a restart the agents report a job that runs since ``since_ns``; a gated job has
+    its nodes since then, and has not begun."""
+
+    now_ns: int
+    job: Job
+    nodes: Intervals
+    since_ns: int
 
 
 class ReservedJobBegan(Struct, frozen=True):
@@ -58,10 +85,58 @@ class ReservedJobReleased(Struct, frozen=True):
     number: JobId
 
 
+class NodesLost(Struct, frozen=True):
+    """Nodes do not answer any more."""
+
+    now_ns: int
+    nodes: Intervals
+
+
+class NodesDrained(Struct, frozen=True):
+    """An operator takes nodes out of service; their jobs run on."""
+
+    now_ns: int
+    nodes: Intervals
+
+
+class NodesJoined(Struct, frozen=True):
+    """Nodes are in service, for the first time or again."""
+
+    now_ns: int
+    nodes: Intervals
+
+
+class SettingsChanged(Struct, frozen=True):
+    """An operator wants another policy, or another grace for jobs that start later."""
+
+    now_ns: int
+    policy: Policy
+    grace_ns: int | None
+
+
+class SharingChanged(Struct, frozen=True):
+    """An operator wants ``rows`` jobs on a node at most. walltimes_ns: from now on, of the
+    jobs that wait or run. No running job gets a shorter one."""
+
+    now_ns: int
+    rows: int
+    walltimes_ns: Mapping[JobId, int]
+
+
+class RulesChanged(Struct, frozen=True):
+    """Passes have these exceptions from the order from now on."""
+
+    now_ns: int
+    rules: PassRules
+
+
 class Ticked(Struct, frozen=True):
     """All events until now are delivered: decide."""
 
     now_ns: int
+
+
+# --- commands -----------------------------------------------------------------------------
 
 
 class StartJob(Struct, frozen=True):
@@ -78,11 +153,37 @@ class ReserveJob(Struct, frozen=True):
     nodes: Intervals
 
 
+class ReservationHit(Struct, frozen=True):
+    """A node that is reserved for a gated job is lost: release the reservation."""
+
+    number: JobId
+
+
+class EndJob(Struct, frozen=True):
+    """End a running job; its end will be reported."""
+
+    number: JobId
+    why: Why
+
+
 class WakeAt(Struct, frozen=True):
     """Tick at this time at the latest; replaces an earlier WakeAt. None: no wake-up."""
 
     at_ns: int | None
 
 
-Event = JobSubmitted | JobEnded | ReservedJobBegan | ReservedJobReleased | Ticked
-Command = StartJob | ReserveJob | WakeAt
+AboutJob = (
+    JobCancelled | JobFailedToStart | JobEnded | ReservedJobBegan | ReservedJobReleased
+)
+AboutNodes = NodesLost | NodesDrained | NodesJoined
+Event = (
+    JobSubmitted
+    | JobRecovered
+    | AboutJob
+    | AboutNodes
+    | SettingsChanged
+    | SharingChanged
+    | RulesChanged
+    | Ticked
+)
+Command = StartJob | ReserveJob | ReservationHit | EndJob | WakeAt

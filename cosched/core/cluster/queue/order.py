@@ -2,7 +2,8 @@
 
 fcfs: first come, first served. wfp: the score of Tang et al. (Cluster 2009, used on
 Intrepid), (queued / walltime)^3 x size, highest first. It favours large jobs, and jobs that
-have waited long for their walltime. Jobs with equal scores are ordered by arrival.
+have waited long for their walltime. largest: large jobs first, as on DataStar. Jobs with
+equal scores are ordered by arrival.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from cosched.core.cluster.queue.messages import Job
+from cosched.core.cluster.queue.job import Job
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,5 +41,10 @@ def _by_score(queue: Sequence[Job], now_ns: int) -> Sequence[Job]:
     return sorted(queue, key=lambda job: wfp_score(job, now_ns), reverse=True)
 
 
+def _by_size(queue: Sequence[Job], now_ns: int) -> Sequence[Job]:
+    return sorted(queue, key=lambda job: -job.size)
+
+
 FCFS = Order("fcfs", _by_arrival, by_arrival=True)
 WFP = Order("wfp", _by_score, by_arrival=False)
+LARGEST = Order("largest", _by_size, by_arrival=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from cosched.core.cluster.queue.messages import JobId
+from cosched.core.cluster.queue.job import JobId
 from cosched.core.cluster.symbiosis.messages import Half, SharingJob
 
 

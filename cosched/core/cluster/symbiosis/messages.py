@@ -9,7 +9,8 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from cosched.core.cluster.queue.messages import Job, JobEnded, Ticked
+from cosched.core.cluster.queue.job import Job
+from cosched.core.cluster.queue.messages import JobEnded, Ticked
 from cosched.core.cluster.symbiosis.resources import Limits
 
 Half = int  #: 2 x node for its top half, one more for its bottom half

@@ -9,7 +9,7 @@ Suitable halves depend on the neighbours. So a reservation is a plan, tried on a
 allocation, not a count of nodes. A pass costs about queue x running jobs.
 
 A slowed job may exceed its walltime. It is then expected to take ``overrun_ns`` more,
-repeatedly, as in ``cosched.core.cluster.queue.ledger``.
+repeatedly, as in ``cosched.core.cluster.queue.places.ledger``.
 
 Invariants, after every event: no half belongs to two jobs. Every submitted job waits, runs
 or has ended. By the walltimes, no start delays the reserved job.
@@ -22,7 +22,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from cosched.core.cluster.queue.messages import JobEnded, JobId, Ticked
+from cosched.core.cluster.queue.job import JobId
+from cosched.core.cluster.queue.messages import JobEnded, Ticked
 from cosched.core.cluster.symbiosis.allocation import Allocation, Placed
 from cosched.core.cluster.symbiosis.learner import Learner
 from cosched.core.cluster.symbiosis.messages import (

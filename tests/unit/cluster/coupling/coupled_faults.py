@@ -30,22 +30,21 @@ from cosched.core.cluster.coupling.machine import Coupling
 from cosched.core.cluster.coupling.mail.messages import AnyMessage
 from cosched.core.cluster.coupling.queue import CoupledQueue, PrepareOn
 from cosched.core.cluster.coupling.settings import CouplingSettings, Patience
-from cosched.core.cluster.queue.domain import (
+from cosched.core.cluster.queue.job import Job
+from cosched.core.cluster.queue.machine import QueueMachine
+from cosched.core.cluster.queue.messages import (
     EndJob,
     JobCancelled,
+    JobEnded,
     JobFailedToStart,
     JobRecovered,
-)
-from cosched.core.cluster.queue.messages import (
-    Job,
-    JobEnded,
     JobSubmitted,
     StartJob,
     Ticked,
     WakeAt,
 )
-from cosched.core.cluster.queue.rows import SharedQueue
-from cosched.core.cluster.queue.scheduler import POLICIES
+from cosched.core.cluster.queue.places.rows import Rows
+from cosched.core.cluster.queue.policies import POLICIES
 
 PATIENCE = Patience(
     resend_ns=10,
@@ -155,7 +154,7 @@ class Site:
         self.stored = ""
 
     def _make(self, coupling: Coupling) -> CoupledQueue:
-        queue = SharedQueue(((0, self.nodes - 1),), POLICIES["easy"], None, rows=1)
+        queue = QueueMachine(Rows(((0, self.nodes - 1),), 1), POLICIES["easy"])
         return CoupledQueue(queue, coupling)
 
     @property

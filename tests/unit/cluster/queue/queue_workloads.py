@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from cosched.core.cluster.queue.conservative import Conservative
-from cosched.core.cluster.queue.easy import Easy
+from cosched.core.cluster.queue.machine import QueueMachine
 from cosched.core.cluster.queue.order import FCFS, WFP
-from cosched.core.cluster.queue.planner import InOrder
-from cosched.core.cluster.queue.scheduler import Policy, QueueScheduler
+from cosched.core.cluster.queue.places.ledger import Ledger
+from cosched.core.cluster.queue.plans.conservative import Conservative
+from cosched.core.cluster.queue.plans.easy import Easy
+from cosched.core.cluster.queue.plans.planner import InOrder
+from cosched.core.cluster.queue.policies import Policy
 from cosched.sim.engine import Engine
 from cosched.sim.logs.workload import Estimates, Workload
 from cosched.sim.queue.domain import Domain
@@ -46,12 +48,10 @@ def workload_of(jobs, machine) -> Workload:
     return workload
 
 
-def simulated(jobs, machine, policy, keep_nodes=False) -> tuple[Domain, QueueScheduler]:
+def simulated(jobs, machine, policy, keep_nodes=False) -> tuple[Domain, QueueMachine]:
     """The jobs after they went through the simulator."""
     engine = Engine()
-    scheduler = QueueScheduler(((0, machine - 1),), policy, OVERRUN)
-    domain = Domain(
-        engine, workload_of(jobs, machine), scheduler, Estimates.LOG, keep_nodes
-    )
+    queue = QueueMachine(Ledger(((0, machine - 1),), OVERRUN), policy)
+    domain = Domain(engine, workload_of(jobs, machine), queue, Estimates.LOG, keep_nodes)
     engine.run(lambda: None)
-    return domain, scheduler
+    return domain, queue

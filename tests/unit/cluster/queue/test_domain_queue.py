@@ -6,26 +6,25 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cosched.core.cluster.queue.domain import (
-    DomainQueue,
+from cosched.core.cluster.queue.job import Job
+from cosched.core.cluster.queue.machine import QueueMachine
+from cosched.core.cluster.queue.messages import (
     EndJob,
     JobCancelled,
+    JobEnded,
     JobFailedToStart,
     JobRecovered,
+    JobSubmitted,
     NodesDrained,
     NodesJoined,
     NodesLost,
-    Why,
-)
-from cosched.core.cluster.queue.messages import (
-    Job,
-    JobEnded,
-    JobSubmitted,
     StartJob,
     Ticked,
     WakeAt,
+    Why,
 )
 from cosched.core.cluster.queue.nodes import FreeNodes, common, union, without
+from cosched.core.cluster.queue.places.ledger import Ledger
 from cosched.core.errors import CoschedError
 from tests.unit.cluster.queue.queue_workloads import ALL, OVERRUN
 
@@ -64,7 +63,7 @@ class Machine:
     """Carries out the commands of a queue, and checks the invariants after each."""
 
     def __init__(self, policy):
-        self.queue = DomainQueue(((0, MACHINE - 1),), policy, GRACE, OVERRUN)
+        self.queue = QueueMachine(Ledger(((0, MACHINE - 1),), OVERRUN), policy, GRACE)
         self.now = 0
         self.service = set(range(MACHINE))
         self.waiting, self.running, self.since = {}, {}, {}
@@ -158,9 +157,9 @@ class Machine:
                 case WakeAt(at):
                     self.wake = at
         used = {node for _, held in self.running.values() for node in held}
-        assert self.queue.scheduler.free == len(self.service - used)
-        assert self.queue.scheduler.capacity == len(self.service)
-        assert {job.number for job in self.queue.scheduler.queue} == set(self.waiting)
+        assert self.queue.place.free == len(self.service - used)
+        assert self.queue.place.capacity == len(self.service)
+        assert {job.number for job in self.queue.waiting} == set(self.waiting)
 
 
 @every_policy
@@ -176,7 +175,7 @@ def test_no_job_is_lost_and_no_node_used_twice(policy, steps):
         machine.end(0)
         machine.wait(1)
     assert machine.over == set(range(machine._number))
-    assert machine.queue.scheduler.free == MACHINE
+    assert machine.queue.place.free == MACHINE
 
 
 @every_policy
@@ -212,7 +211,7 @@ def test_running_jobs_are_recovered():
     machine.queue.handle(JobSubmitted(7, Job(6, 6, 5, 7)))
     wake = machine.queue.handle(Ticked(7))
     assert wake == (WakeAt(1 + 10 + GRACE),), "the other job does not fit beside it"
-    with pytest.raises(CoschedError, match="was submitted before"):
+    with pytest.raises(CoschedError, match="runs, and cannot be recovered"):
         machine.queue.handle(JobRecovered(7, job, ((2, 4),), 1))
     with pytest.raises(CoschedError, match="some are not free"):
         machine.queue.handle(JobRecovered(7, Job(8, 1, 10, 0), ((3, 3),), 1))

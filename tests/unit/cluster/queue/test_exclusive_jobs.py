@@ -6,27 +6,26 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cosched.core.cluster.queue.domain import (
+from cosched.core.cluster.queue.forecast import forecast
+from cosched.core.cluster.queue.job import Job
+from cosched.core.cluster.queue.machine import QueueMachine
+from cosched.core.cluster.queue.messages import (
     EndJob,
     JobCancelled,
+    JobEnded,
     JobFailedToStart,
     JobRecovered,
+    JobSubmitted,
     NodesDrained,
     NodesJoined,
     NodesLost,
-    Why,
-)
-from cosched.core.cluster.queue.forecast import forecast
-from cosched.core.cluster.queue.messages import (
-    Job,
-    JobEnded,
-    JobSubmitted,
     StartJob,
     Ticked,
+    Why,
 )
 from cosched.core.cluster.queue.nodes import common
-from cosched.core.cluster.queue.rows import SharedQueue
-from cosched.core.cluster.queue.scheduler import POLICIES
+from cosched.core.cluster.queue.places.rows import Rows
+from cosched.core.cluster.queue.policies import POLICIES
 from cosched.core.errors import CoschedError
 
 NODES = ((0, 3),)
@@ -37,7 +36,7 @@ class Domain:
     each job; ordered: how often each was ordered to end."""
 
     def __init__(self, rows=2, policy="easy"):
-        self.queue = SharedQueue(NODES, POLICIES[policy], grace_ns=10**6, rows=rows)
+        self.queue = QueueMachine(Rows(NODES, rows), POLICIES[policy], grace_ns=10**6)
         self.jobs, self.starts, self.running, self.ordered = {}, {}, {}, {}
         self.now = 0
 

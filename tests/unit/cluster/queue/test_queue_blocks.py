@@ -8,16 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cosched.core.cluster.queue.blocks import FreeBlocks
-from cosched.core.cluster.queue.messages import (
-    Job,
-    JobEnded,
-    JobSubmitted,
-    StartJob,
-    Ticked,
-)
+from cosched.core.cluster.queue.job import Job
+from cosched.core.cluster.queue.machine import QueueMachine
+from cosched.core.cluster.queue.messages import JobEnded, JobSubmitted, StartJob, Ticked
 from cosched.core.cluster.queue.nodes import FreeNodes, count
-from cosched.core.cluster.queue.scheduler import POLICIES, QueueScheduler
+from cosched.core.cluster.queue.places.blocks import FreeBlocks
+from cosched.core.cluster.queue.places.ledger import Ledger
+from cosched.core.cluster.queue.policies import POLICIES
 from cosched.core.errors import CoschedError
 
 MACHINE = ((0, 23),)  # six units of four nodes
@@ -114,7 +111,7 @@ JOBS = st.lists(
 
 def run(jobs, policy, allocation):
     """Runs jobs of (size, walltime, submission); returns their starts and nodes."""
-    queue = QueueScheduler(MACHINE, POLICIES[policy], allocation=allocation)
+    queue = QueueMachine(Ledger(MACHINE, allocation=allocation), POLICIES[policy])
     ends, starts, now = {}, {}, 0
     while len(starts) < len(jobs):
         for number in [number for number, end in ends.items() if end == now]:
@@ -166,13 +163,12 @@ def test_units_of_one_machine_are_the_whole(jobs, policy):
 def test_backfill_delays_no_first_job(jobs):
     """The block that the first waiting job will get is not given to a later job for longer
     than until then."""
-    queue = QueueScheduler(
-        MACHINE, POLICIES["easy"], allocation=partial(FreeBlocks, unit=4)
-    )
+    blocks = Ledger(MACHINE, allocation=partial(FreeBlocks, unit=4))
+    queue = QueueMachine(blocks, POLICIES["easy"])
     for number, (size, wall, _) in enumerate(jobs):
         queue.handle(JobSubmitted(0, Job(number, size, wall, 0)))
     ends, promised, now = {}, {}, 0
-    while queue.queue or ends:
+    while queue.waiting or ends:
         for number in [number for number, end in ends.items() if end == now]:
             del ends[number]
             queue.handle(JobEnded(now, number))

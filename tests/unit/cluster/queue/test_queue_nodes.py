@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cosched.core.cluster.queue.nodes import FreeNodes, count, format_nodes
-from cosched.core.cluster.queue.profile import Profile
+from cosched.core.cluster.queue.plans.profile import Profile
 from cosched.core.errors import CoschedError
 
 

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cosched.core.cluster.queue.job import Job
+from cosched.core.cluster.queue.machine import QueueMachine
 from cosched.core.cluster.queue.messages import (
-    Job,
     JobEnded,
     JobSubmitted,
     StartJob,
@@ -17,7 +18,8 @@ from cosched.core.cluster.queue.messages import (
     WakeAt,
 )
 from cosched.core.cluster.queue.nodes import count
-from cosched.core.cluster.queue.scheduler import POLICIES, QueueScheduler
+from cosched.core.cluster.queue.places.ledger import Ledger
+from cosched.core.cluster.queue.policies import POLICIES
 from cosched.core.errors import CoschedError
 from tests.unit.cluster.queue.queue_workloads import (
     ALL,
@@ -37,8 +39,8 @@ def test_no_job_is_lost_and_no_node_used_twice(policy, case):
     jobs, machine = case
     domain, scheduler = simulated(jobs, machine, policy, keep_nodes=True)
     assert domain.ended == len(jobs)
-    assert scheduler.free == machine
-    assert not scheduler.queue
+    assert scheduler.place.free == machine
+    assert not scheduler.waiting
     for start, nodes, (submit, _, size, _) in zip(
         domain.start_ns, domain.nodes, jobs, strict=True
     ):
@@ -74,7 +76,7 @@ class Driver:
     """Feeds a scheduler by hand, one moment at a time, and says what it started."""
 
     def __init__(self, jobs, machine, policy) -> None:
-        self.scheduler = QueueScheduler(((0, machine - 1),), policy, OVERRUN)
+        self.scheduler = QueueMachine(Ledger(((0, machine - 1),), OVERRUN), policy)
         self.jobs = jobs
         self.starts: dict[int, int] = {}
         self.ends: dict[int, int] = {}
@@ -116,7 +118,7 @@ def test_easy_never_delays_the_reserved_job(case):
     for now in driver.moments():
         reservation = driver.scheduler.planner.reservation
         if reservation is None:
-            assert not driver.scheduler.queue
+            assert not driver.scheduler.waiting
             continue
         job, at = reservation
         assert at > now
@@ -133,7 +135,7 @@ def test_conservative_keeps_every_promise(name, case):
     promised: dict[int, int] = {}
     for now in driver.moments():
         reservations = driver.scheduler.planner.reservations
-        assert set(reservations) == {job.number for job in driver.scheduler.queue}
+        assert set(reservations) == {job.number for job in driver.scheduler.waiting}
         for number, at in reservations.items():
             assert at > now
             assert at <= promised.setdefault(number, at)
@@ -166,8 +168,8 @@ def test_in_order_starts_in_order(case):
     assert list(domain.start_ns) == sorted(domain.start_ns)
 
 
-def scheduler(policy="easy", machine=4) -> QueueScheduler:
-    return QueueScheduler(((0, machine - 1),), POLICIES[policy])
+def scheduler(policy="easy", machine=4) -> QueueMachine:
+    return QueueMachine(Ledger(((0, machine - 1),)), POLICIES[policy])
 
 
 @pytest.mark.parametrize(
@@ -189,13 +191,13 @@ def test_a_number_is_one_job_at_a_time():
     machine = scheduler()
     job = Job(7, 1, 10, 0)
     machine.handle(JobSubmitted(0, job))
-    with pytest.raises(CoschedError, match="job 7 was submitted before"):
+    with pytest.raises(CoschedError, match=r"job 7: (waits|runs), and cannot be submitted"):
         machine.handle(JobSubmitted(0, job))
     assert machine.handle(Ticked(0)) == (StartJob(job, ((0, 0),)),)
-    with pytest.raises(CoschedError, match="job 7 was submitted before"):
+    with pytest.raises(CoschedError, match=r"job 7: (waits|runs), and cannot be submitted"):
         machine.handle(JobSubmitted(1, job))
     machine.handle(JobEnded(2, 7))
-    with pytest.raises(CoschedError, match="job 7 ended but was not running"):
+    with pytest.raises(CoschedError, match="job 7: neither waits nor runs"):
         machine.handle(JobEnded(2, 7))
     machine.handle(JobSubmitted(3, job))
     assert machine.handle(Ticked(3)) == (StartJob(job, ((0, 0),)),)

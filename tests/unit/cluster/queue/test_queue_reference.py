@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 
-from cosched.core.cluster.queue.scheduler import POLICIES
+from cosched.core.cluster.queue.policies import POLICIES
 from tests.unit.cluster.queue.queue_reference import (
     ConservativeReference,
     EasyReference,

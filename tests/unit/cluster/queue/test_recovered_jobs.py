@@ -6,27 +6,26 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cosched.core.cluster.queue.domain import (
+from cosched.core.cluster.queue.job import Job
+from cosched.core.cluster.queue.machine import QueueMachine
+from cosched.core.cluster.queue.messages import (
     EndJob,
+    JobEnded,
     JobRecovered,
+    JobSubmitted,
     NodesDrained,
     NodesJoined,
     NodesLost,
-    SharingChanged,
-    Why,
-)
-from cosched.core.cluster.queue.messages import (
-    Job,
-    JobEnded,
-    JobSubmitted,
     ReservedJobBegan,
     ReserveJob,
+    SharingChanged,
     StartJob,
     Ticked,
+    Why,
 )
 from cosched.core.cluster.queue.nodes import count, from_numbers
-from cosched.core.cluster.queue.rows import SharedQueue
-from cosched.core.cluster.queue.scheduler import POLICIES
+from cosched.core.cluster.queue.places.rows import Rows
+from cosched.core.cluster.queue.policies import POLICIES
 from cosched.core.errors import CoschedError
 
 SIZE = 4
@@ -44,7 +43,7 @@ class Domain:
 
     def _make(self):
         all_nodes = ((0, self.nodes - 1),)
-        self.queue = SharedQueue(all_nodes, POLICIES[self.policy], 10**6, self.rows)
+        self.queue = QueueMachine(Rows(all_nodes, self.rows), POLICIES[self.policy], 10**6)
 
     def submit(self, number, size, *, alone=False, gated=False):
         job = Job(number, size, 10, self.now, exclusive=alone, gated=gated)
@@ -114,9 +113,9 @@ class Domain:
                 self.end(number)
             self.tick()
         assert not self.queue.waiting
-        for row in self.queue.rows:
-            assert row.scheduler.free == row.scheduler.capacity == self.nodes
-        assert len(self.queue.rows) == self.rows
+        for row in self.queue.place.all:
+            assert row.free == row.capacity == self.nodes
+        assert len(self.queue.place.all) == self.rows
 
 
 def numbers(nodes):
@@ -125,14 +124,9 @@ def numbers(nodes):
 
 def test_jobs_whose_rows_cannot_be_found_by_their_numbers_are_recovered():
     domain = Domain(2, nodes=3)
-    for number, size in ((1, 2), (2, 1), (3, 1)):
-        domain.submit(number, size)
-        domain.tick()
-    domain.end(1)
-    for number in (4, 5):
-        domain.submit(number, 2)
-        domain.tick()
-    assert domain.running == {2: ((2, 2),), 3: ((0, 0),), 4: ((0, 1),), 5: ((1, 2),)}
+    domain.running = {2: ((2, 2),), 3: ((0, 0),), 4: ((0, 1),), 5: ((1, 2),)}
+    for number, nodes in domain.running.items():
+        domain.jobs[number] = Job(number, count(nodes), 10, 0)
     domain.restart()
     domain.submit(6, 1)
     assert domain.tick() == {}
@@ -187,7 +181,7 @@ def test_exclusive_job_that_shares_is_recovered_beside_the_other_job(order):
 @pytest.mark.parametrize(
     ("job", "nodes", "problem"),
     [
-        (Job(1, 1, 10, 0), ((0, 0),), "job 1 was reported before and has not ended"),
+        (Job(1, 1, 10, 0), ((0, 0),), "job 1: runs, and cannot be recovered"),
         (Job(2, 2, 10, 0), ((3, 4),), "job 2: has nodes that are not in this domain"),
         (Job(2, 1, 10, 0), ((1, 2),), "job 2 wants 1 nodes, but the agents report 2"),
     ],
@@ -251,7 +245,7 @@ def test_restart_takes_all_jobs_and_gives_no_node_more(steps, policy, rows):
 
 def test_all_sets_of_two_nodes_are_recovered_in_any_order():
     """More than each row can have: as after a change of the settings while all ran."""
-    queue = SharedQueue(ALL, POLICIES["easy"], 10, 1)
+    queue = QueueMachine(Rows(ALL, 1), POLICIES["easy"], 10)
     queue.handle(NodesDrained(0, ALL))
     sets = [from_numbers({a, b}) for a in range(SIZE) for b in range(a)]
     for number, nodes in enumerate(sets):
@@ -260,4 +254,4 @@ def test_all_sets_of_two_nodes_are_recovered_in_any_order():
         queue.handle(JobEnded(0, number))
     queue.handle(NodesJoined(0, ALL))
     queue.handle(Ticked(0))
-    assert [row.scheduler.free for row in queue.rows] == [SIZE]
+    assert [row.free for row in queue.place.all] == [SIZE]

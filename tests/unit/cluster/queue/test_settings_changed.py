@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cosched.core.cluster.queue.domain import (
+from cosched.core.cluster.queue.forecast import forecast
+from cosched.core.cluster.queue.messages import (
     EndJob,
     JobFailedToStart,
     NodesDrained,
@@ -13,12 +14,11 @@ from cosched.core.cluster.queue.domain import (
     NodesLost,
     SettingsChanged,
     SharingChanged,
+    Ticked,
     Why,
 )
-from cosched.core.cluster.queue.forecast import forecast
-from cosched.core.cluster.queue.messages import Ticked
 from cosched.core.cluster.queue.nodes import common
-from cosched.core.cluster.queue.scheduler import POLICIES
+from cosched.core.cluster.queue.policies import POLICIES
 from tests.unit.cluster.queue.test_exclusive_jobs import Domain
 
 
@@ -168,10 +168,10 @@ def test_limits_grow_for_running_jobs_and_follow_the_change_for_others():
     domain.tick()
     domain.share(2, {1: 20, 2: 20})
     domain.tick()
-    assert domain.queue.rows[0].running(1).limit_ns == 20 + 10**6
-    assert domain.queue.rows[1].running(2).limit_ns == 20 + 10**6
+    assert domain.queue.entries[1].limit_ns == 20 + 10**6
+    assert domain.queue.entries[2].limit_ns == 20 + 10**6
     domain.share(1, {1: 10, 2: 10})
-    assert {n: end for row in domain.queue.rows for n, end in row.ends()} == {1: 20, 2: 20}
+    assert {n: end for end, n, _ in domain.queue.place.ends} == {1: 20, 2: 20}
 
 
 def test_job_that_was_ordered_to_end_is_ordered_once():
@@ -239,4 +239,4 @@ def test_sharing_changes_touch_no_running_job_and_lose_none(steps, policy, rows)
     assert len(domain.starts) == number
     assert not domain.ordered
     assert not domain.queue.waiting
-    assert len(domain.queue.rows) <= 4
+    assert len(domain.queue.place.all) <= 4

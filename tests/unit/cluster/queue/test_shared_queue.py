@@ -6,23 +6,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cosched.core.cluster.queue.domain import (
+from cosched.core.cluster.queue.forecast import forecast
+from cosched.core.cluster.queue.job import Job
+from cosched.core.cluster.queue.machine import QueueMachine
+from cosched.core.cluster.queue.messages import (
     JobCancelled,
+    JobEnded,
     JobRecovered,
+    JobSubmitted,
     NodesJoined,
     NodesLost,
-)
-from cosched.core.cluster.queue.forecast import forecast
-from cosched.core.cluster.queue.messages import (
-    Job,
-    JobEnded,
-    JobSubmitted,
     StartJob,
     Ticked,
 )
 from cosched.core.cluster.queue.nodes import common, count
-from cosched.core.cluster.queue.rows import SharedQueue
-from cosched.core.cluster.queue.scheduler import POLICIES
+from cosched.core.cluster.queue.places.rows import Rows
+from cosched.core.cluster.queue.policies import POLICIES
+from cosched.core.cluster.queue.waiting import arrival
 from cosched.core.errors import CoschedError
 
 NODES = ((0, 3),)
@@ -30,7 +30,7 @@ HOUR = 3600
 
 
 def make(rows, policy="easy"):
-    return SharedQueue(NODES, POLICIES[policy], grace_ns=10, rows=rows)
+    return QueueMachine(Rows(NODES, rows), POLICIES[policy], grace_ns=10)
 
 
 def submit(queue, number, size, walltime=HOUR, now=0):
@@ -84,7 +84,7 @@ def test_a_recovered_job_takes_a_row_in_which_its_nodes_are_free():
     for number in (1, 2):
         queue.handle(JobRecovered(5, Job(number, 2, HOUR, 0), ((1, 2),), 3))
     queue.handle(JobRecovered(5, Job(3, 2, HOUR, 0), ((0, 0), (3, 3)), 3))
-    assert [row.scheduler.free for row in queue.rows] == [0, 2]
+    assert [row.free for row in queue.place.all] == [0, 2]
 
 
 def test_a_cancelled_job_is_unknown_afterwards():
@@ -166,9 +166,4 @@ def test_rows_never_give_a_node_to_more_jobs_than_they_are(data, policy, rows):
                 n for n, nodes in running.items() if count(common(nodes, ((node, node),)))
             ]
             assert len(here) <= rows
-        for scheduler in (row.scheduler for row in queue.rows):
-            waiting = [job.size * job.walltime_ns for job in scheduler.queue]
-            assert scheduler.waiting_ns == sum(waiting)
-        for job in queue.waiting:
-            for row in queue.rows:
-                assert row.scheduler.queue or job.size > row.scheduler.free
+        assert queue.waiting == sorted(queue.waiting, key=arrival)

@@ -8,9 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cosched.core.cluster.queue.messages import Job, JobEnded, Ticked
+from cosched.core.cluster.queue.job import Job
+from cosched.core.cluster.queue.machine import QueueMachine
+from cosched.core.cluster.queue.messages import JobEnded, Ticked
 from cosched.core.cluster.queue.messages import JobSubmitted as Queued
-from cosched.core.cluster.queue.scheduler import POLICIES, QueueScheduler
+from cosched.core.cluster.queue.places.ledger import Ledger
+from cosched.core.cluster.queue.policies import POLICIES
 from cosched.core.cluster.symbiosis.allocation import Allocation, Placed
 from cosched.core.cluster.symbiosis.datastar import DATASTAR, NPB
 from cosched.core.cluster.symbiosis.learner import Learner
@@ -199,7 +202,7 @@ def test_equal_halves_give_plain_easy(rows):
         for place, (at, told, size) in enumerate(rows)
     ]
     # Bottom halves only: as many as the plain machine has nodes.
-    queue = QueueScheduler(((0, NODES - 1),), POLICIES["easy"])
+    queue = QueueMachine(Ledger(((0, NODES - 1),)), POLICIES["easy"])
     machine = SymbioticScheduler(
         NODES, PLACEMENTS["split"], ORDERS["fcfs"], Learner(LABELS)
     )

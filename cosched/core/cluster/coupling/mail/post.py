@@ -30,7 +30,7 @@ from cosched.core.cluster.coupling.mail.messages import (
     Working,
 )
 from cosched.core.cluster.coupling.state import Member, Open, Peer
-from cosched.core.cluster.queue.messages import JobId
+from cosched.core.cluster.queue.job import JobId
 
 #: Questions that are kept while the other domain is down.
 LASTING = (Go, Outcome, LeaderStarted, Departed)

@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from cosched.core.cluster.queue.ledger import Allocation
 from cosched.core.cluster.queue.nodes import FreeNodes, Intervals
+from cosched.core.cluster.queue.places.ledger import Allocation
 from cosched.core.errors import CoschedError
 
 

@@ -19,99 +19,97 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import islice
 
-from cosched.core.cluster.queue.ledger import Ledger
-from cosched.core.cluster.queue.messages import Job
+from cosched.core.cluster.queue.job import Job
 from cosched.core.cluster.queue.order import Order
-from cosched.core.cluster.queue.planner import (
-    NO_RULES,
-    Offers,
-    PassRules,
-    Planner,
-    drop,
-)
+from cosched.core.cluster.queue.places.place import Place
+from cosched.core.cluster.queue.plans.planner import Offers, Planner
+from cosched.core.cluster.queue.rules import NO_RULES, PassRules
 
 
 class Easy(Planner):
     """EASY backfill over any order."""
 
-    def __init__(self, ledger: Ledger, order: Order) -> None:
-        super().__init__(ledger, order)
+    def __init__(self, place: Place, order: Order) -> None:
+        super().__init__(place, order)
         # This many jobs at the head cannot start before a job ends.
         self._turned_down = 0
-        self._shadow_ns = 0
-        self._extra = 0
-        self._moved = 0  # the ledger's ``moved`` at the last pass
+        self._reserved: tuple[Job, int] | None = None
+        self._moved = 0  # the place's ``moved`` at the last pass
 
     @property
     def reservation(self) -> tuple[Job, int] | None:
-        """Returns the reserved job and its shadow time, after the last pass.
+        """Returns the first job and its shadow time, after the last pass; None if no job
+        waits that could run."""
+        return self._reserved
 
-        None if no job waits or if the order is not the order of arrival."""
-        return (self.queue[0], self._shadow_ns) if self._turned_down else None
-
-    def restore(self, job: Job) -> None:
-        super().restore(job)
-        self._turned_down = 0
+    def submit(self, job: Job) -> None:
+        if not self.waiting.add(job):
+            self._turned_down = 0
 
     def remove(self, job: Job) -> None:
         super().remove(job)
         self._turned_down = 0
 
-    def end(self, expected_ns: int, size: int) -> None:
+    def resize(self) -> None:
+        self._turned_down = 0
+
+    def end(self, row: int, expected_ns: int, size: int) -> None:
         self._turned_down = 0
 
     def ready(self, now_ns: int, rules: PassRules = NO_RULES) -> Offers:
-        ledger = self._ledger
-        if ledger.ends and ledger.ends[0][0] <= now_ns:
-            self.counts.overruns += len(ledger.extend(now_ns))
-        whole = ledger.capacity == ledger.total
-        if rules or not whole or ledger.moved != self._moved:
-            self._moved = ledger.moved
+        place, counts = self._place, self.counts
+        counts.overruns += place.extend(now_ns)
+        whole = place.capacity == place.total
+        if rules or not whole or place.moved != self._moved:
+            self._moved = place.moved
             self._turned_down = 0
-        queue = self.queue
+        queue = self.waiting.jobs
         ranked: Sequence[Job]
         positions: list[int] = []
         if self._turned_down:
-            self.counts.passes_over_newcomers += 1
+            counts.passes_over_newcomers += 1
             ranked, first = queue, self._turned_down
         else:
-            self.counts.passes += 1
+            counts.passes += 1
             ranked, first = rules.apply(self._feasible(now_ns)), 0
+            self._reserved = None
             for job in ranked:
-                if not ledger.fits(job.size):
-                    self._shadow_ns, self._extra = ledger.shadow(job.size)
+                spot = place.find(job)
+                if spot is None:
+                    self._reserved = job, place.keep_for(job)
                     break
                 first += 1
-                yield job
+                yield job, spot
                 positions.append(first - 1)
-            self.counts.started_in_order += len(positions)
+            counts.started_in_order += len(positions)
             first += 1  # skips the reserved job
         in_order = len(positions)
-        shadow_ns, extra, free = self._shadow_ns, self._extra, ledger.free
+        shadow_ns, free = self._reserved[1] if self._reserved else 0, place.free
         for position, job in enumerate(islice(ranked, first, None) if free else (), first):
-            size = job.size
-            if size > free or not ledger.fits(size):
+            if job.size > free:
                 continue
-            beyond = now_ns + job.walltime_ns > shadow_ns
-            if beyond and not ledger.fits_beside(size, extra):
+            spot = place.find(job)
+            if spot is None:
                 continue
-            yield job
-            if beyond:
-                extra -= size
+            if now_ns + job.walltime_ns > shadow_ns:
+                spot = place.beside(job, spot)
+                if spot is None:
+                    counts.would_delay += 1
+                    continue
+            yield job, spot
             positions.append(position)
-            free = ledger.free
+            free = place.free
             if not free:
                 break
-        self._extra = extra
-        self.counts.backfilled += len(positions) - in_order
-        drop(queue, ranked, positions)
+        counts.backfilled += len(positions) - in_order
+        self.waiting.drop(ranked, positions)
         if self._order.by_arrival and not rules and whole:
             self._turned_down = len(queue)
 
     def _feasible(self, now_ns: int) -> Sequence[Job]:
         """Returns the queue in its order, without jobs that are too large until nodes
         return to service."""
-        ledger, ranked = self._ledger, self._order.rank(self.queue, now_ns)
-        if ledger.capacity == ledger.total:
+        place, ranked = self._place, self._order.rank(self.waiting.jobs, now_ns)
+        if place.capacity == place.total:
             return ranked
-        return [job for job in ranked if job.size <= ledger.capacity]
+        return [job for job in ranked if job.size <= place.capacity]

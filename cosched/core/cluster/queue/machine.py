@@ -1,0 +1,416 @@
+"""Decides which job of a domain starts when, and on which nodes: the machine of the queue.
+
+``QueueMachine`` combines policies: an order (``order``), a plan (``planner``, ``easy``,
+``conservative``) and a place (``ledger``, ``rows``). It has no clock; a driver supplies the
+time. The controller drives it with real jobs, which are cancelled, fail to start, exceed
+their walltime, and run on while the controller is away; a simulator drives it with the jobs
+of a log. It has no state about other domains; ``core.cluster.coupling`` adds that. A gated
+job gets nodes at its turn, and begins when it is let go.
+
+The states of a job, and what leads from one to the next, are in ``states``.
+
+Invariants, after every event: no place of a node belongs to two jobs. No job starts on a
+node that is out of service, or before it was submitted. A cancelled job does not start.
+Each job is ordered to end at most once. Waiting jobs are in the order of arrival,
+whatever brought them back. Under fcfs, easy and wfp, the first submitted of equal jobs
+starts first.
+
+Source of the policies: Mu'alem and Feitelson (TPDS 2001) for EASY and conservative, Tang
+et al. (Cluster 2009 and IPDPS 2011) for WFP.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from heapq import heappop, heappush
+from types import MappingProxyType
+from typing import Any
+
+from msgspec.structs import replace
+
+from cosched.core.cluster.queue import exclusive
+from cosched.core.cluster.queue.entries import Entries, Entry
+from cosched.core.cluster.queue.job import Job, JobId
+from cosched.core.cluster.queue.messages import (
+    Command,
+    EndJob,
+    Event,
+    JobCancelled,
+    JobEnded,
+    JobFailedToStart,
+    JobRecovered,
+    JobSubmitted,
+    NodesDrained,
+    NodesJoined,
+    NodesLost,
+    ReservationHit,
+    ReservedJobBegan,
+    ReservedJobReleased,
+    ReserveJob,
+    RulesChanged,
+    SettingsChanged,
+    SharingChanged,
+    StartJob,
+    Ticked,
+    WakeAt,
+    Why,
+)
+from cosched.core.cluster.queue.nodes import Intervals, common, count
+from cosched.core.cluster.queue.places.place import Place
+from cosched.core.cluster.queue.places.rows import Rows
+from cosched.core.cluster.queue.plans.planner import Counts
+from cosched.core.cluster.queue.policies import Policy
+from cosched.core.cluster.queue.rules import NO_RULES
+from cosched.core.cluster.queue.states import State, Step
+from cosched.core.cluster.queue.waiting import WaitingList, arrival
+from cosched.core.errors import CoschedError
+
+_STEPS = MappingProxyType(
+    {Why.CANCELLED: Step.CANCELLED, Why.NODE_LOST: Step.NODE_LOST, Why.WALLTIME: Step.LATE}
+)
+
+
+class QueueMachine:
+    """Decides about the nodes of one domain. Deterministic, without a clock.
+
+    grace_ns: how long a job may run on after its walltime; None: forever.
+    """
+
+    def __init__(self, place: Place, policy: Policy, grace_ns: int | None = None) -> None:
+        self._place = place
+        self._grace_ns = grace_ns
+        self._policy = policy
+        self._planner = policy.plan(place, policy.order)
+        self._alone = WaitingList()  # exclusive jobs, where nodes take several jobs
+        self._jobs = Entries()
+        self._limits: list[tuple[int, JobId]] = []  # heap: when walltime and grace are over
+        self._rules = NO_RULES  # for all passes until they are changed
+        self._wake_ns: int | None = None
+
+    # --- for reading ----------------------------------------------------------------------
+
+    @property
+    def waiting(self) -> Sequence[Job]:
+        """Returns all waiting jobs by arrival."""
+        if not self._alone:
+            return self._planner.waiting.jobs
+        return sorted([*self._planner.waiting, *self._alone], key=arrival)
+
+    @property
+    def entries(self) -> Mapping[JobId, Entry]:
+        """Returns the jobs of the queue by number."""
+        return self._jobs
+
+    @property
+    def place(self) -> Place:
+        """Returns the nodes."""
+        return self._place
+
+    @property
+    def planner(self) -> Any:
+        """Returns the plan."""
+        return self._planner
+
+    @property
+    def counts(self) -> Counts:
+        """Returns how often each branch was taken."""
+        return self._planner.counts
+
+    @property
+    def takes_rules(self) -> bool:
+        """Returns whether passes can have exceptions from the order."""
+        return self._planner.takes_rules
+
+    @property
+    def wake_ns(self) -> int | None:
+        """Returns when the next tick is due without events; None: not at all."""
+        return self._wake_ns
+
+    def __contains__(self, number: JobId) -> bool:
+        return number in self._jobs
+
+    def state(self, number: JobId) -> State:
+        """Returns the state of a job."""
+        return self._jobs.state(number)
+
+    def free_for(self, *, exclusive: bool) -> int:
+        """Returns the number of nodes that a job could have now: those of the row that has
+        most, or those without any job."""
+        return self._place.free_alone if exclusive else self._place.free
+
+    # --- events ---------------------------------------------------------------------------
+
+    def handle(self, event: Event) -> tuple[Command, ...]:
+        """Takes one event and returns the commands. Events come in the order of time.
+        Raises CoschedError for a step that a job cannot take; nothing has changed then."""
+        handler = _HANDLERS.get(type(event))
+        if handler is None:
+            raise TypeError(f"not an event of a queue: {event!r}")
+        return handler(self, event)
+
+    def _submit(self, event: JobSubmitted) -> tuple[Command, ...]:
+        job = event.job
+        self._jobs.check(job.number, Step.SUBMITTED)
+        self._check(job)
+        self._jobs[job.number] = Entry(job)
+        self._jobs.step(job.number, Step.SUBMITTED, event.now_ns)
+        self._enqueue(job)
+        return ()
+
+    def _check(self, job: Job) -> None:
+        if job.walltime_ns < 1:
+            raise CoschedError(f"job {job.number} has no walltime")
+        self._place.check(job)
+        if job.gated and self._place.runs_alone(job):
+            raise CoschedError(
+                f"job {job.number}: an exclusive job cannot wait for jobs of other "
+                "domains where nodes take several jobs"
+            )
+
+    def _enqueue(self, job: Job) -> None:
+        if self._place.runs_alone(job) and not job.gated:
+            self._alone.add(job)
+        else:
+            self._planner.submit(job)
+
+    def _dequeue(self, job: Job) -> None:
+        if self._place.runs_alone(job) and not job.gated:
+            self._alone.remove(job)
+        else:
+            self._planner.remove(job)
+
+    def _recover(self, event: JobRecovered) -> tuple[Command, ...]:
+        job, number = event.job, event.job.number
+        step = Step.RECOVERED_RESERVED if job.gated else Step.RECOVERED
+        self._jobs.check(number, step)
+        if count(event.nodes) != job.size:
+            raise CoschedError(
+                f"job {number} wants {job.size} nodes, but the agents "
+                f"report {count(event.nodes)}"
+            )
+        self._place.check(job)
+        self._place.adopt(job, event.nodes, event.since_ns)
+        self._planner.resize()
+        entry = Entry(job, since_ns=event.since_ns, nodes=event.nodes)
+        self._jobs[number] = entry
+        if self._jobs.step(number, step, event.now_ns) is State.RUNNING:
+            self._limit(entry, event.since_ns)
+        return ()
+
+    def _cancel(self, event: JobCancelled) -> tuple[Command, ...]:
+        number = event.number
+        self._jobs.check(number, Step.CANCELLED)
+        before = self._jobs.state(number)
+        if before in (State.RUNNING, State.ENDING):
+            return self._order_end(number, Why.CANCELLED, event.now_ns)
+        if before is State.WAITING:
+            self._dequeue(self._jobs[number].job)
+        else:
+            self._release(number)
+        self._jobs.step(number, Step.CANCELLED, event.now_ns)
+        return ()
+
+    def _fail(self, event: JobFailedToStart) -> tuple[Command, ...]:
+        step = Step.REQUEUED if event.requeue else Step.FAILED
+        self._leave_nodes(event.number, step, event.now_ns)
+        return ()
+
+    def _end(self, event: JobEnded) -> tuple[Command, ...]:
+        self._leave_nodes(event.number, Step.ENDED, event.now_ns)
+        return ()
+
+    def _let_wait(self, event: ReservedJobReleased) -> tuple[Command, ...]:
+        self._leave_nodes(event.number, Step.RELEASED, event.now_ns)
+        return ()
+
+    def _leave_nodes(self, number: JobId, step: Step, now_ns: int) -> None:
+        """Frees the nodes of a job, which then waits again or is gone."""
+        self._jobs.check(number, step)
+        entry = self._jobs[number]
+        self._release(number)
+        if self._jobs.step(number, step, now_ns) is State.WAITING:
+            entry.nodes, entry.limit_ns = (), None
+            self._enqueue(entry.job)
+
+    def _release(self, number: JobId) -> None:
+        freed = self._place.release(number)
+        if freed is None:
+            self._planner.resize()
+        else:
+            self._planner.end(*freed)
+
+    def _begin(self, event: ReservedJobBegan) -> tuple[Command, ...]:
+        self._jobs.check(event.number, Step.BEGAN)
+        entry = self._jobs[event.number]
+        self._jobs.step(event.number, Step.BEGAN, event.now_ns)
+        self._place.restart(event.number, event.now_ns, entry.job.walltime_ns)
+        self._planner.resize()
+        self._limit(entry, event.now_ns)
+        return ()
+
+    def _lose(self, event: NodesLost) -> tuple[Command, ...]:
+        commands: list[Command] = []
+        # A node that was drained before is out of service already.
+        hit = self._place.withdraw(event.nodes)
+        for number, entry in self._jobs.items():
+            if entry.state is State.RESERVED and common(entry.nodes, event.nodes):
+                self._jobs.step(number, Step.NODE_LOST, event.now_ns)
+                commands.append(ReservationHit(number))
+        for number in hit:
+            if self.state(number) is not State.RESERVED:
+                commands += self._order_end(number, Why.NODE_LOST, event.now_ns)
+        self._planner.resize()
+        return tuple(commands)
+
+    def _drain(self, event: NodesDrained) -> tuple[Command, ...]:
+        self._place.withdraw(event.nodes)
+        self._planner.resize()
+        return ()
+
+    def _join(self, event: NodesJoined) -> tuple[Command, ...]:
+        self._place.admit(event.nodes)
+        self._planner.resize()
+        return ()
+
+    def _change_settings(self, event: SettingsChanged) -> tuple[Command, ...]:
+        self._grace_ns = event.grace_ns
+        self._plan_by(event.policy)
+        return ()
+
+    def _plan_by(self, policy: Policy) -> None:
+        old, self._policy = self._planner, policy
+        self._planner = policy.plan(self._place, policy.order)
+        self._planner.counts = old.counts
+        for job in old.waiting:
+            self._planner.submit(job)
+        self._planner.resize()
+
+    def _change_rules(self, event: RulesChanged) -> tuple[Command, ...]:
+        self._rules = event.rules
+        return ()
+
+    def _change_sharing(self, event: SharingChanged) -> tuple[Command, ...]:
+        """Makes all rows again: puts the running jobs and then the waiting ones into them.
+        So exclusive jobs run in all rows, or there is only one."""
+        held: dict[JobId, tuple[Job, Intervals, int]] = {}
+        waiting = list(self.waiting)
+        for number, entry in self._jobs.items():
+            walltime_ns = event.walltimes_ns.get(number, entry.job.walltime_ns)
+            if entry.state is State.WAITING:
+                entry.job = replace(entry.job, walltime_ns=walltime_ns)
+                continue
+            more_ns = max(0, walltime_ns - entry.job.walltime_ns)
+            entry.job = replace(entry.job, walltime_ns=entry.job.walltime_ns + more_ns)
+            if entry.limit_ns is not None:
+                self._limit(entry, entry.since_ns, entry.limit_ns + more_ns)
+            held[number] = (entry.job, entry.nodes, entry.since_ns)
+        self._place.share(event.rows, held)
+        policy, counts = self._policy, self._planner.counts
+        self._planner = policy.plan(self._place, policy.order)
+        self._planner.counts = counts
+        self._planner.resize()
+        self._alone = WaitingList()
+        for job in waiting:
+            self._enqueue(self._jobs[job.number].job)
+        return ()
+
+    # --- states ---------------------------------------------------------------------------
+
+    def _limit(self, entry: Entry, since_ns: int, limit_ns: int | None = None) -> None:
+        """Notes since when a job runs, and when it must end."""
+        entry.since_ns = since_ns
+        if limit_ns is None and self._grace_ns is not None:
+            limit_ns = since_ns + entry.job.walltime_ns + self._grace_ns
+        entry.limit_ns = limit_ns
+        if limit_ns is not None:
+            heappush(self._limits, (limit_ns, entry.job.number))
+
+    def _order_end(self, number: JobId, why: Why, now_ns: int) -> tuple[Command, ...]:
+        before = self._jobs[number].state
+        self._jobs.step(number, _STEPS[why], now_ns)
+        return (EndJob(number, why),) if before is State.RUNNING else ()
+
+    # --- decisions ------------------------------------------------------------------------
+
+    def _tick(self, event: Ticked) -> tuple[Command, ...]:
+        now_ns = event.now_ns
+        commands: list[Command] = []
+        if self._limits:
+            self._end_late(now_ns, commands)
+        rows = self._place if isinstance(self._place, Rows) else None
+        if rows is not None:
+            self._serve_alone(rows, now_ns, commands)
+        for job, spot in self._planner.ready(now_ns, self._rules):
+            nodes = self._place.occupy(job, spot, now_ns)
+            self._start(job, nodes, now_ns, commands)
+        if rows is not None:
+            self._serve_alone(rows, now_ns, commands)  # it may be their turn now
+        wake_ns = self._planner.wake_ns()
+        if self._limits:
+            self._drop_limits()
+            limit_ns = self._limits[0][0] if self._limits else None
+            wake_ns = min(
+                (at for at in (wake_ns, limit_ns) if at is not None), default=None
+            )
+        if wake_ns != self._wake_ns:
+            self._wake_ns = wake_ns
+            commands.append(WakeAt(wake_ns))
+        return tuple(commands)
+
+    def _start(
+        self, job: Job, nodes: Intervals, now_ns: int, commands: list[Command]
+    ) -> None:
+        number = job.number
+        entry = self._jobs[number]
+        entry.since_ns, entry.nodes = now_ns, nodes
+        if job.gated:
+            self._jobs.step(number, Step.GOT_NODES, now_ns)
+            commands.append(ReserveJob(job, nodes))
+            return
+        self._jobs.step(number, Step.STARTED, now_ns)
+        if self._grace_ns is not None:
+            self._limit(entry, now_ns)
+        commands.append(StartJob(job, nodes))
+
+    def _serve_alone(self, rows: Rows, now_ns: int, commands: list[Command]) -> None:
+        for job, nodes in exclusive.serve(self._alone, self._planner, rows, now_ns):
+            self._start(job, nodes, now_ns, commands)
+
+    def _end_late(self, now_ns: int, commands: list[Command]) -> None:
+        self._drop_limits()
+        while self._limits and self._limits[0][0] <= now_ns:
+            commands += self._order_end(self._limits[0][1], Why.WALLTIME, now_ns)
+            self._drop_limits()
+
+    def _drop_limits(self) -> None:
+        """Drops the limits that have no effect: the job ended, must end already, or has
+        another limit."""
+        limits = self._limits
+        while limits:
+            limit_ns, number = limits[0]
+            entry = self._jobs.get(number)
+            runs = entry is not None and entry.state is State.RUNNING
+            if entry is not None and runs and entry.limit_ns == limit_ns:
+                return
+            heappop(limits)
+
+
+_HANDLERS: Mapping[type, Callable[[QueueMachine, Any], tuple[Command, ...]]]
+_HANDLERS = MappingProxyType(
+    {
+        JobSubmitted: QueueMachine._submit,
+        JobEnded: QueueMachine._end,
+        Ticked: QueueMachine._tick,
+        JobRecovered: QueueMachine._recover,
+        JobCancelled: QueueMachine._cancel,
+        JobFailedToStart: QueueMachine._fail,
+        ReservedJobBegan: QueueMachine._begin,
+        ReservedJobReleased: QueueMachine._let_wait,
+        NodesLost: QueueMachine._lose,
+        NodesDrained: QueueMachine._drain,
+        NodesJoined: QueueMachine._join,
+        SettingsChanged: QueueMachine._change_settings,
+        SharingChanged: QueueMachine._change_sharing,
+        RulesChanged: QueueMachine._change_rules,
+    }
+)

@@ -1,0 +1,241 @@
+"""Records the jobs that have nodes of a domain, one job a node, and their expected ends.
+
+A running job is expected to end when its walltime is over. Many jobs in logs exceed it.
+Such a job is expected to take ``overrun_ns`` more, repeatedly.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from cosched.core.cluster.queue.job import Job, JobId
+from cosched.core.cluster.queue.nodes import (
+    FreeNodes,
+    Intervals,
+    common,
+    count,
+    union,
+    without,
+)
+from cosched.core.cluster.queue.places.place import OVERRUN_NS, Freed, Place, Row, Spot
+from cosched.core.errors import CoschedError
+
+#: Makes the pool of a domain's free nodes.
+Allocation: TypeAlias = "Callable[[Intervals], FreeNodes]"
+
+
+class Ledger(Place):
+    """The nodes of one domain, or of one of its rows. index: the number of the row.
+
+    A spot is the ledger itself: its pool chooses the nodes when a job starts.
+    """
+
+    __slots__ = (
+        "_blocks",
+        "_ends",
+        "_extra",
+        "_held",
+        "_known",
+        "_pool",
+        "_service",
+        "_shadow_ns",
+        "capacity",
+        "free",
+        "index",
+        "moved",
+        "overrun_ns",
+        "total",
+    )
+
+    def __init__(
+        self,
+        nodes: Intervals,
+        overrun_ns: int = OVERRUN_NS,
+        allocation: Allocation = FreeNodes,
+        index: int = 0,
+    ) -> None:
+        self._pool = allocation(nodes)
+        self._blocks = allocation is not FreeNodes
+        self.total = self.capacity = self.free = self._pool.total
+        self._known = self._service = nodes
+        self.overrun_ns = overrun_ns
+        self.index = index
+        self.moved = 0
+        self._ends: list[tuple[int, JobId, int]] = []
+        self._held: dict[JobId, tuple[int, int, Intervals]] = {}
+        # Of the first waiting job: when it will start, and the nodes that it will not need.
+        self._shadow_ns = 0
+        self._extra = 0
+
+    @property
+    def rows(self) -> Sequence[Row] | None:
+        return None if self._blocks else (self,)
+
+    @property
+    def ends(self) -> Sequence[tuple[int, JobId, int]]:
+        return self._ends
+
+    @property
+    def free_nodes(self) -> Intervals:
+        """Returns the nodes in service without a job."""
+        return self._pool.intervals
+
+    def check(self, job: Job) -> None:
+        if not 1 <= job.size <= self.total:
+            raise CoschedError(
+                f"job {job.number} wants {job.size} nodes; the machine has {self.total}"
+            )
+
+    # --- spots ----------------------------------------------------------------------------
+
+    def find(self, job: Job) -> Spot | None:
+        return self if self._pool.fits(job.size) else None
+
+    def beside(self, job: Job, spot: Spot) -> Spot | None:
+        return spot if self._pool.fits_beside(job.size, self._extra) else None
+
+    def keep_for(self, job: Job) -> int:
+        self._shadow_ns, self._extra = self._shadow(job.size)
+        return self._shadow_ns
+
+    def expected_ns(self, size: int, now_ns: int) -> int:
+        if self._pool.fits(size):
+            return now_ns
+        self.extend(now_ns)
+        return self._shadow(size)[0]
+
+    def _shadow(self, size: int) -> tuple[int, int]:
+        """Returns when a job of this size is expected to have nodes, and the extra nodes
+        then. It has none now."""
+        if self._blocks:
+            return self._shadow_of_block(size)
+        free = self.free
+        ends = iter(self._ends)
+        at_ns = 0
+        for end_ns, _, width in ends:
+            free += width
+            if free >= size:
+                at_ns = end_ns
+                break
+        for end_ns, _, width in ends:
+            if end_ns != at_ns:
+                break
+            free += width
+        return at_ns, free - size
+
+    def _shadow_of_block(self, size: int) -> tuple[int, int]:
+        pool, free, at_ns = self._pool.copy(), self.free, 0
+        for end_ns, number, width in self._ends:
+            pool.give(self._held[number][2])
+            free += width
+            at_ns = end_ns
+            if pool.fits(size):
+                break
+        pool.keep(size)
+        self._pool.keep_as(pool)
+        return at_ns, free - self._pool.width(size)
+
+    # --- jobs -----------------------------------------------------------------------------
+
+    def occupy(self, job: Job, spot: Spot, now_ns: int) -> Intervals:
+        size = job.size
+        nodes = self._pool.take(size)
+        self._hold(job, self._pool.width(size), nodes, now_ns)
+        return nodes
+
+    def take(self, job: Job, nodes: Intervals, now_ns: int) -> None:
+        """Gives a job that may start exactly these free nodes."""
+        self._pool.take_exactly(nodes)
+        self._hold(job, job.size, nodes, now_ns)
+
+    def _hold(self, job: Job, width: int, nodes: Intervals, since_ns: int) -> None:
+        self.free -= width
+        end_ns = since_ns + job.walltime_ns
+        if end_ns > self._shadow_ns:
+            self._extra -= job.size
+        self._held[job.number] = (end_ns, width, nodes)
+        insort(self._ends, (end_ns, job.number, width))
+
+    def release(self, number: JobId) -> Freed | None:
+        end_ns, width, nodes = self._held.pop(number)
+        del self._ends[bisect_left(self._ends, (end_ns, number))]
+        self.free += width
+        whole = self.capacity == self.total
+        self._pool.give(nodes if whole else common(nodes, self._service))
+        return self.index, end_ns, width
+
+    def adopt(self, job: Job, nodes: Intervals, since_ns: int) -> None:
+        self.take(job, nodes, since_ns)
+        self.moved += 1
+
+    def restart(self, number: JobId, now_ns: int, walltime_ns: int) -> None:
+        end_ns, width, nodes = self._held[number]
+        del self._ends[bisect_left(self._ends, (end_ns, number))]
+        end_ns = now_ns + walltime_ns
+        self._held[number] = (end_ns, width, nodes)
+        insort(self._ends, (end_ns, number, width))
+        self.moved += 1
+
+    def extend(self, now_ns: int) -> int:
+        ends = self._ends
+        if not ends or ends[0][0] > now_ns:
+            return 0
+        return len(self.prolong(now_ns))
+
+    def prolong(self, now_ns: int) -> list[int]:
+        """Puts off the expected ends of jobs that are late; returns the nodes of each."""
+        ends = self._ends
+        overdue = bisect_left(ends, (now_ns + 1,))
+        late = ends[:overdue]
+        for _, number, width in late:
+            _, _, nodes = self._held[number]
+            end_ns = now_ns + self.overrun_ns
+            self._held[number] = (end_ns, width, nodes)
+            insort(ends, (end_ns, number, width), lo=overdue)
+        del ends[:overdue]
+        self.moved += overdue
+        return [width for _, _, width in late]
+
+    # --- nodes ----------------------------------------------------------------------------
+
+    def withdraw(self, nodes: Intervals) -> list[JobId]:
+        gone = common(self._service, nodes)
+        self._service = without(self._service, gone)
+        idle = common(self._pool.intervals, gone)
+        self._pool.take_exactly(idle)
+        self.free -= count(idle)
+        self.capacity -= count(gone)
+        self.moved += 1
+        return self._resize_jobs(gone, -1)
+
+    def admit(self, nodes: Intervals) -> None:
+        new = without(nodes, self._service)
+        self._service = union(self._service, new)
+        self._known = union(self._known, new)
+        self.total = count(self._known)
+        self.capacity += count(new)
+        self._resize_jobs(new, 1)
+        for _, _, held in self._held.values():
+            new = without(new, held)
+        self._pool.give(new)
+        self.free += count(new)
+        self.moved += 1
+
+    def _resize_jobs(self, nodes: Intervals, sign: int) -> list[JobId]:
+        """Counts nodes of running jobs in or out of service; returns these jobs."""
+        changed = []
+        for number, (end_ns, width, held) in self._held.items():
+            some = count(common(held, nodes))
+            if some:
+                changed.append((number, end_ns, width + sign * some, held))
+        for number, end_ns, width, held in changed:
+            del self._ends[bisect_left(self._ends, (end_ns, number))]
+            insort(self._ends, (end_ns, number, width))
+            self._held[number] = (end_ns, width, held)
+        return sorted(number for number, *_ in changed)
+
+    def are_free(self, nodes: Intervals) -> bool:
+        """Returns whether all of these nodes are in service and free."""
+        return common(self._pool.intervals, nodes) == nodes

@@ -1,0 +1,154 @@
+"""Defines where the jobs of a domain can be placed, for plans and for the queue.
+
+``ledger``: one job a node, on any nodes or on aligned blocks. ``rows``: several jobs a
+node. A place knows the jobs that have nodes, and when each is expected to end.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, TypeAlias
+
+from cosched.core.cluster.queue.job import Job, JobId
+from cosched.core.cluster.queue.nodes import Intervals
+from cosched.core.errors import CoschedError
+from cosched.core.units import NS_PER_S
+
+#: A job that exceeds its walltime is expected to take so much more, repeatedly, ns. Qsim,
+#: the simulator of Tang et al., uses five minutes.
+OVERRUN_NS = 300 * NS_PER_S
+
+#: A spot for a job: found by a place, passed back to it, and valid until its next change.
+Spot: TypeAlias = Any
+#: The row in which a job was planned, its expected end, and the nodes that are free again.
+Freed: TypeAlias = "tuple[int, int, int]"
+
+
+class Row(Protocol):
+    """A row as conservative backfill plans with it: numbers of nodes over time."""
+
+    free: int
+    overrun_ns: int
+
+    @property
+    def ends(self) -> Sequence[tuple[int, JobId, int]]:
+        """Returns (expected end, number, nodes) of each job, soonest first."""
+
+    def prolong(self, now_ns: int) -> list[int]:
+        """Puts off the expected ends of jobs that are late; returns the nodes of each."""
+
+
+class Place(ABC):
+    """The nodes of one domain and the jobs that have some of them.
+
+    Nodes can be out of service: a job that has some keeps them, but they are not free after
+    its end.
+
+    total: the nodes in and out of service. capacity: those that jobs may get. free: those
+    that a job could have now. moved: counts the changes of expected ends and of nodes in
+    service, so that plans can detect them. rows: the parts that conservative backfill plans
+    with; None if it cannot.
+    """
+
+    __slots__ = ()
+
+    total: int
+    capacity: int
+    free: int
+    moved: int
+
+    @property
+    @abstractmethod
+    def rows(self) -> Sequence[Row] | None:
+        """Returns the rows for plans with numbers of nodes; None: no such plans."""
+
+    @property
+    @abstractmethod
+    def ends(self) -> Sequence[tuple[int, JobId, int]]:
+        """Returns (expected end, number, nodes in service) of each job with nodes, soonest
+        first."""
+
+    @abstractmethod
+    def check(self, job: Job) -> None:
+        """Raises CoschedError for a job that has no spot even if no other job runs."""
+
+    def runs_alone(self, job: Job) -> bool:
+        """Returns whether a job needs nodes that other jobs could otherwise share."""
+        return False
+
+    # --- spots ----------------------------------------------------------------------------
+
+    @abstractmethod
+    def find(self, job: Job) -> Spot | None:
+        """Returns where a job could have nodes now; None if nowhere."""
+
+    @abstractmethod
+    def beside(self, job: Job, spot: Spot) -> Spot | None:
+        """Returns a spot that leaves the first waiting job what it will need; None if there
+        is none. spot: one that ``find`` returned."""
+
+    @abstractmethod
+    def keep_for(self, job: Job) -> int:
+        """Returns when the first waiting job, which has no spot now, is expected to have
+        one. ``beside`` spares that spot until the next call."""
+
+    def block(self, job: Job) -> bool:
+        """Keeps later jobs of a pass from where this one may run; returns whether no job
+        can start any more."""
+        return True
+
+    def unblock(self) -> None:  # noqa: B027  (need not do more)
+        """Ends the effect of ``block``."""
+
+    @abstractmethod
+    def expected_ns(self, size: int, now_ns: int) -> int:
+        """Returns the time when ``size`` nodes are expected to be free if no job starts;
+        jobs that are late are expected to take some time more."""
+
+    @property
+    def in_service(self) -> int:
+        """Returns the number of nodes in service."""
+        return self.capacity
+
+    @property
+    def free_alone(self) -> int:
+        """Returns the number of nodes in service without any job."""
+        return self.free
+
+    # --- jobs -----------------------------------------------------------------------------
+
+    @abstractmethod
+    def occupy(self, job: Job, spot: Spot, now_ns: int) -> Intervals:
+        """Gives the job nodes from ``now_ns`` on; returns them."""
+
+    @abstractmethod
+    def release(self, number: JobId) -> Freed | None:
+        """Frees a job's nodes; None if plans must be made again."""
+
+    @abstractmethod
+    def restart(self, number: JobId, now_ns: int, walltime_ns: int) -> None:
+        """Expects the end of a job after a walltime that begins now."""
+
+    @abstractmethod
+    def extend(self, now_ns: int) -> int:
+        """Puts off the expected ends of jobs that are late; returns the number of jobs."""
+
+    def adopt(self, job: Job, nodes: Intervals, since_ns: int) -> None:
+        """Takes a job that has these nodes since ``since_ns``."""
+        raise CoschedError(f"job {job.number}: such nodes cannot take a running job")
+
+    # --- nodes ----------------------------------------------------------------------------
+
+    def withdraw(self, nodes: Intervals) -> list[JobId]:
+        """Takes nodes out of service; returns the jobs that have some of them."""
+        raise CoschedError("such nodes stay in service")
+
+    def admit(self, nodes: Intervals) -> None:
+        """Puts nodes into service: new ones, or such as were withdrawn."""
+        raise CoschedError("such nodes stay in service")
+
+    def share(self, rows: int, held: Mapping[JobId, tuple[Job, Intervals, int]]) -> None:
+        """Lets nodes take ``rows`` jobs. held: the jobs that have nodes, with these nodes
+        and since when."""
+        raise CoschedError("such nodes cannot take another number of jobs")

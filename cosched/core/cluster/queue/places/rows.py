@@ -1,0 +1,297 @@
+"""Lets several jobs share each node: rows of places (Ousterhout, 1982).
+
+Each row is the whole domain, and a job runs within one row. So the jobs of a row never
+share a node, and a node has as many places as there are rows. All rows have one queue. A
+job starts in the first row that has room; its nodes there are those where it stops as few
+other jobs as possible (``sharing``). The reservation of the first waiting job is in the row
+that is free soonest, so it keeps no job from the other rows.
+
+A job that runs alone is in all rows at once (``exclusive`` decides when). Withheld nodes
+are in service, but no job starts on them. A row can be open only to jobs with a short
+walltime.
+
+The number of rows can change (``share``), and after a restart the jobs that run join the
+rows again (``adopt``). Jobs that fit in no row then run on in closed rows, which take no
+job. Until they end, no job starts on their nodes.
+
+Invariants: those of ``Ledger`` in each row. A job is in one row, or runs alone and is in
+all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from cosched.core.cluster.queue.job import Job, JobId
+from cosched.core.cluster.queue.nodes import Intervals, common, count, union, without
+from cosched.core.cluster.queue.places.ledger import Ledger
+from cosched.core.cluster.queue.places.place import OVERRUN_NS, Freed, Place, Row, Spot
+from cosched.core.cluster.queue.places.sharing import least_stopped, to_bits, to_intervals
+from cosched.core.errors import CoschedError
+
+
+class Rows(Place):
+    """The rows of a domain. A spot is one of its open rows.
+
+    shorter_ns: the longest walltime of a job in each row after the first; by default all
+    rows are open to all jobs.
+    """
+
+    def __init__(
+        self,
+        nodes: Intervals,
+        rows: int,
+        shorter_ns: Sequence[int] = (),
+        overrun_ns: int = OVERRUN_NS,
+    ) -> None:
+        self.service = nodes
+        self._nodes = nodes
+        self._shorter_ns = shorter_ns
+        self._overrun_ns = overrun_ns
+        self._make(rows)
+
+    def _make(self, rows: int) -> None:
+        """Makes empty rows with all nodes in service, none withheld."""
+        self.open = [self._new_row(index) for index in range(rows)]
+        self.closed: list[Ledger] = []
+        self._withheld: Intervals = ()
+        self._in: dict[JobId, tuple[Ledger, ...]] = {}  # the rows of each job with nodes
+        self._has: dict[JobId, Intervals] = {}
+        self._kept: Ledger | None = None  # has the first waiting job's reservation
+        self._blocked: list[Ledger] = []
+
+    def _new_row(self, index: int) -> Ledger:
+        return Ledger(self._nodes, self._overrun_ns, index=index)
+
+    # --- for plans ------------------------------------------------------------------------
+
+    @property
+    def all(self) -> list[Ledger]:
+        """Returns the open rows, then the closed ones."""
+        return [*self.open, *self.closed]
+
+    @property
+    def rows(self) -> Sequence[Row] | None:
+        return None if self._shorter_ns else self.open
+
+    @property
+    def total(self) -> int:  # type: ignore[override]
+        return self.open[0].total
+
+    @property
+    def capacity(self) -> int:  # type: ignore[override]
+        return self.open[0].capacity
+
+    @property
+    def free(self) -> int:  # type: ignore[override]
+        return max(row.free for row in self.open)
+
+    @property
+    def moved(self) -> int:  # type: ignore[override]
+        return sum(row.moved for row in self.open)
+
+    @property
+    def ends(self) -> Sequence[tuple[int, JobId, int]]:
+        ends = {number: end for row in self.all for end in row.ends for number in (end[1],)}
+        return sorted(ends.values())
+
+    @property
+    def in_service(self) -> int:
+        return count(self.service)
+
+    @property
+    def free_alone(self) -> int:
+        if len(self.open) == 1:
+            return self.free
+        return count(self._without_jobs())
+
+    def _without_jobs(self) -> Intervals:
+        nodes = self.service
+        for held in self._has.values():
+            nodes = without(nodes, held)
+        return nodes
+
+    def check(self, job: Job) -> None:
+        self.open[0].check(job)
+
+    def runs_alone(self, job: Job) -> bool:
+        return job.exclusive and len(self.open) > 1
+
+    # --- spots ----------------------------------------------------------------------------
+
+    def _open_to(self, job: Job) -> list[Ledger]:
+        """Returns the rows in which a job may start."""
+        rows = self.open
+        if self._shorter_ns:
+            rows = [
+                row
+                for row in rows
+                if not row.index or job.walltime_ns <= self._shorter_ns[row.index - 1]
+            ]
+        return [row for row in rows if row not in self._blocked]
+
+    def find(self, job: Job) -> Spot | None:
+        size = job.size
+        return next((row for row in self._open_to(job) if size <= row.free), None)
+
+    def beside(self, job: Job, spot: Spot) -> Spot | None:
+        kept = self._kept
+        if kept is None or spot is not kept:
+            return spot
+        others = (row for row in self._open_to(job) if row is not spot)
+        other = next((row for row in others if job.size <= row.free), None)
+        return other or kept.beside(job, kept)
+
+    def keep_for(self, job: Job) -> int:
+        times = [(row.keep_for(job), row.index) for row in self._open_to(job)]
+        at_ns, index = min(times)
+        self._kept = self.open[index]
+        return at_ns
+
+    def block(self, job: Job) -> bool:
+        self._blocked += self._open_to(job)
+        return len(self._blocked) == len(self.open)
+
+    def unblock(self) -> None:
+        self._blocked.clear()
+
+    def expected_ns(self, size: int, now_ns: int) -> int:
+        return min(row.expected_ns(size, now_ns) for row in self.open)
+
+    def soonest_alone(self, size: int, now_ns: int) -> tuple[Intervals, bool]:
+        """Returns the nodes in service that are without jobs soonest, and whether all of
+        them are now. At least ``size`` nodes must be in service."""
+        ends = {number: end_ns for end_ns, number, _ in self.ends}
+        used: dict[int, int] = {}
+        for number, held in self._has.items():
+            end_ns = max(now_ns, ends[number])
+            for first, last in held:
+                for node in range(first, last + 1):
+                    used[node] = max(end_ns, used.get(node, 0))
+        nodes = [node for first, last in self.service for node in range(first, last + 1)]
+        assert size <= len(nodes)
+        nodes.sort(key=lambda node: (node in used, used.get(node, 0), node))
+        chosen = nodes[:size]
+        return to_intervals(sum(1 << node for node in chosen)), chosen[-1] not in used
+
+    # --- jobs -----------------------------------------------------------------------------
+
+    def occupy(self, job: Job, spot: Spot, now_ns: int) -> Intervals:
+        if len(self.open) == 1 and not self.closed:
+            nodes: Intervals = spot.occupy(job, spot, now_ns)
+        else:
+            others = [
+                to_bits(self._has[number])
+                for number, rows in self._in.items()
+                if rows[0] is not spot
+            ]
+            free = to_bits(spot.free_nodes)
+            nodes = to_intervals(least_stopped(free, job.size, others))
+            spot.take(job, nodes, now_ns)
+        self._note(job.number, nodes, spot)
+        return nodes
+
+    def occupy_alone(self, job: Job, nodes: Intervals, now_ns: int) -> None:
+        """Gives a job nodes that no other job has, in all rows."""
+        for row in self.all:
+            row.adopt(job, nodes, now_ns)
+        self._note(job.number, nodes, *self.all)
+
+    def _note(self, number: JobId, nodes: Intervals, *rows: Ledger) -> None:
+        self._in[number] = rows
+        self._has[number] = nodes
+
+    def release(self, number: JobId) -> Freed | None:
+        del self._has[number]
+        rows = self._in.pop(number)
+        freed = [row.release(number) for row in rows]
+        closed = rows[0] in self.closed
+        if closed:
+            used = {row for its in self._in.values() for row in its}
+            self.closed = [row for row in self.closed if row in used]
+        return freed[0] if len(rows) == 1 and not closed else None
+
+    def restart(self, number: JobId, now_ns: int, walltime_ns: int) -> None:
+        for row in self._in[number]:
+            row.restart(number, now_ns, walltime_ns)
+
+    def extend(self, now_ns: int) -> int:
+        return sum(row.extend(now_ns) for row in self.open)
+
+    def adopt(self, job: Job, nodes: Intervals, since_ns: int) -> None:
+        """Takes a job that runs, in the first row that has its nodes free, otherwise in a
+        closed one. Its nodes may be out of service. A job that runs alone shares its nodes
+        if other jobs are there."""
+        if common(self._nodes, nodes) != nodes:
+            raise CoschedError(f"job {job.number}: has nodes that are not in this domain")
+        out = without(self._nodes, self.service)
+        self._withhold(())
+        for row in self.all:
+            row.admit(out)
+        self._adopt(job, nodes, since_ns)
+        for row in self.all:
+            row.withdraw(out)
+
+    def _adopt(self, job: Job, nodes: Intervals, since_ns: int) -> None:
+        for number, rows in self._in.items():
+            if len(rows) > 1 and common(self._has[number], nodes):
+                for row in rows[1:]:
+                    row.release(number)
+                self._in[number] = rows[:1]
+        free = [row for row in self.all if row.are_free(nodes)]
+        if self.runs_alone(job) and not job.gated and len(free) == len(self.all):
+            self.occupy_alone(job, nodes, since_ns)
+            return
+        row = free[0] if free else self._add_closed()
+        row.adopt(job, nodes, since_ns)
+        self._note(job.number, nodes, row)
+
+    def _add_closed(self) -> Ledger:
+        row = self._new_row(len(self.all))
+        self.closed.append(row)
+        return row
+
+    def is_alone(self, number: JobId) -> bool:
+        """Returns whether a job with nodes is in all rows."""
+        return len(self._in[number]) > 1
+
+    def share(self, rows: int, held: Mapping[JobId, tuple[Job, Intervals, int]]) -> None:
+        self._make(rows)
+        for job, nodes, since_ns in sorted(
+            held.values(), key=lambda entry: not entry[0].exclusive
+        ):
+            self._adopt(job, nodes, since_ns)
+        for row in self.all:
+            row.withdraw(without(self._nodes, self.service))
+
+    # --- nodes ----------------------------------------------------------------------------
+
+    def withdraw(self, nodes: Intervals) -> list[JobId]:
+        self._withhold(())  # the rows must see the change
+        self.service = without(self.service, nodes)
+        return sorted({number for row in self.all for number in row.withdraw(nodes)})
+
+    def admit(self, nodes: Intervals) -> None:
+        self._withhold(())
+        self.service = union(self.service, nodes)
+        for row in self.all:
+            row.admit(nodes)
+
+    def withhold(self, nodes: Intervals) -> bool:
+        """Keeps exactly these nodes, and those of the jobs in closed rows, from jobs that
+        start; returns whether that is a change."""
+        if self.closed:
+            for number, rows in self._in.items():
+                if rows[0] in self.closed:
+                    nodes = union(nodes, self._has[number])
+        return self._withhold(common(nodes, self.service))
+
+    def _withhold(self, nodes: Intervals) -> bool:
+        back, taken = without(self._withheld, nodes), without(nodes, self._withheld)
+        self._withheld = nodes
+        for row in self.all:
+            if back:
+                row.admit(back)
+            if taken:
+                row.withdraw(taken)
+        return bool(back or taken)

@@ -1,0 +1,1 @@
+"""Plans which waiting job starts when: in order, EASY, conservative."""

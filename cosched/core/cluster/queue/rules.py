@@ -1,0 +1,49 @@
+"""Defines exceptions from the order of a queue, for one pass."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from cosched.core.cluster.queue.job import Job, JobId
+
+
+@dataclass(frozen=True, slots=True)
+class PassRules:
+    """Exceptions from the order, for one pass.
+
+    first: these jobs come before all others, in this order. last: these jobs come after all
+    others. left_out: these jobs are ignored and get no reservation. raised: these jobs move
+    forward by this many places.
+    """
+
+    first: Sequence[JobId] = ()
+    last: Collection[JobId] = ()
+    left_out: Collection[JobId] = ()
+    raised: Mapping[JobId, int] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.first or self.last or self.left_out or self.raised)
+
+    def apply(self, ranked: Sequence[Job]) -> Sequence[Job]:
+        """Returns the jobs in the order of this pass; ``ranked`` itself without rules."""
+        if not self:
+            return ranked
+        first = {number: place - len(self.first) for place, number in enumerate(self.first)}
+        keyed = []
+        for place, job in enumerate(ranked):
+            number = job.number
+            if number in self.left_out:
+                continue
+            raised = self.raised.get(number, 0)
+            if number in first:
+                key = (0, first[number], 0)
+            elif number in self.last:
+                key = (2, place, 0)
+            else:
+                key = (1, place - raised, -raised)
+            keyed.append((key, place, job))
+        return [job for _, _, job in sorted(keyed, key=lambda entry: entry[:2])]
+
+
+NO_RULES = PassRules()
