@@ -22,7 +22,7 @@ from cosched.core.config.kinds import suggest
 from cosched.core.decoding import parse_address
 from cosched.core.errors import CoschedError
 from cosched.core.identity import ROOT
-from cosched.core.units import NS_PER_S, parse_bytes, parse_duration
+from cosched.core.units import NS_PER_S, exact_duration, parse_bytes, parse_duration
 from cosched.documents import read_toml
 
 PORT = 7570  #: the controller's; agents have the next one
@@ -196,18 +196,18 @@ def write_config(config: DomainConfig) -> str:
     queue, startup, life = config.queue, config.startup, config.life
     nodes = "\n".join(f'"{name}" = "{where}"' for name, where in config.nodes.items())
     return (
-        f'name = "{config.name}"\n'
+        f"name = {json.dumps(config.name, ensure_ascii=False)}\n"
         f'controller = "{config.controller}"\n'
         f"slots = {config.slots}  # tasks of a job on a node; 0: one for each CPU\n"
         f"\n[nodes]\n{nodes}\n"
         f'\n[queue]\npolicy = "{queue.policy}"\njobs_per_node = {queue.jobs_per_node}\n'
-        f'default_time = "{queue.default_time_ns // NS_PER_S}s"\n'
-        f'grace = "{queue.grace_ns // 1_000_000}ms"\n'
+        f'default_time = "{exact_duration(queue.default_time_ns)}"\n'
+        f'grace = "{exact_duration(queue.grace_ns)}"\n'
         f"\n[startup]\narity = {startup.arity}\nchunk = {startup.chunk_bytes}\n"
         f'object = "{startup.object}"\ntables = "{startup.tables}"\n'
-        f'\n[life]\nbeat = "{life.beat_ns // 1_000_000}ms"\n'
-        f'lost_after = "{life.lost_after_ns // 1_000_000}ms"\n'
-        f'prepare = "{life.prepare_ns // 1_000_000}ms"\n'
+        f'\n[life]\nbeat = "{exact_duration(life.beat_ns)}"\n'
+        f'lost_after = "{exact_duration(life.lost_after_ns)}"\n'
+        f'prepare = "{exact_duration(life.prepare_ns)}"\n'
         f"\n[security]\nroot_from = {json.dumps(config.security.root_from)}\n"
         f"least_uid = {config.security.least_uid}\n"
         f"{_coupling_text(config)}"
@@ -231,6 +231,8 @@ def _queue(table: _Table) -> QueueSettings:
         table.duration("grace", usual.grace_ns),
     )
     table.finish()
+    if settings.default_time_ns < 1:
+        raise CoschedError("queue.default_time: must be longer than 0; write it like 1h")
     return settings
 
 

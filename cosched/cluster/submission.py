@@ -93,13 +93,17 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         if any("\0" in word for word in words) or any("=" in key for key in self.environ):
             raise CoschedError("a word or variable of the job has a NUL, or a name has a =")
 
+    @property
+    def tasks(self) -> int:
+        """Returns the number of the job's tasks, on however many nodes."""
+        return self.ranks or (self.nodes or 1) * (self.ppn or 1)
+
     def counts(self, slots: int, nodes_most: int) -> tuple[int, ...]:
         """Returns the tasks on each node. slots: tasks that a node takes. nodes_most: the
         domain's nodes. Raises CoschedError if the domain can never run the job."""
-        ranks, ppn, nodes = self.ranks, self.ppn, self.nodes
-        if not ranks:
+        ranks, ppn, nodes = self.tasks, self.ppn, self.nodes
+        if not self.ranks:
             nodes = nodes or 1
-            ranks = nodes * (ppn or 1)
         elif not nodes:
             nodes = -(-ranks // (ppn or slots))
         if ranks < nodes:

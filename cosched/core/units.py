@@ -77,6 +77,15 @@ def format_duration(ns: int) -> str:
     return f"{ns}ns"
 
 
+def exact_duration(ns: int) -> str:
+    """Returns a text that ``parse_duration`` reads as exactly this duration: ``3600s``,
+    ``1500ms``."""
+    for unit, scale in (("s", NS_PER_S), ("ms", NS_PER_MS), ("us", NS_PER_US)):
+        if ns % scale == 0:
+            return f"{ns // scale}{unit}"
+    return f"{ns}ns"
+
+
 _BYTES = re.compile(
     r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([kmgtp]?)(?:i?b)?\s*", re.IGNORECASE | re.ASCII
 )

@@ -12,7 +12,7 @@ from cosched.cluster.controller.clock import DomainClock
 from cosched.cluster.controller.driver import QueueDriver
 from cosched.cluster.controller.members import Members
 from cosched.cluster.controller.records import Records
-from cosched.cluster.store import Record
+from cosched.cluster.store import Record, State
 from cosched.cluster.submission import MOST
 from cosched.core.cluster.queue.job import Job
 from cosched.core.cluster.queue.machine import QueueMachine
@@ -51,8 +51,11 @@ class Entries:
 
     def add_again(self, record: Record) -> None:
         """Lets a job wait that was accepted before. Its size is a guess as long as no node
-        has joined."""
-        self.add(record, self._size(record))
+        has joined. A job that the queue refuses now ends with the reason."""
+        try:
+            self.add(record, self._size(record))
+        except CoschedError as error:
+            self._records.finish(record, State.CANCELLED, None, str(error))
 
     def add_with_mates(self, record: Record) -> None:
         """Lets a job with mates wait that was accepted before, once a node has joined."""

@@ -143,12 +143,21 @@ class Jobs:
         if new:
             self._announce(stored)
         if new and stored.state is State.QUEUED:
-            self._entries.add(stored, len(counts))
+            self._wait(stored, len(counts))
             if stored.submission.at_once:
                 self._start_or_refuse(stored, len(counts))
         if stored.submission.at_once and stored.state.over and not stored.start:
             raise CoschedError(stored.reason)
         return stored
+
+    def _wait(self, record: Record, size: int) -> None:
+        """Lets a job wait. Raises CoschedError for a job that the queue refuses; it has
+        ended then."""
+        try:
+            self._entries.add(record, size)
+        except CoschedError as error:
+            self.records.finish(record, State.CANCELLED, None, str(error))
+            raise
 
     def _start_or_refuse(self, record: Record, size: int) -> None:
         """Ends a job that does not start now."""

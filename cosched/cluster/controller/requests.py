@@ -191,17 +191,13 @@ class Requests:
 
     def _describe(self, record: Record, starts: dict[int, int]) -> dict[str, Any]:
         job = record.submission
-        try:
-            counts = self._members.counts(record.submission)
-        except CoschedError:
-            counts = ()
         return {
             "job": record.number,
             "name": job.name,
             "uid": record.uid,
             "state": record.state.value,
-            "nodes": len(counts) or None,
-            "tasks": sum(counts) or None,
+            "nodes": self._node_count(record),
+            "tasks": job.tasks,
             "hosts": list(record.hosts),
             "submitted_ns": record.submitted_ns,
             "started_ns": record.started_ns,
@@ -217,6 +213,16 @@ class Requests:
             "error": expand(job.error, record),
             "mates": self._mates_line(record),
         }
+
+    def _node_count(self, record: Record) -> int | None:
+        """Returns the nodes that a job has or had, or that it needs now if it waits; None
+        if that is not known."""
+        if record.state not in (State.HELD, State.QUEUED):
+            return len(record.hosts) or record.submission.nodes or None
+        try:
+            return len(self._members.counts(record.submission))
+        except CoschedError:
+            return None
 
     def _mates_line(self, record: Record) -> str:
         """Returns one line about a job's mates; empty if it has none, or has ended."""

@@ -1,0 +1,93 @@
+"""What the controller reports about jobs, and which jobs and settings it refuses."""
+
+import asyncio
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cosched.cluster.config import (
+    DomainConfig,
+    LifeSettings,
+    QueueSettings,
+    parse_config,
+    write_config,
+)
+from cosched.cluster.controller.members import NodeState
+from cosched.cluster.messages import SubtreePrepared
+from cosched.cluster.store import State
+from cosched.core.errors import CoschedError
+from cosched.core.units import exact_duration, parse_duration
+from cosched.documents import read_toml
+from tests.unit.cluster.controller.controller_alone import Controller, passes
+
+NODES = {"n0": "127.0.0.1:2"}
+
+
+def test_nodes_of_a_job_are_those_that_it_has_when_slots_change(store):
+    async def scenario():
+        controller = Controller(store, nodes=("n0", "n1"))
+        for name in ("n0", "n1"):
+            controller.join(name, slots=2)
+        controller.recovery.resolve()
+        number = controller.submit(ranks=4)
+        await passes()
+        controller.take(controller.jobs.starts.active[number].root, SubtreePrepared(1, 1))
+        for name in ("n0", "n1"):
+            controller.members.by_name[name].state = NodeState.LOST
+            controller.join(name, slots=4)
+        found = (await controller.ask(do="job", job=number))["ok"]
+        assert (found["state"], found["nodes"], found["tasks"]) == ("running", 2, 4)
+        waits = controller.submit(ranks=4)
+        found = (await controller.ask(do="job", job=waits))["ok"]
+        assert (found["state"], found["nodes"], found["tasks"]) == ("queued", 1, 4)
+
+    asyncio.run(scenario())
+
+
+def test_default_time_of_nothing_is_refused():
+    text = {"controller": "127.0.0.1:1", "nodes": NODES, "queue": {"default_time": "0s"}}
+    with pytest.raises(CoschedError, match=r"queue\.default_time: must be longer than 0"):
+        parse_config(text)
+
+
+def test_stored_job_that_the_queue_refuses_ends_and_the_controller_starts(store):
+    async def scenario():
+        Controller(store).submit_unchecked()
+        again = Controller(store, queue=QueueSettings(default_time_ns=0))
+        again.recovery.resolve()
+        stored = store.find(1)
+        assert (stored.state, stored.reason) == (State.CANCELLED, "job 1 has no walltime")
+
+    asyncio.run(scenario())
+
+
+def test_submission_that_the_queue_refuses_is_not_left_in_the_store(store):
+    async def scenario():
+        controller = Controller(store, queue=QueueSettings(default_time_ns=0))
+        controller.join("n0")
+        with pytest.raises(CoschedError, match="job 1 has no walltime"):
+            controller.submit(ranks=1)
+        assert store.find(1).state is State.CANCELLED
+        assert not store.live()
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("default_time", ["500ms", "1500ms", "1h", "7us"])
+def test_written_configuration_is_read_as_it_was(tmp_path, default_time):
+    config = DomainConfig(
+        'a "quoted" \\ name',
+        "127.0.0.1:1",
+        NODES,
+        queue=QueueSettings(default_time_ns=parse_duration(default_time, "")),
+        life=LifeSettings(beat_ns=10**9 + 1),
+    )
+    path = tmp_path / "domain.toml"
+    path.write_text(write_config(config))
+    assert parse_config(read_toml(path)) == config
+
+
+@given(st.integers(0, 10**15))
+def test_exact_duration_is_read_as_the_same_number(ns):
+    assert parse_duration(exact_duration(ns), "") == ns
