@@ -18,8 +18,8 @@ from rich.progress import Progress
 from benchmarks.kernels.build import KERNELS, build
 from benchmarks.kernels.matrix import Halves, Heard, Rates, measure, model_of, rate_of
 from benchmarks.kernels.occupant import Place
-from cosched.core.cluster.symbiosis.matrix import model_document
 from cosched.core.errors import CoschedError
+from cosched.sim.symbiotic.matrix import model_document
 from cosched.sim.symbiotic.table import matrix_table
 
 UNITS = {

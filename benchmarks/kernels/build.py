@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cosched.core.cluster.symbiosis.resources import Limits, Resource
+from cosched.core.cluster.queue.halves.resources import Limits, Resource
 from cosched.core.errors import CoschedError
 from cosched.launch.compile import Compiler
 from cosched.launch.family import Mpi

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from benchmarks.kernels.build import KERNELS, Built
 from benchmarks.kernels.occupant import Occupant, Place, occupied
-from cosched.core.cluster.symbiosis.matrix import Model, SpeedupMatrix
+from cosched.sim.symbiotic.matrix import Model, SpeedupMatrix
 
 Rates = dict[tuple[str, "str | None"], list[float]]
 

@@ -17,8 +17,8 @@ from benchmarks.kernels.__main__ import parse_halves
 from benchmarks.kernels.build import KERNELS, NETWORK, SOURCES, build
 from benchmarks.kernels.matrix import model_of
 from benchmarks.kernels.occupant import Occupant, Place, occupied
-from cosched.core.cluster.symbiosis.matrix import parse_model
 from cosched.core.errors import CoschedError
+from cosched.sim.symbiotic.matrix import parse_model
 from tests.places import ROOT
 
 pytestmark = pytest.mark.mpi_job

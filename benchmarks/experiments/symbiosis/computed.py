@@ -14,16 +14,15 @@ from random import Random
 from statistics import fmean
 from typing import Any
 
-from cosched.core.cluster.symbiosis.datastar import DATASTAR
-from cosched.core.cluster.symbiosis.learner import Learner, check_labels
-from cosched.core.cluster.symbiosis.matrix import Model, model_document
-from cosched.core.cluster.symbiosis.pairings import assess, schedules, throughput, warned
-from cosched.core.cluster.symbiosis.resources import Resource
-from cosched.core.cluster.symbiosis.rounds import Round, experiment
-from cosched.core.cluster.symbiosis.scheduler import ORDERS
+from cosched.core.cluster.queue.halves.learner import Learner
+from cosched.core.cluster.queue.halves.resources import Resource
 from cosched.sim.parallel import carry_out_all
 from cosched.sim.progress import open_progress
-from cosched.sim.symbiotic.runs import NAMES, SharingRun, carry_out
+from cosched.sim.symbiotic.datastar import DATASTAR
+from cosched.sim.symbiotic.matrix import Model, model_document
+from cosched.sim.symbiotic.pairings import assess, schedules, throughput, warned
+from cosched.sim.symbiotic.rounds import Round, check_labels, error, experiment
+from cosched.sim.symbiotic.runs import NAMES, ORDERS, SharingRun, carry_out
 from cosched.sim.symbiotic.stream import StreamRecipe
 from cosched.sim.symbiotic.table import (
     assessment_table,
@@ -96,7 +95,7 @@ def learner(model: Model) -> Document:
             experiment(model, ROUNDS, observe=_noisy(model, seed)) for seed in range(DRAWS)
         ],
     }
-    before = Learner(model.labels).error(model.matrix)
+    before = error(Learner(model.labels), model.matrix)
     document = {
         "schedules": rows,
         "error_before": before,

@@ -63,8 +63,8 @@ from benchmarks.experiments.symbiosis.measured import (
 from benchmarks.experiments.symbiosis.pictures import DRAWN
 from benchmarks.experiments.symbiosis.report import PICTURES, section
 from benchmarks.kernels.build import KERNELS, build
-from cosched.core.cluster.symbiosis.datastar import DATASTAR, NPB
 from cosched.core.errors import CoschedError
+from cosched.sim.symbiotic.datastar import DATASTAR, NPB
 
 Document = dict[str, Any]
 

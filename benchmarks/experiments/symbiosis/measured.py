@@ -17,7 +17,7 @@ from typing import Any
 
 from benchmarks.experiments.symbiosis.cells import Cell, Rates
 from benchmarks.kernels.build import KERNELS
-from cosched.core.cluster.symbiosis.matrix import Model, SpeedupMatrix, model_document
+from cosched.sim.symbiotic.matrix import Model, SpeedupMatrix, model_document
 from cosched.sim.symbiotic.table import matrix_table
 
 Document = dict[str, Any]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.experiments.symbiosis.measured import FIGURES, PAPER_1
-from cosched.core.cluster.symbiosis.resources import Expectation, Resource, expected
+from cosched.core.cluster.queue.halves.resources import Expectation, Resource, expected
 
 Result = Mapping[str, Any]
 

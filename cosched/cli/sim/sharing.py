@@ -11,12 +11,11 @@ import click
 
 from cosched.cli.options import choose
 from cosched.cli.sim.options import carry_out_runs, command_line, write_results
-from cosched.core.cluster.symbiosis.datastar import MODELS
-from cosched.core.cluster.symbiosis.matrix import Model, parse_model
-from cosched.core.cluster.symbiosis.scheduler import ORDERS
 from cosched.core.errors import CoschedError
 from cosched.documents import read_json
-from cosched.sim.symbiotic.runs import NAMES, SharingOutcome, SharingRun, carry_out
+from cosched.sim.symbiotic.datastar import MODELS
+from cosched.sim.symbiotic.matrix import Model, parse_model
+from cosched.sim.symbiotic.runs import NAMES, ORDERS, SharingOutcome, SharingRun, carry_out
 from cosched.sim.symbiotic.save import save
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -19,9 +19,8 @@ from cosched.cli.sim.sharing import (
     simulate,
 )
 from cosched.cli.sim.symbiosis_log import log
-from cosched.core.cluster.symbiosis.learner import check_labels
-from cosched.core.cluster.symbiosis.pairings import assess
-from cosched.core.cluster.symbiosis.rounds import experiment
+from cosched.sim.symbiotic.pairings import assess
+from cosched.sim.symbiotic.rounds import check_labels, experiment
 from cosched.sim.symbiotic.runs import NAMES, SharingRun
 from cosched.sim.symbiotic.stream import StreamRecipe
 from cosched.sim.symbiotic.table import (

@@ -1,4 +1,4 @@
-"""Drives a ``SymbioticScheduler`` on nodes with two halves, in virtual time.
+"""Drives the queue of a machine whose nodes have two halves, in virtual time.
 
 The speed of a job depends on its neighbours. The speedup matrix gives the speed of each of
 its halves. The job runs as fast as its slowest half, since the tasks of a parallel job wait
@@ -18,17 +18,21 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from cosched.core.cluster.queue.messages import JobEnded, Ticked
-from cosched.core.cluster.symbiosis.matrix import SpeedupMatrix
-from cosched.core.cluster.symbiosis.messages import (
+from cosched.core.cluster.queue.halves.halves import Halves
+from cosched.core.cluster.queue.halves.job import SharingJob
+from cosched.core.cluster.queue.machine import QueueMachine
+from cosched.core.cluster.queue.messages import (
     Event,
+    JobEnded,
     JobSubmitted,
-    SharingJob,
     SpeedObserved,
-    StartSharing,
+    StartJob,
+    Ticked,
 )
-from cosched.core.cluster.symbiosis.scheduler import SymbioticScheduler
+from cosched.core.cluster.queue.nodes import numbers
+from cosched.core.cluster.queue.policies import Policy
 from cosched.sim.engine import END, NEVER, Decisions, Engine, submit_in_order
+from cosched.sim.symbiotic.matrix import SpeedupMatrix
 from cosched.sim.symbiotic.stream import StreamJob
 
 
@@ -51,7 +55,7 @@ class Running:
 
 
 class SharedMachine:
-    """Feeds a stream of jobs to a scheduler and runs them on shared nodes.
+    """Feeds a stream of jobs to a queue and runs them on shared nodes.
 
     submit_ns, start_ns, end_ns: each job's times, by its place in the stream. halves: the
     node halves of each job.
@@ -61,7 +65,8 @@ class SharedMachine:
         self,
         engine: Engine,
         stream: Sequence[StreamJob],
-        scheduler: SymbioticScheduler,
+        halves: Halves,
+        policy: Policy,
         matrix: SpeedupMatrix,
         queue_limit: int,
     ) -> None:
@@ -72,7 +77,8 @@ class SharedMachine:
         self.ended = 0
         self._engine = engine
         self._stream = stream
-        self._scheduler = scheduler
+        self._board = halves.board
+        self.queue = QueueMachine(halves, policy)
         self._matrix = matrix
         self._queue_limit = queue_limit
         self._arrived = 0  # jobs whose time of submission has come
@@ -83,11 +89,12 @@ class SharedMachine:
         submit_in_order(engine, [entry.job.submit_ns for entry in stream], self._arrive)
 
     def _feed(self, event: Event) -> None:
-        for command in self._scheduler.handle(event):
-            self._start(command)
+        for command in self.queue.handle(event):
+            if isinstance(command, StartJob):
+                self._start(command)
 
     def _queue_has_room(self) -> bool:
-        return len(self._scheduler.queue) < self._queue_limit
+        return len(self.queue.waiting) < self._queue_limit
 
     def _arrive(self, index: int) -> None:
         self._arrived = index + 1
@@ -98,10 +105,10 @@ class SharedMachine:
         now_ns = self._engine.now_ns
         while True:
             self._fill_queue(now_ns)
-            waiting = len(self._scheduler.queue)
+            waiting = len(self.queue.waiting)
             self._feed(Ticked(now_ns))
             # The jobs that started made room for others, which may start at once, too.
-            started = len(self._scheduler.queue) < waiting
+            started = len(self.queue.waiting) < waiting
             if not started or self._submitted == len(self._stream):
                 break
         self._change_speeds()
@@ -113,13 +120,13 @@ class SharedMachine:
             self._submitted += 1
             self._feed(JobSubmitted(now_ns, replace(job, submit_ns=now_ns)))
 
-    def _start(self, command: StartSharing) -> None:
+    def _start(self, command: StartJob) -> None:
         number, now_ns = command.job.number, self._engine.now_ns
         self.start_ns[number] = now_ns
-        self.halves[number] = command.halves
-        self._running[number] = Running(
-            command.job, command.halves, self._stream[number].run_ns, now_ns
-        )
+        halves = numbers(command.nodes)
+        self.halves[number] = halves
+        job = self._stream[number].job
+        self._running[number] = Running(job, halves, self._stream[number].run_ns, now_ns)
 
     def _end(self, which: tuple[int, int]) -> None:
         number, plan = which
@@ -152,11 +159,10 @@ class SharedMachine:
 
     def _neighbours(self, running: Running) -> frozenset[str | None]:
         """Returns the applications beside a job; ``None`` stands for an idle half."""
-        allocation = self._scheduler.allocation
         used = set(running.halves)
         found: set[str | None] = set()
         for half in running.halves:
-            other = allocation.neighbour(half)
+            other = self._board.neighbour(half)
             closed = other is running.job and half ^ 1 not in used
             found.add(None if other is None or closed else other.application)
         return frozenset(found)

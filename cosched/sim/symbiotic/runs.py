@@ -14,26 +14,31 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
-from cosched.core.cluster.symbiosis.learner import LabelCheck, Learner
-from cosched.core.cluster.symbiosis.matrix import Model
-from cosched.core.cluster.symbiosis.placement import (
+from cosched.core.cluster.queue.halves.halves import Halves
+from cosched.core.cluster.queue.halves.learner import LabelCheck, Learner
+from cosched.core.cluster.queue.halves.placement import (
     LEARNED,
     PLACEMENTS,
     Placement,
     by_learner,
     spread,
 )
-from cosched.core.cluster.symbiosis.resources import Resource
-from cosched.core.cluster.symbiosis.scheduler import ORDERS, SymbioticScheduler
+from cosched.core.cluster.queue.halves.resources import Resource
+from cosched.core.cluster.queue.order import FCFS, LARGEST
+from cosched.core.cluster.queue.plans.easy import Easy
+from cosched.core.cluster.queue.policies import Policy
 from cosched.core.units import NS_PER_S
 from cosched.sim.engine import Engine, Progress, no_progress
 from cosched.sim.logs.swf import read_swf
 from cosched.sim.symbiotic.machine import SharedMachine
+from cosched.sim.symbiotic.matrix import Model
 from cosched.sim.symbiotic.stream import StreamJob, StreamRecipe, make_stream, stream_of
 
 NAMES = (*PLACEMENTS, LEARNED)
+ORDERS = MappingProxyType({order.name: order for order in (FCFS, LARGEST)})
 PROTOTYPE = "split"
 
 
@@ -141,16 +146,22 @@ def simulate(
     placement: Placement = (
         spread(by_learner(learner)) if name == LEARNED else PLACEMENTS[name]
     )
-    scheduler = SymbioticScheduler(nodes, placement, ORDERS[run.order], learner)
     engine = Engine()
-    machine = SharedMachine(engine, stream, scheduler, run.model.matrix, run.queue_limit)
+    machine = SharedMachine(
+        engine,
+        stream,
+        Halves(nodes, placement, learner),
+        Policy(ORDERS[run.order], Easy),
+        run.model.matrix,
+        run.queue_limit,
+    )
     engine.run(lambda: progress(machine.ended / len(stream)))
     return Shared(
         machine.submit_ns,
         machine.start_ns,
         machine.end_ns,
         machine.halves,
-        asdict(scheduler.counts),
+        asdict(machine.queue.counts),
         learner.check(),
     )
 

@@ -16,12 +16,12 @@ import math
 from dataclasses import dataclass
 from random import Random
 
-from cosched.core.cluster.symbiosis.matrix import Model
-from cosched.core.cluster.symbiosis.messages import SharingJob
-from cosched.core.cluster.symbiosis.resources import Limits, Resource
+from cosched.core.cluster.queue.halves.job import SharingJob
+from cosched.core.cluster.queue.halves.resources import Limits, Resource
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
 from cosched.sim.logs.workload import Workload
+from cosched.sim.symbiotic.matrix import Model
 
 DRAWS = ("job", "user")
 

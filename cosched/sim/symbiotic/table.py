@@ -6,11 +6,11 @@ import math
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 
-from cosched.core.cluster.symbiosis.learner import LabelCheck
-from cosched.core.cluster.symbiosis.matrix import Model
-from cosched.core.cluster.symbiosis.pairings import Assessment, Pairs
-from cosched.core.cluster.symbiosis.resources import Expectation, Limits, expected
+from cosched.core.cluster.queue.halves.learner import LabelCheck
+from cosched.core.cluster.queue.halves.resources import Expectation, Limits, expected
 from cosched.sim.queue.table import duration, left_out
+from cosched.sim.symbiotic.matrix import Model
+from cosched.sim.symbiotic.pairings import Assessment, Pairs
 from cosched.sim.symbiotic.runs import SharingOutcome
 from cosched.tables import table
 

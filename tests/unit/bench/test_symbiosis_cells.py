@@ -32,7 +32,7 @@ from benchmarks.experiments.symbiosis.pictures import DRAWN
 from benchmarks.experiments.symbiosis.report import section
 from benchmarks.experiments.verdicts import NO, UNDECIDED
 from benchmarks.kernels.build import KERNELS
-from cosched.core.cluster.symbiosis.matrix import parse_model
+from cosched.sim.symbiotic.matrix import parse_model
 
 SETTING = Setting((0, 1, 2, 3), 2.0, 1 << 20)
 CPUS = 4

@@ -50,6 +50,7 @@ from cosched.core.cluster.queue.messages import (
     RulesChanged,
     SettingsChanged,
     SharingChanged,
+    SpeedObserved,
     StartJob,
     Ticked,
     WakeAt,
@@ -289,6 +290,10 @@ class QueueMachine:
         self._rules = event.rules
         return ()
 
+    def _observe(self, event: SpeedObserved) -> tuple[Command, ...]:
+        self._place.observe(event.primary, event.background, event.speedup)
+        return ()
+
     def _change_sharing(self, event: SharingChanged) -> tuple[Command, ...]:
         """Makes all rows again: puts the running jobs and then the waiting ones into them.
         So exclusive jobs run in all rows, or there is only one."""
@@ -412,5 +417,6 @@ _HANDLERS = MappingProxyType(
         SettingsChanged: QueueMachine._change_settings,
         SharingChanged: QueueMachine._change_sharing,
         RulesChanged: QueueMachine._change_rules,
+        SpeedObserved: QueueMachine._observe,
     }
 )

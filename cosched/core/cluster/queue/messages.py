@@ -123,6 +123,17 @@ class SharingChanged(Struct, frozen=True):
     walltimes_ns: Mapping[JobId, int]
 
 
+class SpeedObserved(Struct, frozen=True):
+    """A job had the same neighbour on all its nodes for a while, with this speedup.
+
+    ``background`` None: no neighbour."""
+
+    now_ns: int
+    primary: str
+    background: str | None
+    speedup: float
+
+
 class RulesChanged(Struct, frozen=True):
     """Passes have these exceptions from the order from now on."""
 
@@ -184,6 +195,7 @@ Event = (
     | SettingsChanged
     | SharingChanged
     | RulesChanged
+    | SpeedObserved
     | Ticked
 )
 Command = StartJob | ReserveJob | ReservationHit | EndJob | WakeAt

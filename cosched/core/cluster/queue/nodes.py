@@ -37,6 +37,11 @@ def from_numbers(numbers: Iterable[int]) -> Intervals:
     return tuple(pairs)
 
 
+def numbers(nodes: Intervals) -> list[int]:
+    """Returns the nodes of the set, ascending."""
+    return [number for first, last in nodes for number in range(first, last + 1)]
+
+
 def format_nodes(nodes: Intervals) -> str:
     """Returns the set as text: ``0-3,8`` for the nodes 0, 1, 2, 3 and 8."""
     return ",".join(

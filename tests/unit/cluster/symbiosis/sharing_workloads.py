@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from cosched.core.cluster.symbiosis.datastar import DATASTAR, NPB
-from cosched.core.cluster.symbiosis.learner import Learner
-from cosched.core.cluster.symbiosis.messages import SharingJob
-from cosched.core.cluster.symbiosis.placement import PLACEMENTS, by_learner, spread
-from cosched.core.cluster.symbiosis.scheduler import ORDERS, SymbioticScheduler
+from cosched.core.cluster.queue.halves.halves import Halves
+from cosched.core.cluster.queue.halves.job import SharingJob
+from cosched.core.cluster.queue.halves.learner import Learner
+from cosched.core.cluster.queue.halves.placement import PLACEMENTS, by_learner, spread
+from cosched.core.cluster.queue.machine import QueueMachine
+from cosched.core.cluster.queue.plans.easy import Easy
+from cosched.core.cluster.queue.policies import Policy
 from cosched.sim.engine import Engine
+from cosched.sim.symbiotic.datastar import DATASTAR, NPB
 from cosched.sim.symbiotic.machine import SharedMachine
-from cosched.sim.symbiotic.runs import NAMES
+from cosched.sim.symbiotic.runs import NAMES, ORDERS
 from cosched.sim.symbiotic.stream import StreamJob
 
 MODELS = (DATASTAR, NPB)
@@ -37,12 +40,16 @@ def streams(draw, nodes):
     return model, stream
 
 
-def scheduler(model, nodes, placement, order="fcfs", overrun=5):
+def halves(model, nodes, placement, overrun=5):
     learner = Learner(model.labels)
     chosen = (
         spread(by_learner(learner)) if placement == "learned" else PLACEMENTS[placement]
     )
-    return SymbioticScheduler(nodes, chosen, ORDERS[order], learner, overrun)
+    return Halves(nodes, chosen, learner, overrun)
+
+
+def scheduler(model, nodes, placement):
+    return QueueMachine(halves(model, nodes, placement), Policy(ORDERS["fcfs"], Easy))
 
 
 def run(model, stream, nodes, placement, order="fcfs", queue_limit=12):
@@ -51,7 +58,8 @@ def run(model, stream, nodes, placement, order="fcfs", queue_limit=12):
     machine = SharedMachine(
         engine,
         stream,
-        scheduler(model, nodes, placement, order),
+        halves(model, nodes, placement),
+        Policy(ORDERS[order], Easy),
         model.matrix,
         queue_limit,
     )

@@ -7,24 +7,24 @@ from statistics import fmean
 
 import pytest
 
-from cosched.core.cluster.symbiosis.datastar import DATASTAR, NPB
-from cosched.core.cluster.symbiosis.learner import Learner, check_labels
-from cosched.core.cluster.symbiosis.matrix import (
+from cosched.core.cluster.queue.halves.learner import Learner
+from cosched.core.cluster.queue.halves.resources import Expectation, Resource
+from cosched.core.errors import CoschedError
+from cosched.sim.symbiotic.datastar import DATASTAR, NPB
+from cosched.sim.symbiotic.matrix import (
     Model,
     SpeedupMatrix,
     model_document,
     parse_model,
 )
-from cosched.core.cluster.symbiosis.pairings import (
+from cosched.sim.symbiotic.pairings import (
     assess,
     outcomes,
     schedules,
     throughput,
     user_guided,
 )
-from cosched.core.cluster.symbiosis.resources import Expectation, Resource
-from cosched.core.cluster.symbiosis.rounds import experiment
-from cosched.core.errors import CoschedError
+from cosched.sim.symbiotic.rounds import check_labels, error, experiment
 
 MEMORY, IO = frozenset({Resource.MEMORY}), frozenset({Resource.IO})
 FOUND = assess(DATASTAR)
@@ -95,7 +95,7 @@ def test_experiment_finds_best_schedule_without_loss():
 
 def test_learner_error_falls_with_each_new_schedule():
     ran = experiment(DATASTAR, 12)
-    errors = [Learner(DATASTAR.labels).error(DATASTAR.matrix), *(one.error for one in ran)]
+    errors = [error(Learner(DATASTAR.labels), DATASTAR.matrix), *(one.error for one in ran)]
     assert errors == sorted(errors, reverse=True)
     # Pairs with a warning are never tried: HOMME beside WRF, BTIO beside OOCORE.
     warned = [

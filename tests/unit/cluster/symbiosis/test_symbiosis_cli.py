@@ -7,8 +7,8 @@ import json
 import numpy as np
 import pytest
 
-from cosched.core.cluster.symbiosis.datastar import NPB
-from cosched.core.cluster.symbiosis.matrix import model_document
+from cosched.sim.symbiotic.datastar import NPB
+from cosched.sim.symbiotic.matrix import model_document
 from tests.unit.sim.test_sim_cli import cosched
 
 SIM = ("sim", "symbiosis")

@@ -8,26 +8,26 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cosched.core.cluster.queue.job import Job
-from cosched.core.cluster.queue.machine import QueueMachine
-from cosched.core.cluster.queue.messages import JobEnded, Ticked
-from cosched.core.cluster.queue.messages import JobSubmitted as Queued
-from cosched.core.cluster.queue.places.ledger import Ledger
-from cosched.core.cluster.queue.policies import POLICIES
-from cosched.core.cluster.symbiosis.allocation import Allocation, Placed
-from cosched.core.cluster.symbiosis.datastar import DATASTAR, NPB
-from cosched.core.cluster.symbiosis.learner import Learner
-from cosched.core.cluster.symbiosis.messages import JobSubmitted, SharingJob
-from cosched.core.cluster.symbiosis.placement import (
+from cosched.core.cluster.queue.halves.board import Board, Placed
+from cosched.core.cluster.queue.halves.halves import Halves
+from cosched.core.cluster.queue.halves.job import SharingJob
+from cosched.core.cluster.queue.halves.learner import Learner
+from cosched.core.cluster.queue.halves.placement import (
     PLACEMENTS,
     by_labels,
     by_labels_anyhow,
     by_learner,
     spread,
 )
-from cosched.core.cluster.symbiosis.resources import SHARED, Resource
-from cosched.core.cluster.symbiosis.scheduler import ORDERS, SymbioticScheduler
+from cosched.core.cluster.queue.halves.resources import SHARED, Resource
+from cosched.core.cluster.queue.job import Job
+from cosched.core.cluster.queue.machine import QueueMachine
+from cosched.core.cluster.queue.messages import JobEnded, JobSubmitted, NodesLost, Ticked
+from cosched.core.cluster.queue.places.ledger import Ledger
+from cosched.core.cluster.queue.policies import POLICIES
 from cosched.core.errors import CoschedError
+from cosched.sim.symbiotic.datastar import DATASTAR, NPB
+from cosched.sim.symbiotic.runs import ORDERS
 from tests.unit.cluster.symbiosis.sharing_workloads import (
     placements,
     run,
@@ -49,7 +49,7 @@ def job(number, size, kind="cpu", walltime=10):
 
 
 def board_with(*jobs_at):
-    allocation = Allocation(2)
+    allocation = Board(2)
     for one, halves in jobs_at:
         allocation.place(one, Placed(halves))
     return allocation
@@ -97,7 +97,7 @@ def test_job_that_fits_still_fits_after_others_end(data):
     """Plans rest on it."""
     name = data.draw(st.sampled_from(list(PLACEMENTS)))
     _, stream = data.draw(streams(NODES))
-    allocation = Allocation(NODES)
+    allocation = Board(NODES)
     there = []
     for entry in stream:
         spot = PLACEMENTS[name](entry.job, allocation)
@@ -203,10 +203,9 @@ def test_equal_halves_give_plain_easy(rows):
     ]
     # Bottom halves only: as many as the plain machine has nodes.
     queue = QueueMachine(Ledger(((0, NODES - 1),)), POLICIES["easy"])
-    machine = SymbioticScheduler(
-        NODES, PLACEMENTS["split"], ORDERS["fcfs"], Learner(LABELS)
-    )
-    expected = Clock(queue, plain, Queued).run()
+    split = Halves(NODES, PLACEMENTS["split"], Learner(LABELS))
+    machine = QueueMachine(split, POLICIES["easy"])
+    expected = Clock(queue, plain, JobSubmitted).run()
     assert Clock(machine, halves, JobSubmitted).run() == expected
 
 
@@ -224,8 +223,8 @@ def test_no_start_delays_the_reserved_job(data, placement):
         for command in machine.handle(Ticked(now)):
             assert now <= promised.get(command.job.number, now)
             ends.append((now + command.job.walltime_ns, command.job.number))
-        if machine.reservation is not None:
-            head, at_ns = machine.reservation
+        if machine.planner.reservation is not None:
+            head, at_ns = machine.planner.reservation
             promised.setdefault(head.number, at_ns)
         if not ends:
             break
@@ -234,7 +233,7 @@ def test_no_start_delays_the_reserved_job(data, placement):
             if end == now:
                 machine.handle(JobEnded(now, number))
         ends = [entry for entry in ends if entry[0] != now]
-    assert not machine.queue
+    assert not machine.waiting
 
 
 def test_invalid_input_is_refused():
@@ -244,13 +243,24 @@ def test_invalid_input_is_refused():
         (job(2, 5), "job 2 wants 5 halves of nodes; the machine has 2 nodes"),
         (job(2, 0), "job 2 wants 0 halves"),
         (job(2, 1, walltime=0), "job 2 has no walltime"),
-        (job(1, 1), "job 1 was submitted before"),
+        (job(1, 1), "job 1: waits, and cannot be submitted"),
     ):
         with pytest.raises(CoschedError, match=words):
             machine.handle(JobSubmitted(0, wrong))
-    with pytest.raises(CoschedError, match="job 1 ended but was not running"):
+    with pytest.raises(CoschedError, match="job 1: waits, and cannot be ended"):
         machine.handle(JobEnded(0, 1))
-    with pytest.raises(TypeError, match="not an event of a machine with halves"):
+    with pytest.raises(TypeError, match="not an event of a queue"):
         machine.handle(object())
     with pytest.raises(CoschedError, match="a machine of 0 nodes"):
         scheduler(DATASTAR, 0, "whole")
+
+
+def test_what_does_not_combine_with_halves_is_refused():
+    halves = Halves(2, PLACEMENTS["labels"], Learner(LABELS))
+    with pytest.raises(CoschedError, match="not with blocks or halves"):
+        QueueMachine(halves, POLICIES["conservative"])
+    machine = QueueMachine(halves, POLICIES["easy"])
+    with pytest.raises(CoschedError, match="job 1: halves of nodes are for jobs with a"):
+        machine.handle(JobSubmitted(0, Job(1, 1, 1, 0)))
+    with pytest.raises(CoschedError, match="stay in service"):
+        machine.handle(NodesLost(0, ((0, 0),)))

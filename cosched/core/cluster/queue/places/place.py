@@ -101,10 +101,10 @@ class Place(ABC):
     def unblock(self) -> None:  # noqa: B027  (need not do more)
         """Ends the effect of ``block``."""
 
-    @abstractmethod
     def expected_ns(self, size: int, now_ns: int) -> int:
         """Returns the time when ``size`` nodes are expected to be free if no job starts;
         jobs that are late are expected to take some time more."""
+        raise CoschedError("such nodes do not combine with mates in other domains")
 
     @property
     def in_service(self) -> int:
@@ -126,9 +126,9 @@ class Place(ABC):
     def release(self, number: JobId) -> Freed | None:
         """Frees a job's nodes; None if plans must be made again."""
 
-    @abstractmethod
     def restart(self, number: JobId, now_ns: int, walltime_ns: int) -> None:
         """Expects the end of a job after a walltime that begins now."""
+        raise CoschedError("such nodes do not combine with mates in other domains")
 
     @abstractmethod
     def extend(self, now_ns: int) -> int:
@@ -137,6 +137,10 @@ class Place(ABC):
     def adopt(self, job: Job, nodes: Intervals, since_ns: int) -> None:
         """Takes a job that has these nodes since ``since_ns``."""
         raise CoschedError(f"job {job.number}: such nodes cannot take a running job")
+
+    def observe(self, primary: str, background: str | None, speedup: float) -> None:
+        """Takes the observed speedup of an application beside another one."""
+        raise CoschedError("such nodes do not depend on observed speeds")
 
     # --- nodes ----------------------------------------------------------------------------
 

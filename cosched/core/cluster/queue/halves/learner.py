@@ -2,7 +2,7 @@
 
 Section 3 leaves both to "more advanced scenarios": a system that verifies the category by
 historical run information, and a scheduler that tries combinations until it has found the
-best (``rounds.py``).
+best.
 
 For an observed pair the estimate is the mean. For other pairs it follows from the users'
 labels (``Priors``). Limits: old observations count as much as new ones, and all runs of an
@@ -13,12 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from itertools import permutations
 from statistics import fmean
 from typing import Any
 
-from cosched.core.cluster.symbiosis.matrix import Model, SpeedupMatrix
-from cosched.core.cluster.symbiosis.resources import (
+from cosched.core.cluster.queue.halves.resources import (
     SHARED,
     Expectation,
     Labels,
@@ -128,14 +126,6 @@ class Learner:
             return 1.0
         return self.priors.of(expected(self.labels[primary], self.labels[background]))
 
-    def error(self, matrix: SpeedupMatrix) -> float:
-        """Returns the mean error of the estimates over all pairs of the matrix."""
-        off = [
-            abs(self.estimate(*pair) - matrix.speedup(*pair))
-            for pair in permutations(matrix.names, 2)
-        ]
-        return fmean(off) if off else 0.0
-
     def check(self) -> list[LabelCheck]:
         """Checks each application's label, in the order of names."""
         return [self._check(name) for name in sorted(self.labels)]
@@ -170,11 +160,3 @@ class Learner:
         if not users or fmean(users) >= 1.0:
             return False
         return not others or fmean(users) < fmean(others)
-
-
-def check_labels(model: Model) -> list[LabelCheck]:
-    """Checks the labels against the whole matrix."""
-    learner = Learner(model.labels)
-    for primary, background in permutations(model.matrix.names, 2):
-        learner.observe(primary, background, model.matrix.speedup(primary, background))
-    return learner.check()

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from cosched.core.cluster.symbiosis.resources import Labels, Limits, parse_limits
+from cosched.core.cluster.queue.halves.resources import Labels, Limits, parse_limits
 from cosched.core.errors import CoschedError
 
 

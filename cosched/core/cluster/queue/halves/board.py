@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from cosched.core.cluster.queue.halves.job import Half, SharingJob
 from cosched.core.cluster.queue.job import JobId
-from cosched.core.cluster.symbiosis.messages import Half, SharingJob
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +17,7 @@ class Placed:
     closed: tuple[Half, ...] = ()
 
 
-class Allocation:
+class Board:
     """The halves of ``nodes`` nodes."""
 
     __slots__ = ("_at", "_owner", "free", "nodes")
@@ -28,9 +28,9 @@ class Allocation:
         self._owner: list[SharingJob | None] = [None] * (2 * nodes)
         self._at: dict[JobId, Placed] = {}
 
-    def copy(self) -> Allocation:
-        """Returns a copy of this allocation."""
-        other = Allocation(self.nodes)
+    def copy(self) -> Board:
+        """Returns a copy of this board."""
+        other = Board(self.nodes)
         other.free = self.free
         other._owner = self._owner.copy()
         other._at = self._at.copy()

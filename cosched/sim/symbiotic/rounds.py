@@ -8,19 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import permutations
 from statistics import fmean
 from typing import TypeAlias
 
-from cosched.core.cluster.symbiosis.learner import Learner
-from cosched.core.cluster.symbiosis.matrix import Model
-from cosched.core.cluster.symbiosis.pairings import (
+from cosched.core.cluster.queue.halves.learner import LabelCheck, Learner
+from cosched.core.cluster.queue.halves.resources import Labels
+from cosched.core.errors import CoschedError
+from cosched.sim.symbiotic.matrix import Model, SpeedupMatrix
+from cosched.sim.symbiotic.pairings import (
     Pairs,
     both_orders,
     throughput,
     user_guided,
 )
-from cosched.core.cluster.symbiosis.resources import Labels
-from cosched.core.errors import CoschedError
 
 #: Returns the measured speedup of (primary, background or None).
 Observe: TypeAlias = Callable[[str, "str | None"], float]
@@ -78,10 +79,27 @@ def experiment(
             Round(
                 schedule,
                 throughput(model.matrix, schedule),
-                learner.error(model.matrix),
+                error(learner, model.matrix),
                 sum(
                     check.verdict in ("not seen", "more found") for check in learner.check()
                 ),
             )
         )
     return ran
+
+
+def error(learner: Learner, matrix: SpeedupMatrix) -> float:
+    """Returns the mean error of the learner's estimates over all pairs of the matrix."""
+    off = [
+        abs(learner.estimate(*pair) - matrix.speedup(*pair))
+        for pair in permutations(matrix.names, 2)
+    ]
+    return fmean(off) if off else 0.0
+
+
+def check_labels(model: Model) -> list[LabelCheck]:
+    """Checks the labels against the whole matrix."""
+    learner = Learner(model.labels)
+    for primary, background in permutations(model.matrix.names, 2):
+        learner.observe(primary, background, model.matrix.speedup(primary, background))
+    return learner.check()

@@ -12,7 +12,7 @@ learned: as anyhow, with observed speedups where there are any.
 
 In the last four, a job larger than the number of nodes gets whole nodes of its own.
 
-A job that fits on a allocation still fits after other jobs have left. Plans depend on that.
+A job that fits on a board still fits after other jobs have left. Plans depend on that.
 """
 
 from __future__ import annotations
@@ -20,12 +20,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-from cosched.core.cluster.symbiosis.allocation import Allocation, Placed
-from cosched.core.cluster.symbiosis.learner import Learner
-from cosched.core.cluster.symbiosis.messages import BOTTOM, TOP, SharingJob
-from cosched.core.cluster.symbiosis.resources import Expectation, Limits, Resource, expected
+from cosched.core.cluster.queue.halves.board import Board, Placed
+from cosched.core.cluster.queue.halves.job import BOTTOM, TOP, SharingJob
+from cosched.core.cluster.queue.halves.learner import Learner
+from cosched.core.cluster.queue.halves.resources import (
+    Expectation,
+    Limits,
+    Resource,
+    expected,
+)
 
-Placement: TypeAlias = Callable[[SharingJob, Allocation], "Placed | None"]
+Placement: TypeAlias = Callable[[SharingJob, Board], "Placed | None"]
 
 #: Rates two jobs as neighbours, from their applications and labels: 0 is as good as no
 #: neighbour, None forbids the pair.
@@ -35,59 +40,53 @@ Affinity: TypeAlias = Callable[[SharingJob, SharingJob], "float | None"]
 NO_NEIGHBOUR = 0.0
 
 
-def whole(job: SharingJob, allocation: Allocation) -> Placed | None:
+def whole(job: SharingJob, board: Board) -> Placed | None:
     """Places the job on whole nodes of its own."""
     wanted = (job.size + 1) // 2
-    nodes = _first(allocation, wanted)
+    nodes = _first(board, wanted)
     if nodes is None:
         return None
     halves = [half for node in nodes for half in (2 * node, 2 * node + 1)]
     return Placed(tuple(halves[: job.size]), tuple(halves[job.size :]))
 
 
-def packed(job: SharingJob, allocation: Allocation) -> Placed | None:
+def packed(job: SharingJob, board: Board) -> Placed | None:
     """Places the job on whole nodes; its last half goes to a used node if possible."""
-    nodes = _first(allocation, job.size // 2)
+    nodes = _first(board, job.size // 2)
     if nodes is None:
         return None
     halves = [half for node in nodes for half in (2 * node, 2 * node + 1)]
     if job.size % 2:
         free = [
             half
-            for half in range(2 * allocation.nodes)
-            if allocation.owner(half) is None and half not in halves
+            for half in range(2 * board.nodes)
+            if board.owner(half) is None and half not in halves
         ]
         if not free:
             return None
-        halves.append(
-            min(free, key=lambda half: (allocation.neighbour(half) is None, half))
-        )
+        halves.append(min(free, key=lambda half: (board.neighbour(half) is None, half)))
     return Placed(tuple(halves))
 
 
-def split(job: SharingJob, allocation: Allocation) -> Placed | None:
+def split(job: SharingJob, board: Board) -> Placed | None:
     """Places jobs limited by memory on top halves, other jobs on bottom halves."""
-    if job.size > allocation.nodes:
-        return whole(job, allocation)
+    if job.size > board.nodes:
+        return whole(job, board)
     side = TOP if Resource.MEMORY in job.limits else BOTTOM
-    free = [
-        half
-        for half in range(side, 2 * allocation.nodes, 2)
-        if allocation.owner(half) is None
-    ]
+    free = [half for half in range(side, 2 * board.nodes, 2) if board.owner(half) is None]
     return Placed(tuple(free[: job.size])) if len(free) >= job.size else None
 
 
 def spread(affinity: Affinity) -> Placement:
     """Returns the placement on halves of different nodes with the best neighbours."""
 
-    def place(job: SharingJob, allocation: Allocation) -> Placed | None:
-        if job.size > allocation.nodes:
-            return whole(job, allocation)
+    def place(job: SharingJob, board: Board) -> Placed | None:
+        if job.size > board.nodes:
+            return whole(job, board)
         suited: list[tuple[float, int]] = []
         # Large jobs have the same few neighbours on many nodes.
         known: dict[tuple[str, Limits], float | None] = {}
-        for half, neighbour in allocation.open_halves():
+        for half, neighbour in board.open_halves():
             worth: float | None = NO_NEIGHBOUR
             if neighbour is not None:
                 kind = neighbour.application, neighbour.limits
@@ -130,10 +129,10 @@ def by_learner(learner: Learner) -> Affinity:
     return gain
 
 
-def _first(allocation: Allocation, wanted: int) -> list[int] | None:
+def _first(board: Board, wanted: int) -> list[int] | None:
     """Returns the first ``wanted`` empty nodes; None if there are fewer."""
     nodes: list[int] = []
-    for node in allocation.empty_nodes():
+    for node in board.empty_nodes():
         if len(nodes) == wanted:
             break
         nodes.append(node)

@@ -1,0 +1,138 @@
+"""Keeps the jobs on node halves, and plans with their placement.
+
+Sections 2.4 and 3.3 of the paper. Suitable halves depend on the neighbours. So the spot of
+the first waiting job is a plan, tried on a copy of the board, not a count of nodes. A later
+job that would run on after that time starts only if the first one still fits beside it. A
+pass costs about queue x running jobs. A started job keeps its halves until it ends.
+
+A slowed job may exceed its walltime, so it is expected to take ``overrun_ns`` more,
+repeatedly.
+
+A set of nodes is here a set of halves: halves 2n and 2n + 1 are those of node n.
+
+Limits: nodes stay in service. Jobs here wait for no mates in other domains.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Sequence
+
+from cosched.core.cluster.queue.halves.board import Board, Placed
+from cosched.core.cluster.queue.halves.job import SharingJob
+from cosched.core.cluster.queue.halves.learner import Learner
+from cosched.core.cluster.queue.halves.placement import Placement
+from cosched.core.cluster.queue.job import Job, JobId
+from cosched.core.cluster.queue.nodes import Intervals, from_numbers
+from cosched.core.cluster.queue.places.place import Freed, Place, Row, Spot
+from cosched.core.errors import CoschedError
+from cosched.core.units import NS_PER_S
+
+OVERRUN_NS = 10 * NS_PER_S
+
+
+class Halves(Place):
+    """The halves of ``nodes`` nodes. A spot is the ``Placed`` of a job."""
+
+    moved = 0
+
+    def __init__(
+        self,
+        nodes: int,
+        placement: Placement,
+        learner: Learner,
+        overrun_ns: int = OVERRUN_NS,
+    ) -> None:
+        if nodes < 1:
+            raise CoschedError(f"a machine of {nodes} nodes: want 1 or more")
+        self.board = Board(nodes)
+        self.total = self.capacity = 2 * nodes
+        self._placement = placement
+        self._learner = learner
+        self._overrun_ns = overrun_ns
+        self._ends: list[tuple[int, JobId, int]] = []
+        # The first waiting job, and the board at the time when it is expected to start.
+        self._first: SharingJob | None = None
+        self._later = self.board
+        self._trial: tuple[Placed, Board] | None = None  # with the last job of ``beside``
+
+    @property
+    def free(self) -> int:  # type: ignore[override]
+        return self.board.free
+
+    @property
+    def rows(self) -> Sequence[Row] | None:
+        return None
+
+    @property
+    def ends(self) -> Sequence[tuple[int, JobId, int]]:
+        return self._ends
+
+    def check(self, job: Job) -> None:
+        nodes = self.board.nodes
+        if not isinstance(job, SharingJob) or job.gated:
+            raise CoschedError(
+                f"job {job.number}: halves of nodes are for jobs with a label and no mates"
+            )
+        if job.size < 1 or self._placement(job, Board(nodes)) is None:
+            raise CoschedError(
+                f"job {job.number} wants {job.size} halves of nodes; "
+                f"the machine has {nodes} nodes"
+            )
+
+    def observe(self, primary: str, background: str | None, speedup: float) -> None:
+        self._learner.observe(primary, background, speedup)
+
+    # --- spots ----------------------------------------------------------------------------
+
+    def find(self, job: Job) -> Spot | None:
+        assert isinstance(job, SharingJob)
+        return self._placement(job, self.board)
+
+    def beside(self, job: Job, spot: Spot) -> Spot | None:
+        assert isinstance(job, SharingJob)
+        assert self._first is not None
+        trial = self._later.copy()
+        trial.place(job, spot)
+        if self._placement(self._first, trial) is None:
+            return None
+        self._trial = spot, trial
+        return spot
+
+    def keep_for(self, job: Job) -> int:
+        assert isinstance(job, SharingJob)
+        later = self.board.copy()
+        at_ns = 0
+        for end_ns, number, _ in self._ends:
+            enough = at_ns and end_ns > at_ns and later.free >= job.size
+            if enough and self._placement(job, later) is not None:
+                break
+            later.remove(number)
+            at_ns = end_ns
+        self._first, self._later = job, later
+        return at_ns
+
+    # --- jobs -----------------------------------------------------------------------------
+
+    def occupy(self, job: Job, spot: Spot, now_ns: int) -> Intervals:
+        assert isinstance(job, SharingJob)
+        self.board.place(job, spot)
+        if self._trial is not None and self._trial[0] is spot:
+            self._later = self._trial[1]
+        insort(self._ends, (now_ns + job.walltime_ns, job.number, job.size))
+        return from_numbers(spot.halves)
+
+    def release(self, number: JobId) -> Freed | None:
+        self.board.remove(number)
+        place = next(at for at, entry in enumerate(self._ends) if entry[1] == number)
+        end_ns, _, size = self._ends.pop(place)
+        return 0, end_ns, size
+
+    def extend(self, now_ns: int) -> int:
+        late = [entry for entry in self._ends if entry[0] <= now_ns]
+        if late:
+            self.moved += 1
+            self._ends = [entry for entry in self._ends if entry[0] > now_ns]
+            for _, number, size in late:
+                insort(self._ends, (now_ns + self._overrun_ns, number, size))
+        return len(late)
