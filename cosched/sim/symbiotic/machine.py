@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from cosched.core.cluster.queue.halves.halves import Halves
-from cosched.core.cluster.queue.halves.job import SharingJob
 from cosched.core.cluster.queue.machine import QueueMachine
 from cosched.core.cluster.queue.messages import (
     Event,
@@ -45,7 +44,8 @@ class Running:
     the heap with an older version is ignored.
     """
 
-    job: SharingJob
+    number: int
+    application: str
     halves: Sequence[int]
     left: float
     since_ns: int
@@ -125,8 +125,10 @@ class SharedMachine:
         self.start_ns[number] = now_ns
         halves = numbers(command.nodes)
         self.halves[number] = halves
-        job = self._stream[number].job
-        self._running[number] = Running(job, halves, self._stream[number].run_ns, now_ns)
+        application = self._stream[number].job.application
+        self._running[number] = Running(
+            number, application, halves, self._stream[number].run_ns, now_ns
+        )
 
     def _end(self, which: tuple[int, int]) -> None:
         number, plan = which
@@ -151,7 +153,7 @@ class SharedMachine:
             self._observe(running, now_ns)
             running.left -= (now_ns - running.since_ns) * running.speed
             running.beside, running.since_ns = beside, now_ns
-            name = running.job.application
+            name = running.application
             running.speed = min(self._matrix.speedup(name, other) for other in beside)
             running.plan += 1
             end_ns = now_ns + max(0, round(running.left / running.speed))
@@ -163,7 +165,8 @@ class SharedMachine:
         found: set[str | None] = set()
         for half in running.halves:
             other = self._board.neighbour(half)
-            closed = other is running.job and half ^ 1 not in used
+            own = other is not None and other.number == running.number
+            closed = own and half ^ 1 not in used
             found.add(None if other is None or closed else other.application)
         return frozenset(found)
 
@@ -171,5 +174,5 @@ class SharedMachine:
         """Reports the speed that the job had, if all its halves had one neighbour."""
         if len(running.beside) == 1 and now_ns > running.since_ns:
             (beside,) = running.beside
-            name = running.job.application
+            name = running.application
             self._feed(SpeedObserved(now_ns, name, beside, running.speed))
