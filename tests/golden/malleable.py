@@ -14,7 +14,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from cosched.core.cluster.malleable.settings import Control
+from cosched.core.cluster.queue.sizes.settings import Control
 from cosched.core.units import NS_PER_S
 from cosched.sim.malleable.driver import MalleableSchedule
 from cosched.sim.malleable.policies import BASELINES, HARVESTING, QUEUES, run_stream
@@ -60,7 +60,7 @@ def decided(seed: int) -> dict[str, dict[str, str]]:
         jobs, nodes = stream.jobs(percent, execution)
         name = f"{source} {execution} seed {seed} minimum {percent}%"
         decisions[name] = {
-            "jobs": digest(*((job.submit_ns, job.run_ns, job.ideal) for job in jobs))
+            "jobs": digest(*((job.submit_ns, job.walltime_ns, job.size) for job in jobs))
         }
         for policy, control, degree in cases():
             if policy in QUEUES and percent != PERCENTS[0]:

@@ -16,7 +16,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from cosched.core.cluster.malleable.settings import Control
+from cosched.core.cluster.queue.sizes.settings import Control
 from cosched.sim.malleable.policies import BASELINES, QUEUES
 from cosched.sim.malleable.runs import Case, MalleableOutcome, MalleableRun, Source
 

@@ -18,6 +18,8 @@ from cosched.cli.sim.options import (
 )
 from cosched.core.cluster.malleable.execution import EXECUTIONS
 from cosched.core.cluster.malleable.settings import Control
+from cosched.core.cluster.queue.sizes.execution import EXECUTIONS
+from cosched.core.cluster.queue.sizes.settings import Control
 from cosched.core.decoding import is_whole, parse_integer
 from cosched.core.units import parse_duration
 from cosched.sim.logs.log_models import MODELS

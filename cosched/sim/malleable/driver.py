@@ -1,9 +1,9 @@
-"""Drives a ``MalleableScheduler`` with a stream of jobs, in virtual time.
+"""Drives the queue with a stream of malleable jobs, in virtual time.
 
-The scheduler computes when each job should end with its present nodes. The execution
-models describe the jobs fully, so each job ends exactly then. Resizing a job changes its
-end. The end on the heap may therefore be out of date: one that comes too early is put
-off, one that comes too late is ignored.
+The model of execution is that of ``core.cluster.queue.sizes``: it describes the jobs fully,
+so each job ends when the queue expects its end. Resizing a job changes its end. The end on
+the heap may therefore be out of date: one that comes too early is put off, one that comes
+too late is ignored. As in the paper, a decision follows each arrival and each end.
 """
 
 from __future__ import annotations
@@ -12,16 +12,24 @@ from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cosched.core.cluster.malleable.messages import (
-    Command,
+from cosched.core.cluster.queue.machine import QueueMachine
+from cosched.core.cluster.queue.messages import (
     Event,
     JobEnded,
     JobSubmitted,
-    MalleableJob,
+    ResizeJob,
     StartJob,
+    Ticked,
 )
-from cosched.core.cluster.malleable.scheduler import Counts, MalleableScheduler
-from cosched.core.cluster.malleable.settings import Policy
+from cosched.core.cluster.queue.nodes import count
+from cosched.core.cluster.queue.order import FCFS
+from cosched.core.cluster.queue.places.elastic import Elastic
+from cosched.core.cluster.queue.plans.malleable import SizeCounts
+from cosched.core.cluster.queue.plans.planner import InOrder
+from cosched.core.cluster.queue.policies import Policy
+from cosched.core.cluster.queue.sizes.job import MalleableJob
+from cosched.core.cluster.queue.sizes.running import Running
+from cosched.core.cluster.queue.sizes.settings import SizePolicy
 from cosched.sim.engine import END, NEVER, Engine, submit_in_order
 
 
@@ -36,25 +44,26 @@ class MalleableSchedule:
     start_ns: array[int]
     end_ns: array[int]
     harvests: array[int]
-    counts: Counts
+    counts: SizeCounts
 
 
 class MalleableDomain:
-    """Feeds a stream of jobs to a scheduler. A job's number is its place in the stream."""
+    """Feeds a stream of jobs to a queue. A job's number is its place in the stream."""
 
     def __init__(
-        self, engine: Engine, jobs: Sequence[MalleableJob], scheduler: MalleableScheduler
+        self, engine: Engine, jobs: Sequence[MalleableJob], queue: QueueMachine
     ) -> None:
         self.schedule = MalleableSchedule(
             submit_ns=array("q", [job.submit_ns for job in jobs]),
             start_ns=array("q", [NEVER]) * len(jobs),
             end_ns=array("q", [NEVER]) * len(jobs),
             harvests=array("q", [0]) * len(jobs),
-            counts=scheduler.counts,
+            counts=queue.planner.size_counts,
         )
         self._engine = engine
         self._jobs = jobs
-        self._scheduler = scheduler
+        self._queue = queue
+        self._running: dict[int, Running] = {}
         self._planned_ns = array("q", [NEVER]) * len(jobs)  # the earliest on the heap
         submit_in_order(engine, self.schedule.submit_ns, self._submit)
 
@@ -71,20 +80,29 @@ class MalleableDomain:
             self._engine.at(end_ns, END, self._end, place)
             return
         self._planned_ns[place] = NEVER
-        self.schedule.harvests[place] = self._scheduler.running[place].harvests
+        self.schedule.harvests[place] = self._running.pop(place).harvests
         self._feed(JobEnded(now_ns, place))
 
     def _feed(self, event: Event) -> None:
-        for command in self._scheduler.handle(event):
-            self._carry_out(command)
+        self._queue.handle(event)
+        for command in self._queue.handle(Ticked(event.now_ns)):
+            if isinstance(command, StartJob):
+                self._start(command)
+            elif isinstance(command, ResizeJob):
+                self._resize(command.number, count(command.nodes))
 
-    def _carry_out(self, command: Command) -> None:
-        if isinstance(command, StartJob):
-            place = command.job.number
-            self.schedule.start_ns[place] = self._engine.now_ns
-        else:
-            place = command.number
-        end_ns = command.end_ns
+    def _start(self, command: StartJob) -> None:
+        now_ns, place = self._engine.now_ns, command.job.number
+        size = count(command.nodes)
+        self._running[place] = Running(self._jobs[place], size, now_ns)
+        self.schedule.start_ns[place] = now_ns
+        self._resize(place, size)
+
+    def _resize(self, place: int, size: int) -> None:
+        running = self._running[place]
+        running.size = size
+        running.settle(self._engine.now_ns)
+        end_ns = running.end_ns
         self.schedule.end_ns[place] = end_ns
         planned_ns = self._planned_ns[place]
         if planned_ns == NEVER or end_ns < planned_ns:
@@ -92,9 +110,12 @@ class MalleableDomain:
             self._engine.at(end_ns, END, self._end, place)
 
 
-def simulate(jobs: Sequence[MalleableJob], nodes: int, policy: Policy) -> MalleableSchedule:
+def simulate(
+    jobs: Sequence[MalleableJob], nodes: int, sizes: SizePolicy
+) -> MalleableSchedule:
     """Runs a stream of jobs, sorted by submission, on a machine of ``nodes`` nodes."""
     engine = Engine()
-    domain = MalleableDomain(engine, jobs, MalleableScheduler(nodes, policy))
+    queue = QueueMachine(Elastic(((0, nodes - 1),)), Policy(FCFS, InOrder, sizes))
+    domain = MalleableDomain(engine, jobs, queue)
     engine.run(lambda: None)
     return domain.schedule

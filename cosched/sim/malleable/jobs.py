@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from random import Random
 from types import MappingProxyType
 
-from cosched.core.cluster.malleable.execution import (
+from cosched.core.cluster.queue.sizes.execution import (
     AdaptationCost,
     Execution,
     parabolic,
 )
-from cosched.core.cluster.malleable.messages import MalleableJob
+from cosched.core.cluster.queue.sizes.job import MalleableJob
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
 from cosched.sim.logs.workload import Workload
@@ -31,7 +31,14 @@ def malleable(log: Workload, percent: int, execution: Execution) -> list[Malleab
     """Returns the jobs of a log. Resizing them costs nothing: logs do not give a cost."""
     rows = zip(log.size, log.run_ns, log.submit_ns, strict=True)
     return [
-        MalleableJob(place, minimum_of(size, percent), size, run_ns, submit_ns, execution)
+        MalleableJob(
+            place,
+            size,
+            max(1, run_ns),
+            submit_ns,
+            minimum=minimum_of(size, percent),
+            execution=execution,
+        )
         for place, (size, run_ns, submit_ns) in enumerate(rows)
     ]
 
@@ -121,8 +128,8 @@ def users_jobs(
         MalleableJob(
             number=place,
             minimum=minimum_of(instance.ideal, percent),
-            ideal=instance.ideal,
-            run_ns=instance.run_s * NS_PER_S,
+            size=instance.ideal,
+            walltime_ns=instance.run_s * NS_PER_S,
             submit_ns=place * step_ns,
             execution=parabolic,
             cost=costs[instance],

@@ -13,10 +13,15 @@ from array import array
 from collections.abc import Sequence
 from types import MappingProxyType
 
-from cosched.core.cluster.malleable.harvest import HARVESTS
-from cosched.core.cluster.malleable.messages import MalleableJob
-from cosched.core.cluster.malleable.scheduler import Counts
-from cosched.core.cluster.malleable.settings import MOLDABLE, Control, Distribution, Policy
+from cosched.core.cluster.queue.plans.malleable import SizeCounts
+from cosched.core.cluster.queue.sizes.harvest import HARVESTS
+from cosched.core.cluster.queue.sizes.job import MalleableJob
+from cosched.core.cluster.queue.sizes.settings import (
+    MOLDABLE,
+    Control,
+    Distribution,
+    SizePolicy,
+)
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
 from cosched.sim.logs.workload import Estimates, Workload
@@ -38,7 +43,7 @@ HARVESTING = tuple(
 )
 
 
-def policy_of(name: str, degree: int | None, control: Control) -> Policy:
+def policy_of(name: str, degree: int | None, control: Control) -> SizePolicy:
     """Returns the policy of a name; ``moldable`` ignores the degree and the control."""
     if name == "moldable":
         return MOLDABLE
@@ -46,7 +51,7 @@ def policy_of(name: str, degree: int | None, control: Control) -> Policy:
     if harvest not in HARVESTS or distribution not in DISTRIBUTIONS:
         known = ", ".join((*BASELINES, *HARVESTING))
         raise CoschedError(f"policy '{name}' is none of {known}")
-    return Policy(HARVESTS[harvest], DISTRIBUTIONS[distribution], degree, control)
+    return SizePolicy(HARVESTS[harvest], DISTRIBUTIONS[distribution], degree, control)
 
 
 def run_stream(
@@ -61,7 +66,8 @@ def run_stream(
         return simulate(jobs, nodes, policy_of(name, degree, control))
     stream = Workload("stream", nodes)
     for job in jobs:
-        stream.append(job.number, job.submit_ns, job.run_ns, job.ideal, job.run_ns)
+        run_ns = job.walltime_ns
+        stream.append(job.number, job.submit_ns, run_ns, job.size, run_ns)
     schedule, _ = simulate_queue(stream, QUEUES[name], Estimates.EXACT)
     starts, runs = column(schedule.start_ns), column(stream.run_ns)
     return MalleableSchedule(
@@ -69,7 +75,7 @@ def run_stream(
         start_ns=schedule.start_ns,
         end_ns=array("q", (starts + runs).tobytes()),
         harvests=array("q", [0]) * len(jobs),
-        counts=Counts(),
+        counts=SizeCounts(),
     )
 
 

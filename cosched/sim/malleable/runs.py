@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from cosched.core.cluster.malleable.execution import EXECUTIONS
-from cosched.core.cluster.malleable.messages import MalleableJob
-from cosched.core.cluster.malleable.settings import Control
+from cosched.core.cluster.queue.sizes.execution import EXECUTIONS
+from cosched.core.cluster.queue.sizes.job import MalleableJob
+from cosched.core.cluster.queue.sizes.settings import Control
 from cosched.core.errors import CoschedError
 from cosched.documents import read_json
 from cosched.sim.engine import Progress, no_progress

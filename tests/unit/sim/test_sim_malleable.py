@@ -20,7 +20,7 @@ from benchmarks.experiments.malleable.points import (
 from benchmarks.experiments.verdicts import NO, UNDECIDED
 from cosched.cli.entry import run_cli
 from cosched.cli.main import cosched as command
-from cosched.core.cluster.malleable.execution import linear
+from cosched.core.cluster.queue.sizes.execution import linear
 from cosched.core.units import NS_PER_S
 from cosched.sim.logs.fit import generate_like
 from cosched.sim.logs.log_models import SDSC
@@ -65,7 +65,7 @@ def test_users_arrive_at_the_rate_of_beta():
     jobs = users_jobs(GE, 4000, 64, 0.25, 50, seed=1)
     assert jobs[3].submit_ns == 3 * interval_ns(GE, 64, 0.25)
     for problem in GE:
-        share = sum(job.ideal == problem.ideal for job in jobs) / len(jobs)
+        share = sum(job.size == problem.ideal for job in jobs) / len(jobs)
         assert share == pytest.approx(0.25, abs=0.03)
 
 

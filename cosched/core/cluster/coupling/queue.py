@@ -62,6 +62,7 @@ from cosched.core.cluster.queue.messages import (
     ReservedJobBegan,
     ReservedJobReleased,
     ReserveJob,
+    ResizeJob,
     RulesChanged,
     StartJob,
     Ticked,
@@ -93,6 +94,7 @@ Event = (
 )
 Command = (
     StartJob
+    | ResizeJob
     | EndJob
     | PrepareOn
     | GoJob

@@ -1,4 +1,5 @@
 """Decides which job of a domain starts when, and on which nodes.
 
-``scheduler.QueueScheduler`` is the state machine. Order and backfill are its policies.
+``machine.QueueMachine`` is the state machine. Its policies are an order, a plan, a place
+and sizes; docs/dev/queue.md explains how they combine.
 """

@@ -47,6 +47,7 @@ from cosched.core.cluster.queue.messages import (
     ReservedJobBegan,
     ReservedJobReleased,
     ReserveJob,
+    ResizeJob,
     RulesChanged,
     SettingsChanged,
     SharingChanged,
@@ -81,7 +82,7 @@ class QueueMachine:
         self._place = place
         self._grace_ns = grace_ns
         self._policy = policy
-        self._planner = policy.plan(place, policy.order)
+        self._planner = policy.planner(place)
         self._alone = WaitingList()  # exclusive jobs, where nodes take several jobs
         self._jobs = Entries()
         self._limits: list[tuple[int, JobId]] = []  # heap: when walltime and grace are over
@@ -238,7 +239,7 @@ class QueueMachine:
         if freed is None:
             self._planner.resize()
         else:
-            self._planner.end(*freed)
+            self._planner.end(number, *freed)
 
     def _begin(self, event: ReservedJobBegan) -> tuple[Command, ...]:
         self._jobs.check(event.number, Step.BEGAN)
@@ -280,7 +281,7 @@ class QueueMachine:
 
     def _plan_by(self, policy: Policy) -> None:
         old, self._policy = self._planner, policy
-        self._planner = policy.plan(self._place, policy.order)
+        self._planner = policy.planner(self._place)
         self._planner.counts = old.counts
         for job in old.waiting:
             self._planner.submit(job)
@@ -311,7 +312,7 @@ class QueueMachine:
             held[number] = (entry.job, entry.nodes, entry.since_ns)
         self._place.share(event.rows, held)
         policy, counts = self._policy, self._planner.counts
-        self._planner = policy.plan(self._place, policy.order)
+        self._planner = policy.planner(self._place)
         self._planner.counts = counts
         self._planner.resize()
         self._alone = WaitingList()
@@ -367,6 +368,11 @@ class QueueMachine:
     ) -> None:
         number = job.number
         entry = self._jobs[number]
+        if entry.state is not State.WAITING:
+            entry.nodes = nodes
+            self._jobs.step(number, Step.RESIZED, now_ns)
+            commands.append(ResizeJob(number, nodes))
+            return
         entry.since_ns, entry.nodes = now_ns, nodes
         if job.gated:
             self._jobs.step(number, Step.GOT_NODES, now_ns)

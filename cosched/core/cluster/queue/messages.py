@@ -157,6 +157,13 @@ class StartJob(Struct, frozen=True):
     nodes: Intervals
 
 
+class ResizeJob(Struct, frozen=True):
+    """Let the running job have exactly these nodes, from now on."""
+
+    number: JobId
+    nodes: Intervals
+
+
 class ReserveJob(Struct, frozen=True):
     """It is a gated job's turn: these nodes are reserved for it."""
 
@@ -198,4 +205,4 @@ Event = (
     | SpeedObserved
     | Ticked
 )
-Command = StartJob | ReserveJob | ReservationHit | EndJob | WakeAt
+Command = StartJob | ResizeJob | ReserveJob | ReservationHit | EndJob | WakeAt

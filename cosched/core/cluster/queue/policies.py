@@ -1,21 +1,35 @@
-"""Names the policies of a queue: an order and a plan."""
+"""Names the policies of a queue: an order, a plan, and sizes that may change."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from cosched.core.cluster.queue.order import FCFS, WFP, Order
+from cosched.core.cluster.queue.places.place import Place
 from cosched.core.cluster.queue.plans.conservative import Conservative
 from cosched.core.cluster.queue.plans.easy import Easy
+from cosched.core.cluster.queue.plans.malleable import Malleable
 from cosched.core.cluster.queue.plans.planner import InOrder, Planner
+from cosched.core.cluster.queue.sizes.settings import SizePolicy
+from cosched.core.errors import CoschedError
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """An order of the queue and a plan."""
+    """An order of the queue, a plan, and how the sizes of running jobs change; None: jobs
+    are rigid."""
 
     order: Order
     plan: type[Planner]
+    sizes: SizePolicy | None = None
+
+    def planner(self, place: Place) -> Planner:
+        """Returns a plan for a place. Raises CoschedError if they do not combine."""
+        if self.sizes is None:
+            return self.plan(place, self.order)
+        if self.plan is not InOrder:
+            raise CoschedError("sizes that change combine with fcfs, not with backfill")
+        return Malleable(place, self.order, self.sizes)
 
 
 #: The policies by their names on the command line.

@@ -42,6 +42,7 @@ class Step(Enum):
     CANCELLED = "cancelled"
     NODE_LOST = "hit by a lost node"
     LATE = "over its walltime"
+    RESIZED = "given another size"
     ENDED = "ended"
 
 
@@ -65,12 +66,14 @@ NEXT = MappingProxyType(
         (State.RUNNING, Step.CANCELLED): State.ENDING,
         (State.RUNNING, Step.NODE_LOST): State.ENDING,
         (State.RUNNING, Step.LATE): State.ENDING,
+        (State.RUNNING, Step.RESIZED): State.RUNNING,
         (State.RUNNING, Step.ENDED): State.ABSENT,
         (State.ENDING, Step.REQUEUED): State.ABSENT,
         (State.ENDING, Step.FAILED): State.ABSENT,
         (State.ENDING, Step.CANCELLED): State.ENDING,
         (State.ENDING, Step.NODE_LOST): State.ENDING,
         (State.ENDING, Step.LATE): State.ENDING,
+        (State.ENDING, Step.RESIZED): State.ENDING,
         (State.ENDING, Step.ENDED): State.ABSENT,
     }
 )

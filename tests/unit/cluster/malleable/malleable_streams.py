@@ -6,16 +6,17 @@ from collections import defaultdict
 
 from hypothesis import strategies as st
 
-from cosched.core.cluster.malleable.execution import AdaptationCost, linear, parabolic
-from cosched.core.cluster.malleable.harvest import EVEN, HARVESTS, LOW_IMPACT
-from cosched.core.cluster.malleable.messages import (
-    JobEnded,
-    JobSubmitted,
-    MalleableJob,
-    StartJob,
-)
-from cosched.core.cluster.malleable.scheduler import MalleableScheduler
-from cosched.core.cluster.malleable.settings import Control, Distribution, Policy
+from cosched.core.cluster.queue.machine import QueueMachine
+from cosched.core.cluster.queue.messages import JobEnded, StartJob, Ticked
+from cosched.core.cluster.queue.nodes import count, numbers
+from cosched.core.cluster.queue.order import FCFS
+from cosched.core.cluster.queue.places.elastic import Elastic
+from cosched.core.cluster.queue.plans.planner import InOrder
+from cosched.core.cluster.queue.policies import Policy
+from cosched.core.cluster.queue.sizes.execution import AdaptationCost, linear, parabolic
+from cosched.core.cluster.queue.sizes.harvest import EVEN, HARVESTS, LOW_IMPACT
+from cosched.core.cluster.queue.sizes.job import MalleableJob
+from cosched.core.cluster.queue.sizes.settings import Control, Distribution, SizePolicy
 from cosched.sim.engine import Engine
 from cosched.sim.malleable.driver import MalleableDomain
 
@@ -36,7 +37,7 @@ UNCONTROLLED = st.just(Control())
 
 def policies(controls=CONTROLS):
     return st.builds(
-        Policy,
+        SizePolicy,
         harvest=st.sampled_from(list(HARVESTS.values())),
         distribution=st.sampled_from(list(Distribution)),
         degree=st.sampled_from([None, 1, 2, 4]),
@@ -56,8 +57,8 @@ def streams(draw, most=16):
             MalleableJob(
                 number=number,
                 minimum=draw(st.integers(1, ideal)),
-                ideal=ideal,
-                run_ns=draw(st.integers(0, 20)) * MOMENT,
+                size=ideal,
+                walltime_ns=max(1, draw(st.integers(0, 20)) * MOMENT),
                 submit_ns=submit,
                 execution=draw(st.sampled_from([linear, parabolic])),
                 cost=draw(COSTS),
@@ -66,60 +67,69 @@ def streams(draw, most=16):
     return jobs, nodes
 
 
-class Watched(MalleableScheduler):
-    """Checks what must hold after every event; keeps who had how many nodes since when."""
+def queue_of(nodes, sizes):
+    return QueueMachine(Elastic(((0, nodes - 1),)), Policy(FCFS, InOrder, sizes))
 
-    def __init__(self, nodes, policy):
-        super().__init__(nodes, policy)
+
+class Watched:
+    """A queue, checked after every event; keeps who had how many nodes since when."""
+
+    def __init__(self, nodes, sizes):
+        self.nodes, self.policy = nodes, sizes
+        self.queue = queue_of(nodes, sizes)
         self.history = defaultdict(list)  # number -> (time, size); 0 at its end
         self.started = []
         self.resizes = 0
 
+    @property
+    def planner(self):
+        return self.queue.planner
+
     def handle(self, event):
-        commands = super().handle(event)
+        commands = self.queue.handle(event)
         if isinstance(event, JobEnded):
             self.history[event.number].append((event.now_ns, 0))
         for command in commands:
             self._note(command, event.now_ns)
-        self._check(event)
+        if isinstance(event, Ticked):
+            self._check()
         return commands
 
     def _note(self, command, now_ns):
-        starts = isinstance(command, StartJob)
+        starts, size = isinstance(command, StartJob), count(command.nodes)
         number = command.job.number if starts else command.number
         if starts:
             self.started.append(number)
         else:
             before = self.history[number][-1][1]
-            assert command.size != before
+            assert size != before
             self.resizes += 1
-        self.history[number].append((now_ns, command.size))
-        assert command.end_ns >= now_ns
+        self.history[number].append((now_ns, size))
 
-    def _check(self, event):
-        sizes = [job.size for job in self.running.values()]
-        assert sum(sizes) + self.free == self.nodes
-        assert self.free >= 0
-        for number, job in self.running.items():
+    def _check(self):
+        running, waiting = self.queue.planner.running, self.queue.waiting
+        free = self.queue.place.free
+        sizes = [job.size for job in running.values()]
+        assert sum(sizes) + free == self.nodes
+        assert free >= 0
+        for number, job in running.items():
             assert job.minimum <= job.size <= job.ideal
             assert job.held == job.size == self.history[number][-1][1]
-        if isinstance(event, JobSubmitted):
-            number = event.job.number
-            assert (number in self.running) != any(
-                job.number == number for job in self.waiting
-            )
-        slack = sum(job.size - job.minimum for job in self.running.values())
-        assert self._slack == slack
-        if self.waiting:
-            minimum = self.waiting[0].minimum
-            assert minimum > self.free
+            assert count(self.queue.entries[number].nodes) == job.size
+        assert not running.keys() & {job.number for job in waiting}
+        held = [node for e in self.queue.entries.values() for node in numbers(e.nodes)]
+        assert len(held) == len(set(held)), "no node has two jobs"
+        slack = sum(job.size - job.minimum for job in running.values())
+        if waiting:
+            minimum = waiting[0].minimum
+            assert minimum > free
             if self.policy.control == Control() and self.policy.harvest in (
                 EVEN,
                 LOW_IMPACT,
             ):
                 # Beyond the degree, or not even all slack would do.
                 degree = self.policy.degree or self.nodes
-                assert len(self.running) >= degree or minimum > self.free + slack
+                assert len(running) >= degree or minimum > free + slack
 
 
 def run(jobs, nodes, policy):
@@ -139,7 +149,7 @@ def work_done(job, history):
             passed = now_ns - since
             worked = max(0, passed - standing)
             standing = max(0, standing - passed)
-            done += worked / (max(1, job.run_ns) * job.execution(size, job.ideal))
+            done += worked / (max(1, job.walltime_ns) * job.execution(size, job.size))
             if new_size:
                 standing += job.cost.ns(size, new_size)
         size, since = new_size, now_ns

@@ -6,16 +6,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosched.core.cluster.malleable.benefit import gift_benefit, harvest_benefit
-from cosched.core.cluster.malleable.division import (
+from cosched.core.cluster.queue.job import Job
+from cosched.core.cluster.queue.machine import QueueMachine
+from cosched.core.cluster.queue.messages import JobEnded, JobSubmitted, NodesDrained, Ticked
+from cosched.core.cluster.queue.order import FCFS, WFP
+from cosched.core.cluster.queue.places.elastic import Elastic
+from cosched.core.cluster.queue.places.rows import Rows
+from cosched.core.cluster.queue.plans.conservative import Conservative
+from cosched.core.cluster.queue.plans.easy import Easy
+from cosched.core.cluster.queue.plans.planner import InOrder
+from cosched.core.cluster.queue.policies import Policy
+from cosched.core.cluster.queue.sizes.benefit import gift_benefit, harvest_benefit
+from cosched.core.cluster.queue.sizes.division import (
     divide_evenly,
     give_evenly,
     give_most_impact,
     take_evenly,
     take_least_impact,
 )
-from cosched.core.cluster.malleable.execution import AdaptationCost, linear, parabolic
-from cosched.core.cluster.malleable.harvest import (
+from cosched.core.cluster.queue.sizes.execution import AdaptationCost, linear, parabolic
+from cosched.core.cluster.queue.sizes.harvest import (
     EVEN,
     FAIR,
     HARVESTS,
@@ -24,28 +34,47 @@ from cosched.core.cluster.malleable.harvest import (
     NEVER,
     SHORT,
 )
-from cosched.core.cluster.malleable.messages import (
-    JobEnded,
-    JobSubmitted,
-    MalleableJob,
-    ResizeJob,
-)
-from cosched.core.cluster.malleable.running import Running
-from cosched.core.cluster.malleable.scheduler import MalleableScheduler
-from cosched.core.cluster.malleable.settings import Control, Distribution, Policy
+from cosched.core.cluster.queue.sizes.job import MalleableJob
+from cosched.core.cluster.queue.sizes.running import Running
+from cosched.core.cluster.queue.sizes.settings import Control, Distribution, SizePolicy
 from cosched.core.errors import CoschedError
+from tests.unit.cluster.malleable.malleable_streams import queue_of
 
 FR, FQ = Distribution.FAVOUR_RUNNING, Distribution.FAVOUR_QUEUED
 
 
 def job(number, minimum, ideal, run_ns=1000, submit_ns=0, **more):
-    return MalleableJob(number, minimum, ideal, run_ns, submit_ns, **more)
+    return MalleableJob(number, ideal, run_ns, submit_ns, minimum=minimum, **more)
 
 
 def running(number, minimum, size, ideal, **more):
     record = Running(job(number, minimum, ideal, **more), size, 0)
     record.settle(0)
     return record
+
+
+class Scheduler:
+    """A queue of malleable jobs that decides after each event, as in the paper."""
+
+    def __init__(self, nodes, sizes):
+        self.queue = queue_of(nodes, sizes)
+        self.running, self.counts = (
+            self.queue.planner.running,
+            self.queue.planner.size_counts,
+        )
+
+    @property
+    def waiting(self):
+        return self.queue.waiting
+
+    def handle(self, event):
+        self.queue.handle(event)
+        return self.queue.handle(Ticked(event.now_ns))
+
+
+def change(scheduler, number):
+    """Size and expected end of a running job."""
+    return scheduler.running[number].size, scheduler.running[number].end_ns
 
 
 def submit(scheduler, now_ns, *jobs):
@@ -155,7 +184,7 @@ def test_harvest_chooses_victims():
 
 @pytest.mark.parametrize("name", [name for name in HARVESTS if name != "never"])
 def test_one_job_alone_can_be_harvested(name):
-    scheduler = MalleableScheduler(8, Policy(HARVESTS[name], FQ))
+    scheduler = Scheduler(8, SizePolicy(HARVESTS[name], FQ))
     submit(scheduler, 0, job(0, 2, 8))
     submit(scheduler, 10, job(1, 3, 4))
     assert sizes(scheduler) == {0: 5, 1: 3}
@@ -163,7 +192,7 @@ def test_one_job_alone_can_be_harvested(name):
 
 def test_figure_3b():
     """Even-H-FQ on 8 nodes, as the paper draws it."""
-    scheduler = MalleableScheduler(8, Policy(EVEN, FQ))
+    scheduler = Scheduler(8, SizePolicy(EVEN, FQ))
     submit(scheduler, 0, job(1, 1, 4), job(2, 1, 4))
     assert sizes(scheduler) == {1: 4, 2: 4}
     submit(scheduler, 10, job(3, 4, 4))
@@ -175,16 +204,16 @@ def test_figure_3b():
 
 
 def test_harvest_takes_the_missing_nodes_and_no_more():
-    scheduler = MalleableScheduler(10, Policy(LOW_IMPACT, FR))
+    scheduler = Scheduler(10, SizePolicy(LOW_IMPACT, FR))
     submit(scheduler, 0, job(0, 2, 8))
-    commands = submit(scheduler, 100, job(1, 4, 9))
-    assert commands[0] == ResizeJob(0, 6, 100 + 900 * 8 // 6)
+    submit(scheduler, 100, job(1, 4, 9))
+    assert change(scheduler, 0) == (6, 100 + 900 * 8 // 6)
     assert sizes(scheduler) == {0: 6, 1: 4}
     assert scheduler.counts.harvests == scheduler.counts.victims == 1
 
 
 def test_no_harvest_beyond_the_degree():
-    scheduler = MalleableScheduler(8, Policy(EVEN, FR, degree=2))
+    scheduler = Scheduler(8, SizePolicy(EVEN, FR, degree=2))
     submit(scheduler, 0, job(0, 1, 4), job(1, 1, 4), job(2, 1, 4))
     assert sizes(scheduler) == {0: 4, 1: 4}
     assert scheduler.counts.requests == 0
@@ -194,7 +223,7 @@ def test_no_harvest_beyond_the_degree():
 
 @pytest.mark.parametrize(("distribution", "after"), [(FR, {1: 8}), (FQ, {1: 4, 3: 4})])
 def test_distribution_beyond_the_degree(distribution, after):
-    scheduler = MalleableScheduler(8, Policy(EVEN, distribution, degree=1))
+    scheduler = Scheduler(8, SizePolicy(EVEN, distribution, degree=1))
     submit(scheduler, 0, job(0, 1, 4), job(1, 1, 8))
     submit(scheduler, 0, job(3, 4, 4))
     assert sizes(scheduler) == {0: 4, 1: 4}
@@ -204,7 +233,7 @@ def test_distribution_beyond_the_degree(distribution, after):
 
 def test_an_event_changes_a_job_once():
     """Two jobs that start at one end take from the same victim in one change."""
-    scheduler = MalleableScheduler(8, Policy(EVEN, FQ, degree=3))
+    scheduler = Scheduler(8, SizePolicy(EVEN, FQ, degree=3))
     costly = {"cost": AdaptationCost(50)}
     submit(scheduler, 0, job(0, 1, 4, **costly), job(1, 4, 4), job(2, 4, 4), job(3, 2, 4))
     assert sizes(scheduler) == {0: 4, 1: 4}
@@ -215,7 +244,7 @@ def test_an_event_changes_a_job_once():
         "StartJob",
         "StartJob",
     ]
-    assert commands[0] == ResizeJob(0, 2, 100 + 50 + 900 * 2)
+    assert change(scheduler, 0) == (2, 100 + 50 + 900 * 2)
     assert scheduler.running[0].harvests == 1
 
 
@@ -233,7 +262,7 @@ def test_an_event_changes_a_job_once():
 )
 def test_control_policies(control, after):
     """Two jobs of 2 nodes come one after the other while a job has the whole machine."""
-    scheduler = MalleableScheduler(8, Policy(EVEN, FQ, control=control))
+    scheduler = Scheduler(8, SizePolicy(EVEN, FQ, control=control))
     submit(scheduler, 0, job(0, 1, 8, cost=AdaptationCost(1000)))
     submit(scheduler, 10, job(1, 2, 2))
     if 1 in scheduler.running:
@@ -246,7 +275,7 @@ def test_control_policies(control, after):
 def test_refused_gift_goes_to_other_jobs(base_ns):
     """Of 5 nodes, 2 are nothing to a job whose changes cost too much. The other one, to
     which 3 are not worth 1300, takes all."""
-    scheduler = MalleableScheduler(8, Policy(NEVER, FR, control=Control(least_benefit=1.0)))
+    scheduler = Scheduler(8, SizePolicy(NEVER, FR, control=Control(least_benefit=1.0)))
     submit(scheduler, 0, job(0, 5, 5), job(1, 1, 1))
     submit(scheduler, 0, job(2, 1, 8, cost=AdaptationCost(base_ns)))
     submit(scheduler, 0, job(3, 1, 8, cost=AdaptationCost(10**6)))
@@ -259,7 +288,7 @@ def test_refused_gift_goes_to_other_jobs(base_ns):
 def test_averages_are_over_all_that_run():
     """Ages of 100, 70 and three times 5: two are above the average of 37, though it would
     be 85 without the protected ones."""
-    scheduler = MalleableScheduler(20, Policy(LONG, FQ, control=Control(protected_ns=60)))
+    scheduler = Scheduler(20, SizePolicy(LONG, FQ, control=Control(protected_ns=60)))
     for number, now_ns in enumerate((0, 30, 95, 95, 95)):
         submit(scheduler, now_ns, job(number, 1, 4))
     submit(scheduler, 100, job(5, 2, 4))
@@ -281,16 +310,16 @@ def test_benefit_of_a_change():
         (job(1, 0, 4), "job 1 wants 0 to 4 nodes"),
         (job(1, 5, 4), "job 1 wants 5 to 4 nodes"),
         (job(1, 1, 9), "at most the machine's 8"),
-        (job(1, 1, 4, run_ns=-1), "run time below 0"),
-        (job(0, 1, 4), "job 0 was submitted before"),
+        (job(1, 1, 4, run_ns=-1), "job 1 has no walltime"),
+        (job(0, 1, 4), "job 0: runs, and cannot be submitted"),
     ],
 )
 def test_invalid_jobs_are_refused(wrong, words):
-    scheduler = MalleableScheduler(8, Policy(EVEN, FQ))
+    scheduler = Scheduler(8, SizePolicy(EVEN, FQ))
     submit(scheduler, 0, job(0, 1, 4))
     with pytest.raises(CoschedError, match=words):
         submit(scheduler, 1, wrong)
-    with pytest.raises(CoschedError, match="job 7 ended, but it was not running"):
+    with pytest.raises(CoschedError, match="job 7: neither waits nor runs"):
         scheduler.handle(JobEnded(2, 7))
 
 
@@ -304,6 +333,25 @@ def test_invalid_controls_are_refused(wrong):
 
 def test_invalid_policies_are_refused():
     with pytest.raises(CoschedError, match="degree of multiprogramming 0"):
-        Policy(EVEN, FQ, degree=0)
-    with pytest.raises(CoschedError, match="a machine of 0 nodes"):
-        MalleableScheduler(0, Policy(EVEN, FQ))
+        SizePolicy(EVEN, FQ, degree=0)
+
+
+def test_what_does_not_combine_with_sizes_is_refused():
+    sizes, elastic = SizePolicy(EVEN, FQ), Elastic(((0, 7),))
+    for policy, place, words in (
+        (Policy(FCFS, Easy, sizes), elastic, "with fcfs, not with backfill"),
+        (Policy(WFP, InOrder, sizes), elastic, "combine with fcfs on any nodes only"),
+        (
+            Policy(FCFS, InOrder, sizes),
+            Rows(((0, 7),), 2),
+            "combine with fcfs on any nodes",
+        ),
+        (Policy(FCFS, Conservative), elastic, "not with blocks or halves"),
+    ):
+        with pytest.raises(CoschedError, match=words):
+            QueueMachine(place, policy)
+    queue = queue_of(8, sizes)
+    with pytest.raises(CoschedError, match="job 1: sizes change only for malleable jobs"):
+        queue.handle(JobSubmitted(0, Job(1, 1, 1, 0)))
+    with pytest.raises(CoschedError, match="stay in service"):
+        queue.handle(NodesDrained(0, ((0, 0),)))

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from msgspec.structs import replace
 
-from cosched.core.cluster.malleable.execution import FREE
-from cosched.core.cluster.malleable.harvest import EVEN, LOW_IMPACT, NEVER
-from cosched.core.cluster.malleable.settings import Distribution, Policy
+from cosched.core.cluster.queue.sizes.execution import FREE
+from cosched.core.cluster.queue.sizes.harvest import EVEN, LOW_IMPACT, NEVER
+from cosched.core.cluster.queue.sizes.settings import Distribution, SizePolicy
 from cosched.sim.malleable.policies import run_stream
 from tests.unit.cluster.malleable.malleable_streams import (
     UNCONTROLLED,
@@ -28,9 +28,9 @@ def test_every_job_runs_once_in_order_and_to_its_end(stream, policy):
     jobs, nodes = stream
     schedule, scheduler = run(jobs, nodes, policy)
     assert scheduler.started == [job.number for job in jobs]
-    assert not scheduler.running
-    assert not scheduler.waiting
-    assert scheduler.free == nodes
+    assert not scheduler.planner.running
+    assert not scheduler.queue.waiting
+    assert scheduler.queue.place.free == nodes
     for job in jobs:
         assert job.submit_ns <= schedule.start_ns[job.number] < schedule.end_ns[job.number]
         history = scheduler.history[job.number]
@@ -44,7 +44,7 @@ def test_a_job_ends_when_its_work_is_done(stream, policy):
     jobs, nodes = stream
     _, scheduler = run(jobs, nodes, policy)
     for job in jobs:
-        if job.run_ns:
+        if job.walltime_ns > 1:
             done = work_done(job, scheduler.history[job.number])
             assert done == pytest.approx(1.0, abs=1e-4)
 
@@ -56,7 +56,7 @@ def test_the_same_stream_has_the_same_schedule(stream, policy):
     (one, first), (other, second) = (run(jobs, nodes, policy) for _ in range(2))
     assert (one.start_ns, one.end_ns) == (other.start_ns, other.end_ns)
     assert first.history == second.history
-    assert first.counts == second.counts
+    assert one.counts == other.counts
 
 
 @given(stream=streams(), policy=policies(UNCONTROLLED))
@@ -67,7 +67,7 @@ def test_no_node_idles_beside_jobs_that_want_it(stream, policy):
     _, scheduler = run(jobs, nodes, policy)
     if policy.distribution is Distribution.QUEUED_ONLY:
         return
-    ideal = {job.number: job.ideal for job in jobs}
+    ideal = {job.number: job.size for job in jobs}
     times = sorted({at_ns for steps in scheduler.history.values() for at_ns, _ in steps})
     for at_ns in times:
         sizes = {
@@ -114,7 +114,7 @@ def test_without_a_limit_both_distributions_are_the_same(stream):
     jobs, nodes = stream
     for harvest in (EVEN, LOW_IMPACT):
         ends = [
-            run(jobs, nodes, Policy(harvest, distribution))[0].end_ns
+            run(jobs, nodes, SizePolicy(harvest, distribution))[0].end_ns
             for distribution in (Distribution.FAVOUR_RUNNING, Distribution.FAVOUR_QUEUED)
         ]
         assert ends[0] == ends[1]
@@ -125,7 +125,7 @@ def test_without_a_limit_both_distributions_are_the_same(stream):
 def test_jobs_that_want_all_or_nothing_are_a_plain_queue(stream, policy):
     """With the minimum at the ideal nothing can be harvested or given."""
     jobs, nodes = stream
-    rigid = [replace(job, minimum=job.ideal, run_ns=max(1, job.run_ns)) for job in jobs]
+    rigid = [replace(job, minimum=job.size) for job in jobs]
     schedule, scheduler = run(rigid, nodes, policy)
     queue = run_stream(rigid, nodes, "ideal-only")
     assert scheduler.resizes == 0

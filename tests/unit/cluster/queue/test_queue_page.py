@@ -37,9 +37,9 @@ def test_page_explains_each_state():
 
 
 def test_page_names_files_that_exist():
-    folder = ROOT / "cosched/core/cluster/queue"
-    names = set(re.findall(r"`(\w+\.py)`", PAGE.read_text()))
-    assert names <= {path.name for path in folder.rglob("*.py")}
+    names = set(re.findall(r"`([\w/]+\.py)`", PAGE.read_text()))
+    paths = {path.as_posix() for path in (ROOT / "cosched").rglob("*.py")}
+    assert [name for name in names if not any(p.endswith(f"/{name}") for p in paths)] == []
 
 
 @pytest.mark.parametrize("state", State)

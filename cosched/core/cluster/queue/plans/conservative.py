@@ -73,7 +73,7 @@ class Conservative(Planner):
         else:
             self._void = True  # jobs that came later have reservations before it
 
-    def end(self, row: int, expected_ns: int, size: int) -> None:
+    def end(self, number: JobId, row: int, expected_ns: int, size: int) -> None:
         self._given_back.append((row, expected_ns, size))
 
     def remove(self, job: Job) -> None:

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import islice
 
-from cosched.core.cluster.queue.job import Job
+from cosched.core.cluster.queue.job import Job, JobId
 from cosched.core.cluster.queue.order import Order
 from cosched.core.cluster.queue.places.place import Place
 from cosched.core.cluster.queue.plans.planner import Offers, Planner
@@ -53,7 +53,7 @@ class Easy(Planner):
     def resize(self) -> None:
         self._turned_down = 0
 
-    def end(self, row: int, expected_ns: int, size: int) -> None:
+    def end(self, number: JobId, row: int, expected_ns: int, size: int) -> None:
         self._turned_down = 0
 
     def ready(self, now_ns: int, rules: PassRules = NO_RULES) -> Offers:

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from cosched.core.cluster.queue.job import Job
+from cosched.core.cluster.queue.job import Job, JobId
 from cosched.core.cluster.queue.order import Order
 from cosched.core.cluster.queue.places.place import Place, Spot
 from cosched.core.cluster.queue.rules import NO_RULES, PassRules
@@ -64,7 +64,7 @@ class Planner(ABC):
     def resize(self) -> None:  # noqa: B027  (need not do more)
         """Called after the place has changed otherwise than by starts and ends."""
 
-    def end(self, row: int, expected_ns: int, size: int) -> None:  # noqa: B027
+    def end(self, number: JobId, row: int, expected_ns: int, size: int) -> None:  # noqa: B027
         """Called after a job of a row released its nodes; its end was expected at
         ``expected_ns``."""
 

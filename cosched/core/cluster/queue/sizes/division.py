@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from heapq import heapify, heappop, heapreplace
 from typing import TypeAlias
 
-from cosched.core.cluster.malleable.running import Running
+from cosched.core.cluster.queue.sizes.running import Running
 
 Amounts: TypeAlias = list[int]
 

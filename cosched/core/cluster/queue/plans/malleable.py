@@ -1,4 +1,6 @@
-"""Schedules malleable jobs as a pure state machine (Figure 3 of the paper).
+"""Plans malleable jobs: running jobs give up nodes so that other jobs start (Figure 3).
+
+Weissman, Rao Abburi and England, *Integrated Scheduling: The Best of Both Worlds* (2003).
 
 An arriving job gets its ideal, or the free nodes if they are at least its minimum.
 Otherwise, below the degree of multiprogramming, a harvest among the running jobs provides
@@ -7,12 +9,11 @@ ends, jobs of the queue start until the degree is reached, by harvest if needed.
 remaining nodes go to running jobs below their ideal and to the queue, as the distribution
 orders.
 
-The scheduler decides how many nodes a job has, not which ones. Each event changes a job at
-most once.
+In the paper a decision follows each arrival and each end; a driver that ticks after each
+gets the same. A pass changes a job at most once.
 
-Invariants, after every event: the sizes of the running jobs sum to at most the machine.
-Each size is between minimum and ideal. Every submitted job waits, runs or has ended. Jobs
-start in the order of their submission.
+Invariants, after every pass: the sizes of the running jobs sum to at most the machine.
+Each size is between minimum and ideal. Jobs start in the order of their submission.
 
 Limit: a job that arrives while others wait is not considered until a job ends, even if a
 protected age ends meanwhile.
@@ -20,29 +21,25 @@ protected age ends meanwhile.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cosched.core.cluster.malleable.benefit import gift_benefit, harvest_benefit
-from cosched.core.cluster.malleable.harvest import NEVER
-from cosched.core.cluster.malleable.messages import (
-    Command,
-    Event,
-    JobEnded,
-    JobId,
-    JobSubmitted,
-    MalleableJob,
-    ResizeJob,
-    StartJob,
-)
-from cosched.core.cluster.malleable.running import Running
-from cosched.core.cluster.malleable.settings import Distribution, Policy
+from cosched.core.cluster.queue.job import Job, JobId
+from cosched.core.cluster.queue.order import FCFS, Order
+from cosched.core.cluster.queue.places.elastic import Elastic
+from cosched.core.cluster.queue.places.place import Place
+from cosched.core.cluster.queue.plans.planner import Offers, Planner
+from cosched.core.cluster.queue.rules import NO_RULES, PassRules
+from cosched.core.cluster.queue.sizes.benefit import gift_benefit, harvest_benefit
+from cosched.core.cluster.queue.sizes.harvest import NEVER
+from cosched.core.cluster.queue.sizes.job import MalleableJob
+from cosched.core.cluster.queue.sizes.running import Running
+from cosched.core.cluster.queue.sizes.settings import Distribution, SizePolicy
 from cosched.core.errors import CoschedError
 
 
 @dataclass(slots=True)
-class Counts:
+class SizeCounts:
     """Counts how often each branch was taken.
 
     requests: harvests tried. harvests: harvests that brought enough nodes. victims: changes
@@ -55,62 +52,52 @@ class Counts:
     gifts: int = 0
 
 
-class MalleableScheduler:
-    """The queue and the running jobs of a machine of ``nodes`` nodes."""
+class Malleable(Planner):
+    """First come first served, with sizes that change. A job that runs is offered again
+    when its size changes."""
 
-    def __init__(self, nodes: int, policy: Policy) -> None:
-        if nodes < 1:
-            raise CoschedError(f"a machine of {nodes} nodes: want 1 or more")
-        self.nodes = nodes
-        self.policy = policy
-        self.free = nodes
-        self.counts = Counts()
+    takes_rules = False
+
+    def __init__(self, place: Place, order: Order, sizes: SizePolicy) -> None:
+        super().__init__(place, order)
+        if not isinstance(place, Elastic) or order is not FCFS:
+            raise CoschedError("sizes that change combine with fcfs on any nodes only")
+        self.sizes = sizes
+        self.size_counts = SizeCounts()
         self.running: dict[JobId, Running] = {}  # in the order of their starts
-        self.waiting: deque[MalleableJob] = deque()
-        self._waiting_numbers: set[JobId] = set()
+        self._free = place.free  # by the plan
         self._slack = 0  # nodes of running jobs above their minima
-        self._changed: dict[JobId, Running] = {}  # in this event
-        self._degree = nodes if policy.degree is None else policy.degree
+        self._changed: dict[JobId, Running] = {}  # in this pass
+        self._degree = place.total if sizes.degree is None else sizes.degree
+        self._arrived = self._ended = False  # since the last pass
 
-    def handle(self, event: Event) -> tuple[Command, ...]:
-        """Takes one event and returns the commands. Events come in the order of time."""
-        now_ns = event.now_ns
-        if isinstance(event, JobSubmitted):
-            self._submit(event.job, now_ns)
-        elif isinstance(event, JobEnded):
-            self._end(event.number, now_ns)
-        else:
-            raise TypeError(f"not an event of malleable jobs: {event!r}")
-        return self._settle(now_ns) if self._changed else ()
-
-    def _submit(self, job: MalleableJob, now_ns: int) -> None:
-        self._check(job)
-        self.waiting.append(job)
-        self._waiting_numbers.add(job.number)
+    def submit(self, job: Job) -> None:
+        super().submit(job)
         if len(self.waiting) == 1:  # behind another waiting job it cannot start
+            self._arrived = True
+
+    def end(self, number: JobId, row: int, expected_ns: int, size: int) -> None:
+        ended = self.running.pop(number)
+        self._free += size
+        self._slack -= size - ended.minimum
+        self._ended = True
+
+    def ready(self, now_ns: int, rules: PassRules = NO_RULES) -> Offers:
+        if rules:
+            raise CoschedError("malleable jobs keep their order: no rules for a pass")
+        self.counts.passes += 1
+        if self._ended:
+            self._share_out(now_ns)
+        elif self._arrived:
             self._start_fitting(now_ns)
             self._reach_degree(now_ns)
+        self._arrived = self._ended = False
+        return self._settle(now_ns)
 
-    def _check(self, job: MalleableJob) -> None:
-        number = job.number
-        if not 1 <= job.minimum <= job.ideal <= self.nodes:
-            raise CoschedError(
-                f"job {number} wants {job.minimum} to {job.ideal} nodes; want at least 1, "
-                f"the minimum first, and at most the machine's {self.nodes}"
-            )
-        if job.run_ns < 0:
-            raise CoschedError(f"job {number} has a run time below 0")
-        if number in self.running or number in self._waiting_numbers:
-            raise CoschedError(f"job {number} was submitted before and has not ended")
-
-    def _end(self, number: JobId, now_ns: int) -> None:
-        ended = self.running.pop(number, None)
-        if ended is None:
-            raise CoschedError(f"job {number} ended, but it was not running")
-        self.free += ended.size
-        self._slack -= ended.size - ended.minimum
+    def _share_out(self, now_ns: int) -> None:
+        """Gives the nodes of a job that ended to others."""
         self._reach_degree(now_ns)
-        distribution = self.policy.distribution
+        distribution = self.sizes.distribution
         if distribution is Distribution.FAVOUR_RUNNING:
             self._give(now_ns)
             self._start_fitting(now_ns)
@@ -119,42 +106,51 @@ class MalleableScheduler:
             if distribution is Distribution.FAVOUR_QUEUED:
                 self._give(now_ns)
 
+    @property
+    def _minimum(self) -> int:
+        """Returns the least nodes of the first waiting job."""
+        job = self.waiting.jobs[0]
+        assert isinstance(job, MalleableJob)
+        return job.minimum
+
     def _start_fitting(self, now_ns: int) -> None:
         """Starts jobs from the head of the queue while the free nodes suffice."""
-        while self.waiting and self.waiting[0].minimum <= self.free:
+        while self.waiting and self._minimum <= self._free:
             self._start(now_ns)
 
     def _reach_degree(self, now_ns: int) -> None:
         """Starts jobs until the degree is reached, by harvest if needed: achieve_mp(M)."""
         while self.waiting and len(self.running) < self._degree:
-            missing = self.waiting[0].minimum - self.free
+            missing = self._minimum - self._free
             if missing > 0 and not self._harvest(missing, now_ns):
                 break
             self._start(now_ns)
 
     def _start(self, now_ns: int) -> None:
-        job = self.waiting.popleft()
-        self._waiting_numbers.remove(job.number)
-        size = min(job.ideal, self.free)
-        self.free -= size
+        job = self.waiting.jobs[0]
+        assert isinstance(job, MalleableJob)
+        self.waiting.remove(job)
+        size = min(job.size, self._free)
+        self._free -= size
         self._slack += size - job.minimum
         running = Running(job, size, now_ns)
         self.running[job.number] = running
         self._changed[job.number] = running
+        self.counts.started_in_order += 1
 
     def _harvest(self, missing: int, now_ns: int) -> bool:
         """Takes ``missing`` nodes from running jobs, or none; returns whether it did."""
-        harvest = self.policy.harvest
+        harvest = self.sizes.harvest
         if harvest is NEVER:
             return False
-        self.counts.requests += 1
+        self.size_counts.requests += 1
         if self._slack < missing:
             return False
         victims = self._victims(now_ns)
         amounts = harvest.take(victims, missing)
         if sum(amounts) < missing:
             return False
-        least = self.policy.control.least_benefit
+        least = self.sizes.control.least_benefit
         if least:
             worth = harvest_benefit(self.running.values(), victims, amounts, now_ns)
             if worth < least:
@@ -162,14 +158,14 @@ class MalleableScheduler:
         for job, amount in zip(victims, amounts, strict=True):
             if amount:
                 self._change(job, -amount)
-        self.counts.harvests += 1
+        self.size_counts.harvests += 1
         return True
 
     def _victims(self, now_ns: int) -> Sequence[Running]:
         """Returns the jobs to harvest. Averages cover all running jobs."""
-        control = self.policy.control
+        control = self.sizes.control
         limit, protected_ns = control.harvest_limit, control.protected_ns
-        jobs = self.policy.harvest.victims(list(self.running.values()), now_ns)
+        jobs = self.sizes.harvest.victims(list(self.running.values()), now_ns)
         if protected_ns:
             jobs = [job for job in jobs if job.age_ns(now_ns) >= protected_ns]
         if limit is not None:
@@ -178,15 +174,14 @@ class MalleableScheduler:
 
     def _give(self, now_ns: int) -> None:
         """Gives free nodes to running jobs below their ideal."""
-        if not self.free:
+        if not self._free:
             return
         short = [job for job in self.running.values() if job.size < job.ideal]
         if not short:
             return
-        harvest = self.policy.harvest
-        first = harvest.receivers(short, now_ns)
+        first = self.sizes.harvest.receivers(short, now_ns)
         self._give_to(first, now_ns)
-        if self.free and len(first) < len(short):
+        if self._free and len(first) < len(short):
             chosen = set(map(id, first))
             self._give_to([job for job in short if id(job) not in chosen], now_ns)
 
@@ -195,9 +190,9 @@ class MalleableScheduler:
 
         A job whose gift is not worth its cost gets none; the least worthy job is removed
         first, and its nodes go to the others."""
-        give, least = self.policy.harvest.give, self.policy.control.least_benefit
+        give, least = self.sizes.harvest.give, self.sizes.control.least_benefit
         jobs = list(receivers)
-        amounts = give(jobs, self.free)
+        amounts = give(jobs, self._free)
         while least:
             worths = [
                 gift_benefit(job, amount, now_ns) if amount else least
@@ -207,34 +202,30 @@ class MalleableScheduler:
             if lowest >= least:
                 break
             del jobs[worths.index(lowest)]
-            amounts = give(jobs, self.free)
+            amounts = give(jobs, self._free)
         for job, amount in zip(jobs, amounts, strict=True):
             if amount:
                 self._change(job, amount)
 
     def _change(self, job: Running, by: int) -> None:
         job.size += by
-        self.free -= by
+        self._free -= by
         self._slack += by
         self._changed[job.job.number] = job
 
-    def _settle(self, now_ns: int) -> tuple[Command, ...]:
-        """Returns the commands of the plan: first shrink, then start, then grow."""
-        shrinks: list[Command] = []
-        starts: list[Command] = []
-        grows: list[Command] = []
-        for number, job in self._changed.items():
+    def _settle(self, now_ns: int) -> Offers:
+        """Yields the changes of the plan: first shrink, then start, then grow."""
+        shrinks: list[Running] = []
+        starts: list[Running] = []
+        grows: list[Running] = []
+        for job in self._changed.values():
             held, size = job.held, job.size
             if size == held:
                 continue
             job.settle(now_ns)
-            if not held:
-                starts.append(StartJob(job.job, size, job.end_ns))
-            elif size < held:
-                shrinks.append(ResizeJob(number, size, job.end_ns))
-            else:
-                grows.append(ResizeJob(number, size, job.end_ns))
+            (shrinks if size < held else grows if held else starts).append(job)
         self._changed.clear()
-        self.counts.victims += len(shrinks)
-        self.counts.gifts += len(grows)
-        return (*shrinks, *starts, *grows)
+        self.size_counts.victims += len(shrinks)
+        self.size_counts.gifts += len(grows)
+        for job in (*shrinks, *starts, *grows):
+            yield job.job, (job.size, job.end_ns)

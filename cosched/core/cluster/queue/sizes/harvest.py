@@ -22,14 +22,14 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TypeAlias
 
-from cosched.core.cluster.malleable.division import (
+from cosched.core.cluster.queue.sizes.division import (
     Amounts,
     give_evenly,
     give_most_impact,
     take_evenly,
     take_least_impact,
 )
-from cosched.core.cluster.malleable.running import Running
+from cosched.core.cluster.queue.sizes.running import Running
 
 Jobs: TypeAlias = Sequence[Running]
 

@@ -7,7 +7,7 @@ plan and ``held`` is the number of nodes that the job has.
 
 from __future__ import annotations
 
-from cosched.core.cluster.malleable.messages import MalleableJob
+from cosched.core.cluster.queue.sizes.job import MalleableJob
 
 
 class Running:
@@ -24,7 +24,7 @@ class Running:
     def __init__(self, job: MalleableJob, size: int, now_ns: int) -> None:
         self.job = job
         self.minimum = job.minimum
-        self.ideal = job.ideal
+        self.ideal = job.size
         self.size = size
         self.held = 0
         self.harvests = 0
@@ -50,7 +50,7 @@ class Running:
         job = self.job
         stretch = job.execution(size, self.ideal)
         if not self.held:
-            return now_ns + max(1, round(job.run_ns * stretch))
+            return now_ns + max(1, round(job.walltime_ns * stretch))
         if size == self.held:
             return self.end_ns
         begin_ns = max(now_ns, self.since_ns)

@@ -1,11 +1,11 @@
-"""Defines the policies of the malleable scheduler (section 2.2 of the paper)."""
+"""Defines how the sizes of malleable jobs change (section 2.2 of the paper)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
 
-from cosched.core.cluster.malleable.harvest import NEVER, Harvest
+from cosched.core.cluster.queue.sizes.harvest import NEVER, Harvest
 from cosched.core.errors import CoschedError
 
 
@@ -40,7 +40,7 @@ class Control:
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class SizePolicy:
     """Admission, harvest, distribution and control.
 
     degree: admission tries to reach this degree of multiprogramming, achieve_mp(M). None:
@@ -58,4 +58,4 @@ class Policy:
 
 
 #: An arriving job gets the free nodes, from its minimum to its ideal, and keeps them.
-MOLDABLE = Policy(NEVER, Distribution.QUEUED_ONLY)
+MOLDABLE = SizePolicy(NEVER, Distribution.QUEUED_ONLY)

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from cosched.core.cluster.malleable.division import Amounts
-from cosched.core.cluster.malleable.running import Running
+from cosched.core.cluster.queue.sizes.division import Amounts
+from cosched.core.cluster.queue.sizes.running import Running
 
 
 def wait_saved_ns(running: Iterable[Running], missing: int, now_ns: int) -> int:
