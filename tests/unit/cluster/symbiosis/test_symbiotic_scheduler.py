@@ -264,3 +264,16 @@ def test_what_does_not_combine_with_halves_is_refused():
         machine.handle(JobSubmitted(0, Job(1, 1, 1, 0)))
     with pytest.raises(CoschedError, match="stay in service"):
         machine.handle(NodesLost(0, ((0, 0),)))
+
+
+def test_each_pass_over_halves_reads_all_jobs():
+    """The halves for a job depend on its neighbours, so a job that was turned down may have
+    other halves at the next submission."""
+    machine = QueueMachine(
+        Halves(2, PLACEMENTS["anyhow"], Learner(LABELS)), POLICIES["easy"]
+    )
+    for number, size in enumerate((2, 4, 2)):
+        machine.handle(JobSubmitted(number, job(number, size)))
+        machine.handle(Ticked(number))
+    assert machine.counts.passes == 3
+    assert machine.counts.passes_over_newcomers == 0

@@ -129,9 +129,10 @@ class Halves(Place):
         return 0, end_ns, size
 
     def extend(self, now_ns: int) -> int:
+        # A job that was turned down may have other halves now: each pass reads all jobs.
+        self.moved += 1
         late = [entry for entry in self._ends if entry[0] <= now_ns]
         if late:
-            self.moved += 1
             self._ends = [entry for entry in self._ends if entry[0] > now_ns]
             for _, number, size in late:
                 insort(self._ends, (now_ns + self._overrun_ns, number, size))
