@@ -266,6 +266,12 @@ class Requests:
             return f"{line}; only {up} nodes are in service"
         if before:
             line += f"; {before} jobs came before"
+        later = sum(
+            bool(entry.nodes) and entry.job.submit_ns > record.submitted_ns
+            for entry in self._jobs.queue.entries.values()
+        )
+        if later:
+            line += f"; {later} later jobs run: they need less, or the policy prefers them"
         if expected_ns is not None:
             line += f"; expected {_clock_time(expected_ns)}"
         return line

@@ -80,6 +80,7 @@ class QueueMachine:
 
     def __init__(self, place: Place, policy: Policy, grace_ns: int | None = None) -> None:
         self._place = place
+        self._rows = place if isinstance(place, Rows) else None
         self._grace_ns = grace_ns
         self._policy = policy
         self._planner = policy.planner(place)
@@ -145,17 +146,18 @@ class QueueMachine:
     def handle(self, event: Event) -> tuple[Command, ...]:
         """Takes one event and returns the commands. Events come in the order of time.
         Raises CoschedError for a step that a job cannot take; nothing has changed then."""
-        handler = _HANDLERS.get(type(event))
-        if handler is None:
-            raise TypeError(f"not an event of a queue: {event!r}")
+        try:
+            handler = _HANDLERS[type(event)]
+        except KeyError:
+            raise TypeError(f"not an event of a queue: {event!r}") from None
         return handler(self, event)
 
     def _submit(self, event: JobSubmitted) -> tuple[Command, ...]:
         job = event.job
-        self._jobs.check(job.number, Step.SUBMITTED)
+        if job.number in self._jobs:
+            self._jobs.check(job.number, Step.SUBMITTED)
         self._check(job)
-        self._jobs[job.number] = Entry(job)
-        self._jobs.step(job.number, Step.SUBMITTED, event.now_ns)
+        self._jobs.enter(job, Step.SUBMITTED, event.now_ns)
         self._enqueue(job)
         return ()
 
@@ -170,13 +172,16 @@ class QueueMachine:
             )
 
     def _enqueue(self, job: Job) -> None:
-        if self._place.runs_alone(job) and not job.gated:
+        if self._waits_alone(job):
             self._alone.add(job)
         else:
             self._planner.submit(job)
 
+    def _waits_alone(self, job: Job) -> bool:
+        return job.exclusive and not job.gated and self._place.runs_alone(job)
+
     def _dequeue(self, job: Job) -> None:
-        if self._place.runs_alone(job) and not job.gated:
+        if self._waits_alone(job):
             self._alone.remove(job)
         else:
             self._planner.remove(job)
@@ -193,9 +198,9 @@ class QueueMachine:
         self._place.check(job)
         self._place.adopt(job, event.nodes, event.since_ns)
         self._planner.resize()
-        entry = Entry(job, since_ns=event.since_ns, nodes=event.nodes)
-        self._jobs[number] = entry
-        if self._jobs.step(number, step, event.now_ns) is State.RUNNING:
+        entry = self._jobs.enter(job, step, event.now_ns)
+        entry.since_ns, entry.nodes = event.since_ns, event.nodes
+        if entry.state is State.RUNNING:
             self._limit(entry, event.since_ns)
         return ()
 
@@ -227,10 +232,9 @@ class QueueMachine:
 
     def _leave_nodes(self, number: JobId, step: Step, now_ns: int) -> None:
         """Frees the nodes of a job, which then waits again or is gone."""
-        self._jobs.check(number, step)
-        entry = self._jobs[number]
+        entry = self._jobs.step(number, step, now_ns)
         self._release(number)
-        if self._jobs.step(number, step, now_ns) is State.WAITING:
+        if entry.state is State.WAITING:
             entry.nodes, entry.limit_ns = (), None
             self._enqueue(entry.job)
 
@@ -242,9 +246,7 @@ class QueueMachine:
             self._planner.end(number, *freed)
 
     def _begin(self, event: ReservedJobBegan) -> tuple[Command, ...]:
-        self._jobs.check(event.number, Step.BEGAN)
-        entry = self._jobs[event.number]
-        self._jobs.step(event.number, Step.BEGAN, event.now_ns)
+        entry = self._jobs.step(event.number, Step.BEGAN, event.now_ns)
         self._place.restart(event.number, event.now_ns, entry.job.walltime_ns)
         self._planner.resize()
         self._limit(entry, event.now_ns)
@@ -343,7 +345,7 @@ class QueueMachine:
         commands: list[Command] = []
         if self._limits:
             self._end_late(now_ns, commands)
-        rows = self._place if isinstance(self._place, Rows) else None
+        rows = self._rows
         if rows is not None:
             self._serve_alone(rows, now_ns, commands)
         for job, spot in self._planner.ready(now_ns, self._rules):
@@ -351,7 +353,7 @@ class QueueMachine:
             self._start(job, nodes, now_ns, commands)
         if rows is not None:
             self._serve_alone(rows, now_ns, commands)  # it may be their turn now
-        wake_ns = self._planner.wake_ns()
+        wake_ns = self._planner.wake_ns
         if self._limits:
             self._drop_limits()
             limit_ns = self._limits[0][0] if self._limits else None
@@ -368,17 +370,17 @@ class QueueMachine:
     ) -> None:
         number = job.number
         entry = self._jobs[number]
+        entry.nodes = nodes
         if entry.state is not State.WAITING:
-            entry.nodes = nodes
-            self._jobs.step(number, Step.RESIZED, now_ns)
+            self._jobs.move(entry, Step.RESIZED, now_ns)
             commands.append(ResizeJob(number, nodes))
             return
-        entry.since_ns, entry.nodes = now_ns, nodes
+        entry.since_ns = now_ns
         if job.gated:
-            self._jobs.step(number, Step.GOT_NODES, now_ns)
+            self._jobs.move(entry, Step.GOT_NODES, now_ns)
             commands.append(ReserveJob(job, nodes))
             return
-        self._jobs.step(number, Step.STARTED, now_ns)
+        self._jobs.move(entry, Step.STARTED, now_ns)
         if self._grace_ns is not None:
             self._limit(entry, now_ns)
         commands.append(StartJob(job, nodes))

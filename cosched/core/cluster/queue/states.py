@@ -17,7 +17,7 @@ from cosched.core.errors import CoschedError
 Taken = tuple[int, JobId, "Step"]
 
 
-class State(Enum):
+class State(str, Enum):
     """The state of a job. ABSENT: the queue does not have it, not yet or not any more."""
 
     ABSENT = "neither waits nor runs"
@@ -27,7 +27,7 @@ class State(Enum):
     ENDING = "was ordered to end"
 
 
-class Step(Enum):
+class Step(str, Enum):
     """A step of a job: an event, or a decision of the queue at a tick."""
 
     SUBMITTED = "submitted"

@@ -91,3 +91,20 @@ def test_written_configuration_is_read_as_it_was(tmp_path, default_time):
 @given(st.integers(0, 10**15))
 def test_exact_duration_is_read_as_the_same_number(ns):
     assert parse_duration(exact_duration(ns), "") == ns
+
+
+def test_why_names_later_jobs_that_run(store):
+    async def scenario():
+        controller = Controller(store, nodes=("n0", "n1"))
+        for name in ("n0", "n1"):
+            controller.join(name)
+        controller.recovery.resolve()
+        controller.submit(nodes=1, time_ns=10**12)
+        await passes()
+        waits = controller.submit(nodes=2)
+        controller.submit(nodes=1, time_ns=10**9)
+        await passes()
+        found = (await controller.ask(do="job", job=waits))["ok"]
+        assert "1 later jobs run: they need less" in found["why"]
+
+    asyncio.run(scenario())

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from cosched.core.cluster.queue.entries import Entries, Entry
+from cosched.core.cluster.queue.entries import Entries
 from cosched.core.cluster.queue.job import Job
 from cosched.core.cluster.queue.states import NEXT, State, Step
 from cosched.core.errors import CoschedError
@@ -46,12 +46,11 @@ def test_page_names_files_that_exist():
 @pytest.mark.parametrize("step", Step)
 def test_each_step_follows_the_table_or_is_refused_with_the_story(state, step):
     entries = Entries()
-    entries[7] = Entry(Job(7, 1, 1, 0))
-    entries.step(7, Step.SUBMITTED, 3)
+    entries.enter(Job(7, 1, 1, 0), Step.SUBMITTED, 3)
     entries[7].state = state
     wanted = NEXT.get((state, step))
     if wanted is not None:
-        assert entries.step(7, step, 4) is wanted
+        assert entries.step(7, step, 4).state is wanted
         assert (7 in entries) == (wanted is not State.ABSENT)
         return
     with pytest.raises(

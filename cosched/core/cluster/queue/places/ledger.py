@@ -140,9 +140,9 @@ class Ledger(Place):
     # --- jobs -----------------------------------------------------------------------------
 
     def occupy(self, job: Job, spot: Spot, now_ns: int) -> Intervals:
-        size = job.size
-        nodes = self._pool.take(size)
-        self._hold(job, self._pool.width(size), nodes, now_ns)
+        size, pool = job.size, self._pool
+        nodes = pool.take(size)
+        self._hold(job, pool.width(size) if self._blocks else size, nodes, now_ns)
         return nodes
 
     def take(self, job: Job, nodes: Intervals, now_ns: int) -> None:

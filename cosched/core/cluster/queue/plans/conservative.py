@@ -116,10 +116,8 @@ class Conservative(Planner):
             positions.append(position)
             yield self.waiting.jobs[position], self._rows[row]
         self.waiting.drop(self.waiting.jobs, positions)
-
-    def wake_ns(self) -> int | None:
         self._drop_outdated()
-        return self._due[0][0] if self._due else None
+        self.wake_ns = self._due[0][0] if self._due else None
 
     def _take_due(self, now_ns: int) -> list[tuple[int, int]]:
         """Removes the due reservations; returns the place of each of their jobs in the

@@ -60,7 +60,8 @@ class Easy(Planner):
         place, counts = self._place, self.counts
         counts.overruns += place.extend(now_ns)
         whole = place.capacity == place.total
-        if rules or not whole or place.moved != self._moved:
+        ruled = rules is not NO_RULES and bool(rules)
+        if ruled or not whole or place.moved != self._moved:
             self._moved = place.moved
             self._turned_down = 0
         queue = self.waiting.jobs
@@ -71,7 +72,9 @@ class Easy(Planner):
             ranked, first = queue, self._turned_down
         else:
             counts.passes += 1
-            ranked, first = rules.apply(self._feasible(now_ns)), 0
+            ranked, first = self._feasible(now_ns), 0
+            if ruled:
+                ranked = rules.apply(ranked)
             self._reserved = None
             for job in ranked:
                 spot = place.find(job)
@@ -102,8 +105,9 @@ class Easy(Planner):
             if not free:
                 break
         counts.backfilled += len(positions) - in_order
-        self.waiting.drop(ranked, positions)
-        if self._order.by_arrival and not rules and whole:
+        if positions:
+            self.waiting.drop(ranked, positions)
+        if self._order.by_arrival and not ruled and whole:
             self._turned_down = len(queue)
 
     def _feasible(self, now_ns: int) -> Sequence[Job]:

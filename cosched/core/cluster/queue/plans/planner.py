@@ -42,10 +42,12 @@ Offers: TypeAlias = "Iterator[tuple[Job, Spot]]"
 class Planner(ABC):
     """Decides which jobs start, at a tick. waiting: the waiting jobs, by arrival.
 
-    takes_rules: whether passes can have rules.
+    takes_rules: whether passes can have rules. wake_ns: after a pass, the time of the next
+    decision if no event comes; None: there is none.
     """
 
     takes_rules = True
+    wake_ns: int | None = None
 
     def __init__(self, place: Place, order: Order) -> None:
         self.counts = Counts()
@@ -75,10 +77,6 @@ class Planner(ABC):
         The caller gives each job its spot before it takes the next one, and takes all of
         them.
         """
-
-    def wake_ns(self) -> int | None:
-        """Returns the time of the next decision if no event comes; valid after a pass."""
-        return None
 
 
 class InOrder(Planner):
