@@ -30,13 +30,12 @@ def no_progress(_share: float) -> None:
 
 
 class Engine:
-    """The clock and the heap. done: calls made so far."""
+    """The clock and the heap."""
 
-    __slots__ = ("_heap", "_requests", "done", "now_ns")
+    __slots__ = ("_heap", "_requests", "now_ns")
 
     def __init__(self) -> None:
         self.now_ns = 0
-        self.done = 0
         self._requests = 0
         self._heap: list[tuple[int, int, int, Callable[[Any], None], Any]] = []
 
@@ -57,7 +56,6 @@ class Engine:
                     break
                 self.now_ns, _, _, do, what = heappop(heap)
                 do(what)
-                self.done += 1
 
 
 def submit_in_order(

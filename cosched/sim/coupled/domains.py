@@ -37,7 +37,7 @@ from cosched.core.cluster.coupling.queue import Command, CoupledQueue, Event, Pr
 from cosched.core.cluster.queue.messages import EndJob, JobFailedToStart, StartJob, WakeAt
 from cosched.sim.engine import END, NEVER, Engine
 from cosched.sim.logs.workload import Estimates, Workload
-from cosched.sim.queue.domain import Driver
+from cosched.sim.queue.domain import Domain
 
 
 class Exchange:
@@ -78,7 +78,7 @@ class Exchange:
             self.deliver(send.to, Received(now_ns, by, send.message))
 
 
-class CoupledDomain(Driver):
+class CoupledDomain(Domain):
     """Feeds a workload to one of several domains.
 
     ready_ns: when each job of a group was first ready but could not start, or ``NEVER``.
@@ -93,9 +93,9 @@ class CoupledDomain(Driver):
         estimates: Estimates,
         groups: Mapping[int, Group],
     ) -> None:
-        super().__init__(engine, workload, estimates)
+        super().__init__(engine, workload, queue, estimates)
         self.ready_ns = array("q", [NEVER]) * len(workload)
-        self._queue = queue
+        self._coupled = queue
         self._exchange = exchange
         self._prepared: dict[int, PrepareOn] = {}
         self._of_group = {group.digest: index for index, group in groups.items()}
@@ -107,12 +107,12 @@ class CoupledDomain(Driver):
     @property
     def counts(self) -> dict[str, int]:
         """How often each branch of a decision was taken."""
-        return dict(msgspec.structs.asdict(self._queue.coupling.counts))
+        return dict(msgspec.structs.asdict(self._coupled.coupling.counts))
 
     @property
     def held_node_ns(self) -> int:
         """Node-nanoseconds that jobs held idle."""
-        return self._queue.coupling.counts.held_node_ns
+        return self._coupled.coupling.counts.held_node_ns
 
     def _announce(self, groups: Mapping[int, Group]) -> None:
         for index, group in groups.items():
@@ -138,7 +138,7 @@ class CoupledDomain(Driver):
             self._asked is not None
             and isinstance(message, Answer)
             and message.reply == NotReady(Cause.NODES)
-            and self._workload.size[self._asked] <= self._queue.free
+            and self._workload.size[self._asked] <= self._coupled.free
         )
 
     def _carry_out(self, command: Command) -> None:

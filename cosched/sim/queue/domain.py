@@ -6,12 +6,11 @@ submission and each end at its time, never before.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from array import array
+from collections.abc import Sequence
+from typing import Any, Protocol
 
-from cosched.core.cluster.queue.machine import QueueMachine
 from cosched.core.cluster.queue.messages import (
-    Event,
     JobEnded,
     JobSubmitted,
     StartJob,
@@ -23,8 +22,15 @@ from cosched.sim.engine import END, NEVER, Decisions, Engine, submit_in_order
 from cosched.sim.logs.workload import Estimates, Workload
 
 
-class Driver(ABC):
-    """Feeds a workload to a scheduler and carries out its commands.
+class Queue(Protocol):
+    """The queue of a domain, coupled with others or not."""
+
+    def handle(self, event: Any, /) -> Sequence[Any]:
+        """Takes one event and returns the commands."""
+
+
+class Domain:
+    """Feeds a workload to the queue of one domain, and carries out its commands.
 
     start_ns: when each job started, by its index in the workload; ``NEVER`` before.
     nodes: the nodes of each job if ``keep_nodes`` was given; otherwise empty.
@@ -34,6 +40,7 @@ class Driver(ABC):
         self,
         engine: Engine,
         workload: Workload,
+        queue: Queue,
         estimates: Estimates,
         keep_nodes: bool = False,
     ) -> None:
@@ -42,6 +49,7 @@ class Driver(ABC):
         self.ended = 0
         self._engine = engine
         self._workload = workload
+        self._queue = queue
         self._estimates = estimates
         self._decisions = Decisions(engine, self._tick)
         self._wake_ns: int | None = None
@@ -64,9 +72,13 @@ class Driver(ABC):
     def _tick(self) -> None:
         self._feed(Ticked(self._engine.now_ns))
 
-    @abstractmethod
-    def _feed(self, event: Event) -> None:
-        """Passes the event to the scheduler and carries out its commands."""
+    def _feed(self, event: Any) -> None:
+        """Passes the event to the queue and carries out its commands."""
+        for command in self._queue.handle(event):
+            if isinstance(command, StartJob):
+                self._start(command)
+            elif isinstance(command, WakeAt):
+                self._wake_at(command)
 
     def _start(self, command: StartJob) -> None:
         now_ns = self._engine.now_ns
@@ -80,25 +92,3 @@ class Driver(ABC):
         self._wake_ns = command.at_ns
         if command.at_ns is not None:
             self._engine.at(command.at_ns, END, self._wake, command.at_ns)
-
-
-class Domain(Driver):
-    """Feeds a workload to the queue of one domain."""
-
-    def __init__(
-        self,
-        engine: Engine,
-        workload: Workload,
-        queue: QueueMachine,
-        estimates: Estimates,
-        keep_nodes: bool = False,
-    ) -> None:
-        super().__init__(engine, workload, estimates, keep_nodes)
-        self._queue = queue
-
-    def _feed(self, event: Event) -> None:
-        for command in self._queue.handle(event):
-            if isinstance(command, StartJob):
-                self._start(command)
-            elif isinstance(command, WakeAt):
-                self._wake_at(command)

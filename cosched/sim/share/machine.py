@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from cosched.core.cluster.queue.machine import QueueMachine
-from cosched.core.cluster.queue.messages import Event, JobEnded, JobSubmitted, StartJob
+from cosched.core.cluster.queue.messages import JobEnded, JobSubmitted, StartJob
 from cosched.core.cluster.queue.places.rows import Rows
 from cosched.core.cluster.queue.places.sharing import bits, to_bits
 from cosched.core.cluster.queue.policies import POLICIES
@@ -22,7 +22,7 @@ from cosched.core.node.knowledge import Ended, Expectation, Knowledge
 from cosched.core.node.settings import Settings
 from cosched.sim.engine import END, NEVER, Engine
 from cosched.sim.logs.workload import Estimates, Workload
-from cosched.sim.queue.domain import Driver
+from cosched.sim.queue.domain import Domain
 from cosched.sim.share.expected import Expected
 from cosched.sim.share.turns import Costs, Running, Turns
 
@@ -49,7 +49,7 @@ class Sharing:
         return 1 + len(self.short_ns)
 
 
-class SharedMachine(Driver):
+class SharedMachine(Domain):
     """One run. Feeds the queue, and gives time to the jobs that it starts.
 
     end_ns: by the job's index in the workload. The queue expects a job to take its
@@ -57,13 +57,13 @@ class SharedMachine(Driver):
     """
 
     def __init__(self, engine: Engine, workload: Workload, sharing: Sharing) -> None:
-        super().__init__(engine, workload, Estimates.LOG)
+        shorter_ns = [short_ns * sharing.dom for short_ns in sharing.short_ns]
+        rows = Rows(((0, workload.machine - 1),), sharing.dom, shorter_ns)
+        queue = QueueMachine(rows, POLICIES[sharing.queue])
+        super().__init__(engine, workload, queue, Estimates.LOG)
         self.end_ns = array("q", [NEVER]) * len(workload)
         self.switches = 0
         self._dom = sharing.dom
-        shorter_ns = [short_ns * sharing.dom for short_ns in sharing.short_ns]
-        rows = Rows(((0, workload.machine - 1),), sharing.dom, shorter_ns)
-        self._queue = QueueMachine(rows, POLICIES[sharing.queue])
         self._knowledge = Knowledge()
         self._expected = Expected(workload)
         self._turns = Turns(sharing.settings, sharing.costs)
@@ -79,11 +79,6 @@ class SharedMachine(Driver):
         job = replace(job, walltime_ns=walltime_ns)
         self._feed(JobSubmitted(self._engine.now_ns, job))
         self._decisions.request()
-
-    def _feed(self, event: Event) -> None:
-        for command in self._queue.handle(event):
-            if isinstance(command, StartJob):
-                self._start(command)
 
     def _tick(self) -> None:
         self._advance()

@@ -121,7 +121,6 @@ class CoupledQueue:
         self._out: list[Command] = []
         self._now_ns = 0
         self._jobs: dict[JobId, Job] = {}  # those of groups, until they end
-        self._nodes: dict[JobId, Intervals] = {}  # of reserved jobs
         self._prepared: set[JobId] = set()  # PrepareOn was sent, GoJob was not
         self._withdrawn: set[JobId] = set()  # their tasks end, and were not let go
         self._pass_wanted = False
@@ -202,7 +201,6 @@ class CoupledQueue:
         found = Found.RUNS
         if event.job.gated:
             found = Found.PREPARED
-            self._nodes[number] = event.nodes
             self._prepared.add(number)
         self._couple(JobFound(self._now_ns, number, found, event.job.size))
 
@@ -236,7 +234,6 @@ class CoupledQueue:
         again = event.requeue and not over
         self._feed(replace(event, requeue=again))
         withdrawn = number in self._withdrawn
-        self._nodes.pop(number, None)
         self._prepared.discard(number)
         self._withdrawn.discard(number)
         if not again:
@@ -255,7 +252,6 @@ class CoupledQueue:
 
     def _drop(self, number: JobId) -> None:
         self._jobs.pop(number, None)
-        self._nodes.pop(number, None)
         self._prepared.discard(number)
         self._withdrawn.discard(number)
 
@@ -290,7 +286,6 @@ class CoupledQueue:
             if isinstance(command, WakeAt):
                 continue  # it is among this machine's own wake-ups
             if isinstance(command, ReserveJob):
-                self._nodes[command.job.number] = command.nodes
                 reserved.append(command.job)
             elif isinstance(command, ReservationHit):
                 hit.append(command.number)
@@ -305,7 +300,6 @@ class CoupledQueue:
             self._out.append(EndJob(number, Why.NODE_LOST))
         elif number not in self._withdrawn:
             self._feed(ReservedJobReleased(self._now_ns, number))
-            del self._nodes[number]
             self._couple(JobFailed(self._now_ns, number))
 
     def _try(self, number: JobId) -> None:
@@ -342,7 +336,9 @@ class CoupledQueue:
             case PrepareJob():
                 number = command.number
                 self._prepared.add(number)
-                self._out.append(PrepareOn(self._jobs[number], self._nodes[number]))
+                self._out.append(
+                    PrepareOn(self._jobs[number], self._queue.entries[number].nodes)
+                )
             case GoJob():
                 self._go(command)
             case ReleaseJob():
@@ -359,7 +355,6 @@ class CoupledQueue:
         if self._queue.state(number) is State.RESERVED:
             self._feed(ReservedJobBegan(self._now_ns, number))
         self._prepared.discard(number)
-        self._nodes.pop(number, None)
         self._out.append(command)
 
     def _release(self, command: ReleaseJob) -> None:
@@ -370,8 +365,7 @@ class CoupledQueue:
             self._out.append(EndJob(number, Why.WITHDRAWN))
         elif self._queue.state(number) is State.RESERVED:
             self._feed(ReservedJobReleased(self._now_ns, number))
-            self._nodes.pop(number, None)
-        self._out.append(command)
+            self._out.append(command)
 
     def _wake_up(self) -> None:
         wanted = [self._queue.wake_ns, self._coupling_wake_ns]

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from cosched.core.cluster.queue.job import Job, JobId
 from cosched.core.cluster.queue.nodes import Intervals
-from cosched.core.cluster.queue.states import NEXT, State, Step, refusal
+from cosched.core.cluster.queue.states import NEXT, State, Step
 from cosched.core.errors import CoschedError
 
 #: Steps of jobs that are kept, to explain a step that is refused.
@@ -80,4 +80,9 @@ class Entries(dict[JobId, Entry]):
 
     def _refusal(self, number: JobId, step: Step) -> CoschedError:
         taken = zip(self._times, self._numbers, self._steps, strict=True)
-        return refusal(number, self.state(number), step, taken)
+        steps = [
+            f"{each.value} at {at_ns} ns" for at_ns, job, each in taken if job == number
+        ]
+        story = f" (it was {', '.join(steps)})" if steps else ""
+        state = self.state(number).value
+        return CoschedError(f"job {number}: {state}, and cannot be {step.value}{story}")

@@ -218,25 +218,18 @@ class QueueMachine:
         return ()
 
     def _fail(self, event: JobFailedToStart) -> tuple[Command, ...]:
-        step = Step.REQUEUED if event.requeue else Step.FAILED
-        self._leave_nodes(event.number, step, event.now_ns)
-        return ()
+        return self._leave(event, Step.REQUEUED if event.requeue else Step.FAILED)
 
-    def _end(self, event: JobEnded) -> tuple[Command, ...]:
-        self._leave_nodes(event.number, Step.ENDED, event.now_ns)
-        return ()
-
-    def _let_wait(self, event: ReservedJobReleased) -> tuple[Command, ...]:
-        self._leave_nodes(event.number, Step.RELEASED, event.now_ns)
-        return ()
-
-    def _leave_nodes(self, number: JobId, step: Step, now_ns: int) -> None:
+    def _leave(
+        self, event: JobEnded | JobFailedToStart | ReservedJobReleased, step: Step
+    ) -> tuple[Command, ...]:
         """Frees the nodes of a job, which then waits again or is gone."""
-        entry = self._jobs.step(number, step, now_ns)
-        self._release(number)
+        entry = self._jobs.step(event.number, step, event.now_ns)
+        self._release(event.number)
         if entry.state is State.WAITING:
             entry.nodes, entry.limit_ns = (), None
             self._enqueue(entry.job)
+        return ()
 
     def _release(self, number: JobId) -> None:
         freed = self._place.release(number)
@@ -285,9 +278,9 @@ class QueueMachine:
         old, self._policy = self._planner, policy
         self._planner = policy.planner(self._place)
         self._planner.counts = old.counts
+        self._planner.resize()
         for job in old.waiting:
             self._planner.submit(job)
-        self._planner.resize()
 
     def _change_rules(self, event: RulesChanged) -> tuple[Command, ...]:
         self._rules = event.rules
@@ -412,13 +405,13 @@ _HANDLERS: Mapping[type, Callable[[QueueMachine, Any], tuple[Command, ...]]]
 _HANDLERS = MappingProxyType(
     {
         JobSubmitted: QueueMachine._submit,
-        JobEnded: QueueMachine._end,
+        JobEnded: lambda queue, event: queue._leave(event, Step.ENDED),
         Ticked: QueueMachine._tick,
         JobRecovered: QueueMachine._recover,
         JobCancelled: QueueMachine._cancel,
         JobFailedToStart: QueueMachine._fail,
         ReservedJobBegan: QueueMachine._begin,
-        ReservedJobReleased: QueueMachine._let_wait,
+        ReservedJobReleased: lambda queue, event: queue._leave(event, Step.RELEASED),
         NodesLost: QueueMachine._lose,
         NodesDrained: QueueMachine._drain,
         NodesJoined: QueueMachine._join,

@@ -1,20 +1,13 @@
 """Defines the states of a job in the queue, and the state that follows each step.
 
 ``NEXT`` is the whole table: (state, step) -> next state. A step that is not in the table
-is refused, with the job's last steps (``story``). docs/dev/queue.md shows the same table.
+is refused, with the job's last steps (``entries``). docs/dev/queue.md shows the same table.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from enum import Enum
 from types import MappingProxyType
-
-from cosched.core.cluster.queue.job import JobId
-from cosched.core.errors import CoschedError
-
-#: A step that a job took: (time in ns, job, step).
-Taken = tuple[int, JobId, "Step"]
 
 
 class State(str, Enum):
@@ -77,12 +70,3 @@ NEXT = MappingProxyType(
         (State.ENDING, Step.ENDED): State.ABSENT,
     }
 )
-
-
-def refusal(
-    number: JobId, state: State, step: Step, taken: Iterable[Taken]
-) -> CoschedError:
-    """Returns the error for a step that a job in this state cannot take."""
-    steps = [f"{each.value} at {at_ns} ns" for at_ns, job, each in taken if job == number]
-    story = f" (it was {', '.join(steps)})" if steps else ""
-    return CoschedError(f"job {number}: {state.value}, and cannot be {step.value}{story}")

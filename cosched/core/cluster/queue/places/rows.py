@@ -23,7 +23,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from cosched.core.cluster.queue.job import Job, JobId
-from cosched.core.cluster.queue.nodes import Intervals, common, count, union, without
+from cosched.core.cluster.queue.nodes import (
+    Intervals,
+    common,
+    count,
+    from_numbers,
+    numbers,
+    union,
+    without,
+)
 from cosched.core.cluster.queue.places.ledger import Ledger
 from cosched.core.cluster.queue.places.place import OVERRUN_NS, Freed, Place, Row, Spot
 from cosched.core.cluster.queue.places.sharing import least_stopped, to_bits, to_intervals
@@ -165,14 +173,13 @@ class Rows(Place):
         used: dict[int, int] = {}
         for number, held in self._has.items():
             end_ns = max(now_ns, ends[number])
-            for first, last in held:
-                for node in range(first, last + 1):
-                    used[node] = max(end_ns, used.get(node, 0))
-        nodes = [node for first, last in self.service for node in range(first, last + 1)]
+            for node in numbers(held):
+                used[node] = max(end_ns, used.get(node, 0))
+        nodes = numbers(self.service)
         assert size <= len(nodes)
         nodes.sort(key=lambda node: (node in used, used.get(node, 0), node))
         chosen = nodes[:size]
-        return to_intervals(sum(1 << node for node in chosen)), chosen[-1] not in used
+        return from_numbers(chosen), chosen[-1] not in used
 
     # --- jobs -----------------------------------------------------------------------------
 
@@ -250,10 +257,6 @@ class Rows(Place):
         row = self._new_row(len(self.all))
         self.closed.append(row)
         return row
-
-    def is_alone(self, number: JobId) -> bool:
-        """Returns whether a job with nodes is in all rows."""
-        return len(self._in[number]) > 1
 
     def share(self, rows: int, held: Mapping[JobId, tuple[Job, Intervals, int]]) -> None:
         self._make(rows)

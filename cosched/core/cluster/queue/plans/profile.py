@@ -28,11 +28,6 @@ class Profile:
                 self._times.append(at_ns)
                 self._free.append(free)
 
-    @property
-    def steps(self) -> list[tuple[int, int]]:
-        """Returns (time, free nodes from then on) of each step."""
-        return list(zip(self._times, self._free, strict=True))
-
     def advance(self, now_ns: int) -> None:
         """Drops the steps before ``now_ns``."""
         here = bisect_right(self._times, now_ns) - 1
