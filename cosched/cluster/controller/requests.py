@@ -238,7 +238,7 @@ class Requests:
     def _why(self, record: Record, expected_ns: int | None) -> str:
         """Returns one line: where a job runs, how it ended, or why it waits."""
         mates = self._mates_line(record)
-        if self._jobs.queue.state(record.number) is Queued.RESERVED:
+        if self._jobs.queue.jobs.state(record.number) is Queued.RESERVED:
             return mates
         if record.state is State.QUEUED:
             line = self._why_it_waits(record, expected_ns)
@@ -268,7 +268,7 @@ class Requests:
             line += f"; {before} jobs came before"
         later = sum(
             bool(entry.nodes) and entry.job.submit_ns > record.submitted_ns
-            for entry in self._jobs.queue.entries.values()
+            for entry in self._jobs.queue.jobs.values()
         )
         if later:
             line += f"; {later} later jobs run: they need less, or the policy prefers them"

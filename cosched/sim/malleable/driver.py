@@ -24,7 +24,7 @@ from cosched.core.cluster.queue.messages import (
 from cosched.core.cluster.queue.nodes import count
 from cosched.core.cluster.queue.order import FCFS
 from cosched.core.cluster.queue.places.elastic import Elastic
-from cosched.core.cluster.queue.plans.malleable import SizeCounts
+from cosched.core.cluster.queue.plans.malleable import Malleable, SizeCounts
 from cosched.core.cluster.queue.plans.planner import InOrder
 from cosched.core.cluster.queue.policies import Policy
 from cosched.core.cluster.queue.sizes.job import MalleableJob
@@ -53,6 +53,7 @@ class MalleableDomain:
     def __init__(
         self, engine: Engine, jobs: Sequence[MalleableJob], queue: QueueMachine
     ) -> None:
+        assert isinstance(queue.planner, Malleable)
         self.schedule = MalleableSchedule(
             submit_ns=array("q", [job.submit_ns for job in jobs]),
             start_ns=array("q", [NEVER]) * len(jobs),

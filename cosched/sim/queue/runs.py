@@ -111,7 +111,7 @@ def carry_out(run: Run, progress: Progress = no_progress) -> Outcome:
         machine=log.workload.machine,
         skipped=log.skipped_lines(),
         figures=figures,
-        counts=asdict(queue.counts),
+        counts=asdict(queue.planner.counts),
         files=files,
         cpu_s=time.process_time() - began_s,
     )

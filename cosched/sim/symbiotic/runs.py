@@ -161,7 +161,7 @@ def simulate(
         machine.start_ns,
         machine.end_ns,
         machine.halves,
-        asdict(machine.queue.counts),
+        asdict(machine.queue.planner.counts),
         learner.check(),
     )
 

@@ -110,13 +110,13 @@ class CoupledQueue:
     """Decides when the jobs of a coupled domain start. Deterministic, without a clock."""
 
     def __init__(self, queue: QueueMachine, coupling: Coupling) -> None:
-        if not queue.takes_rules:
+        if not queue.planner.takes_rules:
             raise CoschedError(
                 f"domain {coupling.name}: conservative backfill cannot hold or yield; "
                 "choose fcfs, easy or wfp"
             )
         self._queue = queue
-        self._coupling = coupling
+        self.coupling = coupling  #: for reading
         self._orders: deque[engine.Command] = deque()  # from the coupling
         self._out: list[Command] = []
         self._now_ns = 0
@@ -127,11 +127,6 @@ class CoupledQueue:
         self._coupling_wake_ns: int | None = None
         self._wake_ns: int | None = None
         self._couple(CapacityChanged(0, queue.place.in_service))
-
-    @property
-    def coupling(self) -> Coupling:
-        """Returns the coupling, for reading."""
-        return self._coupling
 
     @property
     def free(self) -> int:
@@ -176,18 +171,18 @@ class CoupledQueue:
     # --- jobs -----------------------------------------------------------------------------
 
     def _member(self, number: JobId) -> Member | None:
-        return self._coupling.state.members.get(number)
+        return self.coupling.state.members.get(number)
 
     def _submit(self, event: JobSubmitted) -> None:
         number = event.job.number
-        if self._member(number) is None or not self._coupling.settings.enabled:
+        if self._member(number) is None or not self.coupling.settings.enabled:
             self._feed(event)
             self._couple(QueueMoved(self._now_ns))
             return
         job = replace(event.job, gated=True)
         self._feed(JobSubmitted(event.now_ns, job))
         self._jobs[number] = job
-        if self._coupling.state.recovering:
+        if self.coupling.state.recovering:
             self._couple(JobFound(self._now_ns, number, Found.WAITS, job.size))
         else:
             self._couple(JobQueued(self._now_ns, number, job.size))
@@ -217,7 +212,7 @@ class CoupledQueue:
             self._out.append(EndJob(number, Why.CANCELLED))
             self._over(number)
             return
-        waits = self._queue.state(number) in (State.WAITING, State.RESERVED)
+        waits = self._queue.jobs.state(number) in (State.WAITING, State.RESERVED)
         self._feed(event)
         if waits:
             self._drop(number)
@@ -271,7 +266,7 @@ class CoupledQueue:
         self._pass_wanted = True
         while self._pass_wanted:
             self._pass_wanted = False
-            self._pass(self._coupling.rules())
+            self._pass(self.coupling.rules())
 
     def _pass(self, rules: PassRules) -> None:
         self._feed(RulesChanged(self._now_ns, rules))
@@ -307,9 +302,9 @@ class CoupledQueue:
         job = self._jobs[number]
         queue, now_ns = self._queue, self._now_ns
         ready = False
-        waits = queue.state(number) is State.WAITING
+        waits = queue.jobs.state(number) is State.WAITING
         if waits and job.size <= queue.free_for(exclusive=job.exclusive):
-            self._feed(RulesChanged(now_ns, self._coupling.rules_for(number)))
+            self._feed(RulesChanged(now_ns, self.coupling.rules_for(number)))
             for reserved in self._feed(Ticked(now_ns)):
                 ready = ready or reserved.number == number
                 self._couple(JobReady(now_ns, reserved.number))
@@ -324,7 +319,7 @@ class CoupledQueue:
 
         An order can cause another event; the orders of that event come last."""
         outermost = not self._orders
-        self._orders += self._coupling.handle(event)
+        self._orders += self.coupling.handle(event)
         while outermost and self._orders:
             self._carry_out(self._orders[0])
             self._orders.popleft()
@@ -337,7 +332,7 @@ class CoupledQueue:
                 number = command.number
                 self._prepared.add(number)
                 self._out.append(
-                    PrepareOn(self._jobs[number], self._queue.entries[number].nodes)
+                    PrepareOn(self._jobs[number], self._queue.jobs[number].nodes)
                 )
             case GoJob():
                 self._go(command)
@@ -352,7 +347,7 @@ class CoupledQueue:
 
     def _go(self, command: GoJob) -> None:
         number = command.number
-        if self._queue.state(number) is State.RESERVED:
+        if self._queue.jobs.state(number) is State.RESERVED:
             self._feed(ReservedJobBegan(self._now_ns, number))
         self._prepared.discard(number)
         self._out.append(command)
@@ -363,7 +358,7 @@ class CoupledQueue:
             self._prepared.discard(number)
             self._withdrawn.add(number)
             self._out.append(EndJob(number, Why.WITHDRAWN))
-        elif self._queue.state(number) is State.RESERVED:
+        elif self._queue.jobs.state(number) is State.RESERVED:
             self._feed(ReservedJobReleased(self._now_ns, number))
             self._out.append(command)
 

@@ -36,8 +36,8 @@ class Entries(dict[JobId, Entry]):
 
     def __init__(self) -> None:
         super().__init__()
-        self._times: deque[int] = deque(maxlen=STEPS_MOST)  # of the last steps, ns
-        self._numbers: deque[JobId] = deque(maxlen=STEPS_MOST)  # whose steps these were
+        self._times: deque[int] = deque(maxlen=STEPS_MOST)  # when each step was taken
+        self._numbers: deque[JobId] = deque(maxlen=STEPS_MOST)  # the job of each step
         self._steps: deque[Step] = deque(maxlen=STEPS_MOST)
 
     def state(self, number: JobId) -> State:

@@ -12,7 +12,7 @@ The states of a job, and what leads from one to the next, are in ``states``.
 Invariants, after every event: no place of a node belongs to two jobs. No job starts on a
 node that is out of service, or before it was submitted. A cancelled job does not start.
 Each job is ordered to end at most once. Waiting jobs are in the order of arrival,
-whatever brought them back. Under fcfs, easy and wfp, the first submitted of equal jobs
+also after they had nodes. Under fcfs, easy and wfp, the first submitted of equal jobs
 starts first.
 
 Source of the policies: Mu'alem and Feitelson (TPDS 2001) for EASY and conservative, Tang
@@ -60,7 +60,7 @@ from cosched.core.cluster.queue.messages import (
 from cosched.core.cluster.queue.nodes import Intervals, common, count
 from cosched.core.cluster.queue.places.place import Place
 from cosched.core.cluster.queue.places.rows import Rows
-from cosched.core.cluster.queue.plans.planner import Counts
+from cosched.core.cluster.queue.plans.planner import Planner
 from cosched.core.cluster.queue.policies import Policy
 from cosched.core.cluster.queue.rules import NO_RULES
 from cosched.core.cluster.queue.states import State, Step
@@ -76,19 +76,22 @@ class QueueMachine:
     """Decides about the nodes of one domain. Deterministic, without a clock.
 
     grace_ns: how long a job may run on after its walltime; None: forever.
+
+    For reading: place, the nodes. planner: the plan. jobs: those that wait or have nodes.
+    wake_ns: when the next tick is due without events; None: not at all.
     """
 
     def __init__(self, place: Place, policy: Policy, grace_ns: int | None = None) -> None:
-        self._place = place
+        self.place = place
         self._rows = place if isinstance(place, Rows) else None
         self._grace_ns = grace_ns
         self._policy = policy
-        self._planner = policy.planner(place)
+        self.planner: Planner = policy.planner(place)
         self._alone = WaitingList()  # exclusive jobs, where nodes take several jobs
-        self._jobs = Entries()
+        self.jobs = Entries()
         self._limits: list[tuple[int, JobId]] = []  # heap: when walltime and grace are over
         self._rules = NO_RULES  # for all passes until they are changed
-        self._wake_ns: int | None = None
+        self.wake_ns: int | None = None
 
     # --- for reading ----------------------------------------------------------------------
 
@@ -96,50 +99,16 @@ class QueueMachine:
     def waiting(self) -> Sequence[Job]:
         """Returns all waiting jobs by arrival."""
         if not self._alone:
-            return self._planner.waiting.jobs
-        return sorted([*self._planner.waiting, *self._alone], key=arrival)
-
-    @property
-    def entries(self) -> Mapping[JobId, Entry]:
-        """Returns the jobs of the queue by number."""
-        return self._jobs
-
-    @property
-    def place(self) -> Place:
-        """Returns the nodes."""
-        return self._place
-
-    @property
-    def planner(self) -> Any:
-        """Returns the plan."""
-        return self._planner
-
-    @property
-    def counts(self) -> Counts:
-        """Returns how often each branch was taken."""
-        return self._planner.counts
-
-    @property
-    def takes_rules(self) -> bool:
-        """Returns whether passes can have exceptions from the order."""
-        return self._planner.takes_rules
-
-    @property
-    def wake_ns(self) -> int | None:
-        """Returns when the next tick is due without events; None: not at all."""
-        return self._wake_ns
+            return self.planner.waiting.jobs
+        return sorted([*self.planner.waiting, *self._alone], key=arrival)
 
     def __contains__(self, number: JobId) -> bool:
-        return number in self._jobs
-
-    def state(self, number: JobId) -> State:
-        """Returns the state of a job."""
-        return self._jobs.state(number)
+        return number in self.jobs
 
     def free_for(self, *, exclusive: bool) -> int:
         """Returns the number of nodes that a job could have now: those of the row that has
         most, or those without any job."""
-        return self._place.free_alone if exclusive else self._place.free
+        return self.place.free_alone if exclusive else self.place.free
 
     # --- events ---------------------------------------------------------------------------
 
@@ -154,18 +123,18 @@ class QueueMachine:
 
     def _submit(self, event: JobSubmitted) -> tuple[Command, ...]:
         job = event.job
-        if job.number in self._jobs:
-            self._jobs.check(job.number, Step.SUBMITTED)
+        if job.number in self.jobs:
+            self.jobs.check(job.number, Step.SUBMITTED)
         self._check(job)
-        self._jobs.enter(job, Step.SUBMITTED, event.now_ns)
+        self.jobs.enter(job, Step.SUBMITTED, event.now_ns)
         self._enqueue(job)
         return ()
 
     def _check(self, job: Job) -> None:
         if job.walltime_ns < 1:
             raise CoschedError(f"job {job.number} has no walltime")
-        self._place.check(job)
-        if job.gated and self._place.runs_alone(job):
+        self.place.check(job)
+        if job.gated and self.place.runs_alone(job):
             raise CoschedError(
                 f"job {job.number}: an exclusive job cannot wait for jobs of other "
                 "domains where nodes take several jobs"
@@ -175,30 +144,30 @@ class QueueMachine:
         if self._waits_alone(job):
             self._alone.add(job)
         else:
-            self._planner.submit(job)
+            self.planner.submit(job)
 
     def _waits_alone(self, job: Job) -> bool:
-        return job.exclusive and not job.gated and self._place.runs_alone(job)
+        return job.exclusive and not job.gated and self.place.runs_alone(job)
 
     def _dequeue(self, job: Job) -> None:
         if self._waits_alone(job):
             self._alone.remove(job)
         else:
-            self._planner.remove(job)
+            self.planner.remove(job)
 
     def _recover(self, event: JobRecovered) -> tuple[Command, ...]:
         job, number = event.job, event.job.number
         step = Step.RECOVERED_RESERVED if job.gated else Step.RECOVERED
-        self._jobs.check(number, step)
+        self.jobs.check(number, step)
         if count(event.nodes) != job.size:
             raise CoschedError(
                 f"job {number} wants {job.size} nodes, but the agents "
                 f"report {count(event.nodes)}"
             )
-        self._place.check(job)
-        self._place.adopt(job, event.nodes, event.since_ns)
-        self._planner.resize()
-        entry = self._jobs.enter(job, step, event.now_ns)
+        self.place.check(job)
+        self.place.adopt(job, event.nodes, event.since_ns)
+        self.planner.resize()
+        entry = self.jobs.enter(job, step, event.now_ns)
         entry.since_ns, entry.nodes = event.since_ns, event.nodes
         if entry.state is State.RUNNING:
             self._limit(entry, event.since_ns)
@@ -206,15 +175,15 @@ class QueueMachine:
 
     def _cancel(self, event: JobCancelled) -> tuple[Command, ...]:
         number = event.number
-        self._jobs.check(number, Step.CANCELLED)
-        before = self._jobs.state(number)
+        self.jobs.check(number, Step.CANCELLED)
+        before = self.jobs.state(number)
         if before in (State.RUNNING, State.ENDING):
             return self._order_end(number, Why.CANCELLED, event.now_ns)
         if before is State.WAITING:
-            self._dequeue(self._jobs[number].job)
+            self._dequeue(self.jobs[number].job)
         else:
             self._release(number)
-        self._jobs.step(number, Step.CANCELLED, event.now_ns)
+        self.jobs.step(number, Step.CANCELLED, event.now_ns)
         return ()
 
     def _fail(self, event: JobFailedToStart) -> tuple[Command, ...]:
@@ -224,7 +193,7 @@ class QueueMachine:
         self, event: JobEnded | JobFailedToStart | ReservedJobReleased, step: Step
     ) -> tuple[Command, ...]:
         """Frees the nodes of a job, which then waits again or is gone."""
-        entry = self._jobs.step(event.number, step, event.now_ns)
+        entry = self.jobs.step(event.number, step, event.now_ns)
         self._release(event.number)
         if entry.state is State.WAITING:
             entry.nodes, entry.limit_ns = (), None
@@ -232,41 +201,41 @@ class QueueMachine:
         return ()
 
     def _release(self, number: JobId) -> None:
-        freed = self._place.release(number)
+        freed = self.place.release(number)
         if freed is None:
-            self._planner.resize()
+            self.planner.resize()
         else:
-            self._planner.end(number, *freed)
+            self.planner.end(number, *freed)
 
     def _begin(self, event: ReservedJobBegan) -> tuple[Command, ...]:
-        entry = self._jobs.step(event.number, Step.BEGAN, event.now_ns)
-        self._place.restart(event.number, event.now_ns, entry.job.walltime_ns)
-        self._planner.resize()
+        entry = self.jobs.step(event.number, Step.BEGAN, event.now_ns)
+        self.place.restart(event.number, event.now_ns, entry.job.walltime_ns)
+        self.planner.resize()
         self._limit(entry, event.now_ns)
         return ()
 
     def _lose(self, event: NodesLost) -> tuple[Command, ...]:
         commands: list[Command] = []
         # A node that was drained before is out of service already.
-        hit = self._place.withdraw(event.nodes)
-        for number, entry in self._jobs.items():
+        hit = self.place.withdraw(event.nodes)
+        for number, entry in self.jobs.items():
             if entry.state is State.RESERVED and common(entry.nodes, event.nodes):
-                self._jobs.step(number, Step.NODE_LOST, event.now_ns)
+                self.jobs.step(number, Step.NODE_LOST, event.now_ns)
                 commands.append(ReservationHit(number))
         for number in hit:
-            if self.state(number) is not State.RESERVED:
+            if self.jobs.state(number) is not State.RESERVED:
                 commands += self._order_end(number, Why.NODE_LOST, event.now_ns)
-        self._planner.resize()
+        self.planner.resize()
         return tuple(commands)
 
     def _drain(self, event: NodesDrained) -> tuple[Command, ...]:
-        self._place.withdraw(event.nodes)
-        self._planner.resize()
+        self.place.withdraw(event.nodes)
+        self.planner.resize()
         return ()
 
     def _join(self, event: NodesJoined) -> tuple[Command, ...]:
-        self._place.admit(event.nodes)
-        self._planner.resize()
+        self.place.admit(event.nodes)
+        self.planner.resize()
         return ()
 
     def _change_settings(self, event: SettingsChanged) -> tuple[Command, ...]:
@@ -275,19 +244,19 @@ class QueueMachine:
         return ()
 
     def _plan_by(self, policy: Policy) -> None:
-        old, self._policy = self._planner, policy
-        self._planner = policy.planner(self._place)
-        self._planner.counts = old.counts
-        self._planner.resize()
+        old, self._policy = self.planner, policy
+        self.planner = policy.planner(self.place)
+        self.planner.counts = old.counts
+        self.planner.resize()
         for job in old.waiting:
-            self._planner.submit(job)
+            self.planner.submit(job)
 
     def _change_rules(self, event: RulesChanged) -> tuple[Command, ...]:
         self._rules = event.rules
         return ()
 
     def _observe(self, event: SpeedObserved) -> tuple[Command, ...]:
-        self._place.observe(event.primary, event.background, event.speedup)
+        self.place.observe(event.primary, event.background, event.speedup)
         return ()
 
     def _change_sharing(self, event: SharingChanged) -> tuple[Command, ...]:
@@ -295,7 +264,7 @@ class QueueMachine:
         So exclusive jobs run in all rows, or there is only one."""
         held: dict[JobId, tuple[Job, Intervals, int]] = {}
         waiting = list(self.waiting)
-        for number, entry in self._jobs.items():
+        for number, entry in self.jobs.items():
             walltime_ns = event.walltimes_ns.get(number, entry.job.walltime_ns)
             if entry.state is State.WAITING:
                 entry.job = replace(entry.job, walltime_ns=walltime_ns)
@@ -305,14 +274,14 @@ class QueueMachine:
             if entry.limit_ns is not None:
                 self._limit(entry, entry.since_ns, entry.limit_ns + more_ns)
             held[number] = (entry.job, entry.nodes, entry.since_ns)
-        self._place.share(event.rows, held)
-        policy, counts = self._policy, self._planner.counts
-        self._planner = policy.planner(self._place)
-        self._planner.counts = counts
-        self._planner.resize()
+        self.place.share(event.rows, held)
+        policy, counts = self._policy, self.planner.counts
+        self.planner = policy.planner(self.place)
+        self.planner.counts = counts
+        self.planner.resize()
         self._alone = WaitingList()
         for job in waiting:
-            self._enqueue(self._jobs[job.number].job)
+            self._enqueue(self.jobs[job.number].job)
         return ()
 
     # --- states ---------------------------------------------------------------------------
@@ -327,8 +296,8 @@ class QueueMachine:
             heappush(self._limits, (limit_ns, entry.job.number))
 
     def _order_end(self, number: JobId, why: Why, now_ns: int) -> tuple[Command, ...]:
-        before = self._jobs[number].state
-        self._jobs.step(number, _STEPS[why], now_ns)
+        before = self.jobs[number].state
+        self.jobs.step(number, _STEPS[why], now_ns)
         return (EndJob(number, why),) if before is State.RUNNING else ()
 
     # --- decisions ------------------------------------------------------------------------
@@ -341,20 +310,20 @@ class QueueMachine:
         rows = self._rows
         if rows is not None:
             self._serve_alone(rows, now_ns, commands)
-        for job, spot in self._planner.ready(now_ns, self._rules):
-            nodes = self._place.occupy(job, spot, now_ns)
+        for job, spot in self.planner.ready(now_ns, self._rules):
+            nodes = self.place.occupy(job, spot, now_ns)
             self._start(job, nodes, now_ns, commands)
         if rows is not None:
             self._serve_alone(rows, now_ns, commands)  # it may be their turn now
-        wake_ns = self._planner.wake_ns
+        wake_ns = self.planner.wake_ns
         if self._limits:
             self._drop_limits()
             limit_ns = self._limits[0][0] if self._limits else None
             wake_ns = min(
                 (at for at in (wake_ns, limit_ns) if at is not None), default=None
             )
-        if wake_ns != self._wake_ns:
-            self._wake_ns = wake_ns
+        if wake_ns != self.wake_ns:
+            self.wake_ns = wake_ns
             commands.append(WakeAt(wake_ns))
         return tuple(commands)
 
@@ -362,24 +331,24 @@ class QueueMachine:
         self, job: Job, nodes: Intervals, now_ns: int, commands: list[Command]
     ) -> None:
         number = job.number
-        entry = self._jobs[number]
+        entry = self.jobs[number]
         entry.nodes = nodes
         if entry.state is not State.WAITING:
-            self._jobs.move(entry, Step.RESIZED, now_ns)
+            self.jobs.move(entry, Step.RESIZED, now_ns)
             commands.append(ResizeJob(number, nodes))
             return
         entry.since_ns = now_ns
         if job.gated:
-            self._jobs.move(entry, Step.GOT_NODES, now_ns)
+            self.jobs.move(entry, Step.GOT_NODES, now_ns)
             commands.append(ReserveJob(job, nodes))
             return
-        self._jobs.move(entry, Step.STARTED, now_ns)
+        self.jobs.move(entry, Step.STARTED, now_ns)
         if self._grace_ns is not None:
             self._limit(entry, now_ns)
         commands.append(StartJob(job, nodes))
 
     def _serve_alone(self, rows: Rows, now_ns: int, commands: list[Command]) -> None:
-        for job, nodes in exclusive.serve(self._alone, self._planner, rows, now_ns):
+        for job, nodes in exclusive.serve(self._alone, self.planner, rows, now_ns):
             self._start(job, nodes, now_ns, commands)
 
     def _end_late(self, now_ns: int, commands: list[Command]) -> None:
@@ -394,7 +363,7 @@ class QueueMachine:
         limits = self._limits
         while limits:
             limit_ns, number = limits[0]
-            entry = self._jobs.get(number)
+            entry = self.jobs.get(number)
             runs = entry is not None and entry.state is State.RUNNING
             if entry is not None and runs and entry.limit_ns == limit_ns:
                 return

@@ -1,4 +1,4 @@
-"""What the controller reports about jobs, and which jobs and settings it refuses."""
+"""The controller reports facts of jobs, and refuses jobs and settings that cannot be."""
 
 import asyncio
 

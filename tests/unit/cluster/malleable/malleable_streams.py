@@ -115,9 +115,9 @@ class Watched:
         for number, job in running.items():
             assert job.minimum <= job.size <= job.ideal
             assert job.held == job.size == self.history[number][-1][1]
-            assert count(self.queue.entries[number].nodes) == job.size
+            assert count(self.queue.jobs[number].nodes) == job.size
         assert not running.keys() & {job.number for job in waiting}
-        held = [node for e in self.queue.entries.values() for node in numbers(e.nodes)]
+        held = [node for e in self.queue.jobs.values() for node in numbers(e.nodes)]
         assert len(held) == len(set(held)), "no node has two jobs"
         slack = sum(job.size - job.minimum for job in running.values())
         if waiting:

@@ -109,10 +109,10 @@ _steps = st.lists(
 
 def apply(queue, step, number, now):
     """Delivers a step to the queue."""
-    chosen = sorted(queue.entries)
+    chosen = sorted(queue.jobs)
     other = chosen[step[1] % len(chosen)] if chosen and isinstance(step[1], int) else None
-    has_nodes = other is not None and bool(queue.entries[other].nodes)
-    reserved = has_nodes and queue.entries[other].job.gated
+    has_nodes = other is not None and bool(queue.jobs[other].nodes)
+    reserved = has_nodes and queue.jobs[other].job.gated
     match step:
         case ("submit" | "gated" | "alone" as kind, size, walltime):
             wish = {"gated": {"gated": True}, "alone": {"exclusive": True}}.get(kind, {})
@@ -121,7 +121,7 @@ def apply(queue, step, number, now):
             queue.handle(JobEnded(now, other))
         case ("fail", _) if has_nodes:
             queue.handle(JobFailedToStart(now, other, requeue=True))
-        case ("release", _) if reserved and queue.state(other).name == "RESERVED":
+        case ("release", _) if reserved and queue.jobs.state(other).name == "RESERVED":
             released = ReservedJobReleased if number % 2 else ReservedJobBegan
             queue.handle(released(now, other))
         case ("cancel", _) if other is not None:
@@ -141,13 +141,13 @@ def test_no_event_loses_the_order(policy, steps, rows):
     queue, submitted = make(policy, rows), {}
     for now, step in enumerate(steps):
         apply(queue, step, now, now)
-        for number, entry in queue.entries.items():
+        for number, entry in queue.jobs.items():
             submitted.setdefault(number, entry.job.submit_ns)
             assert entry.job.submit_ns == submitted[number]
         waiting = list(queue.waiting)
         assert waiting == sorted(waiting, key=arrival)
         assert {job.number for job in waiting} == {
-            number for number, entry in queue.entries.items() if not entry.nodes
+            number for number, entry in queue.jobs.items() if not entry.nodes
         }
         started(queue, now)
         waiting = list(queue.waiting)

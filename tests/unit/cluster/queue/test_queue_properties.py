@@ -69,7 +69,7 @@ def test_equal_workloads_have_equal_schedules(policy, case):
     second, other = simulated(*case, policy, keep_nodes=True)
     assert first.start_ns == second.start_ns
     assert first.nodes == second.nodes
-    assert one.counts == other.counts
+    assert one.planner.counts == other.planner.counts
 
 
 class Driver:
@@ -151,7 +151,7 @@ def test_conservative_breaks_promises_only_in_a_new_plan(name, case):
     promised: dict[int, int] = {}
     plans = 0
     for _ in driver.moments():
-        made = driver.scheduler.counts.plans_made_again
+        made = driver.scheduler.planner.counts.plans_made_again
         if made != plans:
             plans = made
             promised.clear()
@@ -217,13 +217,13 @@ def test_a_submission_does_not_look_at_the_queue_again(waiting):
     for number in range(2, 2 + waiting):
         machine.handle(JobSubmitted(number, Job(number, 2, 100, number)))
         assert machine.handle(Ticked(number)) == ()
-    assert machine.counts.passes == 1
-    assert machine.counts.passes_over_newcomers == waiting
+    assert machine.planner.counts.passes == 1
+    assert machine.planner.counts.passes_over_newcomers == waiting
     # One that fits beside the reservation still starts at once.
     short = Job(99, 1, 10, 50)
     machine.handle(JobSubmitted(50, short))
     assert machine.handle(Ticked(50)) == (StartJob(short, ((3, 3),)),)
-    assert machine.counts.backfilled == 1
+    assert machine.planner.counts.backfilled == 1
 
 
 def test_wfp_prefers_short_jobs_that_waited_long():

@@ -53,5 +53,5 @@ def test_late_job_beside_reservations_moves_none():
     domain, scheduler = simulated(jobs, 6, POLICIES["conservative"])
     assert list(domain.start_ns) == [0, 0, 0, 19, 8, 7]
     assert list(domain.start_ns) == ConservativeReference(jobs, 6, OVERRUN).run()
-    assert scheduler.counts.overruns == 2
-    assert scheduler.counts.plans_made_again == 0
+    assert scheduler.planner.counts.overruns == 2
+    assert scheduler.planner.counts.plans_made_again == 0

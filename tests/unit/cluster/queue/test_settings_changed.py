@@ -168,8 +168,8 @@ def test_limits_grow_for_running_jobs_and_follow_the_change_for_others():
     domain.tick()
     domain.share(2, {1: 20, 2: 20})
     domain.tick()
-    assert domain.queue.entries[1].limit_ns == 20 + 10**6
-    assert domain.queue.entries[2].limit_ns == 20 + 10**6
+    assert domain.queue.jobs[1].limit_ns == 20 + 10**6
+    assert domain.queue.jobs[2].limit_ns == 20 + 10**6
     domain.share(1, {1: 10, 2: 10})
     assert {n: end for end, n, _ in domain.queue.place.ends} == {1: 20, 2: 20}
 

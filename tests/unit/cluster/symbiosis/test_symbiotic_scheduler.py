@@ -275,5 +275,5 @@ def test_each_pass_over_halves_reads_all_jobs():
     for number, size in enumerate((2, 4, 2)):
         machine.handle(JobSubmitted(number, job(number, size)))
         machine.handle(Ticked(number))
-    assert machine.counts.passes == 3
-    assert machine.counts.passes_over_newcomers == 0
+    assert machine.planner.counts.passes == 3
+    assert machine.planner.counts.passes_over_newcomers == 0

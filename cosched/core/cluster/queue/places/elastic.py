@@ -10,10 +10,10 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Sequence
 
-from cosched.core.cluster.queue.job import Job, JobId
+from cosched.core.cluster.queue.job import Job
 from cosched.core.cluster.queue.nodes import Intervals, union, without
 from cosched.core.cluster.queue.places.ledger import Ledger
-from cosched.core.cluster.queue.places.place import Row, Spot
+from cosched.core.cluster.queue.places.place import Place, Row, Spot
 from cosched.core.cluster.queue.sizes.job import MalleableJob
 from cosched.core.errors import CoschedError
 
@@ -21,8 +21,6 @@ from cosched.core.errors import CoschedError
 class Elastic(Ledger):
     """The nodes of a domain with malleable jobs. A spot is a number of nodes, and the
     expected end of the job with them, in ns. A job that has nodes is resized."""
-
-    __slots__ = ()
 
     @property
     def rows(self) -> Sequence[Row] | None:
@@ -59,14 +57,7 @@ class Elastic(Ledger):
         insort(self._ends, (end_ns, job.number, size))
         return nodes
 
-    def adopt(self, job: Job, nodes: Intervals, since_ns: int) -> None:
-        raise CoschedError(f"job {job.number}: a malleable job cannot be taken over")
-
-    def withdraw(self, nodes: Intervals) -> list[JobId]:
-        raise CoschedError("nodes of malleable jobs stay in service")
-
-    def admit(self, nodes: Intervals) -> None:
-        raise CoschedError("nodes of malleable jobs stay in service")
+    adopt, withdraw, admit = Place.adopt, Place.withdraw, Place.admit
 
 
 def first_nodes(nodes: Intervals, size: int) -> Intervals:

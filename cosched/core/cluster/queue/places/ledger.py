@@ -32,23 +32,6 @@ class Ledger(Place):
     A spot is the ledger itself: its pool chooses the nodes when a job starts.
     """
 
-    __slots__ = (
-        "_blocks",
-        "_ends",
-        "_extra",
-        "_held",
-        "_known",
-        "_pool",
-        "_service",
-        "_shadow_ns",
-        "capacity",
-        "free",
-        "index",
-        "moved",
-        "overrun_ns",
-        "total",
-    )
-
     def __init__(
         self,
         nodes: Intervals,
@@ -65,7 +48,7 @@ class Ledger(Place):
         self.moved = 0
         self._ends: list[tuple[int, JobId, int]] = []
         self._held: dict[JobId, tuple[int, int, Intervals]] = {}
-        # Of the first waiting job: when it will start, and the nodes that it will not need.
+        # The first waiting job starts then at the latest, and does not need these nodes.
         self._shadow_ns = 0
         self._extra = 0
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 from cosched.core.cluster.queue.job import Job, JobId
 from cosched.core.cluster.queue.nodes import Intervals
@@ -21,22 +21,10 @@ OVERRUN_NS = 300 * NS_PER_S
 
 #: A spot for a job: found by a place, passed back to it, and valid until its next change.
 Spot: TypeAlias = Any
+#: A row as plans see it: ``free``, ``ends``, ``overrun_ns`` and ``prolong`` of a ledger.
+Row: TypeAlias = Any
 #: The row in which a job was planned, its expected end, and the nodes that are free again.
 Freed: TypeAlias = "tuple[int, int, int]"
-
-
-class Row(Protocol):
-    """A row as conservative backfill plans with it: numbers of nodes over time."""
-
-    free: int
-    overrun_ns: int
-
-    @property
-    def ends(self) -> Sequence[tuple[int, JobId, int]]:
-        """Returns (expected end, number, nodes) of each job, soonest first."""
-
-    def prolong(self, now_ns: int) -> list[int]:
-        """Puts off the expected ends of jobs that are late; returns the nodes of each."""
 
 
 class Place(ABC):
@@ -50,8 +38,6 @@ class Place(ABC):
     service, so that plans can detect them. rows: the parts that conservative backfill plans
     with; None if it cannot.
     """
-
-    __slots__ = ()
 
     total: int
     capacity: int

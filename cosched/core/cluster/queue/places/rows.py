@@ -34,7 +34,7 @@ from cosched.core.cluster.queue.nodes import (
 )
 from cosched.core.cluster.queue.places.ledger import Ledger
 from cosched.core.cluster.queue.places.place import OVERRUN_NS, Freed, Place, Row, Spot
-from cosched.core.cluster.queue.places.sharing import least_stopped, to_bits, to_intervals
+from cosched.core.cluster.queue.places.sharing import bits, least_stopped, to_bits
 from cosched.core.errors import CoschedError
 
 
@@ -193,7 +193,7 @@ class Rows(Place):
                 if rows[0] is not spot
             ]
             free = to_bits(spot.free_nodes)
-            nodes = to_intervals(least_stopped(free, job.size, others))
+            nodes = from_numbers(bits(least_stopped(free, job.size, others)))
             spot.take(job, nodes, now_ns)
         self._note(job.number, nodes, spot)
         return nodes

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cosched.core.cluster.queue.nodes import Intervals, from_numbers
+from cosched.core.cluster.queue.nodes import Intervals
 
 
 def least_stopped(free: int, size: int, others: Sequence[int]) -> int:
@@ -59,8 +59,3 @@ def bits(nodes: int) -> list[int]:
 def to_bits(nodes: Intervals) -> int:
     """Returns a set of intervals as a number."""
     return sum((1 << (last + 1)) - (1 << first) for first, last in nodes)
-
-
-def to_intervals(nodes: int) -> Intervals:
-    """Returns a set as intervals."""
-    return from_numbers(bits(nodes))

@@ -27,20 +27,15 @@ from cosched.core.cluster.queue.rules import NO_RULES, PassRules
 
 
 class Easy(Planner):
-    """EASY backfill over any order."""
+    """EASY backfill over any order. reservation: the first job and its shadow time, after
+    the last pass; None if no job waits that could run."""
 
     def __init__(self, place: Place, order: Order) -> None:
         super().__init__(place, order)
         # This many jobs at the head cannot start before a job ends.
         self._turned_down = 0
-        self._reserved: tuple[Job, int] | None = None
+        self.reservation: tuple[Job, int] | None = None
         self._moved = 0  # the place's ``moved`` at the last pass
-
-    @property
-    def reservation(self) -> tuple[Job, int] | None:
-        """Returns the first job and its shadow time, after the last pass; None if no job
-        waits that could run."""
-        return self._reserved
 
     def submit(self, job: Job) -> None:
         if not self.waiting.add(job):
@@ -75,11 +70,11 @@ class Easy(Planner):
             ranked, first = self._feasible(now_ns), 0
             if ruled:
                 ranked = rules.apply(ranked)
-            self._reserved = None
+            self.reservation = None
             for job in ranked:
                 spot = place.find(job)
                 if spot is None:
-                    self._reserved = job, place.keep_for(job)
+                    self.reservation = job, place.keep_for(job)
                     break
                 first += 1
                 yield job, spot
@@ -87,7 +82,7 @@ class Easy(Planner):
             counts.started_in_order += len(positions)
             first += 1  # skips the reserved job
         in_order = len(positions)
-        shadow_ns, free = self._reserved[1] if self._reserved else 0, place.free
+        shadow_ns, free = self.reservation[1] if self.reservation else 0, place.free
         for position, job in enumerate(islice(ranked, first, None) if free else (), first):
             if job.size > free:
                 continue
