@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 import click
 
 from cosched.cli.files import check_writable, writing
 from cosched.cli.groups import Group
 from cosched.cli.options import choose, json_file_option, parallel_option
-from cosched.cli.sim.calibrate import calibrate_workload
-from cosched.cli.sim.couple import couple
-from cosched.cli.sim.fit import fit_log
-from cosched.cli.sim.malleable import malleable
-from cosched.cli.sim.nodes import nodes
 from cosched.cli.sim.options import (
     carry_out_runs,
     command_line,
@@ -25,9 +22,6 @@ from cosched.cli.sim.options import (
     strict_option,
     write_results,
 )
-from cosched.cli.sim.share import share
-from cosched.cli.sim.startup import startup
-from cosched.cli.sim.symbiosis import symbiosis
 from cosched.core.cluster.queue.policies import POLICIES
 from cosched.core.errors import CoschedError
 from cosched.sim.logs.generate import Recipe, generate
@@ -36,8 +30,37 @@ from cosched.sim.logs.workload import Estimates
 from cosched.sim.queue.runs import Run, carry_out
 from cosched.sim.queue.table import render
 
+#: The commands of other files: the module in ``cosched.cli.sim``, and the variable there.
+OTHERS = MappingProxyType(
+    {
+        "calibrate": ("calibrate", "calibrate_workload"),
+        "couple": ("couple", "couple"),
+        "fit": ("fit", "fit_log"),
+        "malleable": ("malleable", "malleable"),
+        "nodes": ("nodes", "nodes"),
+        "share": ("share", "share"),
+        "startup": ("startup", "startup"),
+        "symbiosis": ("symbiosis", "symbiosis"),
+    }
+)
 
-@click.group("sim", cls=Group)
+
+class SimGroup(Group):
+    """A group whose commands of other files are imported when they are called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted([*super().list_commands(ctx), *OTHERS])
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in OTHERS:
+            return super().get_command(ctx, cmd_name)
+        module, variable = OTHERS[cmd_name]
+        command = getattr(importlib.import_module(f"cosched.cli.sim.{module}"), variable)
+        assert isinstance(command, click.Command)
+        return command
+
+
+@click.group("sim", cls=SimGroup)
 def command() -> None:
     """Try scheduling decisions in virtual time.
 
@@ -61,15 +84,6 @@ def command() -> None:
     Logs of real machines: https://www.cs.huji.ac.il/labs/parallel/workload/
     """
 
-
-command.add_command(couple)
-command.add_command(nodes)
-command.add_command(calibrate_workload)
-command.add_command(fit_log)
-command.add_command(malleable)
-command.add_command(share)
-command.add_command(startup)
-command.add_command(symbiosis)
 
 QUEUE_HELP = """\
 Run logs through a batch queue.

@@ -63,6 +63,11 @@ def test_how_nodes_are_written():
 HORIZON = 40
 
 
+def steps_of(profile):
+    """(time, free nodes from then on) of each step."""
+    return list(zip(profile._times, profile._free, strict=True))
+
+
 @given(
     st.lists(
         st.tuples(st.integers(1, 4), st.integers(0, 15), st.integers(1, 10)), max_size=12
@@ -100,7 +105,7 @@ def test_a_profile_is_a_list_of_moments(requests, later):
     profile.advance(later)
     look_for_each_size(profile, model, later)
     assert moments(profile)[later:] == model[later:]
-    assert profile.steps[0][0] == later
+    assert steps_of(profile)[0][0] == later
 
 
 def look_for_each_size(profile: Profile, model: list[int], begin: int) -> None:
@@ -124,7 +129,7 @@ def move_each(profile: Profile, model: list[int], size: int, begin: int, end: in
 
 
 def moments(profile: Profile) -> list[int]:
-    steps = profile.steps
+    steps = steps_of(profile)
     assert all(one != other for (_, one), (_, other) in itertools.pairwise(steps))
     result = [0] * steps[0][0]
     for place, (at, free) in enumerate(steps):
@@ -135,6 +140,6 @@ def moments(profile: Profile) -> list[int]:
 
 def test_profile_begins_with_the_expected_ends():
     profile = Profile(5, 1, [(7, 2), (7, 1), (9, 4)])
-    assert profile.steps == [(5, 1), (7, 4), (9, 8)]
+    assert steps_of(profile) == [(5, 1), (7, 4), (9, 8)]
     assert profile.earliest(4, 100) == 7
     assert profile.earliest(5, 1) == 9
