@@ -4,24 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
 
 from cosched.cluster.controller.clock import DomainClock
 from cosched.core.cluster.coupling import queue as coupled
-from cosched.core.cluster.queue.messages import Ticked, WakeAt
+from cosched.core.cluster.queue.messages import AnyQueue, Ticked, WakeAt
 from cosched.core.errors import changing, must_succeed
 from cosched.core.units import NS_PER_S
 
 #: The queue of a domain that is not coupled takes some of these only.
 Event = coupled.Event
 Command = coupled.Command
-
-
-class Queue(Protocol):
-    """The queue of a domain, coupled with others or not."""
-
-    def handle(self, event: Any, /) -> Sequence[Any]:
-        """Takes one event and returns the commands."""
 
 
 class QueueDriver:
@@ -33,7 +25,7 @@ class QueueDriver:
 
     def __init__(
         self,
-        queue: Queue,
+        queue: AnyQueue,
         clock: DomainClock,
         before: Callable[[Sequence[Command]], None],
         carry_out: Callable[[Command], None],

@@ -7,10 +7,10 @@ submission and each end at its time, never before.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from cosched.core.cluster.queue.messages import (
+    AnyQueue,
     JobEnded,
     JobSubmitted,
     StartJob,
@@ -20,13 +20,6 @@ from cosched.core.cluster.queue.messages import (
 from cosched.core.cluster.queue.nodes import Intervals
 from cosched.sim.engine import END, NEVER, Decisions, Engine, submit_in_order
 from cosched.sim.logs.workload import Estimates, Workload
-
-
-class Queue(Protocol):
-    """The queue of a domain, coupled with others or not."""
-
-    def handle(self, event: Any, /) -> Sequence[Any]:
-        """Takes one event and returns the commands."""
 
 
 class Domain:
@@ -40,7 +33,7 @@ class Domain:
         self,
         engine: Engine,
         workload: Workload,
-        queue: Queue,
+        queue: AnyQueue,
         estimates: Estimates,
         keep_nodes: bool = False,
     ) -> None:

@@ -8,8 +8,9 @@ seen together. Times are nanoseconds; ``now_ns`` never goes backwards.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import Enum
+from typing import Any, Protocol
 
 from msgspec import Struct
 
@@ -206,3 +207,10 @@ Event = (
     | Ticked
 )
 Command = StartJob | ResizeJob | ReserveJob | ReservationHit | EndJob | WakeAt
+
+
+class AnyQueue(Protocol):
+    """The queue of a domain, coupled with others or not."""
+
+    def handle(self, event: Any, /) -> Sequence[Any]:
+        """Takes one event and returns the commands."""
