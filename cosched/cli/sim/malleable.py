@@ -16,8 +16,6 @@ from cosched.cli.sim.options import (
     strict_option,
     write_results,
 )
-from cosched.core.cluster.malleable.execution import EXECUTIONS
-from cosched.core.cluster.malleable.settings import Control
 from cosched.core.cluster.queue.sizes.execution import EXECUTIONS
 from cosched.core.cluster.queue.sizes.settings import Control
 from cosched.core.decoding import is_whole, parse_integer
