@@ -51,7 +51,6 @@ ELSEWHERE = {
     ("number", "cosched/bench/results/run_codec.py"): _ANSWERED,
     ("number", "cosched/bench/simulate/models.py"): _ANSWERED,
     ("number", "cosched/bench/workload/fields.py"): _ANSWERED,
-    ("number", "cosched/core/cluster/symbiosis/matrix.py"): _ANSWERED,
     ("number", "cosched/lab/state.py"): _ANSWERED,
     ("number", "cosched/node/profile.py"): _ANSWERED,
     ("number", "cosched/node/service/stop.py"): _ANSWERED,
