@@ -186,7 +186,7 @@ def test_a_waiting_job_can_be_held_and_cancelled(pair):
             client.hold(first)
         client.cancel(second)
         client.cancel(first)
-        client.cancel(second)  # what was wanted is so already
+        client.cancel(second)  # the job is cancelled already
     assert pair.wait(second)["state"] == "cancelled"
     assert pair.wait(first)["state"] == "cancelled"
 

@@ -2,11 +2,11 @@
 
 usage: python -m tests.fuzz [--messages N] [--seed N] [--json FILE]   (as root)
 
-Four kinds of sender at a time: users at the sockets of a node and of a domain; a stolen key
-of a node; a hostile coupled domain; and strangers at the gates, the metrics servers and the
-ports. Meanwhile another user sends requests. The run fails if a daemon ends, takes more
-than a quarter of a CPU, or delays the other user more than three times, or if the logs grow
-by a megabyte.
+There are four kinds of sender at a time. Users connect to the sockets of a node and of a
+domain. A thief has the key of a node. A coupled domain is hostile. Strangers connect to the
+gates, the metrics servers and the ports. Meanwhile another user sends requests. The run
+fails if a daemon ends, takes more than a quarter of a CPU, or delays the other user more
+than three times, or if the logs grow by a megabyte.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ PARTS = {
 
 @dataclass
 class Result:
-    """What a run has shown. share: the largest part of a CPU of each daemon over ten
+    """The result of a run. share: the largest part of a CPU of each daemon over ten
     seconds. quiet_ms, fuzz_ms: medians of another user's requests."""
 
     seed: int

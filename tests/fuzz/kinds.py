@@ -1,4 +1,4 @@
-"""Lists the messages of each border: what a sender of a kind may say there, by type.
+"""Makes the messages that each kind of sender may send, by their types.
 
 Each entry makes one message from a source of shapes. The types are those of the product, so
 a new message or field is part of the fuzz at once.

@@ -196,7 +196,7 @@ def packed(chance: random.Random, value: Any) -> bytes:
     try:
         data = msgspec.msgpack.encode(value)
     except (OverflowError, ValueError, RecursionError, msgspec.MsgspecError):
-        data = b"\xdc\xff\xff" * chance.choice((1, 5000))  # what no encoder writes
+        data = b"\xdc\xff\xff" * chance.choice((1, 5000))  # no encoder writes this
     data = _shortened(chance, data)
     return spoiled_bytes(chance, data) if chance.random() < 0.2 else data
 

@@ -1,8 +1,8 @@
 """Starts what the fuzz is sent to: real daemons of a node and of domains.
 
-Three targets: the daemons of a node with their metrics server; a domain that is coupled
-with another one; the controller of a domain whose jobs Slurm queues, with doubles of
-Slurm's commands that show an empty queue.
+There are three targets: the daemons of a node with their metrics server; a domain that is
+coupled with another one; and the controller of a domain whose jobs Slurm queues. Doubles of
+Slurm's commands show an empty queue.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 usage: python -m tests.live.endurance [--jobs N] [--only node|domain]   (as root)
 
 It prints the memory and the open descriptors of each daemon after a tenth of the jobs and
-after all of them. What grows with each job shows in the difference.
+after all of them. A table that grows with each job shows in the difference.
 """
 
 from __future__ import annotations

@@ -3,10 +3,10 @@
 usage: python -m tests.live.node_storm [--jobs N] [--faults N] [--seed N]   (as root)
 
 Jobs with checked messages start one after the other, four at a time, as one of two users.
-Faults meanwhile: a daemon or both are killed, or stopped for a while; a rank or a launcher
-is killed; a rank is stopped for a while; the region of a job is cut, overwritten, renamed
-or removed; the run directory has no room. Some jobs start with few descriptors, or few
-processes for their user.
+Meanwhile there are faults. A daemon or both are killed, or stopped for a while. A rank or a
+launcher is killed. A rank is stopped for a while. The region of a job is cut, overwritten,
+renamed or removed. The run directory has no room. Some jobs start with few descriptors, or
+few processes for their user.
 
 A job that lost a rank or its launcher ends with an error. Each other job prints what it
 prints without cosched, unless its limits stop it there, too. No job hangs. In the end no
