@@ -17,6 +17,7 @@ import pytest
 
 from cosched.linux import proc
 from cosched.linux.cgroups.cgroupfs import Hierarchy, hierarchies, move, write
+from cosched.node.service.lock import lock_holder
 from tests.live.conftest import LiveNode, eventually
 from tests.places import ROOT
 
@@ -160,17 +161,19 @@ def test_two_users_jobs_are_steered_in_their_engines_groups(engine, node):
     assert engine.standing()
 
 
-@pytest.mark.parametrize("killed", ["scheduler", "both"])
+@pytest.mark.parametrize("killed", ["scheduler", "both", "all"])
 def test_groups_are_given_back_after_a_crash(engine, node, killed):
     node.up()
     tasks, _ = two_jobs(engine)
     assert not engine.standing()
-    if killed == "both":
+    if killed != "scheduler":
         os.kill(node.scheduler_pid, signal.SIGSTOP)
+        if killed == "all":  # otherwise the process in reserve restores
+            os.kill(lock_holder(node.paths.spare_lock), signal.SIGKILL)
         os.kill(node.timer_pid, signal.SIGKILL)
     os.kill(node.scheduler_pid, signal.SIGKILL)
     eventually(lambda: node.scheduler_pid is None, "the daemon's end")
-    if killed == "both":
+    if killed == "all":
         assert not engine.standing()
         free = [sys.executable, "-m", "cosched.cli.main", "down", "--keep-jobs"]
         place = ["--run-dir", str(node.paths.run_dir), "--node", node.paths.node]

@@ -106,7 +106,7 @@ def run_live(
 ) -> dict[str, Any]:
     """Runs the jobs; returns their figures."""
     folder.mkdir()
-    folder.chmod(0o777)
+    folder.chmod(0o1777)
     names = dict(zip(NAMES, engines, strict=True))
     words = [SCHEMES[letter] for letter in schemes]
     with coupled_domains(folder, names, plan.nodes, words, SETTINGS) as domains:

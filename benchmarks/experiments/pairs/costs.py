@@ -52,7 +52,7 @@ def measure_costs(
 ) -> list[Costs]:
     """Starts the two clusters for this, and returns the costs of each."""
     folder.mkdir()
-    folder.chmod(0o777)
+    folder.chmod(0o1777)
     with coupled_domains(folder, names, nodes, schemes, settings) as domains:
         lags = [_lag_s(domain, folder) for domain in domains]
         turns = [
