@@ -25,11 +25,11 @@ def declarations(header: str) -> str:
 
 
 HEADERS = (
-    *("layout", "task", "waiting", "sharing", "join", "roll", "environment"),
-    *("daemon", "guard"),
+    *("layout", "register", "task", "spin_or_sleep", "sharing", "join", "roll"),
+    *("environment", "daemon", "guard"),
 )
 SOURCES = (
-    *("task", "register", "waiting", "sharing", "join", "roll", "environment"),
+    *("task", "register", "spin_or_sleep", "sharing", "join", "roll", "environment"),
     *("rundir", "daemon", "guard"),
 )
 

@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "cosched/clock.h"
-#include "cosched/register.h"
 #include "cosched/ring.h"
 
 /* Without a heartbeat for this time the daemon counts as gone, and the task as scheduled. */

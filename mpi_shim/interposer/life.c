@@ -21,7 +21,7 @@
 #include "status/copies.h"
 #include "status/rollcall.h"
 #include "status/shadow.h"
-#include "wait/idle.h"
+#include "wait/library_yields.h"
 
 static pthread_once_t fork_watched = PTHREAD_ONCE_INIT;
 
@@ -107,7 +107,7 @@ static void report_tool(void) {
 static void enter(void) {
     int key = MPI_KEYVAL_INVALID;
     report_tool();
-    cosched_idle_open();
+    cosched_wait_open();
     cosched_copies_choose();
     cosched_comms_open();
     if (cosched_pmpi.Comm_create_keyval(cosched_comms_stay, leave, &key, NULL) == MPI_SUCCESS)

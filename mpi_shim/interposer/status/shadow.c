@@ -6,7 +6,7 @@
 
 #include "base/report.h"
 #include "status/agree.h"
-#include "wait/idle.h"
+#include "wait/library_yields.h"
 
 struct cosched_shadow cosched_shadow;
 
@@ -250,7 +250,7 @@ static void read_the_rest(void) {
     int expected = 0;
     if (cosched_pmpi.Ireduce_scatter_block(bytes_sent, &expected, 1, MPI_INT, MPI_SUM,
                                            cosched_shadow.comm, &request) != MPI_SUCCESS ||
-        cosched_idle_wait(&request, MPI_STATUS_IGNORE) != MPI_SUCCESS)
+        cosched_wait_for(&request, MPI_STATUS_IGNORE) != MPI_SUCCESS)
         return;
     while (read_bytes() && bytes_received < expected)
         cosched_wait_pause(&wait);
