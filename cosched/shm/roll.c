@@ -28,6 +28,7 @@ static const struct {
     {COSCHED_OTHER_VERSION, "a daemon of another version on"},
     {COSCHED_REFUSED, "refused on"},
     {COSCHED_LEFT, "the daemon ended on"},
+    {COSCHED_CUT, "the job's shared memory was cut on"},
 };
 
 struct text {
@@ -84,9 +85,14 @@ static uint64_t count_absent(const struct cosched_answer *answers, uint64_t coun
     return nodes;
 }
 
-static int has_left(const struct cosched_answer *answers, uint64_t count) {
+/* Whether the presence has changed since the first roll call. */
+static int is_loss(uint32_t presence) {
+    return presence == COSCHED_LEFT || presence == COSCHED_CUT;
+}
+
+static int has_loss(const struct cosched_answer *answers, uint64_t count) {
     for (uint64_t i = 0; i < count; i++)
-        if (answers[i].presence == COSCHED_LEFT)
+        if (is_loss(answers[i].presence))
             return 1;
     return 0;
 }
@@ -117,18 +123,20 @@ void cosched_roll_line(char line[512], const struct cosched_answer *answers, uin
     else
         add(&text, "coscheduled on %llu of %llu node%s", (unsigned long long)present,
             (unsigned long long)nodes, nodes == 1 ? "" : "s");
-    if (has_left(answers, count))
+    if (has_loss(answers, count))
         add(&text, " to the end");
     for (size_t i = 0; i < sizeof groups / sizeof *groups; i++)
         add_group(&text, answers, count, groups[i].presence, groups[i].words);
 }
 
-/* Returns the presence of a task that is about to end: that of its link, or COSCHED_LEFT if the
- * daemon has gone since and no other has taken over. */
+/* Returns the presence of a task that is about to end: that of its link, or why it has lost the
+ * daemon since. */
 static uint32_t presence_at_end(const struct cosched_link *link) {
     const struct timespec step = {.tv_nsec = STEP_NS};
     if (link->presence != COSCHED_PRESENT)
         return link->presence;
+    if (cosched_link_region(link) == NULL)
+        return COSCHED_CUT;
     for (int i = 0; i < PATIENCE_STEPS; i++) {
         if (cosched_is_attended(link))
             return COSCHED_PRESENT;
@@ -208,7 +216,8 @@ static void end_job(const struct cosched_join *join) {
     (void)join->mpi->print(join->shim, COSCHED_LINE_WARNING,
                            "the job needs a daemon on each of its nodes (COSCHED_REQUIRE=all)");
     cosched_roll_await_reader(STDERR_FILENO);
-    (void)join->mpi->end_job(join->shim);
+    if (join->mpi->end_job(join->shim) != 0)
+        return;
     for (unsigned left_s = COSCHED_ROLL_END_S; left_s > 0;)
         left_s = sleep(left_s);
 }
@@ -235,7 +244,7 @@ static int call_at_end(struct cosched_roll *roll, struct cosched_join_limit *lim
         begin(&roll->at_start, join, presence, presence != COSCHED_PRESENT);
     if (roll->at_start.stage != COSCHED_ROLL_OVER && !advance(&roll->at_start, join, limit))
         return 0;
-    begin(&roll->at_end, join, presence, presence == COSCHED_LEFT);
+    begin(&roll->at_end, join, presence, is_loss(presence));
     return advance(&roll->at_end, join, limit);
 }
 

@@ -84,7 +84,7 @@ class Rules:
         if self._raised is None:
             try:
                 return self._make_call(name, *arguments)
-            except BaseException as error:  # noqa: BLE001 - raised again in _run
+            except BaseException as error:  # noqa: BLE001  (_run raises it)
                 self._raised = error
         return _STOPPED
 

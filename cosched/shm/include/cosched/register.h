@@ -16,7 +16,8 @@ enum cosched_presence {
     COSCHED_PRESENT = 1,
     COSCHED_OTHER_VERSION = 2, /* of the daemon */
     COSCHED_REFUSED = 3,       /* the daemon gave a reason */
-    COSCHED_LEFT = 4           /* it was present, and the daemon has gone */
+    COSCHED_LEFT = 4,          /* it was present, and the daemon has gone */
+    COSCHED_CUT = 5            /* it was present, and the job's region was truncated */
 };
 
 /* A task's registration. */

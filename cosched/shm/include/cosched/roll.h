@@ -5,7 +5,7 @@
  * line. The ranks first find the least of their votes, in the communicator of the shims (join.h).
  * If that is COSCHED_VOTE_GATHER, they gather the answers at rank 0. There are two roll calls:
  * after the ranks have registered in MPI_Init, and at the beginning of MPI_Finalize. Only a
- * node whose daemon has ended since is absent at the second one.
+ * node that the job has lost since is absent at the second one.
  *
  * Without that communicator rank 0 reports its own node alone.
  */

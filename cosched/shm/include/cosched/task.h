@@ -3,7 +3,8 @@
  * message, deregister.
  *
  * The C interposer links these files; the mpi4py wrapper calls them through cffi. Everything
- * fails open: after an error the link is not attached, and the task counts as scheduled.
+ * fails open: after an error the link is not attached, and the task counts as scheduled. The same
+ * holds once the job's region is truncated (guard.h).
  * Nothing here prints, exits or waits without a limit.
  *
  * Functions return 0 or -errno unless they say otherwise.
@@ -19,9 +20,8 @@
 /* A task's link to its node's scheduler daemon. cosched_link_open makes one that is not
  * attached. */
 struct cosched_link {
-    struct cosched_job_region *region;      /* NULL: not attached */
+    struct cosched_job_region *region;      /* NULL: not attached, or the region is torn */
     struct cosched_task_counters *counters; /* in the region, or own_counters: never NULL */
-    uint64_t region_bytes;
     uint64_t posted_epoch; /* 1 + the epoch of the last CMDSCH; 0: none yet */
     uint32_t slot;
     int32_t bell;         /* descriptor of the job's bell; -1: none */
