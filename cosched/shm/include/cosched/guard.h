@@ -1,8 +1,8 @@
 /*
  * cosched/guard.h - lets a process survive a region that is truncated.
  *
- * A job's region belongs to the job's user, who can truncate it, and so can root. An access to a
- * missing page then raises SIGBUS. The guard replaces the region by zeros: it is torn. A daemon
+ * A job's region belongs to the job's user. That user can truncate it, and so can root. An access
+ * to a missing page then raises SIGBUS. The guard replaces the region by zeros: it is torn. A daemon
  * checks for that, instead of dying with all jobs of the node. A task lets go of the region, and
  * runs on as without a daemon (task.h).
  *
