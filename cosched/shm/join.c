@@ -62,6 +62,19 @@ static void print(const struct cosched_join *join, uint32_t kind, const char *li
     (void)join->mpi->print(join->shim, kind, line);
 }
 
+int32_t cosched_join_partner(int32_t size, int32_t me, uint32_t index) {
+    if (size <= 0)
+        return -1;
+    const int32_t from = me % size;
+    if (index == 0)
+        return from;
+    const uint32_t bit = (index - 1) / 2;
+    if (bit > 30 || (INT32_C(1) << bit) >= size)
+        return -1;
+    const int32_t step = INT32_C(1) << bit;
+    return (int32_t)(((int64_t)from + (index % 2 == 1 ? step : size - step)) % size);
+}
+
 /* --- the agreement --- */
 
 int cosched_join_names_reach_all(void) {

@@ -97,29 +97,22 @@ void cosched_shadow_send_to(MPI_Comm comm, int dest) {
     cosched_shadow_send(cosched_comms_world_rank(cosched_comms_find(comm), dest));
 }
 
-/* The rank in the world at this distance from this process's rank, upwards or downwards. */
-static int partner(const struct cosched_comm *record, int distance, bool upwards) {
-    int from = record->me % record->size;
-    int step = distance % record->size;
-    return cosched_comms_world_rank(
-        record, (upwards ? from + step : from + record->size - step) % record->size);
-}
-
-/* The opposite rank in the remote group of an inter-communicator. In this process's own group
- * that is the process itself: -1. */
-static int opposite(const struct cosched_comm *record) {
-    int rank = partner(record, 0, true);
-    return rank == own_rank ? -1 : rank;
+/* Returns whether there is such a partner. *world_rank: -1 if that is this process itself, or a
+ * process outside of MPI_COMM_WORLD. */
+static bool find_partner(const struct cosched_comm *record, uint32_t index, int *world_rank) {
+    int32_t rank = record == NULL ? -1 : cosched_join_partner(record->size, record->me, index);
+    if (rank < 0)
+        return false;
+    *world_rank = cosched_comms_world_rank(record, rank);
+    if (*world_rank == own_rank)
+        *world_rank = -1;
+    return true;
 }
 
 void cosched_shadow_send_to_partners(const struct cosched_comm *record) {
-    if (record == NULL || record->size == 0)
-        return;
-    cosched_shadow_send(opposite(record));
-    for (int distance = 1; distance < record->size; distance *= 2) {
-        cosched_shadow_send(partner(record, distance, true));
-        cosched_shadow_send(partner(record, distance, false));
-    }
+    int world_rank;
+    for (uint32_t index = 0; find_partner(record, index, &world_rank); index++)
+        cosched_shadow_send(world_rank);
 }
 
 void cosched_shadow_trap(int world_rank) {
@@ -134,19 +127,14 @@ void cosched_shadow_trap_from(MPI_Comm comm, int source) {
     cosched_shadow_trap(cosched_comms_world_rank(cosched_comms_find(comm), source));
 }
 
-static bool is_peer_scheduled(int world_rank) {
-    return world_rank >= 0 && cosched_shadow.received[world_rank] == 1;
-}
-
 void cosched_shadow_trap_from_partners(const struct cosched_comm *record) {
-    bool scheduled;
+    bool scheduled = false;
+    int world_rank;
     cosched_shadow_read();
     if (record == NULL || record->size == 0)
         return;
-    scheduled = is_peer_scheduled(opposite(record));
-    for (int distance = 1; distance < record->size && !scheduled; distance *= 2)
-        scheduled = is_peer_scheduled(partner(record, distance, false)) ||
-                    is_peer_scheduled(partner(record, distance, true));
+    for (uint32_t index = 0; !scheduled && find_partner(record, index, &world_rank); index++)
+        scheduled = world_rank >= 0 && cosched_shadow.received[world_rank] == 1;
     cosched_task_count(&cosched_state.link.counters->received, 1);
     cosched_arrived(&cosched_state.link, scheduled);
 }

@@ -9,8 +9,7 @@
  *
  * The paper's byte gives the status with each message (section 2.2.2). The shadow covers
  * collectives and one-sided calls, too. Before one of them a task sends its status to the ranks
- * that it may wait for. These are the ranks at distances of powers of two, since most
- * collectives are made of such steps, and the opposite rank of a remote group.
+ * that it may wait for, its partners (cosched_join_partner).
  *
  * A message may overtake the status that was sent just before it. Then the message is judged by
  * the status before, and the next one by the new status. Accepted.

@@ -101,6 +101,14 @@ void cosched_join_close(struct cosched_join *join, struct cosched_join_limit *li
  * after an error. */
 int cosched_join_completes(const struct cosched_join *join, struct cosched_join_limit *limit);
 
+/* Ranks that a collective call may wait for: a rank sends its status to them before the call, and
+ * looks at theirs after it. They are the ranks at distances of powers of two, since most
+ * collectives are made of such steps, and the opposite rank of a remote group. Returns the rank
+ * of partner `index` in a group of `size`, or -1 after the last one. me: this rank in its own
+ * group. Partner 0 is the opposite rank, in the rank's own group the rank itself. A rank may come
+ * twice. */
+int32_t cosched_join_partner(int32_t size, int32_t me, uint32_t index);
+
 /* Returns 1 if a name that one rank publishes reaches the others, as far as the environment
  * shows. Returns 0 if srun serves the PMI itself: the ranks do not find each other's names there. */
 int cosched_join_names_reach_all(void);
