@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class Printed(NamedTuple):
-    """What a tool printed on its standard output and on its standard error."""
+    """The output and the errors that a tool printed."""
 
     output: str = ""
     errors: str = ""

@@ -23,7 +23,7 @@
 struct cosched_shadow {
     bool on; /* every rank has joined */
     int size;
-    MPI_Comm comm; /* of all ranks' shims (together.h) */
+    MPI_Comm comm; /* the communicator of the shims (together.h) */
     /* One entry a rank of MPI_COMM_WORLD: 1 scheduled, 0 not. With several threads a peer may
      * get a status one message late, or two in the wrong order. The next one corrects it. */
     unsigned char *sent;     /* this task's status, as the peer has it */

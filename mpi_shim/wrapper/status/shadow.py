@@ -38,8 +38,8 @@ class Shadow:
     """The statuses sent to peers and received from them, by rank in COMM_WORLD: 1
     scheduled, 0 not. Threads may race: a status is sent twice, or one message late.
 
-    ``on``: every rank has joined. ``comm``: of all ranks' shims. ``sent_count``: how many
-    statuses went to each rank.
+    ``on``: every rank has joined. ``comm``: the communicator of the shims.
+    ``sent_count``: how many statuses went to each rank.
     """
 
     def __init__(self) -> None:

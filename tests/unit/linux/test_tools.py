@@ -1,4 +1,4 @@
-"""What a tool prints, with any exit status; nothing if it cannot be asked."""
+"""A tool's output is read with any exit status; it is empty if the tool cannot run."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ SHORT_S = 0.01
 
 @dataclass
 class FakeMpi:
-    """What the ranks share: the names, and each rank's part in each collective call."""
+    """The ranks share it. It has the names, and each rank's part in each collective."""
 
     world: int
     has_names: bool = True

@@ -49,7 +49,7 @@ struct cosched_roll_call {
     uint32_t stage; /* enum cosched_roll_stage */
     int32_t vote;   /* enum cosched_vote; in the end the least of all */
     struct cosched_answer own;
-    struct cosched_answer *answers; /* of all ranks, at rank 0 */
+    struct cosched_answer *answers; /* at rank 0: one for each rank */
 };
 
 /* The roll calls of a rank. Zero-initialise it, and set `join`. */
