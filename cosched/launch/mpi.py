@@ -9,15 +9,15 @@ because it would start N programs of one rank each.
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from cosched.core.errors import CoschedError
-from cosched.launch.family import Engine, Family, Mpi, Version, read_version
+from cosched.launch.family import Family, Mpi, Version, read_version
 from cosched.launch.intel import is_intel_wrapper
 from cosched.launch.program import Program, which
+from cosched.linux.processes.tools import ask_tool
 
 VERSION_TIMEOUT_S = 20
 INSTALL_HINT = "install one (pip install mpich) or name it with --mpi"
@@ -51,21 +51,8 @@ def find_mpi(program: Program, asked: str | None, places: Places) -> Mpi:
 
 def launcher_version(launcher: Path, environ: Mapping[str, str]) -> Version:
     """Returns a launcher's version; for an unknown one the engine INHERIT."""
-    try:
-        answer = subprocess.run(
-            [str(launcher), "--version"],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            timeout=VERSION_TIMEOUT_S,
-            check=False,
-            env=dict(environ),
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return Version(None, Engine.INHERIT, "")
-    return read_version(answer.stdout)
+    answer = ask_tool((str(launcher), "--version"), VERSION_TIMEOUT_S, environ)
+    return read_version(answer.output + answer.errors)
 
 
 def find_mpicc(program: Program, launcher: Path, family: Family | None) -> Path | None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +21,7 @@ from cosched.launch.family import (
     family_of_library,
     is_mpi_library,
 )
+from cosched.linux.processes.tools import ask_tool
 
 LDD_TIMEOUT_S = 10
 _PYTHON = re.compile(r"(python|pypy)[0-9.]*t?")
@@ -121,20 +121,8 @@ def mpi_library_of(elf: Elf, environ: Mapping[str, str]) -> tuple[str, Path | No
 
 def loaded_libraries(path: Path, environ: Mapping[str, str]) -> list[tuple[str, str]]:
     """Returns name and file of each library that the loader would load with ``path``."""
-    try:
-        answer = subprocess.run(
-            ["ldd", str(path)],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=LDD_TIMEOUT_S,
-            check=False,
-            env=dict(environ),
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return []
-    return _LDD_LINE.findall(answer.stdout)
+    answer = ask_tool(("ldd", str(path)), LDD_TIMEOUT_S, environ)
+    return _LDD_LINE.findall(answer.output)
 
 
 def _shebang(path: Path, environ: Mapping[str, str]) -> Path | None:

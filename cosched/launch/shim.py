@@ -40,8 +40,8 @@ LIBRARY_NAME = "libcosched_mpi.so"
 STANDARD_ABI_WORD = "-lmpi_abi"
 #: The part of cosched/shm that a task runs, the same in the mpi4py wrapper.
 TASK_SOURCES = (
-    *("task", "register", "environment", "waiting", "sharing", "join", "roll"),
-    "rundir",
+    *("task", "register", "environment", "spin_or_sleep", "sharing", "join", "roll"),
+    *("rundir", "guard"),
 )
 COMPILERS_AT_ONCE = 4
 _PRODUCT = "the MPI interposer"

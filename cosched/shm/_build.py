@@ -24,18 +24,29 @@ def declarations(header: str) -> str:
     return "".join(parts)
 
 
+def wrapper_functions() -> str:
+    """Returns the declarations of the wrapper's functions: one for each member of ``struct
+    cosched_mpi_calls``, with its name behind ``cosched_wrapper_``."""
+    members = re.findall(r"int \(\*(\w+)\)\(([^)]*)\);", declarations("mpi_calls.h"))
+    return "".join(
+        f'extern "Python" int cosched_wrapper_{name}({parameters});\n'
+        for name, parameters in members
+    )
+
+
 HEADERS = (
-    *("layout", "task", "waiting", "sharing", "join", "roll", "environment"),
-    *("daemon", "guard"),
+    *("layout", "register", "task", "spin_or_sleep", "sharing", "environment"),
+    *("mpi_calls", "join", "roll", "daemon", "guard"),
 )
 SOURCES = (
-    *("task", "register", "waiting", "sharing", "join", "roll", "environment"),
+    *("task", "register", "spin_or_sleep", "sharing", "join", "roll", "environment"),
     *("rundir", "daemon", "guard"),
 )
 
 ffibuilder = FFI()
 for name in HEADERS:
     ffibuilder.cdef(declarations(f"{name}.h"))
+ffibuilder.cdef(wrapper_functions())
 ffibuilder.cdef('extern "Python" void cosched_wrapper_on_memory_wait(const char *reason);')
 ffibuilder.set_source(
     "cosched.shm._native",

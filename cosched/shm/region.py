@@ -88,7 +88,7 @@ class Region:
             raise
         self._view = ffi.from_buffer(self._map)
         self.data: Any = ffi.cast(f"{self.ctype} *", self._view)
-        error = -lib.cosched_guard_add(self._view, self.size())
+        error = -lib.cosched_guard_add(self._view, self.size(), ffi.NULL, ffi.NULL)
         if error:
             self._view = self.data = None
             self._map.close()

@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "cosched/clock.h"
-#include "cosched/task.h"
 
 static uint64_t monotonic_ns(void) { return cosched_clock_ns(CLOCK_MONOTONIC); }
 

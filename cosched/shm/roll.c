@@ -3,10 +3,12 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 /* A daemon that restarts takes over within this time. */
 #define PATIENCE_STEPS 40
@@ -26,6 +28,7 @@ static const struct {
     {COSCHED_OTHER_VERSION, "a daemon of another version on"},
     {COSCHED_REFUSED, "refused on"},
     {COSCHED_LEFT, "the daemon ended on"},
+    {COSCHED_CUT, "the job's shared memory was cut on"},
 };
 
 struct text {
@@ -82,9 +85,14 @@ static uint64_t count_absent(const struct cosched_answer *answers, uint64_t coun
     return nodes;
 }
 
-static int has_left(const struct cosched_answer *answers, uint64_t count) {
+/* Whether the presence has changed since the first roll call. */
+static int is_loss(uint32_t presence) {
+    return presence == COSCHED_LEFT || presence == COSCHED_CUT;
+}
+
+static int has_loss(const struct cosched_answer *answers, uint64_t count) {
     for (uint64_t i = 0; i < count; i++)
-        if (answers[i].presence == COSCHED_LEFT)
+        if (is_loss(answers[i].presence))
             return 1;
     return 0;
 }
@@ -115,16 +123,20 @@ void cosched_roll_line(char line[512], const struct cosched_answer *answers, uin
     else
         add(&text, "coscheduled on %llu of %llu node%s", (unsigned long long)present,
             (unsigned long long)nodes, nodes == 1 ? "" : "s");
-    if (has_left(answers, count))
+    if (has_loss(answers, count))
         add(&text, " to the end");
     for (size_t i = 0; i < sizeof groups / sizeof *groups; i++)
         add_group(&text, answers, count, groups[i].presence, groups[i].words);
 }
 
-uint32_t cosched_roll_presence_at_end(const struct cosched_link *link) {
+/* Returns the presence of a task that is about to end: that of its link, or why it has lost the
+ * daemon since. */
+static uint32_t presence_at_end(const struct cosched_link *link) {
     const struct timespec step = {.tv_nsec = STEP_NS};
     if (link->presence != COSCHED_PRESENT)
         return link->presence;
+    if (cosched_link_region(link) == NULL)
+        return COSCHED_CUT;
     for (int i = 0; i < PATIENCE_STEPS; i++) {
         if (cosched_is_attended(link))
             return COSCHED_PRESENT;
@@ -144,4 +156,101 @@ void cosched_roll_await_reader(int descriptor) {
     const struct timespec step = {.tv_nsec = READ_STEP_NS};
     for (int i = 0; i < READ_STEPS && is_unread(descriptor); i++)
         (void)nanosleep(&step, NULL);
+}
+
+static void begin(struct cosched_roll_call *call, const struct cosched_join *join,
+                  uint32_t presence, int absent) {
+    cosched_roll_answer(&call->own, join->environment->node, presence);
+    call->vote = absent ? COSCHED_VOTE_GATHER : COSCHED_VOTE_PRESENT;
+    call->stage = COSCHED_ROLL_OVER;
+    if (join->stage != COSCHED_JOIN_INSIDE)
+        return;
+    if (join->rank == 0) {
+        call->answers = calloc((size_t)join->world, sizeof *call->answers);
+        if (call->answers == NULL)
+            call->vote = COSCHED_VOTE_SILENT;
+    }
+    if (join->mpi->find_least(join->shim, &call->vote) == 0)
+        call->stage = COSCHED_ROLL_VOTING;
+}
+
+/* At rank 0. Without the answers of the others: about its own node. */
+static void report(const struct cosched_roll_call *call, const struct cosched_join *join) {
+    char line[COSCHED_ROLL_LINE_BYTES];
+    if (call->vote != COSCHED_VOTE_GATHER || join->rank != 0 ||
+        join->environment->requirement == COSCHED_REQUIRE_NONE)
+        return;
+    if (call->answers != NULL)
+        cosched_roll_line(line, call->answers, (uint64_t)join->world);
+    else
+        cosched_roll_line(line, &call->own, 1);
+    (void)join->mpi->print(join->shim, COSCHED_LINE_JOB, line);
+}
+
+/* Returns whether the call is over within the limit. Rank 0 reports at its end. */
+static int advance(struct cosched_roll_call *call, const struct cosched_join *join,
+                   struct cosched_join_limit *limit) {
+    if (call->stage == COSCHED_ROLL_VOTING && cosched_join_completes(join, limit))
+        call->stage = call->vote == COSCHED_VOTE_GATHER &&
+                              join->mpi->gather(join->shim, &call->own, call->answers,
+                                                (int32_t)sizeof call->own) == 0
+                          ? COSCHED_ROLL_GATHERING
+                          : COSCHED_ROLL_OVER;
+    if (call->stage == COSCHED_ROLL_GATHERING && cosched_join_completes(join, limit))
+        call->stage = COSCHED_ROLL_OVER;
+    if (call->stage != COSCHED_ROLL_OVER)
+        return 0;
+    report(call, join);
+    free(call->answers);
+    call->answers = NULL;
+    return 1;
+}
+
+/* The job must not run. One rank ends it; the others wait for that end. */
+static void end_job(const struct cosched_join *join) {
+    struct cosched_join_limit limit;
+    cosched_join_limit_start(&limit, UINT64_MAX);
+    if (join->stage == COSCHED_JOIN_INSIDE && join->rank != 0 &&
+        join->mpi->meet(join->shim) == 0)
+        (void)cosched_join_completes(join, &limit);
+    (void)join->mpi->print(join->shim, COSCHED_LINE_WARNING,
+                           "the job needs a daemon on each of its nodes (COSCHED_REQUIRE=all)");
+    cosched_roll_await_reader(STDERR_FILENO);
+    if (join->mpi->end_job(join->shim) != 0)
+        return;
+    for (unsigned left_s = COSCHED_ROLL_END_S; left_s > 0;)
+        left_s = sleep(left_s);
+}
+
+void cosched_roll_call(struct cosched_roll *roll, uint32_t presence) {
+    const struct cosched_join *join = roll->join;
+    const int needs_all = join->environment->requirement == COSCHED_REQUIRE_ALL;
+    struct cosched_join_limit limit;
+    if (roll->at_start.stage != COSCHED_ROLL_NOT_YET)
+        return;
+    begin(&roll->at_start, join, presence, presence != COSCHED_PRESENT);
+    /* All ranks that have joined take part, so a job that needs the answer waits for it. */
+    cosched_join_limit_start(&limit, needs_all ? UINT64_MAX : join->patience_ms);
+    if (advance(&roll->at_start, join, &limit) && needs_all &&
+        roll->at_start.vote == COSCHED_VOTE_GATHER)
+        end_job(join);
+}
+
+/* Returns whether both roll calls are over within the limit. */
+static int call_at_end(struct cosched_roll *roll, struct cosched_join_limit *limit) {
+    const struct cosched_join *join = roll->join;
+    uint32_t presence = presence_at_end(join->link);
+    if (roll->at_start.stage == COSCHED_ROLL_NOT_YET) /* it joined late */
+        begin(&roll->at_start, join, presence, presence != COSCHED_PRESENT);
+    if (roll->at_start.stage != COSCHED_ROLL_OVER && !advance(&roll->at_start, join, limit))
+        return 0;
+    begin(&roll->at_end, join, presence, is_loss(presence));
+    return advance(&roll->at_end, join, limit);
+}
+
+void cosched_roll_close(struct cosched_roll *roll, uint64_t limit_ms) {
+    struct cosched_join_limit limit;
+    cosched_join_limit_start(&limit, limit_ms);
+    if (!cosched_join_stop(roll->join) || call_at_end(roll, &limit))
+        cosched_join_close(roll->join, &limit);
 }

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "cosched/clock.h"
-#include "cosched/register.h"
+#include "cosched/guard.h"
 #include "cosched/ring.h"
 
 /* Without a heartbeat for this time the daemon counts as gone, and the task as scheduled. */
@@ -23,6 +23,16 @@
 static const int bell_numbers[] = {1000, 240, 60, 3};
 
 static uint64_t monotonic_ns(void) { return cosched_clock_ns(CLOCK_MONOTONIC); }
+
+/* Runs inside a signal handler. The task counts as scheduled from now on. */
+static void let_go(void *link) {
+    __atomic_store_n(&((struct cosched_link *)link)->region, NULL, __ATOMIC_RELEASE);
+}
+
+static void unmap(struct cosched_job_region *region) {
+    cosched_guard_remove(region);
+    munmap(region, sizeof *region);
+}
 
 static int map_region(struct cosched_link *link, const struct cosched_admission *admission) {
     struct stat file;
@@ -36,17 +46,21 @@ static int map_region(struct cosched_link *link, const struct cosched_admission 
     region = mmap(NULL, sizeof *region, PROT_READ | PROT_WRITE, MAP_SHARED, admission->region, 0);
     if (region == MAP_FAILED)
         return -errno;
+    /* Without a guard the task runs as well, unless its region is truncated. */
+    if (cosched_guard_install() == 0)
+        (void)cosched_guard_add(region, sizeof *region, let_go, link);
     if (region->header.magic != COSCHED_REGION_MAGIC || region->header.abi != COSCHED_ABI ||
         region->header.kind != COSCHED_KIND_JOB || region->header.bytes != sizeof *region ||
         __atomic_load_n(&region->header.ready, __ATOMIC_ACQUIRE) != 1) {
-        munmap(region, sizeof *region);
+        unmap(region);
         return -EPROTO;
     }
-    link->region_bytes = sizeof *region;
     link->slot = admission->slot;
     link->counters = &region->tasks[admission->slot].counters;
     /* Last: a thread that sees the region, such as one of the MPI library, sees the rest too. */
     __atomic_store_n(&link->region, region, __ATOMIC_RELEASE);
+    if (cosched_guard_torn(region))
+        let_go(link);
     return 0;
 }
 
@@ -121,7 +135,7 @@ void cosched_abandon(struct cosched_link *link) {
     if (link->region == NULL)
         return;
     link->counters = &link->own_counters;
-    munmap(link->region, link->region_bytes);
+    unmap(link->region);
     if (has_bell(link))
         close(link->bell);
     link->region = NULL;

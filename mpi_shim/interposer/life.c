@@ -19,9 +19,8 @@
 #include "calls/requests.h"
 #include "status/comms.h"
 #include "status/copies.h"
-#include "status/rollcall.h"
-#include "status/shadow.h"
-#include "wait/idle.h"
+#include "status/together.h"
+#include "wait/library_yields.h"
 
 static pthread_once_t fork_watched = PTHREAD_ONCE_INIT;
 
@@ -46,7 +45,7 @@ static void watch_forks(void) { (void)pthread_atfork(NULL, NULL, detach_child); 
 static void report_memory_wait(const char *reason) {
     if (reason[0] != '\0')
         cosched_report_warn("%s", reason);
-    cosched_roll_call(COSCHED_PRESENT);
+    cosched_together_call_roll(COSCHED_PRESENT);
 }
 
 static void attach(void) {
@@ -62,14 +61,14 @@ static void attach(void) {
     if (error != 0) {
         cosched_report_info("rank %d runs on its own: %s (%s)", task->rank, link->reason,
                             environment->socket_path);
-        cosched_roll_call(link->presence);
+        cosched_together_call_roll(link->presence);
         return;
     }
     pthread_once(&fork_watched, watch_forks);
     cosched_report_info("rank %d of %d registered as task %u of job %s on %s, status by %s",
                         task->rank, task->world, link->slot, task->job, environment->node,
                         cosched_environment_carrier_name(task->carrier));
-    cosched_roll_call(link->presence);
+    cosched_together_call_roll(link->presence);
 }
 
 /* Called when MPI deletes the attributes of MPI_COMM_SELF, which is the first thing that
@@ -77,11 +76,7 @@ static void attach(void) {
 static int leave(MPI_Comm comm, int keyval, void *value, void *extra) {
     (void)comm, (void)keyval, (void)value, (void)extra;
     cosched_requests_forget();
-    if (cosched_state.carrier == COSCHED_CARRIER_SHADOW) {
-        if (cosched_shadow_stop())
-            cosched_roll_close();
-        cosched_shadow_close();
-    }
+    cosched_together_close();
     cosched_comms_close();
     if (cosched_state.link.counters->foreign != 0)
         cosched_report_info("%llu messages came from peers without the shim",
@@ -107,7 +102,7 @@ static void report_tool(void) {
 static void enter(void) {
     int key = MPI_KEYVAL_INVALID;
     report_tool();
-    cosched_idle_open();
+    cosched_wait_open();
     cosched_copies_choose();
     cosched_comms_open();
     if (cosched_pmpi.Comm_create_keyval(cosched_comms_stay, leave, &key, NULL) == MPI_SUCCESS)
@@ -116,8 +111,7 @@ static void enter(void) {
         return; /* COSCHED_WAIT alone: no job to register with */
     /* The ranks join before they register. A task may wait long for memory of its node, and the
      * other ranks would take it for a rank without the shim. */
-    if (cosched_state.carrier == COSCHED_CARRIER_SHADOW)
-        cosched_shadow_open();
+    cosched_together_open();
     attach();
 }
 

@@ -32,8 +32,9 @@ from mpi_shim.wrapper.messages.attached_buffer import (
 )
 from mpi_shim.wrapper.messages.matched import CONSTANTS, Message
 from mpi_shim.wrapper.requests.request import REQUEST_NULL, Grequest, Prequest, Request
-from mpi_shim.wrapper.status.roll import Roll
+from mpi_shim.wrapper.status.rules import NO_LIMIT_MS
 from mpi_shim.wrapper.status.shadow import shadow
+from mpi_shim.wrapper.status.together import Together
 from mpi_shim.wrapper.task.environment import Environment
 from mpi_shim.wrapper.task.link import task
 from mpi_shim.wrapper.windows import FILE_NULL, WIN_NULL, File, Win
@@ -62,17 +63,17 @@ def build_module(environment: Environment) -> ModuleType:
         contents.update({name: constant(name) for name in PREDEFINED})
         contents.pop("__getattr__", None)
         world = mpi.COMM_WORLD
+        together = Together(shadow, task, environment)
         if task.shadow:
             # Before registration, in which a task may wait long for memory. The others
             # would otherwise give up on it.
-            shadow.open()
-        roll = Roll(shadow, environment)
-        task.on_presence = roll.call
+            together.open()
+        task.on_presence = together.call_roll
         attached = environment.has_job and task.register(
             environment, world.Get_rank(), world.Get_size()
         )
         if attached or task.shadow:
-            _leave_with_mpi(roll)
+            _leave_with_mpi(together)
 
     def init() -> None:
         """Initialize the MPI execution environment."""
@@ -140,29 +141,24 @@ def _borrow_docstrings(cls: type) -> None:
 
 # How long a task that may have failed waits for the others before it ends: mpi4py.run calls
 # MPI_Abort for such a job, but only after this.
-FAREWELL_S = 2.0
+FAREWELL_MS = 2000
 
 
-def _leave_with_mpi(roll: Roll) -> None:
+def _leave_with_mpi(together: Together) -> None:
     """Deregisters at MPI_Finalize or at exit, whichever comes first; drops the link in a
     forked child."""
 
-    def close(limit_s: float | None = None) -> None:
-        if shadow.stop() and not roll.close(task.presence_at_end(), limit_s):
-            shadow.abandon()
-        shadow.close(limit_s)
-
     def delete(_comm: mpi.Comm, _keyval: int, _value: Any) -> None:
-        close()
+        together.close()
         task.deregister()
 
     def at_exit() -> None:
         if not mpi.Is_finalized():
-            close(FAREWELL_S if "mpi4py.run" in sys.modules else None)
+            together.close(FAREWELL_MS if "mpi4py.run" in sys.modules else NO_LIMIT_MS)
         task.deregister()
 
     def in_child() -> None:
-        shadow.abandon()
+        together.abandon()
         task.abandon()
 
     keyval = mpi.Comm.Create_keyval(delete_fn=delete)

@@ -8,10 +8,9 @@ launcher is killed. A rank is stopped for a while. The region of a job is cut, o
 renamed or removed. The run directory has no room. Some jobs start with few descriptors, or
 few processes for their user.
 
-A job that lost a rank or its launcher ends with an error, and so may one whose region was
-cut: only its user and root can do that. Each other job prints what it
-prints without cosched, unless its limits stop it there, too. No job hangs. In the end no
-process, region, bell or control group is left.
+A job that lost a rank or its launcher ends with an error. Each other job prints what it
+prints without cosched, unless its limits stop it there, too; so does one whose region was
+cut. No job hangs. In the end no process, region, bell or control group is left.
 """
 
 from __future__ import annotations
@@ -322,9 +321,6 @@ class Storm:
     def _cut_region(self) -> bool:
         if (region := self._region()) is None:
             return False
-        for job in self._running:
-            if region.name.endswith(f".job{job.number}"):
-                job.harmed = True  # its ranks may touch memory that is gone
         with contextlib.suppress(FileNotFoundError):
             os.truncate(region, self._chance.choice((0, 4096)))
         return True

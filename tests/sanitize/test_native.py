@@ -19,7 +19,7 @@ FILES = ("pyproject.toml", "setup.py", "README.md", "LICENSE")
 #: tests of cosched/shm/*.c, cosched/linux/native/gate.c and kick.c.
 TESTS = (
     *("tests/unit/node/test_shm.py", "tests/wrapper/test_task.py"),
-    "tests/unit/linux/test_gate.py",
+    *("tests/unit/node/test_join.py", "tests/unit/linux/test_gate.py"),
 )
 LIVE_TESTS = ("tests/live/test_kick_live.py",)
 PATIENCE_S = 300

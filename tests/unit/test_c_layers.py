@@ -1,8 +1,9 @@
-"""The interposer's C files depend on each other in one direction: base, wait, status,
-calls, and on top life and launch.
+"""The C files of the shim depend on each other in one direction: cosched/shm, then the
+interposer's base, wait, status, calls, and on top life and launch.
 
 A part is a .c file with its header. It depends on each part whose header it includes,
-and on each part whose functions or variables it uses."""
+and on each part whose functions or variables it uses. Some parts replace a function of
+the C library. A part that calls such a function depends on them, too."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ from pathlib import Path
 from tests.places import ROOT
 
 INTERPOSER = ROOT / "mpi_shim" / "interposer"
-LAYERS = ("base", "wait", "status", "calls", "top")
+SHM = ROOT / "cosched" / "shm"
+LAYERS = ("cosched", "base", "wait", "status", "calls", "top")
 COMMENT_OR_STRING = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"', re.DOTALL)
 INCLUDE = re.compile(r'^\s*#\s*include "([\w/]+)\.h"', re.MULTILINE)
 #: A condition on the MPI library, such as ``#ifdef OPEN_MPI``.
@@ -29,16 +31,32 @@ DEFINITION = re.compile(
     r"(?:\([^;{}]*\)\s*\{|(?:\[\w*\])?\s*(?:=[^;]*)?;)",
     re.MULTILINE,
 )
+#: A function of the C library that the shim exports.
+REPLACED = re.compile(r'visibility\("default"\)\)\)\s+[\w\s*]*?\b(?!cosched_)(\w+)\(')
+#: A call of a function or macro.
+CALLED = re.compile(r"\b(\w+)\s*\(")
 
 Parts = dict[str, str]
 
 
 def read_parts(folder: Path) -> Parts:
-    """Returns the text of each part by its name, such as ``wait/idle``."""
+    """Returns the text of each part by its name, such as ``base/state``."""
     parts: Parts = {}
     for path in sorted([*folder.rglob("*.h"), *folder.rglob("*.c")]):
         name = str(path.relative_to(folder).with_suffix(""))
         parts[name] = parts.get(name, "") + path.read_text()
+    return parts
+
+
+def read_all() -> Parts:
+    """Returns the parts of the interposer and of cosched/shm, as ``cosched/task``."""
+    parts = read_parts(INTERPOSER)
+    for path in sorted([*SHM.rglob("*.h"), *SHM.glob("[!_]*.c")]):
+        name = f"cosched/{path.stem}"
+        text = INCLUDE.sub(
+            lambda found: f'#include "cosched/{Path(found[1]).name}.h"', path.read_text()
+        )
+        parts[name] = parts.get(name, "") + text
     return parts
 
 
@@ -72,7 +90,10 @@ def find_definitions(parts: Parts) -> dict[str, str]:
     return {
         found: name
         for name, text in parts.items()
-        for found in DEFINITION.findall(COMMENT_OR_STRING.sub("", text))
+        for found in (
+            *DEFINITION.findall(COMMENT_OR_STRING.sub("", text)),
+            *REPLACED.findall(text),
+        )
     }
 
 
@@ -84,7 +105,8 @@ def find_edges(parts: Parts) -> dict[tuple[str, str], str]:
         for included in INCLUDE.findall(text):
             if included in parts and included != name:
                 edges.setdefault((name, included), f'#include "{included}.h"')
-        for used in NAME.findall(COMMENT_OR_STRING.sub("", text)):
+        code = COMMENT_OR_STRING.sub("", text)
+        for used in (*NAME.findall(code), *CALLED.findall(code)):
             owner = owners.get(used, name)
             if owner != name:
                 edges.setdefault((name, owner), used)
@@ -119,25 +141,28 @@ def find_circle(edges: Mapping[tuple[str, str], str]) -> list[str]:
     return []
 
 
-def test_interposer_files_are_found():
-    parts = read_parts(INTERPOSER)
+def test_files_are_found():
+    parts = read_all()
     owners = find_definitions(parts)
     assert {layer_of(part) for part in parts} == set(range(len(LAYERS)))
     assert owners["cosched_comms_find"] == "status/comms"
     assert owners["cosched_state"] == "base/state"
     assert owners["cosched_do_Recv"] == "calls/recv"
+    assert owners["cosched_attach"] == "cosched/task"
+    assert owners["sched_yield"] == "wait/library_yields"
+    assert owners["dladdr"] == "base/library"
 
 
-def test_interposer_layers_depend_downwards():
-    assert list(find_upward(find_edges(read_parts(INTERPOSER)))) == []
+def test_layers_depend_downwards():
+    assert list(find_upward(find_edges(read_all()))) == []
 
 
-def test_interposer_has_no_circle():
-    assert find_circle(find_edges(read_parts(INTERPOSER))) == []
+def test_no_circle():
+    assert find_circle(find_edges(read_all())) == []
 
 
 def test_condition_on_library_includes_mpi_h():
-    assert find_blind(read_parts(INTERPOSER)) == []
+    assert find_blind(read_all()) == []
 
 
 def test_part_without_mpi_h_is_named():
@@ -170,6 +195,16 @@ def test_call_of_higher_layer_is_named():
     low = "int cosched_low_add(int a) {\n    cosched_left_do();\n    return a;\n}\n"
     found = list(find_upward(find_edges(MADE_UP | {"base/low": low})))
     assert found == ["base/low -> wait/left (cosched_left_do)"]
+
+
+def test_call_of_replaced_function_is_named():
+    right = '__attribute__((visibility("default"))) int sched_yield(void) { return 0; }\n'
+    low = "static inline int cosched_low_wait(void) { return sched_yield(); }\n"
+    system = "static int cosched_low_wait(void) { return syscall(SYS_sched_yield); }\n"
+    made_up = MADE_UP | {"wait/right": right}
+    found = list(find_upward(find_edges(made_up | {"base/low": low})))
+    assert found == ["base/low -> wait/right (sched_yield)"]
+    assert not list(find_upward(find_edges(made_up | {"base/low": system})))
 
 
 def test_include_of_higher_layer_is_named():

@@ -12,6 +12,7 @@ import pytest
 from cosched.core.errors import CoschedError
 from cosched.launch.shim import build_shim
 from cosched.shm._native import lib
+from cosched.shm.region import survive_torn_regions
 from tests.fakes import FakeNode, eventually
 from tests.wrapper.per_rank import INTERPOSED, NODES
 from tests.wrapper.sites import ROOT
@@ -165,6 +166,23 @@ def test_trapped_message_gets_task_scheduled(site, run_dir, job_environ):
         assert eventually(lambda: [r.code for r in job.requests] == [CMDSCH, CMDOUT])
         assert job.counters(1)["posted"] == 1
         assert job.region.status() == (2, True)
+
+
+def test_tasks_go_on_after_their_region_is_cut(site, run_dir, job_environ, carrier):
+    survive_torn_regions()  # the fake daemons read it, too
+
+    def cut(job, _):
+        os.ftruncate(job.region.fd, 0)
+
+    environ = {**job_environ, NODES: "a,b", "COSCHED_STATUS": carrier}
+    with (
+        FakeNode(run_dir, "a"),
+        FakeNode(run_dir, "b", scheduled=False, on_request=cut) as b,
+    ):
+        result = run(site, 2, "trap", "6", environ=environ)
+        assert b.jobs["wrapped"].region.torn
+    said = "the job's shared memory was cut on b" in result.stderr
+    assert said == (carrier == "shadow")
 
 
 def test_dead_daemon_does_not_stop_its_tasks(site, run_dir, job_environ):

@@ -341,7 +341,7 @@ def test_names_of_ranks_reach_all_unless_srun_serves_them(monkeypatch, environ, 
 
 def test_join_limit_counts_only_time_that_ran():
     limit = ffi.new("struct cosched_join_limit *")
-    lib.cosched_join_limit_start(limit, 50_000_000)
+    lib.cosched_join_limit_start(limit, 50)
     limit.last_ns = 0  # as if it had been stopped since the machine started
     assert lib.cosched_join_limit_is_over(limit) == 0
     assert 29_000_000 < limit.left_ns <= 30_000_000

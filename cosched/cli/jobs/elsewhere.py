@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -18,6 +17,7 @@ from cosched.core.errors import CoschedError
 from cosched.core.hostlist import expand_hosts
 from cosched.jobs.places import read_place
 from cosched.launch.environment import job_label
+from cosched.linux.processes.tools import ask_tool
 from cosched.node.records.history import state_directory
 from cosched.observe.reach.asking import (
     Answer,
@@ -87,21 +87,10 @@ def _hosts_in_domain(job: str) -> tuple[str, ...]:
 
 def nodes_of_slurm_job(number: str) -> tuple[str, ...]:
     """Returns the nodes of a job that Slurm has not ended; () if there is no such job."""
-    words = ["squeue", "--noheader", f"--jobs={number}", "--format=%N"]
+    words = ("squeue", "--noheader", f"--jobs={number}", "--format=%N")
+    text = ask_tool(words, _SQUEUE_WITHIN_S).output.strip()
     try:
-        done = subprocess.run(
-            words,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=_SQUEUE_WITHIN_S,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return ()
-    text = done.stdout.strip()
-    try:
-        return expand_hosts(text) if done.returncode == 0 and text else ()
+        return expand_hosts(text) if text else ()
     except CoschedError:
         return ()
 

@@ -7,7 +7,7 @@ is, because a value may look like a program and a program's argument like an opt
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from cosched.launch.family import Engine
 
@@ -86,30 +86,25 @@ _HYDRA = Grammar(
     variables=_words("genv env"),
 )
 
-_OPEN_MPI_VALUES = (
-    "am bind-to cf cartofile c n np cpu-list cpu-set cpus-per-proc cpus-per-rank debugger"
-    " default-hostfile H host hnp hostfile launch-agent machinefile map-by max-restarts"
-    " max-vm-size N npernode npersocket ompi-server output-filename path personality ppr"
-    " prefix preload-files rank-by report-events report-pid report-uri rf rankfile stdin"
-    " timeout tune wd wdir x xml-file xterm app"
-)
-_OPEN_MPI_FLAGS = (
-    "allow-run-as-root bind-to-core bind-to-socket bycore bynode byslot continuous d"
-    " debug-devel debug debug-daemons debug-daemons-file disable-recovery"
-    " display-allocation display-devel-allocation display-devel-map display-diffable-map"
-    " display-map do-not-launch do-not-resolve enable-recovery leave-session-attached"
-    " merge-stderr-to-stdout nolocal nooversubscribe noprefix novm oversubscribe"
-    " output-proctable pernode q quiet report-bindings report-child-jobs-separately"
-    " report-state-on-timeout s preload-binary show-progress tag-output timestamp-output tv"
-    " use-hwthread-cpus v verbose V version xml get-stack-traces h help"
-)
-_ORTE = Grammar(
-    values=_words(_OPEN_MPI_VALUES),
+_OPEN_MPI = Grammar(
+    values=_words(
+        "am bind-to cf cartofile c n np cpu-list cpu-set cpus-per-proc cpus-per-rank"
+        " debugger default-hostfile H host hnp hostfile launch-agent machinefile map-by"
+        " max-restarts max-vm-size N npernode npersocket ompi-server output-filename path"
+        " personality ppr prefix preload-files rank-by report-events report-pid report-uri"
+        " rf rankfile stdin timeout tune wd wdir x xml-file xterm app"
+    ),
     pairs=_words("mca gmca"),
     flags=_words(
-        f"{_OPEN_MPI_FLAGS} display-topo dvm fwd-mpirun-port"
-        " enable-instant-on-support index-argv-by-rank set-cwd-to-session-dir"
-        " use-regexp"
+        "allow-run-as-root bind-to-core bind-to-socket bycore bynode byslot continuous d"
+        " debug-devel debug debug-daemons debug-daemons-file disable-recovery"
+        " display-allocation display-devel-allocation display-devel-map"
+        " display-diffable-map display-map do-not-launch do-not-resolve enable-recovery"
+        " leave-session-attached merge-stderr-to-stdout nolocal nooversubscribe noprefix"
+        " novm oversubscribe output-proctable pernode q quiet report-bindings"
+        " report-child-jobs-separately report-state-on-timeout s preload-binary"
+        " show-progress tag-output timestamp-output tv use-hwthread-cpus v verbose V"
+        " version xml get-stack-traces h help"
     ),
     hosts=_words("H host"),
     hostfiles=_words("hostfile machinefile default-hostfile"),
@@ -120,27 +115,30 @@ _ORTE = Grammar(
     lists=_words("mca gmca"),
     tunes=_words("tune am"),
 )
-_PRRTE = Grammar(
-    values=_words(
-        f"{_OPEN_MPI_VALUES} dvm display display-topo output output-directory tmpdir"
-        " forward-signals spawn-timeout pset app-prefix memory-alloc-kinds"
-        " gpu-support rtos runtime-options with-ft initial-errhandler arch file amca"
-        " stream-buffering dvm-uri namespace pid wait-to-connect num-connect-retries"
-        " server-name"
+_ORTE = replace(
+    _OPEN_MPI,
+    flags=_OPEN_MPI.flags
+    | _words(
+        "display-topo dvm fwd-mpirun-port enable-instant-on-support index-argv-by-rank"
+        " set-cwd-to-session-dir use-regexp"
+    ),
+)
+_PRRTE = replace(
+    _OPEN_MPI,
+    values=_OPEN_MPI.values
+    | _words(
+        "dvm display display-topo output output-directory tmpdir forward-signals"
+        " spawn-timeout pset app-prefix memory-alloc-kinds gpu-support rtos"
+        " runtime-options with-ft initial-errhandler arch file amca stream-buffering"
+        " dvm-uri namespace pid wait-to-connect num-connect-retries server-name"
     ),
     pairs=_words("mca gmca omca gomca prtemca pmixmca gpmixmca"),
-    flags=_words(
-        f"{_OPEN_MPI_FLAGS} p parseable parsable stop-on-exec stop-in-init"
-        " stop-in-app stack-traces do-not-aggregate-help display-comm"
-        " display-comm-finalize soft hetero-nodes no-app-prefix fwd-environment"
-        " system-server-first system-server-only"
+    flags=_OPEN_MPI.flags
+    | _words(
+        "p parseable parsable stop-on-exec stop-in-init stop-in-app stack-traces"
+        " do-not-aggregate-help display-comm display-comm-finalize soft hetero-nodes"
+        " no-app-prefix fwd-environment system-server-first system-server-only"
     ),
-    hosts=_words("H host"),
-    hostfiles=_words("hostfile machinefile default-hostfile"),
-    rankfiles=_words("rf rankfile"),
-    elsewhere=_words("nolocal"),
-    files=_words("app"),
-    variables=_words("x"),
     lists=_words("mca gmca omca gomca"),
     tunes=_words("tune am amca"),
 )

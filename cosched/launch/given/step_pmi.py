@@ -7,7 +7,6 @@ times without an error.
 from __future__ import annotations
 
 import re
-import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from cosched.launch.elf import read_elf
 from cosched.launch.family import Family, is_served
 from cosched.launch.given.line import Line
 from cosched.launch.program import Program, which
+from cosched.linux.processes.tools import ask_tool
 
 WITHIN_S = 5.0
 _OPTION = frozenset(("mpi",))
@@ -56,21 +56,9 @@ def _configured(environ: Mapping[str, str]) -> str:
     scontrol = which("scontrol", environ)
     if scontrol is None:
         return ""
-    try:
-        answer = subprocess.run(
-            [str(scontrol), "show", "config"],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-            errors="replace",
-            timeout=WITHIN_S,
-            check=False,
-            env=dict(environ),
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return ""  # srun reports it
-    found = _DEFAULT.search(answer.stdout)
+    # Without an answer srun itself reports the error.
+    answer = ask_tool((str(scontrol), "show", "config"), WITHIN_S, environ)
+    found = _DEFAULT.search(answer.output)
     return found[1] if found else ""
 
 

@@ -19,6 +19,7 @@ from cosched.linux import proc
 from cosched.linux.cgroups.mounts import parse_mountinfo
 from cosched.linux.clock import clock_error_s
 from cosched.linux.memory import machine_memory
+from cosched.linux.processes.tools import ask_tool
 from cosched.node.records.history import SITE_STATE
 from cosched.node.sockets.client import request
 from cosched.observe.doctor.facts import Clock, Daemon, MpiFacts, NodeFacts
@@ -150,15 +151,8 @@ def _unit(root: Path) -> str:
     """Returns what systemd reports of the unit; nothing where it does not run."""
     if not (root / "run/systemd/system").is_dir() or shutil.which("systemctl") is None:
         return ""
-    done = subprocess.run(
-        ["systemctl", "is-enabled", UNIT],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=_SYSTEMD_S,
-        check=False,
-    )
-    return done.stdout.strip() or "not-found"
+    answer = ask_tool(("systemctl", "is-enabled", UNIT), _SYSTEMD_S)
+    return answer.output.strip() or "not-found"
 
 
 def _mpis(places: Places) -> tuple[MpiFacts, ...]:

@@ -5,8 +5,9 @@
 #ifndef COSCHED_LOCK_H
 #define COSCHED_LOCK_H
 
-#include <sched.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 struct cosched_lock {
     char held;
@@ -15,7 +16,7 @@ struct cosched_lock {
 static inline void cosched_lock_wait(void) {
     static const struct timespec moment = {.tv_sec = 0, .tv_nsec = 20000};
     for (int i = 0; i < 20; i++)
-        sched_yield();
+        (void)syscall(SYS_sched_yield); /* not sched_yield(): the shim replaces it */
     nanosleep(&moment, NULL); /* among real-time tasks yielding alone would never end */
 }
 

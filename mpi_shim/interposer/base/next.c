@@ -33,18 +33,8 @@ void cosched_next_find(void) {
     void *library = cosched_library_with("MPI_Init");
     if (library == RTLD_NEXT)
         library = NULL;
-#define ONE_FIND(name)                                                                             \
+#define EACH_CALL(name)                                                                             \
     find(library, "MPI_" #name, &cosched_next_mpi.name);                                           \
     find(library, "PMPI_" #name, &cosched_next_pmpi.name);
-#define CALL(name, parameters, arguments) ONE_FIND(name)
-#if MPI_VERSION >= 4
-#define COUNTED(name, parameters, arguments) ONE_FIND(name) ONE_FIND(name##_c)
-#else
-#define COUNTED(name, parameters, arguments) ONE_FIND(name)
-#endif
-#define COLLECTIVE(name, comm, parameters, arguments) CALL(name, parameters, arguments)
-#define COUNTED_COLLECTIVE(name, comm, parameters, arguments) COUNTED(name, parameters, arguments)
-#define NONBLOCKING COLLECTIVE
-#define COUNTED_NONBLOCKING COUNTED_COLLECTIVE
-#include "base/calls.h"
+#include "base/each_call.h"
 }

@@ -76,19 +76,8 @@ static const char *fill(void *library) {
         memcpy(&cosched_pmpi.member, &found, sizeof found);                                        \
     } while (0);
 #define ONE_FIND(name) FIND(name, "PMPI_" #name)
-#define CALL(name, parameters, arguments) ONE_FIND(name)
-#if MPI_VERSION >= 4
-#define COUNTED(name, parameters, arguments) ONE_FIND(name) ONE_FIND(name##_c)
-#else
-#define COUNTED(name, parameters, arguments) ONE_FIND(name)
-#endif
-#define COLLECTIVE(name, comm, parameters, arguments) CALL(name, parameters, arguments)
-#define COUNTED_COLLECTIVE(name, comm, parameters, arguments) COUNTED(name, parameters, arguments)
-#define NONBLOCKING COLLECTIVE
-#define COUNTED_NONBLOCKING COUNTED_COLLECTIVE
-#include "base/calls.h"
-#undef CALL
-#undef COUNTED
+#define EACH_CALL ONE_FIND
+#include "base/each_call.h"
 #define ONE(name) ONE_FIND(name)
     COSCHED_PMPI_OTHERS(ONE)
 #undef ONE

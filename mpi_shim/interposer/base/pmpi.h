@@ -65,21 +65,8 @@ typedef __typeof__(_Generic(&PMPI_Request_get_status_all,
     ONE(COSCHED_WIDE(Get_elements)) ONE(COSCHED_WIDE(Status_set_elements))
 
 struct cosched_pmpi {
-#define CALL(name, parameters, arguments) __typeof__(PMPI_##name) *name;
-#if MPI_VERSION >= 4
-#define COUNTED(name, parameters, arguments)                                                       \
-    __typeof__(PMPI_##name) *name;                                                                 \
-    __typeof__(PMPI_##name##_c) *name##_c;
-#else
-#define COUNTED(name, parameters, arguments) __typeof__(PMPI_##name) *name;
-#endif
-#define COLLECTIVE(name, comm, parameters, arguments) CALL(name, parameters, arguments)
-#define COUNTED_COLLECTIVE(name, comm, parameters, arguments) COUNTED(name, parameters, arguments)
-#define NONBLOCKING COLLECTIVE
-#define COUNTED_NONBLOCKING COUNTED_COLLECTIVE
-#include "base/calls.h"
-#undef CALL
-#undef COUNTED
+#define EACH_CALL(name) __typeof__(PMPI_##name) *name;
+#include "base/each_call.h"
 #define ONE_POINTER(name) __typeof__(PMPI_##name) *name;
 #define ONE(name) ONE_POINTER(name)
     COSCHED_PMPI_OTHERS(ONE)

@@ -10,8 +10,8 @@
 
 #include "base/pmpi.h"
 #include "cosched/environment.h"
+#include "cosched/spin_or_sleep.h"
 #include "cosched/task.h"
-#include "cosched/waiting.h"
 
 enum cosched_state_mode {
     COSCHED_STATE_UNKNOWN = 0, /* no MPI call so far */
@@ -21,7 +21,7 @@ enum cosched_state_mode {
     COSCHED_STATE_ACTIVE
 };
 
-/* In which of its waits the library yields the CPU, which lets the shim act (idle.h). */
+/* In which of its waits the library yields the CPU, which lets the shim act (library_yields.h). */
 enum cosched_yields { COSCHED_YIELDS_NEVER = 0, COSCHED_YIELDS_MOSTLY, COSCHED_YIELDS_ALWAYS };
 
 struct cosched_state {

@@ -6,7 +6,7 @@
 
 #include "status/comms.h"
 #include "calls/do.h"
-#include "wait/idle.h"
+#include "wait/library_yields.h"
 #include "calls/requests.h"
 #include "status/shadow.h"
 
@@ -131,7 +131,7 @@ static int test_one(MPI_Request *request, int *flag, MPI_Status *status, bool wa
     if (record != NULL && status == MPI_STATUS_IGNORE)
         status = &own;
     if (wait)
-        rc = cosched_idle_wait(request, status);
+        rc = cosched_wait_for(request, status);
     else
         COSCHED_LIBRARY_TESTS(rc, cosched_pmpi.Test(request, flag, status));
     if (record != NULL) {
@@ -188,7 +188,7 @@ int cosched_do_Waitall(int count, MPI_Request requests[], MPI_Status statuses[])
     int rc = batch_open(&batch, count, requests, true, statuses);
     if (rc != MPI_SUCCESS)
         return rc;
-    if (!cosched_idle_replaces_wait(COSCHED_YIELDS_MOSTLY))
+    if (!cosched_wait_is_ours(COSCHED_YIELDS_MOSTLY))
         COSCHED_LIBRARY_WAITS(rc, cosched_pmpi.Waitall(count, requests, batch.statuses));
     else {
         for (;;) {
@@ -230,7 +230,7 @@ int cosched_do_Waitany(int count, MPI_Request requests[], int *index, MPI_Status
     if (rc != MPI_SUCCESS)
         return rc;
     *index = MPI_UNDEFINED;
-    if (!cosched_idle_replaces_wait(COSCHED_YIELDS_ALWAYS))
+    if (!cosched_wait_is_ours(COSCHED_YIELDS_ALWAYS))
         COSCHED_LIBRARY_WAITS(rc, cosched_pmpi.Waitany(count, requests, index, batch.statuses));
     else {
         for (;;) {
@@ -270,7 +270,7 @@ int cosched_do_Waitsome(int count, MPI_Request requests[], int *outcount, int in
     if (rc != MPI_SUCCESS)
         return rc;
     *outcount = 0;
-    if (!cosched_idle_replaces_wait(COSCHED_YIELDS_ALWAYS))
+    if (!cosched_wait_is_ours(COSCHED_YIELDS_ALWAYS))
         COSCHED_LIBRARY_WAITS(
             rc, cosched_pmpi.Waitsome(count, requests, outcount, indices, batch.statuses));
     else {

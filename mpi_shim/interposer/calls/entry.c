@@ -41,7 +41,7 @@
                 after;                                                                             \
             return rc;                                                                             \
         }                                                                                          \
-        cosched_idle_forget();                                                                     \
+        cosched_wait_forget();                                                                     \
     } else if (mode != COSCHED_STATE_PASSIVE || cosched_pmpi.name == NULL)                           \
         return cosched_state_refuse("MPI_" #name);                                                 \
     return cosched_pmpi.name arguments;

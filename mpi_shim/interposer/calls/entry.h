@@ -9,7 +9,7 @@
 #include "base/next.h"
 #include "base/state.h"
 #include "calls/do.h"
-#include "wait/idle.h"
+#include "wait/library_yields.h"
 
 #define COSCHED_ENTRY __attribute__((visibility("default"))) int
 
@@ -36,7 +36,7 @@
     if (__builtin_expect(mode == COSCHED_STATE_ACTIVE, 1)) {                                       \
         if (active)                                                                                \
             return cosched_do_##instead arguments;                                                 \
-        cosched_idle_forget();                                                                     \
+        cosched_wait_forget();                                                                     \
     } else if (mode != COSCHED_STATE_PASSIVE || cosched_pmpi.name == NULL)                           \
         return cosched_state_refuse("MPI_" #name);                                                 \
     return cosched_pmpi.name arguments;

@@ -7,7 +7,7 @@
 #include "status/comms.h"
 #include "status/shadow.h"
 #include "status/wire.h"
-#include "wait/idle.h"
+#include "wait/library_yields.h"
 
 /* Takes the status byte off the status of a message that a probe found. */
 static void trim(MPI_Comm comm, MPI_Status *status) {
@@ -28,7 +28,7 @@ int cosched_do_Iprobe(int source, int tag, MPI_Comm comm, int *flag, MPI_Status 
 int cosched_do_Probe(int source, int tag, MPI_Comm comm, MPI_Status *status) {
     struct cosched_wait wait = {0};
     int rc, flag = 0;
-    if (!cosched_idle_replaces_wait(COSCHED_YIELDS_ALWAYS))
+    if (!cosched_wait_is_ours(COSCHED_YIELDS_ALWAYS))
         COSCHED_LIBRARY_WAITS(rc, cosched_pmpi.Probe(source, tag, comm, status));
     else {
         for (;;) {
@@ -75,7 +75,7 @@ int cosched_do_Mprobe(int source, int tag, MPI_Comm comm, MPI_Message *message,
     MPI_Status own;
     MPI_Status *found = status == MPI_STATUS_IGNORE ? &own : status;
     int rc, flag = 0;
-    if (!cosched_idle_replaces_wait(COSCHED_YIELDS_ALWAYS))
+    if (!cosched_wait_is_ours(COSCHED_YIELDS_ALWAYS))
         COSCHED_LIBRARY_WAITS(rc, cosched_pmpi.Mprobe(source, tag, comm, message, found));
     else {
         for (;;) {

@@ -3,7 +3,7 @@
  */
 #include "status/comms.h"
 #include "calls/do.h"
-#include "wait/idle.h"
+#include "wait/library_yields.h"
 #include "calls/messages.h"
 #include "calls/requests.h"
 #include "status/shadow.h"
@@ -29,12 +29,12 @@ static inline __attribute__((always_inline)) int receive(struct cosched_wire *wi
                                                          int tag, MPI_Comm comm,
                                                          MPI_Status *status) {
     int rc;
-    if (cosched_idle_replaces_wait(COSCHED_YIELDS_MOSTLY) && source != MPI_PROC_NULL) {
+    if (cosched_wait_is_ours(COSCHED_YIELDS_MOSTLY) && source != MPI_PROC_NULL) {
         MPI_Request request;
         rc = cosched_pmpi.COSCHED_LARGE(Irecv)(wire->data, wire->count, wire->type, source, tag,
                                                comm, &request);
         if (rc == MPI_SUCCESS)
-            rc = cosched_idle_wait(&request, status);
+            rc = cosched_wait_for(&request, status);
     } else
         COSCHED_LIBRARY_WAITS(rc, cosched_pmpi.COSCHED_LARGE(Recv)(wire->data, wire->count,
                                                                    wire->type, source, tag, comm,
@@ -75,7 +75,7 @@ int cosched_do_Recv(void *buf, cosched_count count, MPI_Datatype type, int sourc
     int rc;
     if (cosched_state_uses_prefix() && source != MPI_PROC_NULL && cosched_comms_carry(comm))
         return receive_with_byte(buf, count, type, source, tag, comm, status);
-    if (cosched_idle_replaces_wait(COSCHED_YIELDS_MOSTLY))
+    if (cosched_wait_is_ours(COSCHED_YIELDS_MOSTLY))
         return receive_waiting(buf, count, type, source, tag, comm, status);
     if (cosched_shadow.on && source == MPI_ANY_SOURCE && status == MPI_STATUS_IGNORE)
         status = &own;
@@ -90,12 +90,12 @@ int cosched_do_Recv(void *buf, cosched_count count, MPI_Datatype type, int sourc
 static inline __attribute__((always_inline)) int
 receive_matched(struct cosched_wire *wire, MPI_Message *message, MPI_Status *status) {
     int rc;
-    if (cosched_idle_replaces_wait(COSCHED_YIELDS_MOSTLY)) {
+    if (cosched_wait_is_ours(COSCHED_YIELDS_MOSTLY)) {
         MPI_Request request;
         rc = cosched_pmpi.COSCHED_LARGE(Imrecv)(wire->data, wire->count, wire->type, message,
                                                 &request);
         if (rc == MPI_SUCCESS)
-            rc = cosched_idle_wait(&request, status);
+            rc = cosched_wait_for(&request, status);
     } else
         COSCHED_LIBRARY_WAITS(rc, cosched_pmpi.COSCHED_LARGE(Mrecv)(
                                       wire->data, wire->count, wire->type, message, status));

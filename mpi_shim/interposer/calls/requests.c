@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "status/shadow.h"
-#include "wait/idle.h"
+#include "wait/library_yields.h"
 
 static struct cosched_table table;
 
@@ -180,7 +180,7 @@ static bool has_sent(struct cosched_record *record, bool waits) {
     if (record->sent == MPI_REQUEST_NULL)
         return true;
     if (waits)
-        return cosched_idle_wait(&record->sent, MPI_STATUS_IGNORE) == MPI_SUCCESS ||
+        return cosched_wait_for(&record->sent, MPI_STATUS_IGNORE) == MPI_SUCCESS ||
                record->sent == MPI_REQUEST_NULL;
     cosched_pmpi.Test(&record->sent, &flag, MPI_STATUS_IGNORE);
     return record->sent == MPI_REQUEST_NULL;

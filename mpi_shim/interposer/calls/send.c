@@ -3,7 +3,7 @@
  */
 #include "status/comms.h"
 #include "calls/do.h"
-#include "wait/idle.h"
+#include "wait/library_yields.h"
 #include "calls/outgoing.h"
 #include "calls/requests.h"
 #include "status/shadow.h"
@@ -22,13 +22,13 @@ send_with_care(const void *buf, cosched_count count, MPI_Datatype type, int dest
         return cosched_comms_raise(comm, rc);
     /* The shim replaces the wait of a message that may have to wait. An unscheduled task should
      * not spin at all. */
-    if (request_form != NULL && cosched_idle_replaces_wait(COSCHED_YIELDS_MOSTLY) &&
+    if (request_form != NULL && cosched_wait_is_ours(COSCHED_YIELDS_MOSTLY) &&
         (always_waits || !cosched_wire_is_short(&wire) ||
          !cosched_state_is_scheduled())) {
         MPI_Request request;
         rc = request_form(wire.data, wire.count, wire.type, dest, tag, comm, &request);
         if (rc == MPI_SUCCESS)
-            rc = cosched_idle_wait(&request, MPI_STATUS_IGNORE);
+            rc = cosched_wait_for(&request, MPI_STATUS_IGNORE);
     } else
         COSCHED_LIBRARY_WAITS(rc, call(wire.data, wire.count, wire.type, dest, tag, comm));
     cosched_wire_release(&wire);
@@ -43,7 +43,7 @@ send_blocking(const void *buf, cosched_count count, MPI_Datatype type, int dest,
               bool always_waits) {
     bool sends;
     int rc;
-    if (cosched_state_uses_prefix() || cosched_idle_replaces_wait(COSCHED_YIELDS_MOSTLY))
+    if (cosched_state_uses_prefix() || cosched_wait_is_ours(COSCHED_YIELDS_MOSTLY))
         return send_with_care(buf, count, type, dest, tag, comm, call, request_form, always_waits);
     sends = cosched_shadow_before_send(comm, dest);
     COSCHED_LIBRARY_WAITS(rc, call(buf, count, type, dest, tag, comm));

@@ -6,7 +6,7 @@
  */
 #include "status/comms.h"
 #include "calls/do.h"
-#include "wait/idle.h"
+#include "wait/library_yields.h"
 #include "calls/outgoing.h"
 #include "calls/requests.h"
 #include "status/shadow.h"
@@ -43,8 +43,8 @@ static int exchange(const struct cosched_wire *out, int dest, int sendtag,
         return rc;
     }
     if (source != MPI_PROC_NULL)
-        rc = cosched_idle_wait(&received, status);
-    sent_rc = cosched_idle_wait(&sent, MPI_STATUS_IGNORE);
+        rc = cosched_wait_for(&received, status);
+    sent_rc = cosched_wait_for(&sent, MPI_STATUS_IGNORE);
     return rc != MPI_SUCCESS ? rc : sent_rc;
 }
 
@@ -56,7 +56,7 @@ sendrecv(struct cosched_wire *out, int dest, int sendtag, struct cosched_wire *i
     int rc;
     if (status == MPI_STATUS_IGNORE)
         status = &own;
-    if (cosched_idle_replaces_wait(COSCHED_YIELDS_MOSTLY))
+    if (cosched_wait_is_ours(COSCHED_YIELDS_MOSTLY))
         rc = exchange(out, dest, sendtag, in, source, recvtag, comm, status);
     else
         COSCHED_LIBRARY_WAITS(rc, cosched_pmpi.COSCHED_LARGE(Sendrecv)(
@@ -113,7 +113,7 @@ int cosched_do_Sendrecv_replace(void *buf, cosched_count count, MPI_Datatype typ
     struct cosched_wire copy;
     int rc;
     if (!cosched_comms_carry(comm) &&
-        (!cosched_idle_replaces_wait(COSCHED_YIELDS_MOSTLY) || !cosched_comms_has_local())) {
+        (!cosched_wait_is_ours(COSCHED_YIELDS_MOSTLY) || !cosched_comms_has_local())) {
         MPI_Status own;
         if (status == MPI_STATUS_IGNORE)
             status = &own;

@@ -9,8 +9,7 @@
  *
  * The paper's byte gives the status with each message (section 2.2.2). The shadow covers
  * collectives and one-sided calls, too. Before one of them a task sends its status to the ranks
- * that it may wait for. These are the ranks at distances of powers of two, since most
- * collectives are made of such steps, and the opposite rank of a remote group.
+ * that it may wait for, its partners (cosched_join_partner).
  *
  * A message may overtake the status that was sent just before it. Then the message is judged by
  * the status before, and the next one by the new status. Accepted.
@@ -19,44 +18,37 @@
 #define COSCHED_SHADOW_H
 
 #include "base/state.h"
-#include "cosched/join.h"
 #include "status/comms.h"
 
 struct cosched_shadow {
     bool on; /* every rank has joined */
     int size;
-    MPI_Comm comm;
+    MPI_Comm comm; /* the communicator of the shims (together.h) */
     /* One entry a rank of MPI_COMM_WORLD: 1 scheduled, 0 not. With several threads a peer may
      * get a status one message late, or two in the wrong order. The next one corrects it. */
     unsigned char *sent;     /* this task's status, as the peer has it */
     unsigned char *received; /* the peer's status, as this task has it */
     int outdated;            /* to how many peers the last status sent was "unscheduled" */
+    int *bytes_sent;         /* how many status bytes went to each rank */
+    int bytes_received;      /* how many this rank has received from all */
 };
 
 extern struct cosched_shadow cosched_shadow;
 
-/* After MPI_Init: every rank of MPI_COMM_WORLD joins, if all have agreed that each has the shim
- * (agree.h). Otherwise, after a deadline, they go on without the shadow. Where the ranks cannot
- * agree, they try to join. If a rank has no shim then, the job hangs when it makes
- * communicators. If one rank lacks the memory, no rank uses the shadow. */
-void cosched_shadow_open(void);
+/* After MPI_Init: finds the other ranks. Returns whether there is memory for their status. */
+bool cosched_shadow_prepare(void);
 
-/* At the beginning of MPI_Finalize, collective: sends no more. Returns whether every rank has
- * joined by now. */
-bool cosched_shadow_stop(void);
+/* Once every rank has joined: sends and reads statuses from now on. */
+void cosched_shadow_start(void);
 
-/* After that, collective: receives all status bytes that were sent. */
-void cosched_shadow_close(void);
+/* At the beginning of MPI_Finalize: sends no more. */
+void cosched_shadow_stop(void);
 
-/* Whether every rank has joined: then shadow.comm may be used. */
-bool cosched_shadow_has_joined(void);
+/* Reads the status bytes that have arrived. Returns whether that worked. */
+bool cosched_shadow_read(void);
 
-/* Waits until the request is complete or the limit (NULL: none) is reached. Returns whether it is
- * complete. */
-bool cosched_shadow_completes(MPI_Request *request, struct cosched_join_limit *limit);
-
-/* How long a rank waits for the others at its start. */
-uint64_t cosched_shadow_patience_ms(void);
+/* In the end: frees the memory. */
+void cosched_shadow_forget(void);
 
 /* The rare paths behind the inline functions below. */
 #define RARE __attribute__((cold))

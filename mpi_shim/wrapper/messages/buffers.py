@@ -10,7 +10,7 @@ from mpi4py.typing import Buffer, BufSpec
 
 from mpi_shim.wrapper.data.spec import nbytes_of, parse
 from mpi_shim.wrapper.messages import attached_buffer
-from mpi_shim.wrapper.messages.isendrecv import (
+from mpi_shim.wrapper.messages.exchange_halves import (
     copied,
     copied_plainly,
     exchange,

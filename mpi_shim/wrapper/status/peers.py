@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 from mpi4py import MPI as mpi
+
+from cosched.shm._native import lib
 
 
 class Peers:
@@ -14,16 +17,10 @@ class Peers:
 
     def __init__(self, world: Sequence[int], me: int) -> None:
         self._world = world
-        size = len(world)
-        distances = [1 << bit for bit in range(max(size - 1, 0).bit_length())]
-        # Distance 0 is the opposite rank of a remote group; in its own group, itself.
-        steps = (0, *(step for each in distances for step in (each, -each)))
-        around = [(me + step) % size for step in steps] if size else []
-        #: Ranks in COMM_WORLD that a collective call may wait for. Collectives are made of
-        #: messages over distances that are powers of two.
-        self.partners = tuple(
-            dict.fromkeys(world[rank] for rank in around if world[rank] >= 0)
-        )
+        ranks = (lib.cosched_join_partner(len(world), me, i) for i in itertools.count())
+        around = [world[rank] for rank in itertools.takewhile(lambda r: r >= 0, ranks)]
+        #: Ranks in COMM_WORLD that a collective call may wait for (``cosched/join.h``).
+        self.partners = tuple(dict.fromkeys(rank for rank in around if rank >= 0))
 
     def rank(self, rank: int) -> int:
         """Returns the rank in COMM_WORLD. Negative: this process, or a process outside."""

@@ -24,6 +24,7 @@ class Slot:
 
     @property
     def value(self) -> int:
+        """The status in it: 1 while the sender is scheduled."""
         return self._cell[0]
 
     @value.setter

@@ -32,17 +32,8 @@ class Environment:
         return bool(self.data.task.job != ffi.NULL)
 
     @property
-    def needs_all(self) -> bool:
-        """Whether the job must not run unless each of its nodes coschedules it."""
-        return bool(self.data.requirement == lib.COSCHED_REQUIRE_ALL)
-
-    @property
-    def needs_none(self) -> bool:
-        """Whether rank 0 does not report the nodes that do not coschedule the job."""
-        return bool(self.data.requirement == lib.COSCHED_REQUIRE_NONE)
-
-    @property
     def nonblocking_collectives(self) -> bool:
+        """Whether collective calls wait in the wrapper (COSCHED_COLLECTIVES)."""
         return bool(self.data.nonblocking_collectives)
 
     @property

@@ -58,6 +58,11 @@ class Task:
         self._counters: Any = self._link.counters
 
     @property
+    def link(self) -> Any:
+        """The ``struct cosched_link``."""
+        return self._link
+
+    @property
     def waits(self) -> bool:
         """Whether the wrapper waits in place of the library's blocking calls."""
         return self.attached or self.policy.kind != lib.COSCHED_WAIT_SPIN
@@ -110,10 +115,6 @@ class Task:
         """Calls ``on_presence``."""
         if self.on_presence is not None:
             self.on_presence(presence)
-
-    def presence_at_end(self) -> int:
-        """Returns the presence of this task as MPI is about to end."""
-        return int(lib.cosched_roll_presence_at_end(self._link))
 
     def deregister(self) -> None:
         """Deregisters the task (CMDOUT). A second call does nothing."""

@@ -112,7 +112,7 @@ def test_changed_source_or_wrapper_changes_fingerprint(site, tmp_path, monkeypat
     shutil.copytree(interposer, copy)
     monkeypatch.setattr(under_test, "_source_folders", lambda: (shm, copy))
     assert plan_build(site.mpicc, os.environ).fingerprint == first
-    for name in ("wait/wait.c", "base/calls.h"):
+    for name in ("wait/library_yields.c", "base/calls.h"):
         with (copy / name).open("a") as file:
             file.write("\n")
         second = plan_build(site.mpicc, os.environ).fingerprint

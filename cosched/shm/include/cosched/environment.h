@@ -8,7 +8,7 @@
  *   COSCHED_STATUS       how the sender's status travels: prefix, shadow or none (unless set)
  *   COSCHED_WAIT         how a scheduled task waits: spin (unless set), yield,
  *                        block:NANOSECONDS or auto:NANOSECONDS; busy: any task spins; see
- *                        waiting.h
+ *                        spin_or_sleep.h
  *   COSCHED_COLLECTIVES  blocking (unless set) or nonblocking; used by the mpi4py wrapper alone
  *   COSCHED_MEMORY       bytes that the job needs on each of its nodes; unset: not declared
  *   COSCHED_SUBMITTED    when the job was submitted, ns since 1970; unset: not known
@@ -32,7 +32,7 @@
 #include <stdint.h>
 
 #include "task.h"
-#include "waiting.h"
+#include "spin_or_sleep.h"
 
 /* cdef: begin */
 enum cosched_environment_limits {

@@ -3,7 +3,8 @@
  * message, deregister.
  *
  * The C interposer links these files; the mpi4py wrapper calls them through cffi. Everything
- * fails open: after an error the link is not attached, and the task counts as scheduled.
+ * fails open: after an error the link is not attached, and the task counts as scheduled. The same
+ * holds once the job's region is truncated (guard.h).
  * Nothing here prints, exits or waits without a limit.
  *
  * Functions return 0 or -errno unless they say otherwise.
@@ -13,24 +14,14 @@
 
 #include <stdint.h>
 
-#include "layout.h"
+#include "register.h"
 
 /* cdef: begin */
-/* Whether a task's node coschedules it. */
-enum cosched_presence {
-    COSCHED_NO_DAEMON = 0,
-    COSCHED_PRESENT = 1,
-    COSCHED_OTHER_VERSION = 2, /* of the daemon */
-    COSCHED_REFUSED = 3,       /* the daemon gave a reason */
-    COSCHED_LEFT = 4           /* it was present, and the daemon has gone */
-};
-
 /* A task's link to its node's scheduler daemon. cosched_link_open makes one that is not
  * attached. */
 struct cosched_link {
-    struct cosched_job_region *region;      /* NULL: not attached */
+    struct cosched_job_region *region;      /* NULL: not attached, or the region is torn */
     struct cosched_task_counters *counters; /* in the region, or own_counters: never NULL */
-    uint64_t region_bytes;
     uint64_t posted_epoch; /* 1 + the epoch of the last CMDSCH; 0: none yet */
     uint32_t slot;
     int32_t bell;         /* descriptor of the job's bell; -1: none */
@@ -44,21 +35,6 @@ struct cosched_link {
     struct cosched_task_counters own_counters; /* used while not attached */
 };
 
-/* A task's registration. */
-struct cosched_registration {
-    const char *job;
-    int32_t rank;
-    int32_t world;
-    uint32_t carrier;      /* enum cosched_carrier */
-    uint32_t busy;         /* 1: the task spins in its waits, also while unscheduled */
-    uint64_t memory_bytes; /* memory that the job needs on this node; 0: not declared */
-    uint64_t submitted_ns; /* when the job was submitted, since 1970; 0: not known */
-    struct cosched_expectation expectation;
-    /* Called when the daemon lets the task wait, and once more if the reason comes later: it may
-     * be "". May be NULL, and may take long. */
-    void (*on_memory_wait)(const char *reason);
-};
-
 enum cosched_timeouts { COSCHED_ATTACH_TIMEOUT_MS = 2000 };
 
 /* Makes a link that is not attached. Without this call a zeroed link is not valid. */
@@ -70,12 +46,6 @@ void cosched_link_open(struct cosched_link *link);
  * timeout_ms; the task sleeps until then. */
 int cosched_attach(struct cosched_link *link, const char *socket_path,
                    const struct cosched_registration *task, int timeout_ms);
-
-/* Reports that this process has just started and will become a task of the job. From here on
- * the job is scheduled. No link is made: cosched_attach comes later, if ever. If the daemon does
- * not answer within timeout_ms, the caller goes on; `reason` then has one line. */
-int cosched_announce(const char *socket_path, const struct cosched_registration *task,
-                     int timeout_ms, char reason[128]);
 
 /* Deregisters (CMDOUT). Safe on a link that is not attached, and while other threads use it:
  * the region stays mapped and the bell open until the process ends. */

@@ -1,5 +1,5 @@
 /*
- * cosched/waiting.h - how a task waits: the time between two tests that found no message.
+ * cosched/spin_or_sleep.h - how a task waits: the time between two tests that found no message.
  *
  * An unscheduled task sleeps about a millisecond between two tests, and wakes at once when it
  * is scheduled. This is the paper's "very brief period" in which an unscheduled task looks for
@@ -10,8 +10,8 @@
  * The interposer and the mpi4py wrapper call the same functions, so they wait alike and count
  * alike.
  */
-#ifndef COSCHED_WAITING_H
-#define COSCHED_WAITING_H
+#ifndef COSCHED_SPIN_OR_SLEEP_H
+#define COSCHED_SPIN_OR_SLEEP_H
 
 #include <stdint.h>
 

@@ -1,5 +1,5 @@
 #define _GNU_SOURCE
-#include "cosched/waiting.h"
+#include "cosched/spin_or_sleep.h"
 
 #include <errno.h>
 #include <linux/futex.h>

@@ -1,0 +1,38 @@
+"""Runs tools of the system that only print, such as ``ldd`` and ``squeue``."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+
+class Printed(NamedTuple):
+    """The output and the errors that a tool printed."""
+
+    output: str = ""
+    errors: str = ""
+
+
+def ask_tool(
+    words: Sequence[str], within_s: float, environ: Mapping[str, str] | None = None
+) -> Printed:
+    """Returns what the command ``words`` prints, with any exit status.
+
+    Both texts are empty if it cannot be started, or does not end within ``within_s``.
+    ``environ``: its variables; None for those of this process.
+    """
+    try:
+        done = subprocess.run(
+            words,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=within_s,
+            check=False,
+            env=None if environ is None else dict(environ),
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return Printed()
+    return Printed(done.stdout, done.stderr)
