@@ -38,12 +38,12 @@ from cosched.jobs.serving import pmi_of
 from cosched.lab import slurm
 from cosched.lab.lab import Lab
 from cosched.lab.slurm_conf import SHARED
-from cosched.lab.ssh import ssh_servers
 from cosched.launch.family import Family, Mpi
 from cosched.launch.given.hosts import Hosts
 from cosched.launch.job import Job, Request, resolve
 from cosched.launch.mpi import Places, find_mpi
 from cosched.launch.program import Program, inspect
+from tests.labs.ssh import ssh_servers
 
 SOURCE = Path(__file__).parents[1] / "programs" / "init.c"
 SLOTS = 64

@@ -28,7 +28,6 @@ NOT_WHOLE = {
     ("cosched/cluster/up/members.py", "start_member"): "log of a child",
     ("cosched/cluster/slurm/step.py", "_start_step"): "log of a child",
     ("daemons/stepagent.py", "_log_to"): "log",
-    ("cosched/lab/slurms.py", "_run_daemon"): "log of a child",
     ("cosched/bench/run/processes.py", "_start"): "output of a child",
     ("cosched/cluster/agent/steward/streams.py", "_open"): "output of a job",
     ("cosched/cli/files.py", "writing"): "stdout, a device or a pipe",
