@@ -48,7 +48,6 @@ ELSEWHERE = {
     ("struct", "cosched/linux/native/gate.py"): _LENGTH,
     ("struct", "cosched/node/sockets/listener.py"): _LENGTH,
     ("number", "cosched/node/sockets/listener.py"): _C,
-    ("number", "cosched/bench/results/run_codec.py"): _ANSWERED,
     ("number", "cosched/bench/simulate/models.py"): _ANSWERED,
     ("number", "cosched/bench/workload/fields.py"): _ANSWERED,
     ("number", "cosched/lab/state.py"): _ANSWERED,

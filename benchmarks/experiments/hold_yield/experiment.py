@@ -45,9 +45,9 @@ from benchmarks.experiments.hold_yield.cases import (
 from benchmarks.experiments.hold_yield.claims import claims_of
 from benchmarks.experiments.hold_yield.means import Means
 from benchmarks.experiments.hold_yield.report import draw, table
-from benchmarks.experiments.kept import Kept
 from benchmarks.experiments.section import rewrite
 from benchmarks.options import bench_parser
+from benchmarks.results import Results
 from cosched.sim.parallel import Outcome, carry_out_all
 from cosched.sim.progress import open_progress
 
@@ -104,10 +104,10 @@ def carry_on(options: argparse.Namespace) -> None:
     """Everything, once it is known what is wanted."""
     options.out.mkdir(parents=True, exist_ok=True)
     cases = cases_of(options)
-    kept = Kept(options.out / "hold_yield.jsonl")
+    kept = Results(options.out / "hold_yield.jsonl")
     if not options.so_far:
         simulate_left(kept.left(cases), kept, options.jobs)
-    ended = [Ended(case, kept.result(case)) for case in kept.done(cases)]
+    ended = [Ended(case, kept.last(case)) for case in kept.done(cases)]
     means = Means(ended)
     document = {
         "command": shlex.join(["scripts/dev", "bench", "hold_yield", *sys.argv[1:]]),
@@ -130,7 +130,7 @@ def carry_on(options: argparse.Namespace) -> None:
         print(claims, end="")
 
 
-def simulate_left(cases: Sequence[Case], kept: Kept, jobs: int) -> None:
+def simulate_left(cases: Sequence[Case], kept: Results, jobs: int) -> None:
     """Simulates these cases and keeps each result at once."""
     with open_progress(sys.stderr, len(cases)) as report:
 

@@ -28,7 +28,6 @@ from pathlib import Path
 
 from benchmarks.experiments.claims import claims_table
 from benchmarks.experiments.endings import in_one_line
-from benchmarks.experiments.kept import Kept
 from benchmarks.experiments.malleable.claims import CLAIMS, claims_of
 from benchmarks.experiments.malleable.figures import draw
 from benchmarks.experiments.malleable.points import (
@@ -48,6 +47,7 @@ from benchmarks.experiments.malleable.tables import (
 )
 from benchmarks.experiments.section import rewrite
 from benchmarks.options import bench_parser
+from benchmarks.results import Results
 from cosched.sim.malleable.runs import MalleableOutcome, MalleableRun, carry_out
 from cosched.sim.parallel import Outcome, carry_out_all
 from cosched.sim.progress import open_progress
@@ -91,7 +91,7 @@ def measure(options: argparse.Namespace, figures: Sequence[str]) -> Measured:
     repeat, count = QUICK if options.quick else FULL
     repeat, count = options.repeat or repeat, options.count or count
     runs = runs_of(figures, repeat, count, options.held)
-    kept = Kept(options.out / "malleable.jsonl")
+    kept = Results(options.out / "malleable.jsonl")
     if options.so_far:
         runs = kept.done(runs)
     left = kept.left(runs)
@@ -116,8 +116,8 @@ def measure(options: argparse.Namespace, figures: Sequence[str]) -> Measured:
     return read_points([path])
 
 
-def _outcome(kept: Kept, run: MalleableRun) -> MalleableOutcome:
-    found = kept.result(run)
+def _outcome(kept: Results, run: MalleableRun) -> MalleableOutcome:
+    found = kept.last(run)
     return MalleableOutcome(run, found["nodes"], tuple(found["figures"]))
 
 

@@ -151,7 +151,7 @@ def measured(part: str, options: argparse.Namespace) -> Document:
             ),
         )
     quiet = samples.quiet(cells)
-    document = _of_rates(part, options, len(cpus), samples.rates())
+    document = _of_rates(part, options, len(cpus), samples.rates(cells))
     note = (
         f"medians of {options.repeat}; others used {quiet.outside_median:.1%} of the "
         f"machine (most {quiet.outside_most:.1%}, host {quiet.stolen_most:.1%})\n"

@@ -29,13 +29,14 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from benchmarks.experiments.yoo.figures import draw
 from benchmarks.experiments.yoo.plans import PLANS, SCALES, Plan, Way, make_plan
 from benchmarks.experiments.yoo.table import text_table
 from benchmarks.npb.kernels import load as load_kernels
 from cosched.bench.measure.equal_speed import rescaled, speeds, usual_probe_us
 from cosched.bench.results.results import ArmSummary, Run, Spread, summarise
-from cosched.bench.results.run_codec import encode_run
 from cosched.bench.results.run_store import open_run_store
 from cosched.bench.run.arms import parse_arms
 from cosched.bench.run.interrupts import interruptible
@@ -151,7 +152,7 @@ def _point(way: Way, runs: Sequence[Run], usual_us: float | None) -> dict[str, A
         "disturbed": summary.all_disturbed,
         "outside_load": _outside(summary),
         "failure": next((run.failure.line for run in runs if run.failure), None),
-        "runs": [encode_run(run) for run in runs],
+        "runs": [msgspec.to_builtins(run) for run in runs],
     }
 
 

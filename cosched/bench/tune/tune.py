@@ -11,9 +11,10 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Protocol, TextIO
 
+import msgspec
+
 from cosched.bench.measure.equal_speed import rescaled, speeds
 from cosched.bench.results.results import Run
-from cosched.bench.results.run_codec import encode_run
 from cosched.bench.results.run_store import RunStore, open_run_store
 from cosched.bench.run.arms import Arm, Setup
 from cosched.bench.run.progress import Progress, open_progress
@@ -358,7 +359,9 @@ def _document(
             }
             for one, values in search.observed.items()
         ],
-        "runs": [{"name": _name(one), **encode_run(run)} for one, run in search.runs],
+        "runs": [
+            {"name": _name(one), **msgspec.to_builtins(run)} for one, run in search.runs
+        ],
     }
 
 
