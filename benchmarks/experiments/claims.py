@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from benchmarks.experiments.verdicts import NO
+from cosched.tables import markdown
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +32,7 @@ class Claim:
 
 def claims_table(claims: Iterable[Claim]) -> list[str]:
     """Returns the claims as the lines of a table in Markdown."""
-    lines = ["| Fig. | claim | paper | ours | verdict |", "|---|---|---|---|---|"]
-    for one in claims:
-        cells = (one.source, one.what, one.paper, one.ours, one.shown)
-        lines.append(f"| {' | '.join(cells)} |")
-    return lines
+    head = ("Fig.", "claim", "paper", "ours", "verdict")
+    return markdown(
+        head, [(one.source, one.what, one.paper, one.ours, one.shown) for one in claims]
+    )

@@ -11,7 +11,7 @@ between nodes is not included.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
@@ -19,6 +19,7 @@ from benchmarks.experiments.symbiosis.cells import Cell, Rates
 from benchmarks.kernels.build import KERNELS
 from cosched.sim.symbiotic.matrix import Model, SpeedupMatrix, model_document
 from cosched.sim.symbiotic.table import matrix_table
+from cosched.tables import table
 
 Document = dict[str, Any]
 
@@ -97,15 +98,14 @@ def figure(part: str, cpus: int, rates: Rates) -> Document:
         "impact": impact,
         "itself": lines["nobody"][-1][1],
     }
-    return {**document, "text": "\n".join(_figure_lines(document)) + "\n"}
-
-
-def _figure_lines(document: Document) -> Iterator[str]:
-    yield f"slowdown of {document['primary']}, by instances, on {document['cpus']} CPUs"
-    ticks = [n for n, _ in document["lines"]["nobody"]]
-    yield f"{'beside':<12}" + "".join(f"{n:>7}" for n in ticks)
-    for name, points in document["lines"].items():
-        yield f"{name:<12}" + "".join(f"{value:>7.2f}" for _, value in points)
+    title = f"slowdown of {name}, by instances, on {cpus} CPUs"
+    rows = [
+        (beside, *(f"{value:.2f}" for _, value in points))
+        for beside, points in lines.items()
+    ]
+    ticks = [str(n) for n, _ in lines["nobody"]]
+    text = [title, *table(("beside", *ticks), rows, "<" + ">" * len(ticks))]
+    return {**document, "text": "\n".join(text) + "\n"}
 
 
 def table_cells(part: str, kernels: Sequence[str], cpus: int) -> list[Cell]:
@@ -125,10 +125,11 @@ def table1(kernels: Sequence[str], cpus: int, rates: Rates) -> Document:
         name: rates[Cell(name, half)] / rates[Cell(name, half, name, half)]
         for name in kernels
     }
-    lines = [f"{'kernel':<10}{'speedup':>9}  the paper's"]
-    for name, speedup in speedups.items():
-        paper = " ".join(map(str, PAPER_1[name])) if name in PAPER_1 else "-"
-        lines.append(f"{name:<10}{speedup:>9.2f}  {paper}")
+    rows = [
+        (name, f"{speedup:.2f}", " ".join(map(str, PAPER_1.get(name, "-"))))
+        for name, speedup in speedups.items()
+    ]
+    lines = table(("kernel", "speedup", "the paper's"), rows, "<><")
     return {"cpus": cpus, "speedups": speedups, "text": "\n".join(lines) + "\n"}
 
 

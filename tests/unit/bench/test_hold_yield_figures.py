@@ -14,7 +14,8 @@ import pytest
 
 pytest.importorskip("matplotlib")
 
-from benchmarks.experiments.hold_yield import cases, experiment
+from benchmarks.experiments.hold_yield import __main__ as experiment
+from benchmarks.experiments.hold_yield import cases
 from benchmarks.experiments.hold_yield.claims import HOLDS, YIELDS, claims_of
 from benchmarks.experiments.hold_yield.means import Means, mean_of
 from benchmarks.experiments.verdicts import UNDECIDED

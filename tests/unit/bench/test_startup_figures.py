@@ -7,7 +7,8 @@ from dataclasses import asdict, replace
 
 import pytest
 
-from benchmarks.experiments.startup import central, experiment, page
+from benchmarks.experiments.startup import __main__ as experiment
+from benchmarks.experiments.startup import central, page
 from benchmarks.experiments.startup.claims import MISSING, aims, claims
 from benchmarks.experiments.startup.documents import (
     MIDDLE,

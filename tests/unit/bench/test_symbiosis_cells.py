@@ -28,7 +28,7 @@ from benchmarks.experiments.symbiosis.measured import (
     table2,
     table_cells,
 )
-from benchmarks.experiments.symbiosis.pictures import DRAWN
+from benchmarks.experiments.symbiosis.pictures import draw
 from benchmarks.experiments.symbiosis.report import section
 from benchmarks.experiments.verdicts import NO, UNDECIDED
 from benchmarks.kernels.build import KERNELS
@@ -167,8 +167,9 @@ def test_memory_that_is_never_short_refutes_one_way_interference():
 
 @pytest.mark.parametrize("part", [*FIGURES, "table1", "table2"])
 def test_a_picture_of_each(part, tmp_path):
-    document = all_documents()[part]
-    DRAWN[part](document, tmp_path / part)
+    document = {"part": part, **all_documents()[part]}
+    for ending in ("png", "svg"):
+        draw(document, tmp_path / f"{part}.{ending}")
     assert (tmp_path / f"{part}.png").read_bytes().startswith(b"\x89PNG")
     assert "<svg" in (tmp_path / f"{part}.svg").read_text()
     assert max(len(line) for line in document["text"].splitlines()) <= 80
