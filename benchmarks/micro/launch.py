@@ -30,7 +30,7 @@ from rich.progress import Progress
 
 from benchmarks.domain_lab import crowded_domain
 from benchmarks.experiment import Bench, numbers, positive
-from cosched.bench.workload.build import build_program
+from benchmarks.mpi import PROGRAMS, build, find, places
 from cosched.cli.run.site import find_site
 from cosched.cluster.client import Client, make_submission
 from cosched.core.errors import CoschedError
@@ -41,12 +41,10 @@ from cosched.lab.slurm_conf import SHARED
 from cosched.launch.family import Family, Mpi
 from cosched.launch.given.hosts import Hosts
 from cosched.launch.job import Job, Request, resolve
-from cosched.launch.mpi import Places, find_mpi
-from cosched.launch.program import Program, inspect
+from cosched.launch.program import inspect
 from cosched.tables import table
 from tests.labs.ssh import ssh_servers
 
-SOURCE = Path(__file__).parents[1] / "programs" / "init.c"
 SLOTS = 64
 #: Each rank is a process, and all of them start on this machine.
 MOST_RANKS = 128
@@ -131,8 +129,7 @@ class Starts:
         request = Request(
             (str(self.program),), nodes * tasks, tasks, str(self._mpi.mpiexec), root=True
         )
-        places = Places(Path(sys.executable).parent, os.environ)
-        return resolve(request, find_site(self._lab.run_dir, Hosts(hosts)), places)
+        return resolve(request, find_site(self._lab.run_dir, Hosts(hosts)), places())
 
 
 class Srun:
@@ -194,9 +191,7 @@ def measure(
 ) -> list[dict[str, float]]:
     """Returns the medians, and the least and greatest ratio, of each point. more: further
     ways, ssh and srun."""
-    if mpi.mpicc is None:
-        raise CoschedError(f"no mpicc beside {mpi.mpiexec}")
-    program = build_program(SOURCE, mpi.mpicc, os.environ)
+    program = build(PROGRAMS / "init.c", mpi)
     with contextlib.ExitStack() as up:
         lab = up.enter_context(crowded_domain(run_dir, max(n for n, _ in points), SLOTS))
         starts = Starts(lab, mpi, program)
@@ -268,9 +263,8 @@ def run(options: argparse.Namespace) -> tuple[Iterator[str], object]:
 
 
 def _run(options: argparse.Namespace, found: list[dict[str, object]]) -> Iterator[str]:
-    places = Places(Path(sys.executable).parent, os.environ)
     points = points_of(options.nodes, options.tasks, options.most_ranks)
-    mpis = [find_mpi(Program((), None, ""), m, places) for m in options.mpi.split(",")]
+    mpis = [find(name) for name in options.mpi.split(",")]
     more = [way for way in OTHERS if getattr(options, way)]
     for mpi in mpis:
         with tempfile.TemporaryDirectory(prefix="cosched-launch-") as folder:

@@ -29,15 +29,13 @@ from rich.progress import track
 
 from benchmarks.experiment import Bench, need_cpus, positive
 from benchmarks.micro.load import START_S, await_tasks, new_node
-from benchmarks.micro.shim import installed
-from cosched.bench.workload.build import build_program
+from benchmarks.mpi import PROGRAMS, build, find
 from cosched.core.errors import CoschedError
 from cosched.core.node.settings import Settings
 from cosched.node.service.start import NodeOptions
 from cosched.node.sockets.client import request
 from cosched.shm.paths import NodePaths
 
-BULK = Path(__file__).resolve().parents[1] / "programs" / "bulk.c"
 #: About a third of a millisecond between two messages, and no end.
 WORK = ("--steps", "1000000000", "--work", "300000")
 SETTINGS = {"slice": "0.5s", "gmet": "50ms"}
@@ -204,10 +202,8 @@ def watched_to_unwatched(
 def run(options: argparse.Namespace) -> tuple[list[str], object]:
     """Returns the ratios, and a text of their median."""
     need_cpus(2)
-    mpi = installed([options.mpi] if options.mpi else [])[0]
-    if mpi.mpicc is None:
-        raise CoschedError(f"{mpi.mpiexec}: no mpicc beside it to build bulk with")
-    program = build_program(BULK, mpi.mpicc, os.environ)
+    mpi = find(options.mpi)
+    program = build(PROGRAMS / "bulk.c", mpi)
     watchers = (options.watch,) if options.watch else WATCHERS
     ratios = watched_to_unwatched(
         mpi.mpiexec, program, options.pairs, options.window, watchers, options.scrape

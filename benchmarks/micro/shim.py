@@ -26,18 +26,15 @@ from rich.progress import Progress
 from benchmarks.domain_lab import new_lab
 from benchmarks.experiment import Bench, need_cpus, positive
 from benchmarks.micro.load import new_node
-from cosched.bench.workload.build import build_program
+from benchmarks.mpi import PROGRAMS, build, find
 from cosched.core.errors import CoschedError
 from cosched.core.node.settings import Settings
 from cosched.lab import life
 from cosched.lab.plan import plan_nodes
 from cosched.launch.family import Family, Mpi
-from cosched.launch.mpi import Places, find_mpi
-from cosched.launch.program import inspect
 from cosched.node.service.start import NodeOptions
 from cosched.tables import table
 
-PINGPONG = Path(__file__).resolve().parents[1] / "programs" / "pingpong.c"
 SIZES = (8, 1024, 65536, 1048576)
 NONE = "none"
 ARMS = (NONE, "shadow", "prefix")
@@ -143,9 +140,7 @@ def measure(
     mpi: Mpi, place: str, transport: Transport, rounds: int, batches: int, turn: object
 ) -> list[Row]:
     """The rows of one transport between two ranks at one place."""
-    if mpi.mpicc is None:
-        raise CoschedError(f"{mpi.mpiexec}: no mpicc beside it to build pingpong with")
-    program = build_program(PINGPONG, mpi.mpicc, os.environ)
+    program = build(PROGRAMS / "pingpong.c", mpi)
     seen: dict[tuple[str, int], list[float]] = defaultdict(list)
     with PLACES[place]() as (run_dir, where):
         common = ("--run-dir", str(run_dir), "--mpi", str(mpi.mpiexec), *where)
@@ -194,13 +189,6 @@ def summarise(
     )
 
 
-def installed(asked: Sequence[str]) -> list[Mpi]:
-    """The MPIs to measure: those asked for, else the one at hand."""
-    places = Places(Path(sys.executable).parent, os.environ)
-    program = inspect(("pingpong",), os.environ, None)
-    return [find_mpi(program, name, places) for name in asked or (None,)]
-
-
 def show(rows: Sequence[Row]) -> list[str]:
     """Returns the lines of a table of at most 80 columns."""
     head = (
@@ -223,7 +211,7 @@ def run(options: argparse.Namespace) -> tuple[Iterator[str], object]:
     need_cpus(2)
     todo = [
         (mpi, place, transport)
-        for mpi in installed(options.mpi)
+        for mpi in map(find, options.mpi or (None,))
         for place in options.place or PLACES
         for transport in transports_of(mpi, place)
         if not options.transport or transport.name in options.transport

@@ -25,7 +25,7 @@ from rich.progress import Progress
 
 from benchmarks.domain_lab import domain, new_lab
 from benchmarks.experiment import Bench, positive
-from cosched.bench.workload.build import build_program
+from benchmarks.mpi import build, find
 from cosched.bench.workload.file import JobInstance, Workload, load_workload
 from cosched.cluster.config import QueueSettings
 from cosched.core.errors import CoschedError
@@ -35,8 +35,6 @@ from cosched.jobs.job import Job
 from cosched.lab import life
 from cosched.lab.lab import Lab
 from cosched.lab.plan import plan_nodes
-from cosched.launch.mpi import Places, find_mpi
-from cosched.launch.program import Program
 from cosched.tables import table
 
 NODES = 2
@@ -80,12 +78,9 @@ class Runner:
         self._workload = workload
         self._several = several
         self._mpi = mpi
-        places = Places(Path(sys.executable).parent, os.environ)
-        found = find_mpi(Program((), None, ""), mpi, places)
-        if found.mpicc is None:
-            raise CoschedError(f"no mpicc beside {found.mpiexec}")
+        found = find(mpi)
         self._programs = {
-            spec.source: build_program(spec.source, found.mpicc, os.environ)
+            spec.source: build(spec.source, found)
             for spec in workload.jobs
             if spec.source is not None
         }

@@ -50,7 +50,6 @@ ELSEWHERE = {
     ("number", "cosched/node/sockets/listener.py"): _C,
     ("number", "cosched/bench/simulate/models.py"): _ANSWERED,
     ("number", "cosched/bench/workload/fields.py"): _ANSWERED,
-    ("number", "cosched/lab/state.py"): _ANSWERED,
     ("number", "cosched/node/profile.py"): _ANSWERED,
     ("number", "cosched/node/service/stop.py"): _ANSWERED,
     ("number", "cosched/observe"): _ANSWERED,

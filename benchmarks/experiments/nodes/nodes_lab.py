@@ -22,6 +22,7 @@ from typing import Any
 
 from benchmarks.experiment import Bench, in_one_line, positive, write_json
 from benchmarks.experiments.section import rewrite
+from benchmarks.mpi import find
 from cosched.bench.run.arms import Arm, Setup, parse_arms
 from cosched.bench.run.bench import BenchOptions, run_bench
 from cosched.bench.run.testbed import TestbedOptions
@@ -31,8 +32,6 @@ from cosched.bench.simulate.virtual import VirtualSession
 from cosched.bench.workload.file import load_workload
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S, parse_duration
-from cosched.launch.mpi import Places, find_mpi
-from cosched.launch.program import inspect
 from cosched.shm.userdirs import own_run_dir
 from cosched.sim.nodes.runs import carry_out
 from cosched.tables import markdown
@@ -196,8 +195,7 @@ def parse(words: Sequence[str] | None) -> argparse.Namespace:
 
 def family(asked: str | None) -> str:
     """Returns the folder name of the MPI at hand."""
-    places = Places(Path(sys.executable).parent, os.environ)
-    return find_mpi(inspect(("cosched",), os.environ, None), asked, places).family.value
+    return find(asked).family.value
 
 
 def main(words: Sequence[str] | None = None) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.experiments.startup.documents import Document, read
-from benchmarks.experiments.startup.quantities import QUANTITIES
+from benchmarks.experiments.startup.emulate import QUANTITIES
 from benchmarks.experiments.verdicts import Measured, over_cases
 from cosched.core.errors import CoschedError
 from cosched.sim.startup.costs import Costs

@@ -27,12 +27,12 @@ from typing import Any
 
 from rich.progress import Progress
 
+from benchmarks import mpi
 from benchmarks.domain_lab import domain, new_lab
 from benchmarks.experiment import Bench, in_one_line, numbers, positive, write_json
 from benchmarks.experiments.startup.documents import Point, document
 from benchmarks.experiments.startup.live import beside
 from benchmarks.experiments.startup.plans import TITLES
-from cosched.bench.workload.build import build_program
 from cosched.cluster.agent.steps import (
     OBJECT,
     PREPARED,
@@ -48,13 +48,10 @@ from cosched.core.units import NS_PER_S
 from cosched.lab import life
 from cosched.lab.lab import Lab
 from cosched.lab.plan import plan_crowded_nodes
-from cosched.launch.mpi import Places, find_mpi
-from cosched.launch.program import Program
 from cosched.linux.namespaces import network_of
 from cosched.sim.startup.costs import Costs
 from cosched.tables import table
 
-SOURCE = Path(__file__).parents[2] / "programs" / "exchange.c"
 OBJECT_BYTES = 200_000
 #: The job object without padding.
 PLAIN_BYTES = 600
@@ -216,11 +213,7 @@ def emulated(figure: str, way: Way, nodes: int) -> dict[str, Any]:
 
 def measure(run_dir: Path, options: argparse.Namespace) -> dict[str, Any]:
     """Returns the live figures."""
-    places = Places(Path(sys.executable).parent, os.environ)
-    mpi = find_mpi(Program((), None, ""), "mpich", places)
-    if mpi.mpicc is None:
-        raise CoschedError(f"no mpicc beside {mpi.mpiexec}")
-    program = build_program(SOURCE, mpi.mpicc, os.environ)
+    program = mpi.build(mpi.PROGRAMS / "exchange.c", mpi.find("mpich"))
     planned = plan_crowded_nodes(max(options.nodes) + 1, 1, life.usable_siblings())
     with new_lab(run_dir, planned, daemons=False) as lab:
         pace(lab, options.rate)

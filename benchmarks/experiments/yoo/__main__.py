@@ -47,7 +47,7 @@ from benchmarks.experiments.yoo.plans import PLANS, SCALES, Plan, Way, make_plan
 from benchmarks.experiments.yoo.table import text_table
 from benchmarks.npb.kernels import load as load_kernels
 from cosched.bench.measure.equal_speed import rescaled, speeds, usual_probe_us
-from cosched.bench.results.results import ArmSummary, Run, Spread, summarise
+from cosched.bench.results.results import ArmSummary, Run, summarise
 from cosched.bench.results.run_store import open_run_store
 from cosched.bench.run.arms import parse_arms
 from cosched.bench.run.progress import open_progress
@@ -167,17 +167,8 @@ def _point(way: Way, runs: Sequence[Run], usual_us: float | None) -> dict[str, A
 
 
 def _figures(summary: ArmSummary) -> dict[str, dict[str, float] | None]:
-    return {
-        "mean_response_s": _spread(summary.mean_response_s),
-        "mean_wait_s": _spread(summary.mean_wait_s),
-        "makespan_s": _spread(summary.makespan_s),
-    }
-
-
-def _spread(spread: Spread | None) -> dict[str, float] | None:
-    if spread is None:
-        return None
-    return {"median": spread.median, "low": spread.low, "high": spread.high}
+    names = ("mean_response_s", "mean_wait_s", "makespan_s")
+    return {name: msgspec.to_builtins(getattr(summary, name)) for name in names}
 
 
 def _outside(summary: ArmSummary) -> float | None:

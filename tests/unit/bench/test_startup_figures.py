@@ -21,7 +21,12 @@ from benchmarks.experiments.startup.documents import (
     read,
     text,
 )
-from benchmarks.experiments.startup.emulate import collect, emulate, summaries
+from benchmarks.experiments.startup.emulate import (
+    QUANTITIES,
+    collect,
+    emulate,
+    summaries,
+)
 from benchmarks.experiments.startup.live import beside, read_live
 from benchmarks.experiments.startup.measure import in_new_process
 from benchmarks.experiments.startup.plans import (
@@ -32,7 +37,6 @@ from benchmarks.experiments.startup.plans import (
     cases_of,
     points_of,
 )
-from benchmarks.experiments.startup.quantities import QUANTITIES
 from benchmarks.experiments.startup.workers import makespan_s
 from benchmarks.experiments.verdicts import DIRECTION, NO, UNDECIDED, Measured
 from cosched.core.errors import CoschedError
