@@ -7,9 +7,10 @@ from dataclasses import asdict, replace
 
 import pytest
 
+from benchmarks.experiments.claims import MISSING
 from benchmarks.experiments.startup import __main__ as experiment
 from benchmarks.experiments.startup import central, page
-from benchmarks.experiments.startup.claims import MISSING, aims, claims
+from benchmarks.experiments.startup.claims import aims, claims
 from benchmarks.experiments.startup.documents import (
     MIDDLE,
     Point,
