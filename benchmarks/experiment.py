@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import shlex
+import statistics
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -129,6 +130,14 @@ def line_of(name: str, error: Exception) -> str:
     """Returns the line of an error, after the last lines of a program that failed."""
     output = error.failure.output if isinstance(error, RunFailed) else ()
     return "\n".join([*(f"  | {line}" for line in output), f"{name}: {error}"])
+
+
+def quartiles(values: Sequence[float]) -> tuple[float, float, float]:
+    """Returns the lower quartile, the median and the upper one of one or more values."""
+    if len(values) == 1:
+        return values[0], values[0], values[0]
+    low, middle, high = statistics.quantiles(values, n=4, method="inclusive")
+    return low, middle, high
 
 
 def need_cpus(least: int) -> None:

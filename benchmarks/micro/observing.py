@@ -15,7 +15,6 @@ import argparse
 import os
 import pty
 import signal
-import statistics
 import subprocess
 import sys
 import threading
@@ -27,7 +26,7 @@ from pathlib import Path
 
 from rich.progress import track
 
-from benchmarks.experiment import Bench, need_cpus, positive
+from benchmarks.experiment import Bench, need_cpus, positive, quartiles
 from benchmarks.micro.load import START_S, await_tasks, new_node
 from benchmarks.mpi import PROGRAMS, build, find
 from cosched.core.errors import CoschedError
@@ -209,8 +208,7 @@ def run(options: argparse.Namespace) -> tuple[list[str], object]:
         mpi.mpiexec, program, options.pairs, options.window, watchers, options.scrape
     )
     family = f"{mpi.family.title} {mpi.version}"
-    middle = statistics.median(ratios)
-    low, _, high = statistics.quantiles(ratios, n=4, method="inclusive")
+    low, middle, high = quartiles(ratios)
     lines = [
         f"{family}: watched / unwatched {middle:.4f} of the messages a second",
         f"quartiles {low:.3f} to {high:.3f} of {len(ratios)} pairs",

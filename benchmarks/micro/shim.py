@@ -24,7 +24,7 @@ from pathlib import Path
 from rich.progress import Progress
 
 from benchmarks.domain_lab import new_lab
-from benchmarks.experiment import Bench, need_cpus, positive
+from benchmarks.experiment import Bench, need_cpus, positive, quartiles
 from benchmarks.micro.load import new_node
 from benchmarks.mpi import PROGRAMS, build, find
 from cosched.core.errors import CoschedError
@@ -171,11 +171,7 @@ def summarise(
     """One row, from the launches of all turns."""
     pairs = list(zip(seen[carrier, size], seen[NONE, size], strict=True))
     ratios = [with_shim / without for with_shim, without in pairs]
-    low, middle, high = (
-        statistics.quantiles(ratios, n=4, method="inclusive")
-        if len(ratios) > 1
-        else ratios * 3
-    )
+    low, middle, high = quartiles(ratios)
     return Row(
         family=family,
         transport=transport,

@@ -12,12 +12,13 @@ between nodes is not included.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import permutations
 from statistics import fmean
 from typing import Any
 
 from benchmarks.experiments.symbiosis.cells import Cell, Rates
-from benchmarks.kernels.build import KERNELS
-from cosched.sim.symbiotic.matrix import Model, SpeedupMatrix, model_document
+from benchmarks.kernels.matrix import model_of
+from cosched.sim.symbiotic.matrix import model_document
 from cosched.sim.symbiotic.table import matrix_table
 from cosched.tables import table
 
@@ -136,21 +137,16 @@ def table1(kernels: Sequence[str], cpus: int, rates: Rates) -> Document:
 def table2(kernels: Sequence[str], cpus: int, rates: Rates) -> Document:
     """All kernels beside each other: a model, too, for ``cosched sim symbiosis``."""
     half = cpus // 2
-
-    def speedup(one: str, other: str | None) -> float:
-        beside = rates[Cell(one, half, other, half if other else 0)]
-        return 1.0 if one == other else beside / rates[Cell(one, half, one, half)]
-
-    model = Model(
-        SpeedupMatrix(
-            tuple(kernels),
-            tuple(tuple(speedup(one, other) for other in kernels) for one in kernels),
-            tuple(speedup(one, None) for one in kernels),
-        ),
-        tuple(KERNELS[one] for one in kernels),
+    model = model_of(
+        {
+            (one, other): [rates[Cell(one, half, other, half if other else 0)]]
+            for one in kernels
+            for other in (*kernels, None)
+        },
+        kernels,
     )
-    pairs = [speedup(one, other) for one in kernels for other in kernels if one != other]
-    mean = fmean(pairs)
+    speedup = model.matrix.speedup
+    mean = fmean(speedup(*pair) for pair in permutations(kernels, 2))
     return {
         **model_document(model),
         "cpus": cpus,
