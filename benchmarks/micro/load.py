@@ -81,7 +81,7 @@ def child(function: Callable[..., None], *arguments: object) -> Iterator[None]:
 def jobs_of(
     function: Callable[[NodePaths, str, int], None], paths: NodePaths, count: int, cpu: int
 ) -> Iterator[None]:
-    """Runs so many jobs of one task each on a CPU."""
+    """Runs ``count`` jobs of one task each on a CPU."""
     with ExitStack() as ends:
         for number in range(count):
             ends.enter_context(child(function, paths, f"load{number}", cpu))
@@ -89,7 +89,7 @@ def jobs_of(
 
 
 def await_tasks(paths: NodePaths, count: int) -> None:
-    """Waits until so many tasks have registered. Raises CoschedError if they do not."""
+    """Waits until ``count`` tasks have registered. Raises CoschedError if they do not."""
     deadline = time.monotonic() + START_S
     while sum(len(job["tasks"]) for job in request(paths, "status")["jobs"]) < count:
         if time.monotonic() > deadline:

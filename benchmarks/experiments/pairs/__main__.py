@@ -219,7 +219,7 @@ def show(engines: str, run: dict[str, Any]) -> list[str]:
             )
         )
     head = ("", "", "", "together", "apart ms", "p99", *COLUMNS)
-    return table(head, rows, "<<<" + ">" * 7, width=100)
+    return table(head, rows, "<<<" + ">" * 7, width=120)
 
 
 def run_schemes(
