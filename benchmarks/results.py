@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from cosched.bench.results.store import Store
+from cosched.core.errors import CoschedError
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -21,6 +22,7 @@ Result = dict[str, Any]
 
 class Results:
     """The results in a file. A run is the same as an earlier one if all its fields are.
+    Raises CoschedError for another file.
 
     Several programs may add results to the file; each has the others' after a new start.
     """
@@ -29,6 +31,8 @@ class Results:
         self._store = Store(path)
         self._found: dict[str, list[Result]] = {}
         for row in self._store.lines():
+            if not isinstance(row, dict) or row.keys() != {"run", "result"}:
+                raise CoschedError(f"{path}: has no results of this kind; name another")
             self._found.setdefault(_key(row["run"]), []).append(row["result"])
 
     def left(self, runs: Sequence[RunT], repeat: int = 1) -> list[RunT]:

@@ -11,6 +11,7 @@ from benchmarks.experiments.symbiosis.cells import Cell, Sample, Samples, Settin
 from benchmarks.results import Results
 from cosched.bench.results.store import Store
 from cosched.core.decoding import Malformed
+from cosched.core.errors import CoschedError
 
 LINES = 50
 
@@ -78,6 +79,14 @@ def test_whole_line_that_is_no_result_is_an_error(path):
     with pytest.raises(Malformed, match=r"results\.jsonl"):
         Store(path).lines()
     assert path.read_text() == "hello\n"
+
+
+@pytest.mark.parametrize("line", ["[]", '{"cell": {}, "sample": {}}'])
+def test_other_lines_are_no_results(path, line):
+    path.write_text(f"{line}\n")
+    with pytest.raises(CoschedError, match="has no results of this kind; name another"):
+        Results(path)
+    assert path.read_text() == f"{line}\n"
 
 
 def test_results_come_once_a_round(path):
