@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 from benchmarks.coupled_domains import Native, Wanted, coupled_domains
-from benchmarks.experiments.endings import in_one_line
+from benchmarks.experiment import in_one_line
 from cosched.bench.run.interrupts import temporary_folder
 from cosched.cluster.answers import JobInfo
 from cosched.cluster.client import Client

@@ -35,9 +35,9 @@ from cosched.cluster.up.places import Place
 from cosched.core.cluster.coupling.snapshot import unpack
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
-from cosched.lab import slurms
 from cosched.linux.ports import free_ports
 from cosched.node.service.lock import is_held
+from tests.labs import slurms
 
 ENGINES = ("native", "slurm")
 #: SlurmUser may not run a Python in a home of root.

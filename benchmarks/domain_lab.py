@@ -1,10 +1,12 @@
-"""Starts a lab with a domain on all of its nodes, for benchmarks of the domain."""
+"""Starts labs and domains on their nodes, for benchmarks."""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from cosched.bench.run.interrupts import interruptible
 from cosched.cluster.config import PORT, DomainConfig, QueueSettings
@@ -13,7 +15,7 @@ from cosched.cluster.up.domain import start_domain, stop_domain, write_domain
 from cosched.cluster.up.places import lab_places
 from cosched.lab import life
 from cosched.lab.lab import Lab
-from cosched.lab.plan import plan_crowded_nodes
+from cosched.lab.plan import PlannedNode, plan_crowded_nodes
 
 #: Whether the kernel shares CPUs between sessions first, and then between their processes.
 _AUTOGROUP = Path("/proc/sys/kernel/sched_autogroup_enabled")
@@ -49,25 +51,43 @@ def crowded_domain(
     with the context, and so do the jobs. A signal that ends the benchmark raises
     KeyboardInterrupt meanwhile.
     """
-    with interruptible(), _one_group(), _crowded_lab(run_dir, nodes) as lab:
-        paths, places = DomainPaths(run_dir), lab_places(lab, PORT + 1)
-        first = lab.nodes[0]
-        addresses = {place.name: place.address for place in places}
-        controller = f"{first.address}:{PORT}"
-        settings = queue or QueueSettings()
-        write_domain(paths, DomainConfig("bench", controller, addresses, slots, settings))
-        start_domain(paths, places)
-        try:
-            yield lab
-        finally:
-            stop_domain(paths, first.name, end_jobs=True)
+    planned = plan_crowded_nodes(nodes, 1, life.usable_siblings())
+    with (
+        interruptible(),
+        _one_group(),
+        new_lab(run_dir, planned, daemons=False) as lab,
+        domain(lab, slots=slots, queue=queue or QueueSettings()),
+    ):
+        yield lab
 
 
 @contextmanager
-def _crowded_lab(run_dir: Path, nodes: int) -> Iterator[Lab]:
-    planned = plan_crowded_nodes(nodes, 1, life.usable_siblings())
-    lab = life.make_lab(run_dir, planned, daemons=False)
+def new_lab(
+    run_dir: Path, planned: tuple[PlannedNode, ...], *, daemons: bool = True
+) -> Iterator[Lab]:
+    """Runs a lab of these nodes. daemons: with the scheduler daemons of each."""
+    lab = life.make_lab(run_dir, planned, daemons=daemons)
     try:
         yield lab
     finally:
         life.down(run_dir)
+
+
+@contextmanager
+def domain(lab: Lab, steps: Path | None = None, **settings: Any) -> Iterator[None]:
+    """Runs a domain on all nodes of a lab; ends it with all jobs, and removes its files.
+
+    steps: where agents note the steps of each start. settings: those of ``DomainConfig``.
+    """
+    paths, places = DomainPaths(lab.run_dir), lab_places(lab, PORT + 1)
+    first = lab.nodes[0]
+    addresses = {place.name: place.address for place in places}
+    write_domain(
+        paths, DomainConfig("bench", f"{first.address}:{PORT}", addresses, **settings)
+    )
+    start_domain(paths, places, steps=steps)
+    try:
+        yield
+    finally:
+        stop_domain(paths, first.name, end_jobs=True)
+        shutil.rmtree(paths.directory)

@@ -1,4 +1,4 @@
-"""Lays out a plain table: text without colours or frames, at most 80 columns wide."""
+"""Lays out tables: as plain text of at most 80 columns, and in Markdown."""
 
 from __future__ import annotations
 
@@ -49,6 +49,15 @@ def table(
     console.print(grid)
     margin = " " * indent
     return [(margin + line).rstrip() for line in text.getvalue().splitlines()]
+
+
+def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """Returns the lines of a table in Markdown."""
+    return [_row(head), "|" + "---|" * len(head), *map(_row, rows)]
+
+
+def _row(cells: Sequence[str]) -> str:
+    return "|" + "".join(f" {cell} |" if cell else " |" for cell in cells)
 
 
 def _cell(text: str) -> Text:

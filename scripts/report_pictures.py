@@ -7,18 +7,15 @@ lab must not be in use.
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
 from selenium import webdriver
 
-ROOT = Path(__file__).parent.parent
-FIGURES = ROOT / "docs/figures"
-BIN = Path(sys.executable).parent
+from scripts.busy_lab import BIN, FIGURES, busy_lab
+
 JOBS = ("north", "south", "west")
 WIDTH, HEIGHT = 1180, 1330
 VIEW_S = (0.0, 9.0)
@@ -26,27 +23,12 @@ VIEW_S = (0.0, 9.0)
 
 def run_jobs(folder: Path) -> Path:
     """Runs the jobs and returns the report's file."""
-    source = ROOT / "benchmarks/programs/wavefront.c"
-    app, run_dir, page = folder / "wavefront", folder / "run", folder / "report.html"
-    subprocess.run([BIN / "mpicc", "-O2", "-o", app, source, "-lm"], check=True)
-    environ = {**os.environ, "COSCHED_RUN_DIR": str(run_dir)}
-
-    def cosched(*words: str | Path) -> None:
-        subprocess.run([BIN / "cosched", *words], env=environ, check=True)
-
-    cosched("lab", "up", "--nodes", "2")
-    try:
-        cosched("config", "set", "slice=500ms", "gmet=50ms")
-        start: list[str | Path] = [BIN / "cosched-run", "--hosts", "lab1,lab2", "-n", "2"]
-        running = [
-            subprocess.Popen([*start, "--job", job, app, "--preset", "demo"], env=environ)
-            for job in JOBS
-        ]
+    page = folder / "report.html"
+    with busy_lab(folder, ("slice=500ms", "gmet=50ms"), JOBS, "demo") as running:
         for job in running:
             job.wait()
-        cosched("report", "--title", "three wavefronts", "--out", page, run_dir)
-    finally:
-        cosched("lab", "down")
+        words = ["--title", "three wavefronts", "--out", str(page), str(folder / "run")]
+        subprocess.run([BIN / "cosched", "report", *words], check=True)
     return page
 
 

@@ -8,12 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -21,47 +18,12 @@ from cosched.cli.jobs.top import why_text
 from cosched.observe.top.sample import Sample
 from cosched.observe.top.sampler import sample
 from cosched.observe.top.screen import TopApp, WhyScreen
+from scripts.busy_lab import FIGURES, busy_lab
 
-ROOT = Path(__file__).parent.parent
-FIGURES = ROOT / "docs/figures"
-BIN = Path(sys.executable).parent
 SIZE = (80, 24)
 INTERVAL_S = 0.5
 SAMPLES = 60
-JOBS = {"lu": ("--preset", "long"), "sp": ("--preset", "long"), "cg": ("--preset", "long")}
-
-
-@contextmanager
-def lab_with_jobs() -> Iterator[Path]:
-    """Yields the run directory of a lab in which jobs run."""
-    with tempfile.TemporaryDirectory(prefix="cosched-s-") as name:
-        run_dir = Path(name) / "run"
-        program = Path(name) / "wavefront"
-        source = ROOT / "benchmarks/programs/wavefront.c"
-        subprocess.run([BIN / "mpicc", "-O2", "-o", program, source, "-lm"], check=True)
-        lab = [str(BIN / "cosched"), "lab"]
-        subprocess.run([*lab, "up", "--nodes", "2", "--run-dir", run_dir], check=True)
-        jobs = []
-        try:
-            # Numbers of the last ten seconds show equal shares only of short slices.
-            environ = {**os.environ, "COSCHED_RUN_DIR": str(run_dir)}
-            short = [lab[0], "config", "set", "slice=1s", "gmet=50ms"]
-            subprocess.run(short, env=environ, check=True)
-            for job, words in JOBS.items():
-                start: list[str | Path] = [
-                    *(BIN / "cosched-run", "--run-dir", run_dir, "--hosts", "lab1,lab2"),
-                    *("-n", "2", "--job", job, program, *words),
-                ]
-                # Launchers complain at length when their jobs are ended below.
-                silent = subprocess.DEVNULL
-                jobs.append(subprocess.Popen(start, stdout=silent, stderr=silent))
-            wait_for_jobs(run_dir)
-            yield run_dir
-        finally:
-            for process in jobs:
-                process.terminate()
-                process.wait()
-            subprocess.run([*lab, "down", "--run-dir", run_dir], check=True)
+JOBS = ("lu", "sp", "cg")
 
 
 def wait_for_jobs(run_dir: Path) -> None:
@@ -107,7 +69,14 @@ def main() -> None:
     if os.geteuid() != 0:
         sys.exit("screens: needs root, for the lab")
     os.environ.pop("NO_COLOR", None)
-    with lab_with_jobs() as run_dir:
+    # Numbers of the last ten seconds show equal shares only of short slices.
+    settings = ("slice=1s", "gmet=50ms")
+    with (
+        tempfile.TemporaryDirectory(prefix="cosched-s-") as folder,
+        busy_lab(Path(folder), settings, JOBS, "long"),
+    ):
+        run_dir = Path(folder) / "run"
+        wait_for_jobs(run_dir)
         asyncio.run(shoot(run_dir))
 
 

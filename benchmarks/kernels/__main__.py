@@ -15,6 +15,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import Progress
 
+from benchmarks.experiment import in_one_line, positive, write_json
 from benchmarks.kernels.build import KERNELS, build
 from benchmarks.kernels.matrix import Halves, Heard, Rates, measure, model_of, rate_of
 from benchmarks.kernels.occupant import Place
@@ -44,15 +45,10 @@ examples:
 """
 
 
-def main(words: Sequence[str] | None = None) -> int:
-    """The exit status."""
+def main(words: Sequence[str] | None = None) -> None:
     options = _parser().parse_args(words)
-    try:
+    with in_one_line("kernels"):
         options.do(options)
-    except CoschedError as error:
-        print(f"kernels: {error}", file=sys.stderr)
-        return 1
-    return 0
 
 
 def run(options: argparse.Namespace) -> None:
@@ -94,7 +90,7 @@ def matrix(options: argparse.Namespace) -> None:
                 for (one, other), values in rates.items()
             ],
         }
-        options.json.write_text(json.dumps(document, indent=1) + "\n")
+        write_json(options.json, document)
 
 
 def parse_halves(
@@ -156,13 +152,6 @@ def _positive(text: str) -> float:
     return value
 
 
-def _count(text: str) -> int:
-    value = int(text)
-    if not 1 <= value <= 1 << 20:
-        raise argparse.ArgumentTypeError(f"{text}: want 1 or more")
-    return value
-
-
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.kernels",
@@ -180,7 +169,7 @@ def _parser() -> argparse.ArgumentParser:
         "--kernels", default=",".join(KERNELS), metavar="A,B", help="which (default: all)"
     )
     all_of.add_argument("--halves", metavar="CPUS/CPUS", help="like 0-3/4-7")
-    all_of.add_argument("--repeat", type=_count, default=3, help="rounds (default 3)")
+    all_of.add_argument("--repeat", type=positive, default=3, help="rounds (default 3)")
     all_of.add_argument("--json", type=Path, metavar="FILE", help="a model for cosched sim")
     all_of.set_defaults(do=matrix)
     for command in (one, all_of):
@@ -188,7 +177,7 @@ def _parser() -> argparse.ArgumentParser:
             "--seconds", type=_positive, default=3.0, help="of each run (default 3)"
         )
         command.add_argument(
-            "--size", type=_count, default=256, metavar="MIB",
+            "--size", type=positive, default=256, metavar="MIB",
             help="memory or file of a process; more than caches hold (default 256)",
         )  # fmt: skip
         command.add_argument(
@@ -199,4 +188,4 @@ def _parser() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

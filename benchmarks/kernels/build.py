@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.mpi import find
 from cosched.core.cluster.queue.halves.resources import Limits, Resource
 from cosched.core.errors import CoschedError
 from cosched.launch.compile import Compiler
 from cosched.launch.family import Mpi
-from cosched.launch.mpi import Places, find_mpi
-from cosched.launch.program import Program, which
+from cosched.launch.program import which
 
 SOURCES = Path(__file__).parent / "c"
 #: No contraction: the results must be the same on every processor.
@@ -45,9 +44,7 @@ def build(
     environ = os.environ
     mpi = None
     if NETWORK in kernels:
-        mpi = find_mpi(
-            Program((), None, ""), asked_mpi, Places(Path(sys.executable).parent, environ)
-        )
+        mpi = find(asked_mpi)
         if mpi.mpicc is None:
             raise CoschedError(
                 f"no mpicc beside {mpi.mpiexec}; leave the network kernel out with "

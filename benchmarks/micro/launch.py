@@ -14,23 +14,23 @@ has a line there instead of a time.
 
 from __future__ import annotations
 
+import argparse
 import contextlib
-import json
 import os
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
 from rich.progress import Progress
 
 from benchmarks.domain_lab import crowded_domain
-from benchmarks.options import bench_parser
-from cosched.bench.workload.build import build_program
+from benchmarks.experiment import Bench, numbers, positive
+from benchmarks.mpi import PROGRAMS, build, find, places
 from cosched.cli.run.site import find_site
 from cosched.cluster.client import Client, make_submission
 from cosched.core.errors import CoschedError
@@ -38,14 +38,13 @@ from cosched.jobs.serving import pmi_of
 from cosched.lab import slurm
 from cosched.lab.lab import Lab
 from cosched.lab.slurm_conf import SHARED
-from cosched.lab.ssh import ssh_servers
 from cosched.launch.family import Family, Mpi
 from cosched.launch.given.hosts import Hosts
 from cosched.launch.job import Job, Request, resolve
-from cosched.launch.mpi import Places, find_mpi
-from cosched.launch.program import Program, inspect
+from cosched.launch.program import inspect
+from cosched.tables import table
+from tests.labs.ssh import ssh_servers
 
-SOURCE = Path(__file__).parents[1] / "programs" / "init.c"
 SLOTS = 64
 #: Each rank is a process, and all of them start on this machine.
 MOST_RANKS = 128
@@ -56,7 +55,7 @@ Start = Callable[[int, int], float]
 Point = tuple[int, int]  #: nodes, tasks on each
 
 
-class Bench:
+class Starts:
     """Starts ``program`` on the first nodes of ``lab`` in each way."""
 
     def __init__(self, lab: Lab, mpi: Mpi, program: Path) -> None:
@@ -130,22 +129,21 @@ class Bench:
         request = Request(
             (str(self.program),), nodes * tasks, tasks, str(self._mpi.mpiexec), root=True
         )
-        places = Places(Path(sys.executable).parent, os.environ)
-        return resolve(request, find_site(self._lab.run_dir, Hosts(hosts)), places)
+        return resolve(request, find_site(self._lab.run_dir, Hosts(hosts)), places())
 
 
 class Srun:
-    """Starts the program of ``bench`` by srun in an allocation of all nodes of the lab.
+    """Starts the program of ``starts`` by srun in an allocation of all nodes of the lab.
 
     conf: ``slurm.conf`` of the Slurm that is up. tasks: the most on a node. Raises
     CoschedError if this Slurm cannot start the MPI.
     """
 
-    def __init__(self, lab: Lab, conf: Path, bench: Bench, mpi: Mpi, tasks: int) -> None:
+    def __init__(self, lab: Lab, conf: Path, starts: Starts, mpi: Mpi, tasks: int) -> None:
         self._enter = lab.enter_argv(lab.nodes[0].name, "/")
-        self._environ = {**bench.slurm_environ(), "SLURM_CONF": str(conf)}
+        self._environ = {**starts.slurm_environ(), "SLURM_CONF": str(conf)}
         self._type = "pmix" if mpi.family is Family.OPENMPI else "pmi2"
-        self._bench = bench
+        self._starts = starts
         known = self._run(("srun", "--mpi=list"), {}).split()
         if self._type not in known:
             raise CoschedError(
@@ -159,11 +157,11 @@ class Srun:
 
     def __call__(self, nodes: int, tasks: int) -> float:
         """Returns the seconds until the last rank left MPI_Init."""
-        transport = self._bench.transport(nodes, tasks)
+        transport = self._starts.transport(nodes, tasks)
         began = time.time()
         words = ["srun", f"--jobid={self._job}", "--overlap", f"--mpi={self._type}"]
         words += [f"--nodes={nodes}", f"--ntasks={nodes * tasks}"]
-        words += [f"--ntasks-per-node={tasks}", str(self._bench.program)]
+        words += [f"--ntasks-per-node={tasks}", str(self._starts.program)]
         return float(self._run(words, transport).split()[-1]) - began
 
     def _run(self, words: Sequence[str], environ: Mapping[str, str]) -> str:
@@ -193,21 +191,19 @@ def measure(
 ) -> list[dict[str, float]]:
     """Returns the medians, and the least and greatest ratio, of each point. more: further
     ways, ssh and srun."""
-    if mpi.mpicc is None:
-        raise CoschedError(f"no mpicc beside {mpi.mpiexec}")
-    program = build_program(SOURCE, mpi.mpicc, os.environ)
+    program = build(PROGRAMS / "init.c", mpi)
     with contextlib.ExitStack() as up:
         lab = up.enter_context(crowded_domain(run_dir, max(n for n, _ in points), SLOTS))
-        bench = Bench(lab, mpi, program)
-        ways: dict[str, Start] = {"agents": bench.by_agents, "mpiexec": bench.by_mpiexec}
+        starts = Starts(lab, mpi, program)
+        ways: dict[str, Start] = {"agents": starts.by_agents, "mpiexec": starts.by_mpiexec}
         if "ssh" in more:
             folder = Path(up.enter_context(tempfile.TemporaryDirectory()))
             shell = up.enter_context(ssh_servers(lab, folder)).shell
-            ways["ssh"] = partial(bench.by_mpiexec, shell=shell)
+            ways["ssh"] = partial(starts.by_mpiexec, shell=shell)
         if "srun" in more:
-            conf = slurm.up(run_dir, bench.slurm_environ(), SHARED, SLOTS)
+            conf = slurm.up(run_dir, starts.slurm_environ(), SHARED, SLOTS)
             up.callback(slurm.down, run_dir, os.environ)
-            ways["srun"] = Srun(lab, conf, bench, mpi, max(t for _, t in points))
+            ways["srun"] = Srun(lab, conf, starts, mpi, max(t for _, t in points))
         return _measure(ways, points, repeats)
 
 
@@ -245,77 +241,57 @@ def _measure(
     return found
 
 
-def _print(points: list[dict[str, float]]) -> None:
+def _lines(points: list[dict[str, float]]) -> list[str]:
     found = {key for point in points for key in point}
     ways = [way for way in ("agents", "mpiexec", *OTHERS) if f"{way}_s" in found]
-    heads = "  ".join(f"{way:>7}" for way in ways)
-    print(f"nodes  tasks  {heads}  agents/mpiexec (least to greatest)")
-    for p in points:
-        times = "  ".join(
-            f"{p[f'{way}_s']:7.3f}" if f"{way}_s" in p else f"{'-':>7}" for way in ways
+    rows = [
+        (
+            *(f"{p[name]}" for name in ("nodes", "tasks")),
+            *(f"{p[f'{way}_s']:.3f}" if f"{way}_s" in p else "-" for way in ways),
+            f"{p['ratio']:.2f} ({p['ratio_least']:.2f} to {p['ratio_greatest']:.2f})",
         )
-        print(
-            f"{p['nodes']:5}  {p['tasks']:5}  {times}  {p['ratio']:5.2f} "
-            f"({p['ratio_least']:.2f} to {p['ratio_greatest']:.2f})"
-        )
+        for p in points
+    ]
+    head = ("nodes", "tasks", *ways, "agents/mpiexec (least to greatest)")
+    return table(head, rows, ">" * (2 + len(ways)) + "<")
+
+
+def run(options: argparse.Namespace) -> tuple[Iterator[str], object]:
+    """Returns the lines, each when its MPI is measured, and the rows of each MPI."""
+    found: list[dict[str, object]] = []
+    return _run(options, found), found
+
+
+def _run(options: argparse.Namespace, found: list[dict[str, object]]) -> Iterator[str]:
+    points = points_of(options.nodes, options.tasks, options.most_ranks)
+    mpis = [find(name) for name in options.mpi.split(",")]
+    more = [way for way in OTHERS if getattr(options, way)]
+    for mpi in mpis:
+        with tempfile.TemporaryDirectory(prefix="cosched-launch-") as folder:
+            rows = measure(Path(folder) / "run", mpi, points, options.repeats, more)
+        what = f"{mpi.title} {mpi.version}"
+        yield f"{what}: seconds until the last rank left MPI_Init, medians"
+        yield from _lines(rows)
+        found.append({"mpi": what, "points": rows})
+    left_out = len(options.nodes) * len(options.tasks) - len(points)
+    if left_out:
+        yield f"{left_out} points have more than {options.most_ranks} ranks: left out"
 
 
 def main() -> None:
     """Runs the benchmark."""
-    options = bench_parser(
-        "launch",
-        __doc__,
-        "--nodes 2,8 --tasks 1,4 --srun --mpi mpich,.venv-openmpi/bin/mpiexec",
-    )
-    options.add_argument("--nodes", default="1,2,8,32", help="(1,2,8,32)")
-    options.add_argument("--tasks", default="1,4", help="on each node (1,4)")
-    options.add_argument("--repeats", type=int, default=5, help="(5)")
-    options.add_argument(
-        "--most-ranks",
-        type=int,
-        default=MOST_RANKS,
-        help=f"leave out points with more, which this machine cannot bear ({MOST_RANKS})",
-    )
-    options.add_argument(
-        "--mpi", default="mpich", help="mpich, openmpi or paths, with commas (mpich)"
-    )
-    options.add_argument(
-        "--srun", action="store_true", help="measure srun, too; needs Debian's Slurm"
-    )
-    options.add_argument(
-        "--ssh", action="store_true", help="measure mpiexec by ssh, too; needs sshd"
-    )
-    options.add_argument("--json", type=Path, metavar="FILE")
-    given = options.parse_args()
-    places = Places(Path(sys.executable).parent, os.environ)
-    found = []
-    try:
-        nodes, tasks = (_numbers(text) for text in (given.nodes, given.tasks))
-        points = points_of(nodes, tasks, given.most_ranks)
-        mpis = [find_mpi(Program((), None, ""), m, places) for m in given.mpi.split(",")]
-        for mpi in mpis:
-            with tempfile.TemporaryDirectory(prefix="cosched-launch-") as folder:
-                run_dir = Path(folder) / "run"
-                more = [way for way in OTHERS if getattr(given, way)]
-                rows = measure(run_dir, mpi, points, given.repeats, more)
-            what = f"{mpi.title} {mpi.version}"
-            print(f"{what}: seconds until the last rank left MPI_Init, medians")
-            _print(rows)
-            found.append({"mpi": what, "points": rows})
-    except CoschedError as error:
-        sys.exit(f"launch: {error}")
-    left_out = len(nodes) * len(tasks) - len(points)
-    if left_out:
-        print(f"{left_out} points have more than {given.most_ranks} ranks: left out")
-    if given.json:
-        given.json.write_text(json.dumps(found, indent=1))
-
-
-def _numbers(text: str) -> list[int]:
-    try:
-        return [int(word) for word in text.split(",")]
-    except ValueError:
-        raise CoschedError(f"'{text}': must be numbers with commas") from None
+    example = "--nodes 2,8 --tasks 1,4 --srun --mpi mpich,.venv-openmpi/bin/mpiexec"
+    bench = Bench("launch", __doc__, example)
+    add = bench.add_argument
+    add("--nodes", type=numbers, default="1,2,8,32", help="(1,2,8,32)")
+    add("--tasks", type=numbers, default="1,4", help="on each node (1,4)")
+    add("--repeats", type=positive, default=5, help="(5)")
+    most = f"leave out points with more, which this machine cannot bear ({MOST_RANKS})"
+    add("--most-ranks", type=int, default=MOST_RANKS, help=most)
+    add("--mpi", default="mpich", help="mpich, openmpi or paths, with commas (mpich)")
+    add("--srun", action="store_true", help="measure srun, too; needs Debian's Slurm")
+    add("--ssh", action="store_true", help="measure mpiexec by ssh, too; needs sshd")
+    bench.run(run)
 
 
 if __name__ == "__main__":

@@ -1,14 +1,36 @@
-"""Tasks without MPI that keep a CPU busy, for the micro-benchmarks."""
+"""Starts a node's daemons and tasks without MPI, for the micro-benchmarks."""
 
 from __future__ import annotations
 
 import os
 import signal
 import sys
-from collections.abc import Callable
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 
+from cosched.core.errors import CoschedError
+from cosched.node.service.start import NodeOptions, start_node
+from cosched.node.service.stop import stop_node
+from cosched.node.sockets.client import request
 from cosched.shm._native import ffi, lib
 from cosched.shm.paths import NodePaths
+
+START_S = 60.0
+
+
+@contextmanager
+def new_node(options: NodeOptions, folder: str = "/tmp") -> Iterator[NodePaths]:
+    """Runs the daemons of this node, in a run directory of their own below ``folder``."""
+    with tempfile.TemporaryDirectory(prefix="cosched-b-", dir=folder) as directory:
+        paths = NodePaths(Path(directory), os.uname().nodename)
+        start_node(paths, options)
+        try:
+            yield paths
+        finally:
+            stop_node(paths)
 
 
 def register(paths: NodePaths, job: str, rank: int) -> object:
@@ -39,12 +61,37 @@ def idle(paths: NodePaths, job: str, cpu: int) -> None:
         signal.pause()
 
 
-def start(function: Callable[..., None], *arguments: object) -> int:
-    """Runs the function in a child; returns its pid."""
+@contextmanager
+def child(function: Callable[..., None], *arguments: object) -> Iterator[None]:
+    """Runs the function in a child, which is killed at the end of the block."""
     pid = os.fork()
     if pid == 0:
         try:
             function(*arguments)
         finally:
             os._exit(1)
-    return pid
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+
+
+@contextmanager
+def jobs_of(
+    function: Callable[[NodePaths, str, int], None], paths: NodePaths, count: int, cpu: int
+) -> Iterator[None]:
+    """Runs ``count`` jobs of one task each on a CPU."""
+    with ExitStack() as ends:
+        for number in range(count):
+            ends.enter_context(child(function, paths, f"load{number}", cpu))
+        yield
+
+
+def await_tasks(paths: NodePaths, count: int) -> None:
+    """Waits until ``count`` tasks have registered. Raises CoschedError if they do not."""
+    deadline = time.monotonic() + START_S
+    while sum(len(job["tasks"]) for job in request(paths, "status")["jobs"]) < count:
+        if time.monotonic() > deadline:
+            raise CoschedError(f"the jobs did not register within {START_S:g} s")
+        time.sleep(0.05)

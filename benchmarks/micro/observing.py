@@ -11,14 +11,12 @@ the trace. Between windows `top` is suspended and continued, as by Ctrl-Z and `f
 
 from __future__ import annotations
 
-import json
+import argparse
 import os
 import pty
 import signal
-import statistics
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 import urllib.request
@@ -28,23 +26,20 @@ from pathlib import Path
 
 from rich.progress import track
 
-from benchmarks.micro.shim import installed, positive
-from benchmarks.options import bench_parser
-from cosched.bench.workload.build import build_program
+from benchmarks.experiment import Bench, need_cpus, positive, quartiles
+from benchmarks.micro.load import START_S, await_tasks, new_node
+from benchmarks.mpi import PROGRAMS, build, find
 from cosched.core.errors import CoschedError
 from cosched.core.node.settings import Settings
-from cosched.node.service.start import NodeOptions, start_node
-from cosched.node.service.stop import stop_node
+from cosched.node.service.start import NodeOptions
 from cosched.node.sockets.client import request
 from cosched.shm.paths import NodePaths
 
-BULK = Path(__file__).resolve().parents[1] / "programs" / "bulk.c"
 #: About a third of a millisecond between two messages, and no end.
 WORK = ("--steps", "1000000000", "--work", "300000")
 SETTINGS = {"slice": "0.5s", "gmet": "50ms"}
 WATCHERS = ("top", "metrics")
 ENDPOINT = "127.0.0.1:9435"
-START_S = 60.0
 #: After a change, before the window that is measured.
 SETTLE_S = 1.0
 
@@ -129,12 +124,13 @@ def suspended(top: int) -> Iterator[None]:
 
 
 @contextmanager
-def endless_jobs(run_dir: Path, mpiexec: Path, program: Path) -> Iterator[None]:
+def endless_jobs(paths: NodePaths, mpiexec: Path, program: Path) -> Iterator[None]:
     """Two jobs that share the CPUs. CoschedError if they do not come, or end."""
     jobs = [
         subprocess.Popen(
             [
-                *(sys.executable, "-m", "cosched.cli.run.main", "--run-dir", str(run_dir)),
+                *(sys.executable, "-m", "cosched.cli.run.main"),
+                *("--run-dir", str(paths.run_dir)),
                 *("--mpi", str(mpiexec), "-n", "2", "--job", name, str(program), *WORK),
             ],
             stdin=subprocess.DEVNULL,
@@ -143,13 +139,8 @@ def endless_jobs(run_dir: Path, mpiexec: Path, program: Path) -> Iterator[None]:
         )
         for name in ("one", "two")
     ]
-    paths = NodePaths(run_dir, os.uname().nodename)
-    deadline = time.monotonic() + START_S
     try:
-        while sum(len(job["tasks"]) for job in request(paths, "status")["jobs"]) < 4:
-            if time.monotonic() > deadline:
-                raise CoschedError(f"the jobs did not register within {START_S:g} s")
-            time.sleep(0.05)
+        await_tasks(paths, 4)
         yield
         if any(job.poll() is not None for job in jobs):
             raise CoschedError("a job ended early")
@@ -177,7 +168,6 @@ def rate(paths: NodePaths, seconds: float) -> float:
 
 
 def watched_to_unwatched(
-    paths: NodePaths,
     mpiexec: Path,
     program: Path,
     pairs: int,
@@ -187,82 +177,62 @@ def watched_to_unwatched(
 ) -> list[float]:
     """The ratio of each pair of windows. watchers: of ``WATCHERS``."""
     settings = Settings().changed(SETTINGS)
-    start_node(paths, NodeOptions(settings, metrics=ENDPOINT))
-    try:
-        with (
-            endless_jobs(paths.run_dir, mpiexec, program),
-            on_a_terminal(paths.run_dir) as top,
-        ):
-            ratios = []
-            for number in track(range(pairs), "windows", transient=True):
-                found = {}
-                # The order differs from pair to pair.
-                for watched in (number % 2 == 0, number % 2 == 1):
-                    shown = watched and "top" in watchers
-                    asked = watched and "metrics" in watchers
-                    with (
-                        nullcontext() if shown else suspended(top),
-                        scraped(scrape_s) if asked else nullcontext(),
-                    ):
-                        found[watched] = rate(paths, seconds)
-                ratios.append(found[True] / found[False])
-            return ratios
-    finally:
-        stop_node(paths)
+    ratios = []
+    with (
+        new_node(NodeOptions(settings, metrics=ENDPOINT)) as paths,
+        endless_jobs(paths, mpiexec, program),
+        on_a_terminal(paths.run_dir) as top,
+    ):
+        for number in track(range(pairs), "windows", transient=True):
+            found = {}
+            # The order differs from pair to pair.
+            for watched in (number % 2 == 0, number % 2 == 1):
+                shown = watched and "top" in watchers
+                asked = watched and "metrics" in watchers
+                with (
+                    nullcontext() if shown else suspended(top),
+                    scraped(scrape_s) if asked else nullcontext(),
+                ):
+                    found[watched] = rate(paths, seconds)
+            ratios.append(found[True] / found[False])
+    return ratios
+
+
+def run(options: argparse.Namespace) -> tuple[list[str], object]:
+    """Returns the ratios, and a text of their median."""
+    need_cpus(2)
+    mpi = find(options.mpi)
+    program = build(PROGRAMS / "bulk.c", mpi)
+    watchers = (options.watch,) if options.watch else WATCHERS
+    ratios = watched_to_unwatched(
+        mpi.mpiexec, program, options.pairs, options.window, watchers, options.scrape
+    )
+    family = f"{mpi.family.title} {mpi.version}"
+    low, middle, high = quartiles(ratios)
+    lines = [
+        f"{family}: watched / unwatched {middle:.4f} of the messages a second",
+        f"quartiles {low:.3f} to {high:.3f} of {len(ratios)} pairs",
+    ]
+    return lines, {"family": family, "ratio": middle, "ratios": sorted(ratios)}
 
 
 def main() -> None:
-    parser = bench_parser("observing", __doc__)
-    parser.add_argument("--mpi", help="an mpiexec or the folder of one")
-    parser.add_argument("--pairs", type=positive, default=40, help="(default 40)")
-    parser.add_argument(
-        "--window", type=float, default=4.0, metavar="S", help="(default 4)"
-    )
-    parser.add_argument(
-        "--scrape",
-        type=float,
-        default=4.0,
-        metavar="S",
-        help="metrics are asked for every S, once a window at least (default 4)",
-    )
-    parser.add_argument(
-        "--watch", choices=WATCHERS, help="by this alone, not by both at once"
-    )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures")
-    words = parser.parse_args()
-    if words.scrape >= words.window + SETTLE_S:
-        parser.error("--scrape: nobody would ask within a window")
-    if len(os.sched_getaffinity(0)) < 2:
-        sys.exit("observing: needs two CPUs")
-    mpi = installed([words.mpi] if words.mpi else [])[0]
-    if mpi.mpicc is None:
-        raise CoschedError(f"{mpi.mpiexec}: no mpicc beside it to build bulk with")
-    program = build_program(BULK, mpi.mpicc, os.environ)
-    with tempfile.TemporaryDirectory(prefix="cosched-b-", dir="/tmp") as directory:
-        paths = NodePaths(Path(directory), os.uname().nodename)
-        ratios = watched_to_unwatched(
-            paths,
-            mpi.mpiexec,
-            program,
-            words.pairs,
-            words.window,
-            (words.watch,) if words.watch else WATCHERS,
-            words.scrape,
-        )
-    family = f"{mpi.family.title} {mpi.version}"
-    middle = statistics.median(ratios)
-    low, _, high = statistics.quantiles(ratios, n=4, method="inclusive")
-    print(
-        f"{family}: watched / unwatched {middle:.4f} of the messages a second\n"
-        f"quartiles {low:.3f} to {high:.3f} of {len(ratios)} pairs"
-    )
-    if words.json:
-        row = {"family": family, "ratio": middle, "ratios": sorted(ratios)}
-        words.json.write_text(json.dumps(row, indent=2))
+    bench = Bench("observing", __doc__)
+    add = bench.add_argument
+    add("--mpi", help="an mpiexec or the folder of one")
+    add("--pairs", type=positive, default=40, help="(default 40)")
+    add("--window", type=float, default=4.0, metavar="S", help="(default 4)")
+    every = "metrics are asked for every S, once a window at least (default 4)"
+    add("--scrape", type=float, default=4.0, metavar="S", help=every)
+    add("--watch", choices=WATCHERS, help="by this alone, not by both at once")
+
+    def checked(options: argparse.Namespace) -> tuple[list[str], object]:
+        if options.scrape >= options.window + SETTLE_S:
+            bench.error("--scrape: nobody would ask within a window")
+        return run(options)
+
+    bench.run(checked)
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except CoschedError as error:
-        sys.exit(f"observing: {error}")
+    main()

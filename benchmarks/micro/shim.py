@@ -10,7 +10,6 @@ compares the launches of one round. The median over the rounds is printed with q
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import statistics
 import subprocess
@@ -19,24 +18,23 @@ import tempfile
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from rich.progress import Progress
 
-from benchmarks.options import bench_parser
-from cosched.bench.workload.build import build_program
+from benchmarks.domain_lab import new_lab
+from benchmarks.experiment import Bench, need_cpus, positive, quartiles
+from benchmarks.micro.load import new_node
+from benchmarks.mpi import PROGRAMS, build, find
 from cosched.core.errors import CoschedError
 from cosched.core.node.settings import Settings
 from cosched.lab import life
+from cosched.lab.plan import plan_nodes
 from cosched.launch.family import Family, Mpi
-from cosched.launch.mpi import Places, find_mpi
-from cosched.launch.program import inspect
-from cosched.node.service.start import NodeOptions, start_node
-from cosched.node.service.stop import stop_node
-from cosched.shm.paths import NodePaths
+from cosched.node.service.start import NodeOptions
+from cosched.tables import table
 
-PINGPONG = Path(__file__).resolve().parents[1] / "programs" / "pingpong.c"
 SIZES = (8, 1024, 65536, 1048576)
 NONE = "none"
 ARMS = (NONE, "shadow", "prefix")
@@ -93,25 +91,20 @@ def transports_of(mpi: Mpi, place: str) -> tuple[Transport, ...]:
 @contextmanager
 def this_node() -> Iterator[tuple[Path, tuple[str, ...]]]:
     """Starts daemons here; yields their run directory and options of cosched-run."""
-    with tempfile.TemporaryDirectory(prefix="cosched-b-", dir="/tmp") as directory:
-        paths = NodePaths(Path(directory), os.uname().nodename)
-        start_node(paths, NodeOptions(Settings()))
-        try:
-            yield Path(directory), ()
-        finally:
-            stop_node(paths)
+    with new_node(NodeOptions(Settings())) as paths:
+        yield paths.run_dir, ()
 
 
 @contextmanager
 def two_nodes() -> Iterator[tuple[Path, tuple[str, ...]]]:
     """A lab of two nodes with their daemons."""
-    with tempfile.TemporaryDirectory(prefix="cosched-b-", dir="/tmp") as directory:
-        lab = life.up(Path(directory), 2, 1)
-        try:
-            hosts = ",".join(node.name for node in lab.nodes)
-            yield Path(directory), ("--hosts", hosts, "--ppn", "1")
-        finally:
-            life.down(Path(directory))
+    planned = plan_nodes(2, 1, life.usable_siblings())
+    with (
+        tempfile.TemporaryDirectory(prefix="cosched-b-", dir="/tmp") as directory,
+        new_lab(Path(directory), planned) as lab,
+    ):
+        hosts = ",".join(node.name for node in lab.nodes)
+        yield Path(directory), ("--hosts", hosts, "--ppn", "1")
 
 
 PLACES = {"shm": this_node, "tcp": two_nodes}
@@ -147,9 +140,7 @@ def measure(
     mpi: Mpi, place: str, transport: Transport, rounds: int, batches: int, turn: object
 ) -> list[Row]:
     """The rows of one transport between two ranks at one place."""
-    if mpi.mpicc is None:
-        raise CoschedError(f"{mpi.mpiexec}: no mpicc beside it to build pingpong with")
-    program = build_program(PINGPONG, mpi.mpicc, os.environ)
+    program = build(PROGRAMS / "pingpong.c", mpi)
     seen: dict[tuple[str, int], list[float]] = defaultdict(list)
     with PLACES[place]() as (run_dir, where):
         common = ("--run-dir", str(run_dir), "--mpi", str(mpi.mpiexec), *where)
@@ -180,11 +171,7 @@ def summarise(
     """One row, from the launches of all turns."""
     pairs = list(zip(seen[carrier, size], seen[NONE, size], strict=True))
     ratios = [with_shim / without for with_shim, without in pairs]
-    low, middle, high = (
-        statistics.quantiles(ratios, n=4, method="inclusive")
-        if len(ratios) > 1
-        else ratios * 3
-    )
+    low, middle, high = quartiles(ratios)
     return Row(
         family=family,
         transport=transport,
@@ -198,65 +185,46 @@ def summarise(
     )
 
 
-def installed(asked: Sequence[str]) -> list[Mpi]:
-    """The MPIs to measure: those asked for, else the one at hand."""
-    places = Places(Path(sys.executable).parent, os.environ)
-    program = inspect(("pingpong",), os.environ, None)
-    return [find_mpi(program, name, places) for name in asked or (None,)]
-
-
-def positive(text: str) -> int:
-    """For argparse: a whole number from 1 on."""
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{number} is less than 1")
-    return number
-
-
-def show(row: Row) -> str:
-    """A line of at most 80 columns."""
-    return (
-        f"{row.family:<16} {row.transport:<8} {row.carrier:<7} {row.bytes:>8} "
-        f"{row.half_rtt_us:>9.3f} {row.extra_ns:>+8.0f} {row.ratio:>6.3f} "
-        f"{row.ratio_low:>5.2f}-{row.ratio_high:.2f}"
+def show(rows: Sequence[Row]) -> list[str]:
+    """Returns the lines of a table of at most 80 columns."""
+    head = (
+        *("family", "over", "carrier", "bytes", "half rtt", "extra ns", "ratio"),
+        "quartiles",
     )
+    cells = [
+        (
+            *(row.family, row.transport, row.carrier, str(row.bytes)),
+            *(f"{row.half_rtt_us:.3f}", f"{row.extra_ns:+.0f}", f"{row.ratio:.3f}"),
+            f"{row.ratio_low:.2f}-{row.ratio_high:.2f}",
+        )
+        for row in rows
+    ]
+    return table(head, cells, "<<<>>>><")
 
 
-def main() -> None:
-    parser = bench_parser("shim", __doc__)
-    parser.add_argument(
-        "--mpi",
-        action="append",
-        default=[],
-        help="an mpiexec or the folder of one; several are measured one after the other",
-    )
-    parser.add_argument("--place", choices=[*PLACES], action="append", default=[])
-    parser.add_argument("--transport", action="append", default=[], metavar="NAME")
-    parser.add_argument("--rounds", type=positive, default=9, help="turns (default 9)")
-    parser.add_argument("--batches", type=positive, default=100, help="a size and launch")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the rows")
-    options = parser.parse_args()
-    if len(os.sched_getaffinity(0)) < 2:
-        sys.exit("shim: needs two CPUs")
+def run(options: argparse.Namespace) -> tuple[Iterator[str], object]:
+    """Returns the lines of each transport when it is measured, and all rows."""
+    need_cpus(2)
     todo = [
         (mpi, place, transport)
-        for mpi in installed(options.mpi)
+        for mpi in map(find, options.mpi or (None,))
         for place in options.place or PLACES
         for transport in transports_of(mpi, place)
         if not options.transport or transport.name in options.transport
     ]
     if not todo:
-        sys.exit(
-            f"shim: no transport {', '.join(options.transport)}; there are ucx, ofi, ob1"
-        )
+        asked = ", ".join(options.transport)
+        raise CoschedError(f"no transport {asked}; there are ucx, ofi, ob1")
     rows: list[Row] = []
+    return _run(options, todo, rows), rows
+
+
+def _run(
+    options: argparse.Namespace, todo: Sequence[tuple[Mpi, str, Transport]], rows: list[Row]
+) -> Iterator[str]:
     launches = (options.rounds + 1) * len(ARMS)
-    print(
-        f"{'family':<16} {'over':<8} {'carrier':<7} {'bytes':>8} {'half rtt':>9} "
-        f"{'extra ns':>8} {'ratio':>6} quartiles"
-    )
-    with Progress(transient=True, disable=not sys.stderr.isatty()) as progress:
-        for mpi, place, transport in todo:
+    for mpi, place, transport in todo:
+        with Progress(transient=True, disable=not sys.stderr.isatty()) as progress:
             task = progress.add_task(f"{transport.name} {place}", total=launches)
             found = measure(
                 mpi,
@@ -264,17 +232,23 @@ def main() -> None:
                 transport,
                 options.rounds,
                 options.batches,
-                lambda task=task: progress.advance(task),
+                lambda progress=progress, task=task: progress.advance(task),
             )
-            progress.remove_task(task)
-            print("\n".join(show(row) for row in found if row.carrier != NONE), flush=True)
-            rows += found
-            if options.json:
-                options.json.write_text(json.dumps([asdict(r) for r in rows], indent=2))
+        rows += found
+        yield from show([row for row in found if row.carrier != NONE])
+
+
+def main() -> None:
+    bench = Bench("shim", __doc__)
+    add = bench.add_argument
+    several = "an mpiexec or the folder of one; several are measured one after the other"
+    add("--mpi", action="append", default=[], help=several)
+    add("--place", choices=[*PLACES], action="append", default=[])
+    add("--transport", action="append", default=[], metavar="NAME")
+    add("--rounds", type=positive, default=9, help="turns (default 9)")
+    add("--batches", type=positive, default=100, help="a size and launch")
+    bench.run(run)
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except CoschedError as error:
-        sys.exit(f"shim: {error}")
+    main()

@@ -8,8 +8,8 @@ Each way is measured while the other one is up and idle. Needs root and Debian's
 
 from __future__ import annotations
 
+import argparse
 import contextlib
-import json
 import os
 import subprocess
 import sys
@@ -19,17 +19,18 @@ from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks.domain_lab import crowded_domain
-from benchmarks.options import bench_parser
+from benchmarks.experiment import Bench, positive
 from cosched.cluster.client import Client, make_submission
 from cosched.core.errors import CoschedError
 from cosched.lab import slurm
 from cosched.lab.lab import Lab
 from cosched.lab.slurm_conf import SHARED
+from cosched.tables import table
 
 _POLL_S = 0.05
 
 
-class Bench:
+class Sender:
     """Sends jobs to the domain and to the Slurm of a lab."""
 
     def __init__(self, lab: Lab, conf: Path, folder: Path) -> None:
@@ -86,11 +87,11 @@ def measure(run_dir: Path, nodes: int, jobs: int) -> dict[str, dict[str, float]]
         lab = up.enter_context(crowded_domain(run_dir, nodes, 1))
         conf = slurm.up(run_dir, os.environ, SHARED)
         up.callback(slurm.down, run_dir, os.environ)
-        bench = Bench(lab, conf, run_dir)
+        sender = Sender(lab, conf, run_dir)
         return {
-            "client": _time(bench.by_client, bench.domain_is_empty, jobs),
-            "cosched submit": _time(bench.by_command, bench.domain_is_empty, jobs),
-            "sbatch": _time(bench.by_sbatch, bench.slurm_is_empty, jobs),
+            "client": _time(sender.by_client, sender.domain_is_empty, jobs),
+            "cosched submit": _time(sender.by_command, sender.domain_is_empty, jobs),
+            "sbatch": _time(sender.by_sbatch, sender.slurm_is_empty, jobs),
         }
 
 
@@ -110,24 +111,24 @@ def _time(
     }
 
 
+def run(options: argparse.Namespace) -> tuple[list[str], object]:
+    """Returns the rates, and a table of them."""
+    with tempfile.TemporaryDirectory(prefix="cosched-submissions-") as folder:
+        found = measure(Path(folder) / "run", options.nodes, options.jobs)
+    rows = [
+        (way, f"{rates['submissions_per_s']:.1f}", f"{rates['jobs_per_s']:.1f}")
+        for way, rates in found.items()
+    ]
+    title = f"{options.jobs} jobs of /bin/true on {options.nodes} nodes"
+    return [title, *table(("way", "submissions/s", "jobs/s"), rows, "<>>")], found
+
+
 def main() -> None:
     """Runs the benchmark."""
-    options = bench_parser("submissions", __doc__, "--nodes 4 --jobs 200")
-    options.add_argument("--nodes", type=int, default=4, help="(4)")
-    options.add_argument("--jobs", type=int, default=200, help="(200)")
-    options.add_argument("--json", type=Path, metavar="FILE")
-    given = options.parse_args()
-    try:
-        with tempfile.TemporaryDirectory(prefix="cosched-submissions-") as folder:
-            found = measure(Path(folder) / "run", given.nodes, given.jobs)
-    except CoschedError as error:
-        sys.exit(f"submissions: {error}")
-    print(f"{given.jobs} jobs of /bin/true on {given.nodes} nodes")
-    print("way             submissions/s  jobs/s")
-    for way, rates in found.items():
-        print(f"{way:14}  {rates['submissions_per_s']:13.1f}  {rates['jobs_per_s']:6.1f}")
-    if given.json:
-        given.json.write_text(json.dumps(found, indent=1))
+    bench = Bench("submissions", __doc__, "--nodes 4 --jobs 200")
+    bench.add_argument("--nodes", type=positive, default=4, help="(4)")
+    bench.add_argument("--jobs", type=positive, default=200, help="(200)")
+    bench.run(run)
 
 
 if __name__ == "__main__":

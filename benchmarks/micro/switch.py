@@ -16,28 +16,25 @@ Each runs with weights (proportional) and quotas (strict).
 
 from __future__ import annotations
 
-import json
+import argparse
 import mmap
 import os
-import signal
 import statistics
 import struct
 import sys
-import tempfile
 import time
-from pathlib import Path
 
 from rich.progress import Progress
 
-from benchmarks.micro.load import register, spin, start
-from benchmarks.options import bench_parser
+from benchmarks.experiment import Bench, need_cpus, positive
+from benchmarks.micro.load import child, jobs_of, new_node, register, spin
 from cosched.core.node.settings import Settings
 from cosched.linux.cgroups.cgroupfs import hierarchies, move, own_base
-from cosched.node.service.start import NodeOptions, start_node
-from cosched.node.service.stop import stop_node
+from cosched.node.service.start import NodeOptions
 from cosched.node.sockets.client import request
 from cosched.shm._native import lib
 from cosched.shm.paths import NodePaths
+from cosched.tables import table
 
 EMPTY, ASKED = 0, 1
 
@@ -106,17 +103,14 @@ def measure(mode: str, kind: str, dom: int, count: int, progress: Progress) -> l
     """The latencies, in microseconds, of one combination."""
     cpu, other = sorted(os.sched_getaffinity(0))[:2]
     board = mmap.mmap(-1, 64)
-    children: list[int] = []
-    with tempfile.TemporaryDirectory(prefix="cosched-b-", dir="/dev/shm") as directory:
-        paths = NodePaths(Path(directory), "bench")
-        settings = Settings().changed({"slice": "40ms", "gmet": "1ms", "align": "off"})
-        start_node(paths, NodeOptions(settings, mode=mode))
+    settings = Settings().changed({"slice": "40ms", "gmet": "1ms", "align": "off"})
+    with (
+        new_node(NodeOptions(settings, mode=mode), "/dev/shm") as paths,
+        jobs_of(spin, paths, dom - 1, cpu),
+        child(run_measured, paths, cpu, board, kind == "waiting"),
+    ):
+        os.sched_setaffinity(0, {other})
         try:
-            for number in range(dom - 1):
-                children.append(start(spin, paths, f"load{number}", cpu))
-            waiting = kind == "waiting"
-            children.append(start(run_measured, paths, cpu, board, waiting))
-            os.sched_setaffinity(0, {other})
             link = register(paths, "measured", 1)
             try:
                 leave_class()
@@ -126,10 +120,6 @@ def measure(mode: str, kind: str, dom: int, count: int, progress: Progress) -> l
                 lib.cosched_detach(link)
         finally:
             os.sched_setaffinity(0, {cpu, other})
-            for child in children:
-                os.kill(child, signal.SIGKILL)
-                os.waitpid(child, 0)
-            stop_node(paths)
 
 
 def summarise(values: list[float]) -> dict[str, float]:
@@ -143,30 +133,31 @@ def summarise(values: list[float]) -> dict[str, float]:
     }
 
 
-def main() -> None:
-    parser = bench_parser("switch", __doc__)
-    parser.add_argument("--samples", type=int, default=100, help="for each combination")
-    parser.add_argument("--dom", type=int, default=4, help="jobs on the CPU (default 4)")
-    parser.add_argument(
-        "--json", type=Path, metavar="FILE", help="also write the rows here"
-    )
-    options = parser.parse_args()
-    if len(os.sched_getaffinity(0)) < 2:
-        sys.exit("switch: needs two CPUs, one for the jobs and one to ask from")
+def run(options: argparse.Namespace) -> tuple[list[str], object]:
+    """Measures all combinations; returns their table, and the rows."""
+    need_cpus(2)  # one for the jobs and one to ask from
     rows = []
     with Progress(transient=True, disable=not sys.stderr.isatty()) as progress:
         for mode in ("proportional", "strict"):
             for kind in ("waiting", "computing"):
                 values = measure(mode, kind, options.dom, options.samples, progress)
                 rows.append({"mode": mode, "task": kind, **summarise(values)})
-    print(f"{'mode':<13} {'task':<10} {'samples':>7} {'median':>9} {'p99':>9} {'max':>9}")
-    for row in rows:
-        print(
-            f"{row['mode']:<13} {row['task']:<10} {row['samples']:>7} "
-            f"{row['median_us']:>6.0f} us {row['p99_us']:>6.0f} us {row['max_us']:>6.0f} us"
+    cells = [
+        (
+            *(str(row[name]) for name in ("mode", "task", "samples")),
+            *(f"{row[name]:.0f} us" for name in ("median_us", "p99_us", "max_us")),
         )
-    if options.json:
-        options.json.write_text(json.dumps({"dom": options.dom, "rows": rows}, indent=2))
+        for row in rows
+    ]
+    head = ("mode", "task", "samples", "median", "p99", "max")
+    return table(head, cells, "<<>>>>"), {"dom": options.dom, "rows": rows}
+
+
+def main() -> None:
+    bench = Bench("switch", __doc__)
+    bench.add_argument("--samples", type=positive, default=100, help="each combination's")
+    bench.add_argument("--dom", type=positive, default=4, help="jobs on the CPU (4)")
+    bench.run(run)
 
 
 if __name__ == "__main__":

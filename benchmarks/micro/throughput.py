@@ -6,9 +6,9 @@ run once. Meanwhile ``cosched queue`` runs again and again. The nodes are those 
 
 from __future__ import annotations
 
+import argparse
 import collections
 import itertools
-import json
 import os
 import subprocess
 import sys
@@ -24,11 +24,12 @@ from pathlib import Path
 from rich.progress import Progress
 
 from benchmarks.domain_lab import crowded_domain
-from benchmarks.options import bench_parser
+from benchmarks.experiment import Bench, positive
 from cosched.cluster.client import Client, make_submission
 from cosched.cluster.config import QueueSettings
 from cosched.core.errors import CoschedError
 from cosched.lab.lab import Lab
+from cosched.tables import table
 
 SUBMITTERS = 4
 #: ``cosched queue`` runs so long after it has ended.
@@ -185,27 +186,24 @@ def measure(run_dir: Path, plan: Plan) -> dict[str, float]:
     }
 
 
+def run(options: argparse.Namespace) -> tuple[list[str], object]:
+    """Returns the figures, and a table of them."""
+    plan = Plan(options.jobs, options.seconds, options.nodes, options.per_node)
+    with tempfile.TemporaryDirectory(prefix="cosched-throughput-") as folder:
+        found = measure(Path(folder) / "run", plan)
+    rows = [(name, f"{value:.2f}") for name, value in found.items()]
+    return table((), rows, "<>"), found
+
+
 def main() -> None:
     """Runs the benchmark."""
-    options = bench_parser("throughput", __doc__, "--jobs 10000 --nodes 8 --per-node 16")
-    options.add_argument("--jobs", type=int, default=1000, help="(1000)")
-    options.add_argument("--seconds", type=float, default=1.0, help="of each job (1)")
-    options.add_argument("--nodes", type=int, default=8, help="(8)")
-    options.add_argument("--per-node", type=int, default=16, help="jobs at a time (16)")
-    options.add_argument("--json", type=Path, metavar="FILE")
-    given = options.parse_args()
-    if min(given.jobs, given.nodes, given.per_node) < 1:
-        options.error("--jobs, --nodes and --per-node: 1 or more")
-    plan = Plan(given.jobs, given.seconds, given.nodes, given.per_node)
-    try:
-        with tempfile.TemporaryDirectory(prefix="cosched-throughput-") as folder:
-            found = measure(Path(folder) / "run", plan)
-    except CoschedError as error:
-        sys.exit(f"throughput: {error}")
-    for name, value in found.items():
-        print(f"{name:20} {value:10.2f}")
-    if given.json:
-        given.json.write_text(json.dumps(found, indent=1))
+    bench = Bench("throughput", __doc__, "--jobs 10000 --nodes 8 --per-node 16")
+    add = bench.add_argument
+    add("--jobs", type=positive, default=1000, help="(1000)")
+    add("--seconds", type=float, default=1.0, help="of each job (1)")
+    add("--nodes", type=positive, default=8, help="(8)")
+    add("--per-node", type=positive, default=16, help="jobs at a time (16)")
+    bench.run(run)
 
 
 if __name__ == "__main__":

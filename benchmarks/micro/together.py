@@ -12,28 +12,22 @@ from a job's submission to its end.
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import shutil
 import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from rich.progress import Progress
 
-from benchmarks.experiments.endings import in_one_line
-from benchmarks.options import bench_parser
-from cosched.bench.workload.build import build_program
+from benchmarks.domain_lab import domain, new_lab
+from benchmarks.experiment import Bench, positive
+from benchmarks.mpi import build, find
 from cosched.bench.workload.file import JobInstance, Workload, load_workload
-from cosched.cluster.config import PORT, DomainConfig, QueueSettings
-from cosched.cluster.paths import DomainPaths
-from cosched.cluster.up.domain import start_domain, stop_domain, write_domain
-from cosched.cluster.up.places import lab_places
+from cosched.cluster.config import QueueSettings
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
 from cosched.jobs.client import Client
@@ -41,8 +35,7 @@ from cosched.jobs.job import Job
 from cosched.lab import life
 from cosched.lab.lab import Lab
 from cosched.lab.plan import plan_nodes
-from cosched.launch.mpi import Places, find_mpi
-from cosched.launch.program import Program
+from cosched.tables import table
 
 NODES = 2
 WORKLOAD = Path(__file__).parents[1] / "workloads/lab/wavefront4.toml"
@@ -77,7 +70,7 @@ class Run:
         return statistics.fmean(self.responses_s)
 
 
-class Bench:
+class Runner:
     """Runs a workload on a lab by each way. several: the jobs that a node takes."""
 
     def __init__(self, lab: Lab, workload: Workload, several: int, mpi: str) -> None:
@@ -85,12 +78,9 @@ class Bench:
         self._workload = workload
         self._several = several
         self._mpi = mpi
-        places = Places(Path(sys.executable).parent, os.environ)
-        found = find_mpi(Program((), None, ""), mpi, places)
-        if found.mpicc is None:
-            raise CoschedError(f"no mpicc beside {found.mpiexec}")
+        found = find(mpi)
         self._programs = {
-            spec.source: build_program(spec.source, found.mpicc, os.environ)
+            spec.source: build(spec.source, found)
             for spec in workload.jobs
             if spec.source is not None
         }
@@ -98,7 +88,11 @@ class Bench:
     def run(self, name: str) -> Run:
         """Runs the workload once."""
         way = WAYS[name]
-        with self._domain(self._several if way.several else 1) as client:
+        queue = QueueSettings("fcfs", self._several if way.several else 1)
+        with (
+            domain(self._lab, queue=queue),
+            Client.connect(self._lab.run_dir, self._lab.nodes[0].name) as client,
+        ):
             jobs = [
                 (each.start_s, client.prepare(self._job(each, shim=way.shim)))
                 for each in self._workload.instances()
@@ -137,42 +131,22 @@ class Bench:
             cwd=str(spec.cwd or Path.cwd()),
         )
 
-    @contextmanager
-    def _domain(self, jobs_per_node: int) -> Iterator[Client]:
-        lab = self._lab
-        paths, places = DomainPaths(lab.run_dir), lab_places(lab, PORT + 1)
-        config = DomainConfig(
-            "together",
-            f"{lab.nodes[0].address}:{PORT}",
-            {place.name: place.address for place in places},
-            queue=QueueSettings("fcfs", jobs_per_node),
-        )
-        write_domain(paths, config)
-        start_domain(paths, places)
-        try:
-            with Client.connect(lab.run_dir, lab.nodes[0].name) as client:
-                yield client
-        finally:
-            stop_domain(paths, lab.nodes[0].name, end_jobs=True)
-            shutil.rmtree(paths.directory)
-
 
 def measure(run_dir: Path, options: argparse.Namespace) -> list[Run]:
     """Returns all runs."""
     workload = load_workload(options.workload)
-    lab = life.make_lab(run_dir, plan_nodes(NODES, 1, life.usable_siblings()))
-    try:
-        bench = Bench(lab, workload, options.several, options.mpi)
-        names, found = list(WAYS), []
-        with Progress(transient=True, disable=not sys.stderr.isatty()) as progress:
-            task = progress.add_task("runs", total=options.repeats * len(names))
-            for number in range(options.repeats):
-                for at in range(len(names)):
-                    found.append(bench.run(names[(number + at) % len(names)]))
-                    progress.advance(task)
-        return found
-    finally:
-        life.down(run_dir)
+    names, found = list(WAYS), []
+    with (
+        new_lab(run_dir, plan_nodes(NODES, 1, life.usable_siblings())) as lab,
+        Progress(transient=True, disable=not sys.stderr.isatty()) as progress,
+    ):
+        runner = Runner(lab, workload, options.several, options.mpi)
+        task = progress.add_task("runs", total=options.repeats * len(names))
+        for number in range(options.repeats):
+            for at in range(len(names)):
+                found.append(runner.run(names[(number + at) % len(names)]))
+                progress.advance(task)
+    return found
 
 
 def summary(runs: Sequence[Run]) -> dict[str, dict[str, float]]:
@@ -193,35 +167,38 @@ def summary(runs: Sequence[Run]) -> dict[str, dict[str, float]]:
     return found
 
 
-def text(found: Mapping[str, Mapping[str, float]]) -> str:
-    """Returns the table."""
-    lines = ["way      mean response (least - most)  makespan  to queue  to kernel"]
-    lines += [
-        f"{name:8} {row['mean_s']:9.2f} s ({row['least_s']:.2f} - {row['most_s']:.2f})"
-        f"  {row['makespan_s']:9.2f} s  {row['to_queue']:8.2f}  {row['to_kernel']:9.2f}"
+def text(found: Mapping[str, Mapping[str, float]]) -> list[str]:
+    """Returns the lines of the table."""
+    rows = [
+        (
+            name,
+            f"{row['mean_s']:.2f} s ({row['least_s']:.2f} - {row['most_s']:.2f})",
+            f"{row['makespan_s']:.2f} s",
+            *(f"{row[f'to_{other}']:.2f}" for other in ("queue", "kernel")),
+        )
         for name, row in found.items()
     ]
-    return "\n".join(lines)
+    head = ("way", "mean response (least - most)", "makespan", "to queue", "to kernel")
+    return table(head, rows, "<>>>>")
+
+
+def run(options: argparse.Namespace) -> tuple[list[str], object]:
+    """Returns all runs with their summary, and a table of it."""
+    with tempfile.TemporaryDirectory(prefix="cosched-t-") as folder:
+        runs = measure(Path(folder) / "run", options)
+    found = summary(runs)
+    return text(found), {"runs": runs, "summary": found}
 
 
 def main() -> None:
     """Runs the benchmark."""
-    options = bench_parser("together", __doc__, "--several 2 --repeats 5")
-    options.add_argument("--workload", type=Path, default=WORKLOAD, help="(wavefront4)")
-    options.add_argument("--several", type=int, default=2, help="jobs a node takes (2)")
-    options.add_argument("--repeats", type=int, default=3, help="(3)")
-    options.add_argument("--mpi", default="mpich", help="mpich, openmpi or a path (mpich)")
-    options.add_argument("--json", type=Path, metavar="FILE")
-    given = options.parse_args()
-    if min(given.several, given.repeats) < 1:
-        options.error("--several and --repeats: 1 or more")
-    with in_one_line("together"), tempfile.TemporaryDirectory(prefix="cosched-t-") as tmp:
-        runs = measure(Path(tmp) / "run", given)
-        found = summary(runs)
-        print(text(found))
-        if given.json:
-            rows = {"runs": [asdict(run) for run in runs], "summary": found}
-            given.json.write_text(json.dumps(rows, indent=1) + "\n")
+    bench = Bench("together", __doc__, "--several 2 --repeats 5")
+    add = bench.add_argument
+    add("--workload", type=Path, default=WORKLOAD, help="(wavefront4)")
+    add("--several", type=positive, default=2, help="jobs a node takes (2)")
+    add("--repeats", type=positive, default=3, help="(3)")
+    add("--mpi", default="mpich", help="mpich, openmpi or a path (mpich)")
+    bench.run(run)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import signal
 import statistics
 import subprocess
 import sys
@@ -23,7 +22,8 @@ from typing import Any
 
 from rich.progress import track
 
-from benchmarks.micro.load import idle, start
+from benchmarks.experiment import Bench, positive
+from benchmarks.micro.load import idle, jobs_of
 from cosched.node.records.recorder import Recorder
 from cosched.node.sockets.client import request
 from cosched.shm.paths import NodePaths
@@ -65,19 +65,12 @@ def timed_daemon(figures: Path, arguments: list[str]) -> None:
 def measure(slice_: str, jobs: int, seconds: int, trace: str) -> dict[str, float]:
     """Figures of one daemon's life; ``trace`` as its option."""
     cpu = min(os.sched_getaffinity(0))
-    children: list[int] = []
     with tempfile.TemporaryDirectory(prefix="cosched-b-", dir="/dev/shm") as directory:
         paths = NodePaths(Path(directory), "bench")
         figures = paths.run_dir / "figures.json"
         command = [
-            *(
-                sys.executable,
-                "-m",
-                "benchmarks.micro.trace",
-                "--daemon",
-                str(figures),
-                "--",
-            ),
+            *(sys.executable, "-m", "benchmarks.micro.trace"),
+            *("--daemon", str(figures), "--"),
             *("--run-dir", directory, "--node", paths.node),
             *("--slice", slice_, "--trace", trace),
         ]
@@ -85,12 +78,9 @@ def measure(slice_: str, jobs: int, seconds: int, trace: str) -> dict[str, float
         assert daemon.stdout is not None
         try:
             daemon.stdout.readline()
-            children += [start(idle, paths, f"load{n}", cpu) for n in range(jobs)]
-            time.sleep(seconds)
+            with jobs_of(idle, paths, jobs, cpu):
+                time.sleep(seconds)
         finally:
-            for child in children:
-                os.kill(child, signal.SIGKILL)
-                os.waitpid(child, 0)
             request(paths, "down")
             daemon.wait()
         row = json.loads(figures.read_text())
@@ -101,19 +91,8 @@ def measure(slice_: str, jobs: int, seconds: int, trace: str) -> dict[str, float
     }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="dev bench trace", description=__doc__)
-    parser.add_argument("--slice", default="20ms")
-    parser.add_argument("--jobs", type=int, default=4)
-    parser.add_argument("--seconds", type=int, default=12)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--json", type=Path, metavar="FILE")
-    parser.add_argument("--daemon", type=Path, metavar="FILE", help=argparse.SUPPRESS)
-    parser.add_argument("arguments", nargs="*", help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.daemon:
-        timed_daemon(options.daemon, options.arguments)
-        return
+def run(options: argparse.Namespace) -> tuple[list[str], object]:
+    """Measures with and without a trace, in turn; returns the medians as text."""
     rounds = [
         {
             trace: measure(options.slice, options.jobs, options.seconds, trace)
@@ -121,18 +100,30 @@ def main() -> None:
         }
         for _ in track(range(options.rounds), "measuring", transient=True)
     ]
+    lines = []
     for trace, what in (("16M", "with a trace"), ("off", "without")):
         median = {
             name: statistics.median(r[trace][name] for r in rounds)
             for name in rounds[0][trace]
         }
-        print(
+        lines.append(
             f"{what}: {median['us_a_step']:.1f} us of CPU a step, "
             f"{median['percent_of_thread']:.2f}% of the daemon's thread that decides, "
             f"{median['percent_of_process']:.2f}% of the daemon"
         )
-    if options.json:
-        options.json.write_text(json.dumps(rounds, indent=2))
+    return lines, rounds
+
+
+def main() -> None:
+    if sys.argv[1:2] == ["--daemon"]:
+        timed_daemon(Path(sys.argv[2]), sys.argv[4:])
+        return
+    bench = Bench("trace", __doc__)
+    bench.add_argument("--slice", default="20ms")
+    bench.add_argument("--jobs", type=positive, default=4)
+    bench.add_argument("--seconds", type=positive, default=12)
+    bench.add_argument("--rounds", type=positive, default=3)
+    bench.run(run)
 
 
 if __name__ == "__main__":

@@ -7,33 +7,25 @@ tasks only sleep take turns. Each part is measured after its programs have start
 
 from __future__ import annotations
 
-import json
+import argparse
 import os
-import signal
-import sys
-import tempfile
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 from rich.progress import track
 
-from benchmarks.micro.load import idle, start
+from benchmarks.experiment import Bench, positive
+from benchmarks.micro.load import await_tasks, idle, jobs_of, new_node
 from benchmarks.micro.observing import on_a_terminal, scrape_once, scraped
-from benchmarks.micro.shim import positive
-from benchmarks.options import bench_parser
 from cosched.core.errors import CoschedError
 from cosched.core.node.settings import Settings
 from cosched.linux.ports import free_address
 from cosched.node.service.lock import lock_holder
-from cosched.node.service.start import NodeOptions, start_node
-from cosched.node.service.stop import stop_node
+from cosched.node.service.start import NodeOptions
 from cosched.node.sockets.client import request
-from cosched.shm.paths import NodePaths
+from cosched.tables import table
 
-START_S = 30.0
 #: The start of a program (imports, the first picture) does not count.
 SETTLE_S = 4.0
 #: The pause between two reads of the metrics.
@@ -69,73 +61,53 @@ def shares(pids: Mapping[str, int], during: str, seconds: float) -> list[Share]:
     return [Share(name, during, took, used[name] / took) for name in pids]
 
 
-@contextmanager
-def sleeping_jobs(paths: NodePaths, jobs: int) -> Iterator[None]:
-    """Runs registered jobs that do nothing. CoschedError if they do not register."""
-    cpu = min(os.sched_getaffinity(0))
-    children = [start(idle, paths, f"job{number}", cpu) for number in range(jobs)]
-    try:
-        deadline = time.monotonic() + START_S
-        while len(request(paths, "status")["jobs"]) < jobs:
-            if time.monotonic() > deadline:
-                raise CoschedError(f"the jobs did not register within {START_S:g} s")
-            time.sleep(0.05)
-        yield
-    finally:
-        for child in children:
-            os.kill(child, signal.SIGKILL)
-            os.waitpid(child, 0)
-
-
 def measure(jobs: int, seconds: float, settle_s: float) -> list[Share]:
     """All parts, one after the other, on one node with the default settings."""
     found: list[Share] = []
-    with tempfile.TemporaryDirectory(prefix="cosched-b-", dir="/tmp") as directory:
-        paths = NodePaths(Path(directory), os.uname().nodename)
-        endpoint = free_address()
-        start_node(paths, NodeOptions(Settings(), metrics=endpoint))
-        try:
-            with sleeping_jobs(paths, jobs):
-                daemon = int(request(paths, "status")["pid"])
-                scrape_once(endpoint)  # from then on its server holds the lock
-                metrics = lock_holder(paths.metrics_lock)
-                if metrics is None:
-                    raise CoschedError("the metrics process is not there")
-                time.sleep(settle_s)
-                found += shares({"daemon": daemon}, "nobody looks", seconds)
-                with on_a_terminal(Path(directory)) as top:
-                    time.sleep(settle_s)
-                    pids = {"daemon": daemon, "top": top}
-                    found += shares(pids, "top is on a terminal", seconds)
-                with scraped(SCRAPE_S, endpoint):
-                    time.sleep(settle_s)
-                    pids = {"daemon": daemon, "metrics": metrics}
-                    found += shares(pids, "metrics are asked for", seconds)
-        finally:
-            stop_node(paths)
+    endpoint = free_address()
+    cpu = min(os.sched_getaffinity(0))
+    with (
+        new_node(NodeOptions(Settings(), metrics=endpoint)) as paths,
+        jobs_of(idle, paths, jobs, cpu),
+    ):
+        await_tasks(paths, jobs)
+        daemon = int(request(paths, "status")["pid"])
+        scrape_once(endpoint)  # from then on its server holds the lock
+        metrics = lock_holder(paths.metrics_lock)
+        if metrics is None:
+            raise CoschedError("the metrics process is not there")
+        time.sleep(settle_s)
+        found += shares({"daemon": daemon}, "nobody looks", seconds)
+        with on_a_terminal(paths.run_dir) as top:
+            time.sleep(settle_s)
+            pids = {"daemon": daemon, "top": top}
+            found += shares(pids, "top is on a terminal", seconds)
+        with scraped(SCRAPE_S, endpoint):
+            time.sleep(settle_s)
+            pids = {"daemon": daemon, "metrics": metrics}
+            found += shares(pids, "metrics are asked for", seconds)
     return found
 
 
+def run(options: argparse.Namespace) -> tuple[list[str], object]:
+    """Returns the shares, and a table of them."""
+    found = measure(options.jobs, options.seconds, options.settle)
+    head = f"{options.jobs} jobs that sleep; % of a core over {options.seconds:g} s each"
+    rows = [
+        (row.process, f"while {row.during}", f"{100 * row.share:.2f}%") for row in found
+    ]
+    return [head, *table((), rows, "<<>", indent=2)], found
+
+
 def main() -> None:
-    parser = bench_parser("watchers", __doc__)
-    parser.add_argument("--jobs", type=positive, default=4, help="(default 4)")
-    parser.add_argument("--seconds", type=float, default=30.0, help="a part (default 30)")
-    parser.add_argument(
+    bench = Bench("watchers", __doc__)
+    bench.add_argument("--jobs", type=positive, default=4, help="(default 4)")
+    bench.add_argument("--seconds", type=float, default=30.0, help="a part (default 30)")
+    bench.add_argument(
         "--settle", type=float, default=SETTLE_S, help="before a part (default 4)"
     )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures")
-    words = parser.parse_args()
-    found = measure(words.jobs, words.seconds, words.settle)
-    print(f"{words.jobs} jobs that sleep; % of a core over {words.seconds:g} s each")
-    for row in found:
-        print(f"  {row.process:<8} while {row.during:<22} {100 * row.share:>6.2f}%")
-    if words.json:
-        rows = [asdict(row) for row in found]
-        words.json.write_text(json.dumps(rows, indent=2))
+    bench.run(run)
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except CoschedError as error:
-        sys.exit(f"watchers: {error}")
+    main()

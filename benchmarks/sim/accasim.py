@@ -33,12 +33,12 @@ import venv
 from pathlib import Path
 from typing import Any
 
-from benchmarks.options import bench_parser
-
 ACCASIM = "accasim==1.1.3"
 ROOT = Path(__file__).parents[2]
 HEARD = "exec_after_completion"
 SIDES = ("cosched", "accasim")
+#: The first word of a child; then the side, the log, the machine's size, what is written.
+CHILD = "--child"
 
 
 def tidy(trace: Path, plain: Path) -> tuple[int, int]:
@@ -141,21 +141,21 @@ def run_child(
     python: str, side: str, plain: Path, machine: int, write: bool
 ) -> dict[str, Any]:
     """One run in a process of its own."""
-    words = [python, "-m", "benchmarks.sim.accasim", str(plain), "--side", side]
-    words += ["--machine", str(machine), *(["--write"] if write else [])]
+    words = [python, "-m", "benchmarks.sim.accasim", CHILD, side, str(plain)]
+    words += [str(machine), "write" if write else "none"]
     done = subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True, cwd=ROOT)
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found
 
 
-def child(options: argparse.Namespace) -> None:
+def child(side: str, plain: Path, machine: int, write: bool) -> None:
     """Runs in a child process; the last line of its output is the result."""
     with tempfile.TemporaryDirectory() as scratch:
-        folder = Path(scratch) if options.write else None
-        if options.side == "cosched":
-            found = run_cosched(options.trace, folder)
+        folder = Path(scratch) if write else None
+        if side == "cosched":
+            found = run_cosched(plain, folder)
         else:
-            found = run_accasim(options.trace, folder, options.machine)
+            found = run_accasim(plain, folder, machine)
     found["peak_kb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     print(json.dumps(found))
 
@@ -203,31 +203,36 @@ def _medians(runs: list[dict[str, Any]]) -> dict[str, float]:
     return {name: statistics.median(run[name] for run in runs) for name in runs[0]}
 
 
-def main() -> None:
-    parser = bench_parser("accasim", __doc__)
-    parser.add_argument("trace", type=Path, help="a log: TRACE.swf or TRACE.swf.gz")
-    parser.add_argument("--repeat", type=int, default=3, help="of each (default 3)")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write all here")
-    parser.add_argument("--accasim", metavar="PYTHON", help="a python that has AccaSim")
-    parser.add_argument("--side", choices=SIDES, help=argparse.SUPPRESS)
-    parser.add_argument("--machine", type=int, help=argparse.SUPPRESS)
-    parser.add_argument("--write", action="store_true", help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.side:
-        child(options)
-        return
+def run(options: argparse.Namespace) -> tuple[list[str], object]:
+    """Returns the rows, and a table of them."""
+    from cosched.tables import table
+
     rows = compare(options.trace, options.repeat, options.accasim)
-    print(f"{'output':<9}{'jobs':>7}{'AccaSim / cosched':>20}  (all)  mean wait")
-    for row in rows:
-        ratios = row["ratios"]
-        print(
-            f"{row['output']:<9}{row['cosched']['jobs']:>7g}{row['ratio']:>20.1f}  "
-            f"({min(ratios):.1f} - {max(ratios):.1f})  "
+    head = ("output", "jobs", "AccaSim / cosched", "(all)", "mean wait")
+    cells = [
+        (
+            *(row["output"], f"{row['cosched']['jobs']:g}", f"{row['ratio']:.1f}"),
+            f"({min(row['ratios']):.1f} - {max(row['ratios']):.1f})",
             f"{row['cosched']['mean_wait_s']:.0f} s, AccaSim's "
-            f"{row['accasim']['mean_wait_s']:.0f} s"
+            f"{row['accasim']['mean_wait_s']:.0f} s",
         )
-    if options.json:
-        options.json.write_text(json.dumps({"trace": options.trace.name, "rows": rows}))
+        for row in rows
+    ]
+    return table(head, cells, "<>><<"), {"trace": options.trace.name, "rows": rows}
+
+
+def main() -> None:
+    if sys.argv[1:2] == [CHILD]:
+        side, plain, machine, what = sys.argv[2:]
+        child(side, Path(plain), int(machine), what == "write")
+        return
+    from benchmarks.experiment import Bench  # AccaSim's environment lacks its imports
+
+    bench = Bench("accasim", __doc__)
+    bench.add_argument("trace", type=Path, help="a log: TRACE.swf or TRACE.swf.gz")
+    bench.add_repeat(3, "runs of each")
+    bench.add_argument("--accasim", metavar="PYTHON", help="a python that has AccaSim")
+    bench.run(run)
 
 
 if __name__ == "__main__":

@@ -8,20 +8,20 @@ length are runs of one program. Nothing here depends on chance or on the machine
 
 from __future__ import annotations
 
-import json
+import argparse
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass, replace
 from statistics import fmean
 
 from rich.progress import track
 
-from benchmarks.options import bench_parser
+from benchmarks.experiment import Bench
 from cosched.core.node.knowledge import Expectation
 from cosched.core.node.settings import USUAL, Order, Settings
 from cosched.core.units import NS_PER_MS, NS_PER_S
 from cosched.sim.nodes.model import Cluster, Pattern, Program
 from cosched.sim.nodes.runs import NodesRun, carry_out
+from cosched.tables import markdown
 
 BY_AGE = replace(USUAL, order=Order.AGE)
 FIXED_S = (0.5, 1.0, 2.0, 4.0, 8.0)
@@ -125,30 +125,31 @@ def compare(mix: Mix) -> Row:
     )
 
 
-def table(rows: Sequence[Row]) -> str:
-    """For docs/results/nodes.md."""
-    lines = [
-        "| jobs, s | 2 s | best fixed | rest, nothing seen | rest | age, nothing seen "
-        "| age |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    lines += [
-        f"| {row.mix} | {row.usual_s:.1f} | {row.best_s:.1f} ({row.best_slice_s:g} s) "
-        f"| {row.rest_unseen_s:.1f} | {row.rest_seen_s:.1f} "
-        f"| {row.age_unseen_s:.1f} | {row.age_seen_s:.1f} |"
-        for row in rows
-    ]
-    return "\n".join(lines)
+def table(rows: Sequence[Row]) -> list[str]:
+    """Returns the lines of the table in docs/results/nodes.md."""
+    orders = ("rest, nothing seen", "rest", "age, nothing seen", "age")
+    return markdown(
+        ("jobs, s", "2 s", "best fixed", *orders),
+        [
+            (
+                *(row.mix, f"{row.usual_s:.1f}"),
+                f"{row.best_s:.1f} ({row.best_slice_s:g} s)",
+                *(f"{row.rest_unseen_s:.1f}", f"{row.rest_seen_s:.1f}"),
+                *(f"{row.age_unseen_s:.1f}", f"{row.age_seen_s:.1f}"),
+            )
+            for row in rows
+        ],
+    )
+
+
+def run(_options: argparse.Namespace) -> tuple[list[str], object]:
+    """Returns the rows, and their table."""
+    rows = [compare(mix) for mix in track(MIXES, "mixes", transient=True)]
+    return table(rows), rows
 
 
 def main() -> None:
-    parser = bench_parser("adapting", __doc__)
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write all here")
-    options = parser.parse_args()
-    rows = [compare(mix) for mix in track(MIXES, "mixes", transient=True)]
-    print(table(rows))
-    if options.json:
-        options.json.write_text(json.dumps([asdict(row) for row in rows], indent=2))
+    Bench("adapting", __doc__).run(run)
 
 
 if __name__ == "__main__":

@@ -9,21 +9,24 @@ machine may be slow for as long as a row takes.
 
 from __future__ import annotations
 
-import json
+import argparse
 import time
 import tracemalloc
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
 from rich.progress import track
 
-from benchmarks.options import bench_parser
+from benchmarks.experiment import Bench
+from benchmarks.pictures import picture
 from cosched.core.units import NS_PER_S
 from cosched.sim.logs.generate import Recipe, generate
 from cosched.sim.logs.swf import read_swf
 from cosched.sim.logs.workload import Estimates, Workload
 from cosched.sim.queue.runs import simulate
+from cosched.tables import table
 
 POLICIES = ("fcfs", "easy", "wfp", "conservative")
 JOBS = (2_500, 5_000, 10_000, 20_000, 40_000)
@@ -117,68 +120,68 @@ def measure(repeats: int) -> dict[str, list[Cost]]:
     return found
 
 
-def render(title: str, costs: list[Cost]) -> str:
-    """A row a policy: CPU time a job as multiples of the first."""
+def render(title: str, costs: list[Cost]) -> list[str]:
+    """Returns a row a policy: CPU time a job as multiples of the first."""
     counts = sorted({cost.count for cost in costs})
-    lines = [f"{title:<22}" + "".join(f"{count:>9,}" for count in counts)]
+    rows = []
     for policy in dict.fromkeys(cost.policy for cost in costs):
         row = {cost.count: cost.us for cost in costs if cost.policy == policy}
-        cells = "".join(f"{row[count] / row[counts[0]]:>9.2f}" for count in counts)
-        lines.append(f"{policy:<22}{cells}")
-    return "\n".join(lines)
+        cells = (f"{row[count] / row[counts[0]]:.2f}" for count in counts)
+        rows.append((policy, *cells))
+    head = (title, *(f"{count:,}" for count in counts))
+    return table(head, rows, "<" + ">" * len(counts))
 
 
 def draw(tables: dict[str, list[Cost]], path: Path) -> None:
     """A panel a table, a line a policy."""
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    from matplotlib import pyplot as plt
-
-    figure, panels = plt.subplots(1, len(tables), figsize=(12, 4), layout="constrained")
-    for panel, (title, costs) in zip(panels, tables.items(), strict=True):
-        for policy in dict.fromkeys(cost.policy for cost in costs):
-            row = [cost for cost in costs if cost.policy == policy]
-            heights = [cost.us / row[0].us for cost in row]
-            panel.plot([cost.count for cost in row], heights, "o-", label=policy)
-        panel.set_xscale("log")
-        panel.set_yscale("log")
-        panel.set_xlabel(title)
-        panel.set_ylabel("CPU time a job / that of the first")
-        panel.legend()
-    figure.savefig(path, dpi=80)
-    plt.close(figure)
+    with picture(path, size=(12, 4), columns=len(tables)) as (_, panels):
+        for panel, (title, costs) in zip(panels[0], tables.items(), strict=True):
+            for policy in dict.fromkeys(cost.policy for cost in costs):
+                row = [cost for cost in costs if cost.policy == policy]
+                heights = [cost.us / row[0].us for cost in row]
+                panel.plot([cost.count for cost in row], heights, "o-", label=policy)
+            panel.set_xscale("log")
+            panel.set_yscale("log")
+            panel.set_xlabel(title)
+            panel.set_ylabel("CPU time a job / that of the first")
+            panel.legend()
 
 
-def main() -> None:
-    parser = bench_parser("cost", __doc__)
-    parser.add_argument("trace", type=Path, nargs="?", help="a log to measure besides")
-    parser.add_argument("--repeat", type=int, default=3, help="of each (default 3)")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write all here")
-    parser.add_argument("--picture", type=Path, metavar="FILE.png")
-    options = parser.parse_args()
+def run(options: argparse.Namespace) -> tuple[Iterator[str], object]:
+    """Returns the lines, each as soon as it is known, and all figures."""
+    figures: dict[str, object] = {}
+    return _run(options, figures), figures
+
+
+def _run(options: argparse.Namespace, figures: dict[str, object]) -> Iterator[str]:
     log = generate(Recipe(20_000, 128, seed=3))
     if options.trace:
         log = read_swf(options.trace).workload
         began_s = time.process_time()
         simulate(log, "easy", Estimates.LOG)
         taken_s = time.process_time() - began_s
-        print(f"{log.name}: {len(log)} jobs, EASY in {taken_s:.1f} s of CPU time")
+        yield f"{log.name}: {len(log)} jobs, EASY in {taken_s:.1f} s of CPU time"
     read, both = bytes_a_job(log)
-    print(f"{read:.0f} bytes a job read, {both:.0f} with its schedule")
+    yield f"{read:.0f} bytes a job read, {both:.0f} with its schedule"
     tables = measure(options.repeat)
     for title, costs in tables.items():
-        print(render(title, costs))
+        yield from render(title, costs)
     if options.picture:
         draw(tables, options.picture)
-    if options.json:
-        document = {
-            "bytes_a_job": {"read": read, "with_schedule": both},
-            "by_jobs": [asdict(cost) for cost in tables[BY_JOBS]],
-            "overloaded": [asdict(cost) for cost in tables[OVERLOADED]],
-            "by_queue": [asdict(cost) for cost in tables[BY_QUEUE]],
-        }
-        options.json.write_text(json.dumps(document))
+    figures |= {
+        "bytes_a_job": {"read": read, "with_schedule": both},
+        "by_jobs": tables[BY_JOBS],
+        "overloaded": tables[OVERLOADED],
+        "by_queue": tables[BY_QUEUE],
+    }
+
+
+def main() -> None:
+    bench = Bench("cost", __doc__)
+    bench.add_argument("trace", type=Path, nargs="?", help="a log to measure besides")
+    bench.add_repeat(3, "runs of each")
+    bench.add_argument("--picture", type=Path, metavar="FILE.png")
+    bench.run(run)
 
 
 if __name__ == "__main__":

@@ -2,8 +2,6 @@
 
 Streams of jobs with heavy-tailed lengths share one node in virtual time. The other users'
 jobs have true expectations. Nothing here depends on the speed of the machine.
-
-    scripts/dev bench liar [--streams 30]
 """
 
 from __future__ import annotations
@@ -16,13 +14,13 @@ from statistics import fmean
 
 from rich.progress import track
 
+from benchmarks.experiment import Bench, positive
 from benchmarks.sim.one_node import OneNode, StreamJob
 from cosched.core.node.knowledge import Expectation
 from cosched.core.node.settings import USUAL
 from cosched.core.units import NS_PER_S
 from cosched.tables import table
 
-SUMMARY = "Compare mean responses if one user declares false run times."
 USERS = 4
 JOBS = 60
 MEAN_GAP_S = 2.75
@@ -73,20 +71,23 @@ def mean_responses_s(jobs: list[StreamJob]) -> tuple[float, float]:
     return fmean(own or [0]) / NS_PER_S, fmean(others) / NS_PER_S
 
 
-def main() -> None:
-    """Prints a row for each claim."""
-    parser = argparse.ArgumentParser(prog="dev bench liar", description=SUMMARY)
-    parser.add_argument("--streams", type=int, default=30, help="how many (30)")
-    count = parser.parse_args().streams
+def run(options: argparse.Namespace) -> tuple[list[str], object]:
+    """Returns a row for each claim, and their table."""
     rows = []
     for name, claim in track(CLAIMS.items(), description="claims", transient=True):
         means = [
-            mean_responses_s(with_claims(stream(seed), claim)) for seed in range(count)
+            mean_responses_s(with_claims(stream(seed), claim))
+            for seed in range(options.streams)
         ]
-        rows.append(
-            (name, *(f"{fmean(column):.2f}" for column in zip(*means, strict=True)))
-        )
-    print("\n".join(table(("the liar declares", "liar, s", "others, s"), rows, "<>>")))
+        columns = (f"{fmean(column):.2f}" for column in zip(*means, strict=True))
+        rows.append((name, *columns))
+    return table(("the liar declares", "liar, s", "others, s"), rows, "<>>"), rows
+
+
+def main() -> None:
+    bench = Bench("liar", __doc__, "--streams 30")
+    bench.add_argument("--streams", type=positive, default=30, help="how many (30)")
+    bench.run(run)
 
 
 if __name__ == "__main__":

@@ -9,9 +9,8 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
-from cosched.core.decoding import Malformed, decode_json
+from cosched.core.decoding import Malformed, convert, decode_json
 from cosched.core.errors import CoschedError
 from cosched.linux.files.whole import write_whole
 from cosched.linux.namespaces import ProcessId
@@ -73,28 +72,12 @@ def read_state(run_dir: Path) -> LabState | None:
     except OSError as error:
         raise CoschedError(f"{path}: {error.strerror}") from error
     try:
-        return _decode(decode_json(text, str(path)))
-    except (Malformed, ValueError, KeyError, TypeError) as error:
-        raise CoschedError(
-            f"{path} is not the state of a lab: run 'cosched lab down'"
-        ) from error
-
-
-def _decode(data: dict[str, Any]) -> LabState:
-    if data["version"] != VERSION:
-        raise ValueError(data["version"])
-    return LabState(
-        complete=bool(data["complete"]),
-        network=str(data["network"]),
-        agent=str(data["agent"]),
-        fabric=ProcessId(**data["fabric"]),
-        nodes=tuple(
-            NodeRecord(
-                name=str(node["name"]),
-                address=str(node["address"]),
-                cpus=tuple(int(cpu) for cpu in node["cpus"]),
-                keeper=ProcessId(**node["keeper"]),
-            )
-            for node in data["nodes"]
-        ),
-    )
+        data = decode_json(text, str(path))
+        if data["version"] == VERSION:
+            return convert(data, LabState, str(path))
+        problem: Exception = ValueError(data["version"])
+    except (Malformed, KeyError, TypeError) as error:
+        problem = error
+    raise CoschedError(
+        f"{path} is not the state of a lab: run 'cosched lab down'"
+    ) from problem

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import psutil
 
+from cosched.core.decoding import Malformed, convert
 from cosched.core.errors import CoschedError
 from cosched.lab.files import locked
 from cosched.linux.namespaces import ProcessId, end_processes
@@ -184,20 +185,10 @@ def read_state(folder: Path) -> VmLab | None:
     """Reads the state of a lab; None if there is none."""
     path = _state(folder)
     try:
-        content = json.loads(path.read_text())
-        nodes = tuple(
-            NodeRecord(
-                str(node["name"]),
-                str(node["address"]),
-                int(node["port"]),
-                ProcessId(**node["qemu"]),
-            )
-            for node in content["nodes"]
-        )
-        return VmLab(folder, Shape(**content["shape"]), nodes)
+        return convert({"folder": folder, **json.loads(path.read_text())}, VmLab, str(path))
     except FileNotFoundError:
         return None
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, TypeError, Malformed) as error:
         raise CoschedError(f"{path} is not the state of a lab; remove {folder}") from error
 
 

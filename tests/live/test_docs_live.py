@@ -140,6 +140,7 @@ def test_docs_show_only_commands_that_exist(page, tmp_path):
             if len(words) > 2 and words[1] == "bench":
                 found = [
                     *ROOT.glob(f"benchmarks/*/{words[2]}.py"),
+                    *ROOT.glob(f"benchmarks/*/*/{words[2]}.py"),
                     *ROOT.glob(f"benchmarks/*/{words[2]}/__main__.py"),
                 ]
                 assert found, line

@@ -13,7 +13,7 @@ import sys
 import pytest
 
 from cosched.lab import life
-from cosched.lab.ssh import ssh_servers
+from tests.labs.ssh import ssh_servers
 from tests.live.conftest import eventually
 from tests.places import ROOT
 

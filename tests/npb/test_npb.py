@@ -96,10 +96,9 @@ SPOILED = """
 import runpy, sys
 from dataclasses import replace
 from benchmarks.npb import classes
-from benchmarks.npb.fluid import classes as fluid_classes
 
-module, table, field, part, factor = {change!r}
-sizes = getattr({{"classes": classes, "fluid": fluid_classes}}[module], table)
+table, field, part, factor = {change!r}
+sizes = getattr(classes, table)
 value = getattr(sizes["S"], field)
 if part is None:
     value = value * factor
@@ -114,21 +113,21 @@ runpy.run_module("benchmarks.npb", run_name="__main__")
 @pytest.mark.parametrize(
     ("benchmark", "change"),
     [
-        ("ep", ("classes", "EP", "sum_x", None, 1 + 1e-6)),
-        ("ep", ("classes", "EP", "sum_y", None, 1 - 1e-6)),
-        ("ep", ("classes", "EP", "deviates", None, 1 + 1e-6)),
-        ("is", ("classes", "IS", "test_ranks", 4, 2)),
-        ("cg", ("classes", "CG", "zeta", None, 1 + 1e-8)),
-        ("mg", ("classes", "MG", "norm", None, 1 - 1e-6)),
-        ("mg", ("classes", "MG", "smoother", 2, 1 + 1e-4)),
-        ("ft", ("classes", "FT", "checksums", 5, 1 + 1e-10)),
-        ("lu", ("fluid", "LU", "residual", 0, 1 + 1e-6)),
-        ("lu", ("fluid", "LU", "error", 4, 1 - 1e-6)),
-        ("lu", ("fluid", "LU", "surface", None, 1 + 1e-6)),
-        ("sp", ("fluid", "SP", "residual", 2, 1 + 1e-6)),
-        ("sp", ("fluid", "SP", "dt", None, 1 + 1e-4)),
-        ("bt", ("fluid", "BT", "error", 3, 1 + 1e-6)),
-        ("bt", ("fluid", "BT", "dt", None, 1 + 1e-4)),
+        ("ep", ("EP", "sum_x", None, 1 + 1e-6)),
+        ("ep", ("EP", "sum_y", None, 1 - 1e-6)),
+        ("ep", ("EP", "deviates", None, 1 + 1e-6)),
+        ("is", ("IS", "test_ranks", 4, 2)),
+        ("cg", ("CG", "zeta", None, 1 + 1e-8)),
+        ("mg", ("MG", "norm", None, 1 - 1e-6)),
+        ("mg", ("MG", "smoother", 2, 1 + 1e-4)),
+        ("ft", ("FT", "checksums", 5, 1 + 1e-10)),
+        ("lu", ("LU", "residual", 0, 1 + 1e-6)),
+        ("lu", ("LU", "error", 4, 1 - 1e-6)),
+        ("lu", ("LU", "surface", None, 1 + 1e-6)),
+        ("sp", ("SP", "residual", 2, 1 + 1e-6)),
+        ("sp", ("SP", "dt", None, 1 + 1e-4)),
+        ("bt", ("BT", "error", 3, 1 + 1e-6)),
+        ("bt", ("BT", "dt", None, 1 + 1e-4)),
     ],
 )
 def test_verification_with_wrong_constant_fails(run_once, benchmark, change):

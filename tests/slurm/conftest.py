@@ -17,7 +17,7 @@ import pytest
 
 from cosched.cluster.engines.slurm.front import front_script
 from cosched.cluster.engines.slurm.settings import SlurmSettings
-from cosched.lab.slurms import Cluster, SmallSlurm
+from tests.labs.slurms import Cluster, SmallSlurm
 from tests.tools.ports import free_ports
 
 MISSING = [

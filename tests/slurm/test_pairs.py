@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from cosched.cluster.paths import DomainPaths
-from cosched.lab.slurms import Cluster, SmallSlurm
+from tests.labs.slurms import Cluster, SmallSlurm
 from tests.slurm.conftest import PYTHON, USER, save, until
 from tests.tools.json_fields import differences, sections
 from tests.tools.ports import free_ports

@@ -12,7 +12,7 @@ import pytest
 
 from cosched.bench.run.interrupts import interruptible
 from scripts.vmlab import debian, lab, slurm
-from scripts.vmlab.cli import default_cache
+from scripts.vmlab.__main__ import default_cache
 from scripts.vmlab.plan import Shape
 
 #: A step under software emulation takes some ten times as long as elsewhere, and the host

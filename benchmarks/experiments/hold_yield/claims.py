@@ -6,14 +6,14 @@ mean of differences between runs with the same workloads. Verdicts: ``verdicts``
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import inf
 
 from benchmarks.experiments.claims import Claim
-from benchmarks.experiments.hold_yield.cases import BASE, LOADS, SHARES
-from benchmarks.experiments.hold_yield.means import Means
+from benchmarks.experiments.hold_yield.cases import BASE, COMBINATIONS, LOADS, NAMES, SHARES
+from benchmarks.experiments.hold_yield.means import Bar, Means
 from benchmarks.experiments.verdicts import (
     Measured,
     judge_cases,
@@ -21,11 +21,9 @@ from benchmarks.experiments.verdicts import (
 )
 
 WAIT, SLOWDOWN, SYNC, LOST = "mean_wait_s", "mean_slowdown", "mean_sync_s", "lost_share"
-ALL = ("HH", "HY", "YH", "YY")
 #: The combinations in which a machine holds, and the same with yield there.
 HOLDS = {"compute": ("HH", "HY"), "analysis": ("HH", "YH")}
 YIELDS = {"compute": ("YH", "YY"), "analysis": ("HY", "YY")}
-MACHINES = {"a": "compute", "b": "analysis"}
 LOW, MEDIUM, HIGH = LOADS
 FEW, MANY, THIRD = SHARES[:3], SHARES[3], SHARES[4]
 MINUTE_S = 60.0
@@ -85,69 +83,64 @@ def _highest(found: Iterable[Measured]) -> Measured:
     return max(found, key=lambda bar: bar.middle)
 
 
-class _Figures:
-    """Looks up bars, in minutes, times or percent."""
+@dataclass(frozen=True, slots=True)
+class _View:
+    """The bars of a machine in a sweep, in minutes, times or percent.
 
-    def __init__(self, means: Means) -> None:
-        self.means = means
+    Without schemes, all combinations are meant.
+    """
+
+    means: Means
+    sweep: str
+    machine: str
 
     def bars(
-        self,
-        sweep: str,
-        machine: str,
-        column: str,
-        xs: Iterable[float],
-        schemes: Iterable[str] = ALL,
+        self, column: str, xs: Iterable[float], schemes: Sequence[str] = COMBINATIONS
     ) -> list[Measured]:
-        combinations = list(schemes)
-        return [
-            scaled(self.means.mean(sweep, x, how, machine, column), _unit(column))
-            for x in xs
-            for how in combinations
-        ]
+        """Returns the bars of each value and combination."""
+        at = (self.machine, column)
+        found = [self.means.mean(self.sweep, x, how, *at) for x in xs for how in schemes]
+        return [scaled(bar, _unit(column)) for bar in found]
 
     def extra(
-        self,
-        sweep: str,
-        machine: str,
-        column: str,
-        xs: Iterable[float],
-        schemes: Iterable[str] = ALL,
+        self, column: str, xs: Iterable[float], schemes: Sequence[str] = COMBINATIONS
     ) -> list[Measured]:
         """Returns by how much bars are higher than without pairs."""
-        combinations = list(schemes)
-        return [
-            scaled(self.means.over_base(sweep, x, how, machine, column), _unit(column))
-            for x in xs
-            for how in combinations
-        ]
+        pairs = [((x, how), (x, BASE)) for x in xs for how in schemes]
+        return [scaled(more, _unit(column)) for more in self._more(column, pairs)]
 
-    def by_hold(
-        self, sweep: str, machine: str, column: str, xs: Iterable[float]
-    ) -> list[Measured]:
+    def by_hold(self, column: str, xs: Iterable[float]) -> list[Measured]:
         """Returns for each value and scheme of the other machine by how much the bar with
         hold here is higher than that with yield here."""
-        return [
-            self.means.more(sweep, (x, held), (x, yielded), machine, column)
-            for x in xs
-            for held, yielded in zip(HOLDS[machine], YIELDS[machine], strict=True)
-        ]
+        ways = list(zip(HOLDS[self.machine], YIELDS[self.machine], strict=True))
+        pairs = [((x, held), (x, yielded)) for x in xs for held, yielded in ways]
+        return self._more(column, pairs)
 
     def steps(
-        self,
-        sweep: str,
-        machine: str,
-        column: str,
-        xs: Iterable[float],
-        schemes: Iterable[str] = ALL,
+        self, column: str, xs: Iterable[float], schemes: Sequence[str] = COMBINATIONS
     ) -> list[Measured]:
         """Returns for each combination by how much the bars rise from value to value."""
-        values = list(xs)
-        return [
-            self.means.more(sweep, (more, how), (less, how), machine, column)
-            for how in schemes
-            for less, more in pairwise(values)
-        ]
+        steps = list(pairwise(xs))
+        return self._more(
+            column, [((more, how), (less, how)) for how in schemes for less, more in steps]
+        )
+
+    def _more(self, column: str, pairs: Iterable[tuple[Bar, Bar]]) -> list[Measured]:
+        at = (self.machine, column)
+        return [self.means.more(self.sweep, one, other, *at) for one, other in pairs]
+
+
+@dataclass(frozen=True, slots=True)
+class _Sweep:
+    """The views of both machines in a sweep."""
+
+    compute: _View
+    analysis: _View
+
+    @property
+    def parts(self) -> tuple[tuple[str, _View], ...]:
+        """The views with the letters of their parts of a figure."""
+        return ("a", self.compute), ("b", self.analysis)
 
 
 def _unit(column: str) -> float:
@@ -197,19 +190,19 @@ def _together(means: Means) -> list[Claim]:
     return [Claim("V.B", "all pairs start together", "all", ours, verdict)]
 
 
-def _base(figures: _Figures) -> list[Claim]:
-    wait = figures.bars("load", "compute", WAIT, [LOW], [BASE])
-    slow = figures.bars("load", "compute", SLOWDOWN, [LOW], [BASE])
+def _base(sweep: _Sweep) -> list[Claim]:
+    wait = sweep.compute.bars(WAIT, [LOW], [BASE])
+    slow = sweep.compute.bars(SLOWDOWN, [LOW], [BASE])
     return [
         _value("3a", "wait without pairs (tuned)", (61, 61), wait, "min"),
         _value("4a", "slowdown without pairs", (6.1, 6.1), slow, "", 1.0, "{:.1f}"),
     ]
 
 
-def _by_load(figures: _Figures) -> list[Claim]:
-    waits = [figures.extra("load", "compute", WAIT, [x]) for x in LOADS]
-    slows = [figures.extra("load", "compute", SLOWDOWN, [x]) for x in LOADS]
-    yielding = figures.extra("load", "compute", WAIT, [HIGH], YIELDS["compute"])
+def _by_load(sweep: _Sweep) -> list[Claim]:
+    waits = [sweep.compute.extra(WAIT, [x]) for x in LOADS]
+    slows = [sweep.compute.extra(SLOWDOWN, [x]) for x in LOADS]
+    yielding = sweep.compute.extra(WAIT, [HIGH], YIELDS["compute"])
     text = "more wait with pairs, at load"
     claims = [
         _value("3a", f"{text} {LOW:g}", (0, 4), waits[0], "min", form="{:.1f}"),
@@ -217,7 +210,7 @@ def _by_load(figures: _Figures) -> list[Claim]:
         _value("3a", f"{text} {HIGH:g}, at most", (42, 42), [_highest(waits[2])], "min"),
         _value("3a", f"{text} {HIGH:g}, with yield here", (0, 25), yielding, "min"),
     ]
-    others = figures.extra("load", "analysis", WAIT, LOADS)
+    others = sweep.analysis.extra(WAIT, LOADS)
     claims.append(
         _value("3b", "more wait with pairs", (0, 8), others, "min", form="{:.1f}")
     )
@@ -225,21 +218,21 @@ def _by_load(figures: _Figures) -> list[Claim]:
         what = f"more slowdown with pairs, at load {x:g}"
         claims.append(_value("4a", what, (0, most), bars, "", form="{:.2f}"))
     for figure, column, what in (("3", WAIT, "wait"), ("4", SLOWDOWN, "slowdown")):
-        for part, machine in MACHINES.items():
+        for part, view in sweep.parts:
             claims.append(
                 _cases(
                     figure + part,
                     f"at loads {MEDIUM:g} and {HIGH:g} hold here means more {what} of all "
                     "jobs than yield here",
-                    are_more(figures.by_hold("load", machine, column, (MEDIUM, HIGH))),
+                    are_more(view.by_hold(column, (MEDIUM, HIGH))),
                 )
             )
     return claims
 
 
-def _sync_by_load(figures: _Figures) -> list[Claim]:
+def _sync_by_load(sweep: _Sweep) -> list[Claim]:
     here = HOLDS["compute"]
-    holds = [figures.bars("load", "compute", SYNC, [x], here) for x in LOADS]
+    holds = [sweep.compute.bars(SYNC, [x], here) for x in LOADS]
     claims = [
         _value(
             "5a", f"sync time with hold here, at load {LOW:g}", (0, 10), holds[0], "min"
@@ -255,20 +248,20 @@ def _sync_by_load(figures: _Figures) -> list[Claim]:
         _cases(
             "5a",
             "it grows with the load",
-            are_more(figures.steps("load", "compute", SYNC, LOADS, here)),
+            are_more(sweep.compute.steps(SYNC, LOADS, here)),
         ),
     ]
-    for part, machine in MACHINES.items():
+    for part, view in sweep.parts:
         claims.append(
             _cases(
                 f"5{part}",
                 "yield here means more sync time than hold here",
-                are_less(figures.by_hold("load", machine, SYNC, LOADS)),
+                are_less(view.by_hold(SYNC, LOADS)),
                 but_one=part == "b",
             )
         )
     analysis = {
-        how: figures.bars("load", "analysis", SYNC, LOADS, schemes["analysis"])
+        how: sweep.analysis.bars(SYNC, LOADS, schemes["analysis"])
         for how, schemes in (("hold", HOLDS), ("yield", YIELDS))
     }
     claims += [
@@ -278,10 +271,10 @@ def _sync_by_load(figures: _Figures) -> list[Claim]:
     return claims
 
 
-def _loss_by_load(figures: _Figures) -> list[Claim]:
+def _loss_by_load(sweep: _Sweep) -> list[Claim]:
     here, there = HOLDS["compute"], HOLDS["analysis"]
-    low, high = (figures.bars("load", "compute", LOST, [x], here) for x in (LOW, HIGH))
-    analysis = figures.bars("load", "analysis", LOST, LOADS, there)
+    low, high = (sweep.compute.bars(LOST, [x], here) for x in (LOW, HIGH))
+    analysis = sweep.analysis.bars(LOST, LOADS, there)
     form = "{:.2f}"
     return [
         _value("6a", f"loss at load {LOW:g}", (0.46, 0.46), low, "%", form=form),
@@ -290,26 +283,25 @@ def _loss_by_load(figures: _Figures) -> list[Claim]:
         _cases(
             "6a",
             "it grows with the load",
-            are_more(figures.steps("load", "compute", LOST, LOADS, here)),
+            are_more(sweep.compute.steps(LOST, LOADS, here)),
         ),
         _value("6b", "loss", (3.5, 4.9), analysis, "%", form=form),
         _cases(
             "6b",
             f"it is least at load {HIGH:g}",
-            are_less(figures.steps("load", "analysis", LOST, (MEDIUM, HIGH), there)),
+            are_less(sweep.analysis.steps(LOST, (MEDIUM, HIGH), there)),
         ),
     ]  # fmt: skip
 
 
-def _wait_by_share(figures: _Figures) -> list[Claim]:
-    few = figures.extra("share", "compute", WAIT, FEW)
-    many = figures.extra("share", "compute", WAIT, [MANY])
-    held = figures.bars("share", "compute", WAIT, [THIRD], ["HH"])
-    yielded = figures.bars("share", "compute", WAIT, [THIRD], YIELDS["compute"])
-    slow_few = figures.bars("share", "compute", SLOWDOWN, FEW)
-    slow_many = figures.bars("share", "compute", SLOWDOWN, [MANY, THIRD], ALL[1:])
-    compute, analysis = "compute", "analysis"
-    from_20_to_33 = figures.steps("share", analysis, WAIT, (MANY, THIRD), HOLDS[analysis])
+def _wait_by_share(sweep: _Sweep) -> list[Claim]:
+    few = sweep.compute.extra(WAIT, FEW)
+    many = sweep.compute.extra(WAIT, [MANY])
+    held = sweep.compute.bars(WAIT, [THIRD], ["HH"])
+    yielded = sweep.compute.bars(WAIT, [THIRD], YIELDS["compute"])
+    slow_few = sweep.compute.bars(SLOWDOWN, FEW)
+    slow_many = sweep.compute.bars(SLOWDOWN, [MANY, THIRD], COMBINATIONS[1:])
+    from_20_to_33 = sweep.analysis.steps(WAIT, (MANY, THIRD), HOLDS["analysis"])
     return [
         _value("7a", "more wait with pairs, up to 10% paired", (3, 14), few, "min"),
         _value("7a", "the same with 20%", (26, 38), many, "min"),
@@ -318,17 +310,17 @@ def _wait_by_share(figures: _Figures) -> list[Claim]:
         _cases(
             "7a",
             "more pairs, more wait, from 10% to 20%",
-            are_more(figures.steps("share", compute, WAIT, (FEW[-1], MANY))),
+            are_more(sweep.compute.steps(WAIT, (FEW[-1], MANY))),
         ),
         _cases(
             "7a",
             "from 20% to 33% with hold here",
-            are_more(figures.steps("share", compute, WAIT, (MANY, THIRD), HOLDS[compute])),
+            are_more(sweep.compute.steps(WAIT, (MANY, THIRD), HOLDS["compute"])),
         ),
         _cases(
             "7a",
             "with 33%, hold here means more wait than yield here",
-            are_more(figures.by_hold("share", compute, WAIT, [THIRD])),
+            are_more(sweep.compute.by_hold(WAIT, [THIRD])),
         ),
         _cases(
             "7b",
@@ -338,7 +330,7 @@ def _wait_by_share(figures: _Figures) -> list[Claim]:
         _cases(
             "7b",
             "with 33%, hold here means more wait than yield here",
-            are_more(figures.by_hold("share", analysis, WAIT, [THIRD])),
+            are_more(sweep.analysis.by_hold(WAIT, [THIRD])),
         ),
         _value("8a", "slowdown, up to 10% paired", (6.1, 7.5), slow_few, "", 1.0, "{:.1f}"),
         _value("8a", "slowdown with 20% and 33%, but for hold-hold", (7.9, 12.9), slow_many,
@@ -346,34 +338,34 @@ def _wait_by_share(figures: _Figures) -> list[Claim]:
         _cases(
             "8b",
             "from 10% to 33% more slowdown",
-            are_more(figures.steps("share", analysis, SLOWDOWN, (FEW[-1], THIRD))),
+            are_more(sweep.analysis.steps(SLOWDOWN, (FEW[-1], THIRD))),
         ),
     ]  # fmt: skip
 
 
-def _sync_by_share(figures: _Figures) -> list[Claim]:
+def _sync_by_share(sweep: _Sweep) -> list[Claim]:
     claims = []
     ranges = {"a": (75, 124), "b": (60, 122)}
-    for part, machine in MACHINES.items():
-        bars = figures.bars("share", machine, SYNC, SHARES, HOLDS[machine])
+    for part, view in sweep.parts:
+        bars = view.bars(SYNC, SHARES, HOLDS[view.machine])
         text = "sync time with hold here"
         claims += [
             _value(f"9{part}", text, ranges[part], bars, "min"),
             _cases(
                 f"9{part}",
                 "it is less than with yield here",
-                are_less(figures.by_hold("share", machine, SYNC, SHARES)),
+                are_less(view.by_hold(SYNC, SHARES)),
             ),
         ]
     return claims
 
 
-def _loss_by_share(figures: _Figures) -> list[Claim]:
+def _loss_by_share(sweep: _Sweep) -> list[Claim]:
     claims = []
     losses = {"a": (0.7, 9.3), "b": (1, 21)}
-    for part, machine in MACHINES.items():
-        least = figures.bars("share", machine, LOST, SHARES[:1], HOLDS[machine])
-        most = figures.bars("share", machine, LOST, [THIRD], HOLDS[machine])
+    for part, view in sweep.parts:
+        least = view.bars(LOST, SHARES[:1], HOLDS[view.machine])
+        most = view.bars(LOST, [THIRD], HOLDS[view.machine])
         low, high = losses[part]
         lowest = min(least, key=lambda bar: bar.middle)
         name, form = f"10{part}", "{:.2f}"
@@ -383,7 +375,7 @@ def _loss_by_share(figures: _Figures) -> list[Claim]:
             _cases(
                 name,
                 "it grows with the share of pairs",
-                are_more(figures.steps("share", machine, LOST, SHARES, HOLDS[machine])),
+                are_more(view.steps(LOST, SHARES, HOLDS[view.machine])),
             ),
         ]
     return claims
@@ -391,14 +383,17 @@ def _loss_by_share(figures: _Figures) -> list[Claim]:
 
 def claims_of(means: Means) -> list[Claim]:
     """Returns all claims about both sweeps."""
-    figures = _Figures(means)
-    parts: tuple[Callable[[_Figures], list[Claim]], ...] = (
-        _base,
-        _by_load,
-        _sync_by_load,
-        _loss_by_load,
-        _wait_by_share,
-        _sync_by_share,
-        _loss_by_share,
+    load, share = (
+        _Sweep(*(_View(means, name, machine) for machine in NAMES))
+        for name in ("load", "share")
     )
-    return [*_together(means), *(claim for part in parts for claim in part(figures))]
+    return [
+        *_together(means),
+        *_base(load),
+        *_by_load(load),
+        *_sync_by_load(load),
+        *_loss_by_load(load),
+        *_wait_by_share(share),
+        *_sync_by_share(share),
+        *_loss_by_share(share),
+    ]

@@ -16,6 +16,8 @@ from benchmarks.experiments.verdicts import Measured
 SURE = 0.95
 _RESAMPLES = 2000
 
+Bar = tuple[float, str]  #: a value of a sweep, and a combination
+
 
 def mean_of(values: Sequence[float]) -> Measured:
     """Returns the mean of several runs, with the ends of its 95% interval (bootstrap)."""
@@ -61,12 +63,12 @@ class Means:
     def more(
         self,
         sweep: str,
-        bar: tuple[float, str],
-        other: tuple[float, str],
+        bar: Bar,
+        other: Bar,
         machine: str,
         column: str,
     ) -> Measured:
-        """Returns by how much a bar, of a value and a combination, is higher than another.
+        """Returns by how much a bar is higher than another.
 
         Each run is compared with the run of the same repeat, which has the same workloads
         or such as begin alike.
@@ -74,12 +76,6 @@ class Means:
         one = self._figures(sweep, *bar, machine, column)
         two = self._figures(sweep, *other, machine, column)
         return mean_of([one[repeat] - two[repeat] for repeat in one if repeat in two])
-
-    def over_base(
-        self, sweep: str, x: float, schemes: str, machine: str, column: str
-    ) -> Measured:
-        """Returns by how much a bar is higher than without pairs."""
-        return self.more(sweep, (x, schemes), (x, BASE), machine, column)
 
     def groups(self) -> tuple[int, int]:
         """Returns how many pairs there were in all runs, and how many started together."""

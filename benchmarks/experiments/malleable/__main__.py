@@ -1,5 +1,145 @@
-"""Runs the experiment: ``python -m benchmarks.experiments.malleable``."""
+"""Figures 9 to 16 and Tables 2 and 3 of Weissman, Rao Abburi and England (2003): jobs that
+give up nodes so that others start.
 
-from benchmarks.experiments.malleable.experiment import main
+system-centric (Figs. 9 to 14, Table 2): streams of the model that was fitted to SDSC's log,
+on 128 nodes; run times follow the nodes linearly or along a parabola; changes are free.
 
-main()
+user-centric (Figs. 15 and 16, Table 3): the problems of the paper's Table 1 on 64 nodes,
+each change at its cost; GE, and STEN, GE and CL mixed.
+
+In full, 100 streams of 10,000 jobs for each point (two hours on one core). It can be
+interrupted: the same command goes on; so does one with more streams. --so-far makes do with
+the results so far, also during a run. --quick: two of 500.
+Without names of figures, all. --held: as if FQ gave nodes to the queue only and held what
+the queue does not want; Figs. 9 to 13 and Table 2, claims and table alone. Written are JSON
+with every point, a picture for each figure, the tables, and the claims of the paper beside
+the results. --from draws earlier results again; --docs writes claims and tables
+into a page, between the lines <!-- PART: begin --> and <!-- PART: end -->.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks.experiment import Bench, in_one_line, positive, simulate, write_json
+from benchmarks.experiments.claims import claims_table
+from benchmarks.experiments.malleable.claims import CLAIMS, claims_of
+from benchmarks.experiments.malleable.figures import draw
+from benchmarks.experiments.malleable.points import (
+    Measured,
+    document,
+    held,
+    measured,
+    points_of,
+    read_points,
+    runs_of,
+)
+from benchmarks.experiments.malleable.tables import (
+    streams,
+    table_2,
+    table_3,
+    table_of_figure_14,
+)
+from benchmarks.experiments.section import rewrite
+from benchmarks.results import Results
+from cosched.core.errors import CoschedError
+from cosched.sim.malleable.runs import MalleableOutcome, carry_out
+
+TABLES = {"fig14": table_of_figure_14, "table2": table_2, "table3": table_3}
+HELD = ("fig9", "fig10", "fig11", "fig12", "fig13", "table2")
+FULL, QUICK = (100, 10_000), (2, 500)
+
+
+def parse(words: Sequence[str] | None) -> argparse.Namespace:
+    bench = Bench("malleable", __doc__)
+    add = bench.add_argument
+    all_figures = f"of {', '.join(CLAIMS)} (default all)"
+    add("figures", nargs="*", metavar="FIGURE", help=all_figures)
+    add("--repeat", type=positive, help=f"streams a point (default {FULL[0]})")
+    add("--count", type=positive, help=f"jobs a stream (default {FULL[1]})")
+    add("--quick", action="store_true", help="few and short streams")
+    bench.add_parallel()
+    bench.add_folder()
+    add("--from", dest="sources", type=Path, nargs="+", help="JSON of earlier runs")
+    add("--so-far", action="store_true", help="simulate nothing more")
+    add("--held", action="store_true", help="FQ: to the queue only")
+    bench.add_page()
+    add("--part", help="of that page (default malleable or malleable-held)")
+    options = bench.parse(words)
+    known = HELD if options.held else tuple(CLAIMS)
+    options.figures = options.figures or list(known)
+    for name in options.figures:
+        if name not in known:
+            bench.error(f"'{name}' is none of {', '.join(known)}")
+    options.part = options.part or ("malleable-held" if options.held else "malleable")
+    return options
+
+
+def measure(options: argparse.Namespace, figures: Sequence[str]) -> Measured:
+    """Simulates what the figures need and writes it down."""
+    repeat, count = QUICK if options.quick else FULL
+    repeat, count = options.repeat or repeat, options.count or count
+    runs = runs_of(figures, repeat, count, options.held)
+    results = Results(options.out / "malleable.jsonl")
+
+    def keep(one: MalleableOutcome) -> None:
+        results.add(one.run, {"nodes": one.nodes, "figures": list(one.figures)})
+
+    if options.so_far:
+        runs = results.done(runs)
+    simulate(carry_out, results.left(runs), options.jobs, keep)
+    found = [(run, results.last(run)) for run in runs]
+    points = measured(
+        [MalleableOutcome(run, one["nodes"], tuple(one["figures"])) for run, one in found]
+    )
+    whole = {"command": options.command, "repeat": repeat, "count": count}
+    path = options.out / "malleable.json"
+    write_json(path, {**whole, "points": document(points)})
+    return read_points([path])
+
+
+def text_of(figures: Sequence[str], points: Measured) -> str:
+    """Claims and tables as Markdown."""
+    blocks = [streams(points), *claims_table(claims_of(figures, points)), ""]
+    blocks += [make(points) for name, make in TABLES.items() if name in figures]
+    return "\n".join(blocks)
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    options = parse(words)
+    with in_one_line("malleable"):
+        carry_on(options)
+
+
+def carry_on(options: argparse.Namespace) -> None:
+    """Simulates what is left, and writes the figures with the claims and tables."""
+    options.out.mkdir(parents=True, exist_ok=True)
+    figures = options.figures
+    points = read_points(options.sources) if options.sources else measure(options, figures)
+    if options.held:
+        points = {
+            shown: points[held(shown)]
+            for figure in figures
+            for shown in points_of(figure)
+            if held(shown) in points
+        }
+    for figure in figures:
+        missing = [point for point in points_of(figure) if point not in points]
+        if missing:
+            raise CoschedError(
+                f"{len(missing)} points of {figure} are not there; "
+                f"measure them with: scripts/dev bench malleable {figure}"
+            )
+        if figure.startswith("fig") and not options.held:
+            draw(figure, points, options.out / f"malleable_{figure}.png")
+    text = text_of(figures, points)
+    (options.out / "malleable.md").write_text(text)
+    if options.docs:
+        rewrite(options.docs, options.part, text)
+    print(text, end="")
+
+
+if __name__ == "__main__":
+    main()

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 from benchmarks.experiments.malleable.points import (
     BEST,
@@ -20,6 +21,7 @@ from benchmarks.experiments.malleable.points import (
     system,
     users,
 )
+from benchmarks.pictures import picture
 from cosched.sim.malleable.policies import BASELINES
 
 HOUR = 3600
@@ -139,45 +141,31 @@ def panels_of(figure: str) -> tuple[str, list[Panel], int]:
 
 def draw(figure: str, measured: Measured, path: Path) -> None:
     """One picture of all panels of a figure."""
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    from matplotlib import pyplot as plt
-
     title, panels, columns = panels_of(figure)
     rows = -(-len(panels) // columns)
-    sheet, axes = plt.subplots(
-        rows, columns, figsize=(3.6 * columns, 2.9 * rows), layout="constrained",
-        squeeze=False,
-    )  # fmt: skip
-    for panel, axis in zip(panels, axes.flat, strict=False):
-        for policy in panel.policies:
-            places = range(len(panel.places))
-            colour, marker, line = STYLES[policy]
-            heights = [
-                measured[panel.point(policy, place)][panel.column] / HOUR
-                for place in places
-            ]
-            axis.plot(
-                places,
-                heights,
-                line,
-                color=colour,
-                marker=marker,
-                markersize=4,
-                label=policy,
-            )
-        axis.set_title(panel.title, fontsize=9)
-        axis.set_xticks(range(len(panel.places)), panel.places, fontsize=8)
-        axis.set_xlabel(panel.axis, fontsize=8)
-        axis.set_ylabel(AXES[panel.column], fontsize=8)
-        if panel.logarithmic:
-            axis.set_yscale("log")
-        else:
-            axis.set_ylim(bottom=0)
-    for axis in axes.flat[len(panels) :]:
-        axis.axis("off")
-    axes.flat[0].legend(fontsize=7)
-    sheet.suptitle(f"{title} (Fig. {figure.removeprefix('fig')})", fontsize=10)
-    sheet.savefig(path, dpi=80)
-    plt.close(sheet)
+    size = (3.6 * columns, 2.9 * rows)
+    with picture(path, size=size, rows=rows, columns=columns) as (sheet, axes):
+        for panel, axis in zip(panels, axes.flat, strict=False):
+            _draw_panel(panel, axis, measured)
+        for axis in axes.flat[len(panels) :]:
+            axis.axis("off")
+        axes.flat[0].legend(fontsize=7)
+        sheet.suptitle(f"{title} (Fig. {figure.removeprefix('fig')})", fontsize=10)
+
+
+def _draw_panel(panel: Panel, axis: Any, measured: Measured) -> None:
+    places = range(len(panel.places))
+    for policy in panel.policies:
+        colour, marker, line = STYLES[policy]
+        points = [measured[panel.point(policy, place)] for place in places]
+        heights = [point[panel.column] / HOUR for point in points]
+        style = {"color": colour, "marker": marker, "markersize": 4, "label": policy}
+        axis.plot(places, heights, line, **style)
+    axis.set_title(panel.title, fontsize=9)
+    axis.set_xticks(places, panel.places, fontsize=8)
+    axis.set_xlabel(panel.axis, fontsize=8)
+    axis.set_ylabel(AXES[panel.column], fontsize=8)
+    if panel.logarithmic:
+        axis.set_yscale("log")
+    else:
+        axis.set_ylim(bottom=0)

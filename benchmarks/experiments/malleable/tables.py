@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import statistics
 from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from itertools import product
 
 from benchmarks.experiments.malleable.points import (
     BETAS,
@@ -16,6 +18,7 @@ from benchmarks.experiments.malleable.points import (
     system,
     users,
 )
+from cosched.tables import markdown
 
 HOUR = 3600
 #: Table 2: success in %, harvests a job, % of jobs as good or better; linear, parabolic.
@@ -61,50 +64,46 @@ def average(measured: Measured, policy: str, execution: str, column: str) -> flo
 
 def table_2(measured: Measured) -> str:
     """Harvest statistics, as a table of Markdown: paper / ours."""
-    lines = [
-        "Table 2, paper / ours:\n",
-        "| | success, % | harvests a job | of those harvested | jobs no worse, % |",
-        "|---|---|---|---|---|",
-    ]
-    for policy in EXAMINED:
-        for place, execution in enumerate(EXECUTIONS):
-            success, harvests, better = TABLE_2[policy][place]
-            ours = {
-                column: average(measured, policy, execution, column)
-                for column in ("success", "harvests", "of_harvested", "no_worse")
-            }
-            lines.append(
-                f"| {policy}, {execution} | {success} / {100 * ours['success']:.1f} "
-                f"| {harvests} / {ours['harvests']:.2f} | {ours['of_harvested']:.1f} "
-                f"| {better} / {100 * ours['no_worse']:.1f} |"
+    rows = []
+    for policy, (place, execution) in product(EXAMINED, enumerate(EXECUTIONS)):
+        success, harvests, better = TABLE_2[policy][place]
+        ours = {
+            column: average(measured, policy, execution, column)
+            for column in ("success", "harvests", "of_harvested", "no_worse")
+        }
+        rows.append(
+            (
+                f"{policy}, {execution}",
+                f"{success} / {100 * ours['success']:.1f}",
+                f"{harvests} / {ours['harvests']:.2f}",
+                f"{ours['of_harvested']:.1f}",
+                f"{better} / {100 * ours['no_worse']:.1f}",
             )
-    return "\n".join(lines) + "\n"
+        )
+    head = ("success, %", "harvests a job", "of those harvested", "jobs no worse, %")
+    return _titled("Table 2, paper / ours:", ("", *head), rows)
 
 
 def table_3(measured: Measured) -> str:
     """GE's throughput in jobs an hour, as a table of Markdown: paper / ours."""
-    lines = [
-        "Table 3, GE's jobs an hour, paper / ours:\n",
-        "| beta | minimum | " + " | ".join(NAMES_3[name] for name in COLUMNS_3) + " |",
-        "|---|---|" + "---|" * len(COLUMNS_3),
-    ]
-    for beta in BETAS:
-        for percent, paper in zip(PERCENTS_3, TABLE_3[beta], strict=True):
-            cells = [
+    rows = [
+        (
+            *(f"{beta:g}", f"{percent}%"),
+            *(
                 f"{theirs:.2f} / {throughput(measured, beta, policy, percent):.2f}"
                 for policy, theirs in zip(COLUMNS_3, paper, strict=True)
-            ]
-            lines.append(f"| {beta:g} | {percent}% | " + " | ".join(cells) + " |")
-    return "\n".join(lines) + "\n"
+            ),
+        )
+        for beta in BETAS
+        for percent, paper in zip(PERCENTS_3, TABLE_3[beta], strict=True)
+    ]
+    head = ("beta", "minimum", *(NAMES_3[name] for name in COLUMNS_3))
+    return _titled("Table 3, GE's jobs an hour, paper / ours:", head, rows)
 
 
 def table_of_figure_14(measured: Measured) -> str:
     """The paper has bars alone. Hours, with the standard errors of the totals."""
-    lines = [
-        "Figure 14 in hours (+- standard error of the mean over streams):\n",
-        "| minimum | | " + " | ".join(NAMES_3[name] for name in COLUMNS_3) + " |",
-        "|---|---|" + "---|" * len(COLUMNS_3),
-    ]
+    rows = []
     for percent in PERCENTS:
         found = [measured[system(name, None, percent, "linear")] for name in COLUMNS_3]
         waits = [f"{figures['mean_wait_s'] / HOUR:.2f}" for figures in found]
@@ -115,9 +114,13 @@ def table_of_figure_14(measured: Measured) -> str:
             )
             for figures in found
         ]
-        lines.append(f"| {percent}% | wait | " + " | ".join(waits) + " |")
-        lines.append("| | total | " + " | ".join(totals) + " |")
-    return "\n".join(lines) + "\n"
+        rows += [(f"{percent}%", "wait", *waits), ("", "total", *totals)]
+    title = "Figure 14 in hours (+- standard error of the mean over streams):"
+    return _titled(title, ("minimum", "", *(NAMES_3[name] for name in COLUMNS_3)), rows)
+
+
+def _titled(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    return "\n".join([f"{title}\n", *markdown(head, rows)]) + "\n"
 
 
 def streams(measured: Measured) -> str:

@@ -12,11 +12,11 @@ s. One run is partly chance, so "mean" is the figure to compare with.
 
 from __future__ import annotations
 
-import json
+import argparse
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import mean, median
@@ -29,23 +29,30 @@ from benchmarks.coupled_domains import (
     coupled_domains,
     coupling_counts,
 )
-from benchmarks.experiments.endings import in_one_line
-from benchmarks.experiments.pairs.costs import Costs, measure_costs
-from benchmarks.experiments.pairs.output import first_begin
-from benchmarks.experiments.pairs.settings import NAMES, SCHEMES, SETTINGS
+from benchmarks.experiment import Bench
+from benchmarks.experiments.pairs.costs import Costs, first_begin, measure_costs
 from benchmarks.experiments.pairs.simulated import simulated, spread
 from benchmarks.experiments.pairs.workload import (
+    NAMES,
+    SCHEMES,
+    SETTINGS,
     Plan,
     PlannedJob,
     limit_of,
     plan_jobs,
 )
-from benchmarks.options import bench_parser
 from cosched.bench.run.interrupts import temporary_folder
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
+from cosched.tables import table
 
 TOGETHER_S = 1.0
+COLUMNS = {
+    "wait s": "mean_wait_s",
+    "slowdown": "mean_slowdown",
+    "sync s": "mean_sync_s",
+    "held node-h": "lost_node_h",
+}
 #: All jobs must have begun so long after the last submission.
 BEGIN_WITHIN_S = 1800.0
 HOUR_S = 3600.0
@@ -195,41 +202,37 @@ def _pairs(rows: Sequence[Sequence[LiveJob]]) -> dict[str, Any]:
     return {**found, "apart_ms": {"median": median(apart), "p99": p99, "most": apart[-1]}}
 
 
-def show(engines: str, run: dict[str, Any]) -> None:
-    """Prints six lines: live, the simulation without and with costs, and its spread."""
+def show(engines: str, run: dict[str, Any]) -> list[str]:
+    """Returns a table of the live run, the simulation without and with costs, and its
+    spread."""
     apart = run["live"].get("apart_ms", {"median": 0.0, "p99": 0.0})
-    how = f"{apart['median']:6.0f} {apart['p99']:6.0f}"
+    rows = []
     for kind in ("live", "sim", "sim+", "least", "mean", "most"):
         found = run[kind]
-        differs = how if kind == "live" else " " * len(how)
-        cells = []
-        for key in ("mean_wait_s", "mean_slowdown", "mean_sync_s", "lost_node_h"):
-            both = [found["domains"][name][key] for name in NAMES]
-            cells.append("/".join(f"{value:.3g}" for value in both).rjust(15))
-        print(
-            f"{engines:14} {run['schemes']} {kind:5} "
-            f"{found['together']:4}/{found['pairs']:<4}{differs}{''.join(cells)}",
-            flush=True,
+        both = [[found["domains"][n][key] for n in NAMES] for key in COLUMNS.values()]
+        rows.append(
+            (
+                *(engines, run["schemes"], kind),
+                f"{found['together']}/{found['pairs']}",
+                *(f"{apart[k]:.0f}" if kind == "live" else "" for k in ("median", "p99")),
+                *("/".join(f"{value:.3g}" for value in values) for values in both),
+            )
         )
+    head = ("", "", "", "together", "apart ms", "p99", *COLUMNS)
+    return table(head, rows, "<<<" + ">" * 7, width=120)
 
 
 def run_schemes(
-    plan: Plan, engines: Sequence[str], schemes: Sequence[str], json_file: Path | None
-) -> list[dict[str, Any]]:
-    """Runs the jobs under each combination, prints the figures and writes them to the
-    file."""
-    head = ("wait s", "slowdown", "sync s", "held node-h")
-    print(f"{'':21}together  apart ms p99{''.join(each.rjust(15) for each in head)}")
+    plan: Plan, engines: Sequence[str], schemes: Sequence[str], figures: dict[str, Any]
+) -> Iterator[str]:
+    """Runs the jobs under each combination, and yields its lines. figures: get all runs."""
     runs: list[dict[str, Any]] = []
+    figures |= {"plan": asdict(plan), "engines": engines, "runs": runs}
     with temporary_folder("cosched-pairs-") as folder:
         folder.chmod(0o755)
         for each in schemes:
             runs.append(_run_scheme(plan, engines, each, folder))
-            show(",".join(engines), runs[-1])
-            if json_file is not None:
-                document = {"plan": asdict(plan), "engines": engines, "runs": runs}
-                json_file.write_text(json.dumps(document, indent=1) + "\n")
-    return runs
+            yield from show(",".join(engines), runs[-1])
 
 
 def _run_scheme(
@@ -254,44 +257,45 @@ def _run_scheme(
 
 def main() -> int:
     """Runs all combinations; returns 1 if a pair did not begin together."""
-    parser = bench_parser("pairs", __doc__, "--pairs 20 --unpaired 40 --schemes HH,YY")
-    parser.add_argument(
-        "--pairs", type=int, default=20, help="0: how the queues are by themselves"
-    )
-    parser.add_argument("--unpaired", type=int, default=40)
-    parser.add_argument("--nodes", type=int, default=4, help="of each domain")
-    parser.add_argument("--load", type=float, default=0.6)
-    parser.add_argument("--run", type=float, default=2.0, help="mean run time, in s")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--schemes", default="HH,HY,YH,YY")
-    parser.add_argument(
-        "--engines", default="native,native", help="of both domains: native or slurm"
-    )
-    parser.add_argument("--json", type=Path, help="write all figures to this file")
-    options = parser.parse_args()
+    bench = Bench("pairs", __doc__, "--pairs 20 --unpaired 40 --schemes HH,YY")
+    add = bench.add_argument
+    add("--pairs", type=int, default=20, help="0: how the queues are by themselves")
+    add("--unpaired", type=int, default=40)
+    add("--nodes", type=int, default=4, help="of each domain")
+    add("--load", type=float, default=0.6)
+    add("--run", type=float, default=2.0, help="mean run time, in s")
+    add("--seed", type=int, default=1)
+    add("--schemes", default="HH,HY,YH,YY")
+    add("--engines", default="native,native", help="of both domains: native or slurm")
+    figures: dict[str, Any] = {}
+
+    def run(options: argparse.Namespace) -> tuple[Iterator[str], object]:
+        plan, engines, schemes = _checked(bench, options)
+        return run_schemes(plan, engines, schemes, figures), figures
+
+    bench.run(run)
+    lives = [each["live"] for each in figures["runs"]]
+    return int(any(live["together"] < live["pairs"] for live in lives))
+
+
+def _checked(
+    bench: Bench, options: argparse.Namespace
+) -> tuple[Plan, Sequence[str], Sequence[str]]:
+    """Returns the jobs, the engines and the combinations of schemes."""
     engines = options.engines.split(",")
     schemes = options.schemes.split(",")
     if len(engines) != len(NAMES) or not set(engines) <= set(ENGINES):
-        parser.error(f"--engines {options.engines}: want two of {', '.join(ENGINES)}")
+        bench.error(f"--engines {options.engines}: want two of {', '.join(ENGINES)}")
     if any(len(each) != len(NAMES) or not set(each) <= set(SCHEMES) for each in schemes):
-        parser.error(f"--schemes {options.schemes}: want such as HH,HY,YH,YY")
+        bench.error(f"--schemes {options.schemes}: want such as HH,HY,YH,YY")
     if options.pairs < 0 or options.unpaired < 0 or options.unpaired % 2:
-        parser.error("--pairs: want 0 or more; --unpaired: want 0 or an even number")
+        bench.error("--pairs: want 0 or more; --unpaired: want 0 or an even number")
     if options.pairs + options.unpaired == 0:
-        parser.error("--pairs, --unpaired: want some jobs")
+        bench.error("--pairs, --unpaired: want some jobs")
     if options.load <= 0 or options.run <= 0 or options.nodes < 1:
-        parser.error("--load, --run, --nodes: want more than 0")
-    plan = Plan(
-        options.pairs,
-        options.unpaired,
-        options.nodes,
-        options.load,
-        options.run,
-        options.seed,
-    )
-    with in_one_line(parser.prog):
-        runs = run_schemes(plan, engines, schemes, options.json)
-    return int(any(run["live"]["together"] < run["live"]["pairs"] for run in runs))
+        bench.error("--load, --run, --nodes: want more than 0")
+    values = ("pairs", "unpaired", "nodes", "load", "run", "seed")
+    return Plan(*(getattr(options, value) for value in values)), engines, schemes
 
 
 if __name__ == "__main__":

@@ -14,7 +14,6 @@ from statistics import mean
 from typing import Any
 
 from benchmarks.coupled_domains import Domain, Wanted, coupled_domains
-from benchmarks.experiments.pairs.output import first_begin
 from benchmarks.experiments.pairs.turns import fitted_turn_s, queued_jobs
 from benchmarks.experiments.pairs.workload import PlannedJob, limit_of
 from cosched.core.errors import CoschedError
@@ -130,3 +129,16 @@ def _begin_s(output: Path, scripts: int) -> float:
             raise CoschedError(f"{output.name} has not begun within {WITHIN_S:g} s")
         time.sleep(0.02)
     return began_s
+
+
+def first_begin(path: Path, scripts: int) -> float | None:
+    """Returns when a job began, by the wall clock in seconds; None: not yet.
+
+    scripts: how many nodes of the job run the script. The first time counts. Raises
+    CoschedError if there are more times, since the job has begun twice.
+    """
+    text = path.read_text() if path.exists() else ""
+    begins = [float(word) for word in text[: text.rfind("\n") + 1].split()]
+    if len(begins) > scripts:
+        raise CoschedError(f"{path.name} has begun twice: {begins}")
+    return min(begins, default=None)

@@ -10,8 +10,10 @@ from typing import Any
 
 from benchmarks.coupled_domains import SLURM_REST_S, SLURM_TRY_S
 from benchmarks.experiments.pairs.costs import Costs
-from benchmarks.experiments.pairs.settings import NAMES, SCHEMES, SETTINGS
 from benchmarks.experiments.pairs.workload import (
+    NAMES,
+    SCHEMES,
+    SETTINGS,
     Plan,
     PlannedJob,
     as_logs,

@@ -1,4 +1,4 @@
-"""Makes the jobs of two coupled clusters. Pure, but for the seed."""
+"""Makes the jobs of two coupled clusters, and their settings. Pure, but for the seed."""
 
 from __future__ import annotations
 
@@ -10,6 +10,18 @@ from benchmarks.coupled_domains import granted_limit_s
 from cosched.core.units import NS_PER_S
 from cosched.sim.coupled.pairs import Mates
 from cosched.sim.logs.workload import Workload
+
+#: The two clusters, and the settings of their coupling.
+NAMES = ("intrepid", "eureka")
+SCHEMES = {"H": "hold", "Y": "yield"}
+SETTINGS = {
+    "release": "20s",
+    "release_wait": "2s",
+    "again": "2s",
+    "answer": "30s",
+    "unknown": "1h",
+    "when_down": "yield",
+}
 
 
 @dataclass(frozen=True, slots=True)

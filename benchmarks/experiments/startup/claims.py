@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 
-from benchmarks.experiments.claims import Claim
+from benchmarks.experiments.claims import MISSING, Claim, Judge, judged, near, shown
 from benchmarks.experiments.startup.documents import (
     Document,
     extent,
@@ -27,13 +27,11 @@ from benchmarks.experiments.verdicts import (
     judge_above,
     judge_below,
     judge_cases,
-    judge_value,
     over_cases,
 )
 
 Documents = Mapping[str, Document]
-#: Without a figure there is no verdict.
-MISSING = "not measured"
+FORM = "{:.3g}"
 
 
 def claims(documents: Documents) -> list[Claim]:
@@ -57,7 +55,7 @@ def _aim(documents: Documents, figure: str, what: str, most: float, factor: floa
     runs = [run for run in documents[figure]["runs"] if run["design"] == "new"]
     ours = over_cases(run[key] * factor for run in runs)
     met = "met" if ours.high < most else NO
-    return Claim("", name, f"below {most}", _shown(ours), met)
+    return Claim("", name, f"below {most}", shown(ours, FORM), met)
 
 
 # -- the central part -------------------------------------------------------------------
@@ -74,16 +72,16 @@ def _memory(documents: Documents) -> list[Claim]:
         projected = _each(projected, lambda value: value / (LARGEST / LARGER))
     flat = small and growth(small, "new", 128, 1)
     return [
-        _value("7", "old to new at 496 nodes with 64 tasks", "5.5", less, 5.5),
-        _value("7", "the old one's growth with tasks, exponent", "1", linear, 1.0),
-        _value(
+        _one("7", "old to new at 496 nodes with 64 tasks", "5.5", less, near(5.5)),
+        _one("7", "the old one's growth with tasks, exponent", "1", linear, near(1.0)),
+        _one(
             "7",
             "old at 16,384 nodes to a linear projection from 496",
             "1",
             projected,
-            1.0,
+            near(1.0),
         ),
-        Claim("7", "new with 128 tasks to one", "", _shown(flat)),
+        _one("7", "new with 128 tasks to one", "", flat),
     ]
 
 
@@ -99,10 +97,10 @@ def _scheduling(documents: Documents) -> list[Claim]:
     at_32 = by_nodes and ratio(by_nodes, "old", "new", SMALLER)
     return [
         _cases("8A", "new takes less time than old, at each number of nodes", faster),
-        Claim("8A", "old to new at 248 nodes with 32 tasks", "", _shown(at_32)),
-        _value("8B", "old with 128 tasks to 64: grows linearly", "2", linear, 2.0),
-        _value("8B", "new with 128 tasks to two: constant", "1", flat, 1.0),
-        _value("8B", "with 16,384 nodes constant, too", "1", flat_largest, 1.0),
+        _one("8A", "old to new at 248 nodes with 32 tasks", "", at_32),
+        _one("8B", "old with 128 tasks to 64: grows linearly", "2", linear, near(2.0)),
+        _one("8B", "new with 128 tasks to two: constant", "1", flat, near(1.0)),
+        _one("8B", "with 16,384 nodes constant, too", "1", flat_largest, near(1.0)),
         *_workers(documents.get("fig6")),
     ]
 
@@ -113,8 +111,8 @@ def _workers(found: Document | None) -> list[Claim]:
     one = _shown_at(found, "threads", 1, 1e3, "ms")
     what = "four threads make the choice of 10,000 nodes faster"
     return [
-        _value("6", f"{what}: Python's, live", "3.5 (14 to 4 s)", threads, 3.5),
-        _value("6", f"{what}: a core each, emulated", "3.5 (14 to 4 s)", cores, 3.5),
+        _one("6", f"{what}: Python's, live", "3.5 (14 to 4 s)", threads, near(3.5)),
+        _one("6", f"{what}: a core each, emulated", "3.5 (14 to 4 s)", cores, near(3.5)),
         Claim("6", "one thread chooses 10,000 nodes in", "", one),
     ]
 
@@ -134,21 +132,27 @@ def _dispatch(documents: Documents) -> list[Claim]:
     quadratic = by_nodes and _exponent(by_nodes, "old", SMALLER, 62)
     linear = by_nodes and _exponent(by_nodes, "new", SMALLER, 62)
     return [
-        _value("9A", "old to new at 248 nodes, 32 tasks", "above 5", at_32, 5.0, math.inf),
-        Claim("9A", "old to pipelined there", "", _shown(both)),
-        Claim("9A", "old to new if reading costs nothing", "", _shown(alone)),
-        Claim("9A", "old to pipelined if reading costs nothing", "", _shown(alone_both)),
-        _value("9A", "old grows with the square of the nodes", "2", quadratic, 2.0),
-        _value("9A", "new grows linearly", "1", linear, 1.0, no_effect=2.0),
-        _value(
-            "9B", "old to new at 248 nodes, 128 tasks", "above 6", at_128, 6.0, math.inf
+        _one(
+            "9A", "old to new at 248 nodes, 32 tasks", "above 5", at_32, near(5.0, math.inf)
         ),
-        Claim(
+        _one("9A", "old to pipelined there", "", both),
+        _one("9A", "old to new if reading costs nothing", "", alone),
+        _one("9A", "old to pipelined if reading costs nothing", "", alone_both),
+        _one("9A", "old grows with the square of the nodes", "2", quadratic, near(2.0)),
+        _one("9A", "new grows linearly", "1", linear, near(1.0, no_effect=2.0)),
+        _one(
+            "9B",
+            "old to new at 248 nodes, 128 tasks",
+            "above 6",
+            at_128,
+            near(6.0, math.inf),
+        ),
+        _one(
             "4.1",
             "new is faster even with one task a node (old to new, 248 nodes)",
             "substantial",
-            _shown(at_1),
-            judge_above(at_1) if at_1 else "",
+            at_1,
+            judge_above,
         ),
     ]
 
@@ -161,23 +165,25 @@ def _tables(documents: Documents) -> list[Claim]:
     fine = by_chunk and ratio(by_chunk, "1 KB", "16 KB", SMALLER)
     finer = by_chunk and ratio(by_chunk, "4 KB", "64 KB", SMALLER)
     return [
-        _value("10A", "the tables' time, new to pipelined", "5", faster, 5.0),
-        Claim(
+        _one("10A", "the tables' time, new to pipelined", "5", faster, near(5.0)),
+        _one(
             "10A",
             "the nodes' times vary less with pipelining (variation, pipelined to new)",
             "below 1",
-            _shown(steadier),
-            judge_below(steadier) if steadier else "",
+            steadier,
+            judge_below,
         ),
-        _value("4.1", "bytes, siblings to through-root (binary tree)", "0.5", half, 0.5),
-        Claim(
+        _one(
+            "4.1", "bytes, siblings to through-root (binary tree)", "0.5", half, near(0.5)
+        ),
+        _one(
             "10B",
             "small chunks are faster (1 KB to 16 KB, 248 nodes)",
             "below 1",
-            _shown(fine),
-            judge_below(fine) if fine else "",
+            fine,
+            judge_below,
         ),
-        Claim("10B", "4 KB to 64 KB", "", _shown(finer)),
+        _one("10B", "4 KB to 64 KB", "", finer),
     ]
 
 
@@ -194,11 +200,15 @@ def _objects(documents: Documents) -> list[Claim]:
             "store and forward: each level takes less time than the one above",
             by_depth and _shrinking(by_depth),
         ),
-        _value("11B", "store and forward to pipelined, 248 nodes", "7", faster, 7.0),
-        _value(
-            "5", "200 KB to 1,024 nodes, store and forward to pipelined", "10", large, 10.0
+        _one("11B", "store and forward to pipelined, 248 nodes", "7", faster, near(7.0)),
+        _one(
+            "5",
+            "200 KB to 1,024 nodes, store and forward to pipelined",
+            "10",
+            large,
+            near(10.0),
         ),
-        _value("5", "pipelined: 200 KB to 496 nodes to 31: constant", "1", flat, 1.0),
+        _one("5", "pipelined: 200 KB to 496 nodes to 31: constant", "1", flat, near(1.0)),
     ]
 
 
@@ -226,19 +236,16 @@ _CLAIMS: Sequence[Callable[[Documents], list[Claim]]] = (
 # -- helpers ----------------------------------------------------------------------------
 
 
-def _value(
+def _one(
     figure: str,
     what: str,
     paper: str,
     ours: Measured | Document | None,
-    low: float,
-    high: float | None = None,
-    no_effect: float = 1.0,
+    judge: Judge = lambda _ours: "",
 ) -> Claim:
-    if not isinstance(ours, Measured):
-        return Claim(figure, what, paper, MISSING)
-    verdict = judge_value(ours, low, high, no_effect)
-    return Claim(figure, what, paper, _shown(ours), verdict)
+    """Returns a claim about one figure. A document stands for one without the figure."""
+    found = ours if isinstance(ours, Measured) else None
+    return judged(figure, what, paper, found, judge, FORM)
 
 
 def _cases(figure: str, what: str, found: Sequence[bool | None] | Document | None) -> Claim:
@@ -275,14 +282,6 @@ def _each(found: Measured, change: Callable[[float], float]) -> Measured:
     """Returns a figure with its middle and both ends changed."""
     middle, low, high = map(change, (found.middle, found.low, found.high))
     return Measured(middle, low, high, found.repeated)
-
-
-def _shown(found: Measured | Document | None) -> str:
-    """Returns the middle, and the range if the cases differ."""
-    if not isinstance(found, Measured):
-        return MISSING
-    low, middle, high = (f"{each:.3g}" for each in (found.low, found.middle, found.high))
-    return middle if low == high else f"{middle} ({low} to {high})"
 
 
 def _shown_at(found: Document | None, series: str, x: int, factor: float, unit: str) -> str:

@@ -10,7 +10,7 @@ be emulated.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -63,10 +63,7 @@ def document(
         "logarithmic": title.logarithmic,
         "command": command,
         **more,
-        "points": [
-            {"series": point.series, "x": point.x, "values": point.values}
-            for point in points
-        ],
+        "points": [asdict(point) for point in points],
     }
 
 
@@ -134,7 +131,7 @@ def text(found: Document) -> str:
     names = all_series(found)
     rows = []
     places = sorted({point["x"] for point in found["points"]})
-    for x in places[:: -(-len(places) // MOST_LINES)]:
+    for x in places[:: max(1, -(-len(places) // MOST_LINES))]:
         cells = []
         for name in names:
             here = measured(found, name, x)

@@ -1,18 +1,38 @@
-"""Emulates the points of a figure, and makes its document."""
+"""Emulates the points of a figure, reads its quantities, and makes its document."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from statistics import fmean, pstdev
 
 from benchmarks.experiments.startup.documents import MIDDLE, Point
 from benchmarks.experiments.startup.plans import ALONE, COSTS, Emulated
-from benchmarks.experiments.startup.quantities import QUANTITIES, variation
 from cosched.sim.engine import Progress, no_progress
 from cosched.sim.startup.runs import StartupOutcome, carry_out
 
 #: The nodes of these designs are shown one by one. The last node of another one counts.
 SHOWN_BY_NODE = ("new", "pipelined")
+
+
+def _tables(outcome: StartupOutcome) -> float:
+    return max(outcome.exchange_s()[1])
+
+
+def variation(outcome: StartupOutcome) -> float:
+    """Returns the coefficient of variation of the nodes' times with all tables."""
+    complete = outcome.exchange_s()[1]
+    return pstdev(complete) / fmean(complete)
+
+
+#: The quantities of figures, in seconds. total: the dispatch time. object: until the last
+#: node has the job object, from the moment when the manager begins to send. tables: until
+#: the last node has all tables, from the moment when the first node has its own.
+QUANTITIES: Mapping[str, Callable[[StartupOutcome], float]] = {
+    "total": lambda outcome: outcome.total_s,
+    "object": lambda outcome: max(outcome.arrivals_s()),
+    "tables": _tables,
+}
 
 
 @dataclass(frozen=True, slots=True)

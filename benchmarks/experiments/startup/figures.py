@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.experiments.startup.documents import Document, all_series, measured, xs
+from benchmarks.pictures import picture
 
 COLOURS = {
     "old": "#d6604d",
@@ -21,31 +22,23 @@ COLOURS = {
 
 def draw(found: Document, path: Path) -> None:
     """Draws a figure."""
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    # Text stays text in SVG, and the same result gives the same file.
-    mpl.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "cosched"})
-    from matplotlib import pyplot as plt
-
-    figure, axes = plt.subplots(figsize=(6, 3.6), layout="constrained")
-    for series in all_series(found):
-        _line(axes, found, series)
-    if found["logarithmic"]:
-        axes.set_xscale("log", base=2)
-        axes.set_yscale("log")
-        places = sorted({x for series in all_series(found) for x in xs(found, series)})
-        axes.set_xticks(places, [str(x) for x in places], fontsize=7)
-        axes.minorticks_off()
-    else:
-        axes.set_ylim(bottom=0)
-    axes.set_xlabel(found["xlabel"])
-    axes.set_ylabel(found["ylabel"])
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.set_title(f"{found['title']} ({_number(found)})", fontsize=10)
-    axes.legend(fontsize=7, frameon=False)
-    figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else {})
-    plt.close(figure)
+    with picture(path, size=(6, 3.6), dpi=100) as (_, panels):
+        axes = panels[0][0]
+        for series in all_series(found):
+            _line(axes, found, series)
+        if found["logarithmic"]:
+            axes.set_xscale("log", base=2)
+            axes.set_yscale("log")
+            places = sorted({x for series in all_series(found) for x in xs(found, series)})
+            axes.set_xticks(places, [str(x) for x in places], fontsize=7)
+            axes.minorticks_off()
+        else:
+            axes.set_ylim(bottom=0)
+        axes.set_xlabel(found["xlabel"])
+        axes.set_ylabel(found["ylabel"])
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.set_title(f"{found['title']} ({_number(found)})", fontsize=10)
+        axes.legend(fontsize=7, frameon=False)
 
 
 def _line(axes: Any, found: Document, series: str) -> None:

@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.experiments.startup.documents import Document, read
-from benchmarks.experiments.startup.quantities import QUANTITIES
+from benchmarks.experiments.startup.emulate import QUANTITIES
 from benchmarks.experiments.verdicts import Measured, over_cases
 from cosched.core.errors import CoschedError
 from cosched.sim.startup.costs import Costs
 from cosched.sim.startup.model import StartupRun
 from cosched.sim.startup.runs import carry_out
+from cosched.tables import markdown
 
 #: The emulator is right if it is so near the live time.
 WITHIN = 0.15
@@ -69,17 +70,20 @@ def section(documents: Mapping[str, Document]) -> list[str]:
     if not rows:
         return ["No point was measured live yet."]
     right = sum(abs(row.off) <= WITHIN for row in rows)
-    lines = ["| Fig. | | at | live, ms | emulated, ms | off |", "|---|---|---|---|---|---|"]
-    lines += [_row(row) for row in rows]
-    return [*lines, "", f"{right} of {len(rows)} are within {WITHIN:.0%}."]
+    head = ("Fig.", "", "at", "live, ms", "emulated, ms", "off")
+    return [
+        *markdown(head, map(_cells, rows)),
+        "",
+        f"{right} of {len(rows)} are within {WITHIN:.0%}.",
+    ]
 
 
-def _row(row: Beside) -> str:
+def _cells(row: Beside) -> Sequence[str]:
     live = f"{row.live.middle * 1e3:.2f}"
     if row.live.low != row.live.high:
         live += f" ({row.live.low * 1e3:.2f} to {row.live.high * 1e3:.2f})"
     off = f"{row.off:+.0%}"
-    cells: Sequence[str] = (
+    return (
         row.figure.removeprefix("fig").upper(),
         row.series,
         str(row.x),
@@ -87,4 +91,3 @@ def _row(row: Beside) -> str:
         f"{row.emulated * 1e3:.2f}",
         off if abs(row.off) <= WITHIN else f"**{off}**",
     )
-    return f"| {' | '.join(cells)} |"

@@ -12,6 +12,7 @@ from benchmarks.experiments.startup.documents import MIDDLE, Document, text
 from benchmarks.experiments.startup.figures import draw
 from benchmarks.experiments.startup.live import section
 from benchmarks.experiments.startup.plans import TITLES
+from cosched.tables import markdown
 
 PART = "brelsford"
 #: The figures that the page shows as pictures.
@@ -23,9 +24,10 @@ def lines(documents: Mapping[str, Document], live: Mapping[str, Document]) -> li
     """Returns the part of the page."""
     found = ["## Claims", "", *claims_table(claims(documents))]
     found += ["", "## 16,384 nodes with up to 128 tasks each", ""]
-    found += ["| the central part | aim | ours | |", "|---|---|---|---|"]
-    for aim in aims(documents):
-        found.append(f"| {aim.what} | {aim.paper} | {aim.ours} | {aim.verdict} |")
+    found += markdown(
+        ("the central part", "aim", "ours", ""),
+        [(aim.what, aim.paper, aim.ours, aim.verdict) for aim in aims(documents)],
+    )
     found += ["", *_parts(documents), "", "## Live and emulated", "", *section(live), ""]
     found += ["## Figures", ""]
     for figure, title in TITLES.items():
@@ -52,13 +54,15 @@ def _parts(documents: Mapping[str, Document]) -> list[str]:
     ]
     if not rows:
         return ["No dispatch time was emulated yet."]
-    found = ["Dispatch times in ms, with the middle costs:", ""]
-    found += [f"| | nodes | tasks | {' | '.join(PARTS)} | all |", "|---" * 9 + "|"]
-    for row in rows:
-        times = [f"{row[part] * 1e3:.2f}" for part in (*PARTS, "total")]
-        cells = (row["series"], str(row["nodes"]), str(row["x"]), *times)
-        found.append(f"| {' | '.join(cells)} |")
-    return found
+    cells = [
+        (
+            *(row["series"], str(row["nodes"]), str(row["x"])),
+            *(f"{row[part] * 1e3:.2f}" for part in (*PARTS, "total")),
+        )
+        for row in rows
+    ]
+    table = markdown(("", "nodes", "tasks", *PARTS, "all"), cells)
+    return ["Dispatch times in ms, with the middle costs:", "", *table]
 
 
 def file_name(figure: str, ending: str) -> str:

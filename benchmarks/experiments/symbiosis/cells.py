@@ -6,7 +6,6 @@ others did on the machine meanwhile (/proc/stat), the kernel's own threads among
 
 from __future__ import annotations
 
-import json
 import os
 import statistics
 import time
@@ -18,6 +17,7 @@ from typing import TypeAlias
 from benchmarks.kernels.build import Built
 from benchmarks.kernels.matrix import rate_of
 from benchmarks.kernels.occupant import Place, occupied
+from benchmarks.results import Results
 from cosched.core.units import NS_PER_S
 from cosched.linux.proc import cpu_busy_ns, cpu_stolen_ns
 
@@ -65,61 +65,50 @@ class Quiet:
     stolen_most: float
 
 
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """The measurement of a cell: a number of another setting is no result of it."""
+
+    cell: Cell
+    setting: Setting
+
+
 class Samples:
-    """The numbers in a file, one JSON object a line; those of other settings stay there."""
+    """The numbers in a file; those of other settings stay there."""
 
     def __init__(self, path: Path, setting: Setting) -> None:
-        self._path = path
-        self._setting = json.loads(json.dumps(asdict(setting)))
-        self._found: dict[Cell, list[Sample]] = {}
-        if path.exists():
-            # An interrupted run may have left half a line.
-            whole, _, half = path.read_text().rpartition("\n")
-            if half:
-                path.write_text(f"{whole}\n" if whole else "")
-            for line in whole.splitlines():
-                row = json.loads(line)
-                if row["setting"] == self._setting:
-                    self._remember(Cell(**row["cell"]), Sample(**row["sample"]))
-
-    def _remember(self, cell: Cell, sample: Sample) -> None:
-        self._found.setdefault(cell, []).append(sample)
+        self._results = Results(path)
+        self._setting = setting
 
     def left(self, cells: Iterable[Cell], repeat: int) -> list[Cell]:
-        """Returns the cells to measure, each once a round.
-
-        So slow changes of the machine affect all cells alike."""
-        wanted = list(dict.fromkeys(cells))
-        return [
-            cell
-            for place in range(repeat)
-            for cell in wanted
-            if len(self._found.get(cell, ())) <= place
-        ]
+        """Returns the cells to measure, each once a round."""
+        runs = [_Run(cell, self._setting) for cell in dict.fromkeys(cells)]
+        return [run.cell for run in self._results.left(runs, repeat)]
 
     def add(self, cell: Cell, sample: Sample) -> None:
-        """Writes a number down."""
-        self._remember(cell, sample)
-        row = {"setting": self._setting, "cell": asdict(cell), "sample": asdict(sample)}
-        with self._path.open("a") as stream:
-            stream.write(json.dumps(row) + "\n")
+        """Keeps a number."""
+        self._results.add(_Run(cell, self._setting), asdict(sample))
 
-    def rates(self) -> dict[Cell, float]:
-        """The median of each cell."""
+    def rates(self, cells: Iterable[Cell]) -> dict[Cell, float]:
+        """Returns the median of each cell."""
         return {
-            cell: statistics.median(sample.rate for sample in samples)
-            for cell, samples in self._found.items()
+            cell: statistics.median(sample.rate for sample in self._of(cell))
+            for cell in cells
         }
 
     def quiet(self, cells: Iterable[Cell]) -> Quiet:
-        """How quiet it was while these were measured."""
-        samples = [sample for cell in set(cells) for sample in self._found[cell]]
+        """Returns how quiet it was while these were measured."""
+        samples = [sample for cell in set(cells) for sample in self._of(cell)]
         outside = [sample.outside for sample in samples]
         return Quiet(
             statistics.median(outside),
             max(outside),
             max(sample.stolen for sample in samples),
         )
+
+    def _of(self, cell: Cell) -> list[Sample]:
+        found = self._results.all(_Run(cell, self._setting))
+        return [Sample(**sample) for sample in found]
 
 
 Rates: TypeAlias = Mapping[Cell, float]

@@ -50,6 +50,27 @@ def _others(document: Mapping[str, Any], *left_out: str) -> dict[str, float]:
     }
 
 
+def _near(
+    source: str,
+    what: str,
+    paper: str,
+    ours: str,
+    value: float,
+    wanted: float,
+    why: str = "",
+    no_effect: float = 1.0,
+) -> Claim:
+    """Returns a claim that a calculated or measured value is the paper's."""
+    verdict = judge_value(exact(value), wanted, no_effect=no_effect)
+    return Claim(source, what, paper, ours, verdict, why)
+
+
+def _slows(source: str, what: str, slowdown: float) -> Claim:
+    """Returns a claim that a kernel slows down for lack of memory bandwidth."""
+    verdict = judge_cases([slowdown > NO_EFFECT])
+    return Claim(source, what, "yes", f"{slowdown:.2f}", verdict, MEMORY_WHY)
+
+
 def _little(part: str, what: str, impact: Mapping[str, float], why: str) -> Claim:
     verdict = judge_value(exact(1 + max(impact.values(), key=abs)), 1.0)
     if max(impact.values()) > NO_EFFECT:
@@ -82,14 +103,7 @@ def _fig2(documents: Documents) -> list[Claim]:
 def _fig3(documents: Documents) -> list[Claim]:
     own = documents["fig3"]
     return [
-        Claim(
-            "Fig. 3",
-            "STREAM beside itself slows down",
-            "yes",
-            f"{own['itself']:.2f}",
-            judge_cases([own["itself"] > NO_EFFECT]),
-            MEMORY_WHY,
-        ),
+        _slows("Fig. 3", "STREAM beside itself slows down", own["itself"]),
         _little(
             "Fig. 3",
             "GUPS has little effect on STREAM; EP and I/O Bench have none",
@@ -103,14 +117,7 @@ def _fig4(documents: Documents) -> list[Claim]:
     own, stream = documents["fig4"], documents.get("fig3")
     by_stream = own["impact"]["STREAM"]
     result = [
-        Claim(
-            "Fig. 4",
-            "GUPS beside itself slows down",
-            "yes",
-            f"{own['itself']:.2f}",
-            judge_cases([own["itself"] > NO_EFFECT]),
-            MEMORY_WHY,
-        ),
+        _slows("Fig. 4", "GUPS beside itself slows down", own["itself"]),
         _little(
             "Fig. 4",
             "EP and I/O Bench have no effect on GUPS",
@@ -166,13 +173,10 @@ def _table2(documents: Documents) -> list[Claim]:
     own = documents["table2"]
     rows = own["applications"]
     result = [
-        Claim(
+        _near(
             "Table 2",
             "sharing with another code gains, on average",
-            "1.15",
-            f"{own['mean']:.2f}",
-            judge_value(exact(own["mean"]), 1.15),
-            MEMORY_WHY,
+            *("1.15", f"{own['mean']:.2f}", own["mean"], 1.15, MEMORY_WHY),
         )
     ]
     if {"cpu", "stream"} <= set(rows):

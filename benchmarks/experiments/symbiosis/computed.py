@@ -14,10 +14,9 @@ from random import Random
 from statistics import fmean
 from typing import Any
 
+from benchmarks.experiment import simulate
 from cosched.core.cluster.queue.halves.learner import Learner
 from cosched.core.cluster.queue.halves.resources import Resource
-from cosched.sim.parallel import carry_out_all
-from cosched.sim.progress import open_progress
 from cosched.sim.symbiotic.datastar import DATASTAR
 from cosched.sim.symbiotic.matrix import Model, model_document
 from cosched.sim.symbiotic.pairings import assess, schedules, throughput, warned
@@ -33,6 +32,7 @@ from cosched.sim.symbiotic.table import (
     ratio,
     stream_table,
 )
+from cosched.tables import table
 
 Document = dict[str, Any]
 
@@ -52,10 +52,11 @@ def table3(model: Model) -> Document:
         for name, limits in model.labels.items()
     }
     names = [resource.value for resource in Resource]
-    lines = [f"{'application':<12}" + "".join(f"{name:>9}" for name in names)]
-    for name, limits in said.items():
-        marks = "".join(f"{'x' if one in limits else '':>9}" for one in names)
-        lines.append(f"{name:<12}{marks}".rstrip())
+    rows = [
+        (name, *("x" if one in limits else "" for one in names))
+        for name, limits in said.items()
+    ]
+    lines = table(("application", *names), rows, "<" + ">" * len(names))
     return {
         "said": said,
         "labels": [check.document() for check in checks],
@@ -138,11 +139,15 @@ def _noisy(model: Model, seed: int) -> Any:
 
 
 def _learner_text(document: Document) -> str:
-    lines = [
-        f"{row['throughput'] - 1:+7.1%}  {'guided' if row['guided'] else 'warned':<8}"
-        + " ".join("+".join(filter(None, pair)) for pair in row["pairs"])
+    rows = [
+        (
+            f"{row['throughput'] - 1:+.1%}",
+            "guided" if row["guided"] else "warned",
+            " ".join("+".join(filter(None, pair)) for pair in row["pairs"]),
+        )
         for row in document["schedules"]
     ]
+    lines = table((), rows, "><<")
     lines.append(f"estimates off by {document['error_before']:.1%} before the first round")
     for name, ran in document["rounds"].items():
         lines.append(f"{name}, rounds 1 to {len(ran)}:")
@@ -163,8 +168,7 @@ def stream(model: Model, repeat: int, jobs: int, at_a_time: int) -> Document:
         for order, queue in cells
         for seed in range(repeat)
     ]
-    with open_progress(sys.stderr, len(runs)) as report:
-        outcomes = carry_out_all(carry_out, runs, at_a_time, report)
+    outcomes = simulate(carry_out, runs, at_a_time)
     rows, text = [], []
     for place, (order, queue) in enumerate(cells):
         here = outcomes[place * repeat : (place + 1) * repeat]
@@ -203,8 +207,7 @@ def log(trace: Path, seeds: int, at_a_time: int) -> Document:
         )
         for seed in range(seeds)
     ]
-    with open_progress(sys.stderr, len(runs)) as report:
-        outcomes = carry_out_all(carry_out, runs, at_a_time, report)
+    outcomes = simulate(carry_out, runs, at_a_time)
     rows = [
         {
             "placement": name,

@@ -11,14 +11,16 @@ between nodes is not included.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from itertools import permutations
 from statistics import fmean
 from typing import Any
 
 from benchmarks.experiments.symbiosis.cells import Cell, Rates
-from benchmarks.kernels.build import KERNELS
-from cosched.sim.symbiotic.matrix import Model, SpeedupMatrix, model_document
+from benchmarks.kernels.matrix import model_of
+from cosched.sim.symbiotic.matrix import model_document
 from cosched.sim.symbiotic.table import matrix_table
+from cosched.tables import table
 
 Document = dict[str, Any]
 
@@ -97,15 +99,14 @@ def figure(part: str, cpus: int, rates: Rates) -> Document:
         "impact": impact,
         "itself": lines["nobody"][-1][1],
     }
-    return {**document, "text": "\n".join(_figure_lines(document)) + "\n"}
-
-
-def _figure_lines(document: Document) -> Iterator[str]:
-    yield f"slowdown of {document['primary']}, by instances, on {document['cpus']} CPUs"
-    ticks = [n for n, _ in document["lines"]["nobody"]]
-    yield f"{'beside':<12}" + "".join(f"{n:>7}" for n in ticks)
-    for name, points in document["lines"].items():
-        yield f"{name:<12}" + "".join(f"{value:>7.2f}" for _, value in points)
+    title = f"slowdown of {name}, by instances, on {cpus} CPUs"
+    rows = [
+        (beside, *(f"{value:.2f}" for _, value in points))
+        for beside, points in lines.items()
+    ]
+    ticks = [str(n) for n, _ in lines["nobody"]]
+    text = [title, *table(("beside", *ticks), rows, "<" + ">" * len(ticks))]
+    return {**document, "text": "\n".join(text) + "\n"}
 
 
 def table_cells(part: str, kernels: Sequence[str], cpus: int) -> list[Cell]:
@@ -125,31 +126,27 @@ def table1(kernels: Sequence[str], cpus: int, rates: Rates) -> Document:
         name: rates[Cell(name, half)] / rates[Cell(name, half, name, half)]
         for name in kernels
     }
-    lines = [f"{'kernel':<10}{'speedup':>9}  the paper's"]
-    for name, speedup in speedups.items():
-        paper = " ".join(map(str, PAPER_1[name])) if name in PAPER_1 else "-"
-        lines.append(f"{name:<10}{speedup:>9.2f}  {paper}")
+    rows = [
+        (name, f"{speedup:.2f}", " ".join(map(str, PAPER_1.get(name, "-"))))
+        for name, speedup in speedups.items()
+    ]
+    lines = table(("kernel", "speedup", "the paper's"), rows, "<><")
     return {"cpus": cpus, "speedups": speedups, "text": "\n".join(lines) + "\n"}
 
 
 def table2(kernels: Sequence[str], cpus: int, rates: Rates) -> Document:
     """All kernels beside each other: a model, too, for ``cosched sim symbiosis``."""
     half = cpus // 2
-
-    def speedup(one: str, other: str | None) -> float:
-        beside = rates[Cell(one, half, other, half if other else 0)]
-        return 1.0 if one == other else beside / rates[Cell(one, half, one, half)]
-
-    model = Model(
-        SpeedupMatrix(
-            tuple(kernels),
-            tuple(tuple(speedup(one, other) for other in kernels) for one in kernels),
-            tuple(speedup(one, None) for one in kernels),
-        ),
-        tuple(KERNELS[one] for one in kernels),
+    model = model_of(
+        {
+            (one, other): [rates[Cell(one, half, other, half if other else 0)]]
+            for one in kernels
+            for other in (*kernels, None)
+        },
+        kernels,
     )
-    pairs = [speedup(one, other) for one in kernels for other in kernels if one != other]
-    mean = fmean(pairs)
+    speedup = model.matrix.speedup
+    mean = fmean(speedup(*pair) for pair in permutations(kernels, 2))
     return {
         **model_document(model),
         "cpus": cpus,

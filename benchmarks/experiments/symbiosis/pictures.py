@@ -1,12 +1,14 @@
-"""The parts of the symbiosis experiment as pictures, PNG and SVG."""
+"""The parts of the symbiosis experiment as pictures."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from benchmarks.experiments.symbiosis.measured import FIGURES, PAPER_1
+from benchmarks.pictures import picture
 from cosched.core.cluster.queue.halves.resources import Expectation, Resource, expected
 
 Result = Mapping[str, Any]
@@ -20,32 +22,9 @@ BARS = {"whole": "#bbbbbb", "packed": "#888888", "split": "#ef8a62", "labels": "
 OTHER_BAR = "#2166ac"
 
 
-def _figure(
-    width: float, height: float, panels: int, share_y: bool = False
-) -> tuple[Any, Any]:
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    # So that the same figures give the same bytes.
-    mpl.rcParams["svg.hashsalt"] = "cosched"
-    from matplotlib import pyplot as plt
-
-    return plt.subplots(
-        1, panels, figsize=(width, height), layout="constrained", sharey=share_y
-    )
-
-
-def _save(figure: Any, stem: Path) -> None:
-    from matplotlib import pyplot as plt
-
-    figure.savefig(stem.with_name(stem.name + ".png"), dpi=80)
-    figure.savefig(stem.with_name(stem.name + ".svg"), metadata={"Date": None})
-    plt.close(figure)
-
-
-def draw_contention(result: Result, stem: Path) -> None:
+def _draw_contention(result: Result, panels: Any) -> None:
     """Figs. 1 to 4: a line for each background."""
-    figure, panel = _figure(6, 3.6, 1)
+    (panel,) = panels
     own = result["primary"]
     for name, points in result["lines"].items():
         counts, slowdowns = zip(*points, strict=True)
@@ -59,12 +38,11 @@ def draw_contention(result: Result, stem: Path) -> None:
     bottom, top = panel.get_ylim()
     panel.set_ylim(min(bottom, -0.25), max(top, 0.5))
     panel.legend(fontsize=8)
-    _save(figure, stem)
 
 
-def draw_table1(result: Result, stem: Path) -> None:
+def _draw_table1(result: Result, panels: Any) -> None:
     """Ours and the paper's side by side."""
-    figure, panel = _figure(6, 3.6, 1)
+    (panel,) = panels
     speedups = result["speedups"]
     names = [
         f"{name}\n({PAPER_1[name][0]})" if name in PAPER_1 else name for name in speedups
@@ -86,17 +64,16 @@ def draw_table1(result: Result, stem: Path) -> None:
     panel.set_ylabel("speedup on twice as many nodes")
     panel.set_ylim(0, 1.25 * max(panel.get_ylim()))  # room for the legend
     panel.legend(fontsize=8)
-    _save(figure, stem)
 
 
-def draw_matrix(result: Result, stem: Path) -> None:
+def _draw_matrix(result: Result, panels: Any) -> None:
     """Tables 2 and 4; the colour of a number is what users' labels let one expect."""
     rows = result["applications"]
     names = list(rows)
     limits = {
         name: frozenset(Resource(limit) for limit in rows[name]["limits"]) for name in names
     }
-    figure, panel = _figure(8, 4.2, 1)
+    (panel,) = panels
     columns = [*names, "nobody"]
     values = [
         [*(rows[name]["beside"][other] for other in names), rows[name]["idle"]]
@@ -118,12 +95,11 @@ def draw_matrix(result: Result, stem: Path) -> None:
         "speedup beside ...; by users' labels red: to slow down, green: symbiotic",
         fontsize=9,
     )
-    _save(figure, stem)
 
 
-def draw_table3(result: Result, stem: Path) -> None:
+def _draw_table3(result: Result, panels: Any) -> None:
     """Draws users' labels (x); green: Table 4 confirms them, red: it does not."""
-    figure, panel = _figure(6, 3.6, 1)
+    (panel,) = panels
     kinds = [resource.value for resource in Resource]
     names = list(result["said"])
     found = {check["application"]: set(check["found"]) for check in result["labels"]}
@@ -144,12 +120,11 @@ def draw_table3(result: Result, stem: Path) -> None:
         "limits by users' word; memory and I/O green: Table 4 shows it, red: not",
         fontsize=9,
     )
-    _save(figure, stem)
 
 
-def draw_learner(result: Result, stem: Path) -> None:
+def _draw_learner(result: Result, panels: Any) -> None:
     """All schedules in order; the rounds of experimenting schedulers; their errors."""
-    figure, (left, middle, right) = _figure(13, 4.2, 3)
+    left, middle, right = panels
     rows = result["schedules"]
     colours = [
         COLOURS[Expectation.SYMBIOTIC if row["guided"] else Expectation.SLOW]
@@ -182,15 +157,12 @@ def draw_learner(result: Result, stem: Path) -> None:
     right.set_xlabel("round")
     right.set_ylabel("estimates off by, % on average")
     right.legend(fontsize=8)
-    _save(figure, stem)
 
 
-def draw_stream(result: Result, stem: Path) -> None:
+def _draw_stream(result: Result, panels: Any) -> None:
     """Speedup over whole nodes: a box over all streams for each placement."""
     rows = result["rows"]
-    cells = list(dict.fromkeys((row["order"], row["queue"]) for row in rows))
-    figure, panels = _figure(11, 4.2, len(cells), share_y=True)
-    for panel, (order, queue) in zip(panels, cells, strict=True):
+    for panel, (order, queue) in zip(panels, _cells(result), strict=True):
         here = [row for row in rows if (row["order"], row["queue"]) == (order, queue)]
         boxes = panel.boxplot([row["speedups"] for row in here], patch_artist=True)
         for box, row in zip(boxes["boxes"], here, strict=True):
@@ -200,12 +172,15 @@ def draw_stream(result: Result, stem: Path) -> None:
         panel.axhline(1.0, color="black", linewidth=0.7)
         panel.set_title(f"{order}, {queue} queued at most", fontsize=9)
     panels[0].set_ylabel("makespan on whole nodes / makespan")
-    _save(figure, stem)
 
 
-def draw_log(result: Result, stem: Path) -> None:
+def _cells(result: Result) -> list[tuple[str, int]]:
+    return list(dict.fromkeys((row["order"], row["queue"]) for row in result["rows"]))
+
+
+def _draw_log(result: Result, panels: Any) -> None:
     """Mean wait and response of each placement, each draw of labels a dot."""
-    figure, (left, right) = _figure(9, 3.6, 2)
+    left, right = panels
     rows = result["rows"]
     names = [row["placement"] for row in rows]
     colours = [BARS.get(name, OTHER_BAR) for name in names]
@@ -218,16 +193,36 @@ def draw_log(result: Result, stem: Path) -> None:
     right.bar(names, [row["mean_response_s"] / 3600 for row in rows], color=colours)
     right.set_ylabel("mean response, hours")
     left.set_title(f"{result['trace']}: whole is EASY without sharing", fontsize=9)
-    _save(figure, stem)
 
 
-DRAWN: Mapping[str, Callable[[Result, Path], None]] = {
-    **dict.fromkeys(FIGURES, draw_contention),
-    "table1": draw_table1,
-    "table2": draw_matrix,
-    "table3": draw_table3,
-    "table4": draw_matrix,
-    "learner": draw_learner,
-    "stream": draw_stream,
-    "log": draw_log,
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """How a part is drawn. size: width and height in inches. panels: beside each other, by
+    the result."""
+
+    draw: Callable[[Result, Any], None]
+    size: tuple[float, float]
+    panels: Callable[[Result], int] = lambda _result: 1
+
+
+_CONTENTION = Drawing(_draw_contention, (6, 3.6))
+_MATRIX = Drawing(_draw_matrix, (8, 4.2))
+DRAWN: Mapping[str, Drawing] = {
+    **dict.fromkeys(FIGURES, _CONTENTION),
+    "table1": Drawing(_draw_table1, (6, 3.6)),
+    "table2": _MATRIX,
+    "table3": Drawing(_draw_table3, (6, 3.6)),
+    "table4": _MATRIX,
+    "learner": Drawing(_draw_learner, (13, 4.2), lambda _result: 3),
+    "stream": Drawing(_draw_stream, (11, 4.2), lambda result: len(_cells(result))),
+    "log": Drawing(_draw_log, (9, 3.6), lambda _result: 2),
 }
+
+
+def draw(result: Result, path: Path) -> None:
+    """Draws the part of a result."""
+    part = result["part"]
+    drawing = DRAWN[part]
+    columns, share_y = drawing.panels(result), part == "stream"
+    with picture(path, size=drawing.size, columns=columns, share_y=share_y) as (_, panels):
+        drawing.draw(result, panels[0])

@@ -7,6 +7,7 @@ from typing import Any
 
 from benchmarks.experiments.claims import claims_table
 from benchmarks.experiments.symbiosis.claims import CLAIMS, claims
+from cosched.tables import markdown
 
 Result = Mapping[str, Any]
 
@@ -64,15 +65,19 @@ def _streams(streams: Result) -> Iterator[str]:
     )
     yield "over packed ones:"
     yield ""
-    yield "| | " + " | ".join(f"{order}, {queue} queued" for order, queue in columns) + " |"
-    yield "|---" * (1 + len(columns)) + "|"
-    for name in dict.fromkeys(row["placement"] for row in streams["rows"]):
-        values = [
-            f"{cell[order, queue, name]['over_whole']:.2f}, "
-            f"{cell[order, queue, name]['over_packed']:.2f}"
-            for order, queue in columns
-        ]
-        yield f"| {name} | " + " | ".join(values) + " |"
+    rows = [
+        (
+            name,
+            *(
+                f"{cell[order, queue, name]['over_whole']:.2f}, "
+                f"{cell[order, queue, name]['over_packed']:.2f}"
+                for order, queue in columns
+            ),
+        )
+        for name in dict.fromkeys(row["placement"] for row in streams["rows"])
+    ]
+    head = ("", *(f"{order}, {queue} queued" for order, queue in columns))
+    yield from markdown(head, rows)
     split, packed = (cell["largest", 12, name] for name in ("split", "packed"))
     yield ""
     yield (

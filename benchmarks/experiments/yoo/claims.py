@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import chain, pairwise
 from statistics import fmean
 
-from benchmarks.experiments.claims import Claim
+from benchmarks.experiments.claims import MISSING, Claim, judged, near, shown
 from benchmarks.experiments.verdicts import (
     EQUAL_WITHIN,
     Measured,
@@ -30,21 +30,8 @@ def claims(document: Document) -> list[Claim]:
     return CLAIMS[document["figure"]](document)
 
 
-def _shown(found: Measured | None) -> str:
-    """Returns the median, and the range if the runs differ."""
-    if found is None:
-        return "not measured"
-    if f"{found.low:.2f}" == f"{found.high:.2f}":
-        return f"{found.middle:.2f}"
-    return f"{found.middle:.2f} ({found.low:.2f} to {found.high:.2f})"
-
-
 def _paid(document: Document, x: str) -> Measured | None:
     return ratio(document, "paper", "kernel", x)
-
-
-def _judged(found: Measured | None, judge: Callable[[Measured], str]) -> str:
-    return judge(found) if found is not None else ""
 
 
 def _ordered(found: Sequence[Measured | None]) -> str:
@@ -60,29 +47,13 @@ def _fig2(document: Document) -> list[Claim]:
     most = ""
     if one is not None and two is not None and three is not None:
         most = judge_cases([two.less_than(one), two.less_than(three)])
+    many = "mean response to the kernel's, many messages (workload 2)"
+    all_three = ", ".join(map(shown, (one, two, three)))
     return [
-        Claim(
-            "2",
-            "mean response to the kernel's, many messages (workload 2)",
-            "0.50",
-            _shown(two),
-            _judged(two, lambda found: judge_value(found, 0.50)),
-        ),
-        Claim("2", "mixed (workload 1)", "below 1", _shown(one), _judged(one, judge_below)),
-        Claim(
-            "2",
-            "hardly any messages (workload 3)",
-            "almost 1",
-            _shown(three),
-            _judged(three, lambda found: judge_value(found, 1.0)),
-        ),
-        Claim(
-            "2",
-            "workload 2 gains most",
-            "yes",
-            ", ".join(_shown(found) for found in (one, two, three)),
-            most,
-        ),
+        judged("2", many, "0.50", two, near(0.50)),
+        judged("2", "mixed (workload 1)", "below 1", one, judge_below),
+        judged("2", "hardly any messages (workload 3)", "almost 1", three, near(1.0)),
+        Claim("2", "workload 2 gains most", "yes", all_three, most),
         *_yardsticks(document, "2", "workload"),
         *_fair_probe(document),
     ]
@@ -112,7 +83,7 @@ def _yardsticks(document: Document, figure: str, by: str) -> list[Claim]:
 
 
 def _middle(found: Measured | None) -> str:
-    return "not measured" if found is None else f"{found.middle:.2f}"
+    return MISSING if found is None else f"{found.middle:.2f}"
 
 
 def _fair_probe(document: Document) -> list[Claim]:
@@ -133,21 +104,11 @@ def _fair_probe(document: Document) -> list[Claim]:
 
 def _fig3(document: Document) -> list[Claim]:
     by_dom = [_paid(document, x) for x in places(document)]
+    at_2 = "mean response to the kernel's at DOM 2"
+    gains = ", ".join(map(shown, by_dom))
     return [
-        Claim(
-            "3",
-            "mean response to the kernel's at DOM 2",
-            "0.15",
-            _shown(by_dom[0]),
-            _judged(by_dom[0], lambda found: judge_value(found, 0.15)),
-        ),
-        Claim(
-            "3",
-            "the gain falls as DOM rises",
-            "yes",
-            ", ".join(map(_shown, by_dom)),
-            _ordered(by_dom),
-        ),
+        judged("3", at_2, "0.15", by_dom[0], near(0.15)),
+        Claim("3", "the gain falls as DOM rises", "yes", gains, _ordered(by_dom)),
         *_yardsticks(document, "3", "DOM"),
     ]
 
@@ -163,7 +124,7 @@ def _fig4(document: Document) -> list[Claim]:
             waits.setdefault(series, {}).setdefault(slice_, []).append(found)
     what = "least mean wait to batch's"
     if batch is None or "paper" not in waits:
-        return [Claim("4", what, "0.59 at best", "not measured")]
+        return [Claim("4", what, "0.59 at best", MISSING)]
 
     def least(series: str) -> Measured:
         every = chain(*waits[series].values())
@@ -175,7 +136,7 @@ def _fig4(document: Document) -> list[Claim]:
     ]
     pairs = chain(*(pairwise(found) for found in waits["paper"].values()))
     result = [
-        Claim("4", what, "0.59", _shown(least("paper")), judge_value(least("paper"), 0.59)),
+        judged("4", what, "0.59", least("paper"), near(0.59)),
         Claim(
             "4",
             "the wait rises with DOM, which is harder to coschedule",
@@ -185,9 +146,8 @@ def _fig4(document: Document) -> list[Claim]:
         ),
     ]
     if "cosched" in waits:
-        result.append(
-            Claim("4", "cosched's least mean wait to batch's", "", _shown(least("cosched")))
-        )
+        what = "cosched's least mean wait to batch's"
+        result.append(judged("4", what, "", least("cosched")))
     return result
 
 
@@ -203,7 +163,7 @@ def _flat(line: Sequence[Measured], figure: str, what: str) -> Claim:
     greatest = max(line, key=lambda found: found.middle)
     change = greatest.over(min(line, key=lambda found: found.middle))
     return Claim(
-        figure, what, "flat", f"greatest / least {_shown(change)}", judge_value(change, 1.0)
+        figure, what, "flat", f"greatest / least {shown(change)}", judge_value(change, 1.0)
     )
 
 
@@ -223,7 +183,7 @@ def _fig5(document: Document) -> list[Claim]:
                 "5",
                 "too short a GMET harms workload 2",
                 "drops sharply, rises a little, stays",
-                f"shortest / best {_shown(short)}, longest / best {_shown(long)}",
+                f"shortest / best {shown(short)}, longest / best {shown(long)}",
                 judge_above(short),
             )
         )
@@ -245,7 +205,7 @@ def _fig6(document: Document) -> list[Claim]:
                 "6",
                 f"a longer slice is worse for workload {number}",
                 "rises",
-                f"longest / shortest {_shown(change)}",
+                f"longest / shortest {shown(change)}",
                 judge_above(change),
             )
         )

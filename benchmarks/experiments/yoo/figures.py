@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from benchmarks.experiments.yoo.table import Document, places, spread, values
+from benchmarks.pictures import picture
 
 COLOURS = {
     "batch": "#878787",
@@ -27,25 +27,28 @@ MARKS = {"1": "o", "2": "s", "3": "^"}
 SECONDS = {"mean_response_s": "mean response, s", "mean_wait_s": "mean wait, s"}
 
 
-def draw(document: Document, paths: Sequence[Path]) -> None:
-    """Draws the figure into each of ``paths``, in the format of the file name."""
-    import matplotlib as mpl
+def draw(document: Document, path: Path) -> None:
+    """Draws the figure, in the format of the file name."""
+    if document["figure"] == "fleet":
+        _map(document, path)
+        return
+    with picture(path, size=(7, 4.4 if _has_lines(document) else 4), dpi=110) as drawn:
+        figure, ((axes,),) = drawn
+        (_lines if _has_lines(document) else _bars)(figure, axes, document)
+        axes.set_xlabel(document["xlabel"])
+        speed = " at the usual speed" if document.get("speeds") else ""
+        axes.set_ylabel(SECONDS[document["value"]] + speed)
+        axes.set_ylim(bottom=0)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.set_title(document["title"], fontsize=10)
 
-    mpl.use("Agg")
-    # Text stays text in SVG, and the same result gives the same file.
-    mpl.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "cosched"})
-    from matplotlib import pyplot as plt
 
-    for path in paths:  # a new one each time: a second layout of one figure differs
-        figure = DRAWN[document["figure"]](plt, document)
-        stamp = {"Date": None} if path.suffix == ".svg" else {}
-        figure.savefig(path, dpi=110, metadata=stamp)
-        plt.close(figure)
+def _has_lines(document: Document) -> bool:
+    return document["figure"] in ("fig5", "fig6", "auto")
 
 
-def _bars(plt: Any, document: Document) -> Any:
+def _bars(figure: Any, axes: Any, document: Document) -> None:
     """A group of bars at each x, one an arm, with the range of its runs."""
-    figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
     xs, found = places(document), values(document)
     beside = max((sum(x in by_x for by_x in found.values()) for x in xs), default=1)
     width = 0.8 / max(1, beside)
@@ -63,13 +66,11 @@ def _bars(plt: Any, document: Document) -> Any:
     axes.set_xticks(range(len(xs)), xs)
     if len(found) > 1:
         figure.legend(loc="outside right center", fontsize=8, frameon=False)
-    return _finish(figure, axes, document)
 
 
-def _lines(plt: Any, document: Document) -> Any:
+def _lines(figure: Any, axes: Any, document: Document) -> None:
     """A colour a workload: a line along the axis, and levels of arms without an axis, the
     kernel's dotted and cosched's dashed."""
-    figure, axes = plt.subplots(figsize=(7, 4.4), layout="constrained")
     xs = [x for x in places(document) if x != "any"]
     for series, by_x in values(document).items():
         arm, _, workload = series.partition(", workload ")
@@ -81,10 +82,9 @@ def _lines(plt: Any, document: Document) -> Any:
         axes.plot(where, by_x.values(), "-", marker=MARKS[workload], ms=5, **style)
     axes.set_xticks(range(len(xs)), xs)
     figure.legend(loc="outside right center", fontsize=8, frameon=False)
-    return _finish(figure, axes, document)
 
 
-def _map(plt: Any, document: Document) -> Any:
+def _map(document: Document, path: Path) -> None:
     """A square a grain and DOM, one panel a placement; blue is where cosched is ahead."""
     from matplotlib.colors import TwoSlopeNorm
 
@@ -92,33 +92,27 @@ def _map(plt: Any, document: Document) -> Any:
     ways = [series.split(", ")[1:] for series in found]
     placements = list(dict.fromkeys(placement for placement, _ in ways))
     doms = sorted({dom for _, dom in ways}, key=int)
-    figure, panels = plt.subplots(
-        1,
-        len(placements),
-        figsize=(1.2 + 3.1 * len(placements), 2.6),
-        layout="constrained",
-        squeeze=False,
-        sharey=True,
-    )
+    size, columns = (1.2 + 3.1 * len(placements), 2.6), len(placements)
     norm = TwoSlopeNorm(1.0, 0.4, 1.6)
-    picture = None
-    for panel, placement in zip(panels[0], placements, strict=True):
-        rows = [[_paid(found, placement, dom, grain) for grain in grains] for dom in doms]
-        picture = panel.imshow(
-            rows, cmap="RdBu_r", norm=norm, aspect="auto", origin="lower"
-        )
-        for row, cells in enumerate(rows):
-            for column, cell in enumerate(cells):
-                text = f"{cell:.2f}" if math.isfinite(cell) else "-"
-                panel.text(column, row, text, ha="center", va="center", fontsize=9)
-        panel.set_xticks(range(len(grains)), [_microseconds(grain) for grain in grains])
-        panel.set_yticks(range(len(doms)), doms)
-        panel.set_title(placement, fontsize=9)
-        panel.set_xlabel(document["xlabel"], fontsize=8)
-    panels[0][0].set_ylabel("jobs at once")
-    figure.colorbar(picture, ax=panels[0].tolist(), label="cosched / kernel")
-    figure.suptitle(document["title"], fontsize=10)
-    return figure
+    image = None
+    with picture(path, size=size, columns=columns, dpi=110, share_y=True) as drawn:
+        figure, (panels,) = drawn
+        for panel, placement in zip(panels, placements, strict=True):
+            rows = [[_paid(found, placement, dom, x) for x in grains] for dom in doms]
+            image = panel.imshow(
+                rows, cmap="RdBu_r", norm=norm, aspect="auto", origin="lower"
+            )
+            for row, cells in enumerate(rows):
+                for column, cell in enumerate(cells):
+                    text = f"{cell:.2f}" if math.isfinite(cell) else "-"
+                    panel.text(column, row, text, ha="center", va="center", fontsize=9)
+            panel.set_xticks(range(len(grains)), [_microseconds(x) for x in grains])
+            panel.set_yticks(range(len(doms)), doms)
+            panel.set_title(placement, fontsize=9)
+            panel.set_xlabel(document["xlabel"], fontsize=8)
+        panels[0].set_ylabel("jobs at once")
+        figure.colorbar(image, ax=panels.tolist(), label="cosched / kernel")
+        figure.suptitle(document["title"], fontsize=10)
 
 
 def _paid(
@@ -136,24 +130,3 @@ def _microseconds(units: str) -> str:
     """A unit of bulk.c is about a nanosecond."""
     us = int(units) / 1000
     return f"{us:g} us" if us < 1000 else f"{us / 1000:g} ms"
-
-
-def _finish(figure: Any, axes: Any, document: Document) -> Any:
-    axes.set_xlabel(document["xlabel"])
-    speed = " at the usual speed" if document.get("speeds") else ""
-    axes.set_ylabel(SECONDS[document["value"]] + speed)
-    axes.set_ylim(bottom=0)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.set_title(document["title"], fontsize=10)
-    return figure
-
-
-DRAWN = {
-    "fig2": _bars,
-    "fig3": _bars,
-    "fig4": _bars,
-    "fig5": _lines,
-    "fig6": _lines,
-    "auto": _lines,
-    "fleet": _map,
-}

@@ -182,34 +182,34 @@ def _setup(arm: Arm, turns: Mapping[str, str]) -> Setup:
 
 
 def _compared(
-    names: Mapping[str, str], scale: Scale, load: Load, arms: Sequence[Arm]
-) -> tuple[Way, ...]:
-    """Every workload, by its file, under every arm. names: x of each file."""
-    return tuple(
-        Way(load(name), _setup(arm, scale.turns), arm.value, x)
-        for name, x in names.items()
-        for arm in arms
-    )
+    figure: str, title: str, xlabel: str, names: Mapping[str, str]
+) -> Callable[[Scale, Load, Sequence[Arm] | None], Plan]:
+    """Returns the plan of every workload, by its file, under every arm. names: x of each
+    file."""
+
+    def plan(scale: Scale, load: Load, arms: Sequence[Arm] | None) -> Plan:
+        ways = tuple(
+            Way(load(name), _setup(arm, scale.turns), arm.value, x)
+            for name, x in names.items()
+            for arm in arms or scale.arms
+        )
+        return Plan(figure, title, xlabel, ways)
+
+    return plan
 
 
-def _fig2(scale: Scale, load: Load, arms: Sequence[Arm] | None) -> Plan:
-    names = {name: name[-1] for name in THREE}
-    return Plan(
-        "fig2",
-        "Mean response of three workloads (Fig. 2)",
-        "workload",
-        _compared(names, scale, load, arms or scale.arms),
-    )
-
-
-def _fig3(scale: Scale, load: Load, arms: Sequence[Arm] | None) -> Plan:
-    names = {f"dom{n}": str(n) for n in (2, 3, 4, 5)}
-    return Plan(
-        "fig3",
-        "Mean response by the degree of multiprogramming (Fig. 3)",
-        "degree of multiprogramming",
-        _compared(names, scale, load, arms or scale.arms),
-    )
+_fig2 = _compared(
+    "fig2",
+    "Mean response of three workloads (Fig. 2)",
+    "workload",
+    {name: name[-1] for name in THREE},
+)
+_fig3 = _compared(
+    "fig3",
+    "Mean response by the degree of multiprogramming (Fig. 3)",
+    "degree of multiprogramming",
+    {f"dom{n}": str(n) for n in (2, 3, 4, 5)},
+)
 
 
 def _fig4(scale: Scale, load: Load, _arms: Sequence[Arm] | None) -> Plan:

@@ -9,12 +9,11 @@ seconds, to which the page links. The page shows one picture an MPI.
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.experiment import in_one_line
 from benchmarks.experiments.claims import claims_table
 from benchmarks.experiments.section import check, rewrite
 from benchmarks.experiments.yoo.claims import claims
@@ -22,6 +21,7 @@ from benchmarks.experiments.yoo.figures import draw
 from benchmarks.experiments.yoo.plans import PLANS, ROOT
 from benchmarks.experiments.yoo.table import text_table
 from cosched.core.errors import CoschedError
+from cosched.documents import read_json
 
 NAME = "yoo"
 #: The figure that the page shows as a picture.
@@ -31,7 +31,7 @@ PICTURED = "fig2"
 def read(folder: Path) -> list[dict[str, Any]]:
     """Returns the figures in the folder, in the paper's order."""
     paths = [folder / f"{figure}.json" for figure in PLANS]
-    found = [json.loads(path.read_text()) for path in paths if path.exists()]
+    found = [read_json(path) for path in paths if path.exists()]
     if not found:
         raise CoschedError(
             f"{folder}: no figure's JSON is there; make one: scripts/dev bench yoo fig2 "
@@ -84,11 +84,10 @@ def write_files(folder: Path, name: str, documents: Sequence[dict[str, Any]]) ->
         text = "\n".join(line.rstrip() for line in text_table(document).splitlines())
         (folder / file_name(name, document, "txt")).write_text(text + "\n")
         if document["figure"] == PICTURED:
-            draw(document, [folder / "figures" / file_name(name, document, "svg")])
+            draw(document, folder / "figures" / file_name(name, document, "svg"))
 
 
-def main(words: Sequence[str] | None = None) -> int:
-    """Returns 0, or 1 after one line that names the error."""
+def main(words: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.experiments.yoo.results",
         description=__doc__,
@@ -101,7 +100,7 @@ def main(words: Sequence[str] | None = None) -> int:
         "--docs", type=Path, default=page, metavar="PAGE", help="(%(default)s)"
     )
     options = parser.parse_args(words)
-    try:
+    with in_one_line("yoo_results"):
         check(options.docs, NAME)
         several = len(options.folders) > 1
         parts = [(f.name if several else "", read(f)) for f in options.folders]
@@ -109,11 +108,7 @@ def main(words: Sequence[str] | None = None) -> int:
         rewrite(options.docs, NAME, "\n".join(lines))
         for name, documents in parts:
             write_files(options.docs.parent, name, documents)
-    except (CoschedError, OSError) as error:
-        print(f"yoo_results: {error}", file=sys.stderr)
-        return 1
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

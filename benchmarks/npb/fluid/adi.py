@@ -20,7 +20,7 @@ from benchmarks.npb.report import Outcome
 from cosched.core.errors import CoschedError
 
 if TYPE_CHECKING:
-    from benchmarks.npb.fluid.classes import Fluid
+    from benchmarks.npb.classes import Fluid
     from benchmarks.npb.kernels import Kernels
     from benchmarks.npb.link import Link
 

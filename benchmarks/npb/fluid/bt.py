@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from benchmarks.npb.classes import BT
 from benchmarks.npb.fluid.adi import AXES, Adi, march
 from benchmarks.npb.fluid.cell import VALUES, call
-from benchmarks.npb.fluid.classes import BT
 
 if TYPE_CHECKING:
     from benchmarks.npb.kernels import Kernels

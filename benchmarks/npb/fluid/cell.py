@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from benchmarks.npb.report import Check, checks
 
 if TYPE_CHECKING:
-    from benchmarks.npb.fluid.classes import Fluid
+    from benchmarks.npb.classes import Fluid
     from benchmarks.npb.kernels import Kernels
     from benchmarks.npb.link import Link
 

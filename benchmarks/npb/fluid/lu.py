@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.npb.classes import LU, Fluid
 from benchmarks.npb.fluid.cell import (
     GHOSTS,
     TOLERANCE,
@@ -25,7 +26,6 @@ from benchmarks.npb.fluid.cell import (
     share,
     verdict,
 )
-from benchmarks.npb.fluid.classes import LU, Fluid
 from benchmarks.npb.report import Check, Outcome
 from cosched.core.errors import CoschedError
 

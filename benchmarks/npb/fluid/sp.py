@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from benchmarks.npb.classes import SP
 from benchmarks.npb.fluid.adi import AXES, Adi, march
 from benchmarks.npb.fluid.cell import call
-from benchmarks.npb.fluid.classes import SP
 
 if TYPE_CHECKING:
     from benchmarks.npb.kernels import Kernels

@@ -14,13 +14,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from msgspec import to_builtins
+
 from cosched.bench.measure.equal_speed import at_usual_speed
 from cosched.bench.measure.load import OutsideLoad
-from cosched.bench.results.results import ArmSummary, Failure, Run, Spread, ratios
+from cosched.bench.results.results import ArmSummary, Run, Spread, ratios
 from cosched.bench.results.slowdown import BOUND_S
 from cosched.bench.workload.file import JobSpec, Workload
 
 FORMAT = "cosched-bench-1"
+#: The figures of an arm, and of a job in a run.
+FIGURES = (
+    *("mean_response_s", "mean_wait_s", "makespan_s"),
+    *("mean_slowdown", "worst_slowdown"),
+)
+OF_JOB = ("name", "submitted_s", "wait_s", "response_s", "cpu_s")
 
 
 def document(
@@ -57,12 +65,10 @@ def _slowdown(summaries: Sequence[ArmSummary]) -> dict[str, Any] | None:
 
 
 def _ratios(summaries: Sequence[ArmSummary]) -> dict[str, dict[str, float | None]]:
+    names = ("mean_response", "makespan", "mean_slowdown", "worst_slowdown")
     return {
         f"{ratio.arm.value}/{ratio.other.value}": {
-            "mean_response": ratio.mean_response,
-            "makespan": ratio.makespan,
-            "mean_slowdown": ratio.mean_slowdown,
-            "worst_slowdown": ratio.worst_slowdown,
+            name: getattr(ratio, name) for name in names
         }
         for ratio in ratios(summaries)
     }
@@ -95,18 +101,8 @@ def spec_document(spec: JobSpec) -> dict[str, Any]:
 def _arm(summary: ArmSummary) -> dict[str, Any]:
     return {
         "calculated": summary.arm.calculated,
-        "mean_response_s": _median(summary.mean_response_s),
-        "mean_wait_s": _median(summary.mean_wait_s),
-        "makespan_s": _median(summary.makespan_s),
-        "mean_slowdown": _median(summary.mean_slowdown),
-        "worst_slowdown": _median(summary.worst_slowdown),
-        "spread": {
-            "mean_response_s": _range(summary.mean_response_s),
-            "mean_wait_s": _range(summary.mean_wait_s),
-            "makespan_s": _range(summary.makespan_s),
-            "mean_slowdown": _range(summary.mean_slowdown),
-            "worst_slowdown": _range(summary.worst_slowdown),
-        },
+        **{name: _median(getattr(summary, name)) for name in FIGURES},
+        "spread": {name: _range(getattr(summary, name)) for name in FIGURES},
         "jobs": [
             {
                 "name": job.name,
@@ -133,42 +129,20 @@ def _run(run: Run, summary: ArmSummary) -> dict[str, Any]:
         "makespan_s": run.makespan_s if ended else None,
         "mean_slowdown": slowdown.mean if slowdown else None,
         "worst_slowdown": slowdown.worst if slowdown else None,
-        "jobs": [
-            {
-                "name": job.name,
-                "submitted_s": job.submitted_s,
-                "wait_s": job.wait_s,
-                "response_s": job.response_s,
-                "cpu_s": job.cpu_s,
-            }
-            for job in run.jobs
-        ],
+        "jobs": [{name: getattr(job, name) for name in OF_JOB} for job in run.jobs],
         "outside_load": _load(run.load),
-        "activity": None if run.activity is None else asdict(run.activity),
+        "activity": to_builtins(run.activity),
         "probe_us": run.probe_us,
         "discarded": run.disturbed,
         "counted": run in summary.counted,
-        "failure": _failure(run.failure),
+        "failure": to_builtins(run.failure),
     }
 
 
 def _load(load: OutsideLoad | None) -> dict[str, float] | None:
     if load is None:
         return None
-    return {
-        "share": load.share,
-        "outside_s": load.outside_s,
-        "busy_s": load.busy_s,
-        "jobs_s": load.jobs_s,
-        "overhead_s": load.overhead_s,
-        "capacity_s": load.capacity_s,
-    }
-
-
-def _failure(failure: Failure | None) -> dict[str, Any] | None:
-    if failure is None:
-        return None
-    return {"line": failure.line, "output": list(failure.output)}
+    return {"share": load.share, "outside_s": load.outside_s, **asdict(load)}
 
 
 def _median(spread: Spread | None) -> float | None:

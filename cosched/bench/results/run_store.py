@@ -1,30 +1,29 @@
-"""Keeps the finished runs of a bench in a file, so that an interrupted bench can resume.
+"""Keeps the finished runs of a bench in a store, so that an interrupted bench can resume.
 
-The file is JSON lines. The first line describes the bench: workloads, machine, MPI, nodes,
-settings. Each further line is one run, forced to disk as soon as the run ends::
+The first line describes the bench: workloads, machine, MPI, nodes, settings. Each further
+line is one run::
 
     {"format": "cosched-runs-1", "made_with": {...}}
     {"workload": "mix", "cell": "cosched gmet=50ms", "run": {"repeat": 1, ...}}
 
 Invariants
-* Only a bench with the same description may continue a file.
-* If the interruption cut the last line, the line is dropped and its run is made again.
+* Only a bench with the same description may continue a file, and only one at a time.
 * A failed run is kept and made again: the interruption may have been its failure.
 """
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
+
+import msgspec
 
 from cosched.bench.results.results import Run
-from cosched.bench.results.run_codec import decode_run, encode_run
-from cosched.core.decoding import Malformed, decode_json
+from cosched.bench.results.store import Store
+from cosched.core.decoding import Malformed, convert, decode_json
 from cosched.core.errors import CoschedError
 
 FORMAT = "cosched-runs-1"
@@ -36,12 +35,12 @@ Key = tuple[str, str, int]
 class RunStore:
     """The runs that are over, by workload, setup and repeat.
 
-    stream: where further ones go; None keeps them in memory alone.
+    store: where further ones go; None keeps them in memory alone.
     """
 
-    def __init__(self, runs: Mapping[Key, Run], stream: BinaryIO | None = None) -> None:
+    def __init__(self, runs: Mapping[Key, Run], store: Store | None = None) -> None:
         self._runs = dict(runs)
-        self._stream = stream
+        self._store = store
 
     def find(self, workload: str, setup: str, repeat: int) -> Run | None:
         """The run, if it is over and ended well."""
@@ -51,9 +50,9 @@ class RunStore:
     def add(self, workload: str, setup: str, run: Run) -> None:
         """Keeps a run that is over."""
         self._runs[workload, setup, run.repeat] = run
-        if self._stream is not None:
-            entry = {"workload": workload, "cell": setup, "run": encode_run(run)}
-            _append(self._stream, _line(entry))
+        if self._store is not None:
+            found = msgspec.to_builtins(run)
+            self._store.add({"workload": workload, "cell": setup, "run": found})
 
 
 @contextmanager
@@ -65,55 +64,32 @@ def open_run_store(path: Path | None, made_with: Mapping[str, Any]) -> Iterator[
     if path is None:
         yield RunStore({})
         return
-    try:
-        stream = path.open("a+b")
-    except OSError as error:
-        raise CoschedError(f"cannot write '{path}': {error.strerror}") from error
-    with stream:
-        try:
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise CoschedError(
-                f"'{path}' is being written by another bench; wait, or name another file"
-            ) from error
-        runs = _continue(stream, path, made_with)
-        yield RunStore(runs, stream)
+    store = Store(path)
+    with store.alone():
+        yield RunStore(_continue(store, made_with), store)
 
 
-def _continue(stream: BinaryIO, path: Path, made_with: Mapping[str, Any]) -> dict[Key, Run]:
-    """The runs in the file, which is then ready to be appended to."""
-    stream.seek(0)
-    text = stream.read()
-    whole = text[: text.rfind(b"\n") + 1]
-    if not whole and not _first_line(made_with).startswith(text):
-        raise _not_a_store(path)
-    if not whole:
-        os.ftruncate(stream.fileno(), 0)
-        _append(stream, _first_line(made_with))
-        return {}
-    head, *lines = whole.splitlines()
-    try:
-        _check_same(path, decode_json(head, str(path)), made_with)
-        runs = dict(map(_entry, lines))
-    except (Malformed, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise _not_a_store(path) from error
-    os.ftruncate(stream.fileno(), len(whole))
-    return runs
-
-
-def _not_a_store(path: Path) -> CoschedError:
-    return CoschedError(
-        f"'{path}' is no list of finished runs of a bench; name another file"
+def _continue(store: Store, made_with: Mapping[str, Any]) -> dict[Key, Run]:
+    """Returns the runs in the file, and begins it if it is empty."""
+    no_store = CoschedError(
+        f"'{store.path}' is no list of finished runs of a bench; name another file"
     )
+    try:
+        lines = store.lines()
+        if lines:
+            _check_same(store.path, lines[0], made_with)
+            return dict(map(_entry, lines[1:]))
+    except (Malformed, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise no_store from error
+    first = {"format": FORMAT, "made_with": dict(made_with)}
+    if not json.dumps(first).encode().startswith(store.torn):
+        raise no_store
+    store.add(first)
+    return {}
 
 
-def _first_line(made_with: Mapping[str, Any]) -> bytes:
-    return _line({"format": FORMAT, "made_with": dict(made_with)})
-
-
-def _entry(line: bytes) -> tuple[Key, Run]:
-    found = decode_json(line, "a run")
-    run = decode_run(found["run"])
+def _entry(found: Mapping[str, Any]) -> tuple[Key, Run]:
+    run: Run = convert(found["run"], Run, "a run")
     return (found["workload"], found["cell"], run.repeat), run
 
 
@@ -136,13 +112,3 @@ def _difference(name: str, then: Mapping[str, Any], now: Mapping[str, Any]) -> s
     if max(len(old), len(new)) > SHOWN_MAX:
         return f"its {name} differs from today's"
     return f"its {name} was {old}, now it is {new}"
-
-
-def _line(what: Mapping[str, Any]) -> bytes:
-    return json.dumps(what).encode() + b"\n"
-
-
-def _append(stream: BinaryIO, line: bytes) -> None:
-    stream.write(line)
-    stream.flush()
-    os.fsync(stream.fileno())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 
 from cosched.bench.measure.equal_speed import at_usual_speed, speeds
@@ -102,22 +102,26 @@ def _finding(ratio: Ratio) -> str:
 def _arm_block(ended: Sequence[ArmSummary]) -> list[str]:
     if not ended:
         return []
-    rows = [
-        (
-            s.arm.value,
-            *_median_and_range(s.mean_response_s),
-            *_median_and_range(s.makespan_s),
-        )
-        for s in ended
-    ]
     counts = sorted({len(summary.counted) for summary in ended})
     runs = " or ".join(map(str, counts))
     note = f"medians of {runs} runs an arm (least - greatest)"
+    spreads = {s.arm: (s.mean_response_s, s.makespan_s) for s in ended}
     return [
-        *table(("seconds", "mean response", "", "makespan", ""), rows, "<><><"),
+        *_spread_table(("seconds", "mean response", "makespan"), spreads),
         "one run an arm" if counts == [1] else note,
         *_calculated_lines(ended),
     ]
+
+
+def _spread_table(
+    head: tuple[str, str, str], spreads: Mapping[Arm, tuple[Spread | None, Spread | None]]
+) -> list[str]:
+    """Returns a row an arm: the medians of two figures, each with its range."""
+    rows = [
+        (arm.value, *_median_and_range(one), *_median_and_range(other))
+        for arm, (one, other) in spreads.items()
+    ]
+    return table((head[0], head[1], "", head[2], ""), rows, "<><><")
 
 
 def _calculated_lines(ended: Sequence[ArmSummary]) -> list[str]:
@@ -128,19 +132,11 @@ def _calculated_lines(ended: Sequence[ArmSummary]) -> list[str]:
 
 
 def _slowdown_block(ended: Sequence[ArmSummary]) -> list[str]:
-    rows = [
-        (
-            s.arm.value,
-            *_median_and_range(s.mean_slowdown),
-            *_median_and_range(s.worst_slowdown),
-        )
-        for s in ended
-        if s.mean_slowdown is not None
-    ]
-    if not rows:
+    spreads = {s.arm: (s.mean_slowdown, s.worst_slowdown) for s in ended if s.mean_slowdown}
+    if not spreads:
         return []
     return [
-        *table(("bounded slowdown", "mean", "", "worst job", ""), rows, "<><><"),
+        *_spread_table(("bounded slowdown", "mean", "worst job"), spreads),
         f"response divided by the time alone (in batch, at least {BOUND_S:g} s)",
     ]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Protocol, TextIO
+from typing import TextIO
 
 from rich.console import Console
 from rich.live import Live
@@ -18,51 +18,32 @@ from cosched.bench.results.table import describe_run
 REDRAW_S = 1.0
 
 
-class Progress(Protocol):
-    """Receives the events of a bench."""
+class Progress:
+    """Receives the events of a bench, and writes one line a run, for files and pipes."""
 
-    @property
-    def redraw_s(self) -> float | None:
-        """The seconds between calls of ``redraw`` during a run; None: no calls."""
-
-    def show(self, what: str) -> None:
-        """Something other than a run begins."""
-
-    def plan(self, order: Sequence[str]) -> None:
-        """These runs are left, in any order."""
-
-    def begin(self, number: int, total: int, name: str, repeat: int) -> None:
-        """A run of ``name`` begins."""
-
-    def redraw(self) -> None:
-        """Time has passed."""
-
-    def end(self, run: Run) -> None:
-        """The run has ended."""
-
-
-class LineProgress:
-    """One line a run, for files and pipes."""
-
-    redraw_s = None
+    #: The seconds between calls of ``redraw`` during a run; None: no calls.
+    redraw_s: float | None = None
 
     def __init__(self, write: Callable[[str], None]) -> None:
         self._write = write
         self._place = self._name = ""
 
     def show(self, what: str) -> None:
+        """Something other than a run begins."""
         self._write(what)
 
     def plan(self, order: Sequence[str]) -> None:
-        """Does nothing: there is no estimate."""
+        """These runs are left, in any order."""
 
     def begin(self, number: int, total: int, name: str, repeat: int) -> None:
+        """A run of ``name`` begins."""
         self._place, self._name = f"run {number}/{total}", name
 
     def redraw(self) -> None:
-        """Does nothing: there is no line to redraw."""
+        """Time has passed."""
 
     def end(self, run: Run) -> None:
+        """The run has ended."""
         self._write(f"{self._place}  {describe_run(run, self._name)}")
 
 
@@ -96,17 +77,18 @@ class Estimate:
         return sum(means.get(name, usual) for name in self._left)
 
 
-class TerminalProgress:
+class TerminalProgress(Progress):
     """One live line with elapsed and estimated time, below the lines of ended runs."""
 
     redraw_s = REDRAW_S
 
     def __init__(self, console: Console, live: Live, order: Sequence[str]) -> None:
+        super().__init__(console.print)
         self._console = console
         self._live = live
         self._estimate = Estimate(order)
         self._begin_s = self._run_begin_s = time.monotonic()
-        self._now = self._name = ""
+        self._now = ""
 
     def show(self, what: str) -> None:
         self._now = what
@@ -148,7 +130,7 @@ def clock(seconds: float) -> str:
 def open_progress(stream: TextIO, order: Sequence[str]) -> Iterator[Progress]:
     """Yields the kind of progress that suits ``stream``."""
     if not stream.isatty():
-        yield LineProgress(lambda line: print(line, file=stream, flush=True))
+        yield Progress(lambda line: print(line, file=stream, flush=True))
         return
     console = Console(file=stream)
     with Live(console=console, auto_refresh=False, transient=True) as live:

@@ -22,6 +22,7 @@ from cosched.bench.run.processes import run_jobs
 from cosched.bench.run.progress import Progress, open_progress
 from cosched.bench.run.session import Session
 from cosched.bench.run.testbed import TestbedOptions, open_testbed
+from cosched.bench.run.watcher import Watcher
 from cosched.bench.simulate.models import (
     EAGER_BYTES,
     EAGER_BYTES_OF_SOCKETS,
@@ -36,8 +37,6 @@ from cosched.launch.family import Family, Mpi
 from cosched.node.sockets.client import request
 from cosched.sim.nodes.model import Pattern
 
-#: The pause between two readings of the counters.
-LOOK_S = 0.1
 #: The kernel reports a task's end to the daemons and to us at about the same time.
 PATIENCE_S = 3.0
 AWAIT_S = 0.02
@@ -128,10 +127,10 @@ def _calibrate(
     """Measures the program; also returns the probe's time that its times belong to."""
     progress.show(f"{instance.spec.name} alone")
     alone = [
-        _run(session, instance, Arm.BATCH, _Watcher(session, "", progress))
+        _run(session, instance, Arm.BATCH, Watcher(session, "", progress))
         for _ in range(repeats)
     ]
-    watcher = _Watcher(session, instance.name, progress)
+    watcher = Watcher(session, instance.name, progress)
     began_wall_ns = time.time_ns()
     took = _run(session, instance, Arm.COSCHED, watcher)
     records = _records(session, instance.name, began_wall_ns)
@@ -140,7 +139,7 @@ def _calibrate(
             f"job '{instance.name}': none of its tasks took part in coscheduling; run it "
             "with 'cosched-run -v' to see why"
         )
-    counted = Counted(records, watcher.by_rank)
+    counted = Counted(records, [task["counters"] for task in watcher.tasks])
     alone_s = median(one.seconds_at(took.probe_us) for one in alone)
     model = model_of(instance.spec.model.pattern, alone_s, took.seconds, counted)
     return model, took.probe_us
@@ -214,7 +213,7 @@ class _Took:
         return self.seconds * probe_us / self.probe_us
 
 
-def _run(session: Session, instance: JobInstance, arm: Arm, watcher: _Watcher) -> _Took:
+def _run(session: Session, instance: JobInstance, arm: Arm, watcher: Watcher) -> _Took:
     submission = session.launcher.submission(instance, arm)
     cpus = whole_cores(session.launcher.site.cpus or frozenset())
     with (
@@ -223,31 +222,6 @@ def _run(session: Session, instance: JobInstance, arm: Arm, watcher: _Watcher) -
     ):
         (result,) = run_jobs([submission], None, folder, watcher.attend, session.limit_s)
     return _Took(result.ended_s - result.started_s, speed.probe_us)
-
-
-class _Watcher:
-    """Keeps the last counters of a job; none if the name is empty."""
-
-    def __init__(self, session: Session, name: str, progress: Progress) -> None:
-        self._session = session
-        self._name = name
-        self._progress = progress
-        self.by_rank: Sequence[Counters] = ()
-
-    def attend(self, _running: Sequence[str]) -> float | None:
-        self._progress.redraw()
-        if not self._name:
-            return self._progress.redraw_s
-        found = [
-            task["counters"]
-            for status in daemons.ask(self._session.launcher.site).values()
-            for job in status["jobs"]
-            if job["name"] == self._name
-            for task in job["tasks"]
-        ]
-        if len(found) >= len(self.by_rank) and found:
-            self.by_rank = found
-        return LOOK_S
 
 
 def _records(session: Session, name: str, began_wall_ns: int) -> list[JobRecord]:

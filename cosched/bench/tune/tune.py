@@ -4,21 +4,28 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any, Protocol, TextIO
+from typing import Any, TextIO
+
+import msgspec
 
 from cosched.bench.measure.equal_speed import rescaled, speeds
 from cosched.bench.results.results import Run
-from cosched.bench.results.run_codec import encode_run
 from cosched.bench.results.run_store import RunStore, open_run_store
 from cosched.bench.run.arms import Arm, Setup
 from cosched.bench.run.progress import Progress, open_progress
-from cosched.bench.run.testbed import TestbedOptions, open_testbed
-from cosched.bench.simulate.virtual import calibration_of, virtual_testbed
+from cosched.bench.run.session import Session
+from cosched.bench.run.testbed import Testbed, TestbedOptions, open_testbed
+from cosched.bench.simulate.virtual import (
+    VirtualGround,
+    VirtualSession,
+    calibration_of,
+    virtual_testbed,
+)
 from cosched.bench.tune.heatmap import WIDTH, heat_map
 from cosched.bench.tune.search import (
     Advice,
@@ -62,41 +69,6 @@ class TuneOptions:
     calibration: Path | None = None
 
 
-class Runner(Protocol):
-    """Runs a workload on real or simulated nodes."""
-
-    @property
-    def workload(self) -> Workload:
-        """The workload that it runs."""
-
-    def warm_up(self, arms: Iterable[Arm], progress: Progress) -> None:
-        """Prepares the first run."""
-
-    def run_once(self, setup: Setup, repeat: int, progress: Progress) -> Run:
-        """Runs the workload once; a failure is part of the result."""
-
-
-class Testbed(Protocol):
-    """The nodes of the runners."""
-
-    @property
-    def sessions(self) -> Mapping[str, Runner]:
-        """The runners, by the title of the workload."""
-
-    @property
-    def nodes(self) -> Sequence[Mapping[str, Any]]:
-        """The nodes whose settings can be changed."""
-
-    def context(self) -> dict[str, Any]:
-        """Returns the conditions of the runs, for the document."""
-
-    def made_with(self) -> dict[str, Any]:
-        """Returns what must be equal if runs are to be compared."""
-
-    def setting(self) -> str:
-        """Returns the conditions in one line."""
-
-
 @dataclass(frozen=True, slots=True)
 class Tuned:
     """The result of a search. ``config``: the recommendation as a file, if any."""
@@ -112,7 +84,7 @@ class _Search:
     """A search in progress: its runs and the responses observed in them."""
 
     grid: Grid
-    session: Runner
+    session: Session | VirtualSession
     store: RunStore
     repeats: int
     observed: dict[Contestant, list[float]] = field(default_factory=dict)
@@ -189,7 +161,7 @@ def tune(options: TuneOptions, environ: Mapping[str, str], log: TextIO) -> Tuned
 @contextmanager
 def _open(
     workload: Workload, options: TuneOptions, environ: Mapping[str, str]
-) -> Iterator[Testbed]:
+) -> Iterator[Testbed | VirtualGround]:
     if options.simulate:
         calibration = calibration_of(options.workload, options.calibration)
         nodes = len(options.testbed.hosts) or options.testbed.nodes
@@ -358,7 +330,9 @@ def _document(
             }
             for one, values in search.observed.items()
         ],
-        "runs": [{"name": _name(one), **encode_run(run)} for one, run in search.runs],
+        "runs": [
+            {"name": _name(one), **msgspec.to_builtins(run)} for one, run in search.runs
+        ],
     }
 
 

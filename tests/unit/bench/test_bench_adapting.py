@@ -27,4 +27,4 @@ def test_next_pass_starts_after_the_last_end() -> None:
 
 def test_table_has_a_line_for_each_mix() -> None:
     row = compare(Mix("one of 1", (1.0,), (0.0,)))
-    assert table([row]).splitlines()[2].startswith("| one of 1 | 1.0 | 1.0 (")
+    assert table([row])[2].startswith("| one of 1 | 1.0 | 1.0 (")

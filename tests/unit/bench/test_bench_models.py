@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cosched.bench.run.arms import Arm, Setup
-from cosched.bench.run.progress import LineProgress
+from cosched.bench.run.progress import Progress
 from cosched.bench.simulate.calibrate import Counted, at_one_speed, model_of, yields
 from cosched.bench.simulate.models import (
     Calibration,
@@ -143,7 +143,7 @@ def test_simulated_jobs_are_placed_as_in_the_bench(tmp_path):
 def test_simulated_run_has_all_results(tmp_path):
     session = VirtualSession(parse_workload(WORKLOAD, "f", tmp_path), KNOWN, 2)
     said: list[str] = []
-    progress = LineProgress(said.append)
+    progress = Progress(said.append)
     runs = {
         arm: session.run_once(Setup(arm), 1, progress)
         for arm in (Arm.BATCH, Arm.KERNEL, Arm.GANG, Arm.COSCHED, Arm.STRICT, Arm.MESSAGES)

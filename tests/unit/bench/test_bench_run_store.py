@@ -5,11 +5,12 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import to_builtins
 
 from cosched.bench.results.results import Activity, Failure, JobResult, Run
-from cosched.bench.results.run_codec import decode_run, encode_run
 from cosched.bench.results.run_store import open_run_store
 from cosched.bench.run.arms import Arm
+from cosched.core.decoding import convert
 from cosched.core.errors import CoschedError
 from tests.unit.bench.bench_samples import BATCH, COSCHED, failed_run, load
 
@@ -32,13 +33,13 @@ runs = st.builds(
 
 @given(runs)
 def test_run_survives_json(run):
-    assert decode_run(json.loads(json.dumps(encode_run(run)))) == run
+    assert convert(json.loads(json.dumps(to_builtins(run))), Run, "a run") == run
 
 
 def test_run_without_probe_is_read():
-    kept = encode_run(Run(Arm.BATCH, 1, ()))
+    kept = to_builtins(Run(Arm.BATCH, 1, ()))
     del kept["probe_us"]
-    assert decode_run(kept) == Run(Arm.BATCH, 1, ())
+    assert convert(kept, Run, "a run") == Run(Arm.BATCH, 1, ())
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ import signal
 
 import pytest
 
-from benchmarks.experiments.endings import INTERRUPTED, in_one_line
-from benchmarks.experiments.hold_yield import experiment as hold_yield
+from benchmarks.experiment import INTERRUPTED, in_one_line
+from benchmarks.experiments.hold_yield import __main__ as hold_yield
 
 
 def test_missing_trace_is_one_line(tmp_path):

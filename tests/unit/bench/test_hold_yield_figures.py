@@ -14,11 +14,12 @@ import pytest
 
 pytest.importorskip("matplotlib")
 
-from benchmarks.experiments.hold_yield import cases, experiment
+from benchmarks.experiments.hold_yield import __main__ as experiment
+from benchmarks.experiments.hold_yield import cases
 from benchmarks.experiments.hold_yield.claims import HOLDS, YIELDS, claims_of
 from benchmarks.experiments.hold_yield.means import Means, mean_of
-from benchmarks.experiments.kept import Kept
 from benchmarks.experiments.verdicts import UNDECIDED
+from benchmarks.results import Results
 
 
 class Bars:
@@ -56,8 +57,8 @@ WORDS = ["--repeat", "3", "--jobs-generated", "250", "--load", "0.7"]
 def ended_in(folder, words):
     """The runs of a folder."""
     chosen = experiment.cases_of(experiment.parse([*words, "--out", str(folder)]))
-    kept = Kept(folder / "hold_yield.jsonl")
-    return [cases.Ended(case, kept.result(case)) for case in kept.done(chosen)]
+    kept = Results(folder / "hold_yield.jsonl")
+    return [cases.Ended(case, kept.last(case)) for case in kept.done(chosen)]
 
 
 def test_pictures_and_text(folder):

@@ -7,8 +7,7 @@ from random import Random
 import pytest
 
 from benchmarks.coupled_domains import granted_limit_s
-from benchmarks.experiments.pairs.costs import Costs
-from benchmarks.experiments.pairs.output import first_begin
+from benchmarks.experiments.pairs.costs import Costs, first_begin
 from benchmarks.experiments.pairs.simulated import spread
 from benchmarks.experiments.pairs.turns import fitted_turn_s, queued_jobs
 from benchmarks.experiments.pairs.workload import (

@@ -7,8 +7,10 @@ from dataclasses import asdict, replace
 
 import pytest
 
-from benchmarks.experiments.startup import central, experiment, page
-from benchmarks.experiments.startup.claims import MISSING, aims, claims
+from benchmarks.experiments.claims import MISSING
+from benchmarks.experiments.startup import __main__ as experiment
+from benchmarks.experiments.startup import central, page
+from benchmarks.experiments.startup.claims import aims, claims
 from benchmarks.experiments.startup.documents import (
     MIDDLE,
     Point,
@@ -20,7 +22,12 @@ from benchmarks.experiments.startup.documents import (
     read,
     text,
 )
-from benchmarks.experiments.startup.emulate import collect, emulate, summaries
+from benchmarks.experiments.startup.emulate import (
+    QUANTITIES,
+    collect,
+    emulate,
+    summaries,
+)
 from benchmarks.experiments.startup.live import beside, read_live
 from benchmarks.experiments.startup.measure import in_new_process
 from benchmarks.experiments.startup.plans import (
@@ -31,7 +38,6 @@ from benchmarks.experiments.startup.plans import (
     cases_of,
     points_of,
 )
-from benchmarks.experiments.startup.quantities import QUANTITIES
 from benchmarks.experiments.startup.workers import makespan_s
 from benchmarks.experiments.verdicts import DIRECTION, NO, UNDECIDED, Measured
 from cosched.core.errors import CoschedError

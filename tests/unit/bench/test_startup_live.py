@@ -3,7 +3,7 @@
 import pytest
 
 from benchmarks.experiments.startup.live import beside
-from benchmarks.experiments.startup_live import (
+from benchmarks.experiments.startup.startup_live import (
     FIGURES,
     WAYS,
     Started,
@@ -63,9 +63,9 @@ def test_a_live_figure_can_be_emulated(figure):
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        (["--nodes", "8,x"], "--nodes: '8,x' are no numbers"),
-        (["--nodes", "0"], "1 or more"),
-        (["--rate", "0"], "1 or more"),
+        (["--nodes", "8,x"], "--nodes: invalid numbers value: '8,x'"),
+        (["--nodes", "0"], "0 is less than 1"),
+        (["--rate", "0"], "0 is less than 1"),
     ],
 )
 def test_bad_options_are_refused(words, problem, tmp_path, capsys):

@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("matplotlib")
 
 from benchmarks.experiments.section import replaced
-from benchmarks.experiments.symbiosis import experiment as symbiosis
+from benchmarks.experiments.symbiosis import __main__ as symbiosis
 from benchmarks.experiments.symbiosis.claims import claims
 from benchmarks.experiments.symbiosis.report import section
 from benchmarks.experiments.verdicts import NO, UNDECIDED
@@ -45,7 +45,7 @@ def test_every_part_has_its_pictures_and_its_text(part, made, documents):
     assert text.startswith(documents[part]["text"])
     assert max(len(line) for line in text.splitlines()) <= 80
     command = documents[part]["command"]
-    assert command.startswith("python -m benchmarks.experiments.symbiosis table3 table4 ")
+    assert command.startswith("scripts/dev bench symbiosis table3 table4 ")
 
 
 @pytest.mark.parametrize("part", COMPUTED)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.experiments.verdicts import DIRECTION, NO, UNDECIDED
-from benchmarks.experiments.yoo import experiment as yoo
+from benchmarks.experiments.yoo import __main__ as yoo
 from benchmarks.experiments.yoo import results as yoo_results
 from benchmarks.experiments.yoo.claims import claims
 from benchmarks.experiments.yoo.figures import draw
@@ -201,13 +201,13 @@ def test_single_runs_refute_no_claim(figure):
 @pytest.mark.parametrize("figure", PLANS)
 def test_table_and_pictures(figure, tmp_path):
     document = document_of(figure)
-    text = yoo.write(document, tmp_path, figure)
+    text = yoo.write(document, tmp_path / figure)
     assert max(map(len, text.splitlines())) <= 80
     assert text == (tmp_path / f"{figure}.txt").read_text()
     assert (tmp_path / f"{figure}.png").read_bytes().startswith(b"\x89PNG")
     svg = (tmp_path / f"{figure}.svg").read_text()
     assert document["xlabel"] in svg
-    draw(document, [tmp_path / "again.svg"])
+    draw(document, tmp_path / "again.svg")
     assert (tmp_path / "again.svg").read_text() == svg
 
 
@@ -243,7 +243,7 @@ def test_known_speed_rescales_the_seconds(tmp_path):
     ]
     text = text_table(document)
     assert "the machine ran at 0.67 to 1.00 of its usual speed; seconds here" in text
-    yoo.write(document, tmp_path, "fig2")
+    yoo.write(document, tmp_path / "fig2")
     assert "mean response, s at the usual speed" in (tmp_path / "fig2.svg").read_text()
     assert not any(
         "probe" in claim.what for claim in claims(document)
@@ -277,7 +277,7 @@ def slowed(way, probes_us):
 def test_failed_points_are_reported_and_left_out(tmp_path):
     failed = [Run(Arm.COSCHED, 1, (), failure=Failure("job 'lu' ended with status 3"))]
     document = document_of("fig2", found={("workload 2", PAPER): failed})
-    text = yoo.write(document, tmp_path, "fig2")
+    text = yoo.write(document, tmp_path / "fig2")
     assert "failed: paper 2: job 'lu' ended with status 3" in text
     assert "2" not in values(document)["paper"]
     assert [bool(claim.verdict) for claim in claims(document)][:4] == [
@@ -293,7 +293,7 @@ def test_figure_without_good_runs_is_written(tmp_path):
     failed = Run(Arm.COSCHED, 1, (), failure=Failure("no"))
     none = {(way.workload.title, way.setup.name): [failed] for way in plan.ways}
     document = document_of("fig4", found=none)
-    assert "failed: batch batch: no" in yoo.write(document, tmp_path, "fig4")
+    assert "failed: batch batch: no" in yoo.write(document, tmp_path / "fig4")
     assert claims(document)[0].ours == "not measured"
 
 
@@ -318,7 +318,7 @@ def folder(tmp_path, name, *figures):
 
 def test_results_replace_the_part_between_the_marks(page, tmp_path):
     one = folder(tmp_path, "openmpi", "fig2", "fig4")
-    assert yoo_results.main([str(one), "--docs", str(page)]) == 0
+    yoo_results.main([str(one), "--docs", str(page)])
     first = page.read_text()
     assert first.startswith("# Figures\n\n<!-- yoo: begin -->\n")
     assert first.endswith("<!-- yoo: end -->\n\n## After\n")
@@ -328,24 +328,24 @@ def test_results_replace_the_part_between_the_marks(page, tmp_path):
     assert "](yoo_fig4.txt)" in first
     made = {str(path.relative_to(page.parent)) for path in page.parent.rglob("yoo_*")}
     assert made == {"yoo_fig2.txt", "yoo_fig4.txt", "figures/yoo_fig2.svg"}
-    assert yoo_results.main([str(one), "--docs", str(page)]) == 0
+    yoo_results.main([str(one), "--docs", str(page)])
     assert page.read_text() == first
 
 
 def test_results_of_several_mpis_have_files_by_folder(page, tmp_path):
     folders = [folder(tmp_path, name, "fig2") for name in ("openmpi", "mpich")]
-    assert yoo_results.main([*map(str, folders), "--docs", str(page)]) == 0
+    yoo_results.main([*map(str, folders), "--docs", str(page)])
     assert "](figures/yoo_fig2_mpich.svg)" in page.read_text()
     assert (page.parent / "figures" / "yoo_fig2_openmpi.svg").exists()
     assert (page.parent / "yoo_fig2_mpich.txt").exists()
 
 
-def test_results_without_figures_or_marks_fail(page, tmp_path, capsys):
-    assert yoo_results.main([str(tmp_path), "--docs", str(page)]) == 1
-    assert "no figure's JSON is there; make one: " in capsys.readouterr().err
+def test_results_without_figures_or_marks_fail(page, tmp_path):
+    with pytest.raises(SystemExit, match="no figure's JSON is there; make one: "):
+        yoo_results.main([str(tmp_path), "--docs", str(page)])
     page.write_text("<!-- yoo: begin -->\n")
-    assert yoo_results.main([str(tmp_path), "--docs", str(page)]) == 1
-    assert "no '<!-- yoo: begin -->' followed by" in capsys.readouterr().err
+    with pytest.raises(SystemExit, match="no '<!-- yoo: begin -->' followed by"):
+        yoo_results.main([str(tmp_path), "--docs", str(page)])
 
 
 # --- the command ---

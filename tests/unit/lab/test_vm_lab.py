@@ -10,7 +10,8 @@ import pytest
 
 from cosched.core.errors import CoschedError
 from cosched.linux.namespaces import ProcessId
-from scripts.vmlab import cli, debian, lab, machine, opt, slurm
+from scripts.vmlab import __main__ as cli
+from scripts.vmlab import debian, lab, machine, opt, slurm
 from scripts.vmlab.machine import Hardware, Nodes
 from scripts.vmlab.plan import Shape, hosts_file, network_group, plan_guests
 from scripts.vmlab.remote import Remote

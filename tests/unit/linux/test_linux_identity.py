@@ -30,7 +30,6 @@ PLACES = {
     "cosched/linux/files/owners.py": {"setgroups", "setresgid", "setresuid"},
     "cosched/linux/identity.py": {"setgroups", "setresgid", "setresuid", "chown"},
     "cosched/shm/objects.py": {"fchown"},  # it cannot import ``cosched.linux``
-    "cosched/lab/slurms.py": {"chown"},  # by the name of Slurm's user
 }
 CALLS = {
     *("setuid", "seteuid", "setreuid", "setresuid", "initgroups", "setgroups"),

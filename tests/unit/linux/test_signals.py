@@ -29,9 +29,6 @@ ELSEWHERE = {
     ("cosched/node/service/start.py", "kill"): "a daemon that this command starts",
     ("cosched/cluster/up/members.py", "terminate"): "a member that this command starts",
     ("cosched/lab/life.py", "kill"): "only root has a lab",
-    ("cosched/lab/ssh.py", "terminate"): "only root has a lab",
-    ("cosched/lab/slurms.py", "kill"): "only root has a lab",
-    ("cosched/lab/slurms.py", "send_signal"): "only root has a lab",
     ("cosched/launch/process.py", "terminate"): "of psutil, whose errors are taken",
 }
 _METHODS = {"kill", "terminate", "send_signal"}

@@ -8,7 +8,7 @@ from itertools import product
 
 import pytest
 
-from benchmarks.experiments.malleable import experiment
+from benchmarks.experiments.malleable import __main__ as experiment
 from benchmarks.experiments.malleable.claims import CLAIMS, claims_of
 from benchmarks.experiments.malleable.points import (
     BEST,

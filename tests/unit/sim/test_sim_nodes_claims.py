@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.experiments import nodes_lab
-from benchmarks.experiments.nodes import experiment
+from benchmarks.experiments.nodes import __main__ as experiment
+from benchmarks.experiments.nodes import nodes_lab
 from benchmarks.experiments.section import marks
 from cosched.bench.run.bench import Outcome
 from cosched.bench.simulate.models import Calibration, Model

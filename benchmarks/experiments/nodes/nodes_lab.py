@@ -20,9 +20,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.experiments.endings import in_one_line
+from benchmarks.experiment import Bench, in_one_line, positive, write_json
 from benchmarks.experiments.section import rewrite
-from benchmarks.options import bench_parser
+from benchmarks.mpi import find
 from cosched.bench.run.arms import Arm, Setup, parse_arms
 from cosched.bench.run.bench import BenchOptions, run_bench
 from cosched.bench.run.testbed import TestbedOptions
@@ -32,13 +32,12 @@ from cosched.bench.simulate.virtual import VirtualSession
 from cosched.bench.workload.file import load_workload
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S, parse_duration
-from cosched.launch.mpi import Places, find_mpi
-from cosched.launch.program import inspect
 from cosched.shm.userdirs import own_run_dir
 from cosched.sim.nodes.runs import carry_out
+from cosched.tables import markdown
 
 SECTION = "nodes_lab"
-LAB = Path(__file__).parent.parent / "workloads/lab"
+LAB = Path(__file__).parents[2] / "workloads/lab"
 WORKLOADS = tuple(LAB / f"workload{number}.toml" for number in (1, 2, 3))
 ARMS = "batch,kernel,gang,cosched"
 #: The allowed error of a simulation.
@@ -76,7 +75,7 @@ def measure(workload: Path, folder: Path, options: argparse.Namespace) -> None:
     )
     if outcome.failed:
         raise CoschedError(f"{workload.name}: a run failed:\n{outcome.text}")
-    bench.write_text(json.dumps(outcome.document))
+    write_json(bench, outcome.document)
 
 
 def _keep_to(workload: Path, folder: Path) -> None:
@@ -141,10 +140,13 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
     arms = list(dict.fromkeys(row["arm"] for row in rows))
     cells = {(r["mpi"], r["workload"], r["arm"]): _cell(r) for r in rows}
     places = list(dict.fromkeys((row["mpi"], row["workload"]) for row in rows))
-    lines = [f"| | | {' | '.join(arms)} |", "|---|---|" + "---|" * len(arms)]
-    for mpi, workload in places:
-        line = [cells.get((mpi, workload, arm), "") for arm in arms]
-        lines.append(f"| {workload} | {mpi} | {' | '.join(line)} |")
+    lines = markdown(
+        ("", "", *arms),
+        [
+            (workload, mpi, *(cells.get((mpi, workload, arm), "") for arm in arms))
+            for mpi, workload in places
+        ],
+    )
     return "\n".join(lines) + "\n"
 
 
@@ -173,28 +175,27 @@ def all_rows(folder: Path) -> Iterator[dict[str, Any]]:
 
 
 def parse(words: Sequence[str] | None) -> argparse.Namespace:
-    parser = bench_parser("nodes_lab", __doc__)
-    add = parser.add_argument
-    add("--out", type=Path, required=True, help="folder for what is made")
-    add("--docs", type=Path, help="page to write the table into")
+    bench = Bench("nodes_lab", __doc__)
+    bench.add_folder()
+    bench.add_page()
+    bench.add_repeat(1, "runs of each arm")
+    add = bench.add_argument
     add("--workloads", type=Path, nargs="+", default=list(WORKLOADS), metavar="FILE")
     add("--arms", default=ARMS, help=f"default {ARMS}")
-    add("--nodes", type=int, default=2, help="of the lab (default 2)")
-    add("--repeat", type=int, default=1, help="runs of each arm (default 1)")
-    add("--seeds", type=int, default=3, help="simulations of each arm (default 3)")
+    add("--nodes", type=positive, default=2, help="of the lab (default 2)")
+    add("--seeds", type=positive, default=3, help="simulations of each arm (default 3)")
     add("--mpi", help="as for cosched-run")
     add("--run-limit", metavar="TIME", help="a run that lasts longer has failed")
-    options = parser.parse_args(words)
+    options = bench.parse(words)
     limit = options.run_limit
-    options.limit_s = parse_duration(limit, "--run-limit") / NS_PER_S if limit else None
-    options.limit_s = float("inf") if options.limit_s is None else options.limit_s
+    limit_s = parse_duration(limit, "--run-limit") / NS_PER_S if limit else None
+    options.limit_s = float("inf") if limit_s is None else limit_s
     return options
 
 
 def family(asked: str | None) -> str:
     """Returns the folder name of the MPI at hand."""
-    places = Places(Path(sys.executable).parent, os.environ)
-    return find_mpi(inspect(("cosched",), os.environ, None), asked, places).family.value
+    return find(asked).family.value
 
 
 def main(words: Sequence[str] | None = None) -> None:
@@ -208,7 +209,7 @@ def main(words: Sequence[str] | None = None) -> None:
             for workload in options.workloads
             for row in compare(workload, folder, options.seeds)
         ]
-        (folder / "rows.json").write_text(json.dumps(rows, indent=1))
+        write_json(folder / "rows.json", rows)
         text = section(list(all_rows(options.out)))
         if options.docs is not None:
             rewrite(options.docs, SECTION, text)

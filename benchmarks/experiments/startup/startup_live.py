@@ -14,27 +14,25 @@ puts into its page.
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import shutil
 import statistics
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from rich.progress import Progress
 
-from benchmarks.experiments.endings import in_one_line
+from benchmarks import mpi
+from benchmarks.domain_lab import domain, new_lab
+from benchmarks.experiment import Bench, in_one_line, numbers, positive, write_json
 from benchmarks.experiments.startup.documents import Point, document
 from benchmarks.experiments.startup.live import beside
 from benchmarks.experiments.startup.plans import TITLES
-from benchmarks.options import bench_parser
-from cosched.bench.workload.build import build_program
 from cosched.cluster.agent.steps import (
     OBJECT,
     PREPARED,
@@ -44,21 +42,16 @@ from cosched.cluster.agent.steps import (
     read_steps,
 )
 from cosched.cluster.client import Client, make_submission
-from cosched.cluster.config import PORT, DomainConfig, StartupSettings
-from cosched.cluster.paths import DomainPaths
-from cosched.cluster.up.domain import start_domain, stop_domain, write_domain
-from cosched.cluster.up.places import lab_places
+from cosched.cluster.config import LifeSettings, StartupSettings
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
 from cosched.lab import life
 from cosched.lab.lab import Lab
 from cosched.lab.plan import plan_crowded_nodes
-from cosched.launch.mpi import Places, find_mpi
-from cosched.launch.program import Program
 from cosched.linux.namespaces import network_of
 from cosched.sim.startup.costs import Costs
+from cosched.tables import table
 
-SOURCE = Path(__file__).parents[1] / "programs" / "exchange.c"
 OBJECT_BYTES = 200_000
 #: The job object without padding.
 PLAIN_BYTES = 600
@@ -163,26 +156,13 @@ class Starter:
 
 
 @contextmanager
-def domain(lab: Lab, way: Way, program: Path) -> Iterator[Starter]:
+def starter_of(lab: Lab, way: Way, program: Path) -> Iterator[Starter]:
     """Runs a domain of all nodes of a lab with one design."""
-    paths, places = DomainPaths(lab.run_dir), lab_places(lab, PORT + 1)
-    first = lab.nodes[0]
-    config = DomainConfig(
-        "paced",
-        f"{first.address}:{PORT}",
-        {place.name: place.address for place in places},
-        slots=1,
-        startup=StartupSettings(2, way.chunk_bytes, way.object, way.tables),
-    )
-    config = replace(config, life=replace(config.life, prepare_ns=600 * NS_PER_S))
-    write_domain(paths, config)
     steps = lab.run_dir / "steps.jsonl"
-    start_domain(paths, places, steps=steps)
-    try:
+    startup = StartupSettings(2, way.chunk_bytes, way.object, way.tables)
+    life_settings = LifeSettings(prepare_ns=600 * NS_PER_S)
+    with domain(lab, steps, slots=1, startup=startup, life=life_settings):
         yield Starter(lab, program, steps)
-    finally:
-        stop_domain(paths, first.name, end_jobs=True)
-        shutil.rmtree(paths.directory)
 
 
 def pace(lab: Lab, rate: int) -> None:
@@ -233,18 +213,11 @@ def emulated(figure: str, way: Way, nodes: int) -> dict[str, Any]:
 
 def measure(run_dir: Path, options: argparse.Namespace) -> dict[str, Any]:
     """Returns the live figures."""
-    places = Places(Path(sys.executable).parent, os.environ)
-    mpi = find_mpi(Program((), None, ""), "mpich", places)
-    if mpi.mpicc is None:
-        raise CoschedError(f"no mpicc beside {mpi.mpiexec}")
-    program = build_program(SOURCE, mpi.mpicc, os.environ)
+    program = mpi.build(mpi.PROGRAMS / "exchange.c", mpi.find("mpich"))
     planned = plan_crowded_nodes(max(options.nodes) + 1, 1, life.usable_siblings())
-    lab = life.make_lab(run_dir, planned, daemons=False)
-    try:
+    with new_lab(run_dir, planned, daemons=False) as lab:
         pace(lab, options.rate)
         return _measure(lab, program, options)
-    finally:
-        life.down(run_dir)
 
 
 def _measure(lab: Lab, program: Path, options: argparse.Namespace) -> dict[str, Any]:
@@ -254,7 +227,7 @@ def _measure(lab: Lab, program: Path, options: argparse.Namespace) -> dict[str, 
     with Progress(transient=True, disable=not sys.stderr.isatty()) as progress:
         task = progress.add_task("starts", total=steps)
         for number, (name, way) in enumerate(WAYS.items()):
-            with domain(lab, way, program) as starter:
+            with starter_of(lab, way, program) as starter:
                 if number == 0:
                     costs = calibrate(starter, options.repeat)
                 for _ in range(options.repeat):
@@ -296,31 +269,29 @@ def figure_of(
 
 
 def main(words: Sequence[str] | None = None) -> None:
-    parser = bench_parser("startup_live", __doc__, "--out FOLDER --nodes 8,16 --repeat 5")
-    add = parser.add_argument
-    add("--nodes", default="8,16,31", help="(8,16,31)")
-    add("--repeat", type=int, default=3, help="starts of each point (3)")
-    add("--rate", type=int, default=250_000, help="bytes a second of a link (250000)")
-    add("--out", type=Path, required=True, help="folder for live-FIGURE.json")
-    options = parser.parse_args(words)
-    try:
-        options.nodes = [int(nodes) for nodes in options.nodes.split(",")]
-    except ValueError:
-        parser.error(f"--nodes: '{options.nodes}' are no numbers")
-    if min(*options.nodes, options.repeat, options.rate) < 1:
-        parser.error("--nodes, --repeat and --rate: 1 or more")
+    bench = Bench("startup_live", __doc__, "--out FOLDER --nodes 8,16 --repeat 5")
+    add = bench.add_argument
+    add("--nodes", type=numbers, default="8,16,31", help="(8,16,31)")
+    bench.add_repeat(3, "starts of each point")
+    add("--rate", type=positive, default=250_000, help="bytes a second of a link (250000)")
+    bench.add_folder()
+    options = bench.parse(words)
     with in_one_line("startup_live"):
         options.out.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="cosched-paced-") as folder:
             figures = measure(Path(folder) / "run", options)
+        rows = []
         for figure, made in figures.items():
-            path = options.out / f"live-{figure}.json"
-            path.write_text(json.dumps(made, indent=1) + "\n")
-            for row in beside(made):
-                print(
-                    f"{figure:7} {row.series:10} {row.x:3}  live {row.live.middle:7.3f} s  "
-                    f"emulated {row.emulated:7.3f} s  {row.off:+.0%}"
+            write_json(options.out / f"live-{figure}.json", made)
+            rows += [
+                (
+                    *(figure, row.series, str(row.x), f"{row.live.middle:.3f} s"),
+                    *(f"{row.emulated:.3f} s", f"{row.off:+.0%}"),
                 )
+                for row in beside(made)
+            ]
+        head = ("figure", "series", "at", "live", "emulated", "off")
+        print("\n".join(table(head, rows, "<<>>>>")))
 
 
 if __name__ == "__main__":

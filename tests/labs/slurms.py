@@ -1,7 +1,8 @@
 """Runs small Slurm clusters on the loopback of this machine, to couple them with others.
 
 Each has its own munged, slurmctld and slurmd processes, its own ports and one folder. The
-nodes share this machine's CPUs and network. ``slurm.py`` runs Slurm on the nodes of a lab.
+nodes share this machine's CPUs and network. ``cosched.lab.slurm`` runs Slurm on a
+lab's nodes.
 
 Limits: only root starts one. The daemons are children of the process that starts them.
 """

@@ -1,0 +1,48 @@
+"""Runs jobs on a lab of two nodes, for the pictures of the docs. Needs root, two CPUs, an
+MPI beside this Python, and that no other lab uses them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+FIGURES = ROOT / "docs/figures"
+BIN = Path(sys.executable).parent
+
+
+@contextmanager
+def busy_lab(
+    folder: Path, settings: Sequence[str], jobs: Sequence[str], preset: str
+) -> Iterator[list[subprocess.Popen[bytes]]]:
+    """Starts a lab in ``folder/run``, and wavefronts with these names on both nodes; ends
+    all at the end of the block. settings: for ``cosched config set``."""
+    program, run_dir = folder / "wavefront", folder / "run"
+    source = ROOT / "benchmarks/programs/wavefront.c"
+    subprocess.run([BIN / "mpicc", "-O2", "-o", program, source, "-lm"], check=True)
+    environ = {**os.environ, "COSCHED_RUN_DIR": str(run_dir)}
+
+    def cosched(*words: str) -> None:
+        subprocess.run([BIN / "cosched", *words], env=environ, check=True)
+
+    cosched("lab", "up", "--nodes", "2")
+    running: list[subprocess.Popen[bytes]] = []
+    try:
+        cosched("config", "set", *settings)
+        start: list[str | Path] = [BIN / "cosched-run", "--hosts", "lab1,lab2", "-n", "2"]
+        for job in jobs:
+            words = [*start, "--job", job, program, "--preset", preset]
+            # Launchers complain at length when their jobs are ended below.
+            silent = subprocess.DEVNULL
+            process = subprocess.Popen(words, env=environ, stdout=silent, stderr=silent)
+            running.append(process)
+        yield running
+    finally:
+        for process in running:
+            process.terminate()
+            process.wait()
+        cosched("lab", "down")

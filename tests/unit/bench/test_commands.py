@@ -1,0 +1,73 @@
+"""The command lines of all benchmarks: each documented one is understood."""
+
+import importlib
+import re
+import shlex
+import subprocess
+
+import pytest
+
+from benchmarks.experiment import Bench
+from tests.places import ROOT
+
+LINE = re.compile(r"(?:scripts/dev bench (\w+)|-m (benchmarks\.experiments\.\w+)\S*)(.*)")
+PAGES = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+
+
+class ParsedError(Exception):
+    """Ends a benchmark when its command line is parsed."""
+
+
+@pytest.fixture
+def only_parsed(monkeypatch):
+    parse = Bench.parse
+
+    def parsed(self, words=None):
+        parse(self, words)
+        raise ParsedError
+
+    monkeypatch.setattr(Bench, "parse", parsed)
+
+
+def module_of(name):
+    """The module of ``scripts/dev bench NAME``, found as the script finds it."""
+    patterns = (f"*/{name}.py", f"*/{name}/__main__.py", f"*/*/{name}.py")
+    paths = [path for p in patterns for path in (ROOT / "benchmarks").glob(p)]
+    (path,) = paths
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts)
+
+
+def names():
+    done = subprocess.run(
+        [ROOT / "scripts" / "dev", "bench"], capture_output=True, text=True, check=False
+    )
+    return done.stderr.rpartition(": ")[2].split()
+
+
+def documented():
+    for page in PAGES:
+        for line in page.read_text().splitlines():
+            if found := LINE.match(line.strip().removeprefix(".venv/bin/python ")):
+                name, module, words = found.groups()
+                if ".results" not in line:  # makes a page of several folders
+                    yield name, module, words
+
+
+def test_every_benchmark_has_a_command_line(only_parsed, monkeypatch, capsys):
+    found = names()
+    assert {"hold_yield", "nodes_lab", "startup_live", "switch", "accasim"} < set(found)
+    assert "__main__" not in found
+    for name in found:
+        monkeypatch.setattr("sys.argv", [name, "--help"])
+        with pytest.raises(SystemExit) as ended:
+            importlib.import_module(module_of(name)).main()
+        assert ended.value.code == 0
+        assert capsys.readouterr().out.startswith(f"usage: scripts/dev bench {name} ")
+
+
+@pytest.mark.parametrize(("name", "module", "words"), list(documented()))
+def test_documented_command_is_understood(name, module, words, only_parsed, monkeypatch):
+    module = f"{module}.__main__" if module else module_of(name)
+    monkeypatch.setattr("sys.argv", [name, *shlex.split(words)])
+    with pytest.raises(ParsedError):
+        importlib.import_module(module).main()
