@@ -26,8 +26,6 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cosched.cluster.coupled.domain import now_ns
-from cosched.cluster.coupled.window import explain
 from cosched.core.cluster.coupling.state import Counts, Stage
 from tests.unit.cluster.coupled.coupled_live import EngineDouble, LiveDomain, free_addresses
 
@@ -251,7 +249,7 @@ class Storm:
                 if live is None or live.domain.dead or live.coupling.state.recovering:
                     continue
                 for member in live.coupling.waiting:
-                    self.watch_one(name, member, now_ns())
+                    self.watch_one(name, member, live.pairs.clock.now_ns())
 
     def watch_one(self, name, member, at_ns):
         end_ns = {
@@ -290,10 +288,7 @@ class Storm:
                 problems.append(f"pair {number}: began by different decisions {rounds}")
 
     def why(self, name, number):
-        members = self.live[name].coupling.state.members
-        if number not in members:
-            return "unknown to its controller"
-        return explain(members[number], name, now_ns())
+        return self.live[name].pairs.explain(number) or "unknown to its controller"
 
     def check_domain(self, name, live):
         problems, state = self.report.problems, live.coupling.state

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import secrets
 import signal
 import time
@@ -15,10 +16,11 @@ from cosched.cluster.config import DomainConfig, load_config
 from cosched.cluster.controller.answering import Answering
 from cosched.cluster.controller.jobs import Jobs
 from cosched.cluster.controller.members import Member, Members, NodeState
-from cosched.cluster.controller.peers import Peers
 from cosched.cluster.controller.recovery import Recovery
 from cosched.cluster.controller.reloading import Change, compare
 from cosched.cluster.controller.requests import Requests
+from cosched.cluster.coupling.metrics import serve_metrics
+from cosched.cluster.coupling.pairs import open_pairs
 from cosched.cluster.desk import Desk, Person
 from cosched.cluster.inputs import Inputs, Visitor
 from cosched.cluster.keys import CONTROLLER, KeyRing, former_keys, load_keys
@@ -83,9 +85,8 @@ class Controller:
             if name in self._members.by_name:
                 self._members.by_name[name].agent = incarnation
         coupled = config.coupled
-        self._peers = None if coupled is None else Peers(coupled, paths, log)
-        pairs = None if self._peers is None else self._peers.pairs
-        self._jobs = Jobs(config, store, self._members, self._send, log, pairs)
+        self._pairs = None if coupled is None else open_pairs(coupled, paths, log)
+        self._jobs = Jobs(config, store, self._members, self._send, log, self._pairs)
         self._requests = Requests(
             config, self._jobs, store, self._members, self.end_domain, self.reload
         )
@@ -108,29 +109,33 @@ class Controller:
         self._failed = first_error()  # it must not act on a state that it could not store
         loop.add_signal_handler(signal.SIGHUP, self._reload_by_signal)
         desk = Desk(self._paths.controller_socket, self._receive_user, self._log)
+        metrics = contextlib.ExitStack()
         try:
             self._links.listen(self._config.controller)
-            if self._peers is not None:
-                self._peers.listen()
+            if self._pairs is not None:
+                self._pairs.listen()
+                listen = self._pairs.coupled.metrics
+                metrics.callback(serve_metrics(listen, self._pairs.figures))
             await desk.open()
             self._recovery = Recovery(
                 self._jobs, self._members, self._send, self._store.live()
             )
             works = [self._links.receive(self._take), self._watch()]
-            if self._peers is not None:
-                works.append(self._peers.receive(self._jobs.receive))
+            if self._pairs is not None:
+                works.append(self._pairs.receive(self._jobs.driver.receive))
             for work in works:
                 self._spawn(work)
             ready()
             await self._failed
             await self._settle()
         finally:
+            metrics.close()
             await desk.close()
             for task in self._tasks:
                 task.cancel()
             self._links.close()
-            if self._peers is not None:
-                self._peers.close()
+            if self._pairs is not None:
+                self._pairs.close()
 
     def reload(self) -> Change:
         """Reads domain.toml again; returns what has changed. Raises CoschedError for a
@@ -145,8 +150,8 @@ class Controller:
         self._jobs.configure(change.config)
         self._requests.configure(change.config)
         coupled = change.config.coupled
-        if self._peers is not None and coupled is not None:
-            self._peers.pairs.configure(coupled)
+        if self._pairs is not None and coupled is not None:
+            self._pairs.configure(coupled)
         self._log(f"{self._paths.config}: {change.text}")
         return change
 
@@ -340,7 +345,7 @@ class Controller:
         recovery, self._recovery = self._recovery, None
         recovery.resolve()
         if self._ending:
-            self._jobs.freeze()
+            self._jobs.driver.freeze()
         early, self._early = self._early, []
         for sender, message in early:
             kind = f"its {type(message).__name__} is dropped"

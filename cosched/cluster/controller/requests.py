@@ -16,6 +16,7 @@ from cosched.cluster.controller.jobs import Jobs
 from cosched.cluster.controller.members import Member, Members, NodeState
 from cosched.cluster.controller.reloading import Change
 from cosched.cluster.controller.starts.start import expand
+from cosched.cluster.coupling.clock import clock_time
 from cosched.cluster.desk import Person
 from cosched.cluster.messages import LONGEST
 from cosched.cluster.store import JobStore, Record, State
@@ -185,7 +186,7 @@ class Requests:
         return handle
 
     def _forecast(self) -> dict[int, int]:
-        if self._jobs.frozen or not self._jobs.queue.waiting:
+        if self._jobs.driver.frozen or not self._jobs.queue.waiting:
             return {}
         return forecast(self._jobs.queue, self._jobs.clock.now_ns())
 
@@ -251,7 +252,7 @@ class Requests:
         return f"{line}; {mates}" if mates else line
 
     def _why_it_waits(self, record: Record, expected_ns: int | None) -> str:
-        if self._jobs.frozen:
+        if self._jobs.driver.frozen:
             return "waits: the controller has restarted and asks the nodes"
         needs = len(self._members.counts(record.submission))
         alone = record.submission.exclusive
@@ -273,7 +274,7 @@ class Requests:
         if later:
             line += f"; {later} later jobs run: they need less, or the policy prefers them"
         if expected_ns is not None:
-            line += f"; expected {_clock_time(expected_ns)}"
+            line += f"; expected {clock_time(expected_ns)}"
         return line
 
     # --- nodes ----------------------------------------------------------------------------
@@ -331,14 +332,15 @@ class Requests:
             raise CoschedError(
                 f"{len(running)} jobs run; to end them too: cosched cluster down --end-jobs"
             )
-        self._jobs.freeze()  # or jobs that wait would start on the nodes that get free
+        # Otherwise jobs that wait would start on the nodes that get free.
+        self._jobs.driver.freeze()
         try:
             for number in running:
                 self._jobs.cancel(number)
             for number in running:
                 await self._jobs.records.wait(number)
         except BaseException:
-            self._jobs.thaw()
+            self._jobs.driver.thaw()
             raise
         asyncio.get_running_loop().call_soon(self._end_domain)
         return {"ended_jobs": running}
@@ -406,10 +408,6 @@ def _start(request: dict[str, Any]) -> int:
     if not isinstance(start, int) or not 0 < start < 1 << 43:
         raise CoschedError(f"start '{start}': is not the number of a start")
     return start
-
-
-def _clock_time(at_ns: int) -> str:
-    return time.strftime("%H:%M:%S", time.localtime(at_ns / NS_PER_S))
 
 
 #: The answer to a request that failed, through no fault that its user can mend.

@@ -5,19 +5,17 @@ from __future__ import annotations
 import asyncio
 import pwd
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from cosched.cluster.answers import ReloadInfo
 from cosched.cluster.coupled.config import CoupledConfig, load_coupled
-from cosched.cluster.coupled.domain import CoupledDomain, now_ns
-from cosched.cluster.coupled.mail import connect
-from cosched.cluster.coupled.memory import Memory
-from cosched.cluster.coupled.metrics import Figures, figures, serve_metrics
 from cosched.cluster.coupled.reloading import compare
 from cosched.cluster.coupled.window import Window
+from cosched.cluster.coupling.metrics import serve_metrics
+from cosched.cluster.coupling.pairs import open_pairs
+from cosched.cluster.engines.slurm.domain import CoupledDomain
 from cosched.cluster.engines.slurm.engine import Names, SlurmEngine
-from cosched.cluster.keys import make_keys
 from cosched.cluster.member import Log, Ready, first_error, run_member
 from cosched.cluster.paths import DomainPaths
 from cosched.core.errors import CoschedError
@@ -30,20 +28,15 @@ def serve_coupled(paths: DomainPaths, environ: Mapping[str, str]) -> None:
     environ: the environment of Slurm's commands.
     """
     config = load_coupled(paths.config)
-    make_keys(paths.peers, [config.name])
     lock = DaemonLock(paths.controller_lock)
     if not lock.acquire():
         raise CoschedError(f"{paths.run_dir}: another controller is up")
     try:
-        memory = Memory(paths.mates)
-        try:
 
-            async def run(ready: Ready, log: Log) -> None:
-                await _run(paths, config, memory, environ, ready, log)
+        async def run(ready: Ready, log: Log) -> None:
+            await _run(paths, config, environ, ready, log)
 
-            run_member(run)
-        finally:
-            memory.close()
+        run_member(run)
     finally:
         lock.release()
 
@@ -51,16 +44,15 @@ def serve_coupled(paths: DomainPaths, environ: Mapping[str, str]) -> None:
 async def _run(
     paths: DomainPaths,
     config: CoupledConfig,
-    memory: Memory,
     environ: Mapping[str, str],
     ready: Ready,
     log: Log,
 ) -> None:
-    links, mail = connect(paths, config, log)
+    pairs = open_pairs(config, paths, log)
     names = Names(config.name, tuple(config.domains))
     users = {0, uid_of(config.slurm.user)}
     engine = SlurmEngine(names, config.slurm, paths.gate_socket, users, environ, log)
-    domain = CoupledDomain(config, engine, mail, memory, log)
+    domain = CoupledDomain(config, engine, pairs, log)
     stopped = asyncio.Event()
 
     def reload() -> ReloadInfo:
@@ -75,17 +67,15 @@ async def _run(
         except CoschedError as error:
             log(f"not taken: {error}")
 
-    window = Window(
-        paths.controller_socket, domain.coupling, now_ns, stopped.set, reload, log
-    )
+    window = Window(paths.controller_socket, pairs, stopped.set, reload, log)
     asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reload_for_signal)
-    links.listen(config.listen)
-    end_metrics = _serve_metrics(config, domain)
+    pairs.listen()
+    end_metrics = serve_metrics(config.metrics, pairs.figures)
     try:
         await window.open()
         work: list[asyncio.Future[Any]] = [
             asyncio.ensure_future(engine.run(domain.report)),
-            asyncio.ensure_future(mail.receive(domain.receive)),
+            asyncio.ensure_future(pairs.receive(domain.driver.receive)),
             asyncio.ensure_future(stopped.wait()),
             first_error(),  # it must not act on a state that it could not store
         ]
@@ -100,21 +90,10 @@ async def _run(
                 each.cancel()
             await asyncio.gather(*work, return_exceptions=True)
             await window.close()
-            domain.close()
+            domain.driver.close()
     finally:
         end_metrics()
-        links.close()
-
-
-def _serve_metrics(config: CoupledConfig, domain: CoupledDomain) -> Callable[[], None]:
-    """Serves metrics if the configuration wants it; returns a function that ends it."""
-    if config.metrics is None:
-        return lambda: None
-
-    def take() -> Figures:
-        return figures(domain.coupling, config.domains, now_ns())
-
-    return serve_metrics(config.metrics, take)
+        pairs.close()
 
 
 def uid_of(user: str) -> int:

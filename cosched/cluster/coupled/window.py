@@ -3,39 +3,33 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 
 from cosched.cluster.answers import MateInfo, ReloadInfo
+from cosched.cluster.coupling.pairs import Pairs
 from cosched.cluster.desk import Desk, Person
 from cosched.cluster.submission import LONGEST_REQUEST
-from cosched.core.cluster.coupling.machine import Coupling
-from cosched.core.cluster.coupling.state import Member, Stage
-from cosched.core.cluster.coupling.why import Moment, reason, sentence
 from cosched.core.decoding import JsonDecoder, Malformed
 from cosched.core.errors import CoschedError
-from cosched.core.units import NS_PER_S
 
 
 class Window:
-    """A socket at ``path`` for requests about ``coupling``. stop: ends the controller.
+    """A socket at ``path`` for requests about ``pairs``. stop: ends the controller.
     reload: reads its settings again. log: takes one line about a request that fails."""
 
     def __init__(
         self,
         path: Path,
-        coupling: Coupling,
-        now_ns: Callable[[], int],
+        pairs: Pairs,
         stop: Callable[[], None],
         reload: Callable[[], ReloadInfo],
         log: Callable[[str], None],
     ) -> None:
         self._desk = Desk(path, lambda person: _Caller(self, person), log)
-        self._coupling = coupling
-        self._now_ns = now_ns
+        self._pairs = pairs
         self._stop = stop
         self.reload = reload
 
@@ -49,38 +43,11 @@ class Window:
 
     def mates(self) -> list[MateInfo]:
         """Returns the jobs with mates that wait, by submission."""
-        now_ns = self._now_ns()
-        own = self._coupling.name
-        return [describe(member, own, now_ns) for member in self._coupling.waiting]
+        return self._pairs.waiting()
 
     def stop(self) -> None:
         """Ends the controller; the jobs stay in Slurm."""
         self._stop()
-
-
-def describe(member: Member, own: str, now_ns: int) -> MateInfo:
-    """Returns a job with mates of the domain ``own``, for its user."""
-    return MateInfo(
-        job=member.number,
-        group=member.group.name,
-        user=member.user,
-        state=member.stage.value,
-        nodes=member.size,
-        held=member.stage is not Stage.QUEUING,
-        since_s=round((now_ns - member.since_ns) / NS_PER_S, 3),
-        yields=member.yields,
-        why=explain(member, own, now_ns),
-    )
-
-
-def explain(member: Member, own: str, now_ns: int) -> str:
-    """Returns one line about the wait of a job of the domain ``own``."""
-    moment = Moment(now_ns, time.time_ns())
-    return sentence(reason(member, own, moment), _clock)
-
-
-def _clock(wall_ns: int) -> str:
-    return time.strftime("%H:%M:%S", time.localtime(wall_ns / NS_PER_S))
 
 
 def _error(line: str) -> bytes:

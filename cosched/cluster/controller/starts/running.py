@@ -10,11 +10,11 @@ import asyncio
 from collections.abc import Callable
 
 from cosched.cluster.config import DomainConfig
-from cosched.cluster.controller.clock import DomainClock
 from cosched.cluster.controller.members import Members
 from cosched.cluster.controller.records import Records
 from cosched.cluster.controller.starts.start import ActiveStart, Outbox, chunks, job_object
 from cosched.cluster.controller.starts.strays import Strays
+from cosched.cluster.coupling.clock import DomainClock
 from cosched.cluster.messages import (
     Began,
     Chunk,

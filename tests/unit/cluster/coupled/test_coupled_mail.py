@@ -7,7 +7,7 @@ import asyncio
 import msgspec
 import pytest
 
-from cosched.cluster.coupled.mail import LONGEST, DomainMail
+from cosched.cluster.coupling.mail import LONGEST, DomainMail
 from cosched.cluster.keys import load_keys, make_keys
 from cosched.cluster.links import Links
 from cosched.cluster.messages import Beat, BetweenDomains

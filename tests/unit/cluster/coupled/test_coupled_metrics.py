@@ -15,8 +15,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from cosched.cluster.coupled.config import parse_coupled
-from cosched.cluster.coupled.metrics import figures, metrics_of, serve_metrics
 from cosched.cluster.coupled.reloading import compare
+from cosched.cluster.coupling.metrics import metrics_of, serve_metrics
 from cosched.core.cluster.coupling.settings import Scheme, WhenDown
 from cosched.core.cluster.coupling.state import Stage
 from cosched.core.errors import CoschedError
@@ -42,7 +42,7 @@ async def holding(folder, **coupling):
 
 
 def take(live):
-    return figures(live.coupling, ["b"], time.monotonic_ns())
+    return live.pairs.figures()
 
 
 def scraped(address):

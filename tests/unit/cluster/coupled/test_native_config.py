@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from cosched.cli.main import cosched
 from cosched.cluster.config import load_config, parse_config, write_config
 from cosched.cluster.controller.reloading import compare
-from cosched.cluster.coupled.mail import connect
+from cosched.cluster.coupling.mail import connect
 from cosched.cluster.keys import make_keys
 from cosched.cluster.paths import DomainPaths
 from cosched.core.errors import CoschedError

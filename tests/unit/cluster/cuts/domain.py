@@ -135,7 +135,7 @@ class Domain:
     def _problems_of_controller(self):
         controller, found = self.controller, []
         jobs = controller._jobs
-        if controller._recovery is not None or jobs.frozen:
+        if controller._recovery is not None or jobs.driver.frozen:
             found.append("the controller recovers")
         if not controller._answering.empty:
             found.append("the controller has requests")

@@ -15,7 +15,8 @@ from cosched.cluster import inputs, links, messages, submission
 from cosched.cluster.agent import frames
 from cosched.cluster.agent.nodejob import Designs, NodeJob
 from cosched.cluster.agent.route import Route, route_of
-from cosched.cluster.coupled import mail, window
+from cosched.cluster.coupled import window
+from cosched.cluster.coupling import mail
 from cosched.cluster.engines.slurm import gates, jobs
 from cosched.cluster.keys import CONTROLLER
 from cosched.cluster.messages import Chunk, OfJob

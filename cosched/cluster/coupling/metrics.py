@@ -125,9 +125,11 @@ class CoupledCollector(Collector):
         return metrics_of(taken.result(ANSWER_S))
 
 
-def serve_metrics(listen: str, take: Callable[[], Figures]) -> Callable[[], None]:
-    """Serves at ``HOST:PORT``; returns a function that ends it. Raises CoschedError if the
-    address is taken."""
+def serve_metrics(listen: str | None, take: Callable[[], Figures]) -> Callable[[], None]:
+    """Serves at ``HOST:PORT``, or nowhere; returns a function that ends it. Raises
+    CoschedError if the address is taken."""
+    if listen is None:
+        return lambda: None
     host, port = parse_address(listen, "coupling.metrics", 0)
     registry = CollectorRegistry()
     registry.register(CoupledCollector(asyncio.get_running_loop(), take))
