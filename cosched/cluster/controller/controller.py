@@ -13,15 +13,15 @@ from functools import partial
 from typing import Any
 
 from cosched.cluster.config import DomainConfig, load_config
-from cosched.cluster.controller.answering import Answering
-from cosched.cluster.controller.jobs import Jobs
-from cosched.cluster.controller.members import Member, Members, NodeState
-from cosched.cluster.controller.recovery import Recovery
 from cosched.cluster.controller.reloading import Change, compare
 from cosched.cluster.controller.requests import Requests
 from cosched.cluster.coupling.metrics import serve_metrics
 from cosched.cluster.coupling.pairs import open_pairs
 from cosched.cluster.desk import Desk, Person
+from cosched.cluster.engines.native.answering import Answering
+from cosched.cluster.engines.native.jobs import Jobs
+from cosched.cluster.engines.native.members import Member, Members, NodeState
+from cosched.cluster.engines.native.recovery import Recovery
 from cosched.cluster.inputs import Inputs, Visitor
 from cosched.cluster.keys import CONTROLLER, KeyRing, former_keys, load_keys
 from cosched.cluster.links import Former, Links

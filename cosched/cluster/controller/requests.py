@@ -12,12 +12,12 @@ from typing import Any
 import msgspec
 
 from cosched.cluster.config import DomainConfig
-from cosched.cluster.controller.jobs import Jobs
-from cosched.cluster.controller.members import Member, Members, NodeState
 from cosched.cluster.controller.reloading import Change
-from cosched.cluster.controller.starts.start import expand
 from cosched.cluster.coupling.clock import clock_time
 from cosched.cluster.desk import Person
+from cosched.cluster.engines.native.jobs import Jobs
+from cosched.cluster.engines.native.members import Member, Members, NodeState
+from cosched.cluster.engines.native.starts.start import expand
 from cosched.cluster.messages import LONGEST
 from cosched.cluster.store import JobStore, Record, State
 from cosched.cluster.submission import LONGEST_REQUEST, convert_submission

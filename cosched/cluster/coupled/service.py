@@ -14,8 +14,8 @@ from cosched.cluster.coupled.reloading import compare
 from cosched.cluster.coupled.window import Window
 from cosched.cluster.coupling.metrics import serve_metrics
 from cosched.cluster.coupling.pairs import open_pairs
-from cosched.cluster.engines.slurm.domain import CoupledDomain
-from cosched.cluster.engines.slurm.engine import Names, SlurmEngine
+from cosched.cluster.engines.slurm.engine import SlurmEngine
+from cosched.cluster.engines.slurm.steering import Names, SlurmSteering
 from cosched.cluster.member import Log, Ready, first_error, run_member
 from cosched.cluster.paths import DomainPaths
 from cosched.core.errors import CoschedError
@@ -51,8 +51,8 @@ async def _run(
     pairs = open_pairs(config, paths, log)
     names = Names(config.name, tuple(config.domains))
     users = {0, uid_of(config.slurm.user)}
-    engine = SlurmEngine(names, config.slurm, paths.gate_socket, users, environ, log)
-    domain = CoupledDomain(config, engine, pairs, log)
+    engine = SlurmSteering(names, config.slurm, paths.gate_socket, users, environ, log)
+    domain = SlurmEngine(config, engine, pairs, log)
     stopped = asyncio.Event()
 
     def reload() -> ReloadInfo:

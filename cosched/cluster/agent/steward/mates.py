@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from cosched.cluster.engines.mates import shown_mates
+from cosched.cluster.coupling.mates import shown_mates
 from cosched.core.cluster.coupling.mail.messages import Addresses
 from cosched.core.errors import CoschedError
 from cosched.linux.files.whole import write_whole

@@ -8,7 +8,7 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
-from cosched.cluster.engines.mates import MARK
+from cosched.cluster.coupling.mates import MARK
 from cosched.cluster.engines.slurm import gate
 from cosched.cluster.engines.slurm.settings import SlurmSettings
 

@@ -1,27 +1,29 @@
-"""Finds out after a start of the controller what the engine does with its jobs. Pure."""
+"""Finds out after a start of the controller what a scheduler does with its jobs. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from cosched.cluster.engines import interface as live
-from cosched.cluster.engines.interface import PairedJob
-from cosched.cluster.engines.mates import group_of
+from cosched.cluster.coupling.mates import group_of
+from cosched.cluster.engines.slurm import scheduler
+from cosched.cluster.engines.slurm.scheduler import PairedJob
 from cosched.core.cluster.coupling.engine import Found
 from cosched.core.cluster.coupling.state import Member, Stage
 
 
-def submitted(events: Iterable[live.Event]) -> dict[int, PairedJob]:
-    """Returns the jobs that the engine has reported, by number."""
+def submitted(events: Iterable[scheduler.Event]) -> dict[int, PairedJob]:
+    """Returns the jobs that the scheduler has reported, by number."""
     return {
-        event.job.number: event.job for event in events if isinstance(event, live.Submitted)
+        event.job.number: event.job
+        for event in events
+        if isinstance(event, scheduler.Submitted)
     }
 
 
 def inventory(
-    events: Collection[live.Event], members: Mapping[int, Member], own: str
+    events: Collection[scheduler.Event], members: Mapping[int, Member], own: str
 ) -> Iterator[tuple[int, Found, int]]:
-    """Yields the number, state and size of each member that the engine has.
+    """Yields the number, state and size of each member that the scheduler has.
 
     It leaves out a job that waits and names other mates by now: the member is over, and the
     job is announced as a new one. own: the name of this domain.
@@ -44,19 +46,19 @@ def _as_found(member: Member, found: Found, own: str) -> Found:
     return found if others and member.stage is Stage.PREPARED else Found.WAITS
 
 
-def _states(events: Iterable[live.Event]) -> dict[int, Found]:
-    """Returns what the engine does with each job that it has reported."""
+def _states(events: Iterable[scheduler.Event]) -> dict[int, Found]:
+    """Returns what the scheduler does with each job that it has reported."""
     found: dict[int, Found] = {}
     for event in events:
         match event:
-            case live.Submitted():
+            case scheduler.Submitted():
                 found[event.job.number] = Found.WAITS
-            case live.Ready():
+            case scheduler.Ready():
                 found[event.number] = Found.PREPARED
-            case live.NotReady() | live.GaveBack() | live.StartFailed():
+            case scheduler.NotReady() | scheduler.GaveBack() | scheduler.StartFailed():
                 found[event.number] = Found.WAITS
-            case live.Started():
+            case scheduler.Started():
                 found[event.number] = Found.RUNS
-            case live.Ended() | live.Cancelled():
+            case scheduler.Ended() | scheduler.Cancelled():
                 found.pop(event.number, None)
     return found

@@ -5,11 +5,11 @@ import json
 import secrets
 
 from cosched.cluster.config import DomainConfig, LifeSettings, QueueSettings
-from cosched.cluster.controller.jobs import Jobs
-from cosched.cluster.controller.members import Members, NodeState
-from cosched.cluster.controller.recovery import Recovery
 from cosched.cluster.controller.requests import Requests
 from cosched.cluster.desk import Person
+from cosched.cluster.engines.native.jobs import Jobs
+from cosched.cluster.engines.native.members import Members, NodeState
+from cosched.cluster.engines.native.recovery import Recovery
 from cosched.cluster.messages import Chunk, SubtreePrepared
 from cosched.cluster.store import Record, State
 from cosched.cluster.submission import Submission

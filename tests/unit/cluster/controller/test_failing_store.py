@@ -6,10 +6,10 @@ import json
 import pytest
 
 from cosched.cluster.config import DomainConfig
-from cosched.cluster.controller.jobs import Jobs
-from cosched.cluster.controller.members import Members
 from cosched.cluster.controller.requests import Requests
 from cosched.cluster.desk import Person
+from cosched.cluster.engines.native.jobs import Jobs
+from cosched.cluster.engines.native.members import Members
 from cosched.cluster.store import JobStore
 from cosched.core.errors import CoschedError
 

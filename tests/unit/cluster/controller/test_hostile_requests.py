@@ -8,10 +8,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cosched.cluster.config import DomainConfig
-from cosched.cluster.controller.jobs import Jobs
-from cosched.cluster.controller.members import Members, NodeState
 from cosched.cluster.controller.requests import Requests
 from cosched.cluster.desk import Person
+from cosched.cluster.engines.native.jobs import Jobs
+from cosched.cluster.engines.native.members import Members, NodeState
 from cosched.cluster.store import JobStore
 
 USER = Person(4711, 4711)

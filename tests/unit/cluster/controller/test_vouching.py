@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cosched.cluster.config import DomainConfig, SecuritySettings, parse_config
-from cosched.cluster.controller.jobs import Jobs
-from cosched.cluster.controller.members import Members
 from cosched.cluster.controller.requests import Requests
 from cosched.cluster.desk import Person
+from cosched.cluster.engines.native.jobs import Jobs
+from cosched.cluster.engines.native.members import Members
 from cosched.cluster.keys import CONTROLLER
 from cosched.cluster.store import JobStore
 from cosched.core.errors import CoschedError

@@ -6,9 +6,9 @@ import json
 import pytest
 
 from cosched.cluster.config import DomainConfig
-from cosched.cluster.controller.answering import Answering
 from cosched.cluster.controller.controller import Controller
-from cosched.cluster.controller.waits import Waits
+from cosched.cluster.engines.native.answering import Answering
+from cosched.cluster.engines.native.waits import Waits
 from cosched.cluster.keys import load_keys, make_keys
 from cosched.cluster.messages import PROTOCOL, Hello, UserLeft, UserReply, UserRequest
 from cosched.cluster.paths import DomainPaths

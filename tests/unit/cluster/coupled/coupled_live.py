@@ -14,9 +14,11 @@ from dataclasses import dataclass, field
 from cosched.cluster.coupled.config import parse_coupled
 from cosched.cluster.coupling.clock import DomainClock
 from cosched.cluster.coupling.mail import LONGEST, DomainMail
+from cosched.cluster.coupling.mates import parse_mates
 from cosched.cluster.coupling.memory import Memory
 from cosched.cluster.coupling.pairs import Pairs
-from cosched.cluster.engines.interface import (
+from cosched.cluster.engines.slurm.engine import SlurmEngine
+from cosched.cluster.engines.slurm.scheduler import (
     Capacity,
     Ended,
     GaveBack,
@@ -29,8 +31,6 @@ from cosched.cluster.engines.interface import (
     Submitted,
     Tried,
 )
-from cosched.cluster.engines.mates import parse_mates
-from cosched.cluster.engines.slurm.domain import CoupledDomain
 from cosched.cluster.keys import load_keys, make_keys
 from cosched.cluster.links import Links
 from tests.tools.ports import free_address
@@ -183,7 +183,7 @@ class EngineDouble:
         pass
 
 
-class Doomed(CoupledDomain):
+class Doomed(SlurmEngine):
     """A controller that can die between two commands. Then nothing of it happens any more.
 
     left: the commands until it dies; None: it lives on. on_death: is called then.

@@ -11,12 +11,12 @@ from contextlib import suppress
 import msgspec
 
 from cosched.cluster.config import DomainConfig, QueueSettings
-from cosched.cluster.controller.jobs import Jobs
-from cosched.cluster.controller.members import Members, NodeState
-from cosched.cluster.controller.recovery import Recovery
 from cosched.cluster.coupling.clock import DomainClock
 from cosched.cluster.coupling.memory import Memory
 from cosched.cluster.coupling.pairs import Pairs
+from cosched.cluster.engines.native.jobs import Jobs
+from cosched.cluster.engines.native.members import Members, NodeState
+from cosched.cluster.engines.native.recovery import Recovery
 from cosched.cluster.messages import (
     ENDED,
     Chunk,

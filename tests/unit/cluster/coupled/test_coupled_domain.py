@@ -17,9 +17,11 @@ else:
 from cosched.cluster.coupled.config import parse_coupled
 from cosched.cluster.coupled.window import Window
 from cosched.cluster.coupling.clock import DomainClock
+from cosched.cluster.coupling.mates import parse_mates, read_comment
 from cosched.cluster.coupling.memory import Memory
 from cosched.cluster.coupling.pairs import Pairs
-from cosched.cluster.engines.interface import (
+from cosched.cluster.engines.slurm.engine import SlurmEngine
+from cosched.cluster.engines.slurm.scheduler import (
     Cancelled,
     Capacity,
     Ended,
@@ -33,8 +35,6 @@ from cosched.cluster.engines.interface import (
     Submitted,
     Tried,
 )
-from cosched.cluster.engines.mates import parse_mates, read_comment
-from cosched.cluster.engines.slurm.domain import CoupledDomain
 from cosched.cluster.member import first_error
 from cosched.core.cluster.coupling.state import Stage
 from cosched.core.errors import CoschedError, StateLost
@@ -151,7 +151,7 @@ class Pair:
         memory = Memory(self.folder / f"{name}.sqlite")
         engine = self.engines[name]
         pairs = Pairs(config, memory, Mail(), DomainClock())
-        domain = CoupledDomain(config, engine, pairs, self.log.append)
+        domain = SlurmEngine(config, engine, pairs, self.log.append)
         engine.report = domain.report
         self.domains[name] = domain
         domain.report(Capacity(4))

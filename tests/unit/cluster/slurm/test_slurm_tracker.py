@@ -14,7 +14,9 @@ from hypothesis.stateful import (
     rule,
 )
 
-from cosched.cluster.engines.interface import (
+from cosched.cluster.engines.slurm import jobs
+from cosched.cluster.engines.slurm.jobs import Stage
+from cosched.cluster.engines.slurm.scheduler import (
     Cancelled,
     Ended,
     GaveBack,
@@ -25,8 +27,6 @@ from cosched.cluster.engines.interface import (
     StartFailed,
     Submitted,
 )
-from cosched.cluster.engines.slurm import jobs
-from cosched.cluster.engines.slurm.jobs import Stage
 from cosched.cluster.engines.slurm.tracker import (
     GO,
     YIELD,

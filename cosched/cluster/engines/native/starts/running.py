@@ -10,11 +10,16 @@ import asyncio
 from collections.abc import Callable
 
 from cosched.cluster.config import DomainConfig
-from cosched.cluster.controller.members import Members
-from cosched.cluster.controller.records import Records
-from cosched.cluster.controller.starts.start import ActiveStart, Outbox, chunks, job_object
-from cosched.cluster.controller.starts.strays import Strays
 from cosched.cluster.coupling.clock import DomainClock
+from cosched.cluster.engines.native.members import Members
+from cosched.cluster.engines.native.records import Records
+from cosched.cluster.engines.native.starts.start import (
+    ActiveStart,
+    Outbox,
+    chunks,
+    job_object,
+)
+from cosched.cluster.engines.native.starts.strays import Strays
 from cosched.cluster.messages import (
     Began,
     Chunk,

@@ -1,6 +1,6 @@
-"""Defines what a coupled domain needs of its engine, the scheduler of its jobs.
+"""Defines what the engine of a coupled domain needs of the scheduler of its jobs.
 
-The engine queues jobs by its own rules and reports what happens to those with mates. It
+The scheduler queues jobs by its own rules and reports what happens to those with mates. It
 stops each of them when it has its nodes: the job is *ready*. It starts only after ``go``.
 Orders return at once; their effects come as events. An order for a job that is not in a
 fitting state any more has no effect, since its event is under way.
@@ -12,13 +12,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from cosched.cluster.engines.mates import Mates
+from cosched.cluster.coupling.mates import Mates
 
 
 @dataclass(frozen=True, slots=True)
 class PairedJob:
-    """A job with mates. uid, user: its user, as the engine reports it. nodes: how many it
-    wants. limit_ns: its time limit; None: unlimited. submitted_ns: by the wall clock.
+    """A job with mates. uid, user: its user, as the scheduler reports it. nodes: how many
+    it wants. limit_ns: its time limit; None: unlimited. submitted_ns: by the wall clock.
 
     may_yield: whether it can give its nodes back and wait again. A job that cannot only
     holds or starts.
@@ -36,8 +36,8 @@ class PairedJob:
 
 @dataclass(frozen=True, slots=True)
 class Submitted:
-    """A job with mates waits in the engine's queue. Comes again after the job was put back
-    into the queue from outside, and for each job that exists when the engine begins."""
+    """A job with mates waits in the queue. Comes again after the job was put back into the
+    queue from outside. Comes first of all for each job that exists."""
 
     job: PairedJob
 
@@ -54,7 +54,7 @@ class Refused:
 @dataclass(frozen=True, slots=True)
 class Ready:
     """The job has its nodes and waits for ``go`` or ``give_back``. nodes: their names, as
-    the engine writes them. size: how many; 0: as many as it wanted."""
+    the scheduler writes them. size: how many; 0: as many as it wanted."""
 
     number: int
     nodes: str
@@ -94,7 +94,7 @@ class StartFailed:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The job is over after it ran. outcome: the engine's word for it."""
+    """The job is over after it ran. outcome: the scheduler's word for it."""
 
     number: int
     outcome: str
@@ -122,7 +122,7 @@ class Tried:
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """The engine answers (again), or does not: then its jobs' states are unknown."""
+    """The scheduler answers (again), or does not: then its jobs' states are unknown."""
 
     up: bool
     reason: str = ""
@@ -130,7 +130,7 @@ class Reached:
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """The engine has so many nodes in service."""
+    """The scheduler has so many nodes in service."""
 
     nodes: int
 
@@ -153,12 +153,12 @@ Event = (
 Report = Callable[[Event], None]
 
 
-class Engine(Protocol):
-    """The scheduler of a coupled domain's jobs, as the domain's controller sees it."""
+class Scheduler(Protocol):
+    """The scheduler of a coupled domain's jobs, as the domain's engine sees it."""
 
     async def run(self, report: Report) -> None:
         """Reports events until it is cancelled. The first are those of jobs that exist,
-        then ``Reached``. Raises CoschedError if the engine cannot be steered at all."""
+        then ``Reached``. Raises CoschedError if the scheduler cannot be steered at all."""
 
     def go(self, number: int, mates: Sequence[tuple[str, str]] = ()) -> None:
         """Starts a ready job, and lets it find its mates: domain and address of each."""
@@ -168,7 +168,7 @@ class Engine(Protocol):
         least ``wait_s`` before it can be ready again."""
 
     def try_now(self, number: int) -> None:
-        """Makes a queued job ready now if the engine can; the result comes as ``Tried``."""
+        """Makes a queued job ready now if that can be; the result comes as ``Tried``."""
 
     def wake(self, number: int) -> None:
         """Ends the wait of a job that has given its nodes back."""

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from cosched.cluster.controller.waits import Waits
 from cosched.cluster.coupling.clock import DomainClock
+from cosched.cluster.engines.native.waits import Waits
 from cosched.cluster.store import JobStore, Record, State
 from cosched.core.errors import CoschedError
 

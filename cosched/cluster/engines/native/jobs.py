@@ -11,16 +11,16 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from cosched.cluster.config import DomainConfig
-from cosched.cluster.controller.entries import Entries
-from cosched.cluster.controller.members import Member, Members, NodeState
-from cosched.cluster.controller.records import Records
-from cosched.cluster.controller.starts.running import Starts
-from cosched.cluster.controller.starts.start import ActiveStart, Outbox
-from cosched.cluster.controller.starts.strays import Strays
 from cosched.cluster.coupling.clock import DomainClock
 from cosched.cluster.coupling.driver import Driver
+from cosched.cluster.coupling.mates import first_nodes, parse_mates
 from cosched.cluster.coupling.pairs import Pairs
-from cosched.cluster.engines.mates import first_nodes, parse_mates
+from cosched.cluster.engines.native.entries import Entries
+from cosched.cluster.engines.native.members import Member, Members, NodeState
+from cosched.cluster.engines.native.records import Records
+from cosched.cluster.engines.native.starts.running import Starts
+from cosched.cluster.engines.native.starts.start import ActiveStart, Outbox
+from cosched.cluster.engines.native.starts.strays import Strays
 from cosched.cluster.store import JobStore, Record, State
 from cosched.core.cluster.coupling.engine import (
     GoJob,
