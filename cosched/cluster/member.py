@@ -8,11 +8,13 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Coroutine
+from pathlib import Path
 from typing import Any
 
 from cosched.core.decoding import printable
 from cosched.core.errors import CoschedError, StateLost
 from cosched.linux.descriptors import raise_descriptor_limit
+from cosched.node.service.lock import DaemonLock
 
 Log = Callable[[str], None]
 Ready = Callable[[], None]
@@ -23,17 +25,29 @@ READY = "ready"
 _LINE_MOST = 4096
 
 
-def run_member(make: Callable[[Ready, Log], Coroutine[Any, Any, None]]) -> None:
+#: Returns the work of a member.
+Make = Callable[[Ready, Log], Coroutine[Any, Any, None]]
+
+
+def run_member(make: Make, lock_file: Path, busy: str) -> None:
     """Runs what ``make`` returns until SIGTERM or SIGINT. Raises what it raises; StateLost
-    becomes CoschedError, the one line with which the process ends."""
+    becomes CoschedError, the one line with which the process ends.
+
+    lock_file: locked meanwhile. Raises CoschedError with ``busy`` if another process holds
+    it."""
+    lock = DaemonLock(lock_file)
+    if not lock.acquire():
+        raise CoschedError(busy)
     raise_descriptor_limit()
     try:
         asyncio.run(_until_signal(make))
     except StateLost as error:
         raise CoschedError(str(error)) from error
+    finally:
+        lock.release()
 
 
-async def _until_signal(make: Callable[[Ready, Log], Coroutine[Any, Any, None]]) -> None:
+async def _until_signal(make: Make) -> None:
     loop = asyncio.get_running_loop()
     work = loop.create_task(make(_say_ready, log_line))
     for number in (signal.SIGTERM, signal.SIGINT):

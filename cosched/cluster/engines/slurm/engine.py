@@ -9,14 +9,23 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
-from cosched.cluster.coupled.config import CoupledConfig, Waits
+from cosched.cluster.answers import ReloadInfo
+from cosched.cluster.coupled.config import CoupledConfig, Waits, load_coupled
+from cosched.cluster.coupled.reloading import compare
 from cosched.cluster.coupling.driver import Driver
 from cosched.cluster.coupling.mates import first_nodes, group_of
+from cosched.cluster.coupling.metrics import Figures
 from cosched.cluster.coupling.pairs import Pairs, objection
+from cosched.cluster.desk import Person
+from cosched.cluster.engines.interface import Answer, Handler
 from cosched.cluster.engines.slurm import scheduler
 from cosched.cluster.engines.slurm.inventory import inventory, submitted
 from cosched.cluster.engines.slurm.scheduler import PairedJob, Scheduler
+from cosched.cluster.inputs import Inputs
+from cosched.cluster.messages import Message
+from cosched.cluster.paths import DomainPaths
 from cosched.core.cluster.coupling.engine import (
     CapacityChanged,
     Command,
@@ -48,7 +57,10 @@ _MOST_WAIT_S = 3600.0
 
 
 class SlurmEngine:
-    """The jobs with mates of one domain. log: takes one line for the operator."""
+    """The jobs with mates of one domain (``Engine``). log: takes one line for the
+    operator."""
+
+    unknown = "this domain answers only mates, reload and down; Slurm has its jobs"
 
     def __init__(
         self,
@@ -57,8 +69,13 @@ class SlurmEngine:
         pairs: Pairs,
         log: Callable[[str], None],
     ) -> None:
-        self.config = config  #: the settings in use
-        self.pairs = pairs
+        self._config = config
+        self.pairs: Pairs | None = pairs
+        self._pairs = pairs
+        self.metrics = config.metrics
+        self.inputs = Inputs((), _send_to_no_agent)
+        self.handlers: dict[str, Handler] = {"down": self._down}
+        self._stopped = asyncio.Event()
         self.driver = Driver(pairs.coupling, pairs.clock, self._carry_out, pairs)
         self._slurm = slurm
         self._log = log
@@ -68,7 +85,48 @@ class SlurmEngine:
         self._refused: dict[int, str] = {}
         self._early: list[scheduler.Event] | None = []
 
-    # --- what comes in --------------------------------------------------------------------
+    # --- for the controller ---------------------------------------------------------------
+
+    def open(self, _answer: Answer) -> None:
+        """Does nothing: Slurm's gates connect later, and its jobs are reported."""
+
+    async def run(self) -> None:
+        """Runs until the domain ends; see ``Engine``. The jobs stay in Slurm."""
+        steering = asyncio.ensure_future(self._slurm.run(self.report))
+        stopped = asyncio.ensure_future(self._stopped.wait())
+        works: tuple[asyncio.Future[Any], ...] = steering, stopped
+        try:
+            await asyncio.wait(works, return_when=asyncio.FIRST_COMPLETED)
+            if steering.done():
+                await steering
+        finally:
+            for each in works:
+                each.cancel()
+            await asyncio.gather(*works, return_exceptions=True)
+
+    def close(self) -> None:
+        """Decides no more."""
+        self.driver.close()
+
+    def reload(self, paths: DomainPaths) -> ReloadInfo:
+        """Reads domain.toml again; see ``Engine``. Holds keep their leases."""
+        self._config, change = compare(self._config, load_coupled(paths.config))
+        self._pairs.configure(self._config)
+        return change
+
+    def may_vouch(self, _person: Person) -> bool:
+        """Returns True: requests come only from this machine."""
+        return True
+
+    def figures(self) -> Figures:
+        """Returns the present figures for Prometheus."""
+        return self._pairs.figures()
+
+    async def _down(self, _person: Person, _request: dict[str, Any]) -> Any:
+        self._stopped.set()
+        return {"ended_jobs": []}
+
+    # --- events of Slurm ------------------------------------------------------------------
 
     def report(self, event: scheduler.Event) -> None:
         """Takes an event of Slurm. Those before Slurm answers wait for that."""
@@ -80,13 +138,6 @@ class SlurmEngine:
             wait_s = RETURN_WITHIN_S if self._awaited() else 0.0
             loop = asyncio.get_running_loop()
             loop.call_later(wait_s, self.driver.when_idle, self._recover)
-
-    def configure(self, config: CoupledConfig) -> None:
-        """Takes changed settings, rights and waits; the rest of ``config`` is the same."""
-        self.config = config
-        self.pairs.configure(config)
-
-    # --- events of Slurm ------------------------------------------------------------------
 
     def _take(self, event: scheduler.Event) -> None:
         match event:
@@ -116,7 +167,7 @@ class SlurmEngine:
     def _submitted(self, job: PairedJob) -> None:
         number = job.number
         self._jobs[number] = job
-        group = group_of(job.mates, self.config.name)
+        group = group_of(job.mates, self._config.name)
         member = self._member(number)
         if member is not None:
             ran = member.began and member.group == group
@@ -125,7 +176,7 @@ class SlurmEngine:
             # It could not wait, or named others.
             self.driver.handle(JobRefused(self._now_ns(), number))
         try:
-            self.driver.handle(self.pairs.announced(number, job.user, job.mates))
+            self.driver.handle(self._pairs.announced(number, job.user, job.mates))
         except CoschedError as error:
             self._refuse(number, str(error))
         else:
@@ -147,7 +198,7 @@ class SlurmEngine:
             self.driver.handle(JobReady(self._now_ns(), number, event.size))
         elif member.stage in (Stage.RUNNING, Stage.OVER):
             # its start was decided, or its mates are gone
-            self._slurm.go(number, self.pairs.others(member.addresses))
+            self._slurm.go(number, self._pairs.others(member.addresses))
 
     def _started(self, number: int) -> None:
         """Notes that a job runs. If nothing here decided that, its mates need not wait."""
@@ -196,15 +247,15 @@ class SlurmEngine:
         """Returns whether a job had nodes when the state was stored."""
         return any(
             member.stage not in (Stage.UNSUBMITTED, Stage.QUEUING, Stage.OVER)
-            for member in self.pairs.coupling.state.members.values()
+            for member in self._pairs.coupling.state.members.values()
         )
 
     def _recover(self) -> None:
         """Reports the jobs that Slurm has, and then what came meanwhile."""
         events, self._early = self._early or [], None
-        ended = self.pairs.recovery_ended()
+        ended = self._pairs.recovery_ended()
         if ended is not None:
-            members, own = self.pairs.coupling.state.members, self.config.name
+            members, own = self._pairs.coupling.state.members, self._config.name
             for number, found, size in inventory(events, members, own):
                 self.driver.handle(JobFound(self._now_ns(), number, found, size))
             self._jobs.update(submitted(events))
@@ -232,7 +283,7 @@ class SlurmEngine:
                 member = self._member(command.number)
                 if member is not None and member.alone:
                     self._log(f"job {command.number}: starts alone: {member.alone}")
-                self._slurm.go(command.number, self.pairs.others(command.addresses))
+                self._slurm.go(command.number, self._pairs.others(command.addresses))
             case ReleaseJob():
                 self._release(command)
             case PassWanted():
@@ -253,10 +304,10 @@ class SlurmEngine:
         self._slurm.refuse(number, reason)
 
     def _release(self, command: ReleaseJob) -> None:
-        number, waits = command.number, self.config.waits
+        number, waits = command.number, self._config.waits
         self._resting[number] = command.why
         self._slurm.give_back(number, self._rest_s(number, command.why, waits))
-        member, by = self._member(number), self.config.settings.raise_by
+        member, by = self._member(number), self._config.settings.raise_by
         if command.why is Why.YIELD and by and member is not None:
             self._slurm.set_priority(number, by * member.yields)
 
@@ -281,7 +332,11 @@ class SlurmEngine:
                 self._slurm.wake(number)
 
     def _now_ns(self) -> int:
-        return self.pairs.clock.now_ns()
+        return self._pairs.clock.now_ns()
 
     def _member(self, number: int) -> Member | None:
-        return self.pairs.member(number)
+        return self._pairs.member(number)
+
+
+def _send_to_no_agent(to: str, message: Message) -> None:
+    raise CoschedError(f"{to}: gets no {type(message).__name__}, Slurm has the nodes")

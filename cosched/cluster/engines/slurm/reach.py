@@ -4,10 +4,19 @@ home."""
 from __future__ import annotations
 
 import os
+import pwd
 import stat
 from pathlib import Path
 
 from cosched.core.errors import CoschedError
+
+
+def uid_of(user: str) -> int:
+    """Returns the number of SlurmUser. Raises CoschedError if there is no such user."""
+    try:
+        return pwd.getpwnam(user).pw_uid
+    except KeyError:
+        raise CoschedError(f"slurm.user: there is no user '{user}' here") from None
 
 
 def check_runs(python: str, uid: int, user: str) -> None:

@@ -14,12 +14,13 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
+from cosched.cluster.controller.controller import Controller
 from cosched.cluster.coupled.config import parse_coupled
-from cosched.cluster.coupled.window import Window
 from cosched.cluster.coupling.clock import DomainClock
 from cosched.cluster.coupling.mates import parse_mates, read_comment
 from cosched.cluster.coupling.memory import Memory
 from cosched.cluster.coupling.pairs import Pairs
+from cosched.cluster.desk import Person
 from cosched.cluster.engines.slurm.engine import SlurmEngine
 from cosched.cluster.engines.slurm.scheduler import (
     Cancelled,
@@ -35,7 +36,7 @@ from cosched.cluster.engines.slurm.scheduler import (
     Submitted,
     Tried,
 )
-from cosched.cluster.member import first_error
+from cosched.cluster.paths import DomainPaths
 from cosched.core.cluster.coupling.state import Stage
 from cosched.core.errors import CoschedError, StateLost
 from tests.places import ROOT
@@ -565,16 +566,9 @@ async def test_mate_that_is_lost_while_all_begin_to_prepare(tmp_path):
 @pytest.mark.parametrize("body", [b'{"x":' + b"[" * 100_000, b"", b'{"do": "submit"}'])
 @scenario
 async def test_odd_request_to_the_controller_of_a_slurm_is_answered(tmp_path, body):
-    pairs = Pair(tmp_path).domains["a"].pairs
-    window = Window(tmp_path / "w", pairs, lambda: None, lambda: {}, print)
-    failed = first_error()
-    await window.open()
-    reader, writer = await asyncio.open_unix_connection(tmp_path / "w")
-    writer.write(body + b"\n")
-    assert b"Slurm has its jobs" in await asyncio.wait_for(reader.readline(), 20)
-    writer.close()
-    await window.close()
-    assert not failed.done()
+    engine = Pair(tmp_path).domains["a"]
+    answer = Controller(engine, DomainPaths(tmp_path), print)._requests.answer
+    assert b"Slurm has its jobs" in await answer(Person(7, 7), body)
 
 
 @scenario

@@ -149,7 +149,7 @@ def test_rules_alert_in_time(tmp_path):
 def test_changed_settings_are_taken_and_addresses_are_not(tmp_path):
     async def work():
         live = await holding(tmp_path)
-        old = live.domain.config
+        old = live.domain._config
         changes = {
             "scheme": "yield",
             "when_down": "start",
@@ -161,7 +161,7 @@ def test_changed_settings_are_taken_and_addresses_are_not(tmp_path):
         slurm = {"poll": "3s"}
         new = parse_coupled({**old.document, "coupling": coupling, "slurm": slurm})
         used, change = compare(old, new)
-        live.domain.configure(used)
+        live.pairs.configure(used)
         lease_ns = live.coupling.state.members[1].lease_ns
         assert used.waits == new.waits
         assert compare(used, new)[1]["changed"] == []
@@ -183,7 +183,7 @@ def test_changed_settings_are_taken_and_addresses_are_not(tmp_path):
 def test_equal_settings_change_nothing(tmp_path):
     async def work():
         live = await holding(tmp_path)
-        change = compare(live.domain.config, replace(live.domain.config))[1]
+        change = compare(live.domain._config, replace(live.domain._config))[1]
         await live.close()
         return change
 

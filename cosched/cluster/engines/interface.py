@@ -1,0 +1,74 @@
+"""Defines an engine: it queues the jobs of a domain, gives them nodes and starts them.
+
+The controller has one of them and does not ask which. An engine has a driver
+(``coupling.driver``), which feeds a machine of decisions: the queue, the coupling with
+other domains, or both. The driver stores what must be stored and sends messages; the engine
+carries out all else that the machine orders. Orders return at once; their effects come back
+as events for the driver.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Protocol
+
+from cosched.cluster.answers import ReloadInfo
+from cosched.cluster.coupling.driver import Driver
+from cosched.cluster.coupling.metrics import Figures
+from cosched.cluster.coupling.pairs import Pairs
+from cosched.cluster.desk import Person
+from cosched.cluster.inputs import Inputs
+from cosched.cluster.paths import DomainPaths
+
+#: Returns the answer to a decoded request, or raises CoschedError.
+Handler = Callable[[Person, dict[str, Any]], Awaitable[Any]]
+#: Returns the answer to a request as it came.
+Answer = Callable[[Person, bytes], Awaitable[bytes]]
+
+
+class Engine(Protocol):
+    """The engine of a domain, as the domain's controller sees it."""
+
+    @property
+    def driver(self) -> Driver:
+        """Returns what feeds the machine that decides about the domain's jobs."""
+
+    @property
+    def pairs(self) -> Pairs | None:
+        """Returns the jobs with mates; None: the domain is coupled with no other."""
+
+    @property
+    def inputs(self) -> Inputs:
+        """Returns what passes on the input that users give to jobs."""
+
+    @property
+    def handlers(self) -> Mapping[str, Handler]:
+        """Returns what answers each request that is not the controller's, by its name."""
+
+    @property
+    def unknown(self) -> str:
+        """Returns one line for a request without a handler."""
+
+    @property
+    def metrics(self) -> str | None:
+        """Returns ``HOST:PORT`` for Prometheus; None: nothing listens."""
+
+    def open(self, answer: Answer) -> None:
+        """Starts to listen, and takes the jobs that are stored. answer: of the controller,
+        for requests that come by another way than its socket. Raises CoschedError."""
+
+    async def run(self) -> None:
+        """Runs until the domain ends. Raises whatever makes it unable to go on."""
+
+    def close(self) -> None:
+        """Closes what ``open`` has opened."""
+
+    def reload(self, paths: DomainPaths) -> ReloadInfo:
+        """Reads domain.toml again; returns what has changed. Raises CoschedError for a
+        mistake in it; nothing has changed then."""
+
+    def may_vouch(self, person: Person) -> bool:
+        """Returns whether the member that names this person may do so."""
+
+    def figures(self) -> Figures:
+        """Returns the present figures for Prometheus."""
