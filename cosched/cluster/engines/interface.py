@@ -9,7 +9,7 @@ as events for the driver.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
 from cosched.cluster.answers import ReloadInfo
@@ -29,29 +29,20 @@ Answer = Callable[[Person, bytes], Awaitable[bytes]]
 class Engine(Protocol):
     """The engine of a domain, as the domain's controller sees it."""
 
-    @property
-    def driver(self) -> Driver:
-        """Returns what feeds the machine that decides about the domain's jobs."""
-
-    @property
-    def pairs(self) -> Pairs | None:
-        """Returns the jobs with mates; None: the domain is coupled with no other."""
-
-    @property
-    def inputs(self) -> Inputs:
-        """Returns what passes on the input that users give to jobs."""
-
-    @property
-    def handlers(self) -> Mapping[str, Handler]:
-        """Returns what answers each request that is not the controller's, by its name."""
-
-    @property
-    def unknown(self) -> str:
-        """Returns one line for a request without a handler."""
-
-    @property
-    def metrics(self) -> str | None:
-        """Returns ``HOST:PORT`` for Prometheus; None: nothing listens."""
+    #: Feeds the machine that decides about the domain's jobs.
+    driver: Driver
+    #: The jobs with mates; None: the domain is coupled with no other.
+    pairs: Pairs | None
+    #: Passes on the input that users give to jobs.
+    inputs: Inputs
+    #: The answer to each request that is not the controller's, by its name.
+    handlers: dict[str, Handler]
+    #: One line for a request without a handler.
+    unknown: str
+    #: Whether the member that names a person may do so.
+    may_vouch: Callable[[Person], bool]
+    #: ``HOST:PORT`` for Prometheus; None: nothing listens.
+    metrics: str | None
 
     def open(self, answer: Answer) -> None:
         """Starts to listen, and takes the jobs that are stored. answer: of the controller,
@@ -66,9 +57,6 @@ class Engine(Protocol):
     def reload(self, paths: DomainPaths) -> ReloadInfo:
         """Reads domain.toml again; returns what has changed. Raises CoschedError for a
         mistake in it; nothing has changed then."""
-
-    def may_vouch(self, person: Person) -> bool:
-        """Returns whether the member that names this person may do so."""
 
     def figures(self) -> Figures:
         """Returns the present figures for Prometheus."""

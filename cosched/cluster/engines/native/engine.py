@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
+from collections import Counter
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import msgspec
+
 from cosched.cluster.answers import ReloadInfo
 from cosched.cluster.config import DomainConfig, load_config
 from cosched.cluster.controller.reloading import compare
-from cosched.cluster.coupling.metrics import Figures
+from cosched.cluster.coupling.metrics import Figures, figures_alone
 from cosched.cluster.coupling.pairs import open_pairs
 from cosched.cluster.desk import Person
 from cosched.cluster.engines.interface import Answer
@@ -41,7 +44,7 @@ from cosched.cluster.messages import (
     encode,
 )
 from cosched.cluster.paths import DomainPaths
-from cosched.cluster.store import JobStore
+from cosched.cluster.store import JobStore, State
 from cosched.core.complaints import Complaints
 from cosched.core.errors import CoschedError, must_succeed
 from cosched.core.units import NS_PER_S
@@ -93,6 +96,9 @@ class NativeEngine:
             config, self._jobs, store, self._members, self.end_domain
         )
         self.handlers = self._requests.handlers
+        self.may_vouch: Callable[[Person], bool] = self._requests.may_vouch
+        of_coupling = None if coupled is None else coupled.metrics
+        self.metrics: str | None = of_coupling or config.metrics or None
         self.inputs = Inputs(config.node_names, self._send)
         self._recovery: Recovery | None = None
         self._early: list[tuple[str, OfJob]] = []  # messages that came during the recovery
@@ -103,11 +109,6 @@ class NativeEngine:
         self._idle_s = idle_s
         self._ending = ending
         self._busy_at = time.monotonic()
-
-    @property
-    def metrics(self) -> str | None:
-        """Returns ``HOST:PORT`` for Prometheus; None: nothing listens."""
-        return None if self.pairs is None else self.pairs.coupled.metrics
 
     def open(self, answer: Answer) -> None:
         """Starts to listen, and takes the jobs that are stored; see ``Engine``."""
@@ -152,14 +153,13 @@ class NativeEngine:
             changed=list(change.changed), restart=list(change.restart), text=change.text
         )
 
-    def may_vouch(self, person: Person) -> bool:
-        """Returns whether the member that names this person may do so."""
-        return self._config.may_vouch(person.member, person.uid, person.gid)
-
     def figures(self) -> Figures:
         """Returns the present figures for Prometheus."""
-        assert self.pairs is not None
-        return self.pairs.figures()
+        nodes = self._jobs.queue.place.in_service
+        found = figures_alone(nodes) if self.pairs is None else self.pairs.figures()
+        states = Counter(record.state.value for record in self._jobs.records.live.values())
+        jobs = {state.value: states[state.value] for state in State if not state.over}
+        return msgspec.structs.replace(found, jobs=jobs)
 
     async def _answer_agent(self, person: Person, body: bytes) -> bytes:
         """Returns the answer to a request that an agent has passed on."""

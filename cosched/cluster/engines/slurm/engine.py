@@ -74,6 +74,7 @@ class SlurmEngine:
         self._pairs = pairs
         self.metrics = config.metrics
         self.inputs = Inputs((), _send_to_no_agent)
+        self.may_vouch: Callable[[Person], bool] = lambda _person: True  # of this machine
         self.handlers: dict[str, Handler] = {"down": self._down}
         self._stopped = asyncio.Event()
         self.driver = Driver(pairs.coupling, pairs.clock, self._carry_out, pairs)
@@ -113,10 +114,6 @@ class SlurmEngine:
         self._config, change = compare(self._config, load_coupled(paths.config))
         self._pairs.configure(self._config)
         return change
-
-    def may_vouch(self, _person: Person) -> bool:
-        """Returns True: requests come only from this machine."""
-        return True
 
     def figures(self) -> Figures:
         """Returns the present figures for Prometheus."""
