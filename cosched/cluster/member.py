@@ -7,7 +7,7 @@ import contextlib
 import signal
 import sys
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +73,20 @@ def first_error() -> asyncio.Future[None]:
 
     loop.set_exception_handler(fail)
     return failed
+
+
+async def until_one_ends(*works: Awaitable[Any]) -> None:
+    """Runs works side by side until one ends; ends the others then. Raises the error of the
+    first."""
+    tasks = [asyncio.ensure_future(work) for work in works]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            await task
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _say_ready() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 from typing import Any
 
@@ -14,7 +14,7 @@ from cosched.cluster.coupling.metrics import serve_metrics
 from cosched.cluster.desk import Desk, Person
 from cosched.cluster.engines.interface import Engine
 from cosched.cluster.inputs import Visitor
-from cosched.cluster.member import first_error
+from cosched.cluster.member import first_error, until_one_ends
 from cosched.cluster.paths import DomainPaths
 from cosched.core.errors import CoschedError, changing
 
@@ -42,25 +42,17 @@ class Controller:
         failed = first_error()  # it must not act on a state that it could not store
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._reload_by_signal)
         desk = Desk(self._paths.controller_socket, self._receive_user, self._log)
-        works: list[asyncio.Future[Any]] = [failed]
         with ExitStack() as opened:
             self._open(opened)
+            await desk.open()
+            works: list[Awaitable[Any]] = [failed, self._engine.run()]
+            if self._engine.pairs is not None:
+                works.append(self._engine.pairs.receive(self._engine.driver.receive))
+            ready()
             try:
-                await desk.open()
-                works.append(asyncio.ensure_future(self._engine.run()))
-                if self._engine.pairs is not None:
-                    receive = self._engine.pairs.receive(self._engine.driver.receive)
-                    works.append(asyncio.ensure_future(receive))
-                ready()
-                await asyncio.wait(works, return_when=asyncio.FIRST_COMPLETED)
-                for each in works:
-                    if each.done():
-                        await each
+                await until_one_ends(*works)
             finally:
                 await desk.close()
-                for each in works:
-                    each.cancel()
-                await asyncio.gather(*works, return_exceptions=True)
 
     def _open(self, opened: ExitStack) -> None:
         """Starts to listen for agents, domains and Prometheus. opened: closes all that."""

@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 from cosched.cluster.engines.slurm.advice import advise
 from cosched.cluster.engines.slurm.commands import CommandFailed, SlurmCommands
+from cosched.cluster.engines.slurm.events import Capacity, Report
 from cosched.cluster.engines.slurm.jobs import SlurmJob
 from cosched.cluster.engines.slurm.nodes import in_service, may_be_free, preempts
-from cosched.cluster.engines.slurm.scheduler import Capacity, Report
 
 _EVERY_S = 30.0
 

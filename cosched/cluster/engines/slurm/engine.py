@@ -20,10 +20,12 @@ from cosched.cluster.coupling.metrics import Figures
 from cosched.cluster.coupling.pairs import Pairs, objection
 from cosched.cluster.desk import Person
 from cosched.cluster.engines.interface import Answer, Handler
-from cosched.cluster.engines.slurm import scheduler
+from cosched.cluster.engines.slurm import events as live
+from cosched.cluster.engines.slurm.events import PairedJob
 from cosched.cluster.engines.slurm.inventory import inventory, submitted
-from cosched.cluster.engines.slurm.scheduler import PairedJob, Scheduler
+from cosched.cluster.engines.slurm.steering import SlurmSteering
 from cosched.cluster.inputs import Inputs
+from cosched.cluster.member import until_one_ends
 from cosched.cluster.messages import Message
 from cosched.cluster.paths import DomainPaths
 from cosched.core.cluster.coupling.engine import (
@@ -65,7 +67,7 @@ class SlurmEngine:
     def __init__(
         self,
         config: CoupledConfig,
-        slurm: Scheduler,
+        slurm: SlurmSteering,
         pairs: Pairs,
         log: Callable[[str], None],
     ) -> None:
@@ -84,7 +86,7 @@ class SlurmEngine:
         self._nodes: dict[int, str] = {}  # of jobs that are ready
         self._resting: dict[int, Why] = {}  # why jobs wait after they gave nodes back
         self._refused: dict[int, str] = {}
-        self._early: list[scheduler.Event] | None = []
+        self._early: list[live.Event] | None = []
 
     # --- for the controller ---------------------------------------------------------------
 
@@ -93,17 +95,7 @@ class SlurmEngine:
 
     async def run(self) -> None:
         """Runs until the domain ends; see ``Engine``. The jobs stay in Slurm."""
-        steering = asyncio.ensure_future(self._slurm.run(self.report))
-        stopped = asyncio.ensure_future(self._stopped.wait())
-        works: tuple[asyncio.Future[Any], ...] = steering, stopped
-        try:
-            await asyncio.wait(works, return_when=asyncio.FIRST_COMPLETED)
-            if steering.done():
-                await steering
-        finally:
-            for each in works:
-                each.cancel()
-            await asyncio.gather(*works, return_exceptions=True)
+        await until_one_ends(self._slurm.run(self.report), self._stopped.wait())
 
     def close(self) -> None:
         """Decides no more."""
@@ -125,40 +117,40 @@ class SlurmEngine:
 
     # --- events of Slurm ------------------------------------------------------------------
 
-    def report(self, event: scheduler.Event) -> None:
+    def report(self, event: live.Event) -> None:
         """Takes an event of Slurm. Those before Slurm answers wait for that."""
         if self._early is None:
             self.driver.when_idle(partial(self._take, event))
             return
         self._early.append(event)
-        if isinstance(event, scheduler.Reached) and event.up:
+        if isinstance(event, live.Reached) and event.up:
             wait_s = RETURN_WITHIN_S if self._awaited() else 0.0
             loop = asyncio.get_running_loop()
             loop.call_later(wait_s, self.driver.when_idle, self._recover)
 
-    def _take(self, event: scheduler.Event) -> None:
+    def _take(self, event: live.Event) -> None:
         match event:
-            case scheduler.Submitted():
+            case live.Submitted():
                 self._submitted(event.job)
-            case scheduler.Ready():
+            case live.Ready():
                 self._ready(event)
-            case scheduler.NotReady():
+            case live.NotReady():
                 self._lost(event)
-            case scheduler.Tried():
+            case live.Tried():
                 self._tried(event)
-            case scheduler.Ended() | scheduler.Cancelled():
+            case live.Ended() | live.Cancelled():
                 self._over(event.number)
-            case scheduler.Capacity():
+            case live.Capacity():
                 self.driver.handle(CapacityChanged(self._now_ns(), event.nodes))
-            case scheduler.Started():
+            case live.Started():
                 self._started(event.number)
-            case scheduler.Refused():
+            case live.Refused():
                 self._log(f"job {event.number} of user {event.uid}: {event.reason}")
-            case scheduler.StartFailed():
+            case live.StartFailed():
                 self._start_failed(event)
-            case scheduler.GaveBack():
+            case live.GaveBack():
                 self._nodes.pop(event.number, None)
-            case scheduler.Reached():
+            case live.Reached():
                 pass  # it is in the log; tries fail meanwhile
 
     def _submitted(self, job: PairedJob) -> None:
@@ -179,7 +171,7 @@ class SlurmEngine:
         else:
             self.driver.handle(JobQueued(self._now_ns(), number, job.nodes))
 
-    def _ready(self, event: scheduler.Ready) -> None:
+    def _ready(self, event: live.Ready) -> None:
         number = event.number
         self._nodes[number] = event.nodes
         self._resting.pop(number, None)
@@ -205,7 +197,7 @@ class SlurmEngine:
             self._log(f"job {number}: has started without its mates")
             self.driver.handle(JobStartedAlone(self._now_ns(), number))
 
-    def _start_failed(self, event: scheduler.StartFailed) -> None:
+    def _start_failed(self, event: live.StartFailed) -> None:
         """Brings a job forward that was put back when it should begin: its mates run."""
         self._nodes.pop(event.number, None)
         self._log(f"job {event.number}: could not start: {event.reason}")
@@ -213,7 +205,7 @@ class SlurmEngine:
         if member is not None and member.stage is Stage.RUNNING:
             self._slurm.wake(event.number)
 
-    def _lost(self, event: scheduler.NotReady) -> None:
+    def _lost(self, event: live.NotReady) -> None:
         self._nodes.pop(event.number, None)
         member = self._member(event.number)
         self._log(f"job {event.number}: has lost its nodes: {event.reason}")
@@ -222,7 +214,7 @@ class SlurmEngine:
         ):
             self.driver.handle(JobFailed(self._now_ns(), event.number))
 
-    def _tried(self, event: scheduler.Tried) -> None:
+    def _tried(self, event: live.Tried) -> None:
         member = self._member(event.number)
         if event.ready or member is None or member.stage is not Stage.QUEUING:
             return
@@ -257,11 +249,11 @@ class SlurmEngine:
                 self.driver.handle(JobFound(self._now_ns(), number, found, size))
             self._jobs.update(submitted(events))
             for event in events:
-                if isinstance(event, scheduler.Ready):
+                if isinstance(event, live.Ready):
                     self._nodes[event.number] = event.nodes
             self.driver.handle(ended)
         for event in events:
-            if isinstance(event, scheduler.Ready):
+            if isinstance(event, live.Ready):
                 member = self._member(event.number)
                 if member is not None and member.stage is not Stage.QUEUING:
                     continue  # it was reported as prepared

@@ -5,23 +5,21 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from cosched.cluster.coupling.mates import group_of
-from cosched.cluster.engines.slurm import scheduler
-from cosched.cluster.engines.slurm.scheduler import PairedJob
+from cosched.cluster.engines.slurm import events as live
+from cosched.cluster.engines.slurm.events import PairedJob
 from cosched.core.cluster.coupling.engine import Found
 from cosched.core.cluster.coupling.state import Member, Stage
 
 
-def submitted(events: Iterable[scheduler.Event]) -> dict[int, PairedJob]:
+def submitted(events: Iterable[live.Event]) -> dict[int, PairedJob]:
     """Returns the jobs that the scheduler has reported, by number."""
     return {
-        event.job.number: event.job
-        for event in events
-        if isinstance(event, scheduler.Submitted)
+        event.job.number: event.job for event in events if isinstance(event, live.Submitted)
     }
 
 
 def inventory(
-    events: Collection[scheduler.Event], members: Mapping[int, Member], own: str
+    events: Collection[live.Event], members: Mapping[int, Member], own: str
 ) -> Iterator[tuple[int, Found, int]]:
     """Yields the number, state and size of each member that the scheduler has.
 
@@ -46,19 +44,19 @@ def _as_found(member: Member, found: Found, own: str) -> Found:
     return found if others and member.stage is Stage.PREPARED else Found.WAITS
 
 
-def _states(events: Iterable[scheduler.Event]) -> dict[int, Found]:
+def _states(events: Iterable[live.Event]) -> dict[int, Found]:
     """Returns what the scheduler does with each job that it has reported."""
     found: dict[int, Found] = {}
     for event in events:
         match event:
-            case scheduler.Submitted():
+            case live.Submitted():
                 found[event.job.number] = Found.WAITS
-            case scheduler.Ready():
+            case live.Ready():
                 found[event.number] = Found.PREPARED
-            case scheduler.NotReady() | scheduler.GaveBack() | scheduler.StartFailed():
+            case live.NotReady() | live.GaveBack() | live.StartFailed():
                 found[event.number] = Found.WAITS
-            case scheduler.Started():
+            case live.Started():
                 found[event.number] = Found.RUNS
-            case scheduler.Ended() | scheduler.Cancelled():
+            case live.Ended() | live.Cancelled():
                 found.pop(event.number, None)
     return found

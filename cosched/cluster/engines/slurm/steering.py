@@ -1,4 +1,6 @@
-"""Steers the jobs with mates of a site's Slurm: the ``Scheduler`` of a coupled domain."""
+"""Steers the jobs with mates of a site's Slurm from outside. Orders return at once; their
+effects come as events. An order for a job that is not in a fitting state any more has no
+effect, since its event is under way."""
 
 from __future__ import annotations
 
@@ -17,9 +19,7 @@ from cosched.cluster.engines.slurm.commands import (
     SlurmCommands,
 )
 from cosched.cluster.engines.slurm.counting import FreeNodes, count_always
-from cosched.cluster.engines.slurm.gates import Gates, Hello
-from cosched.cluster.engines.slurm.jobs import SlurmJob
-from cosched.cluster.engines.slurm.scheduler import (
+from cosched.cluster.engines.slurm.events import (
     Cancelled,
     Event,
     GaveBack,
@@ -27,6 +27,8 @@ from cosched.cluster.engines.slurm.scheduler import (
     Ready,
     Report,
 )
+from cosched.cluster.engines.slurm.gates import Gates, Hello
+from cosched.cluster.engines.slurm.jobs import SlurmJob
 from cosched.cluster.engines.slurm.settings import SlurmSettings
 from cosched.cluster.engines.slurm.tracker import (
     YIELD,
@@ -39,6 +41,7 @@ from cosched.cluster.engines.slurm.tracker import (
     TurnAway,
 )
 from cosched.cluster.engines.slurm.tries import Tries
+from cosched.cluster.member import until_one_ends
 
 Log = Callable[[str], None]
 
@@ -105,23 +108,19 @@ class SlurmSteering:
         self._up: bool | None = None
 
     async def run(self, report: Report) -> None:
-        """Reports events until it is cancelled; see ``Scheduler``."""
+        """Reports events until it is cancelled: first those of jobs that exist, then
+        ``Reached``. Raises CoschedError if Slurm cannot be steered at all."""
         self._report = report
         self._broken = asyncio.get_running_loop().create_future()
-        polls = asyncio.ensure_future(self._poll_always())
-        nodes = asyncio.ensure_future(count_always(self._commands, report, self._log))
-        holds = asyncio.ensure_future(self._end_holds())
-        works = (polls, nodes, holds, self._broken)
+        nodes = count_always(self._commands, report, self._log)
         try:
-            await asyncio.wait(works, return_when=asyncio.FIRST_COMPLETED)
-            for each in works:
-                if each.done():
-                    await each
+            await until_one_ends(
+                self._poll_always(), nodes, self._end_holds(), self._broken
+            )
         finally:
-            tasks = (polls, nodes, holds, *self._tasks)
-            for task in tasks:
+            for task in self._tasks:
                 task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await asyncio.gather(*self._tasks, return_exceptions=True)
             await self._gates.close()
 
     # --- orders ---------------------------------------------------------------------------

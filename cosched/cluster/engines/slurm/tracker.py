@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from cosched.cluster.coupling.mates import MARK, Mates, read_comment
-from cosched.cluster.engines.slurm.jobs import SlurmJob, Stage, count_nodes, number
-from cosched.cluster.engines.slurm.scheduler import (
+from cosched.cluster.engines.slurm.events import (
     Cancelled,
     Ended,
     Event,
@@ -26,6 +25,7 @@ from cosched.cluster.engines.slurm.scheduler import (
     StartFailed,
     Submitted,
 )
+from cosched.cluster.engines.slurm.jobs import SlurmJob, Stage, count_nodes, number
 from cosched.core.errors import CoschedError
 
 GO = "go"

@@ -18,7 +18,7 @@ from cosched.cluster.coupling.mates import parse_mates
 from cosched.cluster.coupling.memory import Memory
 from cosched.cluster.coupling.pairs import Pairs
 from cosched.cluster.engines.slurm.engine import SlurmEngine
-from cosched.cluster.engines.slurm.scheduler import (
+from cosched.cluster.engines.slurm.events import (
     Capacity,
     Ended,
     GaveBack,

@@ -22,7 +22,7 @@ from cosched.cluster.coupling.memory import Memory
 from cosched.cluster.coupling.pairs import Pairs
 from cosched.cluster.desk import Person
 from cosched.cluster.engines.slurm.engine import SlurmEngine
-from cosched.cluster.engines.slurm.scheduler import (
+from cosched.cluster.engines.slurm.events import (
     Cancelled,
     Capacity,
     Ended,

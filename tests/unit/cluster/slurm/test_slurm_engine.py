@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from cosched.cluster.engines.slurm.scheduler import (
+from cosched.cluster.engines.slurm.events import (
     Cancelled,
     GaveBack,
     Reached,

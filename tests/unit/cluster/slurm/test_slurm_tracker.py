@@ -15,8 +15,7 @@ from hypothesis.stateful import (
 )
 
 from cosched.cluster.engines.slurm import jobs
-from cosched.cluster.engines.slurm.jobs import Stage
-from cosched.cluster.engines.slurm.scheduler import (
+from cosched.cluster.engines.slurm.events import (
     Cancelled,
     Ended,
     GaveBack,
@@ -27,6 +26,7 @@ from cosched.cluster.engines.slurm.scheduler import (
     StartFailed,
     Submitted,
 )
+from cosched.cluster.engines.slurm.jobs import Stage
 from cosched.cluster.engines.slurm.tracker import (
     GO,
     YIELD,

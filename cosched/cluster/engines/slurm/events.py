@@ -1,23 +1,20 @@
-"""Defines what the engine of a coupled domain needs of the scheduler of its jobs.
+"""Defines what Slurm reports about the jobs with mates of a coupled domain.
 
-The scheduler queues jobs by its own rules and reports what happens to those with mates. It
-stops each of them when it has its nodes: the job is *ready*. It starts only after ``go``.
-Orders return at once; their effects come as events. An order for a job that is not in a
-fitting state any more has no effect, since its event is under way.
+Slurm queues jobs by its own rules. ``steering`` stops each job with mates when it has its
+nodes: the job is *ready*. It starts only after the order ``go``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 from cosched.cluster.coupling.mates import Mates
 
 
 @dataclass(frozen=True, slots=True)
 class PairedJob:
-    """A job with mates. uid, user: its user, as the scheduler reports it. nodes: how many
+    """A job with mates. uid, user: its user, as Slurm reports it. nodes: how many
     it wants. limit_ns: its time limit; None: unlimited. submitted_ns: by the wall clock.
 
     may_yield: whether it can give its nodes back and wait again. A job that cannot only
@@ -54,7 +51,7 @@ class Refused:
 @dataclass(frozen=True, slots=True)
 class Ready:
     """The job has its nodes and waits for ``go`` or ``give_back``. nodes: their names, as
-    the scheduler writes them. size: how many; 0: as many as it wanted."""
+    Slurm writes them. size: how many; 0: as many as it wanted."""
 
     number: int
     nodes: str
@@ -94,7 +91,7 @@ class StartFailed:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The job is over after it ran. outcome: the scheduler's word for it."""
+    """The job is over after it ran. outcome: Slurm's word for it."""
 
     number: int
     outcome: str
@@ -122,7 +119,7 @@ class Tried:
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """The scheduler answers (again), or does not: then its jobs' states are unknown."""
+    """Slurm answers (again), or does not: then its jobs' states are unknown."""
 
     up: bool
     reason: str = ""
@@ -130,7 +127,7 @@ class Reached:
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """The scheduler has so many nodes in service."""
+    """Slurm has so many nodes in service."""
 
     nodes: int
 
@@ -151,34 +148,3 @@ Event = (
 )
 #: Takes an event; called in the event loop, in the order of the events of each job.
 Report = Callable[[Event], None]
-
-
-class Scheduler(Protocol):
-    """The scheduler of a coupled domain's jobs, as the domain's engine sees it."""
-
-    async def run(self, report: Report) -> None:
-        """Reports events until it is cancelled. The first are those of jobs that exist,
-        then ``Reached``. Raises CoschedError if the scheduler cannot be steered at all."""
-
-    def go(self, number: int, mates: Sequence[tuple[str, str]] = ()) -> None:
-        """Starts a ready job, and lets it find its mates: domain and address of each."""
-
-    def give_back(self, number: int, wait_s: float) -> None:
-        """Makes a ready job yield: it gives its nodes back, and waits in the queue for at
-        least ``wait_s`` before it can be ready again."""
-
-    def try_now(self, number: int) -> None:
-        """Makes a queued job ready now if that can be; the result comes as ``Tried``."""
-
-    def wake(self, number: int) -> None:
-        """Ends the wait of a job that has given its nodes back."""
-
-    def refuse(self, number: int, reason: str) -> None:
-        """Holds a job that waits or is ready, until its user has corrected it; ``reason``
-        is shown to the user."""
-
-    def cancel(self, number: int, reason: str) -> None:
-        """Cancels a job that waits; ``reason`` is shown to its user."""
-
-    def set_priority(self, number: int, places: int) -> None:
-        """Moves a queued job forward (backward if negative) by about so many places."""
