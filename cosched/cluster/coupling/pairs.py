@@ -28,7 +28,7 @@ from cosched.core.cluster.coupling.engine import (
     RecoveryEnded,
     Send,
 )
-from cosched.core.cluster.coupling.mail.messages import (
+from cosched.core.cluster.coupling.messages import (
     PASSING,
     Addresses,
     Announce,

@@ -28,7 +28,7 @@ from cosched.core.cluster.coupling.engine import (
     JobPrepared,
     JobRefused,
 )
-from cosched.core.cluster.coupling.mail.messages import LONGEST_ADDRESS
+from cosched.core.cluster.coupling.messages import LONGEST_ADDRESS
 from cosched.core.cluster.coupling.queue import Command, CoupledQueue, PrepareOn
 from cosched.core.cluster.queue.job import Job
 from cosched.core.cluster.queue.machine import QueueMachine

@@ -48,7 +48,7 @@ from cosched.core.cluster.coupling.engine import (
     TryJob,
     Why,
 )
-from cosched.core.cluster.coupling.mail.messages import LONGEST_ADDRESS
+from cosched.core.cluster.coupling.messages import LONGEST_ADDRESS
 from cosched.core.cluster.coupling.state import Member, Stage
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from cosched.core.cluster.coupling.groups import DomainName, Timing
-from cosched.core.cluster.coupling.mail.messages import Departed
+from cosched.core.cluster.coupling.messages import Departed
 from cosched.core.cluster.coupling.mail.post import Post
 from cosched.core.cluster.coupling.state import Member, Stage, State
 

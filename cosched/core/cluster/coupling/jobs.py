@@ -20,7 +20,7 @@ from cosched.core.cluster.coupling.engine import (
     Why,
 )
 from cosched.core.cluster.coupling.groups import Group, GroupKey, GroupName, group_key
-from cosched.core.cluster.coupling.mail.messages import Addresses, RoundId
+from cosched.core.cluster.coupling.messages import Addresses, RoundId
 from cosched.core.cluster.coupling.settings import CouplingSettings
 from cosched.core.cluster.coupling.state import Member, Stage, State
 from cosched.core.cluster.queue.job import JobId

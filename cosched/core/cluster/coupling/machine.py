@@ -41,8 +41,8 @@ from cosched.core.cluster.coupling.engine import (
 )
 from cosched.core.cluster.coupling.groups import DomainName, Rights, Timing
 from cosched.core.cluster.coupling.jobs import Jobs
-from cosched.core.cluster.coupling.mail.exchange import Exchange
-from cosched.core.cluster.coupling.mail.messages import (
+from cosched.core.cluster.coupling.exchange import Exchange
+from cosched.core.cluster.coupling.messages import (
     Announce,
     Answer,
     AnyReply,

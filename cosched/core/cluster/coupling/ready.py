@@ -21,7 +21,7 @@ from cosched.core.cluster.coupling.departures import depart
 from cosched.core.cluster.coupling.engine import Why
 from cosched.core.cluster.coupling.groups import DomainName, Timing
 from cosched.core.cluster.coupling.jobs import Jobs
-from cosched.core.cluster.coupling.mail.messages import (
+from cosched.core.cluster.coupling.messages import (
     AnyReply,
     Cause,
     LeaderStarted,

@@ -12,7 +12,7 @@ from __future__ import annotations
 from cosched.core.cluster.coupling.departures import depart_again, started_alone
 from cosched.core.cluster.coupling.engine import Found, GoJob, Why
 from cosched.core.cluster.coupling.jobs import Jobs
-from cosched.core.cluster.coupling.mail.messages import Go
+from cosched.core.cluster.coupling.messages import Go
 from cosched.core.cluster.coupling.mail.post import Post
 from cosched.core.cluster.coupling.ready import ReadyJobs
 from cosched.core.cluster.coupling.state import Member, Stage, State

@@ -14,7 +14,7 @@ from cosched.core.cluster.coupling.groups import (
     GroupName,
     group_key,
 )
-from cosched.core.cluster.coupling.mail.messages import (
+from cosched.core.cluster.coupling.messages import (
     Addresses,
     Answer,
     Cause,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from cosched.core.cluster.coupling.engine import Why
 from cosched.core.cluster.coupling.jobs import Jobs
-from cosched.core.cluster.coupling.mail.messages import LeaderStatus, Ready
+from cosched.core.cluster.coupling.messages import LeaderStatus, Ready
 from cosched.core.cluster.coupling.mail.post import Post
 from cosched.core.cluster.coupling.rounds.coordinator import Coordinator
 from cosched.core.cluster.coupling.rounds.participant import Participant

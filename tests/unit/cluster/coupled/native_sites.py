@@ -31,7 +31,7 @@ from cosched.cluster.messages import (
 )
 from cosched.cluster.store import JobStore, Record, State
 from cosched.cluster.submission import Submission
-from cosched.core.cluster.coupling.mail.messages import AnyMessage
+from cosched.core.cluster.coupling.messages import AnyMessage
 from cosched.core.cluster.coupling.state import Stage as MemberStage
 from cosched.core.cluster.startup.gate import Stage
 

@@ -34,7 +34,7 @@ from cosched.core.cluster.coupling.engine import (
 )
 from cosched.core.cluster.coupling.groups import Group, Rights, Timing
 from cosched.core.cluster.coupling.machine import Coupling
-from cosched.core.cluster.coupling.mail.messages import (
+from cosched.core.cluster.coupling.messages import (
     Abort,
     Alive,
     Announce,

@@ -36,7 +36,7 @@ from cosched.cluster.messages import (
 )
 from cosched.cluster.store import Record, State
 from cosched.core.bounds import JOB_MOST
-from cosched.core.cluster.coupling.mail.messages import Addresses
+from cosched.core.cluster.coupling.messages import Addresses
 from cosched.core.cluster.queue.messages import Why
 from cosched.core.cluster.queue.nodes import Intervals
 from cosched.core.errors import CoschedError, must_succeed

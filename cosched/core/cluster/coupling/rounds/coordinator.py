@@ -17,7 +17,7 @@ from collections.abc import Callable
 from cosched.core.cluster.coupling.departures import depart
 from cosched.core.cluster.coupling.groups import DomainName, GroupKey
 from cosched.core.cluster.coupling.jobs import Jobs
-from cosched.core.cluster.coupling.mail.messages import (
+from cosched.core.cluster.coupling.messages import (
     LONGEST_ADDRESS,
     Abort,
     Aborted,

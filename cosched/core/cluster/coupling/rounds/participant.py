@@ -13,7 +13,7 @@ from cosched.core.cluster.coupling.departures import depart
 from cosched.core.cluster.coupling.engine import JobNotReady, Why
 from cosched.core.cluster.coupling.groups import Timing
 from cosched.core.cluster.coupling.jobs import Jobs
-from cosched.core.cluster.coupling.mail.messages import (
+from cosched.core.cluster.coupling.messages import (
     Addresses,
     AnyReply,
     Cause,

@@ -14,7 +14,7 @@ from cosched.core.cluster.coupling.departures import mate_departed
 from cosched.core.cluster.coupling.engine import GroupDisputed
 from cosched.core.cluster.coupling.groups import DomainName, Rights, Timing
 from cosched.core.cluster.coupling.jobs import Jobs
-from cosched.core.cluster.coupling.mail.messages import (
+from cosched.core.cluster.coupling.messages import (
     Abort,
     Aborted,
     Alive,
