@@ -253,9 +253,11 @@ class Storm:
 
     def watch_one(self, name, member, at_ns):
         end_ns = {
-            Stage.HOLDING: member.lease_ns if member.round is None else member.pin_ns,
-            Stage.READY: member.pin_ns,
-            Stage.PREPARED: member.vote_ns,
+            Stage.HOLDING: member.turn.lease_ns
+            if member.turn.round is None
+            else member.turn.pin_ns,
+            Stage.READY: member.turn.pin_ns,
+            Stage.PREPARED: member.turn.vote_ns,
         }.get(member.stage)
         if end_ns is None:
             return
@@ -283,8 +285,8 @@ class Storm:
             self.check_domain(name, live)
         for number in range(self.pairs):
             members = [live.coupling.state.members[number] for live in self.live.values()]
-            if len({member.went for member in members}) > 1:
-                rounds = [(member.went, member.alone) for member in members]
+            if len({member.past.went for member in members}) > 1:
+                rounds = [(member.past.went, member.past.alone) for member in members]
                 problems.append(f"pair {number}: began by different decisions {rounds}")
 
     def why(self, name, number):

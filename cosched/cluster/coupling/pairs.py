@@ -126,7 +126,7 @@ class Pairs:
     def mates_of(self, number: int) -> Addresses:
         """Returns domain and address of a started job's mates."""
         member = self.member(number)
-        return () if member is None else self.others(member.addresses)
+        return () if member is None else self.others(member.past.addresses)
 
     # --- opinions of other domains --------------------------------------------------------
 
@@ -185,12 +185,12 @@ class Pairs:
             nodes=member.size,
             held=member.stage is not Stage.QUEUING,
             since_s=round((self.clock.now_ns() - member.since_ns) / NS_PER_S, 3),
-            yields=member.yields,
+            yields=member.past.yields,
             why=self._why(member),
         )
 
     def _why(self, member: Member) -> str:
-        if member.cause is Cause.REFUSED and member.number in self._disputes:
+        if member.past.cause is Cause.REFUSED and member.number in self._disputes:
             return self._disputes[member.number]
         moment = Moment(self.clock.now_ns(), time.time_ns())
         return sentence(reason(member, self.coupled.name, moment), clock_time)

@@ -159,7 +159,7 @@ class SlurmEngine:
         group = group_of(job.mates, self._config.name)
         member = self._member(number)
         if member is not None:
-            ran = member.began and member.group == group
+            ran = member.past.began and member.group == group
             if member.stage is not Stage.OVER or ran:
                 return  # it was put back after it had run: its mates do not wait for it
             # It could not wait, or named others.
@@ -187,7 +187,7 @@ class SlurmEngine:
             self.driver.handle(JobReady(self._now_ns(), number, event.size))
         elif member.stage in (Stage.RUNNING, Stage.OVER):
             # its start was decided, or its mates are gone
-            self._slurm.go(number, self._pairs.others(member.addresses))
+            self._slurm.go(number, self._pairs.others(member.past.addresses))
 
     def _started(self, number: int) -> None:
         """Notes that a job runs. If nothing here decided that, its mates need not wait."""
@@ -270,8 +270,8 @@ class SlurmEngine:
                 self.driver.when_idle(partial(self._prepared, command.number))
             case GoJob():
                 member = self._member(command.number)
-                if member is not None and member.alone:
-                    self._log(f"job {command.number}: starts alone: {member.alone}")
+                if member is not None and member.past.alone:
+                    self._log(f"job {command.number}: starts alone: {member.past.alone}")
                 self._slurm.go(command.number, self._pairs.others(command.addresses))
             case ReleaseJob():
                 self._release(command)
@@ -298,13 +298,14 @@ class SlurmEngine:
         self._slurm.give_back(number, self._rest_s(number, command.why, waits))
         member, by = self._member(number), self._config.settings.raise_by
         if command.why is Why.YIELD and by and member is not None:
-            self._slurm.set_priority(number, by * member.yields)
+            self._slurm.set_priority(number, by * member.past.yields)
 
     def _rest_s(self, number: int, why: Why, waits: Waits) -> float:
         """Returns how long a job waits that gives its nodes back."""
         member = self._member(number)
-        if why is Why.NOT_DUE and member is not None and member.due_ns is not None:
-            return min(_MOST_WAIT_S, max(0, member.due_ns - self._now_ns()) / NS_PER_S)
+        due_ns = None if member is None else member.dates.due_ns
+        if why is Why.NOT_DUE and due_ns is not None:
+            return min(_MOST_WAIT_S, max(0, due_ns - self._now_ns()) / NS_PER_S)
         if why is Why.LEASE:
             return waits.release_s
         return waits.yield_s
@@ -316,7 +317,7 @@ class SlurmEngine:
             member = self._member(number)
             if member is None or member.stage is not Stage.QUEUING:
                 del self._resting[number]
-            elif why is not Why.LEASE and member.aside == -1 and member.trying is None:
+            elif why is not Why.LEASE and member.aside == -1 and member.turn.trying is None:
                 del self._resting[number]
                 self._slurm.wake(number)
 

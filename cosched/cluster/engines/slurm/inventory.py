@@ -40,7 +40,7 @@ def _as_found(member: Member, found: Found, own: str) -> Found:
     another domain. A job that only has nodes waits, and is ready at once: it keeps them."""
     if found is not Found.PREPARED or member.stage is Stage.RUNNING:
         return found
-    others = member.round is not None and member.round[0] != own
+    others = member.turn.round is not None and member.turn.round[0] != own
     return found if others and member.stage is Stage.PREPARED else Found.WAITS
 
 

@@ -81,8 +81,8 @@ KINDS = {
         read_memory,
         GROUPS,
         "move the file away to forget the jobs' groups",
-        1,
-        "1",
+        2,
+        "1 to 2",
     ),
 }
 

@@ -211,7 +211,7 @@ def test_changed_settings_are_taken_and_addresses_are_not(tmp_path):
         new = parse_coupled({**old.document, "coupling": coupling, "slurm": slurm})
         used, change = compare(old, new)
         live.pairs.configure(used)
-        lease_ns = live.coupling.state.members[1].lease_ns
+        lease_ns = live.coupling.state.members[1].turn.lease_ns
         assert used.waits == new.waits
         assert compare(used, new)[1]["changed"] == []
         found = live.coupling.settings, used.listen == old.listen, lease_ns
