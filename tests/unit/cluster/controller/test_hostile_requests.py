@@ -12,6 +12,7 @@ from cosched.cluster.desk import Person
 from cosched.cluster.engines.native.jobs import Jobs
 from cosched.cluster.engines.native.members import Members, NodeState
 from cosched.cluster.store import JobStore
+from cosched.node.sockets.pacing import Allowance
 from tests.unit.cluster.controller.controller_alone import requests_about
 
 USER = Person(4711, 4711)
@@ -124,3 +125,18 @@ def test_answer_that_is_too_long_for_a_message_is_refused(requests, monkeypatch)
     monkeypatch.setattr("cosched.cluster.controller.requests.ANSWER_MOST", 100)
     answer = ask(requests, USER, do="queue")
     assert answer["error"].endswith("bytes; ask for single jobs")
+
+
+def test_user_of_many_refused_requests_waits_and_no_other_one(requests, monkeypatch):
+    rests = []
+
+    async def sleep(rest_s):
+        rests.append(rest_s)
+
+    monkeypatch.setattr("cosched.cluster.controller.requests.asyncio.sleep", sleep)
+    requests._refused = Allowance(0)
+    for body in (b"{", b"[]", b'{"do": "dance"}', b'{"do": "job", "job": 7}'):
+        assert "error" in ask(requests, USER, body=body)
+    assert len(rests) == 4
+    assert "ok" in ask(requests, USER, do="queue")
+    assert len(rests) == 4
