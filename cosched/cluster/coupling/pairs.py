@@ -85,7 +85,7 @@ class Pairs:
     # --- events for the coupling ----------------------------------------------------------
 
     def announced(self, number: int, user: str, mates: Mates) -> JobAnnounced:
-        """Returns the event for a job with mates that is new."""
+        """Returns the event for a new job with mates."""
         group = group_of(mates, self.coupled.name)
         return JobAnnounced(self.clock.now_ns(), time.time_ns(), number, group, user)
 
@@ -169,7 +169,7 @@ class Pairs:
         return self._why(member)
 
     def waiting(self) -> list[MateInfo]:
-        """Returns the jobs with mates that wait, by submission."""
+        """Returns the waiting jobs with mates, by submission."""
         return [self._describe(member) for member in self.coupling.waiting]
 
     def figures(self) -> Figures:

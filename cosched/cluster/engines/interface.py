@@ -45,8 +45,8 @@ class Engine(Protocol):
     metrics: str | None
 
     def open(self, answer: Answer) -> None:
-        """Starts to listen, and takes the jobs that are stored. answer: of the controller,
-        for requests that come by another way than its socket. Raises CoschedError."""
+        """Starts to listen, and takes the stored jobs. answer: the controller's function
+        for requests that do not come by its socket. Raises CoschedError."""
 
     async def run(self) -> None:
         """Runs until the domain ends. Raises whatever makes it unable to go on."""

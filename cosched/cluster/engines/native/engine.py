@@ -59,7 +59,7 @@ SECRET_BYTES = 32
 
 class NativeEngine:
     """Our own queue and agents (``Engine``). log: takes one line about what happened.
-    idle_s: a private domain ends when it has had no job for so long; None: it does not.
+    idle_s: a private domain ends after this time without a job; None: it does not.
     ending: no job starts, because the domain is about to end."""
 
     unknown = "not a request of this version"

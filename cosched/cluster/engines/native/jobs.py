@@ -18,9 +18,8 @@ from cosched.cluster.coupling.pairs import Pairs
 from cosched.cluster.engines.native.entries import Entries
 from cosched.cluster.engines.native.members import Member, Members, NodeState
 from cosched.cluster.engines.native.records import Records
-from cosched.cluster.engines.native.starts.running import Starts
+from cosched.cluster.engines.native.starts.running import Starts, Strays
 from cosched.cluster.engines.native.starts.start import ActiveStart, Outbox
-from cosched.cluster.engines.native.starts.strays import Strays
 from cosched.cluster.store import JobStore, Record, State
 from cosched.core.cluster.coupling.engine import (
     GoJob,

@@ -198,7 +198,7 @@ class SlurmEngine:
             self.driver.handle(JobStartedAlone(self._now_ns(), number))
 
     def _start_failed(self, event: live.StartFailed) -> None:
-        """Brings a job forward that was put back when it should begin: its mates run."""
+        """Ends the wait of a job whose decided start failed: its mates run."""
         self._nodes.pop(event.number, None)
         self._log(f"job {event.number}: could not start: {event.reason}")
         member = self._member(event.number)
@@ -311,8 +311,8 @@ class SlurmEngine:
         return waits.yield_s
 
     def _end_rests(self) -> None:
-        """Lets jobs have nodes again that may ask their mates again. A job that held for
-        too long rests to the end, or it would hold again at once."""
+        """Ends the wait of jobs that may ask their mates again. A job whose hold has ended
+        waits to the end, or it would hold again at once."""
         for number, why in list(self._resting.items()):
             member = self._member(number)
             if member is None or member.stage is not Stage.QUEUING:

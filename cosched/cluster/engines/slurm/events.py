@@ -127,7 +127,7 @@ class Reached:
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """Slurm has so many nodes in service."""
+    """The number of nodes that Slurm has in service."""
 
     nodes: int
 

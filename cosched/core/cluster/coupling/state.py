@@ -56,8 +56,9 @@ class Owed(msgspec.Struct, frozen=True):
 
 
 class Turn(msgspec.Struct, omit_defaults=True):
-    """What a job has while it has nodes, or while nodes are looked for. A job that loses
-    them, begins or ends gets a new one. All times are of the monotonic clock."""
+    """Holds the facts about a job while it has nodes, or while the engine looks for nodes.
+    A job that loses them, begins or ends gets a new turn. Times are of the monotonic
+    clock."""
 
     #: The question that the job waits for; None: for no question.
     asking: int | None = None
@@ -102,7 +103,7 @@ class Dates(msgspec.Struct, omit_defaults=True):
 
 
 class Past(msgspec.Struct, omit_defaults=True):
-    """What is remembered of a job whether it has nodes or not. All times are of the
+    """Holds the facts about a job that last, with nodes or without. All times are of the
     monotonic clock."""
 
     #: The newest round of each coordinator that has asked for it.
@@ -163,7 +164,7 @@ class Member(msgspec.Struct, omit_defaults=True):
 
     number: JobId
     group: Group
-    #: Of the group as it was announced here.
+    #: That of the group as it was announced here.
     digest: str
     #: Its user here.
     user: str

@@ -9,7 +9,7 @@ from cosched.cluster.config import DomainConfig
 from cosched.cluster.controller.requests import Requests
 from cosched.cluster.engines.native.answering import Answering
 from cosched.cluster.engines.native.engine import NativeEngine
-from cosched.cluster.engines.native.waits import Waits
+from cosched.cluster.engines.native.records import Waits
 from cosched.cluster.keys import load_keys, make_keys
 from cosched.cluster.messages import PROTOCOL, Hello, UserLeft, UserReply, UserRequest
 from cosched.cluster.paths import DomainPaths
