@@ -21,7 +21,7 @@ from cosched.bench.run.interrupts import interruptible, shielded
 from cosched.cluster.client import Client, make_submission
 from cosched.cluster.config import DomainConfig, LifeSettings, QueueSettings
 from cosched.cluster.coupled.config import load_coupled
-from cosched.cluster.coupled.memory import Memory
+from cosched.cluster.coupling.memory import Memory
 from cosched.cluster.engines.slurm.front import front_script, task_script
 from cosched.cluster.keys import make_keys
 from cosched.cluster.paths import DomainPaths

@@ -80,7 +80,8 @@ class SecuritySettings:
 class DomainConfig:
     """A domain. controller: ``HOST:PORT``; nodes: name and ``HOST:PORT`` of each, in the
     order of their numbers. slots: tasks that a node takes a job; 0: one for each CPU.
-    coupling: the table ``[coupling]``; empty if the domain is coupled with no other."""
+    coupling: the table ``[coupling]``; empty if the domain is coupled with no other.
+    metrics: ``HOST:PORT`` for Prometheus; empty: nothing listens."""
 
     name: str
     controller: str
@@ -91,6 +92,7 @@ class DomainConfig:
     life: LifeSettings = field(default_factory=LifeSettings)
     security: SecuritySettings = field(default_factory=SecuritySettings)
     coupling: Mapping[str, Any] = field(default_factory=dict)
+    metrics: str = ""
 
     @property
     def coupled(self) -> Coupled | None:
@@ -174,6 +176,7 @@ def parse_config(document: Mapping[str, Any]) -> DomainConfig:
         life=_life(table.table("life")),
         security=_security(table.table("security")),
         coupling=table.table("coupling").raw,
+        metrics=_metrics(table.table("metrics")),
     )
     table.finish()
     config.check_coupling()
@@ -210,8 +213,12 @@ def write_config(config: DomainConfig) -> str:
         f'prepare = "{exact_duration(life.prepare_ns)}"\n'
         f"\n[security]\nroot_from = {json.dumps(config.security.root_from)}\n"
         f"least_uid = {config.security.least_uid}\n"
-        f"{_coupling_text(config)}"
+        f"{_metrics_text(config)}{_coupling_text(config)}"
     )
+
+
+def _metrics_text(config: DomainConfig) -> str:
+    return f'\n[metrics]\nlisten = "{config.metrics}"\n' if config.metrics else ""
 
 
 def _coupling_text(config: DomainConfig) -> str:
@@ -269,6 +276,12 @@ def _security(table: _Table) -> SecuritySettings:
     )
     table.finish()
     return settings
+
+
+def _metrics(table: _Table) -> str:
+    address = table.text("listen", "")
+    table.finish()
+    return _address(address, "metrics.listen") if address else ""
 
 
 def _controller(table: _Table) -> str:

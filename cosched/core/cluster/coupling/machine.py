@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 from cosched.core.cluster.coupling.departures import started_alone
 from cosched.core.cluster.coupling.engine import (
@@ -39,10 +39,12 @@ from cosched.core.cluster.coupling.engine import (
     Received,
     RecoveryEnded,
 )
+from cosched.core.cluster.coupling.exchange import Exchange
 from cosched.core.cluster.coupling.groups import DomainName, Rights, Timing
 from cosched.core.cluster.coupling.jobs import Jobs
-from cosched.core.cluster.coupling.mail.exchange import Exchange
-from cosched.core.cluster.coupling.mail.messages import (
+from cosched.core.cluster.coupling.mail.post import Post
+from cosched.core.cluster.coupling.mail.replies import Replies
+from cosched.core.cluster.coupling.messages import (
     Announce,
     Answer,
     AnyReply,
@@ -50,8 +52,6 @@ from cosched.core.cluster.coupling.mail.messages import (
     NotReady,
     RoundId,
 )
-from cosched.core.cluster.coupling.mail.post import Post
-from cosched.core.cluster.coupling.mail.replies import Replies
 from cosched.core.cluster.coupling.order import rules, rules_for
 from cosched.core.cluster.coupling.ready import ReadyJobs
 from cosched.core.cluster.coupling.recovery import reconcile, restarted, shift_clock
@@ -222,32 +222,29 @@ class Coupling:
 
     def _take_about_job(self, event: OfMember) -> None:
         member = self._jobs.expect(event.number)
-        match event:
-            case JobQueued():
-                self._state.epoch += 1
-                self._jobs.queue(member, event.size)
-            case JobReady():
-                self._got_nodes(member, event.size)
-            case JobNotReady():
-                if member.stage is Stage.QUEUING:
-                    self._participant.got_no_nodes(member, event)
-            case JobPrepared():
-                self._expect(member, Stage.PREPARING)
-                self._participant.prepared(member, event.address)
-                self._ready.tell_followers(member)
-            case JobFailed():
-                self._failed(member)
-            case JobOver():
-                self._over(member)
-            case JobStartedAlone():
-                started_alone(self._state, self._post, member)
-                self._over(member)
-
-    def _expect(self, member: Member, stage: Stage) -> None:
-        if member.stage is not stage:
+        stages, step = self.STEPS[type(event)]
+        if member.stage not in stages:
+            expected = " or ".join(stage.value for stage in stages)
             raise CoschedError(
-                f"job {member.number}: is {member.stage.value}, expected {stage.value}"
+                f"job {member.number}: is {member.stage.value}, expected {expected}"
             )
+        step(self, member, event)
+
+    def _queued(self, member: Member, event: JobQueued) -> None:
+        self._state.epoch += 1
+        self._jobs.queue(member, event.size)
+
+    def _got_no_nodes(self, member: Member, event: JobNotReady) -> None:
+        if member.stage is Stage.QUEUING:
+            self._participant.got_no_nodes(member, event)
+
+    def _prepared(self, member: Member, event: JobPrepared) -> None:
+        self._participant.prepared(member, event.address)
+        self._ready.tell_followers(member)
+
+    def _started_alone(self, member: Member, _event: JobStartedAlone) -> None:
+        started_alone(self._state, self._post, member)
+        self._over(member)
 
     def _announce(self, event: JobAnnounced) -> None:
         self._timers.forget()  # the group's name may be free again
@@ -255,10 +252,9 @@ class Coupling:
         for domain in event.group.others(self.name):
             self._post.ask(domain, member, Announce())
 
-    def _got_nodes(self, member: Member, size: int) -> None:
-        self._expect(member, Stage.QUEUING)
-        member.size = size or member.size
-        own = member.trying is None
+    def _got_nodes(self, member: Member, event: JobReady) -> None:
+        member.size = event.size or member.size
+        own = member.turn.trying is None
         self._jobs.ready(member, own=own)
         if own:
             self._consider(member)
@@ -268,9 +264,9 @@ class Coupling:
     def _consider(self, member: Member) -> None:
         """Decides about a job that has nodes."""
         group = member.group
-        if member.promised is not None:
+        if member.turn.promised is not None:
             return  # it waits for the decision about its round
-        if not self._jobs.settings.enabled or member.promise_ns is not None:
+        if not self._jobs.settings.enabled or member.dates.promise_ns is not None:
             self._ready.start(member)
         elif group.timing is Timing.AFTER:
             if group.leader == self._state.name:
@@ -284,32 +280,41 @@ class Coupling:
             else:
                 self._ready.ask_coordinator(member, coordinator)
 
-    def _failed(self, member: Member) -> None:
+    def _failed(self, member: Member, _event: JobFailed) -> None:
         """Lets a job that has lost its nodes wait again."""
-        if not member.stage.has_nodes and member.stage not in (
-            Stage.PREPARING,
-            Stage.PREPARED,
-        ):
-            raise CoschedError(f"job {member.number}: has no nodes to lose")
-        owed, starting = member.owed, member.starting
+        owed, starting = member.turn.owed, member.turn.starting
         self._jobs.lost(member)
-        if starting and member.promise_ns is None:
-            member.promise_ns = self._state.now_ns
+        if starting and member.dates.promise_ns is None:
+            member.dates.promise_ns = self._state.now_ns
         if owed is not None:
             self._respond(member, owed, NotReady(Cause.FAILED))
         self._coordinator.cancel(member)
         member.aside = self._state.epoch
-        member.retry_ns = self._state.now_ns + self._jobs.settings.patience.retry_ns
+        member.dates.retry_ns = self._state.now_ns + self._jobs.settings.patience.retry_ns
 
-    def _over(self, member: Member) -> None:
+    def _over(self, member: Member, _event: object = None) -> None:
         self._state.epoch += 1
         self._state.found.pop(member.number, None)
-        owed = member.owed
-        self._post.withdraw(member.asking)
+        owed = member.turn.owed
+        self._post.withdraw(member.turn.asking)
         self._ready.end(member)
         if owed is not None:
             self._respond(member, owed, NotReady(Cause.FAILED))
         self._coordinator.cancel(member)
+
+    #: In which stages each event of a job's engine may come, and the step that follows.
+    STEPS: ClassVar[dict[type, tuple[tuple[Stage, ...], Callable[..., None]]]] = {
+        JobQueued: (tuple(Stage), _queued),
+        JobReady: ((Stage.QUEUING,), _got_nodes),
+        JobNotReady: (tuple(Stage), _got_no_nodes),
+        JobPrepared: ((Stage.PREPARING,), _prepared),
+        JobFailed: (
+            (Stage.READY, Stage.HOLDING, Stage.PREPARING, Stage.PREPARED),
+            _failed,
+        ),
+        JobOver: (tuple(Stage), _over),
+        JobStartedAlone: (tuple(Stage), _started_alone),
+    }
 
     def _forget(self, number: JobId) -> None:
         member = self._jobs.expect(number)
@@ -350,7 +355,7 @@ class Coupling:
         """Lets jobs ask again whose mates' domain is not down any more."""
         self._state.epoch += 1
         for member in self._jobs.waiting.values():
-            member.down_since.pop(name, None)
-            if name in member.group.members and member.cause is Cause.DOWN:
-                member.retry_ns = self._state.now_ns
+            member.past.down_since.pop(name, None)
+            if name in member.group.members and member.past.cause is Cause.DOWN:
+                member.dates.retry_ns = self._state.now_ns
         self._jobs.todo.append(self._timers.retry)

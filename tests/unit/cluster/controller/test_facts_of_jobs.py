@@ -13,7 +13,7 @@ from cosched.cluster.config import (
     parse_config,
     write_config,
 )
-from cosched.cluster.controller.members import NodeState
+from cosched.cluster.engines.native.members import NodeState
 from cosched.cluster.messages import SubtreePrepared
 from cosched.cluster.store import State
 from cosched.core.errors import CoschedError

@@ -10,7 +10,7 @@ import pytest
 
 from cosched.cluster.client import make_submission
 from cosched.cluster.config import DomainConfig
-from cosched.cluster.controller.members import Members
+from cosched.cluster.engines.native.members import Members
 from cosched.cluster.full_disk import SpaceWait, advice
 from cosched.cluster.store import JobStore, Record, State
 from cosched.core.errors import CoschedError

@@ -1,7 +1,7 @@
 """The reasons of nodes that are down, for users."""
 
 from cosched.cluster.config import DomainConfig
-from cosched.cluster.controller.members import (
+from cosched.cluster.engines.native.members import (
     UNKNOWN_KEY,
     UNREADABLE,
     Members,

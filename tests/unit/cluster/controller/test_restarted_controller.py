@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from cosched.cluster.config import DomainConfig
-from cosched.cluster.controller.members import Members, NodeState
+from cosched.cluster.engines.native.members import Members, NodeState
 from cosched.cluster.messages import (
     ENDED,
     PROTOCOL,

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from cosched.cli.main import cosched
 from cosched.cluster.config import load_config, parse_config, write_config
 from cosched.cluster.controller.reloading import compare
-from cosched.cluster.coupled.mail import connect
+from cosched.cluster.coupling.mail import connect
 from cosched.cluster.keys import make_keys
 from cosched.cluster.paths import DomainPaths
 from cosched.core.errors import CoschedError
@@ -48,7 +48,8 @@ def test_a_yielded_job_rests_as_the_file_asks(written, rest_ns):
 
 
 def test_a_written_file_is_read_as_it_was():
-    config = parse_config(document())
+    config = parse_config(document(metrics={"listen": "127.0.0.1:9435"}))
+    assert config.metrics == "127.0.0.1:9435"
     assert parse_config(tomllib.loads(write_config(config))) == config
     assert config.coupled.name == "intrepid"
     assert config.coupled.settings.scheme.value == "yield"
@@ -66,6 +67,7 @@ def test_agents_do_not_depend_on_the_coupling():
         ({"coupling": {**COUPLING, "scheme": "wait"}}, "coupling: Invalid enum value"),
         ({"coupling": {**COUPLING, "schema": "hold"}}, "unknown field `schema`"),
         ({"coupling": {"listen": "10.0.0.1:7580", "domains": {}}}, "at least one other"),
+        ({"metrics": {"listen": "here"}}, "metrics.listen: 'here' is not HOST:PORT"),
         ({"name": "eureka"}, "coupling.domains: eureka is this domain"),
     ],
 )

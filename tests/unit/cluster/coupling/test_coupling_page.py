@@ -7,6 +7,7 @@ import typing
 
 import pytest
 
+from cosched.core.cluster.coupling import messages
 from cosched.core.cluster.coupling.engine import (
     CapacityChanged,
     JobAnnounced,
@@ -21,8 +22,7 @@ from cosched.core.cluster.coupling.engine import (
 )
 from cosched.core.cluster.coupling.groups import Group, Rights
 from cosched.core.cluster.coupling.machine import Coupling
-from cosched.core.cluster.coupling.mail import messages
-from cosched.core.cluster.coupling.mail.messages import (
+from cosched.core.cluster.coupling.messages import (
     Announce,
     Answer,
     Cause,
@@ -45,6 +45,16 @@ PAGE = (ROOT / "docs" / "dev" / "coupling-protocol.md").read_text()
 def first_column(title: str) -> list[str]:
     section = PAGE.split(f"## {title}\n")[1].split("\n## ")[0]
     return re.findall(r"^\| `?([\w./]+)`?[^|]*\| ", section, re.MULTILINE)[1:]
+
+
+def test_the_table_of_events_is_that_of_the_machine():
+    section = PAGE.split("## Events of a job's engine\n")[1].split("\n## ")[0]
+    rows = re.findall(r"^\| `(\w+)` \| ([\w, ]+) \|", section, re.MULTILINE)
+    names = {tuple(Stage): "all"}
+    assert rows == [
+        (event.__name__, names.get(stages) or ", ".join(stage.value for stage in stages))
+        for event, (stages, _) in Coupling.STEPS.items()
+    ]
 
 
 def test_the_tables_have_all_questions_stages_and_answers():
