@@ -1,18 +1,15 @@
-"""``cosched``: the table of its commands. A command's module is imported only when the
-command is used, so that ``cosched --help`` is quick."""
+"""``cosched``: the table of its commands."""
 
 from __future__ import annotations
 
-import importlib
 import sys
 
 import click
 
 from cosched.cli.entry import run_cli
-from cosched.cli.groups import Group
+from cosched.cli.groups import LazyGroup
 from cosched.version import VERSION
 
-#: Heading, then name: (module with the command, the command's variable there, summary).
 SECTIONS = {
     "Jobs": {
         "status": ("jobs.status", "command", "Show nodes, jobs, shares and switches."),
@@ -37,7 +34,7 @@ SECTIONS = {
         "cancel": ("domain.steer", "cancel", "End jobs, or take them from the queue."),
         "hold": ("domain.steer", "hold", "Keep waiting jobs from starting."),
         "unhold": ("domain.steer", "unhold", "Let held jobs start."),
-        "cluster": ("cluster.main", "command", "Run a queue and an agent on each node."),
+        "cluster": ("cluster.group", "command", "Run a queue and an agent on each node."),
     },
     "Measure": {
         "bench": ("measure.bench", "command", "Compare runs with and without cosched."),
@@ -45,7 +42,7 @@ SECTIONS = {
         "advise": ("measure.advise", "command", "Advise whether to coschedule a job."),
         "report": ("measure.report", "command", "Draw traces and bench results as HTML."),
         "replay": ("measure.replay", "command", "Replay a trace and compare decisions."),
-        "sim": ("sim.queue", "command", "Try scheduling decisions in virtual time."),
+        "sim": ("sim.group", "command", "Try scheduling decisions in virtual time."),
     },
     "Tools": {
         "lab": ("tools.lab", "command", "Make virtual nodes on this machine."),
@@ -56,28 +53,9 @@ SECTIONS = {
 COMMANDS = {name: entry for section in SECTIONS.values() for name, entry in section.items()}
 
 
-class LazyGroup(Group):
-    """A group whose commands are imported when they are called."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            return None
-        module, variable, _ = COMMANDS[cmd_name]
-        command = getattr(importlib.import_module(f"cosched.cli.{module}"), variable)
-        assert isinstance(command, click.Command)
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        for heading, entries in SECTIONS.items():
-            with formatter.section(heading):
-                formatter.write_dl([(name, line) for name, (_, _, line) in entries.items()])
-
-
 @click.command(
     cls=LazyGroup,
+    sections=SECTIONS,
     context_settings={
         "help_option_names": ["-h", "--help"],
         "max_content_width": 80,

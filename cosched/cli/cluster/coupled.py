@@ -5,28 +5,46 @@ from __future__ import annotations
 import json
 import os
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
+from cosched.cli.connection import connect
+from cosched.cli.declared import option, takes
 from cosched.cli.options import (
     any_run_dir_option,
     domain_dir_option,
     json_option,
     run_dir_option,
 )
+from cosched.cluster.config import load_any_coupled
+from cosched.cluster.coupled.config import load_coupled
+from cosched.cluster.coupled.service import uid_of
+from cosched.cluster.engines.slurm.front import GATE, front_script, task_script
+from cosched.cluster.engines.slurm.reach import check_reads, check_runs
+from cosched.cluster.keys import make_keys
 from cosched.cluster.paths import DomainPaths
+from cosched.cluster.up.domain import refuse_second, start_coupled
+from cosched.linux.files.whole import write_whole
+
+
+@dataclass(frozen=True)
+class Couple:
+    """The options of ``cosched cluster couple``."""
+
+    config: Path = option(
+        "--config",
+        required=True,
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        help="A domain.toml with a table [coupling].",
+    )
+    run_dir: Path = run_dir_option()
 
 
 @click.command()
-@click.option(
-    "--config",
-    required=True,
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="A domain.toml with a table [coupling].",
-)
-@run_dir_option
-def couple(config: Path, run_dir: Path) -> None:
+@takes(Couple)
+def couple(given: Couple) -> None:
     """Start the controller of one of several coupled clusters.
 
     It makes the key of this domain. Each domain needs the public keys of the others:
@@ -38,17 +56,13 @@ def couple(config: Path, run_dir: Path) -> None:
     Example:
       cosched cluster couple --config domain.toml
     """
-    from cosched.cluster.config import load_any_coupled
-    from cosched.cluster.keys import make_keys
-    from cosched.cluster.up.domain import refuse_second, start_coupled
-    from cosched.linux.files.whole import write_whole
 
-    loaded, members = load_any_coupled(config)
-    paths = DomainPaths(run_dir)
+    loaded, members = load_any_coupled(given.config)
+    paths = DomainPaths(given.run_dir)
     refuse_second(paths, ())  # its agents may be up
     paths.directory.mkdir(mode=0o755, parents=True, exist_ok=True)
-    if config.resolve() != paths.config.resolve():
-        write_whole(paths.config, config.read_bytes())
+    if given.config.resolve() != paths.config.resolve():
+        write_whole(paths.config, given.config.read_bytes())
     make_keys(paths.peers, [loaded.name])
     if members:
         make_keys(paths.keys, members)
@@ -57,15 +71,22 @@ def couple(config: Path, run_dir: Path) -> None:
     click.echo(f"domain {loaded.name} is coupled with {others}")
 
 
+@dataclass(frozen=True)
+class Gate:
+    """The options of ``cosched cluster gate``."""
+
+    python: str = option(
+        "--python",
+        default=sys.executable,
+        show_default="cosched's own",
+        help="A Python 3 that SlurmUser may run.",
+    )
+    run_dir: Path = any_run_dir_option()
+
+
 @click.command()
-@click.option(
-    "--python",
-    default=sys.executable,
-    show_default="cosched's own",
-    help="A Python 3 that SlurmUser may run.",
-)
-@any_run_dir_option
-def gate(python: str, run_dir: Path) -> None:
+@takes(Gate)
+def gate(given: Gate) -> None:
     """Print the script that slurm.conf names as PrologSlurmctld.
 
     \b
@@ -73,17 +94,13 @@ def gate(python: str, run_dir: Path) -> None:
       cosched cluster gate > /etc/slurm/cosched-gate
       cosched cluster gate --python /usr/bin/python3
     """
-    from cosched.cluster.coupled.config import load_coupled
-    from cosched.cluster.coupled.service import uid_of
-    from cosched.cluster.engines.slurm.front import GATE, front_script
-    from cosched.cluster.engines.slurm.reach import check_reads, check_runs
 
-    paths = DomainPaths(run_dir)
+    paths = DomainPaths(given.run_dir)
     settings = load_coupled(paths.config).slurm
     uid = uid_of(settings.user)
-    check_runs(python, uid, settings.user)
+    check_runs(given.python, uid, settings.user)
     check_reads(GATE, uid, settings.user)
-    click.echo(front_script(python, paths.gate_socket, settings), nl=False)
+    click.echo(front_script(given.python, paths.gate_socket, settings), nl=False)
 
 
 @click.command("task-prolog")
@@ -96,15 +113,21 @@ def task_prolog() -> None:
     Example:
       cosched cluster task-prolog > /etc/slurm/cosched-task-prolog
     """
-    from cosched.cluster.engines.slurm.front import task_script
 
     click.echo(task_script(), nl=False)
 
 
+@dataclass(frozen=True)
+class Mates:
+    """The options of ``cosched cluster mates``."""
+
+    run_dir: Path = domain_dir_option()
+    as_json: bool = json_option()
+
+
 @click.command()
-@domain_dir_option
-@json_option
-def mates(run_dir: Path, as_json: bool) -> None:
+@takes(Mates)
+def mates(given: Mates) -> None:
     """List the jobs that wait for mates in other domains, and why.
 
     \b
@@ -112,12 +135,11 @@ def mates(run_dir: Path, as_json: bool) -> None:
       cosched cluster mates
       cosched cluster mates --json
     """
-    from cosched.cli.connection import connect
 
     node = os.environ.get("COSCHED_NODE") or os.uname().nodename
-    with connect(run_dir, node) as client:
+    with connect(given.run_dir, node) as client:
         found = client.mates()
-    if as_json:
+    if given.as_json:
         click.echo(json.dumps({"mates": found}))
         return
     if not found:

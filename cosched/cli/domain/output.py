@@ -2,28 +2,38 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
 from cosched.cli.connection import Connector
+from cosched.cli.declared import argument, option, takes
 from cosched.cli.domain.waiting import STDOUT, is_private
 from cosched.cli.options import complete_domain_jobs, domain_dir_option
 from cosched.core.errors import CoschedError
 from cosched.jobs.following import Tail, wait_patiently
 
 
+@dataclass(frozen=True)
+class Given:
+    """The options of ``cosched output``."""
+
+    job: int = argument(
+        metavar="JOB", type=click.IntRange(min=1), shell_complete=complete_domain_jobs
+    )
+    follow: bool = option(
+        "-f", "--follow", is_flag=True, help="Go on until the job has ended."
+    )
+    error: bool = option(
+        "--error", is_flag=True, help="Its standard error, if that is apart."
+    )
+    run_dir: Path = domain_dir_option()
+
+
 @click.command("output")
-@click.argument(
-    "job",
-    metavar="JOB",
-    type=click.IntRange(min=1),
-    shell_complete=complete_domain_jobs,
-)
-@click.option("-f", "--follow", is_flag=True, help="Go on until the job has ended.")
-@click.option("--error", is_flag=True, help="Its standard error, if that is apart.")
-@domain_dir_option
-def command(job: int, follow: bool, error: bool, run_dir: Path) -> None:
+@takes(Given)
+def command(given: Given) -> None:
     """Print the output of a job of the domain.
 
     JOB is a number, as cosched queue shows it. The first node of the job writes the file,
@@ -35,14 +45,15 @@ def command(job: int, follow: bool, error: bool, run_dir: Path) -> None:
       cosched output -f 12
       cosched output --error 12
     """
-    reach = Connector(run_dir)
+    job = given.job
+    reach = Connector(given.run_dir)
     with reach() as client:
         info = client.job(job)
-    path = Path(info["cwd"], info["error" if error and info["error"] else "output"])
+    path = Path(info["cwd"], info["error" if given.error and info["error"] else "output"])
     tail = Tail(path, STDOUT)
     try:
         tail.copy()
-        if follow:
+        if given.follow:
             info = wait_patiently(reach, job, tail.copy)
             tail.copy()
     except OSError as problem:

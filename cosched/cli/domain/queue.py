@@ -7,11 +7,13 @@ import os
 import pwd
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
 from cosched.cli.connection import connect
+from cosched.cli.declared import option, takes
 from cosched.cli.options import domain_dir_option, json_option
 from cosched.cluster.answers import JobInfo
 from cosched.core.units import NS_PER_S
@@ -26,20 +28,25 @@ _ALL = 1 << 31
 _DAY_S = 86400
 
 
+@dataclass(frozen=True)
+class Given:
+    """The options of ``cosched queue``."""
+
+    everything: bool = option("--all", is_flag=True, help="Jobs that have ended, too.")
+    ended: int | None = option(
+        "--ended",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="The last N jobs, too, if they have ended.",
+    )
+    me: bool = option("--me", is_flag=True, help="Only jobs of yours.")
+    run_dir: Path = domain_dir_option()
+    as_json: bool = json_option()
+
+
 @click.command("queue")
-@click.option("--all", "everything", is_flag=True, help="Jobs that have ended, too.")
-@click.option(
-    "--ended",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="The last N jobs, too, if they have ended.",
-)
-@click.option("--me", is_flag=True, help="Only jobs of yours.")
-@domain_dir_option
-@json_option
-def command(
-    everything: bool, ended: int | None, me: bool, run_dir: Path, as_json: bool
-) -> None:
+@takes(Given)
+def command(given: Given) -> None:
     """Show the jobs that wait or run in the domain.
 
     The start of a waiting job is an expectation, marked ~. The reason is where a job runs,
@@ -51,11 +58,11 @@ def command(
       cosched queue --me --ended 10
       cosched queue --json
     """
-    with connect(run_dir) as client:
-        jobs = client.queue(_ALL if everything else ended or 0)
-    if me:
+    with connect(given.run_dir) as client:
+        jobs = client.queue(_ALL if given.everything else given.ended or 0)
+    if given.me:
         jobs = [job for job in jobs if job["uid"] == os.geteuid()]
-    if as_json:
+    if given.as_json:
         click.echo(json.dumps({"jobs": jobs}))
     elif jobs:
         now_s = time.time()

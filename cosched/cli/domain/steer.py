@@ -5,35 +5,36 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
 
 import click
 
 from cosched.cli.connection import connect
+from cosched.cli.declared import argument, takes
 from cosched.cli.options import complete_domain_jobs, domain_dir_option, json_option
 from cosched.core.errors import CoschedError
 from cosched.jobs.client import Client, NoDomain
 
-F = TypeVar("F", bound=Callable[..., Any])
 
+@dataclass(frozen=True)
+class Given:
+    """The options of a command that steers jobs."""
 
-def _jobs_of_domain(function: F) -> F:
-    """Adds the arguments and options that these commands have in common."""
-    function = json_option(domain_dir_option(function))
-    return click.argument(
-        "jobs",
+    jobs: tuple[int, ...] = argument(
         nargs=-1,
         required=True,
         metavar="JOB...",
         type=click.IntRange(min=1),
         shell_complete=complete_domain_jobs,
-    )(function)
+    )
+    run_dir: Path = domain_dir_option()
+    as_json: bool = json_option()
 
 
 @click.command("cancel")
-@_jobs_of_domain
-def cancel(jobs: tuple[int, ...], run_dir: Path, as_json: bool) -> int:
+@takes(Given)
+def cancel(given: Given) -> int:
     """End jobs of yours, or take them from the domain's queue.
 
     JOB is a number, as cosched queue shows it. The tasks get SIGTERM, and SIGKILL after the
@@ -44,12 +45,12 @@ def cancel(jobs: tuple[int, ...], run_dir: Path, as_json: bool) -> int:
       cosched cancel 12
       cosched cancel 12 13 14
     """
-    return _steer(Client.cancel, jobs, run_dir, as_json)
+    return _steer(Client.cancel, given)
 
 
 @click.command("hold")
-@_jobs_of_domain
-def hold(jobs: tuple[int, ...], run_dir: Path, as_json: bool) -> int:
+@takes(Given)
+def hold(given: Given) -> int:
     """Keep waiting jobs of yours from starting.
 
     JOB is a number, as cosched queue shows it. The job stays in the queue until
@@ -59,12 +60,12 @@ def hold(jobs: tuple[int, ...], run_dir: Path, as_json: bool) -> int:
     Example:
       cosched hold 12
     """
-    return _steer(Client.hold, jobs, run_dir, as_json)
+    return _steer(Client.hold, given)
 
 
 @click.command("unhold")
-@_jobs_of_domain
-def unhold(jobs: tuple[int, ...], run_dir: Path, as_json: bool) -> int:
+@takes(Given)
+def unhold(given: Given) -> int:
     """Let held jobs of yours start.
 
     JOB is a number, as cosched queue shows it.
@@ -73,20 +74,15 @@ def unhold(jobs: tuple[int, ...], run_dir: Path, as_json: bool) -> int:
     Example:
       cosched unhold 12
     """
-    return _steer(Client.unhold, jobs, run_dir, as_json)
+    return _steer(Client.unhold, given)
 
 
-def _steer(
-    action: Callable[[Client, int], None],
-    jobs: tuple[int, ...],
-    run_dir: Path,
-    as_json: bool,
-) -> int:
+def _steer(action: Callable[[Client, int], None], given: Given) -> int:
     """Does it to each job; one line on stderr for each job that refuses. Returns 1 if one
     does."""
     problems: dict[int, str | None] = {}
-    with connect(run_dir) as client:
-        for job in dict.fromkeys(jobs):
+    with connect(given.run_dir) as client:
+        for job in dict.fromkeys(given.jobs):
             try:
                 action(client, job)
                 problems[job] = None
@@ -94,7 +90,7 @@ def _steer(
                 raise
             except CoschedError as error:
                 problems[job] = str(error)
-    if as_json:
+    if given.as_json:
         rows = [{"job": job, "error": error} for job, error in problems.items()]
         click.echo(json.dumps({"jobs": rows}))
     for problem in filter(None, problems.values()):

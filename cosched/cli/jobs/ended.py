@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
 import pwd
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 import click
 
+from cosched.cli.declared import option
 from cosched.cli.jobs.records import records_elsewhere, records_here
-from cosched.cli.options import add_options, nodes_option
+from cosched.cli.options import nodes_option
 from cosched.core.bounds import UID_MOST
 from cosched.core.decoding import is_whole, parse_integer
 from cosched.core.errors import CoschedError
@@ -62,42 +61,36 @@ class Ended:
         )
 
 
-_OPTIONS = (
-    click.option("--job", help="Only jobs of this name, or UID.NAME."),
-    click.option("-u", "--user", "users", metavar="A,B", help="Only jobs of these users."),
-    click.option("--me", is_flag=True, help="Only jobs of yours."),
-    nodes_option,
-    click.option(
+@dataclass(frozen=True)
+class Selection:
+    """The options that select jobs which have ended."""
+
+    job: str | None = option("--job", help="Only jobs of this name, or UID.NAME.")
+    users: str | None = option(
+        "-u", "--user", metavar="A,B", help="Only jobs of these users."
+    )
+    me: bool = option("--me", is_flag=True, help="Only jobs of yours.")
+    nodes: tuple[str, ...] = nodes_option()
+    since: str = option(
         "--since",
         default="30d",
         metavar="TIME",
         help="Only jobs that ended after TIME: 30m, 2h, 7d ago, or a date.",
-    ),
-    click.option("--until", metavar="TIME", help="Only jobs that ended before TIME."),
-)
+    )
+    until: str | None = option(
+        "--until", metavar="TIME", help="Only jobs that ended before TIME."
+    )
 
-
-def ended_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Gives a command these options, and their values as one ``Ended`` named ``ended``."""
-
-    @functools.wraps(function)
-    def with_ended(
-        *,
-        job: str | None,
-        users: str | None,
-        me: bool,
-        nodes: tuple[str, ...],
-        since: str,
-        until: str | None,
-        **others: Any,
-    ) -> Any:
-        if me and users:
+    def ended(self) -> Ended:
+        """Returns the jobs that are selected now."""
+        if self.me and self.users:
             raise click.UsageError("--me and --user cannot be combined.")
         now_ns = time.time_ns()
+        job, users, since, until = self.job, self.users, self.since, self.until
         ended = Ended(
             job,
-            frozenset({os.geteuid()} if me else _uids(users)),
-            nodes,
+            frozenset({os.geteuid()} if self.me else _uids(users)),
+            self.nodes,
             _moment("--since", since, now_ns),
             now_ns if until is None else _moment("--until", until, now_ns),
             (f" of the name {job}" if job else "") + (f" of {users}" if users else ""),
@@ -105,9 +98,7 @@ def ended_options(function: Callable[..., Any]) -> Callable[..., Any]:
         )
         if ended.until_wall_ns < ended.since_wall_ns:
             raise CoschedError(f"--until: {until} is before --since {since}")
-        return function(ended=ended, **others)
-
-    return add_options(_OPTIONS, with_ended)
+        return ended
 
 
 def _moment(option: str, text: str, now_ns: int) -> int:

@@ -9,17 +9,20 @@ import json
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
 import msgspec
 
+from cosched.cli.declared import option, takes
 from cosched.cli.entry import run_cli
 from cosched.cli.jobs.elsewhere import ask_elsewhere
 from cosched.cli.options import asked_run_dir_option, json_option, nodes_option
 from cosched.core.decoding import convert
 from cosched.core.trace.history import JobRecord
-from cosched.node.records.history import SITE_STATE, state_directory
+from cosched.linux.homes import state_directory
+from cosched.node.records.history import SITE_STATE
 from cosched.observe.history import gather, saved_places
 from cosched.observe.reach.ways import Way
 from cosched.shm.paths import NodePaths, default_run_dir
@@ -54,20 +57,25 @@ def records_elsewhere(way: Way, job: str | None, since_wall_ns: int) -> list[Job
     return [convert(one, JobRecord, what) for found in lists for one in found]
 
 
+@dataclass(frozen=True)
+class Given:
+    """The options of the hidden command."""
+
+    run_dir: Path = asked_run_dir_option()
+    job: str | None = option("--job")
+    since_ns: int = option("--since-ns", type=int, default=0)
+    nodes: tuple[str, ...] = nodes_option()
+    as_json: bool = json_option()
+
+
 @click.command("records", hidden=True)
-@asked_run_dir_option
-@click.option("--job")
-@click.option("--since-ns", type=int, default=0)
-@nodes_option
-@json_option
-def command(
-    run_dir: Path, job: str | None, since_ns: int, nodes: tuple[str, ...], as_json: bool
-) -> None:
+@takes(Given)
+def command(given: Given) -> None:
     """Print the records of a job's runs on some nodes."""
     found = [
         record
-        for record in records_here(run_dir, nodes, since_ns)
-        if job in (None, record.name, record.job) and record.node in nodes
+        for record in records_here(given.run_dir, given.nodes, given.since_ns)
+        if given.job in (None, record.name, record.job) and record.node in given.nodes
     ]
     click.echo(json.dumps({"records": msgspec.to_builtins(found)}))
 

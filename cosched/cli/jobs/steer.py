@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import click
 
+from cosched.cli.declared import argument, takes
 from cosched.cli.entry import EXIT_FAILURE
 from cosched.cli.jobs.elsewhere import elsewhere_option, way_to
 from cosched.cli.options import (
@@ -29,28 +30,29 @@ _MEANING = {
 }
 
 
+@dataclass(frozen=True)
+class Given:
+    """The options of a command that steers a job."""
+
+    run_dir: Path = asked_run_dir_option()
+    nodes: tuple[str, ...] = nodes_option()
+    hosts: tuple[str, ...] = elsewhere_option()
+    as_json: bool = json_option()
+    job: str = argument(shell_complete=complete_jobs)
+
+
 def _steering_command(name: str, op: str, help_text: str) -> click.Command:
     """Returns the command that sends the request ``op`` to the nodes of a job."""
 
     @click.command(name, help=help_text)
-    @asked_run_dir_option
-    @nodes_option
-    @elsewhere_option
-    @json_option
-    @click.argument("job", shell_complete=complete_jobs)
-    def command(
-        run_dir: Path,
-        nodes: tuple[str, ...],
-        hosts: tuple[str, ...],
-        as_json: bool,
-        job: str,
-    ) -> int:
-        way = None if nodes else way_to(job, hosts, run_dir)
+    @takes(Given)
+    def command(given: Given) -> int:
+        way = None if given.nodes else way_to(given.job, given.hosts, given.run_dir)
         if way is None:
-            done = steer(run_dir, op, job, nodes)
+            done = steer(given.run_dir, op, given.job, given.nodes)
         else:
-            done = _steer_elsewhere(way, name, job)
-        if as_json:
+            done = _steer_elsewhere(way, name, given.job)
+        if given.as_json:
             click.echo(json.dumps({"nodes": [asdict(one) for one in done]}, indent=2))
         else:
             for one in done:

@@ -6,11 +6,13 @@ import json
 import os
 import sys
 import time
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 import click
 
+from cosched.cli.declared import option, takes
 from cosched.cli.jobs.why import story_text
 from cosched.cli.options import asked_run_dir_option, json_option, nodes_option
 from cosched.core.errors import CoschedError
@@ -28,21 +30,31 @@ WHY_SINCE_NS = 60 * NS_PER_S
 WHY_LAST = 10
 
 
+@dataclass(frozen=True)
+class Given:
+    """The options of ``cosched top``."""
+
+    run_dir: Path = asked_run_dir_option()
+    nodes: tuple[str, ...] = nodes_option()
+    interval: float = option(
+        "--interval",
+        type=float,
+        default=2.0,
+        metavar="SECONDS",
+        help="Time between two samples.",
+    )
+    once: bool = option("--once", is_flag=True, help="Print one interval as text and end.")
+    as_json: bool = json_option()
+
+    def __post_init__(self) -> None:
+        check_interval(self.interval)
+        if self.as_json and not self.once:
+            raise click.UsageError("--json needs --once.")
+
+
 @click.command("top")
-@asked_run_dir_option
-@nodes_option
-@click.option(
-    "--interval",
-    type=float,
-    default=2.0,
-    metavar="SECONDS",
-    help="Time between two samples.",
-)
-@click.option("--once", is_flag=True, help="Print one interval as text and end.")
-@json_option
-def command(
-    run_dir: Path, nodes: tuple[str, ...], interval: float, once: bool, as_json: bool
-) -> None:
+@takes(Given)
+def command(given: Given) -> None:
     """Show the nodes of this machine and their jobs, live.
 
     For each job: its share and the share that it is due, useful and waiting time, switches
@@ -61,17 +73,15 @@ def command(
       cosched top --once
       cosched top --once --json --interval 5
     """
-    check_interval(interval)
-    if as_json and not once:
-        raise click.UsageError("--json needs --once.")
-    if once:
+    run_dir, nodes = given.run_dir, given.nodes
+    if given.once:
         before = sample(run_dir, nodes)
-        time.sleep(interval)  # the interval that is measured
+        time.sleep(given.interval)  # the interval that is measured
         seen = view(before, sample(run_dir, nodes))
         trends = Trends()
         trends.add(seen)
-        text = page(seen, trends)
-        click.echo(json.dumps(plain(seen), indent=2) if as_json else text.rstrip())
+        text = json.dumps(plain(seen), indent=2) if given.as_json else page(seen, trends)
+        click.echo(text.rstrip())
         return
     if not sys.stdout.isatty():
         raise CoschedError("stdout is not a terminal; use --once")
@@ -79,7 +89,7 @@ def command(
         sampler.look()  # fails in one line if no daemon is up
         from cosched.observe.top.screen import TopApp
 
-        TopApp(sampler.look, interval, partial(why_text, run_dir)).run()
+        TopApp(sampler.look, given.interval, partial(why_text, run_dir)).run()
 
 
 def why_text(run_dir: Path, job: JobRow) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import textwrap
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from click.shell_completion import CompletionItem
 from cosched.bench.run.interrupts import interruptible
 from cosched.bench.run.testbed import TestbedOptions
 from cosched.bench.simulate.profiles import Seen, watch_workload
+from cosched.cli.declared import argument, option, part, takes
 from cosched.cli.entry import EXIT_FAILURE
 from cosched.cli.options import (
     asked_run_dir_option,
@@ -23,11 +24,12 @@ from cosched.cli.options import (
     hosts_option,
     json_option,
     lab_nodes_option,
+    mpi_option,
 )
 from cosched.cli.printing import display_stream
+from cosched.cli.values import SECONDS
 from cosched.core.advice import Profile, advise
 from cosched.core.errors import CoschedError
-from cosched.core.units import NS_PER_S, parse_duration
 from cosched.node.profile import profile_of
 from cosched.observe.status import gather
 
@@ -59,39 +61,42 @@ def _jobs_and_files(
     ]
 
 
+@dataclass(frozen=True)
+class Given:
+    """The options of ``cosched advise``."""
+
+    what: str = argument(metavar="JOB|WORKLOAD.toml", shell_complete=_jobs_and_files)
+    at_most_s: float = option(
+        "--for",
+        type=SECONDS,
+        default="10s",
+        help="Longest time to watch each job of a workload.",
+    )
+    testbed: TestbedOptions = part(
+        TestbedOptions,
+        nodes=lab_nodes_option(),
+        hosts=hosts_option("Run a workload on these nodes instead."),
+        mpi=mpi_option(),
+        run_dir=asked_run_dir_option(),
+    )
+    as_json: bool = json_option()
+
+
 @click.command("advise", help=HELP)
-@click.argument("what", metavar="JOB|WORKLOAD.toml", shell_complete=_jobs_and_files)
-@click.option(
-    "--for",
-    "duration",
-    default="10s",
-    metavar="TIME",
-    help="Longest time to watch each job of a workload.",
-)
-@lab_nodes_option
-@hosts_option("Run a workload on these nodes instead.")
-@click.option("--mpi", metavar="MPI", help="As for cosched-run.")
-@asked_run_dir_option
-@json_option
-def command(
-    what: str,
-    duration: str,
-    nodes: int,
-    hosts: tuple[str, ...],
-    mpi: str | None,
-    run_dir: Path,
-    as_json: bool,
-) -> int:
-    at_most_s = parse_duration(duration, "--for") / NS_PER_S
-    if what.endswith(".toml"):
-        options = TestbedOptions(run_dir=run_dir, nodes=nodes, hosts=hosts, mpi=mpi)
+@takes(Given)
+def command(given: Given) -> int:
+    if given.what.endswith(".toml"):
         with interruptible():
             seen = watch_workload(
-                Path(what), options, at_most_s, os.environ, display_stream()
+                Path(given.what),
+                given.testbed,
+                given.at_most_s,
+                os.environ,
+                display_stream(),
             )
     else:
-        seen = [_running_job(run_dir, what)]
-    if as_json:
+        seen = [_running_job(given.testbed.run_dir, given.what)]
+    if given.as_json:
         click.echo(json.dumps({"jobs": [_document(one) for one in seen]}, indent=2))
     else:
         for one in seen:

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
 
 from cosched.bench.run.arms import Arm, parse_arms
 from cosched.bench.run.bench import BenchOptions, run_bench
-from cosched.bench.run.interrupts import interruptible
-from cosched.bench.run.processes import RunFailed
 from cosched.bench.run.testbed import TestbedOptions
+from cosched.cli.declared import argument, option, part, takes
 from cosched.cli.entry import EXIT_FAILURE
 from cosched.cli.files import check_writable, write_outcome
+from cosched.cli.measure.measuring import measuring
 from cosched.cli.options import (
+    PATH,
     hosts_option,
     json_file_option,
     lab_nodes_option,
+    mpi_option,
     run_dir_option,
     run_limit_option,
     set_with_option,
@@ -79,110 +82,96 @@ Exit status: 0, or 1 if a job of any run failed.
 """
 
 
-@click.command("bench", help=HELP)
-@click.argument("workload", type=click.Path(path_type=Path), metavar="WORKLOAD.toml")
-@lab_nodes_option
-@click.option(
-    "--cores-per-node",
-    type=click.IntRange(1),
-    default=1,
-    help="CPUs of each node of a private lab.",
-)
-@hosts_option()
-@click.option(
-    "--shared-cpus", is_flag=True, help="Measure also in a lab whose nodes share CPUs."
-)
-@click.option(
-    "--by-slurm",
-    is_flag=True,
-    help="The Slurm of the lab starts the jobs of every arm, by sbatch and srun.",
-)
-@click.option("--arms", default="batch,kernel,cosched", help="Ways to run the workload.")
-@click.option(
-    "--repeat",
-    "repeats",
-    type=click.IntRange(1),
-    default=3,
-    help="Runs of each arm; the result is the median.",
-)
-@json_file_option("Also write everything to FILE, as JSON ('-': as --json).")
-@click.option("--mpi", metavar="MPI", help="As for cosched-run: mpich, openmpi or a path.")
-@click.option("--slice", "slice_", metavar="TIME|auto", help="Slice during the bench.")
-@click.option("--gmet", metavar="TIME|auto", help="GMET during the bench.")
-@click.option("--align", type=click.Choice(["on", "off"]), help="Align during the bench.")
-@set_with_option
-@click.option(
-    "--seen",
-    type=click.IntRange(0),
-    default=0,
-    metavar="N",
-    help="Runs of each program alone before, so that its length is known.",
-)
-@click.option("--dom", type=click.IntRange(1), metavar="N", help="Jobs that run at a time.")
-@run_limit_option
-@click.option(
-    "--resume",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Keep each finished run in FILE; skip the runs that it has.",
-)
-@click.option("--no-warm-up", is_flag=True, help="Do not run the first job once before.")
-@run_dir_option
-def command(
-    workload: Path,
-    nodes: int,
-    cores_per_node: int,
-    hosts: tuple[str, ...],
-    shared_cpus: bool,
-    by_slurm: bool,
-    arms: str,
-    repeats: int,
-    json_file: Path | None,
-    mpi: str | None,
-    slice_: str | None,
-    gmet: str | None,
-    align: str | None,
-    set_with: tuple[str, ...],
-    seen: int,
-    dom: int | None,
-    run_limit: float,
-    resume: Path | None,
-    no_warm_up: bool,
-    run_dir: Path,
-) -> int:
-    options = BenchOptions(
-        workload=workload,
-        arms=parse_arms(arms, tuple(Arm)),
-        repeats=repeats,
-        testbed=TestbedOptions(
-            run_dir=run_dir,
-            nodes=nodes,
-            cores_per_node=cores_per_node,
-            hosts=hosts,
-            mpi=mpi,
-            settings=_given(slice=slice_, gmet=gmet, align=align),
-            limit_s=run_limit,
-            set_with=set_with,
-            shared_cpus=shared_cpus,
-            slurm=by_slurm,
+@dataclass(frozen=True)
+class Given:
+    """The options of ``cosched bench``."""
+
+    workload: Path = argument(type=PATH, metavar="WORKLOAD.toml")
+    testbed: TestbedOptions = part(
+        TestbedOptions,
+        nodes=lab_nodes_option(),
+        cores_per_node=option(
+            "--cores-per-node",
+            type=click.IntRange(1),
+            help="CPUs of each node of a private lab.",
         ),
-        dom=dom,
-        warm_up=not no_warm_up,
-        resume=resume,
-        seen=seen,
+        hosts=hosts_option(),
+        shared_cpus=option(
+            "--shared-cpus",
+            is_flag=True,
+            help="Measure also in a lab whose nodes share CPUs.",
+        ),
+        slurm=option(
+            "--by-slurm",
+            is_flag=True,
+            help="The Slurm of the lab starts the jobs of every arm, by sbatch and srun.",
+        ),
+        mpi=mpi_option("As for cosched-run: mpich, openmpi or a path."),
+        set_with=set_with_option(),
+        limit_s=run_limit_option(),
+        run_dir=run_dir_option(),
+    )
+    arms: str = option(
+        "--arms", default="batch,kernel,cosched", help="Ways to run the workload."
+    )
+    repeats: int = option(
+        "--repeat",
+        type=click.IntRange(1),
+        default=3,
+        help="Runs of each arm; the result is the median.",
+    )
+    json_file: Path | None = json_file_option(
+        "Also write everything to FILE, as JSON ('-': as --json)."
+    )
+    slice_: str | None = option(
+        "--slice", metavar="TIME|auto", help="Slice during the bench."
+    )
+    gmet: str | None = option("--gmet", metavar="TIME|auto", help="GMET during the bench.")
+    align: str | None = option(
+        "--align", type=click.Choice(["on", "off"]), help="Align during the bench."
+    )
+    seen: int = option(
+        "--seen",
+        type=click.IntRange(0),
+        default=0,
+        metavar="N",
+        help="Runs of each program alone before, so that its length is known.",
+    )
+    dom: int | None = option(
+        "--dom", type=click.IntRange(1), metavar="N", help="Jobs that run at a time."
+    )
+    resume: Path | None = option(
+        "--resume",
+        type=click.Path(dir_okay=False, path_type=Path),
+        metavar="FILE",
+        help="Keep each finished run in FILE; skip the runs that it has.",
+    )
+    no_warm_up: bool = option(
+        "--no-warm-up", is_flag=True, help="Do not run the first job once before."
+    )
+
+    def settings(self) -> dict[str, str]:
+        """Returns the settings that the user named."""
+        named = {"slice": self.slice_, "gmet": self.gmet, "align": self.align}
+        return {name: text for name, text in named.items() if text is not None}
+
+
+@click.command("bench", help=HELP)
+@takes(Given)
+def command(given: Given) -> int:
+    options = BenchOptions(
+        workload=given.workload,
+        arms=parse_arms(given.arms, tuple(Arm)),
+        repeats=given.repeats,
+        testbed=replace(given.testbed, settings=given.settings()),
+        dom=given.dom,
+        warm_up=not given.no_warm_up,
+        resume=given.resume,
+        seen=given.seen,
         command_line=tuple(sys.argv),
     )
-    check_writable(json_file)
-    try:
-        with interruptible():
-            outcome = run_bench(options, os.environ, display_stream())
-    except RunFailed as error:
-        for line in error.failure.output:
-            click.echo(f"  | {line}", err=True)
-        raise
-    write_outcome(json_file, outcome.text, outcome.document)
+    check_writable(given.json_file)
+    with measuring():
+        outcome = run_bench(options, os.environ, display_stream())
+    write_outcome(given.json_file, outcome.text, outcome.document)
     return EXIT_FAILURE if outcome.failed else 0
-
-
-def _given(**settings: str | None) -> dict[str, str]:
-    return {name: value for name, value in settings.items() if value is not None}

@@ -3,28 +3,36 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
 
-from cosched.cli.options import complete_paths, json_option
+from cosched.cli.declared import argument, takes
+from cosched.cli.entry import EXIT_FAILURE
+from cosched.cli.options import PATH, complete_paths, json_option
 from cosched.observe.timeline.replay import Difference, Replay, replay
 from cosched.observe.timeline.trace import read_trace
 
 
+@dataclass(frozen=True)
+class Given:
+    """The options of ``cosched replay``."""
+
+    traces: tuple[Path, ...] = argument(
+        metavar="TRACE...",
+        nargs=-1,
+        required=True,
+        type=PATH,
+        shell_complete=complete_paths,
+    )
+    as_json: bool = json_option()
+
+
 @click.command("replay")
-@click.argument(
-    "traces",
-    metavar="TRACE...",
-    nargs=-1,
-    required=True,
-    type=click.Path(path_type=Path),
-    shell_complete=complete_paths,
-)
-@json_option
-@click.pass_context
-def command(ctx: click.Context, traces: tuple[Path, ...], as_json: bool) -> None:
+@takes(Given)
+def command(given: Given) -> None:
     """Replay the events of a trace and compare the scheduler's commands with the trace.
 
     TRACE is the file of a trace, or the directory of a node. The exit status is 0 if all
@@ -37,9 +45,10 @@ def command(ctx: click.Context, traces: tuple[Path, ...], as_json: bool) -> None
       cosched replay /run/cosched/lab1
       cosched replay --json trace.1.jsonl trace.jsonl
     """
-    result = replay(read_trace(traces))
-    click.echo(json.dumps(_document(result), indent=2) if as_json else _text(result))
-    ctx.exit(1 if result.difference else 0)
+    result = replay(read_trace(given.traces))
+    text = json.dumps(_document(result), indent=2) if given.as_json else _text(result)
+    click.echo(text)
+    click.get_current_context().exit(EXIT_FAILURE if result.difference else 0)
 
 
 def _text(result: Replay) -> str:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
 from rich.console import Console
 from rich.progress import track
 
+from cosched.cli.declared import argument, option, takes
 from cosched.cli.files import check_writable, writing
-from cosched.cli.options import asked_run_dir_option
+from cosched.cli.options import PATH, asked_run_dir_option
 from cosched.cli.printing import display_stream
 from cosched.core.errors import CoschedError
 from cosched.observe.report.contents import report_data
@@ -22,31 +24,31 @@ from cosched.observe.timeline.timeline import timelines
 from cosched.observe.timeline.trace import Trace, read_trace
 
 
+@dataclass(frozen=True)
+class Given:
+    """The options of ``cosched report``."""
+
+    out: Path | None = option(
+        "-o",
+        "--out",
+        type=PATH,
+        metavar="FILE.html",
+        help="The report.  [default: report.html, or none with --perfetto]",
+    )
+    perfetto: Path | None = option(
+        "--perfetto",
+        type=PATH,
+        metavar="FILE.json",
+        help="Write the traces for ui.perfetto.dev; no report without --out.",
+    )
+    title: str = option("--title", default="cosched report", metavar="TEXT")
+    run_dir: Path = asked_run_dir_option()
+    inputs: tuple[Path, ...] = argument(nargs=-1, type=PATH, metavar="INPUT...")
+
+
 @click.command("report")
-@click.option(
-    "-o",
-    "--out",
-    type=click.Path(path_type=Path),
-    metavar="FILE.html",
-    help="The report.  [default: report.html, or none with --perfetto]",
-)
-@click.option(
-    "--perfetto",
-    "perfetto_file",
-    type=click.Path(path_type=Path),
-    metavar="FILE.json",
-    help="Write the traces for ui.perfetto.dev; no report without --out.",
-)
-@click.option("--title", default="cosched report", metavar="TEXT")
-@asked_run_dir_option
-@click.argument("inputs", nargs=-1, type=click.Path(path_type=Path), metavar="INPUT...")
-def command(
-    inputs: Sequence[Path],
-    out: Path | None,
-    perfetto_file: Path | None,
-    title: str,
-    run_dir: Path,
-) -> None:
+@takes(Given)
+def command(given: Given) -> None:
     """Draw which job each node ran when, how well the nodes agreed, and bench results.
 
     INPUT is a trace, a directory with traces (of a node, or a run directory), or a result
@@ -59,21 +61,21 @@ def command(
       cosched report --out lab.html /run/cosched result.json
       cosched report --perfetto trace.json /run/cosched/lab1
     """
-    found = find_inputs(inputs or [run_dir])
-    if perfetto_file is not None and not found.traces:
+    found = find_inputs(given.inputs or [given.run_dir])
+    if given.perfetto is not None and not found.traces:
         raise CoschedError("--perfetto: the inputs have no trace")
-    if out is None and perfetto_file is None:
+    out = given.out
+    if out is None and given.perfetto is None:
         out = Path("report.html")
-    for path in (out, perfetto_file):
-        check_writable(path)
+    check_writable(out, given.perfetto)
     nodes = timelines(_read(found.traces))
-    if perfetto_file is not None:
-        with writing(perfetto_file) as stream:
+    if given.perfetto is not None:
+        with writing(given.perfetto) as stream:
             json.dump(perfetto(nodes), stream, separators=(",", ":"))
     if out is not None:
         with writing(out) as stream:
-            stream.write(render_page(title, report_data(nodes, found.benches)))
-    for path in (perfetto_file, out):
+            stream.write(render_page(given.title, report_data(nodes, found.benches)))
+    for path in (given.perfetto, out):
         if path not in (None, Path("-")):
             click.echo(f"{path}")
 

@@ -5,26 +5,31 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
-from cosched.bench.run.interrupts import interruptible
-from cosched.bench.run.processes import RunFailed
 from cosched.bench.run.testbed import TestbedOptions
 from cosched.bench.tune.tune import ALIGN, MODES, TuneOptions, tune
+from cosched.cli.declared import argument, option, part, takes
 from cosched.cli.entry import EXIT_FAILURE
 from cosched.cli.files import check_writable, write_outcome, writing
+from cosched.cli.measure.measuring import measuring
 from cosched.cli.options import (
+    FILE,
+    PATH,
     hosts_option,
     json_file_option,
     lab_nodes_option,
+    mpi_option,
     run_dir_option,
     run_limit_option,
     set_with_option,
 )
 from cosched.cli.printing import display_stream
-from cosched.cli.sim.calibrate import calibration_option
+from cosched.cli.sim.options import calibration_option
+from cosched.cli.values import Parsed, some_of
 from cosched.core.errors import CoschedError
 from cosched.core.node.settings import Settings, Span, parse_gmet, parse_slice
 
@@ -53,99 +58,98 @@ Examples:
 Exit status: 0, or 1 if no setting ran to its end.
 """
 
-_FILE = click.Path(dir_okay=False, writable=True, path_type=Path)
+
+@dataclass(frozen=True)
+class Given:
+    """The options of ``cosched tune``."""
+
+    workload: Path = argument(type=PATH, metavar="WORKLOAD.toml")
+    slices: tuple[Span, ...] = option(
+        "--slices",
+        type=Parsed("TIMES", lambda text, what: _times(text, what, parse_slice)),
+        default="0.25s,0.5s,1s,2s,4s",
+        help="Slices to try.",
+    )
+    gmets: tuple[Span, ...] = option(
+        "--gmets",
+        type=Parsed("TIMES", lambda text, what: _times(text, what, parse_gmet)),
+        default="20ms,50ms,100ms,200ms,500ms",
+        help="GMETs to try, if below the slice.",
+    )
+    modes: tuple[str, ...] = option(
+        "--modes",
+        type=some_of(MODES, "MODES"),
+        default=(),
+        help="proportional,strict: try both; else the current.",
+    )
+    aligns: tuple[str, ...] = option(
+        "--align",
+        type=click.Choice([*ALIGN, "both"]),
+        default="on",
+        callback=lambda _, __, word: ALIGN if word == "both" else (word,),
+        help="Align slices or not, or try both.",
+    )
+    repeats: int = option(
+        "--repeat", type=click.IntRange(1), default=3, help="Runs of the finalists."
+    )
+    resume: Path | None = option(
+        "--resume", type=FILE, metavar="FILE", help="Keep finished runs in FILE."
+    )
+    write: Path | None = option(
+        "--write", type=FILE, metavar="FILE", help="The setting as a config file."
+    )
+    figure: Path | None = option(
+        "--figure", type=FILE, metavar="FILE", help="Draw the map as PNG or SVG."
+    )
+    json_file: Path | None = json_file_option(
+        "Also write everything to FILE, as JSON ('-': as --json)."
+    )
+    testbed: TestbedOptions = part(
+        TestbedOptions,
+        nodes=lab_nodes_option(),
+        hosts=hosts_option(),
+        set_with=set_with_option(),
+        mpi=mpi_option(),
+        limit_s=run_limit_option(),
+        run_dir=run_dir_option(),
+    )
+    simulate: bool = option(
+        "--simulate", is_flag=True, help="Simulate the nodes, in virtual time."
+    )
+    calibration: Path | None = calibration_option()
+
+    def __post_init__(self) -> None:
+        if self.calibration is not None and not self.simulate:
+            raise click.UsageError("--calibration is for --simulate.")
 
 
 @click.command("tune", help=HELP)
-@click.argument("workload", type=click.Path(path_type=Path), metavar="WORKLOAD.toml")
-@click.option(
-    "--slices", default="0.25s,0.5s,1s,2s,4s", metavar="TIMES", help="Slices to try."
-)
-@click.option(
-    "--gmets",
-    default="20ms,50ms,100ms,200ms,500ms",
-    metavar="TIMES",
-    help="GMETs to try, if below the slice.",
-)
-@click.option(
-    "--modes",
-    metavar="MODES",
-    help="proportional,strict: try both; else the current.",
-)
-@click.option("--align", "aligns", default="on", help="on, off or both.")
-@click.option(
-    "--repeat", "repeats", type=click.IntRange(1), default=3, help="Runs of the finalists."
-)
-@click.option("--resume", type=_FILE, metavar="FILE", help="Keep finished runs in FILE.")
-@click.option("--write", type=_FILE, metavar="FILE", help="The setting as a config file.")
-@click.option("--figure", type=_FILE, metavar="FILE", help="Draw the map as PNG or SVG.")
-@json_file_option("Also write everything to FILE, as JSON ('-': as --json).")
-@lab_nodes_option
-@hosts_option()
-@set_with_option
-@click.option("--mpi", metavar="MPI", help="As for cosched-run.")
-@run_limit_option
-@click.option("--simulate", is_flag=True, help="Simulate the nodes, in virtual time.")
-@calibration_option
-@run_dir_option
-def command(
-    workload: Path,
-    slices: str,
-    gmets: str,
-    modes: str | None,
-    aligns: str,
-    repeats: int,
-    resume: Path | None,
-    write: Path | None,
-    figure: Path | None,
-    json_file: Path | None,
-    nodes: int,
-    hosts: tuple[str, ...],
-    set_with: tuple[str, ...],
-    mpi: str | None,
-    run_limit: float,
-    simulate: bool,
-    calibration: Path | None,
-    run_dir: Path,
-) -> int:
-    if calibration is not None and not simulate:
-        raise click.UsageError("--calibration is for --simulate.")
+@takes(Given)
+def command(given: Given) -> int:
     options = TuneOptions(
-        workload=workload,
-        testbed=TestbedOptions(
-            run_dir=run_dir,
-            nodes=nodes,
-            hosts=hosts,
-            mpi=mpi,
-            limit_s=run_limit,
-            set_with=set_with,
-        ),
-        slices=_times(slices, "--slices", parse_slice),
-        gmets=_times(gmets, "--gmets", parse_gmet),
-        modes=_words(modes, MODES, "--modes") if modes else (),
-        aligns=ALIGN if aligns == "both" else _words(aligns, ALIGN, "--align"),
-        repeats=repeats,
-        resume=resume,
+        workload=given.workload,
+        testbed=given.testbed,
+        slices=given.slices,
+        gmets=given.gmets,
+        modes=given.modes,
+        aligns=given.aligns,
+        repeats=given.repeats,
+        resume=given.resume,
         command_line=tuple(sys.argv),
-        simulate=simulate,
-        calibration=calibration,
+        simulate=given.simulate,
+        calibration=given.calibration,
     )
     for turn in options.slices:
         Settings(slice_ns=turn.ns)
-    check_writable(write, figure, json_file)
-    draw = _drawer(figure)
-    try:
-        with interruptible():
-            found = tune(options, os.environ, display_stream())
-    except RunFailed as error:
-        for line in error.failure.output:
-            click.echo(f"  | {line}", err=True)
-        raise
-    write_outcome(json_file, found.text, found.document)
-    if draw is not None and figure is not None:
-        draw(found.document, figure)
-    if write is not None:
-        _write_config(found.config, write)
+    check_writable(given.write, given.figure, given.json_file)
+    draw = _drawer(given.figure)
+    with measuring():
+        found = tune(options, os.environ, display_stream())
+    write_outcome(given.json_file, found.text, found.document)
+    if draw is not None and given.figure is not None:
+        draw(found.document, given.figure)
+    if given.write is not None:
+        _write_config(found.config, given.write)
     return EXIT_FAILURE if found.failed else 0
 
 
@@ -165,14 +169,6 @@ def _times(text: str, option: str, parse: Callable[[str, str], Span]) -> tuple[S
     if len(set(found)) != len(found):
         raise CoschedError(f"{option}: '{text}' names a time twice")
     return found
-
-
-def _words(text: str, known: tuple[str, ...], option: str) -> tuple[str, ...]:
-    words = tuple(word.strip() for word in text.split(","))
-    for word in words:
-        if word not in known:
-            raise CoschedError(f"{option}: '{word}' is none of {', '.join(known)}")
-    return tuple(dict.fromkeys(words))
 
 
 def _drawer(figure: Path | None) -> Callable[[dict[str, object], Path], None] | None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
 
+from cosched.cli.declared import argument, option, takes
 from cosched.cli.entry import EXIT_FAILURE
 from cosched.cli.groups import Group
 from cosched.cli.nodes.config_set import command as config_set
@@ -38,9 +40,16 @@ def command() -> None:
 command.add_command(config_set)
 
 
+@dataclass(frozen=True)
+class Show:
+    """The options of ``cosched config show``."""
+
+    as_json: bool = json_option()
+
+
 @command.command("show")
-@json_option
-def show(as_json: bool) -> int:
+@takes(Show)
+def show(given: Show) -> int:
     """Print each value and where it came from.
 
     Daemons started now would have these values; 'cosched status' shows the settings of
@@ -52,7 +61,7 @@ def show(as_json: bool) -> int:
       cosched config show --json
     """
     config, errors, warnings = examine(os.environ)
-    if as_json:
+    if given.as_json:
         click.echo(json.dumps(_plain(config, errors, warnings), indent=2))
     else:
         click.echo(_table(config), nl=False)
@@ -60,18 +69,28 @@ def show(as_json: bool) -> int:
     return EXIT_FAILURE if errors else 0
 
 
+@dataclass(frozen=True)
+class Check:
+    """The options of ``cosched config check``."""
+
+    file: Path | None = argument(
+        required=False,
+        type=click.Path(path_type=Path, dir_okay=False),
+        metavar="[FILE]",
+    )
+    user: bool = option(
+        "--user", is_flag=True, help="Check FILE as a user's file, which cannot set limits."
+    )
+    as_json: bool = json_option()
+
+    def __post_init__(self) -> None:
+        if self.user and self.file is None:
+            raise click.UsageError("--user goes with a FILE.")
+
+
 @command.command("check", short_help="Check the configuration, or FILE.")
-@click.argument(
-    "file",
-    required=False,
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="[FILE]",
-)
-@click.option(
-    "--user", is_flag=True, help="Check FILE as a user's file, which cannot set limits."
-)
-@json_option
-def check(file: Path | None, user: bool, as_json: bool) -> int:
+@takes(Check)
+def check(given: Check) -> int:
     """Check FILE, or the whole configuration: unknown keys, impossible values, and
     combinations that have no effect or the opposite one.
 
@@ -82,18 +101,16 @@ def check(file: Path | None, user: bool, as_json: bool) -> int:
       cosched config check
       cosched config check new.toml
     """
-    if user and file is None:
-        raise click.UsageError("--user goes with a FILE.")
-    if file is None:
+    if given.file is None:
         config, errors, warnings = examine(os.environ)
     else:
-        config, errors = examine_file(file, operator=not user)
+        config, errors = examine_file(given.file, operator=not given.user)
         warnings = []
-    if as_json:
+    if given.as_json:
         click.echo(json.dumps(_plain(config, errors, warnings), indent=2))
     _print_problems(errors, warnings)
-    if not errors and not as_json:
-        click.echo(f"{file or 'configuration'}: all right")
+    if not errors and not given.as_json:
+        click.echo(f"{given.file or 'configuration'}: all right")
     return EXIT_FAILURE if errors else 0
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
-from cosched.cli.options import run_dir_option
+from cosched.cli.declared import option, takes
+from cosched.cli.options import run_dir_option, this_node_option
 from cosched.core.node.settings import Fairness, Order
 from cosched.node.configuration import load
 from cosched.node.service.start import NodeOptions, start_node
@@ -18,62 +20,88 @@ METRICS_USUAL = "127.0.0.1:9434"
 OTHER_NAMES = {"metrics": "metrics.listen", "allow_boost": "node.allow_raise"}
 
 
+@dataclass(frozen=True)
+class Given:
+    """The options of ``cosched up``; None: as configured."""
+
+    run_dir: Path = run_dir_option()
+    node: str = this_node_option()
+    slice: str | None = option("--slice", metavar="TIME|auto", help="Time slice.")
+    gmet: str | None = option(
+        "--gmet", metavar="TIME|auto", help="Guaranteed minimum execution time."
+    )
+    align: str | None = option(
+        "--align",
+        type=click.Choice(["on", "off"]),
+        help="Start slices at multiples of the slice in wall-clock time.",
+    )
+    order: str | None = option(
+        "--order",
+        type=click.Choice([order.value for order in Order]),
+        help="Which job comes first if the slice is auto: the one with the least rest, or"
+        " turns by the age of the jobs. paper: Yoo and Jette's rules alone, with any"
+        " slice.",
+    )
+    least_share: str | None = option(
+        "--least-share",
+        metavar="PERCENT%/TIME",
+        help="The part of its fair share that each job gets in any order, such as 25%/30s.",
+    )
+    fairness: str | None = option(
+        "--fairness",
+        type=click.Choice([fairness.value for fairness in Fairness]),
+        help="Between which parties the time is shared.",
+    )
+    class_scheduler: str | None = option(
+        "--class-scheduler",
+        type=click.Choice(["auto", "cgroup2", "cgroup1", "dutycycle"]),
+        help="What enforces the shares; auto takes the best one that works.",
+    )
+    mode: str | None = option(
+        "--mode",
+        type=click.Choice(["proportional", "strict"]),
+        help="Give the time that a job leaves unused to other jobs, or lose it.",
+    )
+    metrics: str | None = option(
+        "--metrics",
+        is_flag=False,
+        flag_value=METRICS_USUAL,
+        metavar="[HOST:PORT]",
+        help=f"Serve Prometheus metrics there; without a value at {METRICS_USUAL}.",
+    )
+    memory: str | None = option(
+        "--memory", metavar="SIZE", help="Memory for all jobs; auto or off."
+    )
+    memory_wait: str | None = option(
+        "--memory-wait", metavar="TIME", help="Longest wait for memory."
+    )
+    allow_boost: str | None = option(
+        "--allow-boost",
+        type=click.Choice(["on", "off"]),
+        help="Whether owners may boost their jobs.  [default: on with --private]",
+    )
+    trace: str | None = option(
+        "--trace", metavar="SIZE", help="Disk space for the trace, or off."
+    )
+    private: bool = option(
+        "--private", is_flag=True, help="Serve only your jobs; end after the last."
+    )
+    verbose: bool = option(
+        "-v", "--verbose", is_flag=True, help="Log each switch and refusal."
+    )
+
+    def settings(self) -> dict[str, tuple[str, str]]:
+        """Returns text and option, by the key of the configuration."""
+        return {
+            OTHER_NAMES.get(name, f"node.{name}"): (text, f"--{name.replace('_', '-')}")
+            for name, text in vars(self).items()
+            if isinstance(text, str) and name != "node"
+        }
+
+
 @click.command("up")
-@run_dir_option
-@click.option("--node", default=lambda: os.uname().nodename, show_default="this host")
-@click.option("--slice", metavar="TIME|auto", help="Time slice.")
-@click.option("--gmet", metavar="TIME|auto", help="Guaranteed minimum execution time.")
-@click.option(
-    "--align",
-    type=click.Choice(["on", "off"]),
-    help="Start slices at multiples of the slice in wall-clock time.",
-)
-@click.option(
-    "--order",
-    type=click.Choice([order.value for order in Order]),
-    help="Which job comes first if the slice is auto: the one with the least rest, or turns"
-    " by the age of the jobs. paper: Yoo and Jette's rules alone, with any slice.",
-)
-@click.option(
-    "--least-share",
-    metavar="PERCENT%/TIME",
-    help="The part of its fair share that each job gets in any order, such as 25%/30s.",
-)
-@click.option(
-    "--fairness",
-    type=click.Choice([fairness.value for fairness in Fairness]),
-    help="Between which parties the time is shared.",
-)
-@click.option(
-    "--class-scheduler",
-    type=click.Choice(["auto", "cgroup2", "cgroup1", "dutycycle"]),
-    help="What enforces the shares; auto takes the best one that works.",
-)
-@click.option(
-    "--mode",
-    type=click.Choice(["proportional", "strict"]),
-    help="Give the time that a job leaves unused to other jobs, or lose it.",
-)
-@click.option(
-    "--metrics",
-    is_flag=False,
-    flag_value=METRICS_USUAL,
-    metavar="[HOST:PORT]",
-    help=f"Serve Prometheus metrics there; without a value at {METRICS_USUAL}.",
-)
-@click.option("--memory", metavar="SIZE", help="Memory for all jobs; auto or off.")
-@click.option("--memory-wait", metavar="TIME", help="Longest wait for memory.")
-@click.option(
-    "--allow-boost",
-    type=click.Choice(["on", "off"]),
-    help="Whether owners may boost their jobs.  [default: on with --private]",
-)
-@click.option("--trace", metavar="SIZE", help="Disk space for the trace, or off.")
-@click.option("--private", is_flag=True, help="Serve only your jobs; end after the last.")
-@click.option("-v", "--verbose", is_flag=True, help="Log each switch and refusal.")
-def command(
-    run_dir: Path, node: str, private: bool, verbose: bool, **settings: str | None
-) -> None:
+@takes(Given)
+def command(given: Given) -> None:
     """Start the scheduler daemon and the timer daemon of this node.
 
     The command returns when they are ready. After a crash they take over the running
@@ -86,24 +114,19 @@ def command(
       cosched up --slice 500ms --gmet 50ms --align off
       cosched up --metrics
     """
-    given = {
-        OTHER_NAMES.get(name, f"node.{name}"): (text, f"--{name.replace('_', '-')}")
-        for name, text in settings.items()
-        if text is not None
-    }
-    config, doubts = load(os.environ, given)
+    config, doubts = load(os.environ, given.settings())
     for doubt in doubts:
         click.echo(f"cosched: warning: {doubt}", err=True)
     options = NodeOptions(
         config.node.settings(),
         config.node.class_scheduler,
         config.node.mode,
-        private,
-        verbose,
-        config.metrics_listen(private=private),
-        settings["memory"],
-        settings["memory_wait"],
+        given.private,
+        given.verbose,
+        config.metrics_listen(private=given.private),
+        given.memory,
+        given.memory_wait,
         config.node.allow_raise,
-        settings["trace"],
+        given.trace,
     )
-    click.echo(start_node(NodePaths(run_dir, node), options))
+    click.echo(start_node(NodePaths(given.run_dir, given.node), options))

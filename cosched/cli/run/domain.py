@@ -6,8 +6,6 @@ import dataclasses
 import sys
 from pathlib import Path
 
-import click
-
 from cosched.cli.connection import Connector
 from cosched.cli.domain.waiting import (
     STDIN,
@@ -21,26 +19,6 @@ from cosched.cluster.submission import FROM_CLIENT
 from cosched.jobs.choices import Choices
 from cosched.jobs.job import Job
 from cosched.jobs.tasks import Reports
-
-#: Options of cosched-run that belong to the MPI's own launcher, or to its start.
-_WITHOUT = (
-    ("hosts", "--hosts"),
-    ("hostfile", "--hostfile"),
-    ("require_all", "--require-all"),
-    ("waits_only", "--waits-only"),
-    ("account", "--account"),
-    ("dry_run", "--dry-run"),
-    ("as_json", "--json"),
-)
-
-
-def check_options(ctx: click.Context) -> None:
-    """Raises UsageError for options that have no meaning in a domain."""
-    given = [option for name, option in _WITHOUT if ctx.params[name]]
-    if ctx.params["register"] != "start":
-        given.append("--register init")
-    if given:
-        raise click.UsageError(f"--domain cannot be combined with {given[0]}.", ctx)
 
 
 def run_in_domain(job: Job, run_dir: Path, choices: Choices, *, verbose: bool) -> int:

@@ -7,26 +7,18 @@ import sys
 from pathlib import Path
 
 import click
-from click.core import ParameterSource
 
+from cosched.cli.declared import takes
 from cosched.cli.entry import run_cli
 from cosched.cli.groups import current_options
-from cosched.cli.options import (
-    hosts_option,
-    json_option,
-    memory_option,
-    program_argument,
-    run_dir_option_with,
-)
-from cosched.cli.run.choices import choice_options, run_time
+from cosched.cli.run.given import Given, names_run_dir
 from cosched.cli.run.hosts import choose_hosts
 from cosched.cli.run.placement import place_of, ranks_stay_here
 from cosched.cli.run.plan import plan_json, plan_text
-from cosched.cli.run.site import find_site, this_node
+from cosched.cli.run.site import find_site
 from cosched.cli.run.start import Start, warn
 from cosched.core.units import NS_PER_S
 from cosched.jobs.choices import Choices
-from cosched.jobs.expected import Lengths
 from cosched.jobs.job import Job
 from cosched.launch.environment import default_job_name
 from cosched.launch.given.engine_job import EngineJob, engine_job
@@ -35,8 +27,7 @@ from cosched.launch.job import Job as Resolved
 from cosched.launch.job import Request, resolve, starts_ranks_itself
 from cosched.launch.mpi import Places
 from cosched.linux.here import this_machine
-from cosched.shm.paths import check_job_name
-from cosched.shm.userdirs import domain_dir_to_ask, run_dir_to_ask
+from cosched.shm.userdirs import domain_dir_to_ask
 from cosched.version import VERSION
 
 _NOISE_BYTES = 4
@@ -48,12 +39,6 @@ class RunCommand(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         words = current_options(ctx, self, ctx.command_path, args)
         return super().parse_args(ctx, words)
-
-
-def _job_name(_: click.Context, __: click.Parameter, text: str | None) -> str | None:
-    if text is not None:
-        check_job_name(text)
-    return text
 
 
 HELP = """\
@@ -91,133 +76,44 @@ Examples:
         "allow_interspersed_args": False,
     },
 )
-@click.option(
-    "-n",
-    "-np",
-    "--ranks",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="How many ranks.  [default: 1, or --ppn on each host]",
-)
-@hosts_option("The nodes that they run on, such as n1,n2 or n[1-4,7].")
-@click.option(
-    "--hostfile",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="The same from a file, a host a line: n1, n1:2 or n1 slots=2.",
-)
-@click.option(
-    "--ppn", type=click.IntRange(min=1), metavar="K", help="At most K ranks on a host."
-)
-@click.option(
-    "--job",
-    metavar="NAME",
-    callback=_job_name,
-    help="[default: the program's name and a suffix]",
-)
-@click.option(
-    "--mpi",
-    metavar="MPI",
-    help="An mpiexec, a prefix, mpich or openmpi.  [default: what the program uses]",
-)
-@choice_options
-@click.option(
-    "--register",
-    type=click.Choice(["start", "init"]),
-    default="start",
-    help="When ranks register: at their start, so that the job is launched in its own turn,"
-    " or in MPI_Init.  [default: start]",
-)
-@memory_option(
-    "Memory that the job needs on each of its nodes, such as 8G: it starts when that much"
-    " is free."
-)
-@click.option(
-    "--time",
-    "time_ns",
-    metavar="TIME",
-    callback=run_time,
-    help="How long the job runs alone: 90 or 90s, 1:30 (minutes), 2h, 2:00:00 or"
-    " 1-12:00:00 (days).  [default: as long as its earlier runs]",
-)
-@click.option(
-    "--domain",
-    is_flag=True,
-    help="Let the agents of the domain start the ranks, on nodes that are free now. If none"
-    " are, the job is refused; cosched submit waits. --time is the job's limit then.",
-)
-@run_dir_option_with(
-    lambda: run_dir_to_ask(os.environ, os.geteuid(), this_node()),
-    "/tmp/cosched-UID where daemons of yours are up, else /run/cosched",
-)
-@click.option(
-    "--account",
-    is_flag=True,
-    help="Print on stderr at the end how the job's time was spent (-v, too).",
-)
-@click.option("-v", "--verbose", is_flag=True, help="Print on stderr what is done.")
-@click.option("--dry-run", is_flag=True, help="Only print the command and the environment.")
-@json_option
+@takes(Given)
 @click.version_option(VERSION)
-@program_argument
-@click.pass_context
-def command(
-    ctx: click.Context,
-    argv: tuple[str, ...],
-    ranks: int | None,
-    hosts: tuple[str, ...],
-    hostfile: Path | None,
-    ppn: int | None,
-    job: str | None,
-    mpi: str | None,
-    choices: Choices,
-    register: str,
-    memory_bytes: int,
-    time_ns: int | None,
-    domain: bool,
-    waits_only: bool,
-    no_shim: bool,
-    run_dir: Path,
-    account: bool,
-    verbose: bool,
-    dry_run: bool,
-    as_json: bool,
-) -> int:
-    if not argv:
-        raise click.UsageError("Missing PROGRAM.", ctx)
-    if as_json and not dry_run:
-        raise click.UsageError("--json needs --dry-run.", ctx)
-    if memory_bytes and (no_shim or waits_only):
-        raise click.UsageError("--memory needs coscheduling.", ctx)
-    if domain:
-        return _run_in_domain(ctx, choices)
-    run_dir = run_dir.absolute()
+def command(given: Given) -> int:
+    choices = given.asked.choices()
+    if given.domain:
+        return _run_in_domain(given, choices)
     engine = engine_job(os.environ)
     chosen = choose_hosts(
-        ctx, hosts, hostfile, None if starts_ranks_itself(argv) else engine
+        given.hosts, given.hostfile, None if starts_ranks_itself(given.argv) else engine
     )
-    request = Request(argv, ranks or chosen.ranks, ppn, mpi, root=os.geteuid() == 0)
-    resolved = _resolve(request, run_dir, chosen.hosts)
+    resolved = _resolve(
+        Request(
+            given.argv,
+            given.ranks or chosen.ranks,
+            given.ppn,
+            given.mpi,
+            root=os.geteuid() == 0,
+        ),
+        given.run_dir,
+        chosen.hosts,
+    )
     stays_here = ranks_stay_here(resolved, engine, this_machine(), os.environ)
+    is_named = names_run_dir() or bool(os.environ.get("COSCHED_RUN_DIR"))
     start = Start(
-        resolved,
-        job or _usual_name(resolved.label, engine),
-        run_dir if _is_named(ctx) else None,
-        run_dir,
-        stays_here,
-        None if stays_here else place_of(resolved, engine, os.environ),
-        memory_bytes,
-        time_ns,
-        Lengths(warn),
+        given,
         choices,
-        register == "init",
+        resolved,
+        name=given.name or _usual_name(resolved.label, engine),
+        named_run_dir=given.run_dir if is_named else None,
+        stays_here=stays_here,
+        place=None if stays_here else place_of(resolved, engine, os.environ),
     )
-    tasks = {} if no_shim else start.task_environment(part=not waits_only, verbose=verbose)
-    if dry_run:
+    tasks = start.task_environment()
+    if given.dry_run:
         as_planned = plan_json(resolved, start.name, tasks)
-        click.echo(as_planned if as_json else plan_text(resolved, tasks))
+        click.echo(as_planned if given.as_json else plan_text(resolved, tasks))
         return 0
-    return start.carry_out(tasks, account=account, verbose=verbose)
+    return start.carry_out(tasks)
 
 
 def _resolve(request: Request, run_dir: Path, hosts: Hosts) -> Resolved:
@@ -234,30 +130,22 @@ def _usual_name(label: str, engine: EngineJob | None) -> str:
     return default_job_name(label, os.urandom(_NOISE_BYTES), number)
 
 
-def _is_named(ctx: click.Context) -> bool:
-    """Whether the user named a run directory."""
-    usual = ctx.get_parameter_source("run_dir") is ParameterSource.DEFAULT
-    return not usual or bool(os.environ.get("COSCHED_RUN_DIR"))
+def _run_in_domain(given: Given, choices: Choices) -> int:
+    from cosched.cli.run.domain import run_in_domain
 
-
-def _run_in_domain(ctx: click.Context, choices: Choices) -> int:
-    from cosched.cli.run.domain import check_options, run_in_domain
-
-    check_options(ctx)
-    given = ctx.params
-    usual = ctx.get_parameter_source("run_dir") is ParameterSource.DEFAULT
-    run_dir = domain_dir_to_ask(os.environ, os.geteuid()) if usual else given["run_dir"]
+    usual = domain_dir_to_ask(os.environ, os.geteuid())
+    run_dir = given.run_dir if names_run_dir() else usual
     job = Job(
-        given["argv"],
-        ranks=given["ranks"] or 0,
-        ppn=given["ppn"] or 0,
-        time_s=(given["time_ns"] or 0) / NS_PER_S,
-        name=given["job"] or "",
-        mpi=given["mpi"],
-        shim=not given["no_shim"],
-        memory_bytes=given["memory_bytes"],
+        given.argv,
+        ranks=given.ranks or 0,
+        ppn=given.ppn or 0,
+        time_s=(given.time_ns or 0) / NS_PER_S,
+        name=given.name or "",
+        mpi=given.mpi,
+        shim=not given.asked.no_shim,
+        memory_bytes=given.memory_bytes,
     )
-    return run_in_domain(job, run_dir.absolute(), choices, verbose=given["verbose"])
+    return run_in_domain(job, run_dir.absolute(), choices, verbose=given.verbose)
 
 
 def main() -> None:

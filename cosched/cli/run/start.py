@@ -7,55 +7,58 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
+from cosched.cli.run.given import Given
 from cosched.cli.run.plan import headline
 from cosched.cli.run.site import check_hosts, lease_here, local_nodes
 from cosched.core.errors import CoschedError
 from cosched.jobs.choices import Choices
 from cosched.jobs.expected import Lengths
 from cosched.jobs.places import Place, write_place
-from cosched.jobs.tasks import Reports, rank_environment
-from cosched.launch.environment import Part, submission_ns
+from cosched.jobs.tasks import Reports, Wanted, rank_environment
 from cosched.launch.job import Job
+from cosched.launch.process import exit_like, run_launcher
+from cosched.linux.homes import state_directory
+from cosched.shm.paths import NodePaths
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Start:
     """A job that is to be started.
 
+    given: the user's options. choices: how it takes part. job: how it is started.
     named_run_dir: the run directory that the user named; None: the usual one of each node.
-    run_dir: the one of this node. stays_here: all ranks run on this node. place: where they
-    run otherwise, if that is known. need_bytes: memory on each node, 0 for any. time_ns:
-    the user's estimate of its run time; None: that of its earlier runs in ``lengths``.
-    registers_in_init: the ranks register in MPI_Init, not when they start.
+    stays_here: all ranks run on this node. place: where they run otherwise, if that is
+    known.
     """
 
+    given: Given
+    choices: Choices
     job: Job
     name: str
     named_run_dir: Path | None
-    run_dir: Path
     stays_here: bool
     place: Place | None
-    need_bytes: int
-    time_ns: int | None
-    lengths: Lengths
-    choices: Choices
-    registers_in_init: bool = False
 
-    def task_environment(self, *, part: bool, verbose: bool) -> Mapping[str, str]:
-        """Returns the variables for the ranks. part: the ranks are coscheduled."""
+    @cached_property
+    def _lengths(self) -> Lengths:
+        return Lengths(warn)
+
+    def task_environment(self) -> Mapping[str, str]:
+        """Returns the variables for the ranks."""
+        given = self.given
+        if given.asked.no_shim:
+            return {}
         wanted = None
-        if part:
-            wanted = Part(
+        if given.asked.coschedules:
+            wanted = Wanted(
                 self.name,
                 self._run_dir_of_ranks(),
-                "",
-                self.need_bytes,
-                submission_ns(os.environ, time.time_ns()),
-                self.lengths.expectation(self.job, self.time_ns),
-                self.registers_in_init,
-                "all" if self.choices.needs_all else "",
+                given.memory_bytes,
+                self._lengths.expectation(self.job, given.time_ns),
+                registers_in_init=given.register == "init",
             )
         return rank_environment(
             self.job,
@@ -63,50 +66,49 @@ class Start:
             wanted,
             os.environ,
             Reports(warn, note),
-            verbose=verbose,
+            verbose=given.verbose,
         )
 
-    def carry_out(self, tasks: Mapping[str, str], *, account: bool, verbose: bool) -> int:
+    def carry_out(self, tasks: Mapping[str, str]) -> int:
         """Runs the launcher; returns its exit status."""
-        from cosched.launch.process import exit_like
-
-        lease = None
+        run_dir, job = self.given.run_dir, self.job
         if "COSCHED_JOB" in tasks:
             jobs_per_user = self.choices.limits.jobs_per_user
-            wanted = (self.run_dir, self.name, jobs_per_user, self.need_bytes)
+            wanted = (run_dir, self.name, jobs_per_user, self.given.memory_bytes)
             if self.stays_here:
                 lease = lease_here(*wanted, self._take_failure)
                 tasks = tasks if lease else {}
             else:
-                self._check_nodes(check_hosts(self.job.site, *wanted))
-        if verbose:
-            print(f"cosched-run: {headline(self.job, self.name, tasks)}", file=sys.stderr)
+                self._check_nodes(check_hosts(job.site, *wanted))
+        if self.given.verbose:
+            print(f"cosched-run: {headline(job, self.name, tasks)}", file=sys.stderr)
         self._remember_place(tasks)
         began_wall_ns = time.time_ns()
-        status_word = _run(self.job, tasks)
+        status_word = _run(job, tasks)
         if "COSCHED_JOB" in tasks:
-            nodes = local_nodes(self.job.site, self.run_dir)
-            if account or verbose:
-                from cosched.cli.jobs.elsewhere import way_to
-                from cosched.cli.run.account import print_account
-
-                way = way_to(self.name, (), self.run_dir) if self.place else None
-                of = len(way.nodes) if way else max(1, len(self.job.site.names))
-                print_account(nodes, way, self.name, began_wall_ns, of=of)
+            nodes = local_nodes(job.site, run_dir)
+            if self.given.account or self.given.verbose:
+                self._print_account(nodes, began_wall_ns)
             if status_word == 0:
-                self.lengths.add(self.job, self.name, nodes, began_wall_ns)
+                self._lengths.add(job, self.name, nodes, began_wall_ns)
         return exit_like(status_word)
+
+    def _print_account(self, nodes: Sequence[NodePaths], began_wall_ns: int) -> None:
+        from cosched.cli.jobs.elsewhere import way_to
+        from cosched.cli.run.account import print_account
+
+        way = way_to(self.name, (), self.given.run_dir) if self.place else None
+        of = len(way.nodes) if way else max(1, len(self.job.site.names))
+        print_account(nodes, way, self.name, began_wall_ns, of=of)
 
     def _run_dir_of_ranks(self) -> Path | None:
         virtual = self.job.site.agent is not None
-        return self.run_dir if self.stays_here or virtual else self.named_run_dir
+        return self.given.run_dir if self.stays_here or virtual else self.named_run_dir
 
     def _remember_place(self, tasks: Mapping[str, str]) -> None:
         """Records where the job runs, for 'cosched suspend' and the like."""
         if self.place is None or "COSCHED_JOB" not in tasks:
             return
-        from cosched.node.records.history import state_directory
-
         state = state_directory(os.environ)
         if state is None:
             return
@@ -137,8 +139,6 @@ class Start:
 
 def _run(job: Job, tasks: Mapping[str, str]) -> int:
     """Runs the launcher; returns its wait status as wait(2) defines it."""
-    from cosched.launch.process import run_launcher
-
     command = job.command(tasks)
     sys.stdout.flush()
     sys.stderr.flush()

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
-from cosched.bench.run.interrupts import interruptible
-from cosched.bench.run.processes import RunFailed
 from cosched.bench.run.testbed import TestbedOptions
 from cosched.bench.simulate.calibrate import calibrate
 from cosched.bench.simulate.models import write_calibration
 from cosched.bench.simulate.virtual import default_calibration
+from cosched.cli.declared import argument, option, part, takes
 from cosched.cli.files import check_writable, writing
+from cosched.cli.measure.measuring import measuring
 from cosched.cli.options import (
+    FILE_OR_STDOUT,
+    PATH,
     hosts_option,
     lab_nodes_option,
+    mpi_option,
     run_dir_option,
     run_limit_option,
 )
@@ -40,62 +44,47 @@ Examples:
   cosched sim calibrate mine.toml --hosts n1,n2 --out n1n2.toml
 """
 
-#: For the commands that read a calibration.
-calibration_option = click.option(
-    "--calibration",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="A file of 'cosched sim calibrate'; by default the one beside the workload.",
-)
 
+@dataclass(frozen=True)
+class Given:
+    """The options of ``cosched sim calibrate``."""
 
-@click.command("calibrate", help=HELP, short_help="Measure how programs communicate.")
-@click.argument("workload", type=click.Path(path_type=Path), metavar="WORKLOAD.toml")
-@click.option(
-    "--out",
-    type=click.Path(dir_okay=False, writable=True, allow_dash=True, path_type=Path),
-    metavar="FILE",
-    help="By default WORKLOAD.calibration.toml; '-': to stdout.",
-)
-@click.option(
-    "--repeat",
-    "repeats",
-    type=click.IntRange(1),
-    default=1,
-    help="Runs of each program without cosched; the median counts.",
-)
-@lab_nodes_option
-@hosts_option()
-@click.option("--mpi", metavar="MPI", help="As for cosched-run.")
-@run_limit_option
-@run_dir_option
-def calibrate_workload(
-    workload: Path,
-    out: Path | None,
-    repeats: int,
-    nodes: int,
-    hosts: tuple[str, ...],
-    mpi: str | None,
-    run_limit: float,
-    run_dir: Path,
-) -> None:
-    out = out or default_calibration(workload)
-    check_writable(out)
-    options = TestbedOptions(
-        run_dir=run_dir,
-        nodes=nodes,
-        hosts=hosts,
-        mpi=mpi,
-        limit_s=run_limit,
+    workload: Path = argument(type=PATH, metavar="WORKLOAD.toml")
+    out: Path | None = option(
+        "--out",
+        type=FILE_OR_STDOUT,
+        metavar="FILE",
+        help="By default WORKLOAD.calibration.toml; '-': to stdout.",
     )
-    try:
-        with interruptible():
-            found = calibrate(workload, options, repeats, os.environ, display_stream())
-    except RunFailed as error:
-        for line in error.failure.output:
-            click.echo(f"  | {line}", err=True)
-        raise
-    text = f"# From cosched sim calibrate, of {workload.name}.\n{write_calibration(found)}"
+    repeats: int = option(
+        "--repeat",
+        type=click.IntRange(1),
+        default=1,
+        help="Runs of each program without cosched; the median counts.",
+    )
+    testbed: TestbedOptions = part(
+        TestbedOptions,
+        nodes=lab_nodes_option(),
+        hosts=hosts_option(),
+        mpi=mpi_option(),
+        limit_s=run_limit_option(),
+        run_dir=run_dir_option(),
+    )
+
+
+@click.command("calibrate", help=HELP)
+@takes(Given)
+def calibrate_workload(given: Given) -> None:
+    out = given.out or default_calibration(given.workload)
+    check_writable(out)
+    with measuring():
+        found = calibrate(
+            given.workload, given.testbed, given.repeats, os.environ, display_stream()
+        )
+    text = (
+        f"# From cosched sim calibrate, of {given.workload.name}.\n"
+        f"{write_calibration(found)}"
+    )
     with writing(out) as stream:
         stream.write(text)
     if out != Path("-"):

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
+from cosched.cli.declared import option, takes
 from cosched.cli.files import check_writable, write_outcome
 from cosched.cli.options import json_file_option
 from cosched.cli.sim.options import (
@@ -25,25 +27,30 @@ from cosched.sim.queue.table import left_out
 CLOCK = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)")
 
 
+@dataclass(frozen=True)
+class Given:
+    """The options of ``cosched sim fit``."""
+
+    trace: Path = log_argument()
+    name: str | None = option(
+        "--name", help="Name of the model; by default that of the log."
+    )
+    begins: str | None = option(
+        "--begins",
+        metavar="HH:MM",
+        help="Time of day when the log begins; by default as in its header (UTC), or"
+        " 00:00.",
+    )
+    machine: int | None = machine_option("Another size of the machine.")
+    strict: bool = strict_option()
+    json_file: Path | None = json_file_option(
+        "Write the model to FILE, as JSON ('-': as --json)."
+    )
+
+
 @click.command("fit")
-@log_argument
-@click.option("--name", help="Name of the model; by default that of the log.")
-@click.option(
-    "--begins",
-    metavar="HH:MM",
-    help="Time of day when the log begins; by default as in its header (UTC), or 00:00.",
-)
-@machine_option("Another size of the machine.")
-@strict_option
-@json_file_option("Write the model to FILE, as JSON ('-': as --json).")
-def fit_log(
-    trace: Path,
-    name: str | None,
-    begins: str | None,
-    machine: int | None,
-    strict: bool,
-    json_file: Path | None,
-) -> None:
+@takes(Given)
+def fit_log(given: Given) -> None:
     """Fit a model to a log: arrivals by hour, sizes, run times.
 
     Arrivals are a Poisson process with a rate for each hour of the day, sizes are
@@ -55,10 +62,10 @@ def fit_log(
       cosched sim fit KTH.swf.gz
       cosched sim fit SDSC.swf.gz --begins 18:11 --out sdsc.json
     """
-    check_writable(json_file)
-    log = read_swf(trace, machine=machine, strict=strict)
-    stem = log_name(trace)
-    model = fit(log.workload, name or stem, _begins_s(begins, log))
+    check_writable(given.json_file)
+    log = read_swf(given.trace, machine=given.machine, strict=given.strict)
+    name = given.name or log_name(given.trace)
+    model = fit(log.workload, name, _begins_s(given.begins, log))
     jobs = len(log.workload)
     skipped = log.skipped_lines()
     document = {
@@ -67,7 +74,7 @@ def fit_log(
         "jobs": jobs,
         "skipped_lines": skipped,
     }
-    write_outcome(json_file, _text(model, jobs, skipped), document)
+    write_outcome(given.json_file, _text(model, jobs, skipped), document)
 
 
 def _begins_s(begins: str | None, log: Log) -> int:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import click
 
+from cosched.cli.declared import option, part, takes
 from cosched.cli.files import check_writable
 from cosched.cli.groups import Group
 from cosched.cli.options import json_file_option
@@ -51,18 +52,25 @@ def symbiosis() -> None:
     """
 
 
+@dataclass(frozen=True)
+class Pairs:
+    """The options of ``cosched sim symbiosis pairs``."""
+
+    model: str = model_option("datastar")
+    rounds: int = option(
+        "--rounds",
+        type=click.IntRange(0),
+        default=0,
+        show_default=False,
+        metavar="N",
+        help="Also run N schedules of a scheduler that experiments.",
+    )
+    json_file: Path | None = json_file_option()
+
+
 @symbiosis.command("pairs")
-@model_option("datastar")
-@click.option(
-    "--rounds",
-    type=click.IntRange(0),
-    default=0,
-    show_default=False,
-    metavar="N",
-    help="Also run N schedules of a scheduler that experiments.",
-)
-@json_file_option()
-def pairs(model_name: str, rounds: int, json_file: Path | None) -> None:
+@takes(Pairs)
+def pairs(given: Pairs) -> None:
     """Compare users' labels with speeds: all applications in pairs.
 
     Prints the matrix, the gain of schedules that follow the labels, and
@@ -73,11 +81,11 @@ def pairs(model_name: str, rounds: int, json_file: Path | None) -> None:
       cosched sim symbiosis pairs
       cosched sim symbiosis pairs --rounds 8 --out pairs.json
     """
-    check_writable(json_file)
-    model = read_model(model_name)
+    check_writable(given.json_file)
+    model = read_model(given.model)
     found = assess(model)
     checks = check_labels(model)
-    ran = experiment(model, rounds)
+    ran = experiment(model, given.rounds)
     tables = (matrix_table(model), assessment_table(found), checks_table(checks))
     text = "\n".join(tables) + "".join(
         f"round {count}: {one.throughput - 1.0:+.1%}, estimates off by "
@@ -85,12 +93,12 @@ def pairs(model_name: str, rounds: int, json_file: Path | None) -> None:
         for count, one in enumerate(ran, 1)
     )
     document = {
-        "model": model_name,
+        "model": given.model,
         "assessment": asdict(found),
         "labels": [check.document() for check in checks],
         "rounds": [asdict(one) for one in ran],
     }
-    write_results(json_file, text, document)
+    write_results(given.json_file, text, document)
 
 
 STREAM_HELP = """\
@@ -120,71 +128,62 @@ Examples:
 """
 
 
+@dataclass(frozen=True)
+class Stream:
+    """The options of ``cosched sim symbiosis stream``."""
+
+    model: str = model_option("npb")
+    placements: tuple[str, ...] = placements_option(",".join(NAMES), "One or several.")
+    machine: int = option(
+        "--machine",
+        type=click.IntRange(1),
+        default=4,
+        metavar="NODES",
+        help="Nodes of the machine, with two halves each.",
+    )
+    recipe: StreamRecipe = part(
+        StreamRecipe,
+        jobs=option(
+            "--jobs", type=click.IntRange(1), metavar="N", help="Jobs of each stream."
+        ),
+        large=option(
+            "--large",
+            type=click.IntRange(1),
+            metavar="HALVES",
+            help="Size of the large jobs.",
+        ),
+        seed=seed_option(),
+    )
+    order: str = order_option("largest")
+    queue_limit: int = option(
+        "--queue",
+        type=click.IntRange(1),
+        default=12,
+        metavar="N",
+        help="Greatest number of jobs that wait at a time.",
+    )
+    repeat: int = repeat_option(1, "Streams, with this seed and the next ones.")
+    save_in: Path | None = save_option()
+    json_file: Path | None = json_file_option()
+
+
 @symbiosis.command("stream", help=STREAM_HELP)
-@model_option("npb")
-@placements_option(",".join(NAMES), "One or several.")
-@click.option(
-    "--machine",
-    type=click.IntRange(1),
-    default=4,
-    metavar="NODES",
-    help="Nodes of the machine, with two halves each.",
-)
-@click.option(
-    "--jobs",
-    "stream_jobs",
-    type=click.IntRange(1),
-    default=100,
-    metavar="N",
-    help="Jobs of each stream.",
-)
-@click.option(
-    "--large",
-    type=click.IntRange(1),
-    default=4,
-    metavar="HALVES",
-    help="Size of the large jobs.",
-)
-@order_option("largest")
-@click.option(
-    "--queue",
-    "queue_limit",
-    type=click.IntRange(1),
-    default=12,
-    metavar="N",
-    help="Greatest number of jobs that wait at a time.",
-)
-@repeat_option(1, "Streams, with this seed and the next ones.")
-@seed_option()
-@save_option
-@json_file_option()
-def stream(
-    model_name: str,
-    placements: tuple[str, ...],
-    machine: int,
-    stream_jobs: int,
-    large: int,
-    order: str,
-    queue_limit: int,
-    repeat: int,
-    seed: int,
-    save_in: Path | None,
-    json_file: Path | None,
-) -> None:
-    check_writable(json_file)
-    model = read_model(model_name)
+@takes(Stream)
+def stream(given: Stream) -> None:
+    check_writable(given.json_file)
+    model = read_model(given.model)
     runs = [
         SharingRun(
             model=model,
-            recipe=StreamRecipe(stream_jobs, seed + count, large=large),
-            nodes=machine,
-            order=order,
-            queue_limit=queue_limit,
-            placements=placements,
+            recipe=replace(given.recipe, seed=given.recipe.seed + count),
+            nodes=given.machine,
+            order=given.order,
+            queue_limit=given.queue_limit,
+            placements=given.placements,
         )
-        for count in range(repeat)
+        for count in range(given.repeat)
     ]
-    simulate(model_name, runs, save_in, json_file, stream_table)
+    simulate(given.model, runs, given.save_in, given.json_file, stream_table)
 
 
 symbiosis.add_command(log)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
+from cosched.cli.declared import option, takes
 from cosched.cli.files import check_writable
 from cosched.cli.options import json_file_option
 from cosched.cli.sim.options import (
@@ -53,50 +55,47 @@ Examples:
 """
 
 
+@dataclass(frozen=True)
+class Given:
+    """The options of ``cosched sim symbiosis log``."""
+
+    trace: Path = log_argument()
+    model: str = model_option("datastar")
+    placements: tuple[str, ...] = placements_option(
+        "labels,anyhow,learned", "One or several, beside whole."
+    )
+    machine: int | None = machine_option()
+    draw: str = option(
+        "--draw",
+        type=click.Choice(DRAWS),
+        default="job",
+        help="Draw an application for each job, or for each user's executable.",
+    )
+    order: str = order_option("fcfs")
+    repeat: int = repeat_option(3, "Draws, with this seed and the next ones.")
+    seed: int = seed_option()
+    strict: bool = strict_option()
+    save_in: Path | None = save_option()
+    json_file: Path | None = json_file_option()
+
+
 @click.command("log", help=HELP, short_help="Run the jobs of a log on shared nodes.")
-@log_argument
-@model_option("datastar")
-@placements_option("labels,anyhow,learned", "One or several, beside whole.")
-@machine_option()
-@click.option(
-    "--draw",
-    type=click.Choice(DRAWS),
-    default="job",
-    help="Draw an application for each job, or for each user's executable.",
-)
-@order_option("fcfs")
-@repeat_option(3, "Draws, with this seed and the next ones.")
-@seed_option()
-@strict_option
-@save_option
-@json_file_option()
-def log(
-    trace: Path,
-    model_name: str,
-    placements: tuple[str, ...],
-    machine: int | None,
-    draw: str,
-    order: str,
-    repeat: int,
-    seed: int,
-    strict: bool,
-    save_in: Path | None,
-    json_file: Path | None,
-) -> None:
-    check_writable(json_file)
-    model = read_model(model_name)
+@takes(Given)
+def log(given: Given) -> None:
+    check_writable(given.json_file)
+    model = read_model(given.model)
     runs = [
         SharingRun(
             model=model,
-            recipe=StreamRecipe(seed=seed + count),
-            nodes=machine or 0,
-            order=order,
+            recipe=StreamRecipe(seed=given.seed + count),
+            nodes=given.machine or 0,
+            order=given.order,
             queue_limit=sys.maxsize,
-            placements=tuple(dict.fromkeys((BASE, *placements))),
-            trace=trace,
-            strict=strict,
-            draw=draw,
+            placements=tuple(dict.fromkeys((BASE, *given.placements))),
+            trace=given.trace,
+            strict=given.strict,
+            draw=given.draw,
         )
-        for count in range(repeat)
+        for count in range(given.repeat)
     ]
-    simulate(model_name, runs, save_in, json_file, log_table)
+    simulate(given.model, runs, given.save_in, given.json_file, log_table)

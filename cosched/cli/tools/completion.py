@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shlex
+from dataclasses import dataclass
 
 import click
 from click.shell_completion import (
@@ -16,6 +17,8 @@ from click.shell_completion import (
     add_completion_class,
     get_completion_class,
 )
+
+from cosched.cli.declared import argument, takes
 
 PROGRAMS = ("cosched", "cosched-run")
 SHELLS = ("bash", "zsh", "fish", "tcsh")
@@ -59,9 +62,16 @@ def register() -> None:
     add_completion_class(TcshComplete)
 
 
+@dataclass(frozen=True)
+class Given:
+    """The argument of ``cosched completion``."""
+
+    shell: str = argument(type=click.Choice(SHELLS))
+
+
 @click.command("completion")
-@click.argument("shell", type=click.Choice(SHELLS))
-def command(shell: str) -> None:
+@takes(Given)
+def command(given: Given) -> None:
     """Print a script with which SHELL completes lines of cosched and cosched-run.
 
     For the current shell, in bash or zsh: eval "$(cosched completion bash)"; in fish:
@@ -75,7 +85,7 @@ def command(shell: str) -> None:
       cosched completion tcsh >> ~/.tcshrc
     """
     register()
-    kind = get_completion_class(shell)
+    kind = get_completion_class(given.shell)
     assert kind is not None
     for program in PROGRAMS:
         variable = f"_{program}_complete".replace("-", "_").upper()

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
 
+from cosched.cli.declared import argument, option, takes
 from cosched.cli.groups import Group
 from cosched.cli.options import json_option, run_dir_option
 from cosched.core.errors import CoschedError
@@ -32,31 +34,33 @@ def command() -> None:
     """
 
 
+@dataclass(frozen=True)
+class Up:
+    """The options of ``cosched lab up``."""
+
+    nodes: int = option("--nodes", type=int, required=True, help="How many.")
+    cores_per_node: int = option(
+        "--cores-per-node",
+        type=int,
+        default=1,
+        help="CPUs of this machine for each node alone.",
+    )
+    share_cpus: bool = option(
+        "--share-cpus",
+        is_flag=True,
+        help="Let nodes share CPUs, so that there can be more of them than CPUs. Times that"
+        " are measured on them mean little.",
+    )
+    no_daemons: bool = option(
+        "--no-daemons", is_flag=True, help="Do not start the nodes' daemons."
+    )
+    run_dir: Path = run_dir_option()
+    as_json: bool = json_option()
+
+
 @command.command()
-@click.option("--nodes", type=int, required=True, help="How many.")
-@click.option(
-    "--cores-per-node",
-    type=int,
-    default=1,
-    help="CPUs of this machine for each node alone.",
-)
-@click.option(
-    "--share-cpus",
-    is_flag=True,
-    help="Let nodes share CPUs, so that there can be more of them than CPUs. Times that"
-    " are measured on them mean little.",
-)
-@click.option("--no-daemons", is_flag=True, help="Do not start the nodes' daemons.")
-@run_dir_option
-@json_option
-def up(
-    nodes: int,
-    cores_per_node: int,
-    share_cpus: bool,
-    no_daemons: bool,
-    run_dir: Path,
-    as_json: bool,
-) -> None:
+@takes(Up)
+def up(given: Up) -> None:
     """Make a lab and start the daemons of its nodes.
 
     \b
@@ -65,29 +69,43 @@ def up(
       cosched lab up --nodes 2 --cores-per-node 4
       cosched lab up --nodes 8 --share-cpus
     """
-    plan = plan_crowded_nodes if share_cpus else plan_nodes
-    planned = plan(nodes, cores_per_node, life.usable_siblings())
-    lab = life.make_lab(run_dir, planned, daemons=not no_daemons)
-    _show(lab, as_json)
+    plan = plan_crowded_nodes if given.share_cpus else plan_nodes
+    planned = plan(given.nodes, given.cores_per_node, life.usable_siblings())
+    lab = life.make_lab(given.run_dir, planned, daemons=not given.no_daemons)
+    _show(lab, given.as_json)
+
+
+@dataclass(frozen=True)
+class Down:
+    """The options of ``cosched lab down``."""
+
+    run_dir: Path = run_dir_option()
 
 
 @command.command()
-@run_dir_option
-def down(run_dir: Path) -> None:
+@takes(Down)
+def down(given: Down) -> None:
     """End the lab and every process in it.
 
     \b
     Example:
       cosched lab down
     """
-    if not life.down(run_dir):
+    if not life.down(given.run_dir):
         click.echo("no lab is up", err=True)
 
 
+@dataclass(frozen=True)
+class Status:
+    """The options of ``cosched lab status``."""
+
+    run_dir: Path = run_dir_option()
+    as_json: bool = json_option()
+
+
 @command.command()
-@run_dir_option
-@json_option
-def status(run_dir: Path, as_json: bool) -> None:
+@takes(Status)
+def status(given: Status) -> None:
     """List the nodes.
 
     \b
@@ -95,18 +113,25 @@ def status(run_dir: Path, as_json: bool) -> None:
       cosched lab status
       cosched lab status --json
     """
-    lab = Lab.load(run_dir)
-    if lab is None and not as_json:
+    lab = Lab.load(given.run_dir)
+    if lab is None and not given.as_json:
         click.echo("no lab is up; make one with: cosched lab up --nodes 2")
     else:
-        _show(lab, as_json)
+        _show(lab, given.as_json)
+
+
+@dataclass(frozen=True)
+class Exec:
+    """The options of ``cosched lab exec``."""
+
+    run_dir: Path = run_dir_option()
+    node: str = argument()
+    words: tuple[str, ...] = argument(metavar="CMD...", nargs=-1, type=click.UNPROCESSED)
 
 
 @command.command("exec", context_settings={"allow_interspersed_args": False})
-@run_dir_option
-@click.argument("node")
-@click.argument("words", metavar="CMD...", nargs=-1, type=click.UNPROCESSED)
-def exec_(run_dir: Path, node: str, words: tuple[str, ...]) -> None:
+@takes(Exec)
+def exec_(given: Exec) -> None:
     """Run CMD inside NODE, in this directory, and return its exit status.
 
     \b
@@ -114,14 +139,13 @@ def exec_(run_dir: Path, node: str, words: tuple[str, ...]) -> None:
       cosched lab exec lab1 hostname
       cosched lab exec lab2 ./app --preset tiny
     """
-    if words[:1] == ("--",):
-        words = words[1:]
+    words = given.words[1:] if given.words[:1] == ("--",) else given.words
     if not words:
         raise click.UsageError("Missing CMD.")
-    lab = Lab.load(run_dir)
+    lab = Lab.load(given.run_dir)
     if lab is None:
         raise CoschedError("no lab is up: make one with 'cosched lab up --nodes 2'")
-    lab.exec(node, words)
+    lab.exec(given.node, words)
 
 
 def _show(lab: Lab | None, as_json: bool) -> None:

@@ -6,20 +6,22 @@ import json
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
+from cosched.cli.declared import argument, option, takes
 from cosched.cli.groups import Group
-from cosched.cli.options import json_option
+from cosched.cli.options import PATH, json_option, mpi_option
+from cosched.cli.tools import shim_check
 from cosched.core.errors import CoschedError
 from cosched.jobs.choices import CARRIERS
 from cosched.launch.mpi import Places
 from cosched.launch.shim import for_all_users, make_shim, plan_build
 from cosched.launch.target import Target, find_target
 
-F = TypeVar("F", bound=Callable[..., Any])
 _COLUMNS = 80
 _LABEL = 10
 
@@ -40,21 +42,37 @@ def command() -> None:
     """
 
 
-def _target_options(function: F) -> F:
-    """Options that choose the MPI: PROGRAM's, --mpicc's, --mpi's, or the usual one."""
-    for decorate in (
-        click.argument("argv", nargs=-1, type=click.UNPROCESSED, metavar="[PROGRAM]..."),
-        click.option(
-            "--mpi", metavar="MPI", help="An mpiexec, a prefix, mpich or openmpi."
-        ),
-        click.option(
-            "--mpicc",
-            type=click.Path(path_type=Path),
-            help="The MPI's compiler wrapper.",
-        ),
-    ):
-        function = decorate(function)
-    return function
+@dataclass(frozen=True)
+class Given:
+    """The options that choose the MPI: PROGRAM's, --mpicc's, --mpi's, or the usual one."""
+
+    mpicc: Path | None = option("--mpicc", type=PATH, help="The MPI's compiler wrapper.")
+    mpi: str | None = mpi_option("An mpiexec, a prefix, mpich or openmpi.")
+    argv: tuple[str, ...] = argument(
+        nargs=-1, type=click.UNPROCESSED, metavar="[PROGRAM]..."
+    )
+    as_json: bool = json_option()
+
+    def __post_init__(self) -> None:
+        if self.mpicc is not None and (self.argv or self.mpi is not None):
+            raise click.UsageError("--mpicc cannot be combined with --mpi or PROGRAM.")
+
+    def target(self) -> Target:
+        """Returns the MPI that the options choose."""
+        places = Places(Path(sys.executable).parent, os.environ)
+        return find_target(self.argv, self.mpi, self.mpicc, places)
+
+
+@dataclass(frozen=True)
+class Build(Given):
+    """The options of ``cosched shim build``."""
+
+    site: bool = option(
+        "--site", is_flag=True, help="Into this installation, for all users."
+    )
+    sanitize: bool = option(
+        "--sanitize", is_flag=True, help="With sanitizers, for developers."
+    )
 
 
 @command.command(
@@ -62,9 +80,8 @@ def _target_options(function: F) -> F:
     short_help="Show an MPI and its interposer.",
     context_settings={"allow_interspersed_args": False},
 )
-@_target_options
-@json_option
-def info(argv: tuple[str, ...], mpi: str | None, mpicc: Path | None, as_json: bool) -> None:
+@takes(Given)
+def info(given: Given) -> None:
     """Show the usual MPI, or the one of PROGRAM, and its interposer.
 
     PROGRAM may also be a launcher. Nothing is built.
@@ -76,7 +93,7 @@ def info(argv: tuple[str, ...], mpi: str | None, mpicc: Path | None, as_json: bo
       cosched shim info python app.py
       cosched shim info --mpicc mpicc.mpich --json
     """
-    _show(_find(argv, mpi, mpicc), as_json)
+    _show(given.target(), given.as_json)
 
 
 @command.command(
@@ -84,18 +101,8 @@ def info(argv: tuple[str, ...], mpi: str | None, mpicc: Path | None, as_json: bo
     short_help="Build the interposer for an MPI.",
     context_settings={"allow_interspersed_args": False},
 )
-@_target_options
-@click.option("--site", is_flag=True, help="Into this installation, for all users.")
-@click.option("--sanitize", is_flag=True, help="With sanitizers, for developers.")
-@json_option
-def build(
-    argv: tuple[str, ...],
-    mpi: str | None,
-    mpicc: Path | None,
-    site: bool,
-    sanitize: bool,
-    as_json: bool,
-) -> None:
+@takes(Build)
+def build(given: Build) -> None:
     """Build the interposer for an MPI unless it is built already; print its path.
 
     \b
@@ -105,17 +112,17 @@ def build(
       cosched shim build --mpicc /opt/openmpi/bin/mpicc
       sudo /opt/cosched/bin/cosched shim build --site
     """
-    target = _find(argv, mpi, mpicc)
+    target = given.target()
     plan = target.build
-    if sanitize:
+    if given.sanitize:
         plan = plan_build(
             plan.mpicc, os.environ, standard_abi=target.standard_abi, sanitize=True
         )
-    if site:
+    if given.site:
         os.umask(0o022)  # all users read the folders that the build makes
         plan = for_all_users(plan)
     library = make_shim(plan, _progress(target))
-    if as_json:
+    if given.as_json:
         click.echo(json.dumps({**_facts(target), "shim": str(library)}, indent=2))
     else:
         click.echo(library)
@@ -126,16 +133,8 @@ def build(
     short_help="Try the interposer with an MPI program.",
     context_settings={"allow_interspersed_args": False},
 )
-@_target_options
-@json_option
-@click.pass_context
-def check(
-    ctx: click.Context,
-    argv: tuple[str, ...],
-    mpi: str | None,
-    mpicc: Path | None,
-    as_json: bool,
-) -> int:
+@takes(Given)
+def check(given: Given) -> int:
     """Run a small MPI program with and without the interposer; print what works.
 
     Two ranks exchange messages by all kinds of MPI calls. Private daemons count the
@@ -147,34 +146,24 @@ def check(
       cosched shim check ./app
       cosched shim check --mpi /opt/intel/oneapi/mpi/latest
     """
-    from cosched.cli.tools import shim_check
-
-    target = _find(argv, mpi, mpicc)
+    target = given.target()
     if target.mpi is None:
         raise CoschedError(f"{target.build.mpicc}: no launcher of this MPI was found")
     shim = make_shim(target.build, _progress(target))
-    if not as_json:
+    if not given.as_json:
         click.echo(_line("mpi", f"{target.title}, ABI: {target.abi}"))
     outcomes = []
     for outcome in shim_check.outcomes(target, shim):
         outcomes.append(outcome)
-        if not as_json:
+        if not given.as_json:
             click.echo(_line(outcome.carrier, shim_check.text(outcome)))
     failed = [outcome.carrier for outcome in outcomes if not outcome.ok]
-    if as_json:
+    if given.as_json:
         runs = [shim_check.facts(outcome) for outcome in outcomes]
         click.echo(json.dumps({**_facts(target), "ok": not failed, "runs": runs}, indent=2))
     if failed:
         raise CoschedError(f"{target.title}: {', '.join(failed)}: does not work")
     return 0
-
-
-def _find(argv: tuple[str, ...], mpi: str | None, mpicc: Path | None) -> Target:
-    given = [bool(argv), mpi is not None, mpicc is not None]
-    if given[2] and sum(given) > 1:
-        raise click.UsageError("--mpicc cannot be combined with --mpi or PROGRAM.")
-    places = Places(Path(sys.executable).parent, os.environ)
-    return find_target(argv, mpi, mpicc, places)
 
 
 def _facts(target: Target) -> dict[str, Any]:

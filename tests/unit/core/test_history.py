@@ -47,8 +47,9 @@ from cosched.core.trace.history import (
     line_of,
 )
 from cosched.core.units import NS_PER_S, NS_PER_US
+from cosched.linux.homes import state_directory
 from cosched.node.records.bounded_file import Place
-from cosched.node.records.history import SITE_STATE, history_place, state_directory
+from cosched.node.records.history import SITE_STATE, history_place
 from cosched.node.records.history import _read as earlier_records
 from cosched.observe.columns import COLUMNS
 from cosched.observe.history import gather, in_words, read_place, runs, summary

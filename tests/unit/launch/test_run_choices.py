@@ -8,7 +8,7 @@ import click
 import pytest
 
 from cosched.cli.entry import run_cli
-from cosched.cli.run.choices import choose
+from cosched.cli.run.choices import Asked
 from cosched.cli.run.main import command
 from cosched.core.config.values import Limits
 from cosched.core.errors import CoschedError
@@ -30,14 +30,7 @@ def settings(tmp_path, monkeypatch):
 
 
 def run(wait=None, carrier=None, waits_only=False, no_shim=False, require_all=False):
-    return choose(
-        click.Context(click.Command("cosched-run")),
-        wait=wait,
-        carrier=carrier,
-        waits_only=waits_only,
-        no_shim=no_shim,
-        require_all=require_all,
-    )
+    return Asked(carrier, wait, require_all, waits_only, no_shim).choices()
 
 
 def test_no_options_give_the_defaults(settings):

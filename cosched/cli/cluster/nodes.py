@@ -1,0 +1,125 @@
+"""``cosched cluster status``, ``drain``, ``undrain`` and ``reload``: the nodes of a domain
+that is up."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from cosched.cli.connection import connect
+from cosched.cli.declared import argument, option, takes
+from cosched.cli.options import domain_dir_option, json_option
+from cosched.tables import table
+
+
+@dataclass(frozen=True)
+class Status:
+    """The options of ``cosched cluster status``."""
+
+    run_dir: Path = domain_dir_option()
+    as_json: bool = json_option()
+
+
+@click.command()
+@takes(Status)
+def status(given: Status) -> None:
+    """List the nodes and their jobs.
+
+    \b
+    Examples:
+      cosched cluster status
+      cosched cluster status --json
+    """
+    with connect(given.run_dir) as client:
+        nodes = client.nodes()
+    if given.as_json:
+        click.echo(json.dumps({"nodes": nodes}))
+        return
+    rows = [
+        (
+            node["node"],
+            node["state"],
+            str(node["slots"]),
+            " ".join(map(str, node["jobs"])) or "-",
+            node["reason"],
+        )
+        for node in nodes
+    ]
+    click.echo(
+        "\n".join(table(("node", "state", "slots", "jobs", "reason"), rows, "<<><<"))
+    )
+
+
+@dataclass(frozen=True)
+class Undrain:
+    """The options of ``cosched cluster undrain``."""
+
+    names: tuple[str, ...] = argument(nargs=-1, required=True, metavar="NODE...")
+    run_dir: Path = domain_dir_option()
+
+
+@dataclass(frozen=True)
+class Drain(Undrain):
+    """The options of ``cosched cluster drain``."""
+
+    reason: str = option(
+        "--reason",
+        default="",
+        show_default=False,
+        help="Shown by cosched cluster status.",
+    )
+
+
+@click.command()
+@takes(Drain)
+def drain(given: Drain) -> None:
+    """Keep new jobs away from nodes; their jobs run on.
+
+    \b
+    Example:
+      cosched cluster drain n3 --reason "new disk"
+    """
+    with connect(given.run_dir) as client:
+        client.drain(given.names, given.reason)
+
+
+@click.command()
+@takes(Undrain)
+def undrain(given: Undrain) -> None:
+    """Let jobs start on nodes again.
+
+    \b
+    Example:
+      cosched cluster undrain n3
+    """
+    with connect(given.run_dir) as client:
+        client.undrain(given.names)
+
+
+@dataclass(frozen=True)
+class Reload:
+    """The options of ``cosched cluster reload``."""
+
+    run_dir: Path = domain_dir_option()
+
+
+@click.command()
+@takes(Reload)
+def reload(given: Reload) -> None:
+    """Let the controller read domain.toml again.
+
+    It takes these settings at once: queue.policy, queue.jobs_per_node,
+    queue.default_time, queue.grace, life.lost_after, life.prepare, security.root_from,
+    security.least_uid, and [coupling] without listen, domains and metrics. Jobs that run
+    or wait keep their limits. All other settings need a restart. A file with a mistake
+    changes nothing. A controller that gets SIGHUP does the same.
+
+    \b
+    Example:
+      cosched cluster reload
+    """
+    with connect(given.run_dir) as client:
+        click.echo(client.reload()["text"])

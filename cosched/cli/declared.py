@@ -1,0 +1,157 @@
+"""Declares the options and arguments of a command: each once, as a field of one dataclass.
+
+    @dataclass(frozen=True)
+    class Given:
+        out: Path = argument(type=FILE)
+        recipe: Recipe = part(Recipe, load=option("--load", type=float, help="..."))
+        strict: bool = option("--strict", is_flag=True, help="...")
+
+    @click.command("generate")
+    @takes(Given)
+    def generate(given: Given) -> None: ...
+
+``--help`` lists them in the order of the fields. A contradiction between options is a
+UsageError from ``__post_init__``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Protocol, TypeVar
+
+import click
+
+from cosched.cli.values import Member, Parsed
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+_Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+_KEY = "declared"
+
+
+class _Declared(Protocol):
+    """The meaning of a field for the command line."""
+
+    def decorators(self, name: str) -> Iterator[_Decorator]:
+        """Yields click's decorators for the field of this name."""
+
+    def taken(self, name: str, values: Mapping[str, Any]) -> Any:
+        """Returns the field's value. values: by the names of click's parameters."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Parameter:
+    """One option or argument. make: ``click.option`` or ``click.argument``. attributes: as
+    click has them; ``before``: decorators of hidden values that come first."""
+
+    make: Callable[..., _Decorator]
+    words: tuple[str, ...]
+    attributes: Mapping[str, Any]
+
+    def decorators(self, name: str) -> Iterator[_Decorator]:
+        attributes = dict(self.attributes)
+        yield from attributes.pop("before", ())
+        kind, default = attributes.get("type"), attributes.get("default")
+        is_shown = attributes.get("show_default") is not False
+        if isinstance(kind, (Parsed, Member)) and default and is_shown:
+            attributes["default"] = kind.show(default)
+        yield self.make(name, *self.words, **attributes)
+
+    def taken(self, name: str, values: Mapping[str, Any]) -> Any:
+        return values[name]
+
+    @property
+    def needs_default(self) -> bool:
+        return not ({"default", "is_flag", "required"} & self.attributes.keys())
+
+    def with_default(self, default: object) -> _Parameter:
+        return dataclasses.replace(self, attributes={**self.attributes, "default": default})
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Part:
+    """Some fields of another dataclass. usual: the names of the options whose default is
+    the one of ``cls``."""
+
+    cls: Callable[..., Any]
+    inner: Mapping[str, _Declared]
+    usual: frozenset[str]
+
+    def decorators(self, name: str) -> Iterator[_Decorator]:
+        for each, declared in self.inner.items():
+            yield from declared.decorators(each)
+
+    def taken(self, name: str, values: Mapping[str, Any]) -> Any:
+        found = {each: one.taken(each, values) for each, one in self.inner.items()}
+        return self.cls(
+            **{
+                each: value
+                for each, value in found.items()
+                if value is not None or each in self.usual
+            }
+        )
+
+
+def option(*words: str, **attributes: Any) -> Any:
+    """Declares an option as ``click.option`` does; the field gives its name."""
+    return _field(_Parameter(click.option, words, attributes))
+
+
+def argument(**attributes: Any) -> Any:
+    """Declares an argument as ``click.argument`` does; the field gives its name."""
+    return _field(_Parameter(click.argument, (), attributes))
+
+
+def part(cls: type[Any], **options: Any) -> Any:
+    """Declares a field that is a ``cls``, made from options for some of its fields. Without
+    ``options``, ``cls`` itself declares them.
+
+    An option has the default of its field in ``cls``. If that is empty (0, "" or None), an
+    option that is not given leaves the field as it is.
+    """
+    usual = {each.name: each.default for each in dataclasses.fields(cls)}
+    inner = {} if options else _declared(cls)
+    filled = set(inner)
+    for name, each in options.items():
+        declared = each.metadata[_KEY]
+        default = usual[name]
+        if (
+            isinstance(declared, _Parameter)
+            and declared.needs_default
+            and default
+            and default is not dataclasses.MISSING
+        ):
+            declared = declared.with_default(default)
+            filled.add(name)
+        inner[name] = declared
+    return _field(_Part(cls, inner, frozenset(filled)))
+
+
+def takes(cls: type[T]) -> Callable[[Callable[[T], R]], Callable[..., R]]:
+    """Gives a function the options that ``cls`` declares, and their values as a ``cls``."""
+    declared = _declared(cls)
+
+    def decorate(function: Callable[[T], R]) -> Callable[..., R]:
+        @functools.wraps(function)
+        def with_values(**values: Any) -> R:
+            found = {name: one.taken(name, values) for name, one in declared.items()}
+            return function(cls(**found))
+
+        each: Callable[..., Any] = with_values
+        decorators = [d for name, one in declared.items() for d in one.decorators(name)]
+        for decorator in reversed(decorators):
+            each = decorator(each)
+        return with_values
+
+    return decorate
+
+
+def _declared(cls: type[Any]) -> dict[str, _Declared]:
+    return {each.name: each.metadata[_KEY] for each in dataclasses.fields(cls)}
+
+
+def _field(declared: _Declared) -> Any:
+    return dataclasses.field(metadata={_KEY: declared})
