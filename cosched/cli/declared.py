@@ -2,9 +2,11 @@
 
     @dataclass(frozen=True)
     class Given:
+        '''Write a generated log of jobs.'''
+
         out: Path = argument(type=FILE)
-        recipe: Recipe = part(Recipe, load=option("--load", type=float, help="..."))
-        strict: bool = option("--strict", is_flag=True, help="...")
+        recipe: Recipe = part(Recipe, load=option(type=float, help="..."))
+        strict: bool = flag(help="...")
 
     @click.command("generate")
     @takes(Given)
@@ -58,7 +60,10 @@ class _Parameter:
         is_shown = attributes.get("show_default") is not False
         if isinstance(kind, (Parsed, Member)) and default and is_shown:
             attributes["default"] = kind.show(default)
-        yield self.make(name, *self.words, **attributes)
+        words = self.words
+        if self.make is click.option and not words:
+            words = ("--" + name.replace("_", "-"),)
+        yield self.make(name, *words, **attributes)
 
     def taken(self, name: str, values: Mapping[str, Any]) -> Any:
         return values[name]
@@ -96,8 +101,14 @@ class _Part:
 
 
 def option(*words: str, **attributes: Any) -> Any:
-    """Declares an option as ``click.option`` does; the field gives its name."""
+    """Declares an option as ``click.option`` does. Without ``words`` it is ``--`` and the
+    name of the field."""
     return _field(_Parameter(click.option, words, attributes))
+
+
+def flag(*words: str, **attributes: Any) -> Any:
+    """Declares an option without a value."""
+    return option(*words, is_flag=True, **attributes)
 
 
 def argument(**attributes: Any) -> Any:
@@ -131,7 +142,9 @@ def part(cls: type[Any], **options: Any) -> Any:
 
 
 def takes(cls: type[T]) -> Callable[[Callable[[T], R]], Callable[..., R]]:
-    """Gives a function the options that ``cls`` declares, and their values as a ``cls``."""
+    """Gives a function the options that ``cls`` declares, and their values as a ``cls``.
+
+    The docstring of ``cls`` is the help of a command without one."""
     declared = _declared(cls)
 
     def decorate(function: Callable[[T], R]) -> Callable[..., R]:
@@ -140,6 +153,7 @@ def takes(cls: type[T]) -> Callable[[Callable[[T], R]], Callable[..., R]]:
             found = {name: one.taken(name, values) for name, one in declared.items()}
             return function(cls(**found))
 
+        with_values.__doc__ = function.__doc__ or cls.__doc__
         each: Callable[..., Any] = with_values
         decorators = [d for name, one in declared.items() for d in one.decorators(name)]
         for decorator in reversed(decorators):

@@ -91,13 +91,17 @@ def _run_dir_option(
     )
 
 
+def this_node() -> str:
+    """Returns this node's name, the same as the tasks find."""
+    return os.environ.get("COSCHED_NODE") or os.uname().nodename
+
+
 def nodes_option() -> Any:
     """``--node NAME``, repeatable: some of the run directory's nodes; by default all."""
 
     def named(_: click.Context, __: click.Parameter, given: Sequence[str]) -> Sequence[str]:
         # "." is the node on which the command runs.
-        here = os.environ.get("COSCHED_NODE") or os.uname().nodename
-        return tuple(here if node == "." else node for node in given)
+        return tuple(this_node() if node == "." else node for node in given)
 
     return option(
         "--node", multiple=True, callback=named, help="Only this node (may be repeated)."

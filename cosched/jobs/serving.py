@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from cosched.cluster.pmi.pmix_installation import find_installation
 from cosched.core.decoding import is_whole
 from cosched.core.errors import CoschedError
 from cosched.jobs.choices import Choices
@@ -159,8 +160,6 @@ def pmi_of(mpi: Mpi, library: Path | None, environ: Mapping[str, str]) -> Pmi | 
         return None
     if mpi.family is Family.MPICH:
         return Pmi("pmi1-long" if _takes_long_values(mpi, library) else "pmi1")
-    from cosched.cluster.pmi.pmix_installation import find_installation
-
     found = find_installation(mpi.mpiexec, environ)
     return Pmi("pmix", str(found.libpmix), found.variables) if found is not None else None
 

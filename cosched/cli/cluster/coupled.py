@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from cosched.cli.options import (
     domain_dir_option,
     json_option,
     run_dir_option,
+    this_node,
 )
 from cosched.cluster.config import load_any_coupled
 from cosched.cluster.coupled.config import load_coupled
@@ -31,20 +31,6 @@ from cosched.linux.files.whole import write_whole
 
 @dataclass(frozen=True)
 class Couple:
-    """The options of ``cosched cluster couple``."""
-
-    config: Path = option(
-        "--config",
-        required=True,
-        type=click.Path(exists=True, dir_okay=False, path_type=Path),
-        help="A domain.toml with a table [coupling].",
-    )
-    run_dir: Path = run_dir_option()
-
-
-@click.command()
-@takes(Couple)
-def couple(given: Couple) -> None:
     """Start the controller of one of several coupled clusters.
 
     It makes the key of this domain. Each domain needs the public keys of the others:
@@ -56,6 +42,18 @@ def couple(given: Couple) -> None:
     Example:
       cosched cluster couple --config domain.toml
     """
+
+    config: Path = option(
+        required=True,
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        help="A domain.toml with a table [coupling].",
+    )
+    run_dir: Path = run_dir_option()
+
+
+@click.command()
+@takes(Couple)
+def couple(given: Couple) -> None:
 
     loaded, members = load_any_coupled(given.config)
     paths = DomainPaths(given.run_dir)
@@ -73,10 +71,15 @@ def couple(given: Couple) -> None:
 
 @dataclass(frozen=True)
 class Gate:
-    """The options of ``cosched cluster gate``."""
+    """Print the script that slurm.conf names as PrologSlurmctld.
+
+    \b
+    Examples:
+      cosched cluster gate > /etc/slurm/cosched-gate
+      cosched cluster gate --python /usr/bin/python3
+    """
 
     python: str = option(
-        "--python",
         default=sys.executable,
         show_default="cosched's own",
         help="A Python 3 that SlurmUser may run.",
@@ -87,13 +90,6 @@ class Gate:
 @click.command()
 @takes(Gate)
 def gate(given: Gate) -> None:
-    """Print the script that slurm.conf names as PrologSlurmctld.
-
-    \b
-    Examples:
-      cosched cluster gate > /etc/slurm/cosched-gate
-      cosched cluster gate --python /usr/bin/python3
-    """
 
     paths = DomainPaths(given.run_dir)
     settings = load_coupled(paths.config).slurm
@@ -119,15 +115,6 @@ def task_prolog() -> None:
 
 @dataclass(frozen=True)
 class Mates:
-    """The options of ``cosched cluster mates``."""
-
-    run_dir: Path = domain_dir_option()
-    as_json: bool = json_option()
-
-
-@click.command()
-@takes(Mates)
-def mates(given: Mates) -> None:
     """List the jobs that wait for mates in other domains, and why.
 
     \b
@@ -136,8 +123,15 @@ def mates(given: Mates) -> None:
       cosched cluster mates --json
     """
 
-    node = os.environ.get("COSCHED_NODE") or os.uname().nodename
-    with connect(given.run_dir, node) as client:
+    run_dir: Path = domain_dir_option()
+    as_json: bool = json_option()
+
+
+@click.command()
+@takes(Mates)
+def mates(given: Mates) -> None:
+
+    with connect(given.run_dir, this_node()) as client:
         found = client.mates()
     if given.as_json:
         click.echo(json.dumps({"mates": found}))

@@ -17,7 +17,13 @@ from cosched.tables import table
 
 @dataclass(frozen=True)
 class Status:
-    """The options of ``cosched cluster status``."""
+    """List the nodes and their jobs.
+
+    \b
+    Examples:
+      cosched cluster status
+      cosched cluster status --json
+    """
 
     run_dir: Path = domain_dir_option()
     as_json: bool = json_option()
@@ -26,13 +32,6 @@ class Status:
 @click.command()
 @takes(Status)
 def status(given: Status) -> None:
-    """List the nodes and their jobs.
-
-    \b
-    Examples:
-      cosched cluster status
-      cosched cluster status --json
-    """
     with connect(given.run_dir) as client:
         nodes = client.nodes()
     if given.as_json:
@@ -55,7 +54,12 @@ def status(given: Status) -> None:
 
 @dataclass(frozen=True)
 class Undrain:
-    """The options of ``cosched cluster undrain``."""
+    """Let jobs start on nodes again.
+
+    \b
+    Example:
+      cosched cluster undrain n3
+    """
 
     names: tuple[str, ...] = argument(nargs=-1, required=True, metavar="NODE...")
     run_dir: Path = domain_dir_option()
@@ -63,25 +67,21 @@ class Undrain:
 
 @dataclass(frozen=True)
 class Drain(Undrain):
-    """The options of ``cosched cluster drain``."""
-
-    reason: str = option(
-        "--reason",
-        default="",
-        show_default=False,
-        help="Shown by cosched cluster status.",
-    )
-
-
-@click.command()
-@takes(Drain)
-def drain(given: Drain) -> None:
     """Keep new jobs away from nodes; their jobs run on.
 
     \b
     Example:
       cosched cluster drain n3 --reason "new disk"
     """
+
+    reason: str = option(
+        default="", show_default=False, help="Shown by cosched cluster status."
+    )
+
+
+@click.command()
+@takes(Drain)
+def drain(given: Drain) -> None:
     with connect(given.run_dir) as client:
         client.drain(given.names, given.reason)
 
@@ -89,26 +89,12 @@ def drain(given: Drain) -> None:
 @click.command()
 @takes(Undrain)
 def undrain(given: Undrain) -> None:
-    """Let jobs start on nodes again.
-
-    \b
-    Example:
-      cosched cluster undrain n3
-    """
     with connect(given.run_dir) as client:
         client.undrain(given.names)
 
 
 @dataclass(frozen=True)
 class Reload:
-    """The options of ``cosched cluster reload``."""
-
-    run_dir: Path = domain_dir_option()
-
-
-@click.command()
-@takes(Reload)
-def reload(given: Reload) -> None:
     """Let the controller read domain.toml again.
 
     It takes these settings at once: queue.policy, queue.jobs_per_node,
@@ -121,5 +107,12 @@ def reload(given: Reload) -> None:
     Example:
       cosched cluster reload
     """
+
+    run_dir: Path = domain_dir_option()
+
+
+@click.command()
+@takes(Reload)
+def reload(given: Reload) -> None:
     with connect(given.run_dir) as client:
         click.echo(client.reload()["text"])

@@ -10,7 +10,7 @@ import click
 
 from cosched.cli.cluster.site import Site, hosts_site, lab_site, site_here
 from cosched.cli.connection import patient
-from cosched.cli.declared import option, part, takes
+from cosched.cli.declared import flag, option, part, takes
 from cosched.cli.options import any_run_dir_option, hosts_option, run_dir_option
 from cosched.cluster.client import NoDomain
 from cosched.cluster.config import (
@@ -31,37 +31,44 @@ from cosched.core.identity import ROOT
 
 @dataclass(frozen=True)
 class Up:
-    """The options of ``cosched cluster up``. port: None: the usual one."""
+    """Start a controller, and an agent on each node.
+
+    Inside a Slurm allocation srun starts the agents, one on each of its nodes. Otherwise,
+    without --hosts and --lab, this machine is the only node. The controller runs on the
+    first node, in an allocation on this machine. All read the same run directory.
+
+    \b
+    Examples:
+      cosched cluster up
+      cosched cluster up --lab --jobs-per-node 3
+      cosched cluster up --hosts n1,n2 --queue fcfs
+    """
 
     hosts: tuple[str, ...] = hosts_option("The nodes; a remote shell starts their agents.")
-    in_lab: bool = option("--lab", is_flag=True, help="The nodes of the lab that is up.")
+    in_lab: bool = flag("--lab", help="The nodes of the lab that is up.")
     shell: str = option(
-        "--shell",
         default="ssh -o BatchMode=yes",
         help="The remote shell; the host and the command follow.",
     )
     config: Path | None = option(
-        "--config",
         type=click.Path(exists=True, dir_okay=False, path_type=Path),
         help="A domain.toml; its nodes must be those that are started.",
     )
     queue: QueueSettings = part(
         QueueSettings,
         jobs_per_node=option(
-            "--jobs-per-node",
             type=click.IntRange(1),
             help="How many jobs may share a node; cosched's daemons coschedule them.",
         ),
         policy=option("--queue", type=click.Choice(list(POLICIES))),
     )
     slots: int = option(
-        "--slots",
         type=click.IntRange(0),
         default=0,
         help="The tasks of a job that a node takes; 0: one for each CPU.",
     )
+    #: None: the usual one.
     port: int | None = option(
-        "--port",
         type=click.IntRange(1, 65534),
         help="The controller's; agents have the next one."
         f"  [default: {PORT}, on one machine free ones]",
@@ -84,18 +91,6 @@ class Up:
 @click.command()
 @takes(Up)
 def up(given: Up) -> None:
-    """Start a controller, and an agent on each node.
-
-    Inside a Slurm allocation srun starts the agents, one on each of its nodes. Otherwise,
-    without --hosts and --lab, this machine is the only node. The controller runs on the
-    first node, in an allocation on this machine. All read the same run directory.
-
-    \b
-    Examples:
-      cosched cluster up
-      cosched cluster up --lab --jobs-per-node 3
-      cosched cluster up --hosts n1,n2 --queue fcfs
-    """
     site = given.site()
     wanted = DomainConfig(
         given.run_dir.name,
@@ -122,15 +117,6 @@ def _least_uid(euid: int) -> int:
 
 @dataclass(frozen=True)
 class Down:
-    """The options of ``cosched cluster down``."""
-
-    end_jobs: bool = option("--end-jobs", is_flag=True, help="End the jobs that run.")
-    run_dir: Path = any_run_dir_option()
-
-
-@click.command()
-@takes(Down)
-def down(given: Down) -> None:
     """End the agents and the controller.
 
     Jobs that wait stay stored until the domain is up again. If the controller was killed on
@@ -140,6 +126,14 @@ def down(given: Down) -> None:
     Example:
       cosched cluster down --end-jobs
     """
+
+    end_jobs: bool = flag(help="End the jobs that run.")
+    run_dir: Path = any_run_dir_option()
+
+
+@click.command()
+@takes(Down)
+def down(given: Down) -> None:
     try:
         ended = stop_domain(
             DomainPaths(given.run_dir),
@@ -156,14 +150,6 @@ def down(given: Down) -> None:
 
 @dataclass(frozen=True)
 class Keygen:
-    """The options of ``cosched cluster keygen``."""
-
-    run_dir: Path = run_dir_option()
-
-
-@click.command()
-@takes(Keygen)
-def keygen(given: Keygen) -> None:
     """Make the keys that the members of domain.toml lack.
 
     Each machine needs its own NAME.secret and all NAME.public files. A domain that is
@@ -173,6 +159,13 @@ def keygen(given: Keygen) -> None:
     Example:
       cosched cluster keygen
     """
+
+    run_dir: Path = run_dir_option()
+
+
+@click.command()
+@takes(Keygen)
+def keygen(given: Keygen) -> None:
     paths = DomainPaths(given.run_dir)
     wanted: dict[Path, tuple[str, ...]] = {}
     if is_coupled(paths.config):

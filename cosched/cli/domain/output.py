@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from cosched.cli.connection import Connector
-from cosched.cli.declared import argument, option, takes
+from cosched.cli.declared import argument, flag, takes
 from cosched.cli.domain.waiting import STDOUT, is_private
 from cosched.cli.options import complete_domain_jobs, domain_dir_option
 from cosched.core.errors import CoschedError
@@ -17,23 +17,6 @@ from cosched.jobs.following import Tail, wait_patiently
 
 @dataclass(frozen=True)
 class Given:
-    """The options of ``cosched output``."""
-
-    job: int = argument(
-        metavar="JOB", type=click.IntRange(min=1), shell_complete=complete_domain_jobs
-    )
-    follow: bool = option(
-        "-f", "--follow", is_flag=True, help="Go on until the job has ended."
-    )
-    error: bool = option(
-        "--error", is_flag=True, help="Its standard error, if that is apart."
-    )
-    run_dir: Path = domain_dir_option()
-
-
-@click.command("output")
-@takes(Given)
-def command(given: Given) -> None:
     """Print the output of a job of the domain.
 
     JOB is a number, as cosched queue shows it. The first node of the job writes the file,
@@ -45,6 +28,18 @@ def command(given: Given) -> None:
       cosched output -f 12
       cosched output --error 12
     """
+
+    job: int = argument(
+        metavar="JOB", type=click.IntRange(min=1), shell_complete=complete_domain_jobs
+    )
+    follow: bool = flag("-f", "--follow", help="Go on until the job has ended.")
+    error: bool = flag(help="Its standard error, if that is apart.")
+    run_dir: Path = domain_dir_option()
+
+
+@click.command("output")
+@takes(Given)
+def command(given: Given) -> None:
     job = given.job
     reach = Connector(given.run_dir)
     with reach() as client:

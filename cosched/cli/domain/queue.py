@@ -13,7 +13,7 @@ from pathlib import Path
 import click
 
 from cosched.cli.connection import connect
-from cosched.cli.declared import option, takes
+from cosched.cli.declared import flag, option, takes
 from cosched.cli.options import domain_dir_option, json_option
 from cosched.cluster.answers import JobInfo
 from cosched.core.units import NS_PER_S
@@ -30,23 +30,6 @@ _DAY_S = 86400
 
 @dataclass(frozen=True)
 class Given:
-    """The options of ``cosched queue``."""
-
-    everything: bool = option("--all", is_flag=True, help="Jobs that have ended, too.")
-    ended: int | None = option(
-        "--ended",
-        type=click.IntRange(min=1),
-        metavar="N",
-        help="The last N jobs, too, if they have ended.",
-    )
-    me: bool = option("--me", is_flag=True, help="Only jobs of yours.")
-    run_dir: Path = domain_dir_option()
-    as_json: bool = json_option()
-
-
-@click.command("queue")
-@takes(Given)
-def command(given: Given) -> None:
     """Show the jobs that wait or run in the domain.
 
     The start of a waiting job is an expectation, marked ~. The reason is where a job runs,
@@ -58,6 +41,21 @@ def command(given: Given) -> None:
       cosched queue --me --ended 10
       cosched queue --json
     """
+
+    everything: bool = flag("--all", help="Jobs that have ended, too.")
+    ended: int | None = option(
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="The last N jobs, too, if they have ended.",
+    )
+    me: bool = flag(help="Only jobs of yours.")
+    run_dir: Path = domain_dir_option()
+    as_json: bool = json_option()
+
+
+@click.command("queue")
+@takes(Given)
+def command(given: Given) -> None:
     with connect(given.run_dir) as client:
         jobs = client.queue(_ALL if given.everything else given.ended or 0)
     if given.me:

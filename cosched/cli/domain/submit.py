@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from cosched.cli.declared import option, takes
+from cosched.cli.declared import flag, option, takes
 from cosched.cli.domain.sending import Sending, say
 from cosched.cli.domain.waiting import STDIN, exit_status, private_files, report_end
 from cosched.cli.domain.wanted import job_part, refuse_contradictions
@@ -22,28 +22,43 @@ _NO_INPUT = "none"
 
 @dataclass(frozen=True)
 class Given:
-    """The options of ``cosched submit``."""
+    """Send a job to the domain's queue.
+
+    PROGRAM is a program with its arguments; with several ranks each of them runs it. The
+    ranks of an MPI program take part in coscheduling as with cosched-run. A script with one
+    rank may start jobs of its own. The job gets this environment and this directory.
+
+    --wait copies the job's output to standard output and standard error, unless --json is
+    given. Rank 0 reads the standard input of this command; in a loop that reads, use
+    --input none. An interrupt cancels the job. A second one only ends this command.
+
+    \b
+    Examples:
+      cosched submit -n 4 ./app
+      cosched submit --nodes 2 --ppn 4 --time 2h python app.py
+      cosched submit --name step1 --output step1.txt -- ./script.sh --fast
+      cosched submit --wait -n 2 ./app
+      cosched submit --wait -n 2 ./app < data
+      cosched submit --wait --input none -n 2 ./app &
+      cosched submit --exclusive -n 4 ./benchmark
+      cosched submit --hold --json ./app
+      cosched submit --mate climate7@eureka --nodes 2 ./simulation
+    """
 
     job: Job = job_part()
     output: str | None = option(
-        "--output",
         metavar="FILE",
         help="Both outputs go there; %j is the job's number, %x its name."
         f"  [default: {Job(()).output}]",
     )
-    error: str | None = option(
-        "--error", metavar="FILE", help="Standard error goes there instead."
-    )
+    error: str | None = option(metavar="FILE", help="Standard error goes there instead.")
     input: str | None = option(
-        "--input",
         metavar="FILE",
         help="Standard input of rank 0: a file, none, or - for that of --wait.  [default: -"
         " with --wait, otherwise none]",
     )
-    waits: bool = option(
-        "--wait",
-        is_flag=True,
-        help="Wait for the end; copy the output and end with the job's status.",
+    waits: bool = flag(
+        "--wait", help="Wait for the end; copy the output and end with the job's status."
     )
     run_dir: Path = domain_dir_option()
     as_json: bool = json_option()
@@ -82,28 +97,6 @@ class Given:
 @click.command("submit", context_settings={"allow_interspersed_args": False})
 @takes(Given)
 def command(given: Given) -> int:
-    """Send a job to the domain's queue.
-
-    PROGRAM is a program with its arguments; with several ranks each of them runs it. The
-    ranks of an MPI program take part in coscheduling as with cosched-run. A script with one
-    rank may start jobs of its own. The job gets this environment and this directory.
-
-    --wait copies the job's output to standard output and standard error, unless --json is
-    given. Rank 0 reads the standard input of this command; in a loop that reads, use
-    --input none. An interrupt cancels the job. A second one only ends this command.
-
-    \b
-    Examples:
-      cosched submit -n 4 ./app
-      cosched submit --nodes 2 --ppn 4 --time 2h python app.py
-      cosched submit --name step1 --output step1.txt -- ./script.sh --fast
-      cosched submit --wait -n 2 ./app
-      cosched submit --wait -n 2 ./app < data
-      cosched submit --wait --input none -n 2 ./app &
-      cosched submit --exclusive -n 4 ./benchmark
-      cosched submit --hold --json ./app
-      cosched submit --mate climate7@eureka --nodes 2 ./simulation
-    """
     if given.waits:
         return _run_to_end(given)
     sending = Sending(given.with_files(given.output, given.error), given.run_dir)

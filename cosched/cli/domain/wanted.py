@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from cosched.cli.declared import option, part
+from cosched.cli.declared import flag, option, part
 from cosched.cli.options import memory_option, program_argument
 from cosched.cli.values import RUN_SECONDS
 from cosched.jobs.job import Job
@@ -29,14 +29,9 @@ def job_part() -> Any:
             metavar="R",
             help="How many ranks, on as few nodes as possible.  [default: 1]",
         ),
-        nodes=option(
-            "--nodes", type=click.IntRange(min=1), metavar="N", help="How many nodes."
-        ),
+        nodes=option(type=click.IntRange(min=1), metavar="N", help="How many nodes."),
         ppn=option(
-            "--ppn",
-            type=click.IntRange(min=1),
-            metavar="K",
-            help="How many ranks on a node.",
+            type=click.IntRange(min=1), metavar="K", help="How many ranks on a node."
         ),
         time_s=option(
             "--time",
@@ -44,20 +39,17 @@ def job_part() -> Any:
             help="The job is ended after this time: 90 or 90s, 1:30 (minutes), 2h, 2:00:00"
             " or 1-12:00:00 (days).  [default: the domain's, 1h]",
         ),
-        name=option("--name", help="[default: the program's]"),
-        label=option(
-            "--label", is_flag=True, help="Begin each line of output with its rank."
-        ),
-        bind=option("--bind", is_flag=True, help="Keep each rank on one CPU."),
+        name=option(help="[default: the program's]"),
+        label=flag(help="Begin each line of output with its rank."),
+        bind=flag(help="Keep each rank on one CPU."),
         exclusive=option(
             "--exclusive/--share",
             help="Whether the job has its nodes alone, if the domain lets nodes take"
             " several jobs. Where a node takes one job, each job has its nodes alone.",
         ),
-        held=option("--hold", is_flag=True, help="Let the job wait until cosched unhold."),
-        requeue=option("--requeue", is_flag=True, help="Start it again if a node is lost."),
+        held=flag("--hold", help="Let the job wait until cosched unhold."),
+        requeue=flag(help="Start it again if a node is lost."),
         mpi=option(
-            "--mpi",
             metavar="MPI",
             help="An mpiexec, a prefix, mpich, openmpi or none.  [default: what the program"
             " uses]",
@@ -73,32 +65,22 @@ def job_part() -> Any:
             " for each further domain.",
         ),
         within=option(
-            "--within",
             metavar="TIME",
             help="Longest time between the starts of the group's jobs, such as 60s.",
         ),
         after=option(
-            "--after",
             metavar="DOMAIN",
             help="The job in this domain starts first, and then the others.",
         ),
         delay=option(
-            "--delay",
-            metavar="TIME",
-            help="With --after: how long it runs before the others start.",
+            metavar="TIME", help="With --after: how long it runs before the others start."
         ),
         mate_token=option(
-            "--mate-token",
             metavar="WORD",
             help="A word that all jobs of the group give, if they belong to different"
             " users.",
         ),
-        shim=option(
-            "--no-shim",
-            is_flag=True,
-            callback=_without,
-            help="Do not coschedule the job.",
-        ),
+        shim=flag("--no-shim", callback=_without, help="Do not coschedule the job."),
         argv=program_argument(),
     )
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import click
 
-from cosched.cli.declared import option
+from cosched.cli.declared import flag, option
 from cosched.cli.jobs.records import records_elsewhere, records_here
 from cosched.cli.options import nodes_option
 from cosched.core.bounds import UID_MOST
@@ -65,21 +65,18 @@ class Ended:
 class Selection:
     """The options that select jobs which have ended."""
 
-    job: str | None = option("--job", help="Only jobs of this name, or UID.NAME.")
+    job: str | None = option(help="Only jobs of this name, or UID.NAME.")
     users: str | None = option(
         "-u", "--user", metavar="A,B", help="Only jobs of these users."
     )
-    me: bool = option("--me", is_flag=True, help="Only jobs of yours.")
+    me: bool = flag(help="Only jobs of yours.")
     nodes: tuple[str, ...] = nodes_option()
     since: str = option(
-        "--since",
         default="30d",
         metavar="TIME",
         help="Only jobs that ended after TIME: 30m, 2h, 7d ago, or a date.",
     )
-    until: str | None = option(
-        "--until", metavar="TIME", help="Only jobs that ended before TIME."
-    )
+    until: str | None = option(metavar="TIME", help="Only jobs that ended before TIME.")
 
     def ended(self) -> Ended:
         """Returns the jobs that are selected now."""

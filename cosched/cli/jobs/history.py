@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from cosched.cli.declared import option, part, takes
+from cosched.cli.declared import flag, option, part, takes
 from cosched.cli.jobs.elsewhere import elsewhere_option, way_to
 from cosched.cli.jobs.ended import Selection
 from cosched.cli.options import asked_run_dir_option, json_option
@@ -36,29 +36,6 @@ def _number_of_jobs(text: str, what: str) -> int:
 
 @dataclass(frozen=True)
 class Given:
-    """The options of ``cosched history``."""
-
-    run_dir: Path = asked_run_dir_option()
-    selection: Selection = part(Selection)
-    hosts: tuple[str, ...] = elsewhere_option()
-    last: int = option(
-        "--last",
-        type=Parsed("N", _number_of_jobs),
-        default="30",
-        help="At most the last N jobs; --json and --csv have all.",
-    )
-    format: str | None = option("--format", metavar="A,B", help="Show these columns.")
-    as_csv: bool = option("--csv", is_flag=True, help="Print CSV.")
-    as_json: bool = json_option()
-
-    def __post_init__(self) -> None:
-        if self.as_csv and self.as_json:
-            raise click.UsageError("--csv and --json cannot be combined.")
-
-
-@click.command("history")
-@takes(Given)
-def command(given: Given) -> None:
     """Show jobs that have ended, and how their time was spent.
 
     A job that shares its CPUs has no run time of its own. The columns:
@@ -91,6 +68,27 @@ def command(given: Given) -> None:
       cosched history --me --format job,ranks,elapsed,ran,waited,exit
       cosched history --json
     """
+
+    run_dir: Path = asked_run_dir_option()
+    selection: Selection = part(Selection)
+    hosts: tuple[str, ...] = elsewhere_option()
+    last: int = option(
+        type=Parsed("N", _number_of_jobs),
+        default="30",
+        help="At most the last N jobs; --json and --csv have all.",
+    )
+    format: str | None = option(metavar="A,B", help="Show these columns.")
+    as_csv: bool = flag("--csv", help="Print CSV.")
+    as_json: bool = json_option()
+
+    def __post_init__(self) -> None:
+        if self.as_csv and self.as_json:
+            raise click.UsageError("--csv and --json cannot be combined.")
+
+
+@click.command("history")
+@takes(Given)
+def command(given: Given) -> None:
     columns = read_columns(_USUAL if given.format is None else given.format)
     ended = given.selection.ended()
     way = None if ended.nodes else way_to(ended.job, given.hosts, given.run_dir)

@@ -59,11 +59,11 @@ def records_elsewhere(way: Way, job: str | None, since_wall_ns: int) -> list[Job
 
 @dataclass(frozen=True)
 class Given:
-    """The options of the hidden command."""
+    """Print the records of a job's runs on some nodes."""
 
     run_dir: Path = asked_run_dir_option()
-    job: str | None = option("--job")
-    since_ns: int = option("--since-ns", type=int, default=0)
+    job: str | None = option()
+    since_ns: int = option(type=int, default=0)
     nodes: tuple[str, ...] = nodes_option()
     as_json: bool = json_option()
 
@@ -71,7 +71,6 @@ class Given:
 @click.command("records", hidden=True)
 @takes(Given)
 def command(given: Given) -> None:
-    """Print the records of a job's runs on some nodes."""
     found = [
         record
         for record in records_here(given.run_dir, given.nodes, given.since_ns)

@@ -23,18 +23,6 @@ from cosched.observe.status import gather, no_daemons, nodes_of_job, render
 
 @dataclass(frozen=True)
 class Given:
-    """The options of ``cosched status``."""
-
-    job: str | None = argument(required=False, shell_complete=complete_jobs)
-    run_dir: Path = asked_run_dir_option()
-    nodes: tuple[str, ...] = nodes_option()
-    hosts: tuple[str, ...] = elsewhere_option()
-    as_json: bool = json_option()
-
-
-@click.command("status")
-@takes(Given)
-def command(given: Given) -> None:
     """Show the nodes of this machine and their jobs; with JOB, that job on its nodes.
 
     For each job: its state, its share of the CPUs, how long it was scheduled, switches,
@@ -47,6 +35,17 @@ def command(given: Given) -> None:
       cosched status app-1234-x7k2p
       cosched status --hosts 'n[1-4]'
     """
+
+    job: str | None = argument(required=False, shell_complete=complete_jobs)
+    run_dir: Path = asked_run_dir_option()
+    nodes: tuple[str, ...] = nodes_option()
+    hosts: tuple[str, ...] = elsewhere_option()
+    as_json: bool = json_option()
+
+
+@click.command("status")
+@takes(Given)
+def command(given: Given) -> None:
     way = None if given.nodes else way_to(given.job, given.hosts, given.run_dir)
     if way is None:
         statuses = gather(given.run_dir, given.nodes)

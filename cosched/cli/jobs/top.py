@@ -12,7 +12,7 @@ from pathlib import Path
 
 import click
 
-from cosched.cli.declared import option, takes
+from cosched.cli.declared import flag, option, takes
 from cosched.cli.jobs.why import story_text
 from cosched.cli.options import asked_run_dir_option, json_option, nodes_option
 from cosched.core.errors import CoschedError
@@ -32,29 +32,6 @@ WHY_LAST = 10
 
 @dataclass(frozen=True)
 class Given:
-    """The options of ``cosched top``."""
-
-    run_dir: Path = asked_run_dir_option()
-    nodes: tuple[str, ...] = nodes_option()
-    interval: float = option(
-        "--interval",
-        type=float,
-        default=2.0,
-        metavar="SECONDS",
-        help="Time between two samples.",
-    )
-    once: bool = option("--once", is_flag=True, help="Print one interval as text and end.")
-    as_json: bool = json_option()
-
-    def __post_init__(self) -> None:
-        check_interval(self.interval)
-        if self.as_json and not self.once:
-            raise click.UsageError("--json needs --once.")
-
-
-@click.command("top")
-@takes(Given)
-def command(given: Given) -> None:
     """Show the nodes of this machine and their jobs, live.
 
     For each job: its share and the share that it is due, useful and waiting time, switches
@@ -73,6 +50,24 @@ def command(given: Given) -> None:
       cosched top --once
       cosched top --once --json --interval 5
     """
+
+    run_dir: Path = asked_run_dir_option()
+    nodes: tuple[str, ...] = nodes_option()
+    interval: float = option(
+        type=float, default=2.0, metavar="SECONDS", help="Time between two samples."
+    )
+    once: bool = flag(help="Print one interval as text and end.")
+    as_json: bool = json_option()
+
+    def __post_init__(self) -> None:
+        check_interval(self.interval)
+        if self.as_json and not self.once:
+            raise click.UsageError("--json needs --once.")
+
+
+@click.command("top")
+@takes(Given)
+def command(given: Given) -> None:
     run_dir, nodes = given.run_dir, given.nodes
     if given.once:
         before = sample(run_dir, nodes)

@@ -52,28 +52,6 @@ def _complete(
 
 @dataclass(frozen=True)
 class Given:
-    """The options of ``cosched why``."""
-
-    job: str = argument(shell_complete=_complete)
-    run_dir: Path = asked_run_dir_option()
-    nodes: tuple[str, ...] = nodes_option()
-    hosts: tuple[str, ...] = elsewhere_option()
-    since: str = option(
-        "--since", default="1m", metavar="TIME", help="How far back: 30s, 5m, 2h."
-    )
-    last: int = option(
-        "--last",
-        type=click.IntRange(min=1),
-        default=20,
-        metavar="N",
-        help="At most the last N changes on each node; --json has all.",
-    )
-    as_json: bool = json_option()
-
-
-@click.command("why")
-@takes(Given)
-def command(given: Given) -> None:
     """Explain why a job runs or does not: now, and at each recent switch and refusal.
 
     JOB is a job's name, or UID.NAME. Only the job's owner and root may ask. The daemons
@@ -90,6 +68,24 @@ def command(given: Given) -> None:
       cosched why 1000.lu --json
       cosched why 12
     """
+
+    job: str = argument(shell_complete=_complete)
+    run_dir: Path = asked_run_dir_option()
+    nodes: tuple[str, ...] = nodes_option()
+    hosts: tuple[str, ...] = elsewhere_option()
+    since: str = option(default="1m", metavar="TIME", help="How far back: 30s, 5m, 2h.")
+    last: int = option(
+        type=click.IntRange(min=1),
+        default=20,
+        metavar="N",
+        help="At most the last N changes on each node; --json has all.",
+    )
+    as_json: bool = json_option()
+
+
+@click.command("why")
+@takes(Given)
+def command(given: Given) -> None:
     job, run_dir, nodes = given.job, given.run_dir, given.nodes
     way = None if nodes else way_to(job, given.hosts, run_dir)
     if way is not None:

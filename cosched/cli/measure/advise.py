@@ -33,24 +33,6 @@ from cosched.core.errors import CoschedError
 from cosched.node.profile import profile_of
 from cosched.observe.status import gather
 
-HELP = """\
-Advise whether to coschedule a job, leave it to the kernel, or run it in batch;
-with the reason.
-
-JOB is the name (or UID.NAME) of a job that runs now. The advice follows from how
-its tasks ran so far. WORKLOAD.toml is a file as for cosched bench: each of its
-jobs runs alone for a while. The advice is an estimate. It follows from how often
-tasks exchange messages and how long they wait. 'cosched bench' measures.
-
-\b
-Examples:
-  cosched advise solver-x7k2p
-  cosched advise mine.toml
-  cosched advise mine.toml --hosts n1,n2 --for 60s --json
-
-Exit status: 0, or 1 if a job of the workload failed.
-"""
-
 
 def _jobs_and_files(
     ctx: click.Context, parameter: click.Parameter, begun: str
@@ -63,7 +45,22 @@ def _jobs_and_files(
 
 @dataclass(frozen=True)
 class Given:
-    """The options of ``cosched advise``."""
+    """Advise whether to coschedule a job, leave it to the kernel, or run it in batch;
+    with the reason.
+
+    JOB is the name (or UID.NAME) of a job that runs now. The advice follows from how
+    its tasks ran so far. WORKLOAD.toml is a file as for cosched bench: each of its
+    jobs runs alone for a while. The advice is an estimate. It follows from how often
+    tasks exchange messages and how long they wait. 'cosched bench' measures.
+
+    \b
+    Examples:
+      cosched advise solver-x7k2p
+      cosched advise mine.toml
+      cosched advise mine.toml --hosts n1,n2 --for 60s --json
+
+    Exit status: 0, or 1 if a job of the workload failed.
+    """
 
     what: str = argument(metavar="JOB|WORKLOAD.toml", shell_complete=_jobs_and_files)
     at_most_s: float = option(
@@ -82,7 +79,7 @@ class Given:
     as_json: bool = json_option()
 
 
-@click.command("advise", help=HELP)
+@click.command("advise")
 @takes(Given)
 def command(given: Given) -> int:
     if given.what.endswith(".toml"):

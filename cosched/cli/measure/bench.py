@@ -12,7 +12,7 @@ import click
 from cosched.bench.run.arms import Arm, parse_arms
 from cosched.bench.run.bench import BenchOptions, run_bench
 from cosched.bench.run.testbed import TestbedOptions
-from cosched.cli.declared import argument, option, part, takes
+from cosched.cli.declared import argument, flag, option, part, takes
 from cosched.cli.entry import EXIT_FAILURE
 from cosched.cli.files import check_writable, write_outcome
 from cosched.cli.measure.measuring import measuring
@@ -28,82 +28,72 @@ from cosched.cli.options import (
 )
 from cosched.cli.printing import display_stream
 
-HELP = """\
-Run a workload with and without cosched, and compare.
-
-\b
-The arms:
-  batch         one job after the other
-  kernel        all jobs at once, scheduled by the kernel alone
-  yield         as kernel, but waiting ranks yield their CPU
-  block         as kernel, but waiting ranks sleep
-  gang          all jobs at once, one driver switches all nodes: the ideal
-  slurm-gang    time-sliced by Slurm (scripts/slurm-lab)
-  messages      coscheduled in the paper's order, with ranks that wait busily
-  paper         as messages, with all else as in the paper: strict shares too
-  strict        coscheduled; the time that a job leaves unused is lost
-  proportional  coscheduled; other jobs get the time that a job leaves unused
-  cosched       coscheduled, with the settings of the nodes' daemons
-  srpt          calculated from batch: the job with the least rest runs first
-  las           calculated from batch: the least served jobs share
-
-A workload file lists jobs. A job runs a command, or a C source that is compiled
-for the MPI in use. The path of the source is relative to the file:
-
-\b
-  [[job]]
-  name = "wavefront"
-  source = "../../programs/wavefront.c"
-  args = "--preset demo"
-  ranks = 2
-  count = 4
-  [[job]]
-  name = "analysis"
-  command = ["python3", "analyse.py"]
-  ranks = 2
-  start = 1.5
-
-A job may also be a Python module (module = "package.solver"). Further keys of
-a job: ppn, env, cwd, timeout (seconds). The file may have a title and a
-description.
-
-\b
-Examples:
-  cosched bench benchmarks/workloads/lab/wavefront4.toml
-  cosched bench mine.toml --hosts n1,n2 --arms kernel,cosched --repeat 5
-  cosched bench mine.toml --slice 2s --gmet 300ms --out result.json
-  cosched bench mine.toml --repeat 9 --resume runs.jsonl
-  cosched bench mine.toml --by-slurm --arms kernel,cosched
-  cosched bench stream.toml --seen 3 --arms batch,kernel,cosched,srpt,las
-  cosched bench mine.toml --hosts n1,n2 --slice 5s \\
-      --set-with 'pdsh -w n1,n2 cosched config set'
-
-Exit status: 0, or 1 if a job of any run failed.
-"""
-
 
 @dataclass(frozen=True)
 class Given:
-    """The options of ``cosched bench``."""
+    """Run a workload with and without cosched, and compare.
+
+    \b
+    The arms:
+      batch         one job after the other
+      kernel        all jobs at once, scheduled by the kernel alone
+      yield         as kernel, but waiting ranks yield their CPU
+      block         as kernel, but waiting ranks sleep
+      gang          all jobs at once, one driver switches all nodes: the ideal
+      slurm-gang    time-sliced by Slurm (scripts/slurm-lab)
+      messages      coscheduled in the paper's order, with ranks that wait busily
+      paper         as messages, with all else as in the paper: strict shares too
+      strict        coscheduled; the time that a job leaves unused is lost
+      proportional  coscheduled; other jobs get the time that a job leaves unused
+      cosched       coscheduled, with the settings of the nodes' daemons
+      srpt          calculated from batch: the job with the least rest runs first
+      las           calculated from batch: the least served jobs share
+
+    A workload file lists jobs. A job runs a command, or a C source that is compiled
+    for the MPI in use. The path of the source is relative to the file:
+
+    \b
+      [[job]]
+      name = "wavefront"
+      source = "../../programs/wavefront.c"
+      args = "--preset demo"
+      ranks = 2
+      count = 4
+      [[job]]
+      name = "analysis"
+      command = ["python3", "analyse.py"]
+      ranks = 2
+      start = 1.5
+
+    A job may also be a Python module (module = "package.solver"). Further keys of
+    a job: ppn, env, cwd, timeout (seconds). The file may have a title and a
+    description.
+
+    \b
+    Examples:
+      cosched bench benchmarks/workloads/lab/wavefront4.toml
+      cosched bench mine.toml --hosts n1,n2 --arms kernel,cosched --repeat 5
+      cosched bench mine.toml --slice 2s --gmet 300ms --out result.json
+      cosched bench mine.toml --repeat 9 --resume runs.jsonl
+      cosched bench mine.toml --by-slurm --arms kernel,cosched
+      cosched bench stream.toml --seen 3 --arms batch,kernel,cosched,srpt,las
+      cosched bench mine.toml --hosts n1,n2 --slice 5s \\
+          --set-with 'pdsh -w n1,n2 cosched config set'
+
+    Exit status: 0, or 1 if a job of any run failed.
+    """
 
     workload: Path = argument(type=PATH, metavar="WORKLOAD.toml")
     testbed: TestbedOptions = part(
         TestbedOptions,
         nodes=lab_nodes_option(),
         cores_per_node=option(
-            "--cores-per-node",
-            type=click.IntRange(1),
-            help="CPUs of each node of a private lab.",
+            type=click.IntRange(1), help="CPUs of each node of a private lab."
         ),
         hosts=hosts_option(),
-        shared_cpus=option(
-            "--shared-cpus",
-            is_flag=True,
-            help="Measure also in a lab whose nodes share CPUs.",
-        ),
-        slurm=option(
+        shared_cpus=flag(help="Measure also in a lab whose nodes share CPUs."),
+        slurm=flag(
             "--by-slurm",
-            is_flag=True,
             help="The Slurm of the lab starts the jobs of every arm, by sbatch and srun.",
         ),
         mpi=mpi_option("As for cosched-run: mpich, openmpi or a path."),
@@ -111,9 +101,7 @@ class Given:
         limit_s=run_limit_option(),
         run_dir=run_dir_option(),
     )
-    arms: str = option(
-        "--arms", default="batch,kernel,cosched", help="Ways to run the workload."
-    )
+    arms: str = option(default="batch,kernel,cosched", help="Ways to run the workload.")
     repeats: int = option(
         "--repeat",
         type=click.IntRange(1),
@@ -126,29 +114,25 @@ class Given:
     slice_: str | None = option(
         "--slice", metavar="TIME|auto", help="Slice during the bench."
     )
-    gmet: str | None = option("--gmet", metavar="TIME|auto", help="GMET during the bench.")
+    gmet: str | None = option(metavar="TIME|auto", help="GMET during the bench.")
     align: str | None = option(
-        "--align", type=click.Choice(["on", "off"]), help="Align during the bench."
+        type=click.Choice(["on", "off"]), help="Align during the bench."
     )
     seen: int = option(
-        "--seen",
         type=click.IntRange(0),
         default=0,
         metavar="N",
         help="Runs of each program alone before, so that its length is known.",
     )
     dom: int | None = option(
-        "--dom", type=click.IntRange(1), metavar="N", help="Jobs that run at a time."
+        type=click.IntRange(1), metavar="N", help="Jobs that run at a time."
     )
     resume: Path | None = option(
-        "--resume",
         type=click.Path(dir_okay=False, path_type=Path),
         metavar="FILE",
         help="Keep each finished run in FILE; skip the runs that it has.",
     )
-    no_warm_up: bool = option(
-        "--no-warm-up", is_flag=True, help="Do not run the first job once before."
-    )
+    no_warm_up: bool = flag(help="Do not run the first job once before.")
 
     def settings(self) -> dict[str, str]:
         """Returns the settings that the user named."""
@@ -156,7 +140,7 @@ class Given:
         return {name: text for name, text in named.items() if text is not None}
 
 
-@click.command("bench", help=HELP)
+@click.command("bench")
 @takes(Given)
 def command(given: Given) -> int:
     options = BenchOptions(

@@ -18,7 +18,18 @@ from cosched.observe.timeline.trace import read_trace
 
 @dataclass(frozen=True)
 class Given:
-    """The options of ``cosched replay``."""
+    """Replay the events of a trace and compare the scheduler's commands with the trace.
+
+    TRACE is the file of a trace, or the directory of a node. The exit status is 0 if all
+    commands are equal. It is 1 at the first difference: then this version of cosched
+    decides differently from the one that wrote the trace.
+
+    \b
+    Examples:
+      cosched replay trace.jsonl
+      cosched replay /run/cosched/lab1
+      cosched replay --json trace.1.jsonl trace.jsonl
+    """
 
     traces: tuple[Path, ...] = argument(
         metavar="TRACE...",
@@ -33,18 +44,6 @@ class Given:
 @click.command("replay")
 @takes(Given)
 def command(given: Given) -> None:
-    """Replay the events of a trace and compare the scheduler's commands with the trace.
-
-    TRACE is the file of a trace, or the directory of a node. The exit status is 0 if all
-    commands are equal. It is 1 at the first difference: then this version of cosched
-    decides differently from the one that wrote the trace.
-
-    \b
-    Examples:
-      cosched replay trace.jsonl
-      cosched replay /run/cosched/lab1
-      cosched replay --json trace.1.jsonl trace.jsonl
-    """
     result = replay(read_trace(given.traces))
     text = json.dumps(_document(result), indent=2) if given.as_json else _text(result)
     click.echo(text)

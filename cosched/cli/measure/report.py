@@ -26,29 +26,6 @@ from cosched.observe.timeline.trace import Trace, read_trace
 
 @dataclass(frozen=True)
 class Given:
-    """The options of ``cosched report``."""
-
-    out: Path | None = option(
-        "-o",
-        "--out",
-        type=PATH,
-        metavar="FILE.html",
-        help="The report.  [default: report.html, or none with --perfetto]",
-    )
-    perfetto: Path | None = option(
-        "--perfetto",
-        type=PATH,
-        metavar="FILE.json",
-        help="Write the traces for ui.perfetto.dev; no report without --out.",
-    )
-    title: str = option("--title", default="cosched report", metavar="TEXT")
-    run_dir: Path = asked_run_dir_option()
-    inputs: tuple[Path, ...] = argument(nargs=-1, type=PATH, metavar="INPUT...")
-
-
-@click.command("report")
-@takes(Given)
-def command(given: Given) -> None:
     """Draw which job each node ran when, how well the nodes agreed, and bench results.
 
     INPUT is a trace, a directory with traces (of a node, or a run directory), or a result
@@ -61,6 +38,27 @@ def command(given: Given) -> None:
       cosched report --out lab.html /run/cosched result.json
       cosched report --perfetto trace.json /run/cosched/lab1
     """
+
+    out: Path | None = option(
+        "-o",
+        "--out",
+        type=PATH,
+        metavar="FILE.html",
+        help="The report.  [default: report.html, or none with --perfetto]",
+    )
+    perfetto: Path | None = option(
+        type=PATH,
+        metavar="FILE.json",
+        help="Write the traces for ui.perfetto.dev; no report without --out.",
+    )
+    title: str = option(default="cosched report", metavar="TEXT")
+    run_dir: Path = asked_run_dir_option()
+    inputs: tuple[Path, ...] = argument(nargs=-1, type=PATH, metavar="INPUT...")
+
+
+@click.command("report")
+@takes(Given)
+def command(given: Given) -> None:
     found = find_inputs(given.inputs or [given.run_dir])
     if given.perfetto is not None and not found.traces:
         raise CoschedError("--perfetto: the inputs have no trace")

@@ -12,7 +12,7 @@ import click
 
 from cosched.bench.run.testbed import TestbedOptions
 from cosched.bench.tune.tune import ALIGN, MODES, TuneOptions, tune
-from cosched.cli.declared import argument, option, part, takes
+from cosched.cli.declared import argument, flag, option, part, takes
 from cosched.cli.entry import EXIT_FAILURE
 from cosched.cli.files import check_writable, write_outcome, writing
 from cosched.cli.measure.measuring import measuring
@@ -33,51 +33,45 @@ from cosched.cli.values import Parsed, some_of
 from cosched.core.errors import CoschedError
 from cosched.core.node.settings import Settings, Span, parse_gmet, parse_slice
 
-HELP = """\
-Find the best slice and GMET for a workload.
-
-Runs the workload (a file as for cosched bench) many times: first with a few
-settings far apart, then with settings near the good ones, then with the better
-half of them again and again. The kernel alone and the default settings run for
-comparison. The output is a map of mean responses and a recommendation: a
-setting, the default, or not to coschedule this workload at all.
-
-With --resume FILE an interrupted search continues where it stopped.
-
-With --simulate the live scheduler runs on simulated nodes, in seconds. Run
-'cosched sim calibrate' first; it measures how the programs communicate.
-
-\b
-Examples:
-  cosched tune mine.toml
-  cosched tune mine.toml --resume runs.jsonl --write cosched.toml
-  cosched tune mine.toml --slices 0.5s,1s,2s --gmets 20ms,100ms --repeat 5
-  cosched tune mine.toml --modes proportional,strict --figure map.png
-  cosched tune mine.toml --simulate
-
-Exit status: 0, or 1 if no setting ran to its end.
-"""
-
 
 @dataclass(frozen=True)
 class Given:
-    """The options of ``cosched tune``."""
+    """Find the best slice and GMET for a workload.
+
+    Runs the workload (a file as for cosched bench) many times: first with a few
+    settings far apart, then with settings near the good ones, then with the better
+    half of them again and again. The kernel alone and the default settings run for
+    comparison. The output is a map of mean responses and a recommendation: a
+    setting, the default, or not to coschedule this workload at all.
+
+    With --resume FILE an interrupted search continues where it stopped.
+
+    With --simulate the live scheduler runs on simulated nodes, in seconds. Run
+    'cosched sim calibrate' first; it measures how the programs communicate.
+
+    \b
+    Examples:
+      cosched tune mine.toml
+      cosched tune mine.toml --resume runs.jsonl --write cosched.toml
+      cosched tune mine.toml --slices 0.5s,1s,2s --gmets 20ms,100ms --repeat 5
+      cosched tune mine.toml --modes proportional,strict --figure map.png
+      cosched tune mine.toml --simulate
+
+    Exit status: 0, or 1 if no setting ran to its end.
+    """
 
     workload: Path = argument(type=PATH, metavar="WORKLOAD.toml")
     slices: tuple[Span, ...] = option(
-        "--slices",
         type=Parsed("TIMES", lambda text, what: _times(text, what, parse_slice)),
         default="0.25s,0.5s,1s,2s,4s",
         help="Slices to try.",
     )
     gmets: tuple[Span, ...] = option(
-        "--gmets",
         type=Parsed("TIMES", lambda text, what: _times(text, what, parse_gmet)),
         default="20ms,50ms,100ms,200ms,500ms",
         help="GMETs to try, if below the slice.",
     )
     modes: tuple[str, ...] = option(
-        "--modes",
         type=some_of(MODES, "MODES"),
         default=(),
         help="proportional,strict: try both; else the current.",
@@ -93,13 +87,13 @@ class Given:
         "--repeat", type=click.IntRange(1), default=3, help="Runs of the finalists."
     )
     resume: Path | None = option(
-        "--resume", type=FILE, metavar="FILE", help="Keep finished runs in FILE."
+        type=FILE, metavar="FILE", help="Keep finished runs in FILE."
     )
     write: Path | None = option(
-        "--write", type=FILE, metavar="FILE", help="The setting as a config file."
+        type=FILE, metavar="FILE", help="The setting as a config file."
     )
     figure: Path | None = option(
-        "--figure", type=FILE, metavar="FILE", help="Draw the map as PNG or SVG."
+        type=FILE, metavar="FILE", help="Draw the map as PNG or SVG."
     )
     json_file: Path | None = json_file_option(
         "Also write everything to FILE, as JSON ('-': as --json)."
@@ -113,9 +107,7 @@ class Given:
         limit_s=run_limit_option(),
         run_dir=run_dir_option(),
     )
-    simulate: bool = option(
-        "--simulate", is_flag=True, help="Simulate the nodes, in virtual time."
-    )
+    simulate: bool = flag(help="Simulate the nodes, in virtual time.")
     calibration: Path | None = calibration_option()
 
     def __post_init__(self) -> None:
@@ -123,7 +115,7 @@ class Given:
             raise click.UsageError("--calibration is for --simulate.")
 
 
-@click.command("tune", help=HELP)
+@click.command("tune")
 @takes(Given)
 def command(given: Given) -> int:
     options = TuneOptions(

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from cosched.cli.declared import argument, option, takes
+from cosched.cli.declared import argument, flag, takes
 from cosched.cli.entry import EXIT_FAILURE
 from cosched.cli.groups import Group
 from cosched.cli.nodes.config_set import command as config_set
@@ -42,14 +42,6 @@ command.add_command(config_set)
 
 @dataclass(frozen=True)
 class Show:
-    """The options of ``cosched config show``."""
-
-    as_json: bool = json_option()
-
-
-@command.command("show")
-@takes(Show)
-def show(given: Show) -> int:
     """Print each value and where it came from.
 
     Daemons started now would have these values; 'cosched status' shows the settings of
@@ -60,6 +52,13 @@ def show(given: Show) -> int:
       cosched config show
       cosched config show --json
     """
+
+    as_json: bool = json_option()
+
+
+@command.command("show")
+@takes(Show)
+def show(given: Show) -> int:
     config, errors, warnings = examine(os.environ)
     if given.as_json:
         click.echo(json.dumps(_plain(config, errors, warnings), indent=2))
@@ -71,26 +70,6 @@ def show(given: Show) -> int:
 
 @dataclass(frozen=True)
 class Check:
-    """The options of ``cosched config check``."""
-
-    file: Path | None = argument(
-        required=False,
-        type=click.Path(path_type=Path, dir_okay=False),
-        metavar="[FILE]",
-    )
-    user: bool = option(
-        "--user", is_flag=True, help="Check FILE as a user's file, which cannot set limits."
-    )
-    as_json: bool = json_option()
-
-    def __post_init__(self) -> None:
-        if self.user and self.file is None:
-            raise click.UsageError("--user goes with a FILE.")
-
-
-@command.command("check", short_help="Check the configuration, or FILE.")
-@takes(Check)
-def check(given: Check) -> int:
     """Check FILE, or the whole configuration: unknown keys, impossible values, and
     combinations that have no effect or the opposite one.
 
@@ -101,6 +80,23 @@ def check(given: Check) -> int:
       cosched config check
       cosched config check new.toml
     """
+
+    file: Path | None = argument(
+        required=False,
+        type=click.Path(path_type=Path, dir_okay=False),
+        metavar="[FILE]",
+    )
+    user: bool = flag(help="Check FILE as a user's file, which cannot set limits.")
+    as_json: bool = json_option()
+
+    def __post_init__(self) -> None:
+        if self.user and self.file is None:
+            raise click.UsageError("--user goes with a FILE.")
+
+
+@command.command("check", short_help="Check the configuration, or FILE.")
+@takes(Check)
+def check(given: Check) -> int:
     if given.file is None:
         config, errors, warnings = examine(os.environ)
     else:

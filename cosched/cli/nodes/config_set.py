@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from cosched.cli.declared import argument, option, takes
+from cosched.cli.declared import argument, flag, takes
 from cosched.cli.options import asked_run_dir_option, nodes_option
 from cosched.core.config.kinds import suggest
 from cosched.core.config.schema import BY_PATH, LIVE, Key
@@ -27,28 +27,6 @@ from cosched.shm.paths import NodePaths
 
 @dataclass(frozen=True)
 class Given:
-    """The options of ``cosched config set``."""
-
-    run_dir: Path = asked_run_dir_option()
-    nodes: tuple[str, ...] = nodes_option()
-    save: bool = option(
-        "--save", is_flag=True, help="Also write them into the configuration file."
-    )
-    hold: bool = option(
-        "--hold", is_flag=True, help="Undo the changes when standard input ends."
-    )
-    settings: tuple[str, ...] = argument(nargs=-1, metavar="[NAME=VALUE...]")
-
-    def __post_init__(self) -> None:
-        if self.hold and self.save:
-            raise click.UsageError("--hold and --save cannot be combined.")
-        if not self.settings and (self.save or self.hold):
-            raise click.UsageError(f"--{'save' if self.save else 'hold'} needs NAME=VALUE.")
-
-
-@click.command("set", short_help="Change settings, live or in the file.")
-@takes(Given)
-def command(given: Given) -> None:
     """Change settings on all live nodes of this machine, or on some.
 
     The settings are slice, gmet, align, order, least_share and fairness. Jobs are not
@@ -69,6 +47,23 @@ def command(given: Given) -> None:
       cosched config set --save slice=1s run.wait=block
       ssh n1 cosched config set --hold slice=5s
     """
+
+    run_dir: Path = asked_run_dir_option()
+    nodes: tuple[str, ...] = nodes_option()
+    save: bool = flag(help="Also write them into the configuration file.")
+    hold: bool = flag(help="Undo the changes when standard input ends.")
+    settings: tuple[str, ...] = argument(nargs=-1, metavar="[NAME=VALUE...]")
+
+    def __post_init__(self) -> None:
+        if self.hold and self.save:
+            raise click.UsageError("--hold and --save cannot be combined.")
+        if not self.settings and (self.save or self.hold):
+            raise click.UsageError(f"--{'save' if self.save else 'hold'} needs NAME=VALUE.")
+
+
+@click.command("set", short_help="Change settings, live or in the file.")
+@takes(Given)
+def command(given: Given) -> None:
     run_dir, nodes = given.run_dir, given.nodes
     if not given.settings:
         if not _print_live(run_dir, nodes):

@@ -11,10 +11,9 @@ from pathlib import Path
 
 import click
 
-from cosched.cli.declared import option, takes
+from cosched.cli.declared import flag, option, takes
 from cosched.cli.entry import EXIT_FAILURE
-from cosched.cli.options import asked_run_dir_option, hosts_option, json_option
-from cosched.cli.run.site import this_node
+from cosched.cli.options import asked_run_dir_option, hosts_option, json_option, this_node
 from cosched.cli.tools import shim_check
 from cosched.cli.values import COMMAND
 from cosched.core.errors import CoschedError
@@ -33,44 +32,6 @@ from cosched.shm.paths import NodePaths
 
 @dataclass(frozen=True)
 class Given:
-    """The options of ``cosched doctor``."""
-
-    hosts: tuple[str, ...] = hosts_option(
-        "Examine these nodes; a remote shell reaches them."
-    )
-    shell: tuple[str, ...] = option(
-        "--shell",
-        type=COMMAND,
-        default=(),
-        help="The remote shell; host and command follow.  [default: COSCHED_REMOTE_SHELL,"
-        " ssh]",
-    )
-    health: bool = option(
-        "--health", is_flag=True, help="Only what must be right on a running node."
-    )
-    shim: bool = option(
-        "--shim", is_flag=True, help="Also run a program with each MPI of this node."
-    )
-    strict: bool = option("--strict", is_flag=True, help="A warning counts as a problem.")
-    verbose: bool = option("-v", "--verbose", is_flag=True, help="Show what is good, too.")
-    facts: bool = option(
-        "--facts", is_flag=True, hidden=True, help="Answer another doctor."
-    )
-    as_json: bool = json_option()
-    run_dir: Path = asked_run_dir_option()
-
-    def __post_init__(self) -> None:
-        if (self.health or self.shim) and self.hosts:
-            raise click.UsageError(
-                "--health and --shim are for this node: without --hosts."
-            )
-        if self.health and self.shim:
-            raise click.UsageError("--health and --shim cannot be combined.")
-
-
-@click.command("doctor")
-@takes(Given)
-def command(given: Given) -> int:
     """Examine nodes: a line for each finding, with its remedy.
 
     It looks at kernel, control groups, daemons, clock, run directory, memory and MPIs of
@@ -99,6 +60,36 @@ def command(given: Given) -> int:
 
     Exit status: 0; 1 if there is a problem, with --strict also if there is a warning.
     """
+
+    hosts: tuple[str, ...] = hosts_option(
+        "Examine these nodes; a remote shell reaches them."
+    )
+    shell: tuple[str, ...] = option(
+        type=COMMAND,
+        default=(),
+        help="The remote shell; host and command follow.  [default: COSCHED_REMOTE_SHELL,"
+        " ssh]",
+    )
+    health: bool = flag(help="Only what must be right on a running node.")
+    shim: bool = flag(help="Also run a program with each MPI of this node.")
+    strict: bool = flag(help="A warning counts as a problem.")
+    verbose: bool = flag("-v", "--verbose", help="Show what is good, too.")
+    facts: bool = flag(hidden=True, help="Answer another doctor.")
+    as_json: bool = json_option()
+    run_dir: Path = asked_run_dir_option()
+
+    def __post_init__(self) -> None:
+        if (self.health or self.shim) and self.hosts:
+            raise click.UsageError(
+                "--health and --shim are for this node: without --hosts."
+            )
+        if self.health and self.shim:
+            raise click.UsageError("--health and --shim cannot be combined.")
+
+
+@click.command("doctor")
+@takes(Given)
+def command(given: Given) -> int:
     here = NodePaths(given.run_dir, this_node())
     if given.facts:
         answer(gather_node(here, _python_bin(), os.environ), sys.stdin, sys.stdout)

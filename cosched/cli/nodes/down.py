@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from cosched.cli.declared import option, takes
+from cosched.cli.declared import flag, takes
 from cosched.cli.options import any_run_dir_option, this_node_option
 from cosched.core.errors import CoschedError
 from cosched.node.service.stop import free_jobs, stop_node
@@ -16,20 +16,6 @@ from cosched.shm.paths import NodePaths
 
 @dataclass(frozen=True)
 class Given:
-    """The options of ``cosched down``."""
-
-    run_dir: Path = any_run_dir_option()
-    node: str = this_node_option()
-    keep_jobs: bool = option(
-        "--keep-jobs",
-        is_flag=True,
-        help="After daemons were killed: let their jobs run freely until others are up.",
-    )
-
-
-@click.command("down")
-@takes(Given)
-def command(given: Given) -> None:
     """Stop the daemons of this node; running jobs go on at the kernel's normal shares.
 
     \b
@@ -37,6 +23,17 @@ def command(given: Given) -> None:
       cosched down
       cosched down --keep-jobs
     """
+
+    run_dir: Path = any_run_dir_option()
+    node: str = this_node_option()
+    keep_jobs: bool = flag(
+        help="After daemons were killed: let their jobs run freely until others are up."
+    )
+
+
+@click.command("down")
+@takes(Given)
+def command(given: Given) -> None:
     node = given.node
     paths = NodePaths(given.run_dir, node)
     if given.keep_jobs:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from cosched.cli.declared import option, takes
+from cosched.cli.declared import flag, option, takes
 from cosched.cli.options import run_dir_option, this_node_option
 from cosched.core.node.settings import Fairness, Order
 from cosched.node.configuration import load
@@ -22,73 +22,66 @@ OTHER_NAMES = {"metrics": "metrics.listen", "allow_boost": "node.allow_raise"}
 
 @dataclass(frozen=True)
 class Given:
-    """The options of ``cosched up``; None: as configured."""
+    """Start the scheduler daemon and the timer daemon of this node.
+
+    The command returns when they are ready. After a crash they take over the running
+    jobs. An option that is not given has the value of the configuration: see
+    'cosched config show'.
+
+    \b
+    Examples:
+      cosched up
+      cosched up --slice 500ms --gmet 50ms --align off
+      cosched up --metrics
+    """
 
     run_dir: Path = run_dir_option()
     node: str = this_node_option()
-    slice: str | None = option("--slice", metavar="TIME|auto", help="Time slice.")
+    slice: str | None = option(metavar="TIME|auto", help="Time slice.")
     gmet: str | None = option(
-        "--gmet", metavar="TIME|auto", help="Guaranteed minimum execution time."
+        metavar="TIME|auto", help="Guaranteed minimum execution time."
     )
     align: str | None = option(
-        "--align",
         type=click.Choice(["on", "off"]),
         help="Start slices at multiples of the slice in wall-clock time.",
     )
     order: str | None = option(
-        "--order",
         type=click.Choice([order.value for order in Order]),
         help="Which job comes first if the slice is auto: the one with the least rest, or"
         " turns by the age of the jobs. paper: Yoo and Jette's rules alone, with any"
         " slice.",
     )
     least_share: str | None = option(
-        "--least-share",
         metavar="PERCENT%/TIME",
         help="The part of its fair share that each job gets in any order, such as 25%/30s.",
     )
     fairness: str | None = option(
-        "--fairness",
         type=click.Choice([fairness.value for fairness in Fairness]),
         help="Between which parties the time is shared.",
     )
     class_scheduler: str | None = option(
-        "--class-scheduler",
         type=click.Choice(["auto", "cgroup2", "cgroup1", "dutycycle"]),
         help="What enforces the shares; auto takes the best one that works.",
     )
     mode: str | None = option(
-        "--mode",
         type=click.Choice(["proportional", "strict"]),
         help="Give the time that a job leaves unused to other jobs, or lose it.",
     )
     metrics: str | None = option(
-        "--metrics",
         is_flag=False,
         flag_value=METRICS_USUAL,
         metavar="[HOST:PORT]",
         help=f"Serve Prometheus metrics there; without a value at {METRICS_USUAL}.",
     )
-    memory: str | None = option(
-        "--memory", metavar="SIZE", help="Memory for all jobs; auto or off."
-    )
-    memory_wait: str | None = option(
-        "--memory-wait", metavar="TIME", help="Longest wait for memory."
-    )
+    memory: str | None = option(metavar="SIZE", help="Memory for all jobs; auto or off.")
+    memory_wait: str | None = option(metavar="TIME", help="Longest wait for memory.")
     allow_boost: str | None = option(
-        "--allow-boost",
         type=click.Choice(["on", "off"]),
         help="Whether owners may boost their jobs.  [default: on with --private]",
     )
-    trace: str | None = option(
-        "--trace", metavar="SIZE", help="Disk space for the trace, or off."
-    )
-    private: bool = option(
-        "--private", is_flag=True, help="Serve only your jobs; end after the last."
-    )
-    verbose: bool = option(
-        "-v", "--verbose", is_flag=True, help="Log each switch and refusal."
-    )
+    trace: str | None = option(metavar="SIZE", help="Disk space for the trace, or off.")
+    private: bool = flag(help="Serve only your jobs; end after the last.")
+    verbose: bool = flag("-v", "--verbose", help="Log each switch and refusal.")
 
     def settings(self) -> dict[str, tuple[str, str]]:
         """Returns text and option, by the key of the configuration."""
@@ -102,18 +95,6 @@ class Given:
 @click.command("up")
 @takes(Given)
 def command(given: Given) -> None:
-    """Start the scheduler daemon and the timer daemon of this node.
-
-    The command returns when they are ready. After a crash they take over the running
-    jobs. An option that is not given has the value of the configuration: see
-    'cosched config show'.
-
-    \b
-    Examples:
-      cosched up
-      cosched up --slice 500ms --gmet 50ms --align off
-      cosched up --metrics
-    """
     config, doubts = load(os.environ, given.settings())
     for doubt in doubts:
         click.echo(f"cosched: warning: {doubt}", err=True)

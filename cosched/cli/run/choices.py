@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import click
 
-from cosched.cli.declared import option
+from cosched.cli.declared import flag, option
 from cosched.core.config.limits import limits_for, refuse_wait
 from cosched.core.errors import CoschedError
 from cosched.jobs.choices import CARRIERS, Choices
@@ -24,29 +24,23 @@ class Asked:
     """The options; None: as configured."""
 
     carrier: str | None = option(
-        "--carrier",
         type=click.Choice(["auto", *CARRIERS]),
         help="How the sender's status travels: shadow, in messages of its own; prefix, one"
         " byte in front of each message; none, not at all. auto: shadow, but none"
         " without a shim.  [default: the configuration's, auto]",
     )
     wait: str | None = option(
-        "--wait",
         metavar="HOW",
         help="How ranks of a scheduled job wait: spin (as the MPI does), yield,"
         " block[:TIME], which spins for TIME (20us) and then sleeps, or auto[:TIME], which"
         " blocks where the CPUs are shared now. busy: ranks spin also while the job waits"
         " for its turn.  [default: the configuration's, spin]",
     )
-    require_all: bool = option(
-        "--require-all",
-        is_flag=True,
-        help="End the job in MPI_Init unless a daemon coschedules it on each of its nodes.",
+    require_all: bool = flag(
+        help="End the job in MPI_Init unless a daemon coschedules it on each of its nodes."
     )
-    waits_only: bool = option(
-        "--waits-only", is_flag=True, help="Apply --wait, but do not coschedule."
-    )
-    no_shim: bool = option("--no-shim", is_flag=True, help="Start the job without cosched.")
+    waits_only: bool = flag(help="Apply --wait, but do not coschedule.")
+    no_shim: bool = flag(help="Start the job without cosched.")
 
     @property
     def coschedules(self) -> bool:

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 from click.core import ParameterSource
 
-from cosched.cli.declared import option, part
+from cosched.cli.declared import flag, option, part
 from cosched.cli.options import (
     PATH,
     hosts_option,
@@ -18,9 +18,9 @@ from cosched.cli.options import (
     mpi_option,
     program_argument,
     run_dir_option_with,
+    this_node,
 )
 from cosched.cli.run.choices import Asked
-from cosched.cli.run.site import this_node
 from cosched.cli.values import RUN_TIME, Parsed
 from cosched.shm.paths import check_job_name
 from cosched.shm.userdirs import run_dir_to_ask
@@ -47,13 +47,12 @@ class Given:
         "The nodes that they run on, such as n1,n2 or n[1-4,7]."
     )
     hostfile: Path | None = option(
-        "--hostfile",
         type=PATH,
         metavar="FILE",
         help="The same from a file, a host a line: n1, n1:2 or n1 slots=2.",
     )
     ppn: int | None = option(
-        "--ppn", type=click.IntRange(min=1), metavar="K", help="At most K ranks on a host."
+        type=click.IntRange(min=1), metavar="K", help="At most K ranks on a host."
     )
     name: str | None = option(
         "--job",
@@ -65,7 +64,6 @@ class Given:
     )
     asked: Asked = part(Asked)
     register: str = option(
-        "--register",
         type=click.Choice(["start", "init"]),
         default="start",
         help="When ranks register: at their start, so that the job is launched in its own"
@@ -81,28 +79,20 @@ class Given:
         help="How long the job runs alone: 90 or 90s, 1:30 (minutes), 2h, 2:00:00 or"
         " 1-12:00:00 (days).  [default: as long as its earlier runs]",
     )
-    domain: bool = option(
-        "--domain",
-        is_flag=True,
+    domain: bool = flag(
         help="Let the agents of the domain start the ranks, on nodes that are free now. If"
         " none are, the job is refused; cosched submit waits. --time is the job's limit"
-        " then.",
+        " then."
     )
     run_dir: Path = run_dir_option_with(
         lambda: run_dir_to_ask(os.environ, os.geteuid(), this_node()),
         "/tmp/cosched-UID where daemons of yours are up, else /run/cosched",
     )
-    account: bool = option(
-        "--account",
-        is_flag=True,
-        help="Print on stderr at the end how the job's time was spent (-v, too).",
+    account: bool = flag(
+        help="Print on stderr at the end how the job's time was spent (-v, too)."
     )
-    verbose: bool = option(
-        "-v", "--verbose", is_flag=True, help="Print on stderr what is done."
-    )
-    dry_run: bool = option(
-        "--dry-run", is_flag=True, help="Only print the command and the environment."
-    )
+    verbose: bool = flag("-v", "--verbose", help="Print on stderr what is done.")
+    dry_run: bool = flag(help="Only print the command and the environment.")
     as_json: bool = json_option()
     argv: tuple[str, ...] = program_argument()
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from cosched.cli.run.start import warn
+from cosched.cli.run.reports import warn
 from cosched.core.errors import CoschedError
 from cosched.launch.given.engine_job import EngineJob
 from cosched.launch.given.hosts import Hosts, read_hostfile

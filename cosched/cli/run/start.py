@@ -10,18 +10,30 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from cosched.cli.run.given import Given
-from cosched.cli.run.plan import headline
-from cosched.cli.run.site import check_hosts, lease_here, local_nodes
+import click
+
+from cosched.cli.run.given import Given, names_run_dir
+from cosched.cli.run.hosts import choose_hosts
+from cosched.cli.run.placement import place_of, ranks_stay_here
+from cosched.cli.run.plan import headline, plan_json, plan_text
+from cosched.cli.run.reports import note, warn
+from cosched.cli.run.site import check_hosts, find_site, lease_here, local_nodes
 from cosched.core.errors import CoschedError
 from cosched.jobs.choices import Choices
 from cosched.jobs.expected import Lengths
 from cosched.jobs.places import Place, write_place
 from cosched.jobs.tasks import Reports, Wanted, rank_environment
-from cosched.launch.job import Job
+from cosched.launch.environment import default_job_name
+from cosched.launch.given.engine_job import EngineJob, engine_job
+from cosched.launch.given.hosts import Hosts
+from cosched.launch.job import Job, Request, resolve, starts_ranks_itself
+from cosched.launch.mpi import Places
 from cosched.launch.process import exit_like, run_launcher
+from cosched.linux.here import this_machine
 from cosched.linux.homes import state_directory
 from cosched.shm.paths import NodePaths
+
+_NOISE_BYTES = 4
 
 
 @dataclass(frozen=True)
@@ -137,6 +149,57 @@ class Start:
         )
 
 
+def run_here(given: Given) -> int:
+    """Starts a job by an MPI's own launcher; returns its exit status."""
+    choices = given.asked.choices()
+    engine = engine_job(os.environ)
+    chosen = choose_hosts(
+        given.hosts, given.hostfile, None if starts_ranks_itself(given.argv) else engine
+    )
+    resolved = _resolve(
+        Request(
+            given.argv,
+            given.ranks or chosen.ranks,
+            given.ppn,
+            given.mpi,
+            root=os.geteuid() == 0,
+        ),
+        given.run_dir,
+        chosen.hosts,
+    )
+    stays_here = ranks_stay_here(resolved, engine, this_machine(), os.environ)
+    is_named = names_run_dir() or bool(os.environ.get("COSCHED_RUN_DIR"))
+    start = Start(
+        given,
+        choices,
+        resolved,
+        name=given.name or _usual_name(resolved.label, engine),
+        named_run_dir=given.run_dir if is_named else None,
+        stays_here=stays_here,
+        place=None if stays_here else place_of(resolved, engine, os.environ),
+    )
+    tasks = start.task_environment()
+    if given.dry_run:
+        as_planned = plan_json(resolved, start.name, tasks)
+        click.echo(as_planned if given.as_json else plan_text(resolved, tasks))
+        return 0
+    return start.carry_out(tasks)
+
+
+def _resolve(request: Request, run_dir: Path, hosts: Hosts) -> Job:
+    """Returns how the ranks are started; prints the warnings about it."""
+    places = Places(Path(sys.executable).parent, os.environ)
+    resolved = resolve(request, find_site(run_dir, hosts), places)
+    for warning in resolved.warnings:
+        warn(warning)
+    return resolved
+
+
+def _usual_name(label: str, engine: EngineJob | None) -> str:
+    number = "" if engine is None else engine.label
+    return default_job_name(label, os.urandom(_NOISE_BYTES), number)
+
+
 def _run(job: Job, tasks: Mapping[str, str]) -> int:
     """Runs the launcher; returns its wait status as wait(2) defines it."""
     command = job.command(tasks)
@@ -147,14 +210,3 @@ def _run(job: Job, tasks: Mapping[str, str]) -> int:
         {**os.environ, **command.environ},
         death_signal=job.death_signal,
     )
-
-
-def warn(message: object) -> None:
-    """Prints a warning of cosched-run."""
-    print(f"cosched-run: warning: {message}", file=sys.stderr)
-
-
-def note(line: str) -> None:
-    """Prints progress on a terminal."""
-    if sys.stderr.isatty():
-        print(f"cosched-run: {line}", file=sys.stderr)

@@ -26,32 +26,28 @@ from cosched.cli.options import (
 )
 from cosched.cli.printing import display_stream
 
-HELP = """\
-Measure how the programs of a workload communicate, for simulations.
-
-Runs each [[job]] of WORKLOAD.toml (a file as for cosched bench) alone. A run
-without cosched measures how long the job takes. A coscheduled run measures how
-often its ranks wait for messages, and how long. The results are written as a
-calibration, in TOML, for 'cosched sim nodes' and 'cosched tune --simulate'.
-Run the command on the nodes, or the lab, where the jobs will run.
-
-Counters do not show which rank waits for which. The pattern is bulk unless the
-job's model names another: model = { pattern = "wavefront" }.
-
-\b
-Examples:
-  cosched sim calibrate mine.toml
-  cosched sim calibrate mine.toml --hosts n1,n2 --out n1n2.toml
-"""
-
 
 @dataclass(frozen=True)
 class Given:
-    """The options of ``cosched sim calibrate``."""
+    """Measure how the programs of a workload communicate, for simulations.
+
+    Runs each [[job]] of WORKLOAD.toml (a file as for cosched bench) alone. A run
+    without cosched measures how long the job takes. A coscheduled run measures how
+    often its ranks wait for messages, and how long. The results are written as a
+    calibration, in TOML, for 'cosched sim nodes' and 'cosched tune --simulate'.
+    Run the command on the nodes, or the lab, where the jobs will run.
+
+    Counters do not show which rank waits for which. The pattern is bulk unless the
+    job's model names another: model = { pattern = "wavefront" }.
+
+    \b
+    Examples:
+      cosched sim calibrate mine.toml
+      cosched sim calibrate mine.toml --hosts n1,n2 --out n1n2.toml
+    """
 
     workload: Path = argument(type=PATH, metavar="WORKLOAD.toml")
     out: Path | None = option(
-        "--out",
         type=FILE_OR_STDOUT,
         metavar="FILE",
         help="By default WORKLOAD.calibration.toml; '-': to stdout.",
@@ -72,7 +68,7 @@ class Given:
     )
 
 
-@click.command("calibrate", help=HELP)
+@click.command("calibrate")
 @takes(Given)
 def calibrate_workload(given: Given) -> None:
     out = given.out or default_calibration(given.workload)

@@ -30,27 +30,6 @@ from cosched.sim.coupled.runs import Coupling
 from cosched.sim.coupled.table import render
 from cosched.sim.logs.workload import Estimates
 
-HELP = """\
-Run logs of several machines whose jobs start together (Tang et al. 2011).
-
-Each machine has its own queue. A job that is ready waits until its mates on the
-other machines are ready, too. Meanwhile it holds its nodes, idle, or yields to
-other jobs. Every machine has one of these two schemes. By default all
-combinations are run, and one run without mates for comparison.
-
-Logs do not say which jobs are mates. --pairs 2min pairs jobs that were
-submitted less than 2 minutes apart; --pairs 10% pairs a tenth of all jobs.
-
-\b
-Examples:
-  cosched sim couple theta.swf thetagpu.swf
-  cosched sim couple big.swf small.swf --pairs 10% --schemes hold-yield
-  cosched sim couple a.swf b.swf c.swf --pairs 5% --schemes yield-yield-yield
-  cosched sim couple a.swf b.swf --timing within=30min --out out.json
-  cosched sim couple mira.swf b.swf --blocks mira=512
-  cosched sim couple a.swf b.swf --down b --when-down hold=10min
-"""
-
 
 def _release(text: str, what: str) -> int | None:
     return None if text == "never" else parse_duration(text, what)
@@ -58,11 +37,28 @@ def _release(text: str, what: str) -> int | None:
 
 @dataclass(frozen=True)
 class Given:
-    """The options of ``cosched sim couple``."""
+    """Run logs of several machines whose jobs start together (Tang et al. 2011).
+
+    Each machine has its own queue. A job that is ready waits until its mates on the
+    other machines are ready, too. Meanwhile it holds its nodes, idle, or yields to
+    other jobs. Every machine has one of these two schemes. By default all
+    combinations are run, and one run without mates for comparison.
+
+    Logs do not say which jobs are mates. --pairs 2min pairs jobs that were
+    submitted less than 2 minutes apart; --pairs 10% pairs a tenth of all jobs.
+
+    \b
+    Examples:
+      cosched sim couple theta.swf thetagpu.swf
+      cosched sim couple big.swf small.swf --pairs 10% --schemes hold-yield
+      cosched sim couple a.swf b.swf c.swf --pairs 5% --schemes yield-yield-yield
+      cosched sim couple a.swf b.swf --timing within=30min --out out.json
+      cosched sim couple mira.swf b.swf --blocks mira=512
+      cosched sim couple a.swf b.swf --down b --when-down hold=10min
+    """
 
     traces: tuple[Path, ...] = logs_argument("A.swf[.gz] B.swf[.gz]...")
     schemes: str | None = option(
-        "--schemes",
         metavar="A-B,...",
         help="hold or yield for each log, in order; by default every combination.",
     )
@@ -80,18 +76,15 @@ class Given:
             help="How often holding jobs release their nodes, or 'never'.",
         ),
         held_cap=option(
-            "--held-cap",
             type=click.FloatRange(0.0, 1.0),
             help="Share of a machine that may be held; further jobs yield.",
         ),
         yield_cap=option(
-            "--yield-cap",
             type=click.IntRange(0),
             metavar="N",
             help="A job that yielded N times holds; by default never.",
         ),
         raise_by=option(
-            "--raise-by",
             type=click.IntRange(0),
             metavar="N",
             help="Places that a job moves up in the queue with each yield; by default 0.",
@@ -100,38 +93,32 @@ class Given:
     coupling: Coupling = part(
         Coupling,
         policy=option(
-            "--policy",
             type=click.Choice([name for name in POLICIES if name != "conservative"]),
             help="Order and backfill of every queue.",
         ),
         estimates=option(
-            "--estimates",
             type=Member(Estimates),
             help="Run times that the queues expect: as users asked (log), or exact.",
         ),
     )
     blocks: tuple[str, ...] = option(
-        "--blocks",
         multiple=True,
         metavar="LOG=NODES",
         help="The machine of this log gives jobs aligned blocks of 1, 2, 4, ... times NODES"
         " nodes, like the partitions of a Blue Gene.",
     )
     timing: tuple[Timing, int] = option(
-        "--timing",
         type=Parsed("TEXT", lambda text, _: _timing(text)),
         default="together",
         help="together; within=TIME of each other; or after=TIME, when the first log's job "
         "has run that long.",
     )
     down: tuple[str, ...] = option(
-        "--down",
         multiple=True,
         metavar="LOG",
         help="The domain of this log never answers; its jobs do not run.",
     )
     when_down: tuple[WhenDown, int] = option(
-        "--when-down",
         type=Parsed("CHOICE", lambda text, _: _when_down(text)),
         default=WhenDown.START.value,
         help="What a ready job does if the domain of a mate is down: start, or hold=TIME "
@@ -147,7 +134,7 @@ class Given:
             raise click.UsageError("Only one log: name the logs of two machines or more.")
 
 
-@click.command("couple", help=HELP)
+@click.command("couple")
 @takes(Given)
 def couple(given: Given) -> None:
     traces = given.traces

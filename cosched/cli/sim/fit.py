@@ -29,14 +29,21 @@ CLOCK = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)")
 
 @dataclass(frozen=True)
 class Given:
-    """The options of ``cosched sim fit``."""
+    """Fit a model to a log: arrivals by hour, sizes, run times.
+
+    Arrivals are a Poisson process with a rate for each hour of the day, sizes are
+    powers of two, run times a Weibull distribution (Weissman et al. 2003).
+    'cosched sim malleable' takes the JSON file as a source of jobs.
+
+    \b
+    Examples:
+      cosched sim fit KTH.swf.gz
+      cosched sim fit SDSC.swf.gz --begins 18:11 --out sdsc.json
+    """
 
     trace: Path = log_argument()
-    name: str | None = option(
-        "--name", help="Name of the model; by default that of the log."
-    )
+    name: str | None = option(help="Name of the model; by default that of the log.")
     begins: str | None = option(
-        "--begins",
         metavar="HH:MM",
         help="Time of day when the log begins; by default as in its header (UTC), or"
         " 00:00.",
@@ -51,17 +58,6 @@ class Given:
 @click.command("fit")
 @takes(Given)
 def fit_log(given: Given) -> None:
-    """Fit a model to a log: arrivals by hour, sizes, run times.
-
-    Arrivals are a Poisson process with a rate for each hour of the day, sizes are
-    powers of two, run times a Weibull distribution (Weissman et al. 2003).
-    'cosched sim malleable' takes the JSON file as a source of jobs.
-
-    \b
-    Examples:
-      cosched sim fit KTH.swf.gz
-      cosched sim fit SDSC.swf.gz --begins 18:11 --out sdsc.json
-    """
     check_writable(given.json_file)
     log = read_swf(given.trace, machine=given.machine, strict=given.strict)
     name = given.name or log_name(given.trace)

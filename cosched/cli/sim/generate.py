@@ -16,27 +16,6 @@ from cosched.sim.logs.swf import write_swf
 
 @dataclass(frozen=True)
 class Given:
-    """The options of ``cosched sim generate``."""
-
-    out: Path = argument(type=click.Path(dir_okay=False, allow_dash=True, path_type=Path))
-    recipe: Recipe = part(
-        Recipe,
-        jobs=option("--jobs", type=click.IntRange(1), required=True, help="How many."),
-        machine=option(
-            "--machine", type=click.IntRange(1), required=True, help="Nodes of the machine."
-        ),
-        load=option(
-            "--load",
-            type=float,
-            help="Node-seconds of the jobs / node-seconds of the machine.",
-        ),
-        seed=seed_option(),
-    )
-
-
-@click.command("generate")
-@takes(Given)
-def generate_log(given: Given) -> None:
     """Write a generated log of jobs.
 
     Arrivals depend on the hour of the day. Sizes are mostly powers of two. Run
@@ -48,6 +27,22 @@ def generate_log(given: Given) -> None:
       cosched sim generate year.swf --jobs 30000 --machine 128
       cosched sim generate - --jobs 100 --machine 16 --load 1.2 --seed 7
     """
+
+    out: Path = argument(type=click.Path(dir_okay=False, allow_dash=True, path_type=Path))
+    recipe: Recipe = part(
+        Recipe,
+        jobs=option(type=click.IntRange(1), required=True, help="How many."),
+        machine=option(type=click.IntRange(1), required=True, help="Nodes of the machine."),
+        load=option(
+            type=float, help="Node-seconds of the jobs / node-seconds of the machine."
+        ),
+        seed=seed_option(),
+    )
+
+
+@click.command("generate")
+@takes(Given)
+def generate_log(given: Given) -> None:
     workload = generate(given.recipe)
     with writing(given.out) as stream:
         write_swf(workload, stream, [command_line()])

@@ -108,7 +108,6 @@ class Given:
         help="Fewest nodes of a job, in percent of its ideal.",
     )
     execution: str = option(
-        "--execution",
         type=click.Choice(list(EXECUTIONS)),
         default="linear",
         help="How run times depend on nodes. Users' problems are always parabolic.",
@@ -116,10 +115,7 @@ class Given:
     control: Control = part(
         Control,
         harvest_limit=option(
-            "--harvest-limit",
-            type=click.IntRange(0),
-            metavar="N",
-            help="Harvest a job at most N times.",
+            type=click.IntRange(0), metavar="N", help="Harvest a job at most N times."
         ),
         protected_ns=option("--protect", type=TIME, help="Do not harvest younger jobs."),
         least_benefit=option(
@@ -129,18 +125,14 @@ class Given:
             help="Resize a job only if that saves X times its cost.",
         ),
     )
-    count: int = option(
-        "--count", type=click.IntRange(1), default=10_000, help="Jobs to generate."
-    )
+    count: int = option(type=click.IntRange(1), default=10_000, help="Jobs to generate.")
     traces: int = option(
-        "--traces",
         type=click.IntRange(1),
         default=1,
         help="Logs to generate; the figures are means over them.",
     )
     seed: int = seed_option("Random seed of the first log.")
     beta: float = option(
-        "--beta",
         type=click.FloatRange(0.0),
         default=0.5,
         help="Interval between users' problems; at 1 they hardly wait.",

@@ -12,7 +12,7 @@ from click.core import ParameterSource
 
 from cosched.bench.simulate.virtual import SPREAD_NS, calibration_of, programs_of
 from cosched.bench.workload.file import load_workload
-from cosched.cli.declared import argument, option, part, takes
+from cosched.cli.declared import argument, flag, option, part, takes
 from cosched.cli.files import check_writable
 from cosched.cli.options import PATH, json_file_option, parallel_option
 from cosched.cli.sim.options import calibration_option, carry_out_runs, write_results
@@ -23,52 +23,6 @@ from cosched.sim.nodes.expected import exact, read_lengths
 from cosched.sim.nodes.model import Cluster, Pattern, Program
 from cosched.sim.nodes.runs import ARMS, NodesRun, carry_out
 from cosched.sim.nodes.table import render
-
-HELP = """\
-Run the node's scheduler on many simulated nodes (Yoo and Jette 2001).
-
-Equal jobs, each with a rank on every node, share the nodes. Each arm is another
-way to share them:
-
-\b
-  cosched   the live scheduler on every node
-  messages  the paper's rules on every node; ranks spin in all waits
-  paper     the same with the paper's strict shares
-  gang      an ideal central driver that switches all nodes at once
-  batch     one job after the other
-  kernel    the kernel alone; waiting ranks spin
-  yield     the kernel alone; waiting ranks yield
-
-With WORKLOAD.toml, a file as for cosched bench, its jobs run instead. A
-calibration (see 'cosched sim calibrate') describes how they communicate, or the
-model of a job does:
-
-\b
-  [[job]]
-  name = "solver"
-  command = "./solver"
-  ranks = 2
-  model = { pattern = "bulk", alone = 12.5, messages = 4000 }
-
-\b
-Patterns:
-  bulk       all ranks meet after each grain
-  wavefront  a pipeline over a grid of ranks
-  alltoall   each rank receives from all others after each grain
-  none       ranks do not communicate
-
-kernel and yield simulate every grain: use less --work on many nodes.
-
-\b
-Examples:
-  cosched sim nodes --nodes 64 --dom 4
-  cosched sim nodes --nodes 1024 --pattern wavefront --align off --gmet 50ms
-  cosched sim nodes --nodes 16 --work 1s --arms cosched,kernel,yield
-  cosched sim nodes benchmarks/workloads/lab/workload2.toml
-  cosched sim nodes benchmarks/workloads/lab/workload2.toml --expect exact
-  cosched sim nodes --nodes 256 --clock 5ms --out out.json
-"""
-
 
 #: The default arms.
 EQUAL_JOBS = ("batch", "gang", "cosched")
@@ -89,13 +43,54 @@ def _time(word: str, help: str) -> Any:
 
 @dataclass(frozen=True)
 class Given:
-    """The options of ``cosched sim nodes``."""
+    """Run the node's scheduler on many simulated nodes (Yoo and Jette 2001).
+
+    Equal jobs, each with a rank on every node, share the nodes. Each arm is another
+    way to share them:
+
+    \b
+      cosched   the live scheduler on every node
+      messages  the paper's rules on every node; ranks spin in all waits
+      paper     the same with the paper's strict shares
+      gang      an ideal central driver that switches all nodes at once
+      batch     one job after the other
+      kernel    the kernel alone; waiting ranks spin
+      yield     the kernel alone; waiting ranks yield
+
+    With WORKLOAD.toml, a file as for cosched bench, its jobs run instead. A
+    calibration (see 'cosched sim calibrate') describes how they communicate, or the
+    model of a job does:
+
+    \b
+      [[job]]
+      name = "solver"
+      command = "./solver"
+      ranks = 2
+      model = { pattern = "bulk", alone = 12.5, messages = 4000 }
+
+    \b
+    Patterns:
+      bulk       all ranks meet after each grain
+      wavefront  a pipeline over a grid of ranks
+      alltoall   each rank receives from all others after each grain
+      none       ranks do not communicate
+
+    kernel and yield simulate every grain: use less --work on many nodes.
+
+    \b
+    Examples:
+      cosched sim nodes --nodes 64 --dom 4
+      cosched sim nodes --nodes 1024 --pattern wavefront --align off --gmet 50ms
+      cosched sim nodes --nodes 16 --work 1s --arms cosched,kernel,yield
+      cosched sim nodes benchmarks/workloads/lab/workload2.toml
+      cosched sim nodes benchmarks/workloads/lab/workload2.toml --expect exact
+      cosched sim nodes --nodes 256 --clock 5ms --out out.json
+    """
 
     workload: Path | None = argument(type=PATH, metavar="[WORKLOAD.toml]", required=False)
     cluster: Cluster = part(
         Cluster,
         nodes=option(
-            "--nodes",
             type=click.IntRange(1, 65536),
             default=64,
             help="For a workload by default those of its calibration.",
@@ -108,43 +103,37 @@ class Given:
         spread_ns=_time("--spread", "Time within which the ranks of a job start."),
     )
     dom: int = option(
-        "--dom",
         type=click.IntRange(1, 50),
         default=4,
         help="Degree of multiprogramming: jobs at once.",
     )
-    pattern: Pattern = option("--pattern", type=Member(Pattern), default=Pattern.BULK)
+    pattern: Pattern = option(type=Member(Pattern), default=Pattern.BULK)
     grain_ns: int = option(
         "--grain", type=TIME, default="1ms", help="CPU between messages."
     )
     work_ns: int = option("--work", type=TIME, default="10s", help="CPU time of a rank.")
     imbalance: float = option(
-        "--imbalance",
         type=click.FloatRange(0.0, 1.0, max_open=True),
         default=0.0,
         help="Greatest share by which a rank is faster than the slowest.",
     )
     slice_: str = option("--slice", default="2s", help="Time slice, or auto.")
-    gmet: str = option("--gmet", default="100ms", help="Guaranteed time, or auto.")
-    align: str = option("--align", type=click.Choice(["on", "off"]), default="on")
+    gmet: str = option(default="100ms", help="Guaranteed time, or auto.")
+    align: str = option(type=click.Choice(["on", "off"]), default="on")
     arms: tuple[str, ...] | None = option(
-        "--arms",
         type=some_of(ARMS, "A,..."),
         help=f"Of {', '.join(ARMS)}; by default {','.join(EQUAL_JOBS)}, for a workload also"
         f" {', '.join(sorted(set(WORKLOAD) - set(EQUAL_JOBS)))}.",
     )
     calibration: Path | None = calibration_option()
-    strict: bool = option(
-        "--strict", is_flag=True, help="Time that the scheduled job does not use is lost."
-    )
+    strict: bool = flag(help="Time that the scheduled job does not use is lost.")
     expect: str = option(
-        "--expect",
         metavar="none|exact|FILE",
         default="none",
         help="What the nodes know of the jobs' lengths: nothing, the time alone, or earlier"
         ' runs in JSON, {"NAME": [SECONDS, ...]}.',
     )
-    seed: int = option("--seed", type=int, default=1)
+    seed: int = option(type=int, default=1)
     at_a_time: int = parallel_option()
     json_file: Path | None = json_file_option()
 
@@ -157,7 +146,7 @@ class Given:
                 raise click.UsageError(f"{word}: the jobs are those of the workload.")
 
 
-@click.command("nodes", help=HELP)
+@click.command("nodes")
 @takes(Given)
 def nodes(given: Given) -> None:
     check_writable(given.json_file)

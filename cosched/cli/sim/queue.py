@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from cosched.cli.declared import option, takes
+from cosched.cli.declared import flag, option, takes
 from cosched.cli.files import check_writable
 from cosched.cli.options import json_file_option, parallel_option
 from cosched.cli.sim.options import (
@@ -27,47 +27,42 @@ from cosched.sim.logs.workload import Estimates
 from cosched.sim.queue.runs import Run, carry_out
 from cosched.sim.queue.table import render
 
-HELP = """\
-Run logs through a batch queue.
-
-A TRACE is a log in the Standard Workload Format, plain or gzipped.
-
-\b
-Policies:
-  fcfs          first come, first served; no backfill
-  easy          the same with EASY backfill
-  conservative  the same with a reservation for every job
-  wfp           highest (queued / walltime)^3 x size first, EASY backfill
-
-All combinations of traces, policies and estimates are run, side by side on
-the cores.
-
-\b
-Examples:
-  cosched sim queue KTH.swf.gz --policy easy
-  cosched sim queue KTH.swf CTC.swf --policy easy,wfp --estimates log,exact
-  cosched sim queue KTH.swf.gz --save results --out all.json
-  cosched sim queue mira.swf --policy wfp --blocks 512
-"""
-
 
 @dataclass(frozen=True)
 class Given:
-    """The options of ``cosched sim queue``."""
+    """Run logs through a batch queue.
+
+    A TRACE is a log in the Standard Workload Format, plain or gzipped.
+
+    \b
+    Policies:
+      fcfs          first come, first served; no backfill
+      easy          the same with EASY backfill
+      conservative  the same with a reservation for every job
+      wfp           highest (queued / walltime)^3 x size first, EASY backfill
+
+    All combinations of traces, policies and estimates are run, side by side on
+    the cores.
+
+    \b
+    Examples:
+      cosched sim queue KTH.swf.gz --policy easy
+      cosched sim queue KTH.swf CTC.swf --policy easy,wfp --estimates log,exact
+      cosched sim queue KTH.swf.gz --save results --out all.json
+      cosched sim queue mira.swf --policy wfp --blocks 512
+    """
 
     traces: tuple[Path, ...] = logs_argument("TRACE.swf[.gz]...")
     policies: tuple[str, ...] = option(
         "--policy", type=some_of(tuple(POLICIES)), default="easy", help="One or several."
     )
     estimates: tuple[str, ...] = option(
-        "--estimates",
         type=some_of(tuple(each.value for each in Estimates)),
         default="log",
         help="Run times that the policy expects: as users asked (log), or exact.",
     )
     machine: int | None = machine_option()
     blocks: int | None = option(
-        "--blocks",
         type=click.IntRange(1),
         metavar="NODES",
         help="Jobs get aligned blocks of 1, 2, 4, ... times NODES nodes, like the"
@@ -76,9 +71,7 @@ class Given:
     strict: bool = strict_option()
     at_a_time: int = parallel_option()
     save_in: Path | None = save_option()
-    save_nodes: bool = option(
-        "--save-nodes", is_flag=True, help="With --save: each job's nodes, too."
-    )
+    save_nodes: bool = flag(help="With --save: each job's nodes, too.")
     json_file: Path | None = json_file_option()
 
     def __post_init__(self) -> None:
@@ -90,7 +83,7 @@ class Given:
             )
 
 
-@click.command("queue", help=HELP)
+@click.command("queue")
 @takes(Given)
 def queue(given: Given) -> None:
     words = command_line()

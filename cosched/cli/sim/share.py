@@ -31,12 +31,24 @@ SHORT_NS = 4 * 3600 * NS_PER_S
 
 @dataclass(frozen=True)
 class Given:
-    """The options of ``cosched sim share``."""
+    """Run logs on a machine whose nodes several jobs share.
+
+    The queue starts up to DOM jobs a node. Jobs that share nodes run in the order
+    of cosched's real nodes: the job that probably ends soonest comes first. The
+    user's earlier jobs in the log give the expected lengths. The first row of the
+    table is the same queue without sharing.
+
+    A node has DOM places. The first place is open to all jobs, and the others
+    to jobs whose users requested a short time.
+
+    \b
+    Examples:
+      cosched sim share KTH.swf.gz --dom 3
+      cosched sim share CTC.swf --dom 2 --short 1h --first 5000
+    """
 
     traces: tuple[Path, ...] = logs_argument("TRACE.swf[.gz]...")
-    dom: int = option(
-        "--dom", type=click.IntRange(2), default=3, help="Jobs that may share a node."
-    )
+    dom: int = option(type=click.IntRange(2), default=3, help="Jobs that may share a node.")
     policy: str = option(
         "--queue",
         type=click.Choice(["easy", "fcfs"]),
@@ -62,7 +74,7 @@ class Given:
         ),
     )
     first: int | None = option(
-        "--first", type=click.IntRange(2), metavar="N", help="Only the first N jobs."
+        type=click.IntRange(2), metavar="N", help="Only the first N jobs."
     )
     machine: int | None = machine_option()
     strict: bool = strict_option()
@@ -73,21 +85,6 @@ class Given:
 @click.command("share")
 @takes(Given)
 def share(given: Given) -> None:
-    """Run logs on a machine whose nodes several jobs share.
-
-    The queue starts up to DOM jobs a node. Jobs that share nodes run in the order
-    of cosched's real nodes: the job that probably ends soonest comes first. The
-    user's earlier jobs in the log give the expected lengths. The first row of the
-    table is the same queue without sharing.
-
-    A node has DOM places. The first place is open to all jobs, and the others
-    to jobs whose users requested a short time.
-
-    \b
-    Examples:
-      cosched sim share KTH.swf.gz --dom 3
-      cosched sim share CTC.swf --dom 2 --short 1h --first 5000
-    """
     short_ns = _short_ns(given)
     runs = [
         Run(

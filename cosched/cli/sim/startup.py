@@ -69,24 +69,18 @@ class Given:
     """The options of ``cosched sim startup``."""
 
     nodes: tuple[int, ...] = option(
-        "--nodes", type=several("N,...", whole(1, MOST_NODES)), default="248"
+        type=several("N,...", whole(1, MOST_NODES)), default="248"
     )
     tasks: tuple[int, ...] = option(
-        "--tasks",
         type=several("T,...", whole(1, MOST_TASKS)),
         default="32",
         help="Tasks on each node.",
     )
     designs: tuple[str, ...] = option(
-        "--designs",
-        type=some_of(tuple(DESIGNS), "A,..."),
-        default="old,new,pipelined",
+        type=some_of(tuple(DESIGNS), "A,..."), default="old,new,pipelined"
     )
     arity: int = option(
-        "--arity",
-        type=click.IntRange(1),
-        default=2,
-        help="Children of a node in the tree.",
+        type=click.IntRange(1), default=2, help="Children of a node in the tree."
     )
     chunk_bytes: int = option(
         "--chunk",
@@ -110,7 +104,6 @@ class Given:
         help="Of a task in the network tables.",
     )
     order: str = option(
-        "--order",
         type=click.Choice(list(ORDERS)),
         default="paper",
         help="paper: tables before the tasks start; live: in MPI_Init.",
@@ -122,10 +115,7 @@ class Given:
         help="A calibration.",
     )
     link: float | None = option(
-        "--link",
-        type=click.FloatRange(0, min_open=True),
-        metavar="MB/S",
-        help="Bandwidth.",
+        type=click.FloatRange(0, min_open=True), metavar="MB/S", help="Bandwidth."
     )
     at_a_time: int = parallel_option()
     json_file: Path | None = json_file_option()

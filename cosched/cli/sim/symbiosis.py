@@ -54,11 +54,19 @@ def symbiosis() -> None:
 
 @dataclass(frozen=True)
 class Pairs:
-    """The options of ``cosched sim symbiosis pairs``."""
+    """Compare users' labels with speeds: all applications in pairs.
+
+    Prints the matrix, the gain of schedules that follow the labels, and
+    whether the matrix confirms each label.
+
+    \b
+    Examples:
+      cosched sim symbiosis pairs
+      cosched sim symbiosis pairs --rounds 8 --out pairs.json
+    """
 
     model: str = model_option("datastar")
     rounds: int = option(
-        "--rounds",
         type=click.IntRange(0),
         default=0,
         show_default=False,
@@ -71,16 +79,6 @@ class Pairs:
 @symbiosis.command("pairs")
 @takes(Pairs)
 def pairs(given: Pairs) -> None:
-    """Compare users' labels with speeds: all applications in pairs.
-
-    Prints the matrix, the gain of schedules that follow the labels, and
-    whether the matrix confirms each label.
-
-    \b
-    Examples:
-      cosched sim symbiosis pairs
-      cosched sim symbiosis pairs --rounds 8 --out pairs.json
-    """
     check_writable(given.json_file)
     model = read_model(given.model)
     found = assess(model)
@@ -101,41 +99,36 @@ def pairs(given: Pairs) -> None:
     write_results(given.json_file, text, document)
 
 
-STREAM_HELP = """\
-Run streams of small and large jobs on nodes with two halves.
-
-\b
-Placements:
-  whole    whole nodes for each job: traditional space-sharing
-  packed   the same, but two jobs of half a node may share one
-  split    jobs limited by memory on top halves, all others on bottom halves
-  labels   not beside jobs that labels warn of; symbiotic ones first
-  anyhow   the same, but beside a job that labels warn of as the last choice
-  learned  as anyhow, by the speeds observed so far
-
-Backfill is EASY. A stream resembles the paper's: 100 jobs of half a node or of
-four halves, at most twelve of them queued.
-
-Prints for each placement the makespan, the makespan of whole and of packed / this
-one, and the mean wait. Two more columns are the speed of jobs, 1 on whole nodes,
-and the share of jobs that ran slower than there. All are means over the streams.
-
-\b
-Examples:
-  cosched sim symbiosis stream --repeat 20
-  cosched sim symbiosis stream --placements whole,split --order fcfs
-  cosched sim symbiosis stream --model datastar --save out --out out.json
-"""
-
-
 @dataclass(frozen=True)
 class Stream:
-    """The options of ``cosched sim symbiosis stream``."""
+    """Run streams of small and large jobs on nodes with two halves.
+
+    \b
+    Placements:
+      whole    whole nodes for each job: traditional space-sharing
+      packed   the same, but two jobs of half a node may share one
+      split    jobs limited by memory on top halves, all others on bottom halves
+      labels   not beside jobs that labels warn of; symbiotic ones first
+      anyhow   the same, but beside a job that labels warn of as the last choice
+      learned  as anyhow, by the speeds observed so far
+
+    Backfill is EASY. A stream resembles the paper's: 100 jobs of half a node or of
+    four halves, at most twelve of them queued.
+
+    Prints for each placement the makespan, the makespan of whole and of packed / this
+    one, and the mean wait. Two more columns are the speed of jobs, 1 on whole nodes,
+    and the share of jobs that ran slower than there. All are means over the streams.
+
+    \b
+    Examples:
+      cosched sim symbiosis stream --repeat 20
+      cosched sim symbiosis stream --placements whole,split --order fcfs
+      cosched sim symbiosis stream --model datastar --save out --out out.json
+    """
 
     model: str = model_option("npb")
     placements: tuple[str, ...] = placements_option(",".join(NAMES), "One or several.")
     machine: int = option(
-        "--machine",
         type=click.IntRange(1),
         default=4,
         metavar="NODES",
@@ -143,14 +136,9 @@ class Stream:
     )
     recipe: StreamRecipe = part(
         StreamRecipe,
-        jobs=option(
-            "--jobs", type=click.IntRange(1), metavar="N", help="Jobs of each stream."
-        ),
+        jobs=option(type=click.IntRange(1), metavar="N", help="Jobs of each stream."),
         large=option(
-            "--large",
-            type=click.IntRange(1),
-            metavar="HALVES",
-            help="Size of the large jobs.",
+            type=click.IntRange(1), metavar="HALVES", help="Size of the large jobs."
         ),
         seed=seed_option(),
     )
@@ -167,7 +155,7 @@ class Stream:
     json_file: Path | None = json_file_option()
 
 
-@symbiosis.command("stream", help=STREAM_HELP)
+@symbiosis.command("stream")
 @takes(Stream)
 def stream(given: Stream) -> None:
     check_writable(given.json_file)

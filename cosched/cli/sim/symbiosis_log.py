@@ -32,32 +32,29 @@ from cosched.sim.symbiotic.table import log_table
 
 BASE = "whole"
 
-HELP = """\
-Run the jobs of a log on nodes that they share, and by EASY without sharing.
-
-A TRACE is a log in the Standard Workload Format. Logs do not say what limits a
-job. Each job therefore gets a random application of the model, in the
-proportions of the paper: memory, CPU and I/O as 2 : 1 : 1. With --repeat the
-figures are means over several draws. A job that has N whole nodes in the log
-gets half of each of 2N nodes.
-
-The placements are those of cosched sim symbiosis stream. whole, which is EASY
-without sharing, always runs too. Prints for each placement the makespan, the
-mean wait and the mean response, each with that of whole / this one. Two more
-columns are the speed of jobs, 1 on whole nodes, and the share of jobs that ran
-slower than there.
-
-\b
-Examples:
-  cosched sim symbiosis log KTH.swf.gz
-  cosched sim symbiosis log SDSC.swf --placements anyhow --repeat 10 --json
-  cosched sim symbiosis log mine.swf --model mine.json --draw user
-"""
-
 
 @dataclass(frozen=True)
 class Given:
-    """The options of ``cosched sim symbiosis log``."""
+    """Run the jobs of a log on nodes that they share, and by EASY without sharing.
+
+    A TRACE is a log in the Standard Workload Format. Logs do not say what limits a
+    job. Each job therefore gets a random application of the model, in the
+    proportions of the paper: memory, CPU and I/O as 2 : 1 : 1. With --repeat the
+    figures are means over several draws. A job that has N whole nodes in the log
+    gets half of each of 2N nodes.
+
+    The placements are those of cosched sim symbiosis stream. whole, which is EASY
+    without sharing, always runs too. Prints for each placement the makespan, the
+    mean wait and the mean response, each with that of whole / this one. Two more
+    columns are the speed of jobs, 1 on whole nodes, and the share of jobs that ran
+    slower than there.
+
+    \b
+    Examples:
+      cosched sim symbiosis log KTH.swf.gz
+      cosched sim symbiosis log SDSC.swf --placements anyhow --repeat 10 --json
+      cosched sim symbiosis log mine.swf --model mine.json --draw user
+    """
 
     trace: Path = log_argument()
     model: str = model_option("datastar")
@@ -66,7 +63,6 @@ class Given:
     )
     machine: int | None = machine_option()
     draw: str = option(
-        "--draw",
         type=click.Choice(DRAWS),
         default="job",
         help="Draw an application for each job, or for each user's executable.",
@@ -79,7 +75,7 @@ class Given:
     json_file: Path | None = json_file_option()
 
 
-@click.command("log", help=HELP, short_help="Run the jobs of a log on shared nodes.")
+@click.command("log", short_help="Run the jobs of a log on shared nodes.")
 @takes(Given)
 def log(given: Given) -> None:
     check_writable(given.json_file)

@@ -64,14 +64,6 @@ def register() -> None:
 
 @dataclass(frozen=True)
 class Given:
-    """The argument of ``cosched completion``."""
-
-    shell: str = argument(type=click.Choice(SHELLS))
-
-
-@click.command("completion")
-@takes(Given)
-def command(given: Given) -> None:
     """Print a script with which SHELL completes lines of cosched and cosched-run.
 
     For the current shell, in bash or zsh: eval "$(cosched completion bash)"; in fish:
@@ -84,6 +76,13 @@ def command(given: Given) -> None:
       cosched completion fish > ~/.config/fish/conf.d/cosched.fish
       cosched completion tcsh >> ~/.tcshrc
     """
+
+    shell: str = argument(type=click.Choice(SHELLS))
+
+
+@click.command("completion")
+@takes(Given)
+def command(given: Given) -> None:
     register()
     kind = get_completion_class(given.shell)
     assert kind is not None

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from cosched.cli.declared import argument, option, takes
+from cosched.cli.declared import argument, flag, option, takes
 from cosched.cli.groups import Group
 from cosched.cli.options import json_option, run_dir_option
 from cosched.core.errors import CoschedError
@@ -36,31 +36,6 @@ def command() -> None:
 
 @dataclass(frozen=True)
 class Up:
-    """The options of ``cosched lab up``."""
-
-    nodes: int = option("--nodes", type=int, required=True, help="How many.")
-    cores_per_node: int = option(
-        "--cores-per-node",
-        type=int,
-        default=1,
-        help="CPUs of this machine for each node alone.",
-    )
-    share_cpus: bool = option(
-        "--share-cpus",
-        is_flag=True,
-        help="Let nodes share CPUs, so that there can be more of them than CPUs. Times that"
-        " are measured on them mean little.",
-    )
-    no_daemons: bool = option(
-        "--no-daemons", is_flag=True, help="Do not start the nodes' daemons."
-    )
-    run_dir: Path = run_dir_option()
-    as_json: bool = json_option()
-
-
-@command.command()
-@takes(Up)
-def up(given: Up) -> None:
     """Make a lab and start the daemons of its nodes.
 
     \b
@@ -69,6 +44,23 @@ def up(given: Up) -> None:
       cosched lab up --nodes 2 --cores-per-node 4
       cosched lab up --nodes 8 --share-cpus
     """
+
+    nodes: int = option(type=int, required=True, help="How many.")
+    cores_per_node: int = option(
+        type=int, default=1, help="CPUs of this machine for each node alone."
+    )
+    share_cpus: bool = flag(
+        help="Let nodes share CPUs, so that there can be more of them than CPUs. Times that"
+        " are measured on them mean little."
+    )
+    no_daemons: bool = flag(help="Do not start the nodes' daemons.")
+    run_dir: Path = run_dir_option()
+    as_json: bool = json_option()
+
+
+@command.command()
+@takes(Up)
+def up(given: Up) -> None:
     plan = plan_crowded_nodes if given.share_cpus else plan_nodes
     planned = plan(given.nodes, given.cores_per_node, life.usable_siblings())
     lab = life.make_lab(given.run_dir, planned, daemons=not given.no_daemons)
@@ -77,7 +69,12 @@ def up(given: Up) -> None:
 
 @dataclass(frozen=True)
 class Down:
-    """The options of ``cosched lab down``."""
+    """End the lab and every process in it.
+
+    \b
+    Example:
+      cosched lab down
+    """
 
     run_dir: Path = run_dir_option()
 
@@ -85,19 +82,19 @@ class Down:
 @command.command()
 @takes(Down)
 def down(given: Down) -> None:
-    """End the lab and every process in it.
-
-    \b
-    Example:
-      cosched lab down
-    """
     if not life.down(given.run_dir):
         click.echo("no lab is up", err=True)
 
 
 @dataclass(frozen=True)
 class Status:
-    """The options of ``cosched lab status``."""
+    """List the nodes.
+
+    \b
+    Examples:
+      cosched lab status
+      cosched lab status --json
+    """
 
     run_dir: Path = run_dir_option()
     as_json: bool = json_option()
@@ -106,13 +103,6 @@ class Status:
 @command.command()
 @takes(Status)
 def status(given: Status) -> None:
-    """List the nodes.
-
-    \b
-    Examples:
-      cosched lab status
-      cosched lab status --json
-    """
     lab = Lab.load(given.run_dir)
     if lab is None and not given.as_json:
         click.echo("no lab is up; make one with: cosched lab up --nodes 2")
@@ -122,7 +112,13 @@ def status(given: Status) -> None:
 
 @dataclass(frozen=True)
 class Exec:
-    """The options of ``cosched lab exec``."""
+    """Run CMD inside NODE, in this directory, and return its exit status.
+
+    \b
+    Examples:
+      cosched lab exec lab1 hostname
+      cosched lab exec lab2 ./app --preset tiny
+    """
 
     run_dir: Path = run_dir_option()
     node: str = argument()
@@ -132,13 +128,6 @@ class Exec:
 @command.command("exec", context_settings={"allow_interspersed_args": False})
 @takes(Exec)
 def exec_(given: Exec) -> None:
-    """Run CMD inside NODE, in this directory, and return its exit status.
-
-    \b
-    Examples:
-      cosched lab exec lab1 hostname
-      cosched lab exec lab2 ./app --preset tiny
-    """
     words = given.words[1:] if given.words[:1] == ("--",) else given.words
     if not words:
         raise click.UsageError("Missing CMD.")

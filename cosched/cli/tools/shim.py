@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from cosched.cli.declared import argument, option, takes
+from cosched.cli.declared import argument, flag, option, takes
 from cosched.cli.groups import Group
 from cosched.cli.options import PATH, json_option, mpi_option
 from cosched.cli.tools import shim_check
@@ -46,7 +46,7 @@ def command() -> None:
 class Given:
     """The options that choose the MPI: PROGRAM's, --mpicc's, --mpi's, or the usual one."""
 
-    mpicc: Path | None = option("--mpicc", type=PATH, help="The MPI's compiler wrapper.")
+    mpicc: Path | None = option(type=PATH, help="The MPI's compiler wrapper.")
     mpi: str | None = mpi_option("An mpiexec, a prefix, mpich or openmpi.")
     argv: tuple[str, ...] = argument(
         nargs=-1, type=click.UNPROCESSED, metavar="[PROGRAM]..."
@@ -65,14 +65,18 @@ class Given:
 
 @dataclass(frozen=True)
 class Build(Given):
-    """The options of ``cosched shim build``."""
+    """Build the interposer for an MPI unless it is built already; print its path.
 
-    site: bool = option(
-        "--site", is_flag=True, help="Into this installation, for all users."
-    )
-    sanitize: bool = option(
-        "--sanitize", is_flag=True, help="With sanitizers, for developers."
-    )
+    \b
+    Examples:
+      cosched shim build
+      cosched shim build ./app
+      cosched shim build --mpicc /opt/openmpi/bin/mpicc
+      sudo /opt/cosched/bin/cosched shim build --site
+    """
+
+    site: bool = flag(help="Into this installation, for all users.")
+    sanitize: bool = flag(help="With sanitizers, for developers.")
 
 
 @command.command(
@@ -103,15 +107,6 @@ def info(given: Given) -> None:
 )
 @takes(Build)
 def build(given: Build) -> None:
-    """Build the interposer for an MPI unless it is built already; print its path.
-
-    \b
-    Examples:
-      cosched shim build
-      cosched shim build ./app
-      cosched shim build --mpicc /opt/openmpi/bin/mpicc
-      sudo /opt/cosched/bin/cosched shim build --site
-    """
     target = given.target()
     plan = target.build
     if given.sanitize:
