@@ -18,6 +18,7 @@ from typing import TypeVar
 
 from cosched.cluster.answers import FULL_DISK_S
 from cosched.core.errors import CoschedError
+from cosched.linux.processes.signals import signal_name
 
 T = TypeVar("T")
 
@@ -106,8 +107,7 @@ def _ended_by_signals(path: Path) -> Iterator[None]:
     still."""
 
     def end(number: int, _frame: FrameType | None) -> None:
-        name = signal.Signals(number).name
-        raise CoschedError(f"{path}: its disk is full; ended by {name}")
+        raise CoschedError(f"{path}: its disk is full; ended by {signal_name(number)}")
 
     former = {number: signal.signal(number, end) for number in _ENDING}
     try:
