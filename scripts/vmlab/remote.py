@@ -16,8 +16,6 @@ from cosched.core.errors import CoschedError
 
 USER = "user"
 ROOT = "root"
-#: ssh's own status when it reaches no node.
-UNREACHED = 255
 KEPT_S = 600
 
 

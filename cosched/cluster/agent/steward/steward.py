@@ -27,7 +27,6 @@ from cosched.cluster.agent.frames import (
     OutputLost,
     OutputWritten,
     Prepare,
-    SignalTasks,
     TableReady,
     TaskAnswered,
     TaskAsked,
@@ -293,8 +292,6 @@ class Steward:
                 self._open_gates(frame.mates)
             case DeliverTables():
                 self._service.deliver(frame.tables)
-            case SignalTasks():
-                self._signal(frame.number)
             case EndTasks():
                 if frame.direct:
                     self._outputs.lose_rest()

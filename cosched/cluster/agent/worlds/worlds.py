@@ -29,7 +29,6 @@ from cosched.cluster.messages import (
     OfJob,
     Order,
     Output,
-    SendSignal,
     StartFailed,
     SubtreeEnded,
     SubtreePrepared,
@@ -118,11 +117,6 @@ class Worlds:
         self._found = None
         for number in self._worlds:
             self._send(number, End(*self._start, reason, direct=False))
-
-    def signal(self, message: SendSignal) -> None:
-        """Passes a signal on to all worlds."""
-        for number in self._worlds:
-            self._send(number, message)
 
     def written(self, number: int, place: Place, size: int) -> None:
         """Lets the tasks of a world's node go on writing."""
