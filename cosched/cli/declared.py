@@ -1,16 +1,14 @@
-"""Declares the options and arguments of a command: each once, as a field of one dataclass.
+"""Makes a command of one class: each option is declared once, as a field.
 
-    @dataclass(frozen=True)
-    class Given:
+    @command("generate")
+    class Generate(Command):
         '''Write a generated log of jobs.'''
 
         out: Path = argument(type=FILE)
         recipe: Recipe = part(Recipe, load=option(type=float, help="..."))
         strict: bool = flag(help="...")
 
-    @click.command("generate")
-    @takes(Given)
-    def generate(given: Given) -> None: ...
+        def run(self) -> None: ...
 
 ``--help`` lists them in the order of the fields. A contradiction between options is a
 UsageError from ``__post_init__``.
@@ -19,19 +17,28 @@ UsageError from ``__post_init__``.
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import click
 
 from cosched.cli.values import Member, Parsed
 
-T = TypeVar("T")
-R = TypeVar("R")
-
 _Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 _KEY = "declared"
+
+
+class Command:
+    """Options of a command, and its work. click_command: the command for click."""
+
+    click_command: ClassVar[click.Command]
+
+    def run(self) -> object:
+        """Does the work; returns the exit status, or any other value for 0."""
+        raise NotImplementedError
+
+
+C = TypeVar("C", bound=Command)
 
 
 class _Declared(Protocol):
@@ -141,24 +148,32 @@ def part(cls: type[Any], **options: Any) -> Any:
     return _field(_Part(cls, inner, frozenset(filled)))
 
 
-def takes(cls: type[T]) -> Callable[[Callable[[T], R]], Callable[..., R]]:
-    """Gives a function the options that ``cls`` declares, and their values as a ``cls``.
+def command(
+    name: str, of: click.Group | None = None, **attributes: Any
+) -> Callable[[type[C]], type[C]]:
+    """Makes a command of a class, whose docstring is the help.
 
-    The docstring of ``cls`` is the help of a command without one."""
-    declared = _declared(cls)
+    of: the group that gets the command. attributes: as ``click.command`` has them.
+    """
 
-    def decorate(function: Callable[[T], R]) -> Callable[..., R]:
-        @functools.wraps(function)
-        def with_values(**values: Any) -> R:
-            found = {name: one.taken(name, values) for name, one in declared.items()}
-            return function(cls(**found))
+    def decorate(cls: type[C]) -> type[C]:
+        made: Any = dataclasses.dataclass(frozen=True)(cls)
+        declared = _declared(made)
 
-        with_values.__doc__ = function.__doc__ or cls.__doc__
-        each: Callable[..., Any] = with_values
+        def call(**values: Any) -> object:
+            found = {each: one.taken(each, values) for each, one in declared.items()}
+            return made(**found).run()
+
+        call.__doc__ = made.__doc__
+        each: Callable[..., Any] = call
         decorators = [d for name, one in declared.items() for d in one.decorators(name)]
         for decorator in reversed(decorators):
             each = decorator(each)
-        return with_values
+        makes: Any = click.command(name, **attributes)
+        made.click_command = makes(each)
+        if of is not None:
+            of.add_command(made.click_command)
+        return cls
 
     return decorate
 

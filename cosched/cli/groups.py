@@ -40,7 +40,7 @@ class Group(click.Group):
         return name, command, rest
 
 
-#: Heading, then name: (module below ``cosched.cli``, the variable there, summary).
+#: Heading, then name: (module below ``cosched.cli``, its class or group, summary).
 Sections = Mapping[str, Mapping[str, tuple[str, str, str]]]
 
 
@@ -66,7 +66,8 @@ class LazyGroup(Group):
         if cmd_name not in self._places:
             return None
         module, variable = self._places[cmd_name]
-        command = getattr(importlib.import_module(f"cosched.cli.{module}"), variable)
+        found = getattr(importlib.import_module(f"cosched.cli.{module}"), variable)
+        command = getattr(found, "click_command", found)
         assert isinstance(command, click.Command)
         return command
 

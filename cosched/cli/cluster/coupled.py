@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
 from cosched.cli.connection import connect
-from cosched.cli.declared import option, takes
+from cosched.cli.declared import Command, command, option
 from cosched.cli.options import (
     any_run_dir_option,
     domain_dir_option,
@@ -29,8 +28,8 @@ from cosched.cluster.up.domain import refuse_second, start_coupled
 from cosched.linux.files.whole import write_whole
 
 
-@dataclass(frozen=True)
-class Couple:
+@command("couple")
+class Couple(Command):
     """Start the controller of one of several coupled clusters.
 
     It makes the key of this domain. Each domain needs the public keys of the others:
@@ -50,27 +49,23 @@ class Couple:
     )
     run_dir: Path = run_dir_option()
 
-
-@click.command()
-@takes(Couple)
-def couple(given: Couple) -> None:
-
-    loaded, members = load_any_coupled(given.config)
-    paths = DomainPaths(given.run_dir)
-    refuse_second(paths, ())  # its agents may be up
-    paths.directory.mkdir(mode=0o755, parents=True, exist_ok=True)
-    if given.config.resolve() != paths.config.resolve():
-        write_whole(paths.config, given.config.read_bytes())
-    make_keys(paths.peers, [loaded.name])
-    if members:
-        make_keys(paths.keys, members)
-    start_coupled(paths)
-    others = ", ".join(loaded.domains)
-    click.echo(f"domain {loaded.name} is coupled with {others}")
+    def run(self) -> None:
+        loaded, members = load_any_coupled(self.config)
+        paths = DomainPaths(self.run_dir)
+        refuse_second(paths, ())  # its agents may be up
+        paths.directory.mkdir(mode=0o755, parents=True, exist_ok=True)
+        if self.config.resolve() != paths.config.resolve():
+            write_whole(paths.config, self.config.read_bytes())
+        make_keys(paths.peers, [loaded.name])
+        if members:
+            make_keys(paths.keys, members)
+        start_coupled(paths)
+        others = ", ".join(loaded.domains)
+        click.echo(f"domain {loaded.name} is coupled with {others}")
 
 
-@dataclass(frozen=True)
-class Gate:
+@command("gate")
+class Gate(Command):
     """Print the script that slurm.conf names as PrologSlurmctld.
 
     \b
@@ -86,17 +81,13 @@ class Gate:
     )
     run_dir: Path = any_run_dir_option()
 
-
-@click.command()
-@takes(Gate)
-def gate(given: Gate) -> None:
-
-    paths = DomainPaths(given.run_dir)
-    settings = load_coupled(paths.config).slurm
-    uid = uid_of(settings.user)
-    check_runs(given.python, uid, settings.user)
-    check_reads(GATE, uid, settings.user)
-    click.echo(front_script(given.python, paths.gate_socket, settings), nl=False)
+    def run(self) -> None:
+        paths = DomainPaths(self.run_dir)
+        settings = load_coupled(paths.config).slurm
+        uid = uid_of(settings.user)
+        check_runs(self.python, uid, settings.user)
+        check_reads(GATE, uid, settings.user)
+        click.echo(front_script(self.python, paths.gate_socket, settings), nl=False)
 
 
 @click.command("task-prolog")
@@ -113,8 +104,8 @@ def task_prolog() -> None:
     click.echo(task_script(), nl=False)
 
 
-@dataclass(frozen=True)
-class Mates:
+@command("mates")
+class Mates(Command):
     """List the jobs that wait for mates in other domains, and why.
 
     \b
@@ -126,17 +117,13 @@ class Mates:
     run_dir: Path = domain_dir_option()
     as_json: bool = json_option()
 
-
-@click.command()
-@takes(Mates)
-def mates(given: Mates) -> None:
-
-    with connect(given.run_dir, this_node()) as client:
-        found = client.mates()
-    if given.as_json:
-        click.echo(json.dumps({"mates": found}))
-        return
-    if not found:
-        click.echo("no job waits for a mate")
-    for each in found:
-        click.echo(f"{each['job']} {each['group']}: {each['why']}")
+    def run(self) -> None:
+        with connect(self.run_dir, this_node()) as client:
+            found = client.mates()
+        if self.as_json:
+            click.echo(json.dumps({"mates": found}))
+            return
+        if not found:
+            click.echo("no job waits for a mate")
+        for each in found:
+            click.echo(f"{each['job']} {each['group']}: {each['why']}")

@@ -8,21 +8,21 @@ from cosched.cli.groups import LazyGroup
 
 SECTIONS = {
     "Commands": {
-        "up": ("cluster.up", "up", "Start a controller, and an agent on each node."),
-        "down": ("cluster.up", "down", "End the agents and the controller."),
-        "status": ("cluster.nodes", "status", "List the nodes and their jobs."),
-        "drain": ("cluster.nodes", "drain", "Keep new jobs away from nodes."),
-        "undrain": ("cluster.nodes", "undrain", "Let jobs start on nodes again."),
-        "reload": ("cluster.nodes", "reload", "Let the controller read domain.toml again."),
-        "keygen": ("cluster.up", "keygen", "Make the keys that members lack."),
-        "couple": ("cluster.coupled", "couple", "Start one of several coupled clusters."),
-        "gate": ("cluster.coupled", "gate", "Print the script for PrologSlurmctld."),
+        "up": ("cluster.up", "Up", "Start a controller, and an agent on each node."),
+        "down": ("cluster.up", "Down", "End the agents and the controller."),
+        "status": ("cluster.nodes", "Status", "List the nodes and their jobs."),
+        "drain": ("cluster.nodes", "Drain", "Keep new jobs away from nodes."),
+        "undrain": ("cluster.nodes", "Undrain", "Let jobs start on nodes again."),
+        "reload": ("cluster.nodes", "Reload", "Let the controller read domain.toml again."),
+        "keygen": ("cluster.up", "Keygen", "Make the keys that members lack."),
+        "couple": ("cluster.coupled", "Couple", "Start one of several coupled clusters."),
+        "gate": ("cluster.coupled", "Gate", "Print the script for PrologSlurmctld."),
         "task-prolog": (
             "cluster.coupled",
             "task_prolog",
             "Print the script for TaskProlog.",
         ),
-        "mates": ("cluster.coupled", "mates", "List the jobs that wait for mates."),
+        "mates": ("cluster.coupled", "Mates", "List the jobs that wait for mates."),
     }
 }
 

@@ -4,19 +4,18 @@ that is up."""
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
 from cosched.cli.connection import connect
-from cosched.cli.declared import argument, option, takes
+from cosched.cli.declared import Command, argument, command, option
 from cosched.cli.options import domain_dir_option, json_option
 from cosched.tables import table
 
 
-@dataclass(frozen=True)
-class Status:
+@command("status")
+class Status(Command):
     """List the nodes and their jobs.
 
     \b
@@ -28,32 +27,29 @@ class Status:
     run_dir: Path = domain_dir_option()
     as_json: bool = json_option()
 
-
-@click.command()
-@takes(Status)
-def status(given: Status) -> None:
-    with connect(given.run_dir) as client:
-        nodes = client.nodes()
-    if given.as_json:
-        click.echo(json.dumps({"nodes": nodes}))
-        return
-    rows = [
-        (
-            node["node"],
-            node["state"],
-            str(node["slots"]),
-            " ".join(map(str, node["jobs"])) or "-",
-            node["reason"],
+    def run(self) -> None:
+        with connect(self.run_dir) as client:
+            nodes = client.nodes()
+        if self.as_json:
+            click.echo(json.dumps({"nodes": nodes}))
+            return
+        rows = [
+            (
+                node["node"],
+                node["state"],
+                str(node["slots"]),
+                " ".join(map(str, node["jobs"])) or "-",
+                node["reason"],
+            )
+            for node in nodes
+        ]
+        click.echo(
+            "\n".join(table(("node", "state", "slots", "jobs", "reason"), rows, "<<><<"))
         )
-        for node in nodes
-    ]
-    click.echo(
-        "\n".join(table(("node", "state", "slots", "jobs", "reason"), rows, "<<><<"))
-    )
 
 
-@dataclass(frozen=True)
-class Undrain:
+@command("undrain")
+class Undrain(Command):
     """Let jobs start on nodes again.
 
     \b
@@ -64,8 +60,12 @@ class Undrain:
     names: tuple[str, ...] = argument(nargs=-1, required=True, metavar="NODE...")
     run_dir: Path = domain_dir_option()
 
+    def run(self) -> None:
+        with connect(self.run_dir) as client:
+            client.undrain(self.names)
 
-@dataclass(frozen=True)
+
+@command("drain")
 class Drain(Undrain):
     """Keep new jobs away from nodes; their jobs run on.
 
@@ -78,23 +78,13 @@ class Drain(Undrain):
         default="", show_default=False, help="Shown by cosched cluster status."
     )
 
-
-@click.command()
-@takes(Drain)
-def drain(given: Drain) -> None:
-    with connect(given.run_dir) as client:
-        client.drain(given.names, given.reason)
+    def run(self) -> None:
+        with connect(self.run_dir) as client:
+            client.drain(self.names, self.reason)
 
 
-@click.command()
-@takes(Undrain)
-def undrain(given: Undrain) -> None:
-    with connect(given.run_dir) as client:
-        client.undrain(given.names)
-
-
-@dataclass(frozen=True)
-class Reload:
+@command("reload")
+class Reload(Command):
     """Let the controller read domain.toml again.
 
     It takes these settings at once: queue.policy, queue.jobs_per_node,
@@ -110,9 +100,6 @@ class Reload:
 
     run_dir: Path = domain_dir_option()
 
-
-@click.command()
-@takes(Reload)
-def reload(given: Reload) -> None:
-    with connect(given.run_dir) as client:
-        click.echo(client.reload()["text"])
+    def run(self) -> None:
+        with connect(self.run_dir) as client:
+            click.echo(client.reload()["text"])

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import click
 
 from cosched.cli.cluster.site import Site, hosts_site, lab_site, site_here
 from cosched.cli.connection import patient
-from cosched.cli.declared import flag, option, part, takes
+from cosched.cli.declared import Command, command, flag, option, part
 from cosched.cli.options import any_run_dir_option, hosts_option, run_dir_option
 from cosched.cluster.client import NoDomain
 from cosched.cluster.config import (
@@ -29,8 +29,8 @@ from cosched.core.cluster.queue.policies import POLICIES
 from cosched.core.identity import ROOT
 
 
-@dataclass(frozen=True)
-class Up:
+@command("up")
+class Up(Command):
     """Start a controller, and an agent on each node.
 
     Inside a Slurm allocation srun starts the agents, one on each of its nodes. Otherwise,
@@ -87,27 +87,24 @@ class Up:
             return hosts_site(self.hosts, self.shell, self.port)
         return site_here(self.port)
 
-
-@click.command()
-@takes(Up)
-def up(given: Up) -> None:
-    site = given.site()
-    wanted = DomainConfig(
-        given.run_dir.name,
-        site.controller,
-        site.nodes,
-        given.slots,
-        given.queue,
-        security=SecuritySettings(site.root_from, _least_uid(os.geteuid())),
-    )
-    if given.config is not None:
-        wanted = replace(
-            load_config(given.config), controller=site.controller, nodes=wanted.nodes
+    def run(self) -> None:
+        site = self.site()
+        wanted = DomainConfig(
+            self.run_dir.name,
+            site.controller,
+            site.nodes,
+            self.slots,
+            self.queue,
+            security=SecuritySettings(site.root_from, _least_uid(os.geteuid())),
         )
-    site.start(given.run_dir, wanted)
-    count = len(site.nodes)
-    names = ", ".join(site.nodes) if count <= 4 else f"{count} nodes"
-    click.echo(f"domain {wanted.name} is up: {names}")
+        if self.config is not None:
+            wanted = replace(
+                load_config(self.config), controller=site.controller, nodes=wanted.nodes
+            )
+        site.start(self.run_dir, wanted)
+        count = len(site.nodes)
+        names = ", ".join(site.nodes) if count <= 4 else f"{count} nodes"
+        click.echo(f"domain {wanted.name} is up: {names}")
 
 
 def _least_uid(euid: int) -> int:
@@ -115,8 +112,8 @@ def _least_uid(euid: int) -> int:
     return LEAST_UID if euid == ROOT else min(LEAST_UID, euid)
 
 
-@dataclass(frozen=True)
-class Down:
+@command("down")
+class Down(Command):
     """End the agents and the controller.
 
     Jobs that wait stay stored until the domain is up again. If the controller was killed on
@@ -130,26 +127,23 @@ class Down:
     end_jobs: bool = flag(help="End the jobs that run.")
     run_dir: Path = any_run_dir_option()
 
-
-@click.command()
-@takes(Down)
-def down(given: Down) -> None:
-    try:
-        ended = stop_domain(
-            DomainPaths(given.run_dir),
-            os.environ.get("COSCHED_NODE"),
-            end_jobs=given.end_jobs,
-            patience=patient(),
-        )
-    except NoDomain:
-        click.echo("no domain is up", err=True)
-        return
-    if ended:
-        click.echo(f"ended jobs {', '.join(map(str, ended))}")
+    def run(self) -> None:
+        try:
+            ended = stop_domain(
+                DomainPaths(self.run_dir),
+                os.environ.get("COSCHED_NODE"),
+                end_jobs=self.end_jobs,
+                patience=patient(),
+            )
+        except NoDomain:
+            click.echo("no domain is up", err=True)
+            return
+        if ended:
+            click.echo(f"ended jobs {', '.join(map(str, ended))}")
 
 
-@dataclass(frozen=True)
-class Keygen:
+@command("keygen")
+class Keygen(Command):
     """Make the keys that the members of domain.toml lack.
 
     Each machine needs its own NAME.secret and all NAME.public files. A domain that is
@@ -162,18 +156,15 @@ class Keygen:
 
     run_dir: Path = run_dir_option()
 
-
-@click.command()
-@takes(Keygen)
-def keygen(given: Keygen) -> None:
-    paths = DomainPaths(given.run_dir)
-    wanted: dict[Path, tuple[str, ...]] = {}
-    if is_coupled(paths.config):
-        wanted[paths.peers] = (load_coupled(paths.config).name,)
-    else:
-        config = load_config(paths.config)
-        wanted[paths.keys] = config.members
-        if config.coupling:
-            wanted[paths.peers] = (config.name,)
-    for folder, names in wanted.items():
-        click.echo(f"{len(make_keys(folder, names))} keys made in {folder}")
+    def run(self) -> None:
+        paths = DomainPaths(self.run_dir)
+        wanted: dict[Path, tuple[str, ...]] = {}
+        if is_coupled(paths.config):
+            wanted[paths.peers] = (load_coupled(paths.config).name,)
+        else:
+            config = load_config(paths.config)
+            wanted[paths.keys] = config.members
+            if config.coupling:
+                wanted[paths.peers] = (config.name,)
+        for folder, names in wanted.items():
+            click.echo(f"{len(make_keys(folder, names))} keys made in {folder}")

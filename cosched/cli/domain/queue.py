@@ -7,13 +7,12 @@ import os
 import pwd
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
 from cosched.cli.connection import connect
-from cosched.cli.declared import flag, option, takes
+from cosched.cli.declared import Command, command, flag, option
 from cosched.cli.options import domain_dir_option, json_option
 from cosched.cluster.answers import JobInfo
 from cosched.core.units import NS_PER_S
@@ -28,8 +27,8 @@ _ALL = 1 << 31
 _DAY_S = 86400
 
 
-@dataclass(frozen=True)
-class Given:
+@command("queue")
+class Queue(Command):
     """Show the jobs that wait or run in the domain.
 
     The start of a waiting job is an expectation, marked ~. The reason is where a job runs,
@@ -52,24 +51,21 @@ class Given:
     run_dir: Path = domain_dir_option()
     as_json: bool = json_option()
 
-
-@click.command("queue")
-@takes(Given)
-def command(given: Given) -> None:
-    with connect(given.run_dir) as client:
-        jobs = client.queue(_ALL if given.everything else given.ended or 0)
-    if given.me:
-        jobs = [job for job in jobs if job["uid"] == os.geteuid()]
-    if given.as_json:
-        click.echo(json.dumps({"jobs": jobs}))
-    elif jobs:
-        now_s = time.time()
-        rows = [_row(job, now_s) for job in shown(jobs)]
-        click.echo("\n".join(table(_HEAD, rows, "><<>><<<", gap=1)))
-        if len(rows) < len(jobs):
-            click.echo(f"({len(jobs) - len(rows)} more jobs: --json)")
-    else:
-        click.echo("no jobs")
+    def run(self) -> None:
+        with connect(self.run_dir) as client:
+            jobs = client.queue(_ALL if self.everything else self.ended or 0)
+        if self.me:
+            jobs = [job for job in jobs if job["uid"] == os.geteuid()]
+        if self.as_json:
+            click.echo(json.dumps({"jobs": jobs}))
+        elif jobs:
+            now_s = time.time()
+            rows = [_row(job, now_s) for job in shown(jobs)]
+            click.echo("\n".join(table(_HEAD, rows, "><<>><<<", gap=1)))
+            if len(rows) < len(jobs):
+                click.echo(f"({len(jobs) - len(rows)} more jobs: --json)")
+        else:
+            click.echo("no jobs")
 
 
 def shown(jobs: Sequence[JobInfo]) -> Sequence[JobInfo]:

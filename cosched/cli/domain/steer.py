@@ -11,14 +11,14 @@ from pathlib import Path
 import click
 
 from cosched.cli.connection import connect
-from cosched.cli.declared import argument, takes
+from cosched.cli.declared import Command, argument, command
 from cosched.cli.options import complete_domain_jobs, domain_dir_option, json_option
 from cosched.core.errors import CoschedError
 from cosched.jobs.client import Client, NoDomain
 
 
 @dataclass(frozen=True)
-class Given:
+class _OfJobs(Command):
     """The options of a command that steers jobs."""
 
     jobs: tuple[int, ...] = argument(
@@ -31,10 +31,29 @@ class Given:
     run_dir: Path = domain_dir_option()
     as_json: bool = json_option()
 
+    def _steer(self, action: Callable[[Client, int], None]) -> int:
+        """Does it to each job; one line on stderr for each job that refuses. Returns 1 if
+        one does."""
+        problems: dict[int, str | None] = {}
+        with connect(self.run_dir) as client:
+            for job in dict.fromkeys(self.jobs):
+                try:
+                    action(client, job)
+                    problems[job] = None
+                except NoDomain:
+                    raise
+                except CoschedError as error:
+                    problems[job] = str(error)
+        if self.as_json:
+            rows = [{"job": job, "error": error} for job, error in problems.items()]
+            click.echo(json.dumps({"jobs": rows}))
+        for problem in filter(None, problems.values()):
+            print(f"cosched: {problem}", file=sys.stderr)
+        return int(any(problems.values()))
 
-@click.command("cancel")
-@takes(Given)
-def cancel(given: Given) -> int:
+
+@command("cancel")
+class Cancel(_OfJobs):
     """End jobs of yours, or take them from the domain's queue.
 
     JOB is a number, as cosched queue shows it. The tasks get SIGTERM, and SIGKILL after the
@@ -45,12 +64,13 @@ def cancel(given: Given) -> int:
       cosched cancel 12
       cosched cancel 12 13 14
     """
-    return _steer(Client.cancel, given)
+
+    def run(self) -> int:
+        return self._steer(Client.cancel)
 
 
-@click.command("hold")
-@takes(Given)
-def hold(given: Given) -> int:
+@command("hold")
+class Hold(_OfJobs):
     """Keep waiting jobs of yours from starting.
 
     JOB is a number, as cosched queue shows it. The job stays in the queue until
@@ -60,12 +80,13 @@ def hold(given: Given) -> int:
     Example:
       cosched hold 12
     """
-    return _steer(Client.hold, given)
+
+    def run(self) -> int:
+        return self._steer(Client.hold)
 
 
-@click.command("unhold")
-@takes(Given)
-def unhold(given: Given) -> int:
+@command("unhold")
+class Unhold(_OfJobs):
     """Let held jobs of yours start.
 
     JOB is a number, as cosched queue shows it.
@@ -74,25 +95,6 @@ def unhold(given: Given) -> int:
     Example:
       cosched unhold 12
     """
-    return _steer(Client.unhold, given)
 
-
-def _steer(action: Callable[[Client, int], None], given: Given) -> int:
-    """Does it to each job; one line on stderr for each job that refuses. Returns 1 if one
-    does."""
-    problems: dict[int, str | None] = {}
-    with connect(given.run_dir) as client:
-        for job in dict.fromkeys(given.jobs):
-            try:
-                action(client, job)
-                problems[job] = None
-            except NoDomain:
-                raise
-            except CoschedError as error:
-                problems[job] = str(error)
-    if given.as_json:
-        rows = [{"job": job, "error": error} for job, error in problems.items()]
-        click.echo(json.dumps({"jobs": rows}))
-    for problem in filter(None, problems.values()):
-        print(f"cosched: {problem}", file=sys.stderr)
-    return int(any(problems.values()))
+    def run(self) -> int:
+        return self._steer(Client.unhold)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import json
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import click
 
-from cosched.cli.declared import flag, option, takes
+from cosched.cli.declared import Command, command, flag, option
 from cosched.cli.domain.sending import Sending, say
 from cosched.cli.domain.waiting import STDIN, exit_status, private_files, report_end
 from cosched.cli.domain.wanted import job_part, refuse_contradictions
@@ -20,8 +20,8 @@ from cosched.jobs.job import Job
 _NO_INPUT = "none"
 
 
-@dataclass(frozen=True)
-class Given:
+@command("submit", context_settings={"allow_interspersed_args": False})
+class Submit(Command):
     """Send a job to the domain's queue.
 
     PROGRAM is a program with its arguments; with several ranks each of them runs it. The
@@ -93,20 +93,17 @@ class Given:
             error=error or "",
         )
 
-
-@click.command("submit", context_settings={"allow_interspersed_args": False})
-@takes(Given)
-def command(given: Given) -> int:
-    if given.waits:
-        return _run_to_end(given)
-    sending = Sending(given.with_files(given.output, given.error), given.run_dir)
-    number = sending.submit()
-    text = json.dumps(sending.look_up(number)) if given.as_json else f"job {number}"
-    click.echo(text)
-    return 0
+    def run(self) -> int:
+        if self.waits:
+            return _run_to_end(self)
+        sending = Sending(self.with_files(self.output, self.error), self.run_dir)
+        number = sending.submit()
+        text = json.dumps(sending.look_up(number)) if self.as_json else f"job {number}"
+        click.echo(text)
+        return 0
 
 
-def _run_to_end(given: Given) -> int:
+def _run_to_end(given: Submit) -> int:
     """Submits the job and waits for its end; returns its status."""
     output, error = given.output, given.error
     with contextlib.ExitStack() as stack:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import json
-from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
-from cosched.cli.declared import flag, option, part, takes
+from cosched.cli.declared import Command, command, flag, option, part
 from cosched.cli.jobs.elsewhere import elsewhere_option, way_to
 from cosched.cli.jobs.ended import Selection
 from cosched.cli.options import asked_run_dir_option, json_option
@@ -34,8 +33,8 @@ def _number_of_jobs(text: str, what: str) -> int:
     raise click.BadParameter(f"'{text}' is not a number of jobs.")
 
 
-@dataclass(frozen=True)
-class Given:
+@command("history")
+class History(Command):
     """Show jobs that have ended, and how their time was spent.
 
     A job that shares its CPUs has no run time of its own. The columns:
@@ -85,23 +84,20 @@ class Given:
         if self.as_csv and self.as_json:
             raise click.UsageError("--csv and --json cannot be combined.")
 
-
-@click.command("history")
-@takes(Given)
-def command(given: Given) -> None:
-    columns = read_columns(_USUAL if given.format is None else given.format)
-    ended = given.selection.ended()
-    way = None if ended.nodes else way_to(ended.job, given.hosts, given.run_dir)
-    found = ended.read(given.run_dir, way)
-    if given.as_json:
-        click.echo(json.dumps({"jobs": [document(one) for one in found]}, indent=2))
-    elif given.as_csv:
-        names = tuple(COLUMNS) if given.format is None else columns
-        click.echo(as_csv(names, found), nl=False)
-    elif found:
-        lines = shown(columns, found[-given.last :])
-        if len(found) > given.last:
-            lines.insert(1, f"({len(found) - given.last} earlier; --last, --json)")
-        click.echo("\n".join(lines))
-    else:
-        raise CoschedError(ended.none_in(given.run_dir))
+    def run(self) -> None:
+        columns = read_columns(_USUAL if self.format is None else self.format)
+        ended = self.selection.ended()
+        way = None if ended.nodes else way_to(ended.job, self.hosts, self.run_dir)
+        found = ended.read(self.run_dir, way)
+        if self.as_json:
+            click.echo(json.dumps({"jobs": [document(one) for one in found]}, indent=2))
+        elif self.as_csv:
+            names = tuple(COLUMNS) if self.format is None else columns
+            click.echo(as_csv(names, found), nl=False)
+        elif found:
+            lines = shown(columns, found[-self.last :])
+            if len(found) > self.last:
+                lines.insert(1, f"({len(found) - self.last} earlier; --last, --json)")
+            click.echo("\n".join(lines))
+        else:
+            raise CoschedError(ended.none_in(self.run_dir))

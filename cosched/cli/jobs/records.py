@@ -9,13 +9,12 @@ import json
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import click
 import msgspec
 
-from cosched.cli.declared import option, takes
+from cosched.cli.declared import Command, command, option
 from cosched.cli.entry import run_cli
 from cosched.cli.jobs.elsewhere import ask_elsewhere
 from cosched.cli.options import asked_run_dir_option, json_option, nodes_option
@@ -57,8 +56,8 @@ def records_elsewhere(way: Way, job: str | None, since_wall_ns: int) -> list[Job
     return [convert(one, JobRecord, what) for found in lists for one in found]
 
 
-@dataclass(frozen=True)
-class Given:
+@command("records", hidden=True)
+class Records(Command):
     """Print the records of a job's runs on some nodes."""
 
     run_dir: Path = asked_run_dir_option()
@@ -67,21 +66,18 @@ class Given:
     nodes: tuple[str, ...] = nodes_option()
     as_json: bool = json_option()
 
-
-@click.command("records", hidden=True)
-@takes(Given)
-def command(given: Given) -> None:
-    found = [
-        record
-        for record in records_here(given.run_dir, given.nodes, given.since_ns)
-        if given.job in (None, record.name, record.job) and record.node in given.nodes
-    ]
-    click.echo(json.dumps({"records": msgspec.to_builtins(found)}))
+    def run(self) -> None:
+        found = [
+            record
+            for record in records_here(self.run_dir, self.nodes, self.since_ns)
+            if self.job in (None, record.name, record.job) and record.node in self.nodes
+        ]
+        click.echo(json.dumps({"records": msgspec.to_builtins(found)}))
 
 
 def main() -> None:
     """Runs the hidden command, with which one node asks another."""
-    sys.exit(run_cli(command, sys.argv[1:]))
+    sys.exit(run_cli(Records.click_command, sys.argv[1:]))
 
 
 if __name__ == "__main__":

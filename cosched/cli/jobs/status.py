@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
-from cosched.cli.declared import argument, takes
+from cosched.cli.declared import Command, argument, command
 from cosched.cli.jobs.elsewhere import ask_elsewhere, elsewhere_option, way_to
 from cosched.cli.options import (
     asked_run_dir_option,
@@ -21,8 +20,8 @@ from cosched.observe.reach.asking import merged
 from cosched.observe.status import gather, no_daemons, nodes_of_job, render
 
 
-@dataclass(frozen=True)
-class Given:
+@command("status")
+class Status(Command):
     """Show the nodes of this machine and their jobs; with JOB, that job on its nodes.
 
     For each job: its state, its share of the CPUs, how long it was scheduled, switches,
@@ -42,18 +41,17 @@ class Given:
     hosts: tuple[str, ...] = elsewhere_option()
     as_json: bool = json_option()
 
-
-@click.command("status")
-@takes(Given)
-def command(given: Given) -> None:
-    way = None if given.nodes else way_to(given.job, given.hosts, given.run_dir)
-    if way is None:
-        statuses = gather(given.run_dir, given.nodes)
-    else:
-        statuses = merged(ask_elsewhere(way, ["status"]), "nodes")
-    if not statuses and not given.as_json:
-        raise no_daemons(given.run_dir, os.geteuid())
-    if given.job is not None:
-        statuses = nodes_of_job(statuses, given.job)
-    text = json.dumps({"nodes": statuses}, indent=2) if given.as_json else render(statuses)
-    click.echo(text)
+    def run(self) -> None:
+        way = None if self.nodes else way_to(self.job, self.hosts, self.run_dir)
+        if way is None:
+            statuses = gather(self.run_dir, self.nodes)
+        else:
+            statuses = merged(ask_elsewhere(way, ["status"]), "nodes")
+        if not statuses and not self.as_json:
+            raise no_daemons(self.run_dir, os.geteuid())
+        if self.job is not None:
+            statuses = nodes_of_job(statuses, self.job)
+        text = (
+            json.dumps({"nodes": statuses}, indent=2) if self.as_json else render(statuses)
+        )
+        click.echo(text)

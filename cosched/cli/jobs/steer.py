@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from cosched.cli.declared import argument, takes
+from cosched.cli.declared import Command, argument, command
 from cosched.cli.entry import EXIT_FAILURE
 from cosched.cli.jobs.elsewhere import elsewhere_option, way_to
 from cosched.cli.options import (
@@ -31,7 +31,7 @@ _MEANING = {
 
 
 @dataclass(frozen=True)
-class Given:
+class _OfJob(Command):
     """The options of a command that steers a job."""
 
     run_dir: Path = asked_run_dir_option()
@@ -40,26 +40,19 @@ class Given:
     as_json: bool = json_option()
     job: str = argument(shell_complete=complete_jobs)
 
-
-def _steering_command(name: str, op: str, help_text: str) -> click.Command:
-    """Returns the command that sends the request ``op`` to the nodes of a job."""
-
-    @click.command(name, help=help_text)
-    @takes(Given)
-    def command(given: Given) -> int:
-        way = None if given.nodes else way_to(given.job, given.hosts, given.run_dir)
+    def _steer(self, name: str, op: str) -> int:
+        """Sends the request ``op`` of the command ``name`` to the nodes of the job."""
+        way = None if self.nodes else way_to(self.job, self.hosts, self.run_dir)
         if way is None:
-            done = steer(given.run_dir, op, given.job, given.nodes)
+            done = steer(self.run_dir, op, self.job, self.nodes)
         else:
-            done = _steer_elsewhere(way, name, given.job)
-        if given.as_json:
+            done = _steer_elsewhere(way, name, self.job)
+        if self.as_json:
             click.echo(json.dumps({"nodes": [asdict(one) for one in done]}, indent=2))
         else:
             for one in done:
                 _show(one)
         return EXIT_FAILURE if any(one.error for one in done) else 0
-
-    return command
 
 
 def _steer_elsewhere(way: Way, verb: str, job: str) -> list[Steered]:
@@ -84,9 +77,8 @@ def _show(one: Steered) -> None:
     click.echo(f"node {one.node}: job {one.job}: {already}{_MEANING[one.mode]}")
 
 
-suspend = _steering_command(
-    "suspend",
-    "suspend",
+@command("suspend")
+class Suspend(_OfJob):
     """Stop a job on all its nodes, until 'cosched resume'.
 
     All its processes stand still and keep their memory. No other job waits for
@@ -97,12 +89,14 @@ suspend = _steering_command(
     Examples:
       cosched suspend solver-x7k2p
       cosched resume solver-x7k2p
-    """,
-)
+    """
 
-resume = _steering_command(
-    "resume",
-    "resume",
+    def run(self) -> int:
+        return self._steer("suspend", "suspend")
+
+
+@command("resume")
+class Resume(_OfJob):
     """Undo suspend, boost or detach: the job is coscheduled like any other.
 
     Only the job's owner and root may do this.
@@ -110,12 +104,14 @@ resume = _steering_command(
     \b
     Example:
       cosched resume solver-x7k2p
-    """,
-)
+    """
 
-boost = _steering_command(
-    "boost",
-    "raise",
+    def run(self) -> int:
+        return self._steer("resume", "resume")
+
+
+@command("boost")
+class Boost(_OfJob):
     """Run a job alone on its CPUs, at once, until 'cosched resume'.
 
     Other jobs keep their 1% there. Several boosted jobs take turns. Root may
@@ -126,12 +122,14 @@ boost = _steering_command(
     Examples:
       cosched boost solver-x7k2p
       cosched resume solver-x7k2p
-    """,
-)
+    """
 
-detach = _steering_command(
-    "detach",
-    "release",
+    def run(self) -> int:
+        return self._steer("boost", "raise")
+
+
+@command("detach")
+class Detach(_OfJob):
     """Take a job out of coscheduling: it runs on at the kernel's normal shares.
 
     'cosched resume' takes it back in. Only the job's owner and root may do this.
@@ -140,5 +138,7 @@ detach = _steering_command(
     Examples:
       cosched detach solver-x7k2p
       cosched resume solver-x7k2p
-    """,
-)
+    """
+
+    def run(self) -> int:
+        return self._steer("detach", "release")

@@ -6,13 +6,12 @@ import json
 import os
 import sys
 import time
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 import click
 
-from cosched.cli.declared import flag, option, takes
+from cosched.cli.declared import Command, command, flag, option
 from cosched.cli.jobs.why import story_text
 from cosched.cli.options import asked_run_dir_option, json_option, nodes_option
 from cosched.core.errors import CoschedError
@@ -30,8 +29,8 @@ WHY_SINCE_NS = 60 * NS_PER_S
 WHY_LAST = 10
 
 
-@dataclass(frozen=True)
-class Given:
+@command("top")
+class Top(Command):
     """Show the nodes of this machine and their jobs, live.
 
     For each job: its share and the share that it is due, useful and waiting time, switches
@@ -64,27 +63,24 @@ class Given:
         if self.as_json and not self.once:
             raise click.UsageError("--json needs --once.")
 
+    def run(self) -> None:
+        run_dir, nodes = self.run_dir, self.nodes
+        if self.once:
+            before = sample(run_dir, nodes)
+            time.sleep(self.interval)  # the interval that is measured
+            seen = view(before, sample(run_dir, nodes))
+            trends = Trends()
+            trends.add(seen)
+            text = json.dumps(plain(seen), indent=2) if self.as_json else page(seen, trends)
+            click.echo(text.rstrip())
+            return
+        if not sys.stdout.isatty():
+            raise CoschedError("stdout is not a terminal; use --once")
+        with Sampler(run_dir, nodes) as sampler:
+            sampler.look()  # fails in one line if no daemon is up
+            from cosched.observe.top.screen import TopApp
 
-@click.command("top")
-@takes(Given)
-def command(given: Given) -> None:
-    run_dir, nodes = given.run_dir, given.nodes
-    if given.once:
-        before = sample(run_dir, nodes)
-        time.sleep(given.interval)  # the interval that is measured
-        seen = view(before, sample(run_dir, nodes))
-        trends = Trends()
-        trends.add(seen)
-        text = json.dumps(plain(seen), indent=2) if given.as_json else page(seen, trends)
-        click.echo(text.rstrip())
-        return
-    if not sys.stdout.isatty():
-        raise CoschedError("stdout is not a terminal; use --once")
-    with Sampler(run_dir, nodes) as sampler:
-        sampler.look()  # fails in one line if no daemon is up
-        from cosched.observe.top.screen import TopApp
-
-        TopApp(sampler.look, given.interval, partial(why_text, run_dir)).run()
+            TopApp(sampler.look, self.interval, partial(why_text, run_dir)).run()
 
 
 def why_text(run_dir: Path, job: JobRow) -> str:

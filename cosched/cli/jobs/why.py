@@ -7,7 +7,7 @@ import os
 import textwrap
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ import click
 from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
-from cosched.cli.declared import argument, option, takes
+from cosched.cli.declared import Command, argument, command, option
 from cosched.cli.jobs.elsewhere import ask_elsewhere, elsewhere_option, way_to
 from cosched.cli.options import (
     asked_run_dir_option,
@@ -50,8 +50,8 @@ def _complete(
     ]
 
 
-@dataclass(frozen=True)
-class Given:
+@command("why")
+class Why(Command):
     """Explain why a job runs or does not: now, and at each recent switch and refusal.
 
     JOB is a job's name, or UID.NAME. Only the job's owner and root may ask. The daemons
@@ -82,36 +82,35 @@ class Given:
     )
     as_json: bool = json_option()
 
-
-@click.command("why")
-@takes(Given)
-def command(given: Given) -> None:
-    job, run_dir, nodes = given.job, given.run_dir, given.nodes
-    way = None if nodes else way_to(job, given.hosts, run_dir)
-    if way is not None:
-        words = ["why", job, "--since", given.since]
-        _explain_elsewhere(way, words, given.last, given.as_json)
-        return
-    places = [NodePaths(run_dir, node) for node in nodes] or nodes_with_stories(run_dir)
-    since_ns = time.time_ns() - parse_duration(given.since, "--since")
-    asker = Asker(job, os.geteuid(), since_ns)
-    try:
-        found = stories(places, asker)
-    except CoschedError:
-        source = click.get_current_context().get_parameter_source("run_dir")
-        named = source is ParameterSource.COMMANDLINE
-        in_domain = None if nodes else _job_of_domain(job, run_dir if named else None)
-        if in_domain is None:
-            raise
-        if given.as_json:
-            click.echo(json.dumps(in_domain))
+    def run(self) -> None:
+        job, run_dir, nodes = self.job, self.run_dir, self.nodes
+        way = None if nodes else way_to(job, self.hosts, run_dir)
+        if way is not None:
+            words = ["why", job, "--since", self.since]
+            _explain_elsewhere(way, words, self.last, self.as_json)
+            return
+        places = [NodePaths(run_dir, node) for node in nodes] or nodes_with_stories(run_dir)
+        since_ns = time.time_ns() - parse_duration(self.since, "--since")
+        asker = Asker(job, os.geteuid(), since_ns)
+        try:
+            found = stories(places, asker)
+        except CoschedError:
+            source = click.get_current_context().get_parameter_source("run_dir")
+            named = source is ParameterSource.COMMANDLINE
+            in_domain = None if nodes else _job_of_domain(job, run_dir if named else None)
+            if in_domain is None:
+                raise
+            if self.as_json:
+                click.echo(json.dumps(in_domain))
+            else:
+                click.echo(_text_in_domain(in_domain, places, asker, self.last))
+            return
+        if self.as_json:
+            click.echo(
+                json.dumps({"nodes": [_document(story) for story in found]}, indent=2)
+            )
         else:
-            click.echo(_text_in_domain(in_domain, places, asker, given.last))
-        return
-    if given.as_json:
-        click.echo(json.dumps({"nodes": [_document(story) for story in found]}, indent=2))
-    else:
-        click.echo(_texts(found, asker, given.last))
+            click.echo(_texts(found, asker, self.last))
 
 
 def _explain_elsewhere(way: Way, words: list[str], last: int, as_json: bool) -> None:

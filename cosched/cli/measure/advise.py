@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import textwrap
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from click.shell_completion import CompletionItem
 from cosched.bench.run.interrupts import interruptible
 from cosched.bench.run.testbed import TestbedOptions
 from cosched.bench.simulate.profiles import Seen, watch_workload
-from cosched.cli.declared import argument, option, part, takes
+from cosched.cli.declared import Command, argument, command, option, part
 from cosched.cli.entry import EXIT_FAILURE
 from cosched.cli.options import (
     asked_run_dir_option,
@@ -43,8 +43,8 @@ def _jobs_and_files(
     ]
 
 
-@dataclass(frozen=True)
-class Given:
+@command("advise")
+class Advise(Command):
     """Advise whether to coschedule a job, leave it to the kernel, or run it in batch;
     with the reason.
 
@@ -78,27 +78,24 @@ class Given:
     )
     as_json: bool = json_option()
 
-
-@click.command("advise")
-@takes(Given)
-def command(given: Given) -> int:
-    if given.what.endswith(".toml"):
-        with interruptible():
-            seen = watch_workload(
-                Path(given.what),
-                given.testbed,
-                given.at_most_s,
-                os.environ,
-                display_stream(),
-            )
-    else:
-        seen = [_running_job(given.testbed.run_dir, given.what)]
-    if given.as_json:
-        click.echo(json.dumps({"jobs": [_document(one) for one in seen]}, indent=2))
-    else:
-        for one in seen:
-            _show(one)
-    return EXIT_FAILURE if any(one.failure for one in seen) else 0
+    def run(self) -> int:
+        if self.what.endswith(".toml"):
+            with interruptible():
+                seen = watch_workload(
+                    Path(self.what),
+                    self.testbed,
+                    self.at_most_s,
+                    os.environ,
+                    display_stream(),
+                )
+        else:
+            seen = [_running_job(self.testbed.run_dir, self.what)]
+        if self.as_json:
+            click.echo(json.dumps({"jobs": [_document(one) for one in seen]}, indent=2))
+        else:
+            for one in seen:
+                _show(one)
+        return EXIT_FAILURE if any(one.failure for one in seen) else 0
 
 
 def _running_job(run_dir: Path, name: str) -> Seen:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -12,7 +12,7 @@ import click
 from cosched.bench.run.arms import Arm, parse_arms
 from cosched.bench.run.bench import BenchOptions, run_bench
 from cosched.bench.run.testbed import TestbedOptions
-from cosched.cli.declared import argument, flag, option, part, takes
+from cosched.cli.declared import Command, argument, command, flag, option, part
 from cosched.cli.entry import EXIT_FAILURE
 from cosched.cli.files import check_writable, write_outcome
 from cosched.cli.measure.measuring import measuring
@@ -29,8 +29,8 @@ from cosched.cli.options import (
 from cosched.cli.printing import display_stream
 
 
-@dataclass(frozen=True)
-class Given:
+@command("bench")
+class Bench(Command):
     """Run a workload with and without cosched, and compare.
 
     \b
@@ -139,23 +139,20 @@ class Given:
         named = {"slice": self.slice_, "gmet": self.gmet, "align": self.align}
         return {name: text for name, text in named.items() if text is not None}
 
-
-@click.command("bench")
-@takes(Given)
-def command(given: Given) -> int:
-    options = BenchOptions(
-        workload=given.workload,
-        arms=parse_arms(given.arms, tuple(Arm)),
-        repeats=given.repeats,
-        testbed=replace(given.testbed, settings=given.settings()),
-        dom=given.dom,
-        warm_up=not given.no_warm_up,
-        resume=given.resume,
-        seen=given.seen,
-        command_line=tuple(sys.argv),
-    )
-    check_writable(given.json_file)
-    with measuring():
-        outcome = run_bench(options, os.environ, display_stream())
-    write_outcome(given.json_file, outcome.text, outcome.document)
-    return EXIT_FAILURE if outcome.failed else 0
+    def run(self) -> int:
+        options = BenchOptions(
+            workload=self.workload,
+            arms=parse_arms(self.arms, tuple(Arm)),
+            repeats=self.repeats,
+            testbed=replace(self.testbed, settings=self.settings()),
+            dom=self.dom,
+            warm_up=not self.no_warm_up,
+            resume=self.resume,
+            seen=self.seen,
+            command_line=tuple(sys.argv),
+        )
+        check_writable(self.json_file)
+        with measuring():
+            outcome = run_bench(options, os.environ, display_stream())
+        write_outcome(self.json_file, outcome.text, outcome.document)
+        return EXIT_FAILURE if outcome.failed else 0

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
 
-from cosched.cli.declared import argument, takes
+from cosched.cli.declared import Command, argument, command
 from cosched.cli.entry import EXIT_FAILURE
 from cosched.cli.options import PATH, complete_paths, json_option
-from cosched.observe.timeline.replay import Difference, Replay, replay
+from cosched.observe.timeline.replay import Difference, replay
+from cosched.observe.timeline.replay import Replay as Outcome
 from cosched.observe.timeline.trace import read_trace
 
 
-@dataclass(frozen=True)
-class Given:
+@command("replay")
+class Replay(Command):
     """Replay the events of a trace and compare the scheduler's commands with the trace.
 
     TRACE is the file of a trace, or the directory of a node. The exit status is 0 if all
@@ -40,17 +40,14 @@ class Given:
     )
     as_json: bool = json_option()
 
-
-@click.command("replay")
-@takes(Given)
-def command(given: Given) -> None:
-    result = replay(read_trace(given.traces))
-    text = json.dumps(_document(result), indent=2) if given.as_json else _text(result)
-    click.echo(text)
-    click.get_current_context().exit(EXIT_FAILURE if result.difference else 0)
+    def run(self) -> None:
+        result = replay(read_trace(self.traces))
+        text = json.dumps(_document(result), indent=2) if self.as_json else _text(result)
+        click.echo(text)
+        click.get_current_context().exit(EXIT_FAILURE if result.difference else 0)
 
 
-def _text(result: Replay) -> str:
+def _text(result: Outcome) -> str:
     different = result.difference
     if different is None:
         return f"{result.events} events in {result.segments} segments: no difference"
@@ -67,7 +64,7 @@ def _replayed(different: Difference) -> str:
     return different.problem or str(different.replayed or "no further command")
 
 
-def _document(result: Replay) -> dict[str, Any]:
+def _document(result: Outcome) -> dict[str, Any]:
     different = result.difference
     return {
         "events": result.events,

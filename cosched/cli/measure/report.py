@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import click
 from rich.console import Console
 from rich.progress import track
 
-from cosched.cli.declared import argument, option, takes
+from cosched.cli.declared import Command, argument, command, option
 from cosched.cli.files import check_writable, writing
 from cosched.cli.options import PATH, asked_run_dir_option
 from cosched.cli.printing import display_stream
@@ -24,8 +23,8 @@ from cosched.observe.timeline.timeline import timelines
 from cosched.observe.timeline.trace import Trace, read_trace
 
 
-@dataclass(frozen=True)
-class Given:
+@command("report")
+class Report(Command):
     """Draw which job each node ran when, how well the nodes agreed, and bench results.
 
     INPUT is a trace, a directory with traces (of a node, or a run directory), or a result
@@ -55,27 +54,24 @@ class Given:
     run_dir: Path = asked_run_dir_option()
     inputs: tuple[Path, ...] = argument(nargs=-1, type=PATH, metavar="INPUT...")
 
-
-@click.command("report")
-@takes(Given)
-def command(given: Given) -> None:
-    found = find_inputs(given.inputs or [given.run_dir])
-    if given.perfetto is not None and not found.traces:
-        raise CoschedError("--perfetto: the inputs have no trace")
-    out = given.out
-    if out is None and given.perfetto is None:
-        out = Path("report.html")
-    check_writable(out, given.perfetto)
-    nodes = timelines(_read(found.traces))
-    if given.perfetto is not None:
-        with writing(given.perfetto) as stream:
-            json.dump(perfetto(nodes), stream, separators=(",", ":"))
-    if out is not None:
-        with writing(out) as stream:
-            stream.write(render_page(given.title, report_data(nodes, found.benches)))
-    for path in (given.perfetto, out):
-        if path not in (None, Path("-")):
-            click.echo(f"{path}")
+    def run(self) -> None:
+        found = find_inputs(self.inputs or [self.run_dir])
+        if self.perfetto is not None and not found.traces:
+            raise CoschedError("--perfetto: the inputs have no trace")
+        out = self.out
+        if out is None and self.perfetto is None:
+            out = Path("report.html")
+        check_writable(out, self.perfetto)
+        nodes = timelines(_read(found.traces))
+        if self.perfetto is not None:
+            with writing(self.perfetto) as stream:
+                json.dump(perfetto(nodes), stream, separators=(",", ":"))
+        if out is not None:
+            with writing(out) as stream:
+                stream.write(render_page(self.title, report_data(nodes, found.benches)))
+        for path in (self.perfetto, out):
+            if path not in (None, Path("-")):
+                click.echo(f"{path}")
 
 
 def _read(paths: Sequence[Path]) -> Iterator[Trace]:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
 from cosched.bench.run.testbed import TestbedOptions
 from cosched.bench.tune.tune import ALIGN, MODES, TuneOptions, tune
-from cosched.cli.declared import argument, flag, option, part, takes
+from cosched.cli.declared import Command, argument, command, flag, option, part
 from cosched.cli.entry import EXIT_FAILURE
 from cosched.cli.files import check_writable, write_outcome, writing
 from cosched.cli.measure.measuring import measuring
@@ -34,8 +33,8 @@ from cosched.core.errors import CoschedError
 from cosched.core.node.settings import Settings, Span, parse_gmet, parse_slice
 
 
-@dataclass(frozen=True)
-class Given:
+@command("tune")
+class Tune(Command):
     """Find the best slice and GMET for a workload.
 
     Runs the workload (a file as for cosched bench) many times: first with a few
@@ -114,35 +113,32 @@ class Given:
         if self.calibration is not None and not self.simulate:
             raise click.UsageError("--calibration is for --simulate.")
 
-
-@click.command("tune")
-@takes(Given)
-def command(given: Given) -> int:
-    options = TuneOptions(
-        workload=given.workload,
-        testbed=given.testbed,
-        slices=given.slices,
-        gmets=given.gmets,
-        modes=given.modes,
-        aligns=given.aligns,
-        repeats=given.repeats,
-        resume=given.resume,
-        command_line=tuple(sys.argv),
-        simulate=given.simulate,
-        calibration=given.calibration,
-    )
-    for turn in options.slices:
-        Settings(slice_ns=turn.ns)
-    check_writable(given.write, given.figure, given.json_file)
-    draw = _drawer(given.figure)
-    with measuring():
-        found = tune(options, os.environ, display_stream())
-    write_outcome(given.json_file, found.text, found.document)
-    if draw is not None and given.figure is not None:
-        draw(found.document, given.figure)
-    if given.write is not None:
-        _write_config(found.config, given.write)
-    return EXIT_FAILURE if found.failed else 0
+    def run(self) -> int:
+        options = TuneOptions(
+            workload=self.workload,
+            testbed=self.testbed,
+            slices=self.slices,
+            gmets=self.gmets,
+            modes=self.modes,
+            aligns=self.aligns,
+            repeats=self.repeats,
+            resume=self.resume,
+            command_line=tuple(sys.argv),
+            simulate=self.simulate,
+            calibration=self.calibration,
+        )
+        for turn in options.slices:
+            Settings(slice_ns=turn.ns)
+        check_writable(self.write, self.figure, self.json_file)
+        draw = _drawer(self.figure)
+        with measuring():
+            found = tune(options, os.environ, display_stream())
+        write_outcome(self.json_file, found.text, found.document)
+        if draw is not None and self.figure is not None:
+            draw(found.document, self.figure)
+        if self.write is not None:
+            _write_config(found.config, self.write)
+        return EXIT_FAILURE if found.failed else 0
 
 
 def _write_config(config: str | None, path: Path) -> None:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
 
-from cosched.cli.declared import argument, flag, takes
+from cosched.cli.declared import Command, argument, command, flag
 from cosched.cli.entry import EXIT_FAILURE
 from cosched.cli.groups import Group
-from cosched.cli.nodes.config_set import command as config_set
+from cosched.cli.nodes.config_set import Set
 from cosched.cli.options import json_option
 from cosched.core.config.schema import KEYS, Key
 from cosched.core.config.values import Config, Problem
@@ -23,7 +22,7 @@ _VALUE_WIDTH = 22
 
 
 @click.group("config", cls=Group)
-def command() -> None:
+def config() -> None:
     """Show, check and change the configuration.
 
     It is read from /etc/cosched.toml, ~/.config/cosched/config.toml, variables
@@ -37,11 +36,11 @@ def command() -> None:
     """
 
 
-command.add_command(config_set)
+config.add_command(Set.click_command)
 
 
-@dataclass(frozen=True)
-class Show:
+@command("show", of=config)
+class Show(Command):
     """Print each value and where it came from.
 
     Daemons started now would have these values; 'cosched status' shows the settings of
@@ -55,21 +54,18 @@ class Show:
 
     as_json: bool = json_option()
 
-
-@command.command("show")
-@takes(Show)
-def show(given: Show) -> int:
-    config, errors, warnings = examine(os.environ)
-    if given.as_json:
-        click.echo(json.dumps(_plain(config, errors, warnings), indent=2))
-    else:
-        click.echo(_table(config), nl=False)
-    _print_problems(errors, warnings)
-    return EXIT_FAILURE if errors else 0
+    def run(self) -> int:
+        config, errors, warnings = examine(os.environ)
+        if self.as_json:
+            click.echo(json.dumps(_plain(config, errors, warnings), indent=2))
+        else:
+            click.echo(_table(config), nl=False)
+        _print_problems(errors, warnings)
+        return EXIT_FAILURE if errors else 0
 
 
-@dataclass(frozen=True)
-class Check:
+@command("check", of=config, short_help="Check the configuration, or FILE.")
+class Check(Command):
     """Check FILE, or the whole configuration: unknown keys, impossible values, and
     combinations that have no effect or the opposite one.
 
@@ -93,21 +89,18 @@ class Check:
         if self.user and self.file is None:
             raise click.UsageError("--user goes with a FILE.")
 
-
-@command.command("check", short_help="Check the configuration, or FILE.")
-@takes(Check)
-def check(given: Check) -> int:
-    if given.file is None:
-        config, errors, warnings = examine(os.environ)
-    else:
-        config, errors = examine_file(given.file, operator=not given.user)
-        warnings = []
-    if given.as_json:
-        click.echo(json.dumps(_plain(config, errors, warnings), indent=2))
-    _print_problems(errors, warnings)
-    if not errors and not given.as_json:
-        click.echo(f"{given.file or 'configuration'}: all right")
-    return EXIT_FAILURE if errors else 0
+    def run(self) -> int:
+        if self.file is None:
+            config, errors, warnings = examine(os.environ)
+        else:
+            config, errors = examine_file(self.file, operator=not self.user)
+            warnings = []
+        if self.as_json:
+            click.echo(json.dumps(_plain(config, errors, warnings), indent=2))
+        _print_problems(errors, warnings)
+        if not errors and not self.as_json:
+            click.echo(f"{self.file or 'configuration'}: all right")
+        return EXIT_FAILURE if errors else 0
 
 
 def _print_problems(errors: list[Problem], warnings: list[Problem]) -> None:

@@ -6,13 +6,12 @@ import os
 import select
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
 
-from cosched.cli.declared import argument, flag, takes
+from cosched.cli.declared import Command, argument, command, flag
 from cosched.cli.options import asked_run_dir_option, nodes_option
 from cosched.core.config.kinds import suggest
 from cosched.core.config.schema import BY_PATH, LIVE, Key
@@ -25,8 +24,8 @@ from cosched.observe.status import no_daemons
 from cosched.shm.paths import NodePaths
 
 
-@dataclass(frozen=True)
-class Given:
+@command("set", short_help="Change settings, live or in the file.")
+class Set(Command):
     """Change settings on all live nodes of this machine, or on some.
 
     The settings are slice, gmet, align, order, least_share and fairness. Jobs are not
@@ -60,34 +59,31 @@ class Given:
         if not self.settings and (self.save or self.hold):
             raise click.UsageError(f"--{'save' if self.save else 'hold'} needs NAME=VALUE.")
 
-
-@click.command("set", short_help="Change settings, live or in the file.")
-@takes(Given)
-def command(given: Given) -> None:
-    run_dir, nodes = given.run_dir, given.nodes
-    if not given.settings:
-        if not _print_live(run_dir, nodes):
+    def run(self) -> None:
+        run_dir, nodes = self.run_dir, self.nodes
+        if not self.settings:
+            if not _print_live(run_dir, nodes):
+                raise no_daemons(run_dir, os.geteuid())
+            return
+        wanted = dict(_split(word) for word in self.settings)
+        values = {key.path: _parsed(key, text) for key, text in wanted.items()}
+        live = {key.name: text for key, text in wanted.items() if key.live}
+        rest = [key.path for key in wanted if not key.live]
+        if rest and not self.save:
+            raise CoschedError(
+                f"{rest[0]}: running daemons cannot change it; write it into the file with "
+                "--save, then restart them"
+            )
+        Settings().changed(live)  # raises before any node is changed
+        if self.hold:
+            _hold(run_dir, nodes, live)
+            return
+        saved = _save(values) if self.save else None
+        reached = _set_live(run_dir, nodes, live) if live else 0
+        if saved is not None:
+            click.echo(f"saved in {saved}")
+        elif not reached:
             raise no_daemons(run_dir, os.geteuid())
-        return
-    wanted = dict(_split(word) for word in given.settings)
-    values = {key.path: _parsed(key, text) for key, text in wanted.items()}
-    live = {key.name: text for key, text in wanted.items() if key.live}
-    rest = [key.path for key in wanted if not key.live]
-    if rest and not given.save:
-        raise CoschedError(
-            f"{rest[0]}: running daemons cannot change it; write it into the file with "
-            "--save, then restart them"
-        )
-    Settings().changed(live)  # raises before any node is changed
-    if given.hold:
-        _hold(run_dir, nodes, live)
-        return
-    saved = _save(values) if given.save else None
-    reached = _set_live(run_dir, nodes, live) if live else 0
-    if saved is not None:
-        click.echo(f"saved in {saved}")
-    elif not reached:
-        raise no_daemons(run_dir, os.geteuid())
 
 
 def _split(word: str) -> tuple[Key, str]:

@@ -6,12 +6,11 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
-from cosched.cli.declared import flag, option, takes
+from cosched.cli.declared import Command, command, flag, option
 from cosched.cli.entry import EXIT_FAILURE
 from cosched.cli.options import asked_run_dir_option, hosts_option, json_option, this_node
 from cosched.cli.tools import shim_check
@@ -30,8 +29,8 @@ from cosched.observe.reach.hosts import way_to_hosts
 from cosched.shm.paths import NodePaths
 
 
-@dataclass(frozen=True)
-class Given:
+@command("doctor")
+class Doctor(Command):
     """Examine nodes: a line for each finding, with its remedy.
 
     It looks at kernel, control groups, daemons, clock, run directory, memory and MPIs of
@@ -86,28 +85,25 @@ class Given:
         if self.health and self.shim:
             raise click.UsageError("--health and --shim cannot be combined.")
 
-
-@click.command("doctor")
-@takes(Given)
-def command(given: Given) -> int:
-    here = NodePaths(given.run_dir, this_node())
-    if given.facts:
-        answer(gather_node(here, _python_bin(), os.environ), sys.stdin, sys.stdout)
-        return 0
-    if given.health:
-        site = Site((Seen(here.node, gather_health(here)),))
-        groups = judge_health(site)
-    else:
-        site = _examine(given.hosts, given.shell, here)
-        groups = judge(site)
-    if given.shim:
-        groups["shim"] = list(_check_shims(_only(site)))
-    if given.as_json:
-        click.echo(json.dumps(document(site, groups), indent=2))
-    elif groups:
-        click.echo(render(groups, all_of_them=given.verbose or not given.hosts))
-    found = [finding for findings in groups.values() for finding in findings]
-    return EXIT_FAILURE if is_bad(found, strict=given.strict) else 0
+    def run(self) -> int:
+        here = NodePaths(self.run_dir, this_node())
+        if self.facts:
+            answer(gather_node(here, _python_bin(), os.environ), sys.stdin, sys.stdout)
+            return 0
+        if self.health:
+            site = Site((Seen(here.node, gather_health(here)),))
+            groups = judge_health(site)
+        else:
+            site = _examine(self.hosts, self.shell, here)
+            groups = judge(site)
+        if self.shim:
+            groups["shim"] = list(_check_shims(_only(site)))
+        if self.as_json:
+            click.echo(json.dumps(document(site, groups), indent=2))
+        elif groups:
+            click.echo(render(groups, all_of_them=self.verbose or not self.hosts))
+        found = [finding for findings in groups.values() for finding in findings]
+        return EXIT_FAILURE if is_bad(found, strict=self.strict) else 0
 
 
 def _examine(hosts: Sequence[str], shell: Sequence[str], here: NodePaths) -> Site:

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
-from cosched.cli.declared import flag, takes
+from cosched.cli.declared import Command, command, flag
 from cosched.cli.options import any_run_dir_option, this_node_option
 from cosched.core.errors import CoschedError
 from cosched.node.service.stop import free_jobs, stop_node
 from cosched.shm.paths import NodePaths
 
 
-@dataclass(frozen=True)
-class Given:
+@command("down")
+class Down(Command):
     """Stop the daemons of this node; running jobs go on at the kernel's normal shares.
 
     \b
@@ -30,17 +29,14 @@ class Given:
         help="After daemons were killed: let their jobs run freely until others are up."
     )
 
-
-@click.command("down")
-@takes(Given)
-def command(given: Given) -> None:
-    node = given.node
-    paths = NodePaths(given.run_dir, node)
-    if given.keep_jobs:
-        kept = free_jobs(paths)
-        says = "its jobs run freely; cosched up takes them over" if kept else "no jobs"
-        click.echo(f"node {node}: {says}")
-        return
-    if not stop_node(paths):
-        raise CoschedError(f"node {node}: no daemons are up in {given.run_dir}")
-    click.echo(f"node {node}: down")
+    def run(self) -> None:
+        node = self.node
+        paths = NodePaths(self.run_dir, node)
+        if self.keep_jobs:
+            kept = free_jobs(paths)
+            says = "its jobs run freely; cosched up takes them over" if kept else "no jobs"
+            click.echo(f"node {node}: {says}")
+            return
+        if not stop_node(paths):
+            raise CoschedError(f"node {node}: no daemons are up in {self.run_dir}")
+        click.echo(f"node {node}: down")

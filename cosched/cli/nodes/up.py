@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
-from cosched.cli.declared import flag, option, takes
+from cosched.cli.declared import Command, command, flag, option
 from cosched.cli.options import run_dir_option, this_node_option
 from cosched.core.node.settings import Fairness, Order
 from cosched.node.configuration import load
@@ -20,8 +19,8 @@ METRICS_USUAL = "127.0.0.1:9434"
 OTHER_NAMES = {"metrics": "metrics.listen", "allow_boost": "node.allow_raise"}
 
 
-@dataclass(frozen=True)
-class Given:
+@command("up")
+class Up(Command):
     """Start the scheduler daemon and the timer daemon of this node.
 
     The command returns when they are ready. After a crash they take over the running
@@ -91,23 +90,20 @@ class Given:
             if isinstance(text, str) and name != "node"
         }
 
-
-@click.command("up")
-@takes(Given)
-def command(given: Given) -> None:
-    config, doubts = load(os.environ, given.settings())
-    for doubt in doubts:
-        click.echo(f"cosched: warning: {doubt}", err=True)
-    options = NodeOptions(
-        config.node.settings(),
-        config.node.class_scheduler,
-        config.node.mode,
-        given.private,
-        given.verbose,
-        config.metrics_listen(private=given.private),
-        given.memory,
-        given.memory_wait,
-        config.node.allow_raise,
-        given.trace,
-    )
-    click.echo(start_node(NodePaths(given.run_dir, given.node), options))
+    def run(self) -> None:
+        config, doubts = load(os.environ, self.settings())
+        for doubt in doubts:
+            click.echo(f"cosched: warning: {doubt}", err=True)
+        options = NodeOptions(
+            config.node.settings(),
+            config.node.class_scheduler,
+            config.node.mode,
+            self.private,
+            self.verbose,
+            config.metrics_listen(private=self.private),
+            self.memory,
+            self.memory_wait,
+            config.node.allow_raise,
+            self.trace,
+        )
+        click.echo(start_node(NodePaths(self.run_dir, self.node), options))

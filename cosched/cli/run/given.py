@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 from click.core import ParameterSource
 
-from cosched.cli.declared import flag, option, part
+from cosched.cli.declared import Command, flag, option, part
 from cosched.cli.options import (
     PATH,
     hosts_option,
@@ -32,7 +32,7 @@ def _job_name(text: str, _what: str) -> str:
 
 
 @dataclass(frozen=True)
-class Given:
+class Given(Command):
     """The options of ``cosched-run``. None: not given."""
 
     ranks: int | None = option(

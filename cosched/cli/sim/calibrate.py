@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 
 import click
@@ -12,7 +11,7 @@ from cosched.bench.run.testbed import TestbedOptions
 from cosched.bench.simulate.calibrate import calibrate
 from cosched.bench.simulate.models import write_calibration
 from cosched.bench.simulate.virtual import default_calibration
-from cosched.cli.declared import argument, option, part, takes
+from cosched.cli.declared import Command, argument, command, option, part
 from cosched.cli.files import check_writable, writing
 from cosched.cli.measure.measuring import measuring
 from cosched.cli.options import (
@@ -27,8 +26,8 @@ from cosched.cli.options import (
 from cosched.cli.printing import display_stream
 
 
-@dataclass(frozen=True)
-class Given:
+@command("calibrate")
+class Calibrate(Command):
     """Measure how the programs of a workload communicate, for simulations.
 
     Runs each [[job]] of WORKLOAD.toml (a file as for cosched bench) alone. A run
@@ -67,21 +66,18 @@ class Given:
         run_dir=run_dir_option(),
     )
 
-
-@click.command("calibrate")
-@takes(Given)
-def calibrate_workload(given: Given) -> None:
-    out = given.out or default_calibration(given.workload)
-    check_writable(out)
-    with measuring():
-        found = calibrate(
-            given.workload, given.testbed, given.repeats, os.environ, display_stream()
+    def run(self) -> None:
+        out = self.out or default_calibration(self.workload)
+        check_writable(out)
+        with measuring():
+            found = calibrate(
+                self.workload, self.testbed, self.repeats, os.environ, display_stream()
+            )
+        text = (
+            f"# From cosched sim calibrate, of {self.workload.name}.\n"
+            f"{write_calibration(found)}"
         )
-    text = (
-        f"# From cosched sim calibrate, of {given.workload.name}.\n"
-        f"{write_calibration(found)}"
-    )
-    with writing(out) as stream:
-        stream.write(text)
-    if out != Path("-"):
-        click.echo(f"{out} is written", err=True)
+        with writing(out) as stream:
+            stream.write(text)
+        if out != Path("-"):
+            click.echo(f"{out} is written", err=True)

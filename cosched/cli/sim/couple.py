@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import click
 
-from cosched.cli.declared import option, part, takes
+from cosched.cli.declared import Command, command, option, part
 from cosched.cli.files import check_writable
 from cosched.cli.options import json_file_option, parallel_option
 from cosched.cli.sim.options import (
@@ -35,8 +35,8 @@ def _release(text: str, what: str) -> int | None:
     return None if text == "never" else parse_duration(text, what)
 
 
-@dataclass(frozen=True)
-class Given:
+@command("couple")
+class Couple(Command):
     """Run logs of several machines whose jobs start together (Tang et al. 2011).
 
     Each machine has its own queue. A job that is ready waits until its mates on the
@@ -133,43 +133,40 @@ class Given:
         if len(self.traces) < 2:
             raise click.UsageError("Only one log: name the logs of two machines or more.")
 
-
-@click.command("couple")
-@takes(Given)
-def couple(given: Given) -> None:
-    traces = given.traces
-    check_writable(given.json_file)
-    names = unique_names(traces)
-    when_down, hold_ns = given.when_down
-    settings = replace(given.settings, when_down=when_down, down_hold_ns=hold_ns)
-    timing, delay_ns = given.timing
-    coupling = replace(
-        given.coupling,
-        timing=timing,
-        delay_ns=delay_ns,
-        units=_units(given.blocks, names),
-        down=_down(given.down, names),
-    )
-    words = command_line()
-    runs = [
-        CoupledRun(
-            traces,
-            combination,
-            given.pairing,
-            settings,
-            coupling,
-            given.strict,
-            given.save_in,
-            words,
+    def run(self) -> None:
+        traces = self.traces
+        check_writable(self.json_file)
+        names = unique_names(traces)
+        when_down, hold_ns = self.when_down
+        settings = replace(self.settings, when_down=when_down, down_hold_ns=hold_ns)
+        timing, delay_ns = self.timing
+        coupling = replace(
+            self.coupling,
+            timing=timing,
+            delay_ns=delay_ns,
+            units=_units(self.blocks, names),
+            down=_down(self.down, names),
         )
-        for combination in [(), *_combinations(given.schemes, len(traces))]
-    ]
-    outcomes = carry_out_runs(carry_out, runs, given.at_a_time)
-    document = {
-        "traces": [str(trace) for trace in traces],
-        "runs": [outcome.document() for outcome in outcomes],
-    }
-    write_results(given.json_file, render(outcomes), document)
+        words = command_line()
+        runs = [
+            CoupledRun(
+                traces,
+                combination,
+                self.pairing,
+                settings,
+                coupling,
+                self.strict,
+                self.save_in,
+                words,
+            )
+            for combination in [(), *_combinations(self.schemes, len(traces))]
+        ]
+        outcomes = carry_out_runs(carry_out, runs, self.at_a_time)
+        document = {
+            "traces": [str(trace) for trace in traces],
+            "runs": [outcome.document() for outcome in outcomes],
+        }
+        write_results(self.json_file, render(outcomes), document)
 
 
 def _combinations(text: str | None, machines: int) -> list[tuple[Scheme, ...]]:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
-from cosched.cli.declared import option, takes
+from cosched.cli.declared import Command, command, option
 from cosched.cli.files import check_writable, write_outcome
 from cosched.cli.options import json_file_option
 from cosched.cli.sim.options import (
@@ -27,8 +26,8 @@ from cosched.sim.queue.table import left_out
 CLOCK = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)")
 
 
-@dataclass(frozen=True)
-class Given:
+@command("fit")
+class Fit(Command):
     """Fit a model to a log: arrivals by hour, sizes, run times.
 
     Arrivals are a Poisson process with a rate for each hour of the day, sizes are
@@ -54,23 +53,20 @@ class Given:
         "Write the model to FILE, as JSON ('-': as --json)."
     )
 
-
-@click.command("fit")
-@takes(Given)
-def fit_log(given: Given) -> None:
-    check_writable(given.json_file)
-    log = read_swf(given.trace, machine=given.machine, strict=given.strict)
-    name = given.name or log_name(given.trace)
-    model = fit(log.workload, name, _begins_s(given.begins, log))
-    jobs = len(log.workload)
-    skipped = log.skipped_lines()
-    document = {
-        **model.document(),
-        "command": command_line(),
-        "jobs": jobs,
-        "skipped_lines": skipped,
-    }
-    write_outcome(given.json_file, _text(model, jobs, skipped), document)
+    def run(self) -> None:
+        check_writable(self.json_file)
+        log = read_swf(self.trace, machine=self.machine, strict=self.strict)
+        name = self.name or log_name(self.trace)
+        model = fit(log.workload, name, _begins_s(self.begins, log))
+        jobs = len(log.workload)
+        skipped = log.skipped_lines()
+        document = {
+            **model.document(),
+            "command": command_line(),
+            "jobs": jobs,
+            "skipped_lines": skipped,
+        }
+        write_outcome(self.json_file, _text(model, jobs, skipped), document)
 
 
 def _begins_s(begins: str | None, log: Log) -> int:

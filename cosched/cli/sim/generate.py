@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
-from cosched.cli.declared import argument, option, part, takes
+from cosched.cli.declared import Command, argument, command, option, part
 from cosched.cli.files import writing
 from cosched.cli.sim.options import command_line, seed_option
 from cosched.sim.logs.generate import Recipe, generate
 from cosched.sim.logs.swf import write_swf
 
 
-@dataclass(frozen=True)
-class Given:
+@command("generate")
+class Generate(Command):
     """Write a generated log of jobs.
 
     Arrivals depend on the hour of the day. Sizes are mostly powers of two. Run
@@ -39,10 +38,7 @@ class Given:
         seed=seed_option(),
     )
 
-
-@click.command("generate")
-@takes(Given)
-def generate_log(given: Given) -> None:
-    workload = generate(given.recipe)
-    with writing(given.out) as stream:
-        write_swf(workload, stream, [command_line()])
+    def run(self) -> None:
+        workload = generate(self.recipe)
+        with writing(self.out) as stream:
+            write_swf(workload, stream, [command_line()])

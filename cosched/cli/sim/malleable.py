@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import click
 
-from cosched.cli.declared import argument, option, part, takes
+from cosched.cli.declared import Command, argument, command, option, part
 from cosched.cli.files import check_writable
 from cosched.cli.options import json_file_option, parallel_option
 from cosched.cli.sim.options import (
@@ -83,8 +83,8 @@ def _percent(word: str, what: str) -> int:
     return whole(1, 100)(word.removesuffix("%"), what)  # type: ignore[no-any-return]
 
 
-@dataclass(frozen=True)
-class Given:
+@command("malleable", help=HELP)
+class Malleable(Command):
     """The options of ``cosched sim malleable``."""
 
     sources: tuple[str, ...] = argument(nargs=-1, required=True, metavar="SOURCE...")
@@ -146,28 +146,25 @@ class Given:
         """Returns the source of jobs of this name."""
         return Source(name, self.count, self.seed, self.beta, self.machine, self.strict)
 
-
-@click.command("malleable", help=HELP)
-@takes(Given)
-def malleable(given: Given) -> None:
-    check_writable(given.json_file)
-    cases = cases_of(given.policies, given.degrees, given.percents)
-    groups = [
-        repeated(
-            MalleableRun(given.source(name), given.execution, given.control, cases),
-            given.traces,
-        )
-        for name in dict.fromkeys(given.sources)
-    ]
-    runs = [run for group in groups for run in group]
-    outcomes = iter(carry_out_runs(carry_out, runs, given.at_a_time))
-    results = []
-    for group in groups:
-        ended = [next(outcomes) for _ in group]
-        results.append((ended[0], len(ended), means(ended)))
-    text = "\n".join(render(_title(*result), result[2]) for result in results)
-    document = {"sources": [_document(*result) for result in results]}
-    write_results(given.json_file, text, document)
+    def run(self) -> None:
+        check_writable(self.json_file)
+        cases = cases_of(self.policies, self.degrees, self.percents)
+        groups = [
+            repeated(
+                MalleableRun(self.source(name), self.execution, self.control, cases),
+                self.traces,
+            )
+            for name in dict.fromkeys(self.sources)
+        ]
+        runs = [run for group in groups for run in group]
+        outcomes = iter(carry_out_runs(carry_out, runs, self.at_a_time))
+        results = []
+        for group in groups:
+            ended = [next(outcomes) for _ in group]
+            results.append((ended[0], len(ended), means(ended)))
+        text = "\n".join(render(_title(*result), result[2]) for result in results)
+        document = {"sources": [_document(*result) for result in results]}
+        write_results(self.json_file, text, document)
 
 
 def _title(outcome: MalleableOutcome, traces: int, figures: Figures) -> str:

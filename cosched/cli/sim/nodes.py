@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from click.core import ParameterSource
 
 from cosched.bench.simulate.virtual import SPREAD_NS, calibration_of, programs_of
 from cosched.bench.workload.file import load_workload
-from cosched.cli.declared import argument, flag, option, part, takes
+from cosched.cli.declared import Command, argument, command, flag, option, part
 from cosched.cli.files import check_writable
 from cosched.cli.options import PATH, json_file_option, parallel_option
 from cosched.cli.sim.options import calibration_option, carry_out_runs, write_results
@@ -41,8 +41,8 @@ def _time(word: str, help: str) -> Any:
     return option(word, type=TIME, help=help)
 
 
-@dataclass(frozen=True)
-class Given:
+@command("nodes")
+class Nodes(Command):
     """Run the node's scheduler on many simulated nodes (Yoo and Jette 2001).
 
     Equal jobs, each with a rank on every node, share the nodes. Each arm is another
@@ -145,37 +145,34 @@ class Given:
             if _is_given(name):
                 raise click.UsageError(f"{word}: the jobs are those of the workload.")
 
-
-@click.command("nodes")
-@takes(Given)
-def nodes(given: Given) -> None:
-    check_writable(given.json_file)
-    settings = Settings().changed(
-        {"slice": given.slice_, "gmet": given.gmet, "align": given.align}
-    )
-    cluster = replace(given.cluster, fills=not given.strict)
-    if given.workload is None:
-        programs = _equal_jobs(given)
-    else:
-        known = calibration_of(given.workload, given.calibration)
-        cluster = replace(
-            cluster,
-            nodes=(not _is_given("nodes") and known.nodes) or cluster.nodes,
-            spread_ns=cluster.spread_ns if _is_given("spread_ns") else SPREAD_NS,
-            same_ticks=known.lab,
+    def run(self) -> None:
+        check_writable(self.json_file)
+        settings = Settings().changed(
+            {"slice": self.slice_, "gmet": self.gmet, "align": self.align}
         )
-        programs = programs_of(load_workload(given.workload), known, cluster)
-    lengths = _expectations(given.expect, programs, cluster)
-    runs = [
-        NodesRun(arm, programs, cluster, settings, given.seed, expectations=lengths)
-        for arm in given.arms or (WORKLOAD if given.workload else EQUAL_JOBS)
-    ]
-    outcomes = carry_out_runs(carry_out, runs, given.at_a_time)
-    document = {"runs": [outcome.document() for outcome in outcomes]}
-    write_results(given.json_file, render(outcomes), document)
+        cluster = replace(self.cluster, fills=not self.strict)
+        if self.workload is None:
+            programs = _equal_jobs(self)
+        else:
+            known = calibration_of(self.workload, self.calibration)
+            cluster = replace(
+                cluster,
+                nodes=(not _is_given("nodes") and known.nodes) or cluster.nodes,
+                spread_ns=cluster.spread_ns if _is_given("spread_ns") else SPREAD_NS,
+                same_ticks=known.lab,
+            )
+            programs = programs_of(load_workload(self.workload), known, cluster)
+        lengths = _expectations(self.expect, programs, cluster)
+        runs = [
+            NodesRun(arm, programs, cluster, settings, self.seed, expectations=lengths)
+            for arm in self.arms or (WORKLOAD if self.workload else EQUAL_JOBS)
+        ]
+        outcomes = carry_out_runs(carry_out, runs, self.at_a_time)
+        document = {"runs": [outcome.document() for outcome in outcomes]}
+        write_results(self.json_file, render(outcomes), document)
 
 
-def _equal_jobs(given: Given) -> tuple[Program, ...]:
+def _equal_jobs(given: Nodes) -> tuple[Program, ...]:
     return tuple(
         Program(
             f"job{number}",

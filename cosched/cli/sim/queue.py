@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
-from cosched.cli.declared import flag, option, takes
+from cosched.cli.declared import Command, command, flag, option
 from cosched.cli.files import check_writable
 from cosched.cli.options import json_file_option, parallel_option
 from cosched.cli.sim.options import (
@@ -28,8 +27,8 @@ from cosched.sim.queue.runs import Run, carry_out
 from cosched.sim.queue.table import render
 
 
-@dataclass(frozen=True)
-class Given:
+@command("queue")
+class Queue(Command):
     """Run logs through a batch queue.
 
     A TRACE is a log in the Standard Workload Format, plain or gzipped.
@@ -82,33 +81,30 @@ class Given:
                 "--blocks: conservative plans with numbers of nodes, not with blocks."
             )
 
-
-@click.command("queue")
-@takes(Given)
-def queue(given: Given) -> None:
-    words = command_line()
-    runs = [
-        Run(
-            trace=trace,
-            policy=policy,
-            estimates=Estimates(estimates),
-            machine=given.machine,
-            unit=given.blocks,
-            strict=given.strict,
-            keep_nodes=given.save_nodes,
-            save_in=given.save_in,
-            command=words,
-        )
-        for trace in given.traces
-        for policy in given.policies
-        for estimates in given.estimates
-    ]
-    _check_files(runs, given.save_in, given.json_file)
-    outcomes = carry_out_runs(carry_out, runs, given.at_a_time)
-    document = {
-        "runs": [outcome.document() for outcome in outcomes],
-    }
-    write_results(given.json_file, render(outcomes), document)
+    def run(self) -> None:
+        words = command_line()
+        runs = [
+            Run(
+                trace=trace,
+                policy=policy,
+                estimates=Estimates(estimates),
+                machine=self.machine,
+                unit=self.blocks,
+                strict=self.strict,
+                keep_nodes=self.save_nodes,
+                save_in=self.save_in,
+                command=words,
+            )
+            for trace in self.traces
+            for policy in self.policies
+            for estimates in self.estimates
+        ]
+        _check_files(runs, self.save_in, self.json_file)
+        outcomes = carry_out_runs(carry_out, runs, self.at_a_time)
+        document = {
+            "runs": [outcome.document() for outcome in outcomes],
+        }
+        write_results(self.json_file, render(outcomes), document)
 
 
 def _check_files(runs: Sequence[Run], save_in: Path | None, json_file: Path | None) -> None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
-from cosched.cli.declared import option, part, takes
+from cosched.cli.declared import Command, command, option, part
 from cosched.cli.options import json_file_option, parallel_option
 from cosched.cli.sim.options import (
     carry_out_runs,
@@ -29,8 +28,8 @@ from cosched.sim.share.turns import Costs
 SHORT_NS = 4 * 3600 * NS_PER_S
 
 
-@dataclass(frozen=True)
-class Given:
+@command("share")
+class Share(Command):
     """Run logs on a machine whose nodes several jobs share.
 
     The queue starts up to DOM jobs a node. Jobs that share nodes run in the order
@@ -81,28 +80,25 @@ class Given:
     at_a_time: int = parallel_option()
     json_file: Path | None = json_file_option()
 
-
-@click.command("share")
-@takes(Given)
-def share(given: Given) -> None:
-    short_ns = _short_ns(given)
-    runs = [
-        Run(
-            trace,
-            Sharing(given.policy, some, USUAL, given.costs),
-            given.machine,
-            given.first,
-            given.strict,
-        )
-        for trace in given.traces
-        for some in ((), short_ns)
-    ]
-    outcomes = carry_out_runs(carry_out, runs, given.at_a_time)
-    document = {"runs": [outcome.document() for outcome in outcomes]}
-    write_results(given.json_file, render(outcomes), document)
+    def run(self) -> None:
+        short_ns = _short_ns(self)
+        runs = [
+            Run(
+                trace,
+                Sharing(self.policy, some, USUAL, self.costs),
+                self.machine,
+                self.first,
+                self.strict,
+            )
+            for trace in self.traces
+            for some in ((), short_ns)
+        ]
+        outcomes = carry_out_runs(carry_out, runs, self.at_a_time)
+        document = {"runs": [outcome.document() for outcome in outcomes]}
+        write_results(self.json_file, render(outcomes), document)
 
 
-def _short_ns(given: Given) -> tuple[int, ...]:
+def _short_ns(given: Share) -> tuple[int, ...]:
     """Returns the longest requested time in each row of places after the first."""
     rows = given.dom - 1
     if given.short_ns is None:

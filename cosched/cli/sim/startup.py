@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from itertools import product
 from pathlib import Path
 
 import click
 
-from cosched.cli.declared import option, takes
+from cosched.cli.declared import Command, command, option
 from cosched.cli.files import check_writable
 from cosched.cli.options import json_file_option, parallel_option
 from cosched.cli.sim.options import carry_out_runs, write_results
@@ -64,8 +64,8 @@ def _keys() -> str:
     return "\n  ".join(lines)
 
 
-@dataclass(frozen=True)
-class Given:
+@command("startup", help=HELP.format(keys=_keys()))
+class Startup(Command):
     """The options of ``cosched sim startup``."""
 
     nodes: tuple[int, ...] = option(
@@ -125,26 +125,23 @@ class Given:
         costs = read_costs(self.costs_file) if self.costs_file else Costs()
         return costs if self.link is None else replace(costs, link_mb_s=self.link)
 
-
-@click.command("startup", help=HELP.format(keys=_keys()))
-@takes(Given)
-def startup(given: Given) -> None:
-    check_writable(given.json_file)
-    costs = given.costs()
-    runs = [
-        StartupRun(
-            design,
-            size,
-            each,
-            arity=given.arity,
-            chunk_bytes=given.chunk_bytes,
-            object_bytes=given.object_bytes,
-            table_bytes=given.table_bytes,
-            order=given.order,
-            costs=costs,
-        )
-        for size, each, design in product(given.nodes, given.tasks, given.designs)
-    ]
-    outcomes = carry_out_runs(carry_out, runs, given.at_a_time)
-    document = {"runs": [outcome.document() for outcome in outcomes]}
-    write_results(given.json_file, render(outcomes), document)
+    def run(self) -> None:
+        check_writable(self.json_file)
+        costs = self.costs()
+        runs = [
+            StartupRun(
+                design,
+                size,
+                each,
+                arity=self.arity,
+                chunk_bytes=self.chunk_bytes,
+                object_bytes=self.object_bytes,
+                table_bytes=self.table_bytes,
+                order=self.order,
+                costs=costs,
+            )
+            for size, each, design in product(self.nodes, self.tasks, self.designs)
+        ]
+        outcomes = carry_out_runs(carry_out, runs, self.at_a_time)
+        document = {"runs": [outcome.document() for outcome in outcomes]}
+        write_results(self.json_file, render(outcomes), document)

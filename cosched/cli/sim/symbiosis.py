@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import click
 
-from cosched.cli.declared import option, part, takes
+from cosched.cli.declared import Command, command, option, part
 from cosched.cli.files import check_writable
 from cosched.cli.groups import Group
 from cosched.cli.options import json_file_option
@@ -19,7 +19,7 @@ from cosched.cli.sim.sharing import (
     read_model,
     simulate,
 )
-from cosched.cli.sim.symbiosis_log import log
+from cosched.cli.sim.symbiosis_log import Log
 from cosched.sim.symbiotic.pairings import assess
 from cosched.sim.symbiotic.rounds import check_labels, experiment
 from cosched.sim.symbiotic.runs import NAMES, SharingRun
@@ -52,8 +52,8 @@ def symbiosis() -> None:
     """
 
 
-@dataclass(frozen=True)
-class Pairs:
+@command("pairs", of=symbiosis)
+class Pairs(Command):
     """Compare users' labels with speeds: all applications in pairs.
 
     Prints the matrix, the gain of schedules that follow the labels, and
@@ -75,32 +75,29 @@ class Pairs:
     )
     json_file: Path | None = json_file_option()
 
-
-@symbiosis.command("pairs")
-@takes(Pairs)
-def pairs(given: Pairs) -> None:
-    check_writable(given.json_file)
-    model = read_model(given.model)
-    found = assess(model)
-    checks = check_labels(model)
-    ran = experiment(model, given.rounds)
-    tables = (matrix_table(model), assessment_table(found), checks_table(checks))
-    text = "\n".join(tables) + "".join(
-        f"round {count}: {one.throughput - 1.0:+.1%}, estimates off by "
-        f"{one.error:.1%} on average, labels refuted: {one.refuted}\n"
-        for count, one in enumerate(ran, 1)
-    )
-    document = {
-        "model": given.model,
-        "assessment": asdict(found),
-        "labels": [check.document() for check in checks],
-        "rounds": [asdict(one) for one in ran],
-    }
-    write_results(given.json_file, text, document)
+    def run(self) -> None:
+        check_writable(self.json_file)
+        model = read_model(self.model)
+        found = assess(model)
+        checks = check_labels(model)
+        ran = experiment(model, self.rounds)
+        tables = (matrix_table(model), assessment_table(found), checks_table(checks))
+        text = "\n".join(tables) + "".join(
+            f"round {count}: {one.throughput - 1.0:+.1%}, estimates off by "
+            f"{one.error:.1%} on average, labels refuted: {one.refuted}\n"
+            for count, one in enumerate(ran, 1)
+        )
+        document = {
+            "model": self.model,
+            "assessment": asdict(found),
+            "labels": [check.document() for check in checks],
+            "rounds": [asdict(one) for one in ran],
+        }
+        write_results(self.json_file, text, document)
 
 
-@dataclass(frozen=True)
-class Stream:
+@command("stream", of=symbiosis)
+class Stream(Command):
     """Run streams of small and large jobs on nodes with two halves.
 
     \b
@@ -154,24 +151,21 @@ class Stream:
     save_in: Path | None = save_option()
     json_file: Path | None = json_file_option()
 
-
-@symbiosis.command("stream")
-@takes(Stream)
-def stream(given: Stream) -> None:
-    check_writable(given.json_file)
-    model = read_model(given.model)
-    runs = [
-        SharingRun(
-            model=model,
-            recipe=replace(given.recipe, seed=given.recipe.seed + count),
-            nodes=given.machine,
-            order=given.order,
-            queue_limit=given.queue_limit,
-            placements=given.placements,
-        )
-        for count in range(given.repeat)
-    ]
-    simulate(given.model, runs, given.save_in, given.json_file, stream_table)
+    def run(self) -> None:
+        check_writable(self.json_file)
+        model = read_model(self.model)
+        runs = [
+            SharingRun(
+                model=model,
+                recipe=replace(self.recipe, seed=self.recipe.seed + count),
+                nodes=self.machine,
+                order=self.order,
+                queue_limit=self.queue_limit,
+                placements=self.placements,
+            )
+            for count in range(self.repeat)
+        ]
+        simulate(self.model, runs, self.save_in, self.json_file, stream_table)
 
 
-symbiosis.add_command(log)
+symbiosis.add_command(Log.click_command)

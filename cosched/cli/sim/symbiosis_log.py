@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
-from cosched.cli.declared import option, takes
+from cosched.cli.declared import Command, command, option
 from cosched.cli.files import check_writable
 from cosched.cli.options import json_file_option
 from cosched.cli.sim.options import (
@@ -33,8 +32,8 @@ from cosched.sim.symbiotic.table import log_table
 BASE = "whole"
 
 
-@dataclass(frozen=True)
-class Given:
+@command("log", short_help="Run the jobs of a log on shared nodes.")
+class Log(Command):
     """Run the jobs of a log on nodes that they share, and by EASY without sharing.
 
     A TRACE is a log in the Standard Workload Format. Logs do not say what limits a
@@ -74,24 +73,21 @@ class Given:
     save_in: Path | None = save_option()
     json_file: Path | None = json_file_option()
 
-
-@click.command("log", short_help="Run the jobs of a log on shared nodes.")
-@takes(Given)
-def log(given: Given) -> None:
-    check_writable(given.json_file)
-    model = read_model(given.model)
-    runs = [
-        SharingRun(
-            model=model,
-            recipe=StreamRecipe(seed=given.seed + count),
-            nodes=given.machine or 0,
-            order=given.order,
-            queue_limit=sys.maxsize,
-            placements=tuple(dict.fromkeys((BASE, *given.placements))),
-            trace=given.trace,
-            strict=given.strict,
-            draw=given.draw,
-        )
-        for count in range(given.repeat)
-    ]
-    simulate(given.model, runs, given.save_in, given.json_file, log_table)
+    def run(self) -> None:
+        check_writable(self.json_file)
+        model = read_model(self.model)
+        runs = [
+            SharingRun(
+                model=model,
+                recipe=StreamRecipe(seed=self.seed + count),
+                nodes=self.machine or 0,
+                order=self.order,
+                queue_limit=sys.maxsize,
+                placements=tuple(dict.fromkeys((BASE, *self.placements))),
+                trace=self.trace,
+                strict=self.strict,
+                draw=self.draw,
+            )
+            for count in range(self.repeat)
+        ]
+        simulate(self.model, runs, self.save_in, self.json_file, log_table)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import shlex
-from dataclasses import dataclass
 
 import click
 from click.shell_completion import (
@@ -18,7 +17,7 @@ from click.shell_completion import (
     get_completion_class,
 )
 
-from cosched.cli.declared import argument, takes
+from cosched.cli.declared import Command, argument, command
 
 PROGRAMS = ("cosched", "cosched-run")
 SHELLS = ("bash", "zsh", "fish", "tcsh")
@@ -62,8 +61,8 @@ def register() -> None:
     add_completion_class(TcshComplete)
 
 
-@dataclass(frozen=True)
-class Given:
+@command("completion")
+class Completion(Command):
     """Print a script with which SHELL completes lines of cosched and cosched-run.
 
     For the current shell, in bash or zsh: eval "$(cosched completion bash)"; in fish:
@@ -79,18 +78,15 @@ class Given:
 
     shell: str = argument(type=click.Choice(SHELLS))
 
-
-@click.command("completion")
-@takes(Given)
-def command(given: Given) -> None:
-    register()
-    kind = get_completion_class(given.shell)
-    assert kind is not None
-    for program in PROGRAMS:
-        variable = f"_{program}_complete".replace("-", "_").upper()
-        nothing = click.Command(program)
-        source = kind(nothing, {}, program, variable).source()
-        click.echo(source.strip())
+    def run(self) -> None:
+        register()
+        kind = get_completion_class(self.shell)
+        assert kind is not None
+        for program in PROGRAMS:
+            variable = f"_{program}_complete".replace("-", "_").upper()
+            nothing = click.Command(program)
+            source = kind(nothing, {}, program, variable).source()
+            click.echo(source.strip())
 
 
 def _split(line: str) -> list[str]:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
 
-from cosched.cli.declared import argument, flag, option, takes
+from cosched.cli.declared import Command, argument, command, flag, option
 from cosched.cli.groups import Group
 from cosched.cli.options import json_option, run_dir_option
 from cosched.core.errors import CoschedError
@@ -19,7 +18,7 @@ from cosched.lab.plan import format_cpu_list, plan_crowded_nodes, plan_nodes
 
 
 @click.group("lab", cls=Group)
-def command() -> None:
+def lab() -> None:
     """Make virtual nodes on this machine: lab1, lab2, ...
 
     Each node has its own host name, network address, CPUs and daemons. All nodes use
@@ -34,8 +33,8 @@ def command() -> None:
     """
 
 
-@dataclass(frozen=True)
-class Up:
+@command("up", of=lab)
+class Up(Command):
     """Make a lab and start the daemons of its nodes.
 
     \b
@@ -57,18 +56,15 @@ class Up:
     run_dir: Path = run_dir_option()
     as_json: bool = json_option()
 
-
-@command.command()
-@takes(Up)
-def up(given: Up) -> None:
-    plan = plan_crowded_nodes if given.share_cpus else plan_nodes
-    planned = plan(given.nodes, given.cores_per_node, life.usable_siblings())
-    lab = life.make_lab(given.run_dir, planned, daemons=not given.no_daemons)
-    _show(lab, given.as_json)
+    def run(self) -> None:
+        plan = plan_crowded_nodes if self.share_cpus else plan_nodes
+        planned = plan(self.nodes, self.cores_per_node, life.usable_siblings())
+        lab = life.make_lab(self.run_dir, planned, daemons=not self.no_daemons)
+        _show(lab, self.as_json)
 
 
-@dataclass(frozen=True)
-class Down:
+@command("down", of=lab)
+class Down(Command):
     """End the lab and every process in it.
 
     \b
@@ -78,16 +74,13 @@ class Down:
 
     run_dir: Path = run_dir_option()
 
-
-@command.command()
-@takes(Down)
-def down(given: Down) -> None:
-    if not life.down(given.run_dir):
-        click.echo("no lab is up", err=True)
+    def run(self) -> None:
+        if not life.down(self.run_dir):
+            click.echo("no lab is up", err=True)
 
 
-@dataclass(frozen=True)
-class Status:
+@command("status", of=lab)
+class Status(Command):
     """List the nodes.
 
     \b
@@ -99,19 +92,16 @@ class Status:
     run_dir: Path = run_dir_option()
     as_json: bool = json_option()
 
-
-@command.command()
-@takes(Status)
-def status(given: Status) -> None:
-    lab = Lab.load(given.run_dir)
-    if lab is None and not given.as_json:
-        click.echo("no lab is up; make one with: cosched lab up --nodes 2")
-    else:
-        _show(lab, given.as_json)
+    def run(self) -> None:
+        lab = Lab.load(self.run_dir)
+        if lab is None and not self.as_json:
+            click.echo("no lab is up; make one with: cosched lab up --nodes 2")
+        else:
+            _show(lab, self.as_json)
 
 
-@dataclass(frozen=True)
-class Exec:
+@command("exec", of=lab, context_settings={"allow_interspersed_args": False})
+class Exec(Command):
     """Run CMD inside NODE, in this directory, and return its exit status.
 
     \b
@@ -124,17 +114,14 @@ class Exec:
     node: str = argument()
     words: tuple[str, ...] = argument(metavar="CMD...", nargs=-1, type=click.UNPROCESSED)
 
-
-@command.command("exec", context_settings={"allow_interspersed_args": False})
-@takes(Exec)
-def exec_(given: Exec) -> None:
-    words = given.words[1:] if given.words[:1] == ("--",) else given.words
-    if not words:
-        raise click.UsageError("Missing CMD.")
-    lab = Lab.load(given.run_dir)
-    if lab is None:
-        raise CoschedError("no lab is up: make one with 'cosched lab up --nodes 2'")
-    lab.exec(given.node, words)
+    def run(self) -> None:
+        words = self.words[1:] if self.words[:1] == ("--",) else self.words
+        if not words:
+            raise click.UsageError("Missing CMD.")
+        lab = Lab.load(self.run_dir)
+        if lab is None:
+            raise CoschedError("no lab is up: make one with 'cosched lab up --nodes 2'")
+        lab.exec(self.node, words)
 
 
 def _show(lab: Lab | None, as_json: bool) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from cosched.cli.declared import argument, flag, option, takes
+from cosched.cli.declared import Command, argument, command, flag, option
 from cosched.cli.groups import Group
 from cosched.cli.options import PATH, json_option, mpi_option
 from cosched.cli.tools import shim_check
@@ -24,10 +24,12 @@ from cosched.launch.target import Target, find_target
 
 _COLUMNS = 80
 _LABEL = 10
+#: The words after the program are its own.
+_PROGRAM_LAST: dict[str, Any] = {"context_settings": {"allow_interspersed_args": False}}
 
 
 @click.group("shim", cls=Group)
-def command() -> None:
+def shim() -> None:
     """Inspect, build or check the MPI interposer.
 
     cosched-run builds it on the first run with an MPI. Build it by hand where compute
@@ -43,7 +45,7 @@ def command() -> None:
 
 
 @dataclass(frozen=True)
-class Given:
+class _OfMpi(Command):
     """The options that choose the MPI: PROGRAM's, --mpicc's, --mpi's, or the usual one."""
 
     mpicc: Path | None = option(type=PATH, help="The MPI's compiler wrapper.")
@@ -63,8 +65,8 @@ class Given:
         return find_target(self.argv, self.mpi, self.mpicc, places)
 
 
-@dataclass(frozen=True)
-class Build(Given):
+@command("build", of=shim, short_help="Build the interposer for an MPI.", **_PROGRAM_LAST)
+class Build(_OfMpi):
     """Build the interposer for an MPI unless it is built already; print its path.
 
     \b
@@ -78,14 +80,25 @@ class Build(Given):
     site: bool = flag(help="Into this installation, for all users.")
     sanitize: bool = flag(help="With sanitizers, for developers.")
 
+    def run(self) -> None:
+        target = self.target()
+        plan = target.build
+        if self.sanitize:
+            plan = plan_build(
+                plan.mpicc, os.environ, standard_abi=target.standard_abi, sanitize=True
+            )
+        if self.site:
+            os.umask(0o022)  # all users read the folders that the build makes
+            plan = for_all_users(plan)
+        library = make_shim(plan, _progress(target))
+        if self.as_json:
+            click.echo(json.dumps({**_facts(target), "shim": str(library)}, indent=2))
+        else:
+            click.echo(library)
 
-@command.command(
-    "info",
-    short_help="Show an MPI and its interposer.",
-    context_settings={"allow_interspersed_args": False},
-)
-@takes(Given)
-def info(given: Given) -> None:
+
+@command("info", of=shim, short_help="Show an MPI and its interposer.", **_PROGRAM_LAST)
+class Info(_OfMpi):
     """Show the usual MPI, or the one of PROGRAM, and its interposer.
 
     PROGRAM may also be a launcher. Nothing is built.
@@ -97,39 +110,15 @@ def info(given: Given) -> None:
       cosched shim info python app.py
       cosched shim info --mpicc mpicc.mpich --json
     """
-    _show(given.target(), given.as_json)
+
+    def run(self) -> None:
+        _show(self.target(), self.as_json)
 
 
-@command.command(
-    "build",
-    short_help="Build the interposer for an MPI.",
-    context_settings={"allow_interspersed_args": False},
+@command(
+    "check", of=shim, short_help="Try the interposer with an MPI program.", **_PROGRAM_LAST
 )
-@takes(Build)
-def build(given: Build) -> None:
-    target = given.target()
-    plan = target.build
-    if given.sanitize:
-        plan = plan_build(
-            plan.mpicc, os.environ, standard_abi=target.standard_abi, sanitize=True
-        )
-    if given.site:
-        os.umask(0o022)  # all users read the folders that the build makes
-        plan = for_all_users(plan)
-    library = make_shim(plan, _progress(target))
-    if given.as_json:
-        click.echo(json.dumps({**_facts(target), "shim": str(library)}, indent=2))
-    else:
-        click.echo(library)
-
-
-@command.command(
-    "check",
-    short_help="Try the interposer with an MPI program.",
-    context_settings={"allow_interspersed_args": False},
-)
-@takes(Given)
-def check(given: Given) -> int:
+class Check(_OfMpi):
     """Run a small MPI program with and without the interposer; print what works.
 
     Two ranks exchange messages by all kinds of MPI calls. Private daemons count the
@@ -141,24 +130,28 @@ def check(given: Given) -> int:
       cosched shim check ./app
       cosched shim check --mpi /opt/intel/oneapi/mpi/latest
     """
-    target = given.target()
-    if target.mpi is None:
-        raise CoschedError(f"{target.build.mpicc}: no launcher of this MPI was found")
-    shim = make_shim(target.build, _progress(target))
-    if not given.as_json:
-        click.echo(_line("mpi", f"{target.title}, ABI: {target.abi}"))
-    outcomes = []
-    for outcome in shim_check.outcomes(target, shim):
-        outcomes.append(outcome)
-        if not given.as_json:
-            click.echo(_line(outcome.carrier, shim_check.text(outcome)))
-    failed = [outcome.carrier for outcome in outcomes if not outcome.ok]
-    if given.as_json:
-        runs = [shim_check.facts(outcome) for outcome in outcomes]
-        click.echo(json.dumps({**_facts(target), "ok": not failed, "runs": runs}, indent=2))
-    if failed:
-        raise CoschedError(f"{target.title}: {', '.join(failed)}: does not work")
-    return 0
+
+    def run(self) -> int:
+        target = self.target()
+        if target.mpi is None:
+            raise CoschedError(f"{target.build.mpicc}: no launcher of this MPI was found")
+        library = make_shim(target.build, _progress(target))
+        if not self.as_json:
+            click.echo(_line("mpi", f"{target.title}, ABI: {target.abi}"))
+        outcomes = []
+        for outcome in shim_check.outcomes(target, library):
+            outcomes.append(outcome)
+            if not self.as_json:
+                click.echo(_line(outcome.carrier, shim_check.text(outcome)))
+        failed = [outcome.carrier for outcome in outcomes if not outcome.ok]
+        if self.as_json:
+            runs = [shim_check.facts(outcome) for outcome in outcomes]
+            click.echo(
+                json.dumps({**_facts(target), "ok": not failed, "runs": runs}, indent=2)
+            )
+        if failed:
+            raise CoschedError(f"{target.title}: {', '.join(failed)}: does not work")
+        return 0
 
 
 def _facts(target: Target) -> dict[str, Any]:

@@ -4,7 +4,7 @@ import pytest
 
 from cosched.cli.entry import run_cli
 from cosched.cli.run.hosts import Chosen, choose_hosts
-from cosched.cli.run.main import command
+from cosched.cli.run.main import Run
 from cosched.core.errors import CoschedError
 from cosched.launch.given.engine_job import EngineJob, engine_job
 from cosched.launch.given.hosts import (
@@ -127,7 +127,7 @@ def test_hosts_are_those_of_the_batch_job_unless_the_user_names_some(tmp_path, c
     assert chosen(interactive) == Chosen(Hosts(("n1", "n2")), 6)
     (tmp_path / "hosts").write_text("n3:2\n")
     assert chosen(job, hostfile=tmp_path / "hosts") == Chosen(Hosts(("n3",), (2,)))
-    assert run_cli(command, ["--hosts", "n9", "--hostfile", "hosts", "true"]) == 2
+    assert run_cli(Run.click_command, ["--hosts", "n9", "--hostfile", "hosts", "true"]) == 2
     assert "--hosts and --hostfile cannot be combined" in capsys.readouterr().err
     assert capsys.readouterr().err == ""
     assert chosen({**job, "SLURM_JOB_NODELIST": "n["}) == Chosen(Hosts())

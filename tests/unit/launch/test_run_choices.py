@@ -9,7 +9,7 @@ import pytest
 
 from cosched.cli.entry import run_cli
 from cosched.cli.run.choices import Asked
-from cosched.cli.run.main import command
+from cosched.cli.run.main import Run
 from cosched.core.config.values import Limits
 from cosched.core.errors import CoschedError
 from cosched.core.units import parse_run_time
@@ -101,7 +101,7 @@ def test_run_time_has_the_forms_of_batch_systems(text, seconds):
     ],
 )
 def test_bad_time_is_one_line(text, words, capsys):
-    assert run_cli(command, ["--time", text, "/bin/true"]) == 2
+    assert run_cli(Run.click_command, ["--time", text, "/bin/true"]) == 2
     printed = capsys.readouterr()
     assert printed.out == ""
     assert printed.err.startswith("cosched-run: Invalid value for '--time': '")
