@@ -34,6 +34,7 @@ from cosched.cluster.messages import (
     SubtreePrepared,
     TaskFailed,
 )
+from cosched.core.cluster.queue.nodes import numbers
 from cosched.core.cluster.startup.jobobject import (
     JobObject,
     WorldObject,
@@ -230,8 +231,8 @@ class Worlds:
 
     def _chunks(self, found: WorldObject, blocks: tuple[Block, ...]) -> list[Chunk]:
         route = self._route
-        numbers = [n for first, last in route.nodes for n in range(first, last + 1)]
-        nodes = tuple((numbers[block.place],) * 2 for block in blocks)
+        places = numbers(route.nodes)
+        nodes = tuple((places[block.place],) * 2 for block in blocks)
         parts = cut(encode_object(found), self._chunk_bytes)
         return [
             Chunk(
@@ -242,7 +243,7 @@ class Worlds:
                 route.exchange,
                 number,
                 len(parts),
-                numbers[0],
+                places[0],
                 part,
             )
             for number, part in enumerate(parts)
