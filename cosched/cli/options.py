@@ -170,6 +170,11 @@ def parallel_option() -> Any:
     )
 
 
+def without(_: click.Context, __: click.Parameter, given: bool) -> bool:
+    """Reads a flag that switches something off."""
+    return not given
+
+
 # -- output --------------------------------------------------------------------------------
 
 

@@ -7,14 +7,9 @@ from typing import Any
 import click
 
 from cosched.cli.declared import flag, option, part
-from cosched.cli.options import memory_option, program_argument
+from cosched.cli.options import memory_option, program_argument, without
 from cosched.cli.values import RUN_SECONDS
 from cosched.jobs.job import Job
-
-
-def _without(_: click.Context, __: click.Parameter, given: bool) -> bool:
-    """Reads a flag that switches something off."""
-    return not given
 
 
 def job_part() -> Any:
@@ -80,7 +75,7 @@ def job_part() -> Any:
             help="A word that all jobs of the group give, if they belong to different"
             " users.",
         ),
-        shim=flag("--no-shim", callback=_without, help="Do not coschedule the job."),
+        shim=flag("--no-shim", callback=without, help="Do not coschedule the job."),
         argv=program_argument(),
     )
 

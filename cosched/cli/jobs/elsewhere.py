@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import click
 
 from cosched.cli.options import hosts_option
+from cosched.cli.printing import show_progress
 from cosched.core.bounds import JOB_MOST
 from cosched.core.decoding import is_whole, parse_integer
 from cosched.core.errors import CoschedError
@@ -115,6 +115,5 @@ def ask_elsewhere(way: Way, words: Sequence[str], module: str = COSCHED) -> list
 
 
 def _show(done: int, of: int) -> None:
-    if sys.stderr.isatty() and of > 1:
-        end = "\n" if done == of else ""
-        print(f"\rcosched: {done} of {of} nodes{end}", end="", file=sys.stderr, flush=True)
+    if of > 1:
+        show_progress("cosched: nodes", done, of)

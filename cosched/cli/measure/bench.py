@@ -25,8 +25,10 @@ from cosched.cli.options import (
     run_dir_option,
     run_limit_option,
     set_with_option,
+    without,
 )
 from cosched.cli.printing import display_stream
+from cosched.cli.values import Parsed
 
 
 @command("bench")
@@ -83,33 +85,52 @@ class Bench(Command):
     Exit status: 0, or 1 if a job of any run failed.
     """
 
-    workload: Path = argument(type=PATH, metavar="WORKLOAD.toml")
-    testbed: TestbedOptions = part(
-        TestbedOptions,
-        nodes=lab_nodes_option(),
-        cores_per_node=option(
-            type=click.IntRange(1), help="CPUs of each node of a private lab."
+    options: BenchOptions = part(
+        BenchOptions,
+        workload=argument(type=PATH, metavar="WORKLOAD.toml"),
+        arms=option(
+            type=Parsed("A,B", lambda text, _: parse_arms(text, tuple(Arm))),
+            default="batch,kernel,cosched",
+            help="Ways to run the workload.",
         ),
-        hosts=hosts_option(),
-        shared_cpus=flag(help="Measure also in a lab whose nodes share CPUs."),
-        slurm=flag(
-            "--by-slurm",
-            help="The Slurm of the lab starts the jobs of every arm, by sbatch and srun.",
+        repeats=option(
+            "--repeat",
+            type=click.IntRange(1),
+            default=3,
+            help="Runs of each arm; the result is the median.",
         ),
-        mpi=mpi_option("As for cosched-run: mpich, openmpi or a path."),
-        set_with=set_with_option(),
-        limit_s=run_limit_option(),
-        run_dir=run_dir_option(),
-    )
-    arms: str = option(default="batch,kernel,cosched", help="Ways to run the workload.")
-    repeats: int = option(
-        "--repeat",
-        type=click.IntRange(1),
-        default=3,
-        help="Runs of each arm; the result is the median.",
-    )
-    json_file: Path | None = json_file_option(
-        "Also write everything to FILE, as JSON ('-': as --json)."
+        testbed=part(
+            TestbedOptions,
+            nodes=lab_nodes_option(),
+            cores_per_node=option(
+                type=click.IntRange(1), help="CPUs of each node of a private lab."
+            ),
+            hosts=hosts_option(),
+            shared_cpus=flag(help="Measure also in a lab whose nodes share CPUs."),
+            slurm=flag(
+                "--by-slurm",
+                help="The Slurm of the lab starts the jobs of every arm, by sbatch and"
+                " srun.",
+            ),
+            mpi=mpi_option("As for cosched-run: mpich, openmpi or a path."),
+            set_with=set_with_option(),
+            limit_s=run_limit_option(),
+            run_dir=run_dir_option(),
+        ),
+        seen=option(
+            type=click.IntRange(0),
+            metavar="N",
+            help="Runs of each program alone before, so that its length is known.",
+        ),
+        dom=option(type=click.IntRange(1), metavar="N", help="Jobs that run at a time."),
+        resume=option(
+            type=click.Path(dir_okay=False, path_type=Path),
+            metavar="FILE",
+            help="Keep each finished run in FILE; skip the runs that it has.",
+        ),
+        warm_up=flag(
+            "--no-warm-up", callback=without, help="Do not run the first job once before."
+        ),
     )
     slice_: str | None = option(
         "--slice", metavar="TIME|auto", help="Slice during the bench."
@@ -118,37 +139,16 @@ class Bench(Command):
     align: str | None = option(
         type=click.Choice(["on", "off"]), help="Align during the bench."
     )
-    seen: int = option(
-        type=click.IntRange(0),
-        default=0,
-        metavar="N",
-        help="Runs of each program alone before, so that its length is known.",
+    json_file: Path | None = json_file_option(
+        "Also write everything to FILE, as JSON ('-': as --json)."
     )
-    dom: int | None = option(
-        type=click.IntRange(1), metavar="N", help="Jobs that run at a time."
-    )
-    resume: Path | None = option(
-        type=click.Path(dir_okay=False, path_type=Path),
-        metavar="FILE",
-        help="Keep each finished run in FILE; skip the runs that it has.",
-    )
-    no_warm_up: bool = flag(help="Do not run the first job once before.")
-
-    def settings(self) -> dict[str, str]:
-        """Returns the settings that the user named."""
-        named = {"slice": self.slice_, "gmet": self.gmet, "align": self.align}
-        return {name: text for name, text in named.items() if text is not None}
 
     def run(self) -> int:
-        options = BenchOptions(
-            workload=self.workload,
-            arms=parse_arms(self.arms, tuple(Arm)),
-            repeats=self.repeats,
-            testbed=replace(self.testbed, settings=self.settings()),
-            dom=self.dom,
-            warm_up=not self.no_warm_up,
-            resume=self.resume,
-            seen=self.seen,
+        named = {"slice": self.slice_, "gmet": self.gmet, "align": self.align}
+        settings = {name: text for name, text in named.items() if text is not None}
+        options = replace(
+            self.options,
+            testbed=replace(self.options.testbed, settings=settings),
             command_line=tuple(sys.argv),
         )
         check_writable(self.json_file)

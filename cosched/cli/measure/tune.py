@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -59,34 +60,43 @@ class Tune(Command):
     Exit status: 0, or 1 if no setting ran to its end.
     """
 
-    workload: Path = argument(type=PATH, metavar="WORKLOAD.toml")
-    slices: tuple[Span, ...] = option(
-        type=Parsed("TIMES", lambda text, what: _times(text, what, parse_slice)),
-        default="0.25s,0.5s,1s,2s,4s",
-        help="Slices to try.",
-    )
-    gmets: tuple[Span, ...] = option(
-        type=Parsed("TIMES", lambda text, what: _times(text, what, parse_gmet)),
-        default="20ms,50ms,100ms,200ms,500ms",
-        help="GMETs to try, if below the slice.",
-    )
-    modes: tuple[str, ...] = option(
-        type=some_of(MODES, "MODES"),
-        default=(),
-        help="proportional,strict: try both; else the current.",
-    )
-    aligns: tuple[str, ...] = option(
-        "--align",
-        type=click.Choice([*ALIGN, "both"]),
-        default="on",
-        callback=lambda _, __, word: ALIGN if word == "both" else (word,),
-        help="Align slices or not, or try both.",
-    )
-    repeats: int = option(
-        "--repeat", type=click.IntRange(1), default=3, help="Runs of the finalists."
-    )
-    resume: Path | None = option(
-        type=FILE, metavar="FILE", help="Keep finished runs in FILE."
+    options: TuneOptions = part(
+        TuneOptions,
+        workload=argument(type=PATH, metavar="WORKLOAD.toml"),
+        slices=option(
+            type=Parsed("TIMES", lambda text, what: _times(text, what, parse_slice)),
+            default="0.25s,0.5s,1s,2s,4s",
+            help="Slices to try.",
+        ),
+        gmets=option(
+            type=Parsed("TIMES", lambda text, what: _times(text, what, parse_gmet)),
+            default="20ms,50ms,100ms,200ms,500ms",
+            help="GMETs to try, if below the slice.",
+        ),
+        modes=option(
+            type=some_of(MODES, "MODES"),
+            help="proportional,strict: try both; else the current.",
+        ),
+        aligns=option(
+            "--align",
+            type=click.Choice([*ALIGN, "both"]),
+            default="on",
+            callback=lambda _, __, word: ALIGN if word == "both" else (word,),
+            help="Align slices or not, or try both.",
+        ),
+        repeats=option("--repeat", type=click.IntRange(1), help="Runs of the finalists."),
+        resume=option(type=FILE, metavar="FILE", help="Keep finished runs in FILE."),
+        testbed=part(
+            TestbedOptions,
+            nodes=lab_nodes_option(),
+            hosts=hosts_option(),
+            set_with=set_with_option(),
+            mpi=mpi_option(),
+            limit_s=run_limit_option(),
+            run_dir=run_dir_option(),
+        ),
+        simulate=flag(help="Simulate the nodes, in virtual time."),
+        calibration=calibration_option(),
     )
     write: Path | None = option(
         type=FILE, metavar="FILE", help="The setting as a config file."
@@ -97,36 +107,13 @@ class Tune(Command):
     json_file: Path | None = json_file_option(
         "Also write everything to FILE, as JSON ('-': as --json)."
     )
-    testbed: TestbedOptions = part(
-        TestbedOptions,
-        nodes=lab_nodes_option(),
-        hosts=hosts_option(),
-        set_with=set_with_option(),
-        mpi=mpi_option(),
-        limit_s=run_limit_option(),
-        run_dir=run_dir_option(),
-    )
-    simulate: bool = flag(help="Simulate the nodes, in virtual time.")
-    calibration: Path | None = calibration_option()
 
     def __post_init__(self) -> None:
-        if self.calibration is not None and not self.simulate:
+        if self.options.calibration is not None and not self.options.simulate:
             raise click.UsageError("--calibration is for --simulate.")
 
     def run(self) -> int:
-        options = TuneOptions(
-            workload=self.workload,
-            testbed=self.testbed,
-            slices=self.slices,
-            gmets=self.gmets,
-            modes=self.modes,
-            aligns=self.aligns,
-            repeats=self.repeats,
-            resume=self.resume,
-            command_line=tuple(sys.argv),
-            simulate=self.simulate,
-            calibration=self.calibration,
-        )
+        options = replace(self.options, command_line=tuple(sys.argv))
         for turn in options.slices:
             Settings(slice_ns=turn.ns)
         check_writable(self.write, self.figure, self.json_file)

@@ -13,6 +13,7 @@ import click
 from cosched.cli.declared import Command, command, flag, option
 from cosched.cli.entry import EXIT_FAILURE
 from cosched.cli.options import asked_run_dir_option, hosts_option, json_option, this_node
+from cosched.cli.printing import show_progress
 from cosched.cli.tools import shim_check
 from cosched.cli.values import COMMAND
 from cosched.core.errors import CoschedError
@@ -120,9 +121,7 @@ def _examine(hosts: Sequence[str], shell: Sequence[str], here: NodePaths) -> Sit
     way = way_to_hosts(hosts, here.run_dir, os.environ, shell)
 
     def show(done: int) -> None:
-        if sys.stderr.isatty():
-            end = "\n" if done == len(hosts) else ""
-            click.echo(f"\rasking nodes: {done}/{len(hosts)}{end}", nl=False, err=True)
+        show_progress("asking nodes", done, len(hosts))
 
     return Site(ask_nodes(way, words, show), slurm, silent)
 

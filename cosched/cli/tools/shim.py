@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import click
 from cosched.cli.declared import Command, argument, command, flag, option
 from cosched.cli.groups import Group
 from cosched.cli.options import PATH, json_option, mpi_option
+from cosched.cli.printing import show_progress
 from cosched.cli.tools import shim_check
 from cosched.core.errors import CoschedError
 from cosched.jobs.choices import CARRIERS
@@ -194,18 +196,7 @@ def _show(target: Target, as_json: bool) -> None:
 
 
 def _progress(target: Target) -> Callable[[int, int], None]:
-    """Returns a function that shows a build's progress, on a terminal only."""
-
-    def show(done: int, total: int) -> None:
-        end = "\n" if done == total else ""
-        click.echo(
-            f"\rbuilding for {target.title}: {done}/{total}{end}", nl=False, err=True
-        )
-
-    def keep_quiet(done: int, total: int) -> None:
-        pass
-
-    return show if sys.stderr.isatty() else keep_quiet
+    return partial(show_progress, f"building for {target.title}")
 
 
 def _line(name: str, text: str) -> str:
