@@ -32,9 +32,9 @@ class Reports:
 class Wanted:
     """How a job takes part in coscheduling.
 
-    name: the job's name on its nodes. run_dir: None if each rank looks for the daemons of its
-    node. memory_bytes: on each node; 0: unknown. registers_in_init: the ranks register in
-    MPI_Init, not when they start. by_agents: the agents of a domain start the ranks.
+    name: the job's name on its nodes. run_dir: None if each rank looks for the daemons of
+    its node. memory_bytes: on each node; 0: unknown. registers_in_init: the ranks register
+    in MPI_Init, not when they start. by_agents: the agents of a domain start the ranks.
     """
 
     name: str
