@@ -86,9 +86,9 @@ class History(Command):
 
     def run(self) -> None:
         columns = read_columns(_USUAL if self.format is None else self.format)
-        ended = self.selection.ended()
-        way = None if ended.nodes else way_to(ended.job, self.hosts, self.run_dir)
-        found = ended.read(self.run_dir, way)
+        wanted = self.selection
+        way = None if wanted.nodes else way_to(wanted.job, self.hosts, self.run_dir)
+        found = wanted.read(self.run_dir, way)
         if self.as_json:
             click.echo(json.dumps({"jobs": [document(one) for one in found]}, indent=2))
         elif self.as_csv:
@@ -100,4 +100,4 @@ class History(Command):
                 lines.insert(1, f"({len(found) - self.last} earlier; --last, --json)")
             click.echo("\n".join(lines))
         else:
-            raise CoschedError(ended.none_in(self.run_dir))
+            raise CoschedError(wanted.none_in(self.run_dir))
