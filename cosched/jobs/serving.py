@@ -15,7 +15,6 @@ from cosched.cluster.pmi.pmix_installation import find_installation
 from cosched.core.decoding import is_whole
 from cosched.core.errors import CoschedError
 from cosched.jobs.choices import Choices
-from cosched.jobs.expected import Lengths
 from cosched.jobs.job import Job
 from cosched.jobs.tasks import Reports, Wanted, rank_environment
 from cosched.launch.command import TRANSPORT_VARIABLES, Site, is_launcher
@@ -143,6 +142,8 @@ def _rank_environment(
 ) -> dict[str, str]:
     if not job.shim:
         return {}
+    from cosched.jobs.expected import Lengths
+
     wanted = Wanted(
         job_label(job.name or found.label),
         around.run_dir,

@@ -17,7 +17,6 @@ from cosched.launch.environment import (
     task_environment,
 )
 from cosched.launch.job import Job
-from cosched.launch.shim import make_shim, plan_build
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +91,8 @@ def rank_environment(
 
 def _shim(job: Job, environ: Mapping[str, str], reports: Reports) -> Path | None:
     """Returns the library to preload; None, with a warning, if there is none."""
+    from cosched.launch.shim import make_shim, plan_build
+
     try:
         build = plan_build(job.require_mpicc(), environ, standard_abi=job.standard_abi)
         if build.remark:
