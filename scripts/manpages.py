@@ -17,7 +17,7 @@ from pathlib import Path
 import click
 
 from cosched.cli.main import COMMANDS, SECTIONS, cosched
-from cosched.cli.run.main import command as cosched_run
+from cosched.cli.run.main import Run
 from daemons import agent, controller, scheduler, timer
 
 ROOT = Path(__file__).parent.parent
@@ -56,7 +56,7 @@ def pages() -> Iterator[tuple[str, str]]:
         command = cosched.get_command(top, name)
         assert command is not None
         yield f"cosched-{name}.1", _command_page(command, top, name, line)
-    run = click.Context(cosched_run, info_name="cosched-run")
+    run = click.Context(Run.click_command, info_name="cosched-run")
     yield (
         "cosched-run.1",
         _page(

@@ -1,8 +1,11 @@
-"""Groups of commands: they suggest a name for a misspelt one and accept old names."""
+"""Groups of commands: they suggest a name for a misspelt one and accept old names. A lazy
+group imports the module of a command when the command is used."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import importlib
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import click
 
@@ -35,6 +38,44 @@ class Group(click.Group):
         if command is not None and not isinstance(command, click.Group):
             rest = current_options(ctx, command, f"{ctx.command_path} {name}", rest)
         return name, command, rest
+
+
+#: Heading, then name: (module below ``cosched.cli``, its class or group, summary).
+Sections = Mapping[str, Mapping[str, tuple[str, str, str]]]
+
+
+class LazyGroup(Group):
+    """A group whose commands stand in a table. Only the module of the command that is used
+    is imported, so that others may need much, and ``--help`` is quick."""
+
+    def __init__(self, *args: Any, sections: Sections, **attributes: Any) -> None:
+        super().__init__(*args, **attributes)
+        self.sections = sections
+        self._places = {
+            name: (module, variable)
+            for section in sections.values()
+            for name, (module, variable, _) in section.items()
+        }
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Returns the names in the order of the table."""
+        return list(self._places)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Imports a command; None if the table has none of this name."""
+        if cmd_name not in self._places:
+            return None
+        module, variable = self._places[cmd_name]
+        found = getattr(importlib.import_module(f"cosched.cli.{module}"), variable)
+        command = getattr(found, "click_command", found)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Writes the table, without importing the commands."""
+        for heading, entries in self.sections.items():
+            with formatter.section(heading):
+                formatter.write_dl([(name, line) for name, (_, _, line) in entries.items()])
 
 
 def current_options(

@@ -1,83 +1,65 @@
-"""``cosched``: the table of its commands. A command's module is imported only when the
-command is used, so that ``cosched --help`` is quick."""
+"""``cosched``: the table of its commands."""
 
 from __future__ import annotations
 
-import importlib
 import sys
 
 import click
 
 from cosched.cli.entry import run_cli
-from cosched.cli.groups import Group
+from cosched.cli.groups import LazyGroup
 from cosched.version import VERSION
 
-#: Heading, then name: (module with the command, the command's variable there, summary).
 SECTIONS = {
     "Jobs": {
-        "status": ("jobs.status", "command", "Show nodes, jobs, shares and switches."),
-        "top": ("jobs.top", "command", "Show nodes and jobs, live."),
-        "why": ("jobs.why", "command", "Explain why a job runs or does not."),
-        "history": ("jobs.history", "command", "Show jobs that have ended."),
-        "suspend": ("jobs.steer", "suspend", "Stop a job of yours until you resume it."),
-        "resume": ("jobs.steer", "resume", "Undo suspend, boost or detach."),
-        "boost": ("jobs.steer", "boost", "Run a job alone on its CPUs."),
-        "detach": ("jobs.steer", "detach", "Take a job out of coscheduling."),
+        "status": ("jobs.status", "Status", "Show nodes, jobs, shares and switches."),
+        "top": ("jobs.top", "Top", "Show nodes and jobs, live."),
+        "why": ("jobs.why", "Why", "Explain why a job runs or does not."),
+        "history": ("jobs.history", "History", "Show jobs that have ended."),
+        "suspend": ("jobs.steer", "Suspend", "Stop a job of yours until you resume it."),
+        "resume": ("jobs.steer", "Resume", "Undo suspend, boost or detach."),
+        "boost": ("jobs.steer", "Boost", "Run a job alone on its CPUs."),
+        "detach": ("jobs.steer", "Detach", "Take a job out of coscheduling."),
     },
     "Nodes": {
-        "up": ("nodes.up", "command", "Start the daemons of this node."),
-        "down": ("nodes.down", "command", "Stop the daemons of this node."),
-        "config": ("nodes.config", "command", "Show, check and change the configuration."),
-        "doctor": ("nodes.doctor", "command", "Examine nodes; say what to repair."),
+        "up": ("nodes.up", "Up", "Start the daemons of this node."),
+        "down": ("nodes.down", "Down", "Stop the daemons of this node."),
+        "config": ("nodes.config", "config", "Show, check and change the configuration."),
+        "doctor": ("nodes.doctor", "Doctor", "Examine nodes; say what to repair."),
     },
     "Domain": {
-        "submit": ("domain.submit", "command", "Send a job to the domain's queue."),
-        "queue": ("domain.queue", "command", "Show the jobs that wait or run there."),
-        "output": ("domain.output", "command", "Print the output of a job."),
-        "cancel": ("domain.steer", "cancel", "End jobs, or take them from the queue."),
-        "hold": ("domain.steer", "hold", "Keep waiting jobs from starting."),
-        "unhold": ("domain.steer", "unhold", "Let held jobs start."),
-        "cluster": ("cluster.main", "command", "Run a queue and an agent on each node."),
+        "submit": ("domain.submit", "Submit", "Send a job to the domain's queue."),
+        "queue": ("domain.queue", "Queue", "Show the jobs that wait or run there."),
+        "output": ("domain.output", "Output", "Print the output of a job."),
+        "cancel": ("domain.steer", "Cancel", "End jobs, or take them from the queue."),
+        "hold": ("domain.steer", "Hold", "Keep waiting jobs from starting."),
+        "unhold": ("domain.steer", "Unhold", "Let held jobs start."),
+        "cluster": ("cluster.group", "command", "Run a queue and an agent on each node."),
     },
     "Measure": {
-        "bench": ("measure.bench", "command", "Compare runs with and without cosched."),
-        "tune": ("measure.tune", "command", "Find the best slice and GMET for a workload."),
-        "advise": ("measure.advise", "command", "Advise whether to coschedule a job."),
-        "report": ("measure.report", "command", "Draw traces and bench results as HTML."),
-        "replay": ("measure.replay", "command", "Replay a trace and compare decisions."),
-        "sim": ("sim.queue", "command", "Try scheduling decisions in virtual time."),
+        "bench": ("measure.bench", "Bench", "Compare runs with and without cosched."),
+        "tune": ("measure.tune", "Tune", "Find the best slice and GMET for a workload."),
+        "advise": ("measure.advise", "Advise", "Advise whether to coschedule a job."),
+        "report": ("measure.report", "Report", "Draw traces and bench results as HTML."),
+        "replay": ("measure.replay", "Replay", "Replay a trace and compare decisions."),
+        "sim": ("sim.group", "command", "Try scheduling decisions in virtual time."),
     },
     "Tools": {
-        "lab": ("tools.lab", "command", "Make virtual nodes on this machine."),
-        "shim": ("tools.shim", "command", "Inspect, build or check the MPI interposer."),
-        "completion": ("tools.completion", "command", "Complete command lines in a shell."),
+        "lab": ("tools.lab", "lab", "Make virtual nodes on this machine."),
+        "shim": ("tools.shim", "shim", "Inspect, build or check the MPI interposer."),
+        "completion": (
+            "tools.completion",
+            "Completion",
+            "Complete command lines in a shell.",
+        ),
     },
 }
 COMMANDS = {name: entry for section in SECTIONS.values() for name, entry in section.items()}
 
 
-class LazyGroup(Group):
-    """A group whose commands are imported when they are called."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            return None
-        module, variable, _ = COMMANDS[cmd_name]
-        command = getattr(importlib.import_module(f"cosched.cli.{module}"), variable)
-        assert isinstance(command, click.Command)
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        for heading, entries in SECTIONS.items():
-            with formatter.section(heading):
-                formatter.write_dl([(name, line) for name, (_, _, line) in entries.items()])
-
-
 @click.command(
     cls=LazyGroup,
+    sections=SECTIONS,
     context_settings={
         "help_option_names": ["-h", "--help"],
         "max_content_width": 80,

@@ -1,54 +1,50 @@
-"""Defines the options that several commands share: names, parsing and completion."""
+"""Declares the options that several commands share: names, parsing and completion."""
 
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
 
+from cosched.cli.declared import argument, option
+from cosched.cli.values import COMMAND, HOSTS, SECONDS, SIZE
 from cosched.core.errors import CoschedError
-from cosched.core.units import NS_PER_S, parse_bytes, parse_duration
-from cosched.launch.given.hosts import parse_hosts
 from cosched.linux.files.owners import refuse_foreign, without_links
 from cosched.shm.userdirs import domain_dir_to_ask, own_run_dir, run_dir_to_ask
 
-F = TypeVar("F", bound=Callable[..., Any])
-
-_OUT = click.Path(dir_okay=False, writable=True, allow_dash=True, path_type=Path)
-
-
-def add_options(options: Sequence[Callable[[F], F]], function: F) -> F:
-    """Gives a command options, which --help shows in this order."""
-    for option in reversed(options):
-        function = option(function)
-    return function
+#: A file that a command reads.
+PATH = click.Path(path_type=Path)
+#: A file that a command writes.
+FILE = click.Path(dir_okay=False, writable=True, path_type=Path)
+#: The same, or ``-`` for stdout.
+FILE_OR_STDOUT = click.Path(dir_okay=False, writable=True, allow_dash=True, path_type=Path)
 
 
 # -- daemons and nodes ---------------------------------------------------------------------
 
 
-def run_dir_option(function: F) -> F:
+def run_dir_option() -> Any:
     """``--run-dir`` for commands that start daemons: by default the user's own. Root's is
     one that no other user can change."""
-    return _own_run_dir_option(refuse_foreign)(function)
 
-
-def any_run_dir_option(function: F) -> F:
-    """``--run-dir`` for commands that end daemons or read their files; root also gives one
-    of another user."""
-    return _own_run_dir_option(lambda _: None)(function)
-
-
-def _own_run_dir_option(check: Callable[[Path], object]) -> Callable[[F], F]:
     def checked(run_dir: Path) -> Path:
-        check(run_dir)
+        refuse_foreign(run_dir)
         return run_dir
 
+    return _own_run_dir_option(checked)
+
+
+def any_run_dir_option() -> Any:
+    """``--run-dir`` for commands that end daemons or read their files; root also gives one
+    of another user."""
+    return _own_run_dir_option(lambda run_dir: run_dir)
+
+
+def _own_run_dir_option(checked: Callable[[Path], Path]) -> Any:
     return _run_dir_option(
         lambda: own_run_dir(os.environ, os.geteuid()),
         "/run/cosched, or /tmp/cosched-UID",
@@ -56,162 +52,141 @@ def _own_run_dir_option(check: Callable[[Path], object]) -> Callable[[F], F]:
     )
 
 
-def asked_run_dir_option(function: F) -> F:
+def asked_run_dir_option() -> Any:
     """``--run-dir`` for commands that ask daemons: by default those that serve the user."""
     return run_dir_option_with(
         lambda: run_dir_to_ask(os.environ, os.geteuid()),
         "/tmp/cosched-UID where daemons of yours are up, else /run/cosched",
-    )(function)
+    )
 
 
-def domain_dir_option(function: F) -> F:
+def domain_dir_option() -> Any:
     """``--run-dir`` for commands about jobs of a domain: by default the domain that serves
     the user."""
     return run_dir_option_with(
         lambda: domain_dir_to_ask(os.environ, os.geteuid()),
         "/tmp/cosched-UID where a domain of yours is up, else /run/cosched",
-    )(function)
+    )
 
 
-def run_dir_option_with(usual: Callable[[], Path], shown: str) -> Callable[[F], F]:
+def run_dir_option_with(usual: Callable[[], Path], shown: str) -> Any:
     """``--run-dir`` with another default, which --help describes as ``shown``."""
     return _run_dir_option(usual, shown, lambda run_dir: run_dir)
 
 
 def _run_dir_option(
     usual: Callable[[], Path], shown: str, checked: Callable[[Path], Path]
-) -> Callable[[F], F]:
+) -> Any:
     def or_usual(_: click.Context, __: click.Parameter, given: Path | None) -> Path:
         if given is None:
             return checked(usual().absolute())
         # Daemons have another working directory.
         return checked(without_links(given.absolute()))
 
-    return click.option(
+    return option(
         "--run-dir",
-        type=click.Path(path_type=Path),
+        type=PATH,
         callback=or_usual,
         help=f"Where the daemons' sockets are.  [default: {shown}]",
     )
 
 
-def nodes_option(function: F) -> F:
+def this_node() -> str:
+    """Returns this node's name, the same as the tasks find."""
+    return os.environ.get("COSCHED_NODE") or os.uname().nodename
+
+
+def nodes_option() -> Any:
     """``--node NAME``, repeatable: some of the run directory's nodes; by default all."""
 
     def named(_: click.Context, __: click.Parameter, given: Sequence[str]) -> Sequence[str]:
         # "." is the node on which the command runs.
-        here = os.environ.get("COSCHED_NODE") or os.uname().nodename
-        return tuple(here if node == "." else node for node in given)
+        return tuple(this_node() if node == "." else node for node in given)
 
-    return click.option(
-        "--node",
-        "nodes",
-        multiple=True,
-        callback=named,
-        help="Only this node (may be repeated).",
-    )(function)
-
-
-def lab_nodes_option(function: F) -> F:
-    """``--nodes N``: how many nodes of a lab run the workload."""
-    return click.option(
-        "--nodes",
-        type=click.IntRange(1),
-        default=2,
-        metavar="N",
-        help="Virtual nodes: of the lab that is up, or of a private one.",
-    )(function)
-
-
-def hosts_option(help: str = "Run on these nodes instead.") -> Callable[[F], F]:
-    """``--hosts A,B`` or ``n[1-4]``: the machines on which the MPI starts ranks."""
-    return click.option("--hosts", callback=_hosts, metavar="A,B", help=help)
-
-
-def _hosts(_: click.Context, __: click.Parameter, value: str | None) -> tuple[str, ...]:
-    if value is None:
-        return ()
-    try:
-        return parse_hosts(value).names
-    except CoschedError as error:
-        raise click.BadParameter(f"{error}.") from None
-
-
-def shell_words(
-    _: click.Context, parameter: click.Parameter, text: str | None
-) -> tuple[str, ...]:
-    """Reads an option that is a command, split as a shell does."""
-    try:
-        return tuple(shlex.split(text or ""))
-    except ValueError as error:
-        raise CoschedError(f"{parameter.opts[0]}: '{text}': {error}") from error
-
-
-def memory_option(help: str) -> Callable[[F], F]:
-    """``--memory SIZE``, as ``memory_bytes``; 0 without it."""
-
-    def in_bytes(_: click.Context, __: click.Parameter, text: str | None) -> int:
-        return 0 if text is None else parse_bytes(text, "--memory")
-
-    return click.option(
-        "--memory", "memory_bytes", callback=in_bytes, metavar="SIZE", help=help
+    return option(
+        "--node", multiple=True, callback=named, help="Only this node (may be repeated)."
     )
 
 
-def set_with_option(function: F) -> F:
-    """``--set-with COMMAND``, as words: changes the settings of nodes out of reach."""
-    return click.option(
-        "--set-with",
-        callback=shell_words,
-        metavar="COMMAND",
-        help="Runs 'cosched config set' on all --hosts that cannot be reached from here.",
-    )(function)
+def this_node_option() -> Any:
+    """``--node NAME``: the node whose daemons start or stop; by default this host."""
+    return option("--node", default=lambda: os.uname().nodename, show_default="this host")
 
 
-def run_limit_option(function: F) -> F:
-    """``--run-limit TIME``, in seconds: how long a run may take; infinite by default."""
-
-    def seconds(_: click.Context, __: click.Parameter, value: str | None) -> float:
-        if value is None:
-            return float("inf")
-        return parse_duration(value, "--run-limit") / NS_PER_S
-
-    return click.option(
-        "--run-limit",
-        callback=seconds,
-        metavar="TIME",
-        help="A run that lasts longer has failed.",
-    )(function)
-
-
-def parallel_option(function: F) -> F:
-    """``--parallel N``: how many simulations run at a time; by default one a CPU."""
-
-    def or_cpus(_: click.Context, __: click.Parameter, value: int | None) -> int:
-        return value or len(os.sched_getaffinity(0))
-
-    return click.option(
-        "--parallel",
-        "at_a_time",
+def lab_nodes_option() -> Any:
+    """``--nodes N``: how many nodes of a lab run the workload."""
+    return option(
+        "--nodes",
         type=click.IntRange(1),
-        callback=or_cpus,
+        metavar="N",
+        help="Virtual nodes: of the lab that is up, or of a private one.",
+    )
+
+
+def hosts_option(help: str = "Run on these nodes instead.") -> Any:
+    """``--hosts A,B`` or ``n[1-4]``: the machines on which the MPI starts ranks."""
+    return option("--hosts", type=HOSTS, default=(), help=help)
+
+
+def mpi_option(help: str = "As for cosched-run.") -> Any:
+    """``--mpi MPI``."""
+    return option("--mpi", metavar="MPI", help=help)
+
+
+def memory_option(help: str) -> Any:
+    """``--memory SIZE``, in bytes; 0 without it."""
+    return option("--memory", type=SIZE, default=0, show_default=False, help=help)
+
+
+def set_with_option() -> Any:
+    """``--set-with COMMAND``, as words: changes the settings of nodes out of reach."""
+    return option(
+        "--set-with",
+        type=COMMAND,
+        default=(),
+        help="Runs 'cosched config set' on all --hosts that cannot be reached from here.",
+    )
+
+
+def run_limit_option() -> Any:
+    """``--run-limit TIME``, in seconds: how long a run may take; infinite by default."""
+    return option(
+        "--run-limit",
+        type=SECONDS,
+        show_default=False,
+        help="A run that lasts longer has failed.",
+    )
+
+
+def parallel_option() -> Any:
+    """``--parallel N``: how many simulations run at a time; by default one a CPU."""
+    return option(
+        "--parallel",
+        type=click.IntRange(1),
+        default=lambda: len(os.sched_getaffinity(0)),
+        show_default=False,
         metavar="N",
         help="Simulations at a time.  [default: one for each CPU]",
-    )(function)
+    )
+
+
+def without(_: click.Context, __: click.Parameter, given: bool) -> bool:
+    """Reads a flag that switches something off."""
+    return not given
 
 
 # -- output --------------------------------------------------------------------------------
 
 
-def json_option(function: F) -> F:
+def json_option() -> Any:
     """``--json``: one JSON object on stdout instead of text."""
-    return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(function)
+    return option("--json", is_flag=True, help="Print JSON.")
 
 
 def json_file_option(
     help: str = "Also write all figures to FILE, as JSON ('-': as --json).",
-) -> Callable[[F], F]:
-    """``--json`` and ``--out FILE`` as one parameter ``json_file``; ``-`` is stdout."""
+) -> Any:
+    """``--json`` and ``--out FILE`` as one path; ``-`` is stdout."""
 
     def out(ctx: click.Context, _: click.Parameter, value: Path | None) -> Path | None:
         if not ctx.meta[_AS_JSON]:
@@ -223,39 +198,28 @@ def json_file_option(
     def remember(ctx: click.Context, _: click.Parameter, value: bool) -> None:
         ctx.meta[_AS_JSON] = value
 
-    def decorate(function: F) -> F:
-        function = click.option(
-            "--out", "json_file", type=_OUT, callback=out, metavar="FILE", help=help
-        )(function)
-        return click.option(
-            "--json",
-            is_flag=True,
-            is_eager=True,  # read before --out
-            expose_value=False,
-            callback=remember,
-            help="Print JSON instead of text.",
-        )(function)
-
-    return decorate
+    as_json = click.option(
+        "--json",
+        is_flag=True,
+        is_eager=True,  # read before --out
+        expose_value=False,
+        callback=remember,
+        help="Print JSON instead of text.",
+    )
+    return option(
+        "--out",
+        type=FILE_OR_STDOUT,
+        callback=out,
+        metavar="FILE",
+        help=help,
+        before=(as_json,),
+    )
 
 
 _AS_JSON = "cosched.as_json"
 
 
 # -- words that a shell completes ----------------------------------------------------------
-
-
-def choose(known: Sequence[str]) -> Callable[..., tuple[str, ...]]:
-    """Returns a callback that reads known names with commas between them."""
-
-    def read(ctx: click.Context, param: click.Parameter, value: str) -> tuple[str, ...]:
-        names = tuple(name.strip() for name in value.split(","))
-        for name in names:
-            if name not in known:
-                raise click.BadParameter(f"'{name}' is none of {', '.join(known)}.")
-        return tuple(dict.fromkeys(names))
-
-    return read
 
 
 def complete_paths(
@@ -265,15 +229,14 @@ def complete_paths(
     return [CompletionItem(begun, type="file")]
 
 
-def program_argument(function: F) -> F:
-    """The program of a job and its arguments, as ``argv``."""
-    return click.argument(
-        "argv",
+def program_argument() -> Any:
+    """The program of a job and its arguments."""
+    return argument(
         nargs=-1,
         type=click.UNPROCESSED,
         metavar="PROGRAM [ARGS]...",
         shell_complete=complete_paths,
-    )(function)
+    )
 
 
 def complete_jobs(

@@ -64,6 +64,13 @@ def display_stream() -> TextIO:
     return stream.unfiltered if isinstance(stream, PrintableStream) else stream
 
 
+def show_progress(what: str, done: int, of: int) -> None:
+    """Shows how much is done in one line of a terminal, which ends with the work."""
+    if sys.stderr.isatty():
+        end = "\n" if done == of else ""
+        print(f"\r{what}: {done}/{of}{end}", end="", file=sys.stderr, flush=True)
+
+
 def _mark_for(stream: TextIO) -> str:
     """Returns what stands for a control character in the encoding of a stream."""
     try:

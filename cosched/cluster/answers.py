@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import TypedDict
 
+#: How long a controller waits for space on its disk before it ends. Its jobs run on also
+#: then. Clients wait longer.
+FULL_DISK_S = 600.0
+
 
 class _Job(TypedDict):
     job: int

@@ -16,12 +16,12 @@ from pathlib import Path
 from types import FrameType
 from typing import TypeVar
 
+from cosched.cluster.answers import FULL_DISK_S
 from cosched.core.errors import CoschedError
+from cosched.linux.processes.signals import signal_name
 
 T = TypeVar("T")
 
-#: How long a controller waits for space before it ends. Its jobs run on also then.
-WITHIN_S = 600.0
 POLL_S = 0.25
 _ENDING = (signal.SIGTERM, signal.SIGINT)
 
@@ -36,7 +36,7 @@ class SpaceWait:
         self,
         path: Path,
         log: Callable[[str], None],
-        within_s: float = WITHIN_S,
+        within_s: float = FULL_DISK_S,
         sleep: Callable[[float], object] = time.sleep,
     ) -> None:
         self._path = path
@@ -107,8 +107,7 @@ def _ended_by_signals(path: Path) -> Iterator[None]:
     still."""
 
     def end(number: int, _frame: FrameType | None) -> None:
-        name = signal.Signals(number).name
-        raise CoschedError(f"{path}: its disk is full; ended by {name}")
+        raise CoschedError(f"{path}: its disk is full; ended by {signal_name(number)}")
 
     former = {number: signal.signal(number, end) for number in _ENDING}
     try:

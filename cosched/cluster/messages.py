@@ -19,7 +19,6 @@ from cosched.core.bounds import (
     Offset,
     Positive,
     Seconds,
-    Signal,
     Slots,
     Status,
     Stream,
@@ -213,12 +212,6 @@ class InputTaken(Message, frozen=True):
     problem: str
 
 
-class SendSignal(OfJob, frozen=True):
-    """The tasks of the receiver's subtree get a signal."""
-
-    number: Signal
-
-
 class End(OfJob, frozen=True):
     """The tasks of the receiver's subtree must end. direct: the tree is broken, so each
     node gets this from the controller and reports to it."""
@@ -324,7 +317,6 @@ AnyMessage: TypeAlias = (
     | Credit
     | GiveInput
     | InputTaken
-    | SendSignal
     | End
     | TaskFailed
     | SubtreeEnded

@@ -18,7 +18,7 @@ from cosched.cluster.database import Database, Upgrade, open_database
 from cosched.cluster.member import log_line
 from cosched.cluster.submission import Submission, decode_submission
 from cosched.core.bounds import GroupId, JobNumber, Name, Natural, Slots, Status, UserId
-from cosched.core.cluster.queue.nodes import Intervals
+from cosched.core.cluster.queue.nodes import Intervals, numbers
 from cosched.core.decoding import (
     JsonDecoder,
     Malformed,
@@ -263,11 +263,7 @@ def _store_names(node_names: Sequence[str], file: Database) -> None:
             nodes = _intervals.decode(found)
         except Malformed:
             continue
-        hosts = [
-            names.get(node, REMOVED)
-            for first, last in nodes
-            for node in range(first, last + 1)
-        ]
+        hosts = [names.get(node, REMOVED) for node in numbers(nodes)]
         file.run(
             "UPDATE jobs SET hosts = ? WHERE number = ?",
             (msgspec.json.encode(hosts), number),

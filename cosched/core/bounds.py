@@ -23,8 +23,6 @@ Slots = Annotated[int, msgspec.Meta(ge=0, le=1 << 20)]
 Positive = Annotated[int, msgspec.Meta(ge=1, le=1 << 20)]
 #: An exit status as a shell reports it.
 Status = Annotated[int, msgspec.Meta(ge=0, le=255)]
-#: The number of a signal, real-time signals included.
-Signal = Annotated[int, msgspec.Meta(ge=1, le=64)]
 #: A stream of a task: 1 is its standard output, 2 its standard error.
 Stream = Annotated[int, msgspec.Meta(ge=1, le=2)]
 #: The permissions that a new file lacks.

@@ -7,9 +7,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from cosched.cluster.answers import JobInfo
+from cosched.cluster.answers import FULL_DISK_S, JobInfo
 from cosched.cluster.client import Client, NoAnswer, NoDomain
-from cosched.cluster.full_disk import WITHIN_S as FULL_DISK_S
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.up.killed import lacks_a_member
 from cosched.start.streams import unwritten, write_some

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Sequence
 
 from cosched.core.decoding import convert
 from cosched.core.errors import NoDaemon
 from cosched.core.trace.history import JobRecord
+from cosched.linux.waiting import comes_true
 from cosched.node.sockets.client import request
 from cosched.shm.paths import NodePaths, job_key
 
@@ -24,13 +24,11 @@ def records_of(
 
     nodes: the job's nodes whose daemons can be reached from here.
     """
-    deadline = time.monotonic() + patience_s
-    while True:
-        here = [paths for paths in nodes if _is_present(paths, job)]
-        if not here or time.monotonic() > deadline:
-            found = [_record(paths, job, began_wall_ns) for paths in nodes]
-            return [record for record in found if record is not None]
-        time.sleep(AWAIT_S)  # daemons do not publish a job's end
+    comes_true(  # daemons do not publish a job's end
+        lambda: not any(_is_present(paths, job) for paths in nodes), patience_s, AWAIT_S
+    )
+    found = [_record(paths, job, began_wall_ns) for paths in nodes]
+    return [record for record in found if record is not None]
 
 
 def _is_present(paths: NodePaths, job: str) -> bool:

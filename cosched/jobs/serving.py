@@ -7,18 +7,18 @@ as the job's only task. A program without MPI, such as a script, is started as i
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from cosched.cluster.pmi.pmix_installation import find_installation
 from cosched.core.decoding import is_whole
 from cosched.core.errors import CoschedError
 from cosched.jobs.choices import Choices
 from cosched.jobs.job import Job
-from cosched.jobs.tasks import Reports, rank_environment
+from cosched.jobs.tasks import Reports, Wanted, rank_environment
 from cosched.launch.command import TRANSPORT_VARIABLES, Site, is_launcher
-from cosched.launch.environment import Part, job_label, submission_ns
+from cosched.launch.environment import job_label
 from cosched.launch.family import Family, Mpi
 from cosched.launch.job import Job as Resolved
 from cosched.launch.job import Request, resolve
@@ -144,19 +144,14 @@ def _rank_environment(
         return {}
     from cosched.jobs.expected import Lengths
 
-    part = Part(
+    wanted = Wanted(
         job_label(job.name or found.label),
         around.run_dir,
-        "",
         job.memory_bytes,
-        submission_ns(around.environ, time.time_ns()),
         Lengths(reports.warn).expectation(found, None),
-        # A domain runs jobs on nodes without daemons, too.
-        require="all" if around.choices.needs_all else "none",
-        # Its agents start all ranks alike, and serve no names to Open MPI.
-        shimmed="surely" if found.surely_shimmed else "",
+        by_agents=True,
     )
-    return rank_environment(found, around.choices, part, around.environ, reports)
+    return rank_environment(found, around.choices, wanted, around.environ, reports)
 
 
 def pmi_of(mpi: Mpi, library: Path | None, environ: Mapping[str, str]) -> Pmi | None:
@@ -166,8 +161,6 @@ def pmi_of(mpi: Mpi, library: Path | None, environ: Mapping[str, str]) -> Pmi | 
         return None
     if mpi.family is Family.MPICH:
         return Pmi("pmi1-long" if _takes_long_values(mpi, library) else "pmi1")
-    from cosched.cluster.pmi.pmix_installation import find_installation
-
     found = find_installation(mpi.mpiexec, environ)
     return Pmi("pmix", str(found.libpmix), found.variables) if found is not None else None
 

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from cosched.core.errors import CoschedError
+from cosched.core.node.knowledge import Expectation
 from cosched.jobs.choices import Choices
-from cosched.launch.environment import Part, carrier_for, task_environment
+from cosched.launch.environment import (
+    Part,
+    carrier_for,
+    submission_ns,
+    task_environment,
+)
 from cosched.launch.job import Job
 
 
@@ -20,10 +27,27 @@ class Reports:
     note: Callable[[str], None]
 
 
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """How a job takes part in coscheduling.
+
+    name: the job's name on its nodes. run_dir: None if each rank looks for the daemons of
+    its node. memory_bytes: on each node; 0: unknown. registers_in_init: the ranks register
+    in MPI_Init, not when they start. by_agents: the agents of a domain start the ranks.
+    """
+
+    name: str
+    run_dir: Path | None
+    memory_bytes: int
+    expectation: Expectation
+    registers_in_init: bool = False
+    by_agents: bool = False
+
+
 def rank_environment(
     job: Job,
     choices: Choices,
-    part: Part | None,
+    wanted: Wanted | None,
     environ: Mapping[str, str],
     reports: Reports,
     *,
@@ -31,7 +55,7 @@ def rank_environment(
 ) -> dict[str, str]:
     """Returns the variables for the ranks of a job; builds the shim if it is not there.
 
-    part: the job's part, whose carrier is chosen here; None: the ranks are not coscheduled.
+    wanted: None if the ranks are not coscheduled.
     """
     shim = _shim(job, environ, reports)
     carrier = carrier_for(
@@ -40,9 +64,22 @@ def rank_environment(
         wrapped=job.wrapped,
     )
     choices.check_carrier(carrier)
-    if part is not None:
-        shimmed = part.shimmed if job.surely_shimmed else "perhaps"
-        part = replace(part, status=carrier, shimmed=shimmed)
+    part = None
+    if wanted is not None:
+        # A domain runs jobs on nodes without daemons, too. Its agents start all ranks
+        # alike, and serve no names to Open MPI.
+        usual, shimmed = ("none", "surely") if wanted.by_agents else ("", "")
+        part = Part(
+            wanted.name,
+            wanted.run_dir,
+            carrier,
+            wanted.memory_bytes,
+            submission_ns(environ, time.time_ns()),
+            wanted.expectation,
+            wanted.registers_in_init,
+            "all" if choices.needs_all else usual,
+            shimmed if job.surely_shimmed else "perhaps",
+        )
     return task_environment(
         environ,
         part=part,

@@ -94,29 +94,6 @@ class ShimBuild:
         return self.library.is_file()
 
 
-def build_shim(
-    mpicc: Path,
-    environ: Mapping[str, str],
-    *,
-    standard_abi: bool = False,
-    cache: Path | None = None,
-    sanitize: bool = False,
-) -> Path:
-    """Returns the interposer for the MPI of ``mpicc``, built if need be.
-
-    ``environ``: the user's, for the compiler. ``standard_abi``: the interposer is for
-    programs that follow MPI 5's own ABI; some wrappers need an option for it. ``cache``:
-    where builds are kept. By default it is the installation's if it has the build,
-    otherwise ``$XDG_CACHE_HOME/cosched/shim`` or ``~/.cache/cosched/shim``. ``sanitize``:
-    build with the address and undefined-behaviour sanitizers, and with warnings as errors.
-    CoschedError, in one line, if the build fails.
-    """
-    build = plan_build(
-        mpicc, environ, standard_abi=standard_abi, cache=cache, sanitize=sanitize
-    )
-    return make_shim(build)
-
-
 def plan_build(
     mpicc: Path,
     environ: Mapping[str, str],
@@ -125,7 +102,14 @@ def plan_build(
     cache: Path | None = None,
     sanitize: bool = False,
 ) -> ShimBuild:
-    """Returns what ``build_shim`` would build, without building it."""
+    """Returns the build of the interposer for the MPI of ``mpicc``; ``make_shim`` makes it.
+
+    ``environ``: the user's, for the compiler. ``standard_abi``: the interposer is for
+    programs that follow MPI 5's own ABI; some wrappers need an option for it. ``cache``:
+    where builds are kept. By default it is the installation's if it has the build,
+    otherwise ``$XDG_CACHE_HOME/cosched/shim`` or ``~/.cache/cosched/shim``. ``sanitize``:
+    build with the address and undefined-behaviour sanitizers, and with warnings as errors.
+    """
     options = (intel.ABI_OPTION,) if standard_abi and intel.is_intel_wrapper(mpicc) else ()
     done = _wrapper(mpicc, options, environ).ask("-show")
     if done.returncode != 0:

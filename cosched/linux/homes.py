@@ -23,6 +23,12 @@ def state_home(environ: Mapping[str, str]) -> Path | None:
     return _base(environ, "XDG_STATE_HOME", ".local/state")
 
 
+def state_directory(environ: Mapping[str, str]) -> Path | None:
+    """Returns cosched's directory of such files; None for a user without a home."""
+    base = state_home(environ)
+    return base / "cosched" if base else None
+
+
 def cache_home(environ: Mapping[str, str]) -> Path:
     """Returns the directory of files that can be made again.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import heapq
 import itertools
 import select
@@ -11,7 +12,60 @@ import time
 from collections.abc import Callable, Iterable
 
 
-class Loop:
+class Watch:
+    """The descriptors that are watched, and what to call for each.
+
+    It does less than ``selectors``: a daemon runs with cold caches, and while a job starts,
+    each of its tasks asks its steward hundreds of times.
+    """
+
+    def __init__(self) -> None:
+        self._epoll = select.epoll()
+        self._callbacks: dict[int, Callable[[], object]] = {}
+
+    def __contains__(self, fd: int) -> bool:
+        return fd in self._callbacks
+
+    def __len__(self) -> int:
+        return len(self._callbacks)
+
+    def watch(self, fd: int, ready: Callable[[], object]) -> None:
+        """Calls ``ready`` whenever ``fd`` can be read. A call that returns False has closed
+        the descriptor, which is then not watched any more."""
+        self._add(fd, ready, select.EPOLLIN)
+
+    def watch_room(self, fd: int, ready: Callable[[], object]) -> None:
+        """Calls ``ready`` whenever ``fd`` can be written; in place of ``watch``."""
+        self._add(fd, ready, select.EPOLLOUT)
+
+    def unwatch(self, fd: int) -> Callable[[], object]:
+        """Stops watching ``fd``; returns what was called for it."""
+        with contextlib.suppress(OSError):  # it may be closed
+            self._epoll.unregister(fd)
+        return self._callbacks.pop(fd)
+
+    def wait(self, timeout_s: float | None) -> None:
+        """Waits until a descriptor is ready, and makes the calls. None: for ever."""
+        callbacks = self._callbacks
+        ready = [
+            (fd, callbacks[fd]) for fd, _ in self._epoll.poll(timeout_s) if fd in callbacks
+        ]
+        for fd, callback in ready:
+            # An earlier call may have closed it, and its number may be another one's now.
+            if callbacks.get(fd) is callback and self.goes_on and callback() is False:
+                self.unwatch(fd)
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether further calls are made in this round."""
+        return True
+
+    def _add(self, fd: int, ready: Callable[[], object], events: int) -> None:
+        self._epoll.register(fd, events)
+        self._callbacks[fd] = ready
+
+
+class Loop(Watch):
     """A single-threaded event loop over epoll.
 
     Callbacks run one after the other. An exception in a callback ends the loop: a daemon in
@@ -20,29 +74,12 @@ class Loop:
     """
 
     def __init__(self) -> None:
-        # Not selectors: a daemon runs with cold caches, and each layer costs.
-        self._epoll = select.epoll()
-        self._callbacks: dict[int, Callable[[], None]] = {}
+        super().__init__()
         self._times: list[tuple[int, int, Callable[[], None]]] = []
         self._sequence = itertools.count()
         self._running = False
         self._stopped = False
         self._signal_ends: tuple[socket.socket, ...] = ()
-
-    def watch(self, fd: int, ready: Callable[[], None]) -> None:
-        """Calls ``ready`` whenever ``fd`` can be read."""
-        self._epoll.register(fd, select.EPOLLIN)
-        self._callbacks[fd] = ready
-
-    def watch_room(self, fd: int, ready: Callable[[], None]) -> None:
-        """Calls ``ready`` whenever ``fd`` can be written; in place of ``watch``."""
-        self._epoll.register(fd, select.EPOLLOUT)
-        self._callbacks[fd] = ready
-
-    def unwatch(self, fd: int) -> None:
-        """Stops watching ``fd``; call it before closing ``fd``."""
-        self._epoll.unregister(fd)
-        del self._callbacks[fd]
 
     def call_at(self, at_ns: int, function: Callable[[], None]) -> None:
         """Calls ``function`` once, at ``at_ns`` or a little later."""
@@ -71,6 +108,10 @@ class Loop:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, numbers)
 
     @property
+    def goes_on(self) -> bool:
+        return self._running
+
+    @property
     def stopped(self) -> bool:
         """Returns whether ``stop`` was called."""
         return self._stopped
@@ -79,13 +120,7 @@ class Loop:
         """Waits and calls the callbacks until ``stop``, which may come before ``run``."""
         self._running = not self._stopped
         while self._running:
-            ready = [
-                (fd, self._callbacks[fd]) for fd, _ in self._epoll.poll(self._timeout_s())
-            ]
-            for fd, callback in ready:
-                # An earlier callback of this round may have closed it.
-                if self._callbacks.get(fd) is callback and self._running:
-                    callback()
+            self.wait(self._timeout_s())
             now_ns = time.monotonic_ns()
             while self._running and self._times and self._times[0][0] <= now_ns:
                 heapq.heappop(self._times)[2]()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import os
+import select
 import sys
 from typing import TYPE_CHECKING, TextIO
 
@@ -45,8 +46,6 @@ def write_some(descriptor: int, data: ReadableBuffer) -> int:
         try:
             return os.write(descriptor, data)
         except BlockingIOError:
-            import select  # seldom needed
-
             room = select.poll()
             room.register(descriptor, select.POLLOUT)
             room.poll()

@@ -25,8 +25,8 @@ BUILD_SHIM = """
 import os
 import sys
 from pathlib import Path
-from cosched.launch.shim import build_shim
-print(build_shim(Path(sys.argv[1]), os.environ))
+from cosched.launch.shim import make_shim, plan_build
+print(make_shim(plan_build(Path(sys.argv[1]), os.environ)))
 """
 
 

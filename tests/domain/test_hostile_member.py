@@ -182,7 +182,6 @@ TO_NODE = {
         ["Credit", 0, 18, 1, 1, BEATEN],
     ],
     "output": [part(19), raw(Output(19, 1, 1, 1, b"x")), ["Output", 0, 19, 1, 1, 7, b"x"]],
-    "signals": [part(20), ["SendSignal", 0, 20, 1, -1], ["SendSignal", 0, 20, 1, 9999]],
     "ends": [
         part(21),
         raw(End(21, 1, "\x1b[31m\nforged", False)),

@@ -22,7 +22,6 @@ from cosched.cluster.messages import (
     InputTaken,
     NodeEnded,
     Order,
-    SendSignal,
     StartFailed,
     SubtreeEnded,
     SubtreePrepared,
@@ -240,7 +239,6 @@ def test_messages_about_a_job_of_other_nodes_change_nothing(rig):
     async def act(thief):
         for message in (
             Order(*start, go=False),
-            SendSignal(*start, 9),
             End(*start, "forged", direct=False),
             End(*start, "forged", direct=True),
             TaskFailed(*start, failure),

@@ -9,7 +9,7 @@ import sys
 import pytest
 from click.testing import CliRunner
 
-from cosched.cli.jobs.history import command as history
+from cosched.cli.jobs.history import History
 from tests.run.conftest import INSTALLED
 
 PROGRAM = (
@@ -39,7 +39,7 @@ def test_account_is_printed_and_in_history(cosched_run, program, tmp_path):
     assert "alone it might have taken " in unscheduled
     assert counts.startswith("cosched-run:   1 switch; messages trapped ")
     words = ["--run-dir", str(tmp_path / "run"), "--json"]
-    (job,) = json.loads(CliRunner().invoke(history, words).output)["jobs"]
+    (job,) = json.loads(CliRunner().invoke(History.click_command, words).output)["jobs"]
     assert (job["name"], job["tasks"], job["partial"]) == ("app", 1, False)
     assert job["scheduled_s"] == job["response_s"] > 0
 

@@ -8,7 +8,7 @@ import os
 import pytest
 
 from cosched.core.errors import CoschedError
-from cosched.launch.shim import build_shim
+from cosched.launch.shim import make_shim, plan_build
 from cosched.shm._native import lib
 from tests.fakes import FakeNode
 from tests.run.conftest import INSTALLED, wrapper_works
@@ -44,12 +44,8 @@ def shim(mpi, tmp_path_factory):
     """Returns what to preload: the sanitizer's runtime and the interposer built with it."""
     before = runtime()
     try:
-        built = build_shim(
-            mpi.mpicc,
-            os.environ,
-            cache=tmp_path_factory.mktemp("shims"),
-            sanitize=True,
-        )
+        cache = tmp_path_factory.mktemp("shims")
+        built = make_shim(plan_build(mpi.mpicc, os.environ, cache=cache, sanitize=True))
     except CoschedError as error:
         pytest.skip(str(error))
     return f"{before} {built}"

@@ -8,7 +8,7 @@ import os
 import pytest
 
 from cosched.core.errors import CoschedError
-from cosched.launch.shim import build_shim
+from cosched.launch.shim import make_shim, plan_build
 from tests.run.conftest import INSTALLED, wrapper_works
 from tests.shim.jobs import compile_program
 from tests.wrapper.conftest import job_environ, run_dir, site
@@ -33,7 +33,7 @@ def shim_for():
     @functools.cache  # asking a compiler for its libraries takes half a second
     def build(mpicc):
         try:
-            return build_shim(mpicc, os.environ)
+            return make_shim(plan_build(mpicc, os.environ))
         except CoschedError as error:
             pytest.skip(str(error))
 

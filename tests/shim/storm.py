@@ -26,7 +26,7 @@ import psutil
 
 from cosched.core.errors import CoschedError
 from cosched.core.node.settings import Settings
-from cosched.launch.shim import build_shim
+from cosched.launch.shim import make_shim, plan_build
 from cosched.node.service.lock import lock_holder
 from cosched.node.service.start import NodeOptions, start_node
 from cosched.node.service.stop import stop_node
@@ -128,7 +128,7 @@ def build_all(folder: Path) -> dict[str, Built]:
     for name, mpi in INSTALLED.items():
         (folder / name).mkdir()
         with wrapper_works(mpi):
-            shim = build_shim(mpi.mpicc, os.environ, cache=folder / "shims")
+            shim = make_shim(plan_build(mpi.mpicc, os.environ, cache=folder / "shims"))
             built[name] = Built(shim, build_programs(mpi, folder / name))
     return built
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cosched.core.errors import CoschedError
-from cosched.launch.shim import build_shim
+from cosched.launch.shim import make_shim, plan_build
 from tests.fakes import FakeNode
 from tests.wrapper.form_scenarios import PROGRESS, SCENARIOS
 from tests.wrapper.per_rank import INTERPOSED, NODES
@@ -33,7 +33,7 @@ SLEEPING = ("late", "late_nonblocking")
 def form_environ(site):
     """Gives the environment of a form."""
     try:
-        shim = build_shim(site.mpiexec.parent / "mpicc", os.environ)
+        shim = make_shim(plan_build(site.mpiexec.parent / "mpicc", os.environ))
     except CoschedError as error:
         pytest.skip(str(error))
     return {"interposer": {INTERPOSED: f"all:{shim}"}, "wrapper": {}}

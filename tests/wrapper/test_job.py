@@ -10,7 +10,7 @@ import subprocess
 import pytest
 
 from cosched.core.errors import CoschedError
-from cosched.launch.shim import build_shim
+from cosched.launch.shim import make_shim, plan_build
 from cosched.shm._native import lib
 from cosched.shm.region import survive_torn_regions
 from tests.fakes import FakeNode, eventually
@@ -47,7 +47,7 @@ def mixed(request, site):
     if request.param is None:
         return {}
     try:
-        shim = build_shim(site.mpiexec.parent / "mpicc", os.environ)
+        shim = make_shim(plan_build(site.mpiexec.parent / "mpicc", os.environ))
     except CoschedError as error:
         pytest.skip(str(error))
     return {INTERPOSED: f"{request.param}:{shim}"}

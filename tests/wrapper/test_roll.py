@@ -8,7 +8,7 @@ import os
 import pytest
 
 from cosched.core.errors import CoschedError
-from cosched.launch.shim import build_shim
+from cosched.launch.shim import make_shim, plan_build
 from tests.fakes import FakeNode
 from tests.wrapper.per_rank import INTERPOSED, NODES
 
@@ -37,7 +37,7 @@ def environ(request, site, job_environ):
     if request.param == "wrapper":
         return base
     try:
-        shim = build_shim(site.mpiexec.parent / "mpicc", os.environ)
+        shim = make_shim(plan_build(site.mpiexec.parent / "mpicc", os.environ))
     except CoschedError as error:
         pytest.skip(str(error))
     return {**base, INTERPOSED: f"{('first', 'second').index(request.param)}:{shim}"}

@@ -3,30 +3,38 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from pathlib import Path
 
 import click
 
+from cosched.cli.connection import connect
+from cosched.cli.declared import Command, command, option
 from cosched.cli.options import (
     any_run_dir_option,
     domain_dir_option,
     json_option,
     run_dir_option,
+    this_node,
 )
+from cosched.cluster.config import load_any_coupled
+from cosched.cluster.coupled.config import load_coupled
+from cosched.cluster.engines.slurm.front import (
+    GATE,
+    check_reads,
+    check_runs,
+    front_script,
+    task_script,
+    uid_of,
+)
+from cosched.cluster.keys import make_keys
 from cosched.cluster.paths import DomainPaths
+from cosched.cluster.up.domain import refuse_second, start_coupled
+from cosched.linux.files.whole import write_whole
 
 
-@click.command()
-@click.option(
-    "--config",
-    required=True,
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="A domain.toml with a table [coupling].",
-)
-@run_dir_option
-def couple(config: Path, run_dir: Path) -> None:
+@command("couple")
+class Couple(Command):
     """Start the controller of one of several coupled clusters.
 
     It makes the key of this domain. Each domain needs the public keys of the others:
@@ -38,34 +46,31 @@ def couple(config: Path, run_dir: Path) -> None:
     Example:
       cosched cluster couple --config domain.toml
     """
-    from cosched.cluster.config import load_any_coupled
-    from cosched.cluster.keys import make_keys
-    from cosched.cluster.up.domain import refuse_second, start_coupled
-    from cosched.linux.files.whole import write_whole
 
-    loaded, members = load_any_coupled(config)
-    paths = DomainPaths(run_dir)
-    refuse_second(paths, ())  # its agents may be up
-    paths.directory.mkdir(mode=0o755, parents=True, exist_ok=True)
-    if config.resolve() != paths.config.resolve():
-        write_whole(paths.config, config.read_bytes())
-    make_keys(paths.peers, [loaded.name])
-    if members:
-        make_keys(paths.keys, members)
-    start_coupled(paths)
-    others = ", ".join(loaded.domains)
-    click.echo(f"domain {loaded.name} is coupled with {others}")
+    config: Path = option(
+        required=True,
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        help="A domain.toml with a table [coupling].",
+    )
+    run_dir: Path = run_dir_option()
+
+    def run(self) -> None:
+        loaded, members = load_any_coupled(self.config)
+        paths = DomainPaths(self.run_dir)
+        refuse_second(paths, ())  # its agents may be up
+        paths.directory.mkdir(mode=0o755, parents=True, exist_ok=True)
+        if self.config.resolve() != paths.config.resolve():
+            write_whole(paths.config, self.config.read_bytes())
+        make_keys(paths.peers, [loaded.name])
+        if members:
+            make_keys(paths.keys, members)
+        start_coupled(paths)
+        others = ", ".join(loaded.domains)
+        click.echo(f"domain {loaded.name} is coupled with {others}")
 
 
-@click.command()
-@click.option(
-    "--python",
-    default=sys.executable,
-    show_default="cosched's own",
-    help="A Python 3 that SlurmUser may run.",
-)
-@any_run_dir_option
-def gate(python: str, run_dir: Path) -> None:
+@command("gate")
+class Gate(Command):
     """Print the script that slurm.conf names as PrologSlurmctld.
 
     \b
@@ -73,21 +78,21 @@ def gate(python: str, run_dir: Path) -> None:
       cosched cluster gate > /etc/slurm/cosched-gate
       cosched cluster gate --python /usr/bin/python3
     """
-    from cosched.cluster.coupled.config import load_coupled
-    from cosched.cluster.engines.slurm.front import (
-        GATE,
-        check_reads,
-        check_runs,
-        front_script,
-        uid_of,
-    )
 
-    paths = DomainPaths(run_dir)
-    settings = load_coupled(paths.config).slurm
-    uid = uid_of(settings.user)
-    check_runs(python, uid, settings.user)
-    check_reads(GATE, uid, settings.user)
-    click.echo(front_script(python, paths.gate_socket, settings), nl=False)
+    python: str = option(
+        default=sys.executable,
+        show_default="cosched's own",
+        help="A Python 3 that SlurmUser may run.",
+    )
+    run_dir: Path = any_run_dir_option()
+
+    def run(self) -> None:
+        paths = DomainPaths(self.run_dir)
+        settings = load_coupled(paths.config).slurm
+        uid = uid_of(settings.user)
+        check_runs(self.python, uid, settings.user)
+        check_reads(GATE, uid, settings.user)
+        click.echo(front_script(self.python, paths.gate_socket, settings), nl=False)
 
 
 @click.command("task-prolog")
@@ -100,15 +105,12 @@ def task_prolog() -> None:
     Example:
       cosched cluster task-prolog > /etc/slurm/cosched-task-prolog
     """
-    from cosched.cluster.engines.slurm.front import task_script
 
     click.echo(task_script(), nl=False)
 
 
-@click.command()
-@domain_dir_option
-@json_option
-def mates(run_dir: Path, as_json: bool) -> None:
+@command("mates")
+class Mates(Command):
     """List the jobs that wait for mates in other domains, and why.
 
     \b
@@ -116,15 +118,17 @@ def mates(run_dir: Path, as_json: bool) -> None:
       cosched cluster mates
       cosched cluster mates --json
     """
-    from cosched.cli.connection import connect
 
-    node = os.environ.get("COSCHED_NODE") or os.uname().nodename
-    with connect(run_dir, node) as client:
-        found = client.mates()
-    if as_json:
-        click.echo(json.dumps({"mates": found}))
-        return
-    if not found:
-        click.echo("no job waits for a mate")
-    for each in found:
-        click.echo(f"{each['job']} {each['group']}: {each['why']}")
+    run_dir: Path = domain_dir_option()
+    as_json: bool = json_option()
+
+    def run(self) -> None:
+        with connect(self.run_dir, this_node()) as client:
+            found = client.mates()
+        if self.as_json:
+            click.echo(json.dumps({"mates": found}))
+            return
+        if not found:
+            click.echo("no job waits for a mate")
+        for each in found:
+            click.echo(f"{each['job']} {each['group']}: {each['why']}")

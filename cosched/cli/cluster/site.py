@@ -10,6 +10,7 @@ from pathlib import Path
 from cosched.cluster.config import PORT, DomainConfig
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.slurm.allocation import Allocation, find_allocation
+from cosched.cluster.slurm.step import allocation_places, start_in_allocation
 from cosched.cluster.up.domain import refuse_second, start_domain, write_domain
 from cosched.cluster.up.places import Place, host_places, lab_places, local_places
 from cosched.core.errors import CoschedError
@@ -43,8 +44,6 @@ class Site:
         if self.allocation is None:
             start_domain(paths, self.places)
             return
-        from cosched.cluster.slurm.step import start_in_allocation
-
         start_in_allocation(paths, self.allocation, os.environ)
 
 
@@ -72,8 +71,6 @@ def site_here(port: int | None) -> Site:
     if allocation is None:
         port = free_ports(2) if port is None else port
         return _site(local_places(port + 1), port)
-    from cosched.cluster.slurm.step import allocation_places
-
     port = allocation.port if port is None else port
     return Site(
         allocation_places(allocation, port + 1),

@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 
 from cosched.cli.connection import connect
+from cosched.cli.declared import Command, command, flag, option
 from cosched.cli.options import domain_dir_option, json_option
 from cosched.cluster.answers import JobInfo
 from cosched.core.units import NS_PER_S
@@ -26,20 +27,8 @@ _ALL = 1 << 31
 _DAY_S = 86400
 
 
-@click.command("queue")
-@click.option("--all", "everything", is_flag=True, help="Jobs that have ended, too.")
-@click.option(
-    "--ended",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="The last N jobs, too, if they have ended.",
-)
-@click.option("--me", is_flag=True, help="Only jobs of yours.")
-@domain_dir_option
-@json_option
-def command(
-    everything: bool, ended: int | None, me: bool, run_dir: Path, as_json: bool
-) -> None:
+@command("queue")
+class Queue(Command):
     """Show the jobs that wait or run in the domain.
 
     The start of a waiting job is an expectation, marked ~. The reason is where a job runs,
@@ -51,20 +40,32 @@ def command(
       cosched queue --me --ended 10
       cosched queue --json
     """
-    with connect(run_dir) as client:
-        jobs = client.queue(_ALL if everything else ended or 0)
-    if me:
-        jobs = [job for job in jobs if job["uid"] == os.geteuid()]
-    if as_json:
-        click.echo(json.dumps({"jobs": jobs}))
-    elif jobs:
-        now_s = time.time()
-        rows = [_row(job, now_s) for job in shown(jobs)]
-        click.echo("\n".join(table(_HEAD, rows, "><<>><<<", gap=1)))
-        if len(rows) < len(jobs):
-            click.echo(f"({len(jobs) - len(rows)} more jobs: --json)")
-    else:
-        click.echo("no jobs")
+
+    everything: bool = flag("--all", help="Jobs that have ended, too.")
+    ended: int | None = option(
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="The last N jobs, too, if they have ended.",
+    )
+    me: bool = flag(help="Only jobs of yours.")
+    run_dir: Path = domain_dir_option()
+    as_json: bool = json_option()
+
+    def run(self) -> None:
+        with connect(self.run_dir) as client:
+            jobs = client.queue(_ALL if self.everything else self.ended or 0)
+        if self.me:
+            jobs = [job for job in jobs if job["uid"] == os.geteuid()]
+        if self.as_json:
+            click.echo(json.dumps({"jobs": jobs}))
+        elif jobs:
+            now_s = time.time()
+            rows = [_row(job, now_s) for job in shown(jobs)]
+            click.echo("\n".join(table(_HEAD, rows, "><<>><<<", gap=1)))
+            if len(rows) < len(jobs):
+                click.echo(f"({len(jobs) - len(rows)} more jobs: --json)")
+        else:
+            click.echo("no jobs")
 
 
 def shown(jobs: Sequence[JobInfo]) -> Sequence[JobInfo]:

@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 
 from cosched.cli.connection import Connector
+from cosched.cli.domain.waiting import Sizes, run_to_end
 from cosched.cluster.answers import JobInfo
 from cosched.cluster.names import member_of
 from cosched.cluster.paths import DomainPaths
@@ -40,8 +41,6 @@ class Sending:
 
     def run_to_end(self, *, copy: bool) -> JobInfo:
         """Submits the job and returns it once it has ended. copy: copies its output."""
-        from cosched.cli.domain.waiting import Sizes, run_to_end
-
         sizes = Sizes.of(self.job.output, self.job.error) if copy else None
         with self._connect_or_start() as client:
             submission = client.prepare(self.job, _REPORTS)

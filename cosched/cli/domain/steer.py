@@ -5,35 +5,55 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
 
 import click
 
 from cosched.cli.connection import connect
+from cosched.cli.declared import Command, argument, command
 from cosched.cli.options import complete_domain_jobs, domain_dir_option, json_option
 from cosched.core.errors import CoschedError
 from cosched.jobs.client import Client, NoDomain
 
-F = TypeVar("F", bound=Callable[..., Any])
 
+@dataclass(frozen=True)
+class _OfJobs(Command):
+    """The options of a command that steers jobs."""
 
-def _jobs_of_domain(function: F) -> F:
-    """Adds the arguments and options that these commands have in common."""
-    function = json_option(domain_dir_option(function))
-    return click.argument(
-        "jobs",
+    jobs: tuple[int, ...] = argument(
         nargs=-1,
         required=True,
         metavar="JOB...",
         type=click.IntRange(min=1),
         shell_complete=complete_domain_jobs,
-    )(function)
+    )
+    run_dir: Path = domain_dir_option()
+    as_json: bool = json_option()
+
+    def _steer(self, action: Callable[[Client, int], None]) -> int:
+        """Does it to each job; one line on stderr for each job that refuses. Returns 1 if
+        one does."""
+        problems: dict[int, str | None] = {}
+        with connect(self.run_dir) as client:
+            for job in dict.fromkeys(self.jobs):
+                try:
+                    action(client, job)
+                    problems[job] = None
+                except NoDomain:
+                    raise
+                except CoschedError as error:
+                    problems[job] = str(error)
+        if self.as_json:
+            rows = [{"job": job, "error": error} for job, error in problems.items()]
+            click.echo(json.dumps({"jobs": rows}))
+        for problem in filter(None, problems.values()):
+            print(f"cosched: {problem}", file=sys.stderr)
+        return int(any(problems.values()))
 
 
-@click.command("cancel")
-@_jobs_of_domain
-def cancel(jobs: tuple[int, ...], run_dir: Path, as_json: bool) -> int:
+@command("cancel")
+class Cancel(_OfJobs):
     """End jobs of yours, or take them from the domain's queue.
 
     JOB is a number, as cosched queue shows it. The tasks get SIGTERM, and SIGKILL after the
@@ -44,12 +64,13 @@ def cancel(jobs: tuple[int, ...], run_dir: Path, as_json: bool) -> int:
       cosched cancel 12
       cosched cancel 12 13 14
     """
-    return _steer(Client.cancel, jobs, run_dir, as_json)
+
+    def run(self) -> int:
+        return self._steer(Client.cancel)
 
 
-@click.command("hold")
-@_jobs_of_domain
-def hold(jobs: tuple[int, ...], run_dir: Path, as_json: bool) -> int:
+@command("hold")
+class Hold(_OfJobs):
     """Keep waiting jobs of yours from starting.
 
     JOB is a number, as cosched queue shows it. The job stays in the queue until
@@ -59,12 +80,13 @@ def hold(jobs: tuple[int, ...], run_dir: Path, as_json: bool) -> int:
     Example:
       cosched hold 12
     """
-    return _steer(Client.hold, jobs, run_dir, as_json)
+
+    def run(self) -> int:
+        return self._steer(Client.hold)
 
 
-@click.command("unhold")
-@_jobs_of_domain
-def unhold(jobs: tuple[int, ...], run_dir: Path, as_json: bool) -> int:
+@command("unhold")
+class Unhold(_OfJobs):
     """Let held jobs of yours start.
 
     JOB is a number, as cosched queue shows it.
@@ -73,30 +95,6 @@ def unhold(jobs: tuple[int, ...], run_dir: Path, as_json: bool) -> int:
     Example:
       cosched unhold 12
     """
-    return _steer(Client.unhold, jobs, run_dir, as_json)
 
-
-def _steer(
-    action: Callable[[Client, int], None],
-    jobs: tuple[int, ...],
-    run_dir: Path,
-    as_json: bool,
-) -> int:
-    """Does it to each job; one line on stderr for each job that refuses. Returns 1 if one
-    does."""
-    problems: dict[int, str | None] = {}
-    with connect(run_dir) as client:
-        for job in dict.fromkeys(jobs):
-            try:
-                action(client, job)
-                problems[job] = None
-            except NoDomain:
-                raise
-            except CoschedError as error:
-                problems[job] = str(error)
-    if as_json:
-        rows = [{"job": job, "error": error} for job, error in problems.items()]
-        click.echo(json.dumps({"jobs": rows}))
-    for problem in filter(None, problems.values()):
-        print(f"cosched: {problem}", file=sys.stderr)
-    return int(any(problems.values()))
+    def run(self) -> int:
+        return self._steer(Client.unhold)

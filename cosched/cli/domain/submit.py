@@ -9,7 +9,10 @@ from pathlib import Path
 
 import click
 
-from cosched.cli.domain.wanted import job_options
+from cosched.cli.declared import Command, command, flag, option
+from cosched.cli.domain.sending import Sending, say
+from cosched.cli.domain.waiting import STDIN, exit_status, private_files, report_end
+from cosched.cli.domain.wanted import job_part, refuse_contradictions
 from cosched.cli.options import domain_dir_option, json_option
 from cosched.cluster.submission import FROM_CLIENT
 from cosched.jobs.job import Job
@@ -17,43 +20,8 @@ from cosched.jobs.job import Job
 _NO_INPUT = "none"
 
 
-@click.command(
-    "submit",
-    context_settings={"allow_interspersed_args": False},
-    short_help="Send a job to the domain.",
-)
-@job_options
-@click.option(
-    "--output",
-    metavar="FILE",
-    help="Both outputs go there; %j is the job's number, %x its name."
-    f"  [default: {Job(()).output}]",
-)
-@click.option("--error", metavar="FILE", help="Standard error goes there instead.")
-@click.option(
-    "--input",
-    "given_input",
-    metavar="FILE",
-    help="Standard input of rank 0: a file, none, or - for that of --wait.  [default: -"
-    " with --wait, otherwise none]",
-)
-@click.option(
-    "--wait",
-    "waits",
-    is_flag=True,
-    help="Wait for the end; copy the output and end with the job's status.",
-)
-@domain_dir_option
-@json_option
-def command(
-    job: Job,
-    output: str | None,
-    error: str | None,
-    given_input: str | None,
-    waits: bool,
-    run_dir: Path,
-    as_json: bool,
-) -> int:
+@command("submit", context_settings={"allow_interspersed_args": False})
+class Submit(Command):
     """Send a job to the domain's queue.
 
     PROGRAM is a program with its arguments; with several ranks each of them runs it. The
@@ -76,60 +44,75 @@ def command(
       cosched submit --hold --json ./app
       cosched submit --mate climate7@eureka --nodes 2 ./simulation
     """
-    if given_input not in (None, FROM_CLIENT, _NO_INPUT):
-        job = replace(job, input=str(given_input))
-    if waits:
-        job, source = _input_from_here(job, given_input)
-        return _run_to_end(job, output, error, source, run_dir, as_json)
-    if given_input == FROM_CLIENT:
-        raise click.UsageError("--input - needs --wait.", click.get_current_context())
-    from cosched.cli.domain.sending import Sending
 
-    sending = Sending(_with_outputs(job, output, error), run_dir)
-    number = sending.submit()
-    click.echo(json.dumps(sending.look_up(number)) if as_json else f"job {number}")
-    return 0
+    job: Job = job_part()
+    output: str | None = option(
+        metavar="FILE",
+        help="Both outputs go there; %j is the job's number, %x its name."
+        f"  [default: {Job(()).output}]",
+    )
+    error: str | None = option(metavar="FILE", help="Standard error goes there instead.")
+    input: str | None = option(
+        metavar="FILE",
+        help="Standard input of rank 0: a file, none, or - for that of --wait.  [default: -"
+        " with --wait, otherwise none]",
+    )
+    waits: bool = flag(
+        "--wait", help="Wait for the end; copy the output and end with the job's status."
+    )
+    run_dir: Path = domain_dir_option()
+    as_json: bool = json_option()
 
+    def __post_init__(self) -> None:
+        refuse_contradictions(self.job)
+        if self.input != FROM_CLIENT:
+            return
+        if not self.waits:
+            raise click.UsageError("--input - needs --wait.")
+        if self.job.requeue:
+            raise click.UsageError("--input - cannot be read again: leave out --requeue.")
 
-def _input_from_here(job: Job, given: str | None) -> tuple[Job, int | None]:
-    """Returns the job, and this command's standard input if that becomes the job's."""
-    from cosched.cli.domain.waiting import STDIN
+    @property
+    def reads_here(self) -> bool:
+        """Whether this command's standard input becomes the job's."""
+        usual = self.input is None and self.waits and not self.job.requeue
+        return usual or self.input == FROM_CLIENT
 
-    if given not in (None, FROM_CLIENT):
-        return job, None
-    if job.requeue:
-        if given is None:
-            return job, None
-        raise click.UsageError(
-            "--input - cannot be read again: leave out --requeue.",
-            click.get_current_context(),
+    @property
+    def is_copied(self) -> bool:
+        """Whether this command copies the job's output."""
+        return self.waits and not self.as_json
+
+    def with_files(self, output: str | None, error: str | None) -> Job:
+        """Returns the job with these outputs, and with its input."""
+        given = None if self.input == _NO_INPUT else self.input
+        return replace(
+            self.job,
+            input=FROM_CLIENT if self.reads_here else given or self.job.input,
+            output=self.job.output if output is None else output,
+            error=error or "",
         )
-    return replace(job, input=FROM_CLIENT), STDIN
+
+    def run(self) -> int:
+        if self.waits:
+            return _run_to_end(self)
+        sending = Sending(self.with_files(self.output, self.error), self.run_dir)
+        number = sending.submit()
+        text = json.dumps(sending.look_up(number)) if self.as_json else f"job {number}"
+        click.echo(text)
+        return 0
 
 
-def _run_to_end(
-    job: Job,
-    output: str | None,
-    error: str | None,
-    source: int | None,
-    run_dir: Path,
-    as_json: bool,
-) -> int:
+def _run_to_end(given: Submit) -> int:
     """Submits the job and waits for its end; returns its status."""
-    # Other submissions begin sooner without this module.
-    from cosched.cli.domain.sending import Sending, say
-    from cosched.cli.domain.waiting import exit_status, private_files, report_end
-
+    output, error = given.output, given.error
     with contextlib.ExitStack() as stack:
-        if not as_json and output is None and error is None:
+        if given.is_copied and output is None and error is None:
             output, error = stack.enter_context(private_files())
-        job = _with_outputs(job, output, error)
-        ended = Sending(job, run_dir, source).run_to_end(copy=not as_json)
-    if not as_json:
+        source = STDIN if given.reads_here else None
+        sending = Sending(given.with_files(output, error), given.run_dir, source)
+        ended = sending.run_to_end(copy=given.is_copied)
+    if given.is_copied:
         return report_end(ended, say)
     click.echo(json.dumps(ended))
     return exit_status(ended)
-
-
-def _with_outputs(job: Job, output: str | None, error: str | None) -> Job:
-    return replace(job, output=job.output if output is None else output, error=error or "")

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import os
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
 from cosched.cli.options import hosts_option
+from cosched.cli.printing import show_progress
 from cosched.core.bounds import JOB_MOST
 from cosched.core.decoding import is_whole, parse_integer
 from cosched.core.errors import CoschedError
 from cosched.core.hostlist import expand_hosts
 from cosched.jobs.places import read_place
 from cosched.launch.environment import job_label
+from cosched.linux.homes import state_directory
 from cosched.linux.processes.tools import ask_tool
-from cosched.node.records.history import state_directory
 from cosched.observe.reach.asking import (
     Answer,
     ask_nodes,
@@ -30,16 +30,14 @@ from cosched.observe.reach.ways import Slurm, Way, names_of_this_node, slurm_job
 from cosched.shm.paths import NodePaths
 from cosched.start.own_command import COSCHED
 
-F = TypeVar("F", bound=Callable[..., Any])
-
 _SQUEUE_WITHIN_S = 20
 
 
-def elsewhere_option(function: F) -> F:
+def elsewhere_option() -> Any:
     """``--hosts A,B``: asks these nodes by a remote shell."""
     return hosts_option(
         "Ask these nodes, by ssh (COSCHED_REMOTE_SHELL).  [default: the job's nodes]"
-    )(function)
+    )
 
 
 def way_to(job: str | None, hosts: Sequence[str], run_dir: Path) -> Way | None:
@@ -106,6 +104,5 @@ def ask_elsewhere(way: Way, words: Sequence[str], module: str = COSCHED) -> list
 
 
 def _show(done: int, of: int) -> None:
-    if sys.stderr.isatty() and of > 1:
-        end = "\n" if done == of else ""
-        print(f"\rcosched: {done} of {of} nodes{end}", end="", file=sys.stderr, flush=True)
+    if of > 1:
+        show_progress("cosched: nodes", done, of)

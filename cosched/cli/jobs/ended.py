@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
 import pwd
 import time
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 import click
 
+from cosched.cli.declared import flag, option
 from cosched.cli.jobs.records import records_elsewhere, records_here
-from cosched.cli.options import add_options, nodes_option
+from cosched.cli.options import nodes_option
 from cosched.core.bounds import UID_MOST
 from cosched.core.decoding import is_whole, parse_integer
 from cosched.core.errors import CoschedError
@@ -26,88 +24,55 @@ from cosched.observe.history import JobSummary, runs, summary
 from cosched.observe.reach.ways import Way
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """Ended jobs that the options select. Without ``uids`` or ``nodes``: all jobs. which,
-    times: the selection in words, for an error."""
+@dataclass(frozen=True)
+class Selection:
+    """The options that select jobs which have ended; without any: all jobs."""
 
-    job: str | None
-    uids: frozenset[int]
-    nodes: Sequence[str]
-    since_wall_ns: int
-    until_wall_ns: int
-    which: str
-    times: str
+    job: str | None = option(help="Only jobs of this name, or UID.NAME.")
+    users: str | None = option(
+        "-u", "--user", metavar="A,B", help="Only jobs of these users."
+    )
+    me: bool = flag(help="Only jobs of yours.")
+    nodes: tuple[str, ...] = nodes_option()
+    since: str = option(
+        default="30d",
+        metavar="TIME",
+        help="Only jobs that ended after TIME: 30m, 2h, 7d ago, or a date.",
+    )
+    until: str | None = option(metavar="TIME", help="Only jobs that ended before TIME.")
+
+    def __post_init__(self) -> None:
+        if self.me and self.users:
+            raise click.UsageError("--me and --user cannot be combined.")
 
     def none_in(self, run_dir: Path) -> str:
         """Returns a line that no such job has ended."""
-        return f"no job{self.which} has ended in {run_dir} ({self.times})"
+        name = f" of the name {self.job}" if self.job else ""
+        users = f" of {self.users}" if self.users else ""
+        times = f"--since {self.since}" + (f" --until {self.until}" if self.until else "")
+        return f"no job{name}{users} has ended in {run_dir} ({times})"
 
     def read(self, run_dir: Path, way: Way | None) -> list[JobSummary]:
         """Returns these jobs, in the order in which they ended; with a way, those of its
         nodes."""
+        now_ns = time.time_ns()
+        since_ns = _moment("--since", self.since, now_ns)
+        until_ns = _moment("--until", self.until, now_ns) if self.until else now_ns
+        if until_ns < since_ns:
+            raise CoschedError(f"--until: {self.until} is before --since {self.since}")
+        uids = {os.geteuid()} if self.me else _uids(self.users)
         if way is None:
-            records = records_here(run_dir, self.nodes, self.since_wall_ns)
+            records = records_here(run_dir, self.nodes, since_ns)
         else:
-            records = records_elsewhere(way, self.job, self.since_wall_ns)
-        kept = filter(self._has, records)
-        found = sorted(map(summary, runs(kept)), key=lambda one: one.ended_wall_ns)
-        return [one for one in found if one.ended_wall_ns <= self.until_wall_ns]
+            records = records_elsewhere(way, self.job, since_ns)
+        kept = [each for each in records if not uids or each.uid in uids]
+        found = map(summary, runs(filter(self._has, kept)))
+        ended = [one for one in found if one.ended_wall_ns <= until_ns]
+        return sorted(ended, key=lambda one: one.ended_wall_ns)
 
     def _has(self, record: JobRecord) -> bool:
-        return (
-            self.job in (None, record.name, record.job)
-            and (not self.nodes or record.node in self.nodes)
-            and (not self.uids or record.uid in self.uids)
-        )
-
-
-_OPTIONS = (
-    click.option("--job", help="Only jobs of this name, or UID.NAME."),
-    click.option("-u", "--user", "users", metavar="A,B", help="Only jobs of these users."),
-    click.option("--me", is_flag=True, help="Only jobs of yours."),
-    nodes_option,
-    click.option(
-        "--since",
-        default="30d",
-        metavar="TIME",
-        help="Only jobs that ended after TIME: 30m, 2h, 7d ago, or a date.",
-    ),
-    click.option("--until", metavar="TIME", help="Only jobs that ended before TIME."),
-)
-
-
-def ended_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Gives a command these options, and their values as one ``Ended`` named ``ended``."""
-
-    @functools.wraps(function)
-    def with_ended(
-        *,
-        job: str | None,
-        users: str | None,
-        me: bool,
-        nodes: tuple[str, ...],
-        since: str,
-        until: str | None,
-        **others: Any,
-    ) -> Any:
-        if me and users:
-            raise click.UsageError("--me and --user cannot be combined.")
-        now_ns = time.time_ns()
-        ended = Ended(
-            job,
-            frozenset({os.geteuid()} if me else _uids(users)),
-            nodes,
-            _moment("--since", since, now_ns),
-            now_ns if until is None else _moment("--until", until, now_ns),
-            (f" of the name {job}" if job else "") + (f" of {users}" if users else ""),
-            f"--since {since}" + (f" --until {until}" if until else ""),
-        )
-        if ended.until_wall_ns < ended.since_wall_ns:
-            raise CoschedError(f"--until: {until} is before --since {since}")
-        return function(ended=ended, **others)
-
-    return add_options(_OPTIONS, with_ended)
+        named = self.job in (None, record.name, record.job)
+        return named and (not self.nodes or record.node in self.nodes)
 
 
 def _moment(option: str, text: str, now_ns: int) -> int:

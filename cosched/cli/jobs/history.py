@@ -8,9 +8,11 @@ from pathlib import Path
 
 import click
 
+from cosched.cli.declared import Command, command, flag, option, part
 from cosched.cli.jobs.elsewhere import elsewhere_option, way_to
-from cosched.cli.jobs.ended import Ended, ended_options
+from cosched.cli.jobs.ended import Selection
 from cosched.cli.options import asked_run_dir_option, json_option
+from cosched.cli.values import Parsed
 from cosched.core.decoding import is_whole, parse_integer
 from cosched.core.errors import CoschedError
 from cosched.core.units import parse_duration
@@ -21,39 +23,18 @@ from cosched.observe.history import document
 _USUAL = "ended,job,nodes,response,expected,ran,together,alone,cpu"
 
 
-def _number_of_jobs(_: click.Context, __: click.Parameter, text: str) -> int:
+def _number_of_jobs(text: str, what: str) -> int:
     """Reads a number of at least 1; for a time, suggests --since."""
     if is_whole(text, 1):
-        return parse_integer(text, "--last", 1, (1 << 63) - 1)
+        return parse_integer(text, what, 1, (1 << 63) - 1)
     with contextlib.suppress(CoschedError):
-        parse_duration(text, "--last")
+        parse_duration(text, what)
         raise click.BadParameter(f"'{text}' is a time; write --since {text}.")
     raise click.BadParameter(f"'{text}' is not a number of jobs.")
 
 
-@click.command("history")
-@asked_run_dir_option
-@ended_options
-@elsewhere_option
-@click.option(
-    "--last",
-    callback=_number_of_jobs,
-    default="30",
-    metavar="N",
-    help="At most the last N jobs; --json and --csv have all.",
-)
-@click.option("--format", "format_", metavar="A,B", help="Show these columns.")
-@click.option("--csv", "in_csv", is_flag=True, help="Print CSV.")
-@json_option
-def command(
-    run_dir: Path,
-    ended: Ended,
-    hosts: tuple[str, ...],
-    last: int,
-    format_: str | None,
-    in_csv: bool,
-    as_json: bool,
-) -> None:
+@command("history")
+class History(Command):
     """Show jobs that have ended, and how their time was spent.
 
     A job that shares its CPUs has no run time of its own. The columns:
@@ -86,19 +67,37 @@ def command(
       cosched history --me --format job,ranks,elapsed,ran,waited,exit
       cosched history --json
     """
-    if in_csv and as_json:
-        raise click.UsageError("--csv and --json cannot be combined.")
-    columns = read_columns(_USUAL if format_ is None else format_)
-    way = None if ended.nodes else way_to(ended.job, hosts, run_dir)
-    found = ended.read(run_dir, way)
-    if as_json:
-        click.echo(json.dumps({"jobs": [document(one) for one in found]}, indent=2))
-    elif in_csv:
-        click.echo(as_csv(tuple(COLUMNS) if format_ is None else columns, found), nl=False)
-    elif found:
-        lines = shown(columns, found[-last:])
-        if len(found) > last:
-            lines.insert(1, f"({len(found) - last} earlier; --last, --json)")
-        click.echo("\n".join(lines))
-    else:
-        raise CoschedError(ended.none_in(run_dir))
+
+    run_dir: Path = asked_run_dir_option()
+    selection: Selection = part(Selection)
+    hosts: tuple[str, ...] = elsewhere_option()
+    last: int = option(
+        type=Parsed("N", _number_of_jobs),
+        default="30",
+        help="At most the last N jobs; --json and --csv have all.",
+    )
+    format: str | None = option(metavar="A,B", help="Show these columns.")
+    as_csv: bool = flag("--csv", help="Print CSV.")
+    as_json: bool = json_option()
+
+    def __post_init__(self) -> None:
+        if self.as_csv and self.as_json:
+            raise click.UsageError("--csv and --json cannot be combined.")
+
+    def run(self) -> None:
+        columns = read_columns(_USUAL if self.format is None else self.format)
+        wanted = self.selection
+        way = None if wanted.nodes else way_to(wanted.job, self.hosts, self.run_dir)
+        found = wanted.read(self.run_dir, way)
+        if self.as_json:
+            click.echo(json.dumps({"jobs": [document(one) for one in found]}, indent=2))
+        elif self.as_csv:
+            names = tuple(COLUMNS) if self.format is None else columns
+            click.echo(as_csv(names, found), nl=False)
+        elif found:
+            lines = shown(columns, found[-self.last :])
+            if len(found) > self.last:
+                lines.insert(1, f"({len(found) - self.last} earlier; --last, --json)")
+            click.echo("\n".join(lines))
+        else:
+            raise CoschedError(wanted.none_in(self.run_dir))

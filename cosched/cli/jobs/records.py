@@ -14,12 +14,14 @@ from pathlib import Path
 import click
 import msgspec
 
+from cosched.cli.declared import Command, command, option
 from cosched.cli.entry import run_cli
 from cosched.cli.jobs.elsewhere import ask_elsewhere
 from cosched.cli.options import asked_run_dir_option, json_option, nodes_option
 from cosched.core.decoding import convert
 from cosched.core.trace.history import JobRecord
-from cosched.node.records.history import SITE_STATE, state_directory
+from cosched.linux.homes import state_directory
+from cosched.node.records.history import SITE_STATE
 from cosched.observe.history import gather, saved_places
 from cosched.observe.reach.ways import Way
 from cosched.shm.paths import NodePaths, default_run_dir
@@ -54,27 +56,28 @@ def records_elsewhere(way: Way, job: str | None, since_wall_ns: int) -> list[Job
     return [convert(one, JobRecord, what) for found in lists for one in found]
 
 
-@click.command("records", hidden=True)
-@asked_run_dir_option
-@click.option("--job")
-@click.option("--since-ns", type=int, default=0)
-@nodes_option
-@json_option
-def command(
-    run_dir: Path, job: str | None, since_ns: int, nodes: tuple[str, ...], as_json: bool
-) -> None:
+@command("records", hidden=True)
+class Records(Command):
     """Print the records of a job's runs on some nodes."""
-    found = [
-        record
-        for record in records_here(run_dir, nodes, since_ns)
-        if job in (None, record.name, record.job) and record.node in nodes
-    ]
-    click.echo(json.dumps({"records": msgspec.to_builtins(found)}))
+
+    run_dir: Path = asked_run_dir_option()
+    job: str | None = option()
+    since_ns: int = option(type=int, default=0)
+    nodes: tuple[str, ...] = nodes_option()
+    as_json: bool = json_option()
+
+    def run(self) -> None:
+        found = [
+            record
+            for record in records_here(self.run_dir, self.nodes, self.since_ns)
+            if self.job in (None, record.name, record.job) and record.node in self.nodes
+        ]
+        click.echo(json.dumps({"records": msgspec.to_builtins(found)}))
 
 
 def main() -> None:
     """Runs the hidden command, with which one node asks another."""
-    sys.exit(run_cli(command, sys.argv[1:]))
+    sys.exit(run_cli(Records.click_command, sys.argv[1:]))
 
 
 if __name__ == "__main__":

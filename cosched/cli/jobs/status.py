@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from cosched.cli.declared import Command, argument, command
 from cosched.cli.jobs.elsewhere import ask_elsewhere, elsewhere_option, way_to
 from cosched.cli.options import (
     asked_run_dir_option,
@@ -19,19 +20,8 @@ from cosched.observe.reach.asking import merged
 from cosched.observe.status import gather, no_daemons, nodes_of_job, render
 
 
-@click.command("status")
-@click.argument("job", required=False, shell_complete=complete_jobs)
-@asked_run_dir_option
-@nodes_option
-@elsewhere_option
-@json_option
-def command(
-    job: str | None,
-    run_dir: Path,
-    nodes: tuple[str, ...],
-    hosts: tuple[str, ...],
-    as_json: bool,
-) -> None:
+@command("status")
+class Status(Command):
     """Show the nodes of this machine and their jobs; with JOB, that job on its nodes.
 
     For each job: its state, its share of the CPUs, how long it was scheduled, switches,
@@ -44,13 +34,24 @@ def command(
       cosched status app-1234-x7k2p
       cosched status --hosts 'n[1-4]'
     """
-    way = None if nodes else way_to(job, hosts, run_dir)
-    if way is None:
-        statuses = gather(run_dir, nodes)
-    else:
-        statuses = merged(ask_elsewhere(way, ["status"]), "nodes")
-    if not statuses and not as_json:
-        raise no_daemons(run_dir, os.geteuid())
-    if job is not None:
-        statuses = nodes_of_job(statuses, job)
-    click.echo(json.dumps({"nodes": statuses}, indent=2) if as_json else render(statuses))
+
+    job: str | None = argument(required=False, shell_complete=complete_jobs)
+    run_dir: Path = asked_run_dir_option()
+    nodes: tuple[str, ...] = nodes_option()
+    hosts: tuple[str, ...] = elsewhere_option()
+    as_json: bool = json_option()
+
+    def run(self) -> None:
+        way = None if self.nodes else way_to(self.job, self.hosts, self.run_dir)
+        if way is None:
+            statuses = gather(self.run_dir, self.nodes)
+        else:
+            statuses = merged(ask_elsewhere(way, ["status"]), "nodes")
+        if not statuses and not self.as_json:
+            raise no_daemons(self.run_dir, os.geteuid())
+        if self.job is not None:
+            statuses = nodes_of_job(statuses, self.job)
+        text = (
+            json.dumps({"nodes": statuses}, indent=2) if self.as_json else render(statuses)
+        )
+        click.echo(text)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import click
 
+from cosched.cli.declared import Command, argument, command
 from cosched.cli.entry import EXIT_FAILURE
 from cosched.cli.jobs.elsewhere import elsewhere_option, way_to
 from cosched.cli.options import (
@@ -29,35 +30,29 @@ _MEANING = {
 }
 
 
-def _steering_command(name: str, op: str, help_text: str) -> click.Command:
-    """Returns the command that sends the request ``op`` to the nodes of a job."""
+@dataclass(frozen=True)
+class _OfJob(Command):
+    """The options of a command that steers a job."""
 
-    @click.command(name, help=help_text)
-    @asked_run_dir_option
-    @nodes_option
-    @elsewhere_option
-    @json_option
-    @click.argument("job", shell_complete=complete_jobs)
-    def command(
-        run_dir: Path,
-        nodes: tuple[str, ...],
-        hosts: tuple[str, ...],
-        as_json: bool,
-        job: str,
-    ) -> int:
-        way = None if nodes else way_to(job, hosts, run_dir)
+    run_dir: Path = asked_run_dir_option()
+    nodes: tuple[str, ...] = nodes_option()
+    hosts: tuple[str, ...] = elsewhere_option()
+    as_json: bool = json_option()
+    job: str = argument(shell_complete=complete_jobs)
+
+    def _steer(self, name: str, op: str) -> int:
+        """Sends the request ``op`` of the command ``name`` to the nodes of the job."""
+        way = None if self.nodes else way_to(self.job, self.hosts, self.run_dir)
         if way is None:
-            done = steer(run_dir, op, job, nodes)
+            done = steer(self.run_dir, op, self.job, self.nodes)
         else:
-            done = _steer_elsewhere(way, name, job)
-        if as_json:
+            done = _steer_elsewhere(way, name, self.job)
+        if self.as_json:
             click.echo(json.dumps({"nodes": [asdict(one) for one in done]}, indent=2))
         else:
             for one in done:
                 _show(one)
         return EXIT_FAILURE if any(one.error for one in done) else 0
-
-    return command
 
 
 def _steer_elsewhere(way: Way, verb: str, job: str) -> list[Steered]:
@@ -82,9 +77,8 @@ def _show(one: Steered) -> None:
     click.echo(f"node {one.node}: job {one.job}: {already}{_MEANING[one.mode]}")
 
 
-suspend = _steering_command(
-    "suspend",
-    "suspend",
+@command("suspend")
+class Suspend(_OfJob):
     """Stop a job on all its nodes, until 'cosched resume'.
 
     All its processes stand still and keep their memory. No other job waits for
@@ -95,12 +89,14 @@ suspend = _steering_command(
     Examples:
       cosched suspend solver-x7k2p
       cosched resume solver-x7k2p
-    """,
-)
+    """
 
-resume = _steering_command(
-    "resume",
-    "resume",
+    def run(self) -> int:
+        return self._steer("suspend", "suspend")
+
+
+@command("resume")
+class Resume(_OfJob):
     """Undo suspend, boost or detach: the job is coscheduled like any other.
 
     Only the job's owner and root may do this.
@@ -108,12 +104,14 @@ resume = _steering_command(
     \b
     Example:
       cosched resume solver-x7k2p
-    """,
-)
+    """
 
-boost = _steering_command(
-    "boost",
-    "raise",
+    def run(self) -> int:
+        return self._steer("resume", "resume")
+
+
+@command("boost")
+class Boost(_OfJob):
     """Run a job alone on its CPUs, at once, until 'cosched resume'.
 
     Other jobs keep their 1% there. Several boosted jobs take turns. Root may
@@ -124,12 +122,14 @@ boost = _steering_command(
     Examples:
       cosched boost solver-x7k2p
       cosched resume solver-x7k2p
-    """,
-)
+    """
 
-detach = _steering_command(
-    "detach",
-    "release",
+    def run(self) -> int:
+        return self._steer("boost", "raise")
+
+
+@command("detach")
+class Detach(_OfJob):
     """Take a job out of coscheduling: it runs on at the kernel's normal shares.
 
     'cosched resume' takes it back in. Only the job's owner and root may do this.
@@ -138,5 +138,7 @@ detach = _steering_command(
     Examples:
       cosched detach solver-x7k2p
       cosched resume solver-x7k2p
-    """,
-)
+    """
+
+    def run(self) -> int:
+        return self._steer("detach", "release")

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import click
 
+from cosched.cli.declared import Command, command, flag, option
 from cosched.cli.jobs.why import story_text
 from cosched.cli.options import asked_run_dir_option, json_option, nodes_option
 from cosched.core.errors import CoschedError
@@ -28,21 +29,8 @@ WHY_SINCE_NS = 60 * NS_PER_S
 WHY_LAST = 10
 
 
-@click.command("top")
-@asked_run_dir_option
-@nodes_option
-@click.option(
-    "--interval",
-    type=float,
-    default=2.0,
-    metavar="SECONDS",
-    help="Time between two samples.",
-)
-@click.option("--once", is_flag=True, help="Print one interval as text and end.")
-@json_option
-def command(
-    run_dir: Path, nodes: tuple[str, ...], interval: float, once: bool, as_json: bool
-) -> None:
+@command("top")
+class Top(Command):
     """Show the nodes of this machine and their jobs, live.
 
     For each job: its share and the share that it is due, useful and waiting time, switches
@@ -61,25 +49,38 @@ def command(
       cosched top --once
       cosched top --once --json --interval 5
     """
-    check_interval(interval)
-    if as_json and not once:
-        raise click.UsageError("--json needs --once.")
-    if once:
-        before = sample(run_dir, nodes)
-        time.sleep(interval)  # the interval that is measured
-        seen = view(before, sample(run_dir, nodes))
-        trends = Trends()
-        trends.add(seen)
-        text = page(seen, trends)
-        click.echo(json.dumps(plain(seen), indent=2) if as_json else text.rstrip())
-        return
-    if not sys.stdout.isatty():
-        raise CoschedError("stdout is not a terminal; use --once")
-    with Sampler(run_dir, nodes) as sampler:
-        sampler.look()  # fails in one line if no daemon is up
-        from cosched.observe.top.screen import TopApp
 
-        TopApp(sampler.look, interval, partial(why_text, run_dir)).run()
+    run_dir: Path = asked_run_dir_option()
+    nodes: tuple[str, ...] = nodes_option()
+    interval: float = option(
+        type=float, default=2.0, metavar="SECONDS", help="Time between two samples."
+    )
+    once: bool = flag(help="Print one interval as text and end.")
+    as_json: bool = json_option()
+
+    def __post_init__(self) -> None:
+        check_interval(self.interval)
+        if self.as_json and not self.once:
+            raise click.UsageError("--json needs --once.")
+
+    def run(self) -> None:
+        run_dir, nodes = self.run_dir, self.nodes
+        if self.once:
+            before = sample(run_dir, nodes)
+            time.sleep(self.interval)  # the interval that is measured
+            seen = view(before, sample(run_dir, nodes))
+            trends = Trends()
+            trends.add(seen)
+            text = json.dumps(plain(seen), indent=2) if self.as_json else page(seen, trends)
+            click.echo(text.rstrip())
+            return
+        if not sys.stdout.isatty():
+            raise CoschedError("stdout is not a terminal; use --once")
+        with Sampler(run_dir, nodes) as sampler:
+            sampler.look()  # fails in one line if no daemon is up
+            from cosched.observe.top.screen import TopApp
+
+            TopApp(sampler.look, self.interval, partial(why_text, run_dir)).run()
 
 
 def why_text(run_dir: Path, job: JobRow) -> str:

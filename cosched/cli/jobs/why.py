@@ -16,6 +16,7 @@ import click
 from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
+from cosched.cli.declared import Command, argument, command, option
 from cosched.cli.jobs.elsewhere import ask_elsewhere, elsewhere_option, way_to
 from cosched.cli.options import (
     asked_run_dir_option,
@@ -49,31 +50,8 @@ def _complete(
     ]
 
 
-@click.command("why")
-@click.argument("job", shell_complete=_complete)
-@asked_run_dir_option
-@nodes_option
-@elsewhere_option
-@click.option("--since", default="1m", metavar="TIME", help="How far back: 30s, 5m, 2h.")
-@click.option(
-    "--last",
-    type=click.IntRange(min=1),
-    default=20,
-    metavar="N",
-    help="At most the last N changes on each node; --json has all.",
-)
-@json_option
-@click.pass_context
-def command(
-    ctx: click.Context,
-    job: str,
-    run_dir: Path,
-    nodes: tuple[str, ...],
-    hosts: tuple[str, ...],
-    since: str,
-    last: int,
-    as_json: bool,
-) -> None:
+@command("why")
+class Why(Command):
     """Explain why a job runs or does not: now, and at each recent switch and refusal.
 
     JOB is a job's name, or UID.NAME. Only the job's owner and root may ask. The daemons
@@ -90,29 +68,49 @@ def command(
       cosched why 1000.lu --json
       cosched why 12
     """
-    way = None if nodes else way_to(job, hosts, run_dir)
-    if way is not None:
-        _explain_elsewhere(way, ["why", job, "--since", since], last, as_json)
-        return
-    places = [NodePaths(run_dir, node) for node in nodes] or nodes_with_stories(run_dir)
-    since_ns = time.time_ns() - parse_duration(since, "--since")
-    asker = Asker(job, os.geteuid(), since_ns)
-    try:
-        found = stories(places, asker)
-    except CoschedError:
-        given = ctx.get_parameter_source("run_dir") is ParameterSource.COMMANDLINE
-        in_domain = None if nodes else _job_of_domain(job, run_dir if given else None)
-        if in_domain is None:
-            raise
-        if as_json:
-            click.echo(json.dumps(in_domain))
+
+    job: str = argument(shell_complete=_complete)
+    run_dir: Path = asked_run_dir_option()
+    nodes: tuple[str, ...] = nodes_option()
+    hosts: tuple[str, ...] = elsewhere_option()
+    since: str = option(default="1m", metavar="TIME", help="How far back: 30s, 5m, 2h.")
+    last: int = option(
+        type=click.IntRange(min=1),
+        default=20,
+        metavar="N",
+        help="At most the last N changes on each node; --json has all.",
+    )
+    as_json: bool = json_option()
+
+    def run(self) -> None:
+        job, run_dir, nodes = self.job, self.run_dir, self.nodes
+        way = None if nodes else way_to(job, self.hosts, run_dir)
+        if way is not None:
+            words = ["why", job, "--since", self.since]
+            _explain_elsewhere(way, words, self.last, self.as_json)
+            return
+        places = [NodePaths(run_dir, node) for node in nodes] or nodes_with_stories(run_dir)
+        since_ns = time.time_ns() - parse_duration(self.since, "--since")
+        asker = Asker(job, os.geteuid(), since_ns)
+        try:
+            found = stories(places, asker)
+        except CoschedError:
+            source = click.get_current_context().get_parameter_source("run_dir")
+            named = source is ParameterSource.COMMANDLINE
+            in_domain = None if nodes else _job_of_domain(job, run_dir if named else None)
+            if in_domain is None:
+                raise
+            if self.as_json:
+                click.echo(json.dumps(in_domain))
+            else:
+                click.echo(_text_in_domain(in_domain, places, asker, self.last))
+            return
+        if self.as_json:
+            click.echo(
+                json.dumps({"nodes": [_document(story) for story in found]}, indent=2)
+            )
         else:
-            click.echo(_text_in_domain(in_domain, places, asker, last))
-        return
-    if as_json:
-        click.echo(json.dumps({"nodes": [_document(story) for story in found]}, indent=2))
-    else:
-        click.echo(_texts(found, asker, last))
+            click.echo(_texts(found, asker, self.last))
 
 
 def _explain_elsewhere(way: Way, words: list[str], last: int, as_json: bool) -> None:

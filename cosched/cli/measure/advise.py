@@ -15,6 +15,7 @@ from click.shell_completion import CompletionItem
 from cosched.bench.run.interrupts import interruptible
 from cosched.bench.run.testbed import TestbedOptions
 from cosched.bench.simulate.profiles import Seen, watch_workload
+from cosched.cli.declared import Command, argument, command, option, part
 from cosched.cli.entry import EXIT_FAILURE
 from cosched.cli.options import (
     asked_run_dir_option,
@@ -23,31 +24,14 @@ from cosched.cli.options import (
     hosts_option,
     json_option,
     lab_nodes_option,
+    mpi_option,
 )
 from cosched.cli.printing import display_stream
+from cosched.cli.values import SECONDS
 from cosched.core.advice import Profile, advise
 from cosched.core.errors import CoschedError
-from cosched.core.units import NS_PER_S, parse_duration
 from cosched.node.profile import profile_of
 from cosched.observe.status import gather
-
-HELP = """\
-Advise whether to coschedule a job, leave it to the kernel, or run it in batch;
-with the reason.
-
-JOB is the name (or UID.NAME) of a job that runs now. The advice follows from how
-its tasks ran so far. WORKLOAD.toml is a file as for cosched bench: each of its
-jobs runs alone for a while. The advice is an estimate. It follows from how often
-tasks exchange messages and how long they wait. 'cosched bench' measures.
-
-\b
-Examples:
-  cosched advise solver-x7k2p
-  cosched advise mine.toml
-  cosched advise mine.toml --hosts n1,n2 --for 60s --json
-
-Exit status: 0, or 1 if a job of the workload failed.
-"""
 
 
 def _jobs_and_files(
@@ -59,44 +43,59 @@ def _jobs_and_files(
     ]
 
 
-@click.command("advise", help=HELP)
-@click.argument("what", metavar="JOB|WORKLOAD.toml", shell_complete=_jobs_and_files)
-@click.option(
-    "--for",
-    "duration",
-    default="10s",
-    metavar="TIME",
-    help="Longest time to watch each job of a workload.",
-)
-@lab_nodes_option
-@hosts_option("Run a workload on these nodes instead.")
-@click.option("--mpi", metavar="MPI", help="As for cosched-run.")
-@asked_run_dir_option
-@json_option
-def command(
-    what: str,
-    duration: str,
-    nodes: int,
-    hosts: tuple[str, ...],
-    mpi: str | None,
-    run_dir: Path,
-    as_json: bool,
-) -> int:
-    at_most_s = parse_duration(duration, "--for") / NS_PER_S
-    if what.endswith(".toml"):
-        options = TestbedOptions(run_dir=run_dir, nodes=nodes, hosts=hosts, mpi=mpi)
-        with interruptible():
-            seen = watch_workload(
-                Path(what), options, at_most_s, os.environ, display_stream()
-            )
-    else:
-        seen = [_running_job(run_dir, what)]
-    if as_json:
-        click.echo(json.dumps({"jobs": [_document(one) for one in seen]}, indent=2))
-    else:
-        for one in seen:
-            _show(one)
-    return EXIT_FAILURE if any(one.failure for one in seen) else 0
+@command("advise")
+class Advise(Command):
+    """Advise whether to coschedule a job, leave it to the kernel, or run it in batch;
+    with the reason.
+
+    JOB is the name (or UID.NAME) of a job that runs now. The advice follows from how
+    its tasks ran so far. WORKLOAD.toml is a file as for cosched bench: each of its
+    jobs runs alone for a while. The advice is an estimate. It follows from how often
+    tasks exchange messages and how long they wait. 'cosched bench' measures.
+
+    \b
+    Examples:
+      cosched advise solver-x7k2p
+      cosched advise mine.toml
+      cosched advise mine.toml --hosts n1,n2 --for 60s --json
+
+    Exit status: 0, or 1 if a job of the workload failed.
+    """
+
+    what: str = argument(metavar="JOB|WORKLOAD.toml", shell_complete=_jobs_and_files)
+    at_most_s: float = option(
+        "--for",
+        type=SECONDS,
+        default="10s",
+        help="Longest time to watch each job of a workload.",
+    )
+    testbed: TestbedOptions = part(
+        TestbedOptions,
+        nodes=lab_nodes_option(),
+        hosts=hosts_option("Run a workload on these nodes instead."),
+        mpi=mpi_option(),
+        run_dir=asked_run_dir_option(),
+    )
+    as_json: bool = json_option()
+
+    def run(self) -> int:
+        if self.what.endswith(".toml"):
+            with interruptible():
+                seen = watch_workload(
+                    Path(self.what),
+                    self.testbed,
+                    self.at_most_s,
+                    os.environ,
+                    display_stream(),
+                )
+        else:
+            seen = [_running_job(self.testbed.run_dir, self.what)]
+        if self.as_json:
+            click.echo(json.dumps({"jobs": [_document(one) for one in seen]}, indent=2))
+        else:
+            for one in seen:
+                _show(one)
+        return EXIT_FAILURE if any(one.failure for one in seen) else 0
 
 
 def _running_job(run_dir: Path, name: str) -> Seen:

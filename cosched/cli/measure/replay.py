@@ -8,23 +8,16 @@ from typing import Any
 
 import click
 
-from cosched.cli.options import complete_paths, json_option
-from cosched.observe.timeline.replay import Difference, Replay, replay
+from cosched.cli.declared import Command, argument, command
+from cosched.cli.entry import EXIT_FAILURE
+from cosched.cli.options import PATH, complete_paths, json_option
+from cosched.observe.timeline.replay import Difference, replay
+from cosched.observe.timeline.replay import Replay as Outcome
 from cosched.observe.timeline.trace import read_trace
 
 
-@click.command("replay")
-@click.argument(
-    "traces",
-    metavar="TRACE...",
-    nargs=-1,
-    required=True,
-    type=click.Path(path_type=Path),
-    shell_complete=complete_paths,
-)
-@json_option
-@click.pass_context
-def command(ctx: click.Context, traces: tuple[Path, ...], as_json: bool) -> None:
+@command("replay")
+class Replay(Command):
     """Replay the events of a trace and compare the scheduler's commands with the trace.
 
     TRACE is the file of a trace, or the directory of a node. The exit status is 0 if all
@@ -37,12 +30,24 @@ def command(ctx: click.Context, traces: tuple[Path, ...], as_json: bool) -> None
       cosched replay /run/cosched/lab1
       cosched replay --json trace.1.jsonl trace.jsonl
     """
-    result = replay(read_trace(traces))
-    click.echo(json.dumps(_document(result), indent=2) if as_json else _text(result))
-    ctx.exit(1 if result.difference else 0)
+
+    traces: tuple[Path, ...] = argument(
+        metavar="TRACE...",
+        nargs=-1,
+        required=True,
+        type=PATH,
+        shell_complete=complete_paths,
+    )
+    as_json: bool = json_option()
+
+    def run(self) -> None:
+        result = replay(read_trace(self.traces))
+        text = json.dumps(_document(result), indent=2) if self.as_json else _text(result)
+        click.echo(text)
+        click.get_current_context().exit(EXIT_FAILURE if result.difference else 0)
 
 
-def _text(result: Replay) -> str:
+def _text(result: Outcome) -> str:
     different = result.difference
     if different is None:
         return f"{result.events} events in {result.segments} segments: no difference"
@@ -59,7 +64,7 @@ def _replayed(different: Difference) -> str:
     return different.problem or str(different.replayed or "no further command")
 
 
-def _document(result: Replay) -> dict[str, Any]:
+def _document(result: Outcome) -> dict[str, Any]:
     different = result.difference
     return {
         "events": result.events,

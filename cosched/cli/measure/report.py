@@ -10,8 +10,9 @@ import click
 from rich.console import Console
 from rich.progress import track
 
+from cosched.cli.declared import Command, argument, command, option
 from cosched.cli.files import check_writable, writing
-from cosched.cli.options import asked_run_dir_option
+from cosched.cli.options import PATH, asked_run_dir_option
 from cosched.cli.printing import display_stream
 from cosched.core.errors import CoschedError
 from cosched.observe.report.contents import report_data
@@ -22,31 +23,8 @@ from cosched.observe.timeline.timeline import timelines
 from cosched.observe.timeline.trace import Trace, read_trace
 
 
-@click.command("report")
-@click.option(
-    "-o",
-    "--out",
-    type=click.Path(path_type=Path),
-    metavar="FILE.html",
-    help="The report.  [default: report.html, or none with --perfetto]",
-)
-@click.option(
-    "--perfetto",
-    "perfetto_file",
-    type=click.Path(path_type=Path),
-    metavar="FILE.json",
-    help="Write the traces for ui.perfetto.dev; no report without --out.",
-)
-@click.option("--title", default="cosched report", metavar="TEXT")
-@asked_run_dir_option
-@click.argument("inputs", nargs=-1, type=click.Path(path_type=Path), metavar="INPUT...")
-def command(
-    inputs: Sequence[Path],
-    out: Path | None,
-    perfetto_file: Path | None,
-    title: str,
-    run_dir: Path,
-) -> None:
+@command("report")
+class Report(Command):
     """Draw which job each node ran when, how well the nodes agreed, and bench results.
 
     INPUT is a trace, a directory with traces (of a node, or a run directory), or a result
@@ -59,23 +37,41 @@ def command(
       cosched report --out lab.html /run/cosched result.json
       cosched report --perfetto trace.json /run/cosched/lab1
     """
-    found = find_inputs(inputs or [run_dir])
-    if perfetto_file is not None and not found.traces:
-        raise CoschedError("--perfetto: the inputs have no trace")
-    if out is None and perfetto_file is None:
-        out = Path("report.html")
-    for path in (out, perfetto_file):
-        check_writable(path)
-    nodes = timelines(_read(found.traces))
-    if perfetto_file is not None:
-        with writing(perfetto_file) as stream:
-            json.dump(perfetto(nodes), stream, separators=(",", ":"))
-    if out is not None:
-        with writing(out) as stream:
-            stream.write(render_page(title, report_data(nodes, found.benches)))
-    for path in (perfetto_file, out):
-        if path not in (None, Path("-")):
-            click.echo(f"{path}")
+
+    out: Path | None = option(
+        "-o",
+        "--out",
+        type=PATH,
+        metavar="FILE.html",
+        help="The report.  [default: report.html, or none with --perfetto]",
+    )
+    perfetto: Path | None = option(
+        type=PATH,
+        metavar="FILE.json",
+        help="Write the traces for ui.perfetto.dev; no report without --out.",
+    )
+    title: str = option(default="cosched report", metavar="TEXT")
+    run_dir: Path = asked_run_dir_option()
+    inputs: tuple[Path, ...] = argument(nargs=-1, type=PATH, metavar="INPUT...")
+
+    def run(self) -> None:
+        found = find_inputs(self.inputs or [self.run_dir])
+        if self.perfetto is not None and not found.traces:
+            raise CoschedError("--perfetto: the inputs have no trace")
+        out = self.out
+        if out is None and self.perfetto is None:
+            out = Path("report.html")
+        check_writable(out, self.perfetto)
+        nodes = timelines(_read(found.traces))
+        if self.perfetto is not None:
+            with writing(self.perfetto) as stream:
+                json.dump(perfetto(nodes), stream, separators=(",", ":"))
+        if out is not None:
+            with writing(out) as stream:
+                stream.write(render_page(self.title, report_data(nodes, found.benches)))
+        for path in (self.perfetto, out):
+            if path not in (None, Path("-")):
+                click.echo(f"{path}")
 
 
 def _read(paths: Sequence[Path]) -> Iterator[Trace]:

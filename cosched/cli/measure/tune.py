@@ -5,148 +5,127 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import click
 
-from cosched.bench.run.interrupts import interruptible
-from cosched.bench.run.processes import RunFailed
 from cosched.bench.run.testbed import TestbedOptions
 from cosched.bench.tune.tune import ALIGN, MODES, TuneOptions, tune
+from cosched.cli.declared import Command, argument, command, flag, option, part
 from cosched.cli.entry import EXIT_FAILURE
 from cosched.cli.files import check_writable, write_outcome, writing
+from cosched.cli.measure.measuring import measuring
 from cosched.cli.options import (
+    FILE,
+    PATH,
     hosts_option,
     json_file_option,
     lab_nodes_option,
+    mpi_option,
     run_dir_option,
     run_limit_option,
     set_with_option,
 )
 from cosched.cli.printing import display_stream
-from cosched.cli.sim.calibrate import calibration_option
+from cosched.cli.sim.options import calibration_option
+from cosched.cli.values import Parsed, some_of
 from cosched.core.errors import CoschedError
 from cosched.core.node.settings import Settings, Span, parse_gmet, parse_slice
 
-HELP = """\
-Find the best slice and GMET for a workload.
 
-Runs the workload (a file as for cosched bench) many times: first with a few
-settings far apart, then with settings near the good ones, then with the better
-half of them again and again. The kernel alone and the default settings run for
-comparison. The output is a map of mean responses and a recommendation: a
-setting, the default, or not to coschedule this workload at all.
+@command("tune")
+class Tune(Command):
+    """Find the best slice and GMET for a workload.
 
-With --resume FILE an interrupted search continues where it stopped.
+    Runs the workload (a file as for cosched bench) many times: first with a few
+    settings far apart, then with settings near the good ones, then with the better
+    half of them again and again. The kernel alone and the default settings run for
+    comparison. The output is a map of mean responses and a recommendation: a
+    setting, the default, or not to coschedule this workload at all.
 
-With --simulate the live scheduler runs on simulated nodes, in seconds. Run
-'cosched sim calibrate' first; it measures how the programs communicate.
+    With --resume FILE an interrupted search continues where it stopped.
 
-\b
-Examples:
-  cosched tune mine.toml
-  cosched tune mine.toml --resume runs.jsonl --write cosched.toml
-  cosched tune mine.toml --slices 0.5s,1s,2s --gmets 20ms,100ms --repeat 5
-  cosched tune mine.toml --modes proportional,strict --figure map.png
-  cosched tune mine.toml --simulate
+    With --simulate the live scheduler runs on simulated nodes, in seconds. Run
+    'cosched sim calibrate' first; it measures how the programs communicate.
 
-Exit status: 0, or 1 if no setting ran to its end.
-"""
+    \b
+    Examples:
+      cosched tune mine.toml
+      cosched tune mine.toml --resume runs.jsonl --write cosched.toml
+      cosched tune mine.toml --slices 0.5s,1s,2s --gmets 20ms,100ms --repeat 5
+      cosched tune mine.toml --modes proportional,strict --figure map.png
+      cosched tune mine.toml --simulate
 
-_FILE = click.Path(dir_okay=False, writable=True, path_type=Path)
+    Exit status: 0, or 1 if no setting ran to its end.
+    """
 
-
-@click.command("tune", help=HELP)
-@click.argument("workload", type=click.Path(path_type=Path), metavar="WORKLOAD.toml")
-@click.option(
-    "--slices", default="0.25s,0.5s,1s,2s,4s", metavar="TIMES", help="Slices to try."
-)
-@click.option(
-    "--gmets",
-    default="20ms,50ms,100ms,200ms,500ms",
-    metavar="TIMES",
-    help="GMETs to try, if below the slice.",
-)
-@click.option(
-    "--modes",
-    metavar="MODES",
-    help="proportional,strict: try both; else the current.",
-)
-@click.option("--align", "aligns", default="on", help="on, off or both.")
-@click.option(
-    "--repeat", "repeats", type=click.IntRange(1), default=3, help="Runs of the finalists."
-)
-@click.option("--resume", type=_FILE, metavar="FILE", help="Keep finished runs in FILE.")
-@click.option("--write", type=_FILE, metavar="FILE", help="The setting as a config file.")
-@click.option("--figure", type=_FILE, metavar="FILE", help="Draw the map as PNG or SVG.")
-@json_file_option("Also write everything to FILE, as JSON ('-': as --json).")
-@lab_nodes_option
-@hosts_option()
-@set_with_option
-@click.option("--mpi", metavar="MPI", help="As for cosched-run.")
-@run_limit_option
-@click.option("--simulate", is_flag=True, help="Simulate the nodes, in virtual time.")
-@calibration_option
-@run_dir_option
-def command(
-    workload: Path,
-    slices: str,
-    gmets: str,
-    modes: str | None,
-    aligns: str,
-    repeats: int,
-    resume: Path | None,
-    write: Path | None,
-    figure: Path | None,
-    json_file: Path | None,
-    nodes: int,
-    hosts: tuple[str, ...],
-    set_with: tuple[str, ...],
-    mpi: str | None,
-    run_limit: float,
-    simulate: bool,
-    calibration: Path | None,
-    run_dir: Path,
-) -> int:
-    if calibration is not None and not simulate:
-        raise click.UsageError("--calibration is for --simulate.")
-    options = TuneOptions(
-        workload=workload,
-        testbed=TestbedOptions(
-            run_dir=run_dir,
-            nodes=nodes,
-            hosts=hosts,
-            mpi=mpi,
-            limit_s=run_limit,
-            set_with=set_with,
+    options: TuneOptions = part(
+        TuneOptions,
+        workload=argument(type=PATH, metavar="WORKLOAD.toml"),
+        slices=option(
+            type=Parsed("TIMES", lambda text, what: _times(text, what, parse_slice)),
+            default="0.25s,0.5s,1s,2s,4s",
+            help="Slices to try.",
         ),
-        slices=_times(slices, "--slices", parse_slice),
-        gmets=_times(gmets, "--gmets", parse_gmet),
-        modes=_words(modes, MODES, "--modes") if modes else (),
-        aligns=ALIGN if aligns == "both" else _words(aligns, ALIGN, "--align"),
-        repeats=repeats,
-        resume=resume,
-        command_line=tuple(sys.argv),
-        simulate=simulate,
-        calibration=calibration,
+        gmets=option(
+            type=Parsed("TIMES", lambda text, what: _times(text, what, parse_gmet)),
+            default="20ms,50ms,100ms,200ms,500ms",
+            help="GMETs to try, if below the slice.",
+        ),
+        modes=option(
+            type=some_of(MODES, "MODES"),
+            help="proportional,strict: try both; else the current.",
+        ),
+        aligns=option(
+            "--align",
+            type=click.Choice([*ALIGN, "both"]),
+            default="on",
+            callback=lambda _, __, word: ALIGN if word == "both" else (word,),
+            help="Align slices or not, or try both.",
+        ),
+        repeats=option("--repeat", type=click.IntRange(1), help="Runs of the finalists."),
+        resume=option(type=FILE, metavar="FILE", help="Keep finished runs in FILE."),
+        testbed=part(
+            TestbedOptions,
+            nodes=lab_nodes_option(),
+            hosts=hosts_option(),
+            set_with=set_with_option(),
+            mpi=mpi_option(),
+            limit_s=run_limit_option(),
+            run_dir=run_dir_option(),
+        ),
+        simulate=flag(help="Simulate the nodes, in virtual time."),
+        calibration=calibration_option(),
     )
-    for turn in options.slices:
-        Settings(slice_ns=turn.ns)
-    check_writable(write, figure, json_file)
-    draw = _drawer(figure)
-    try:
-        with interruptible():
+    write: Path | None = option(
+        type=FILE, metavar="FILE", help="The setting as a config file."
+    )
+    figure: Path | None = option(
+        type=FILE, metavar="FILE", help="Draw the map as PNG or SVG."
+    )
+    json_file: Path | None = json_file_option(
+        "Also write everything to FILE, as JSON ('-': as --json)."
+    )
+
+    def __post_init__(self) -> None:
+        if self.options.calibration is not None and not self.options.simulate:
+            raise click.UsageError("--calibration is for --simulate.")
+
+    def run(self) -> int:
+        options = replace(self.options, command_line=tuple(sys.argv))
+        for turn in options.slices:
+            Settings(slice_ns=turn.ns)
+        check_writable(self.write, self.figure, self.json_file)
+        draw = _drawer(self.figure)
+        with measuring():
             found = tune(options, os.environ, display_stream())
-    except RunFailed as error:
-        for line in error.failure.output:
-            click.echo(f"  | {line}", err=True)
-        raise
-    write_outcome(json_file, found.text, found.document)
-    if draw is not None and figure is not None:
-        draw(found.document, figure)
-    if write is not None:
-        _write_config(found.config, write)
-    return EXIT_FAILURE if found.failed else 0
+        write_outcome(self.json_file, found.text, found.document)
+        if draw is not None and self.figure is not None:
+            draw(found.document, self.figure)
+        if self.write is not None:
+            _write_config(found.config, self.write)
+        return EXIT_FAILURE if found.failed else 0
 
 
 def _write_config(config: str | None, path: Path) -> None:
@@ -165,14 +144,6 @@ def _times(text: str, option: str, parse: Callable[[str, str], Span]) -> tuple[S
     if len(set(found)) != len(found):
         raise CoschedError(f"{option}: '{text}' names a time twice")
     return found
-
-
-def _words(text: str, known: tuple[str, ...], option: str) -> tuple[str, ...]:
-    words = tuple(word.strip() for word in text.split(","))
-    for word in words:
-        if word not in known:
-            raise CoschedError(f"{option}: '{word}' is none of {', '.join(known)}")
-    return tuple(dict.fromkeys(words))
 
 
 def _drawer(figure: Path | None) -> Callable[[dict[str, object], Path], None] | None:

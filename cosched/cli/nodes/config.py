@@ -9,9 +9,10 @@ from typing import Any
 
 import click
 
+from cosched.cli.declared import Command, argument, command, flag
 from cosched.cli.entry import EXIT_FAILURE
 from cosched.cli.groups import Group
-from cosched.cli.nodes.config_set import command as config_set
+from cosched.cli.nodes.config_set import Set
 from cosched.cli.options import json_option
 from cosched.core.config.schema import KEYS, Key
 from cosched.core.config.values import Config, Problem
@@ -21,7 +22,7 @@ _VALUE_WIDTH = 22
 
 
 @click.group("config", cls=Group)
-def command() -> None:
+def config() -> None:
     """Show, check and change the configuration.
 
     It is read from /etc/cosched.toml, ~/.config/cosched/config.toml, variables
@@ -35,12 +36,11 @@ def command() -> None:
     """
 
 
-command.add_command(config_set)
+config.add_command(Set.click_command)
 
 
-@command.command("show")
-@json_option
-def show(as_json: bool) -> int:
+@command("show", of=config)
+class Show(Command):
     """Print each value and where it came from.
 
     Daemons started now would have these values; 'cosched status' shows the settings of
@@ -51,27 +51,21 @@ def show(as_json: bool) -> int:
       cosched config show
       cosched config show --json
     """
-    config, errors, warnings = examine(os.environ)
-    if as_json:
-        click.echo(json.dumps(_plain(config, errors, warnings), indent=2))
-    else:
-        click.echo(_table(config), nl=False)
-    _print_problems(errors, warnings)
-    return EXIT_FAILURE if errors else 0
+
+    as_json: bool = json_option()
+
+    def run(self) -> int:
+        config, errors, warnings = examine(os.environ)
+        if self.as_json:
+            click.echo(json.dumps(_plain(config, errors, warnings), indent=2))
+        else:
+            click.echo(_table(config), nl=False)
+        _print_problems(errors, warnings)
+        return EXIT_FAILURE if errors else 0
 
 
-@command.command("check", short_help="Check the configuration, or FILE.")
-@click.argument(
-    "file",
-    required=False,
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="[FILE]",
-)
-@click.option(
-    "--user", is_flag=True, help="Check FILE as a user's file, which cannot set limits."
-)
-@json_option
-def check(file: Path | None, user: bool, as_json: bool) -> int:
+@command("check", of=config, short_help="Check the configuration, or FILE.")
+class Check(Command):
     """Check FILE, or the whole configuration: unknown keys, impossible values, and
     combinations that have no effect or the opposite one.
 
@@ -82,19 +76,31 @@ def check(file: Path | None, user: bool, as_json: bool) -> int:
       cosched config check
       cosched config check new.toml
     """
-    if user and file is None:
-        raise click.UsageError("--user goes with a FILE.")
-    if file is None:
-        config, errors, warnings = examine(os.environ)
-    else:
-        config, errors = examine_file(file, operator=not user)
-        warnings = []
-    if as_json:
-        click.echo(json.dumps(_plain(config, errors, warnings), indent=2))
-    _print_problems(errors, warnings)
-    if not errors and not as_json:
-        click.echo(f"{file or 'configuration'}: all right")
-    return EXIT_FAILURE if errors else 0
+
+    file: Path | None = argument(
+        required=False,
+        type=click.Path(path_type=Path, dir_okay=False),
+        metavar="[FILE]",
+    )
+    user: bool = flag(help="Check FILE as a user's file, which cannot set limits.")
+    as_json: bool = json_option()
+
+    def __post_init__(self) -> None:
+        if self.user and self.file is None:
+            raise click.UsageError("--user goes with a FILE.")
+
+    def run(self) -> int:
+        if self.file is None:
+            config, errors, warnings = examine(os.environ)
+        else:
+            config, errors = examine_file(self.file, operator=not self.user)
+            warnings = []
+        if self.as_json:
+            click.echo(json.dumps(_plain(config, errors, warnings), indent=2))
+        _print_problems(errors, warnings)
+        if not errors and not self.as_json:
+            click.echo(f"{self.file or 'configuration'}: all right")
+        return EXIT_FAILURE if errors else 0
 
 
 def _print_problems(errors: list[Problem], warnings: list[Problem]) -> None:

@@ -11,29 +11,21 @@ from typing import Any
 
 import click
 
+from cosched.cli.declared import Command, argument, command, flag
 from cosched.cli.options import asked_run_dir_option, nodes_option
 from cosched.core.config.kinds import suggest
 from cosched.core.config.schema import BY_PATH, LIVE, Key
 from cosched.core.errors import CoschedError, NoDaemon
 from cosched.core.node.settings import Settings
+from cosched.node.configuration import usual_places
+from cosched.node.configuration_save import save
 from cosched.node.sockets.client import HeldChanges, nodes_in, request
 from cosched.observe.status import no_daemons
 from cosched.shm.paths import NodePaths
 
 
-@click.command("set", short_help="Change settings, live or in the file.")
-@asked_run_dir_option
-@nodes_option
-@click.option("--save", is_flag=True, help="Also write them into the configuration file.")
-@click.option("--hold", is_flag=True, help="Undo the changes when standard input ends.")
-@click.argument("settings", nargs=-1, metavar="[NAME=VALUE...]")
-def command(
-    run_dir: Path,
-    nodes: tuple[str, ...],
-    save: bool,
-    hold: bool,
-    settings: tuple[str, ...],
-) -> None:
+@command("set", short_help="Change settings, live or in the file.")
+class Set(Command):
     """Change settings on all live nodes of this machine, or on some.
 
     The settings are slice, gmet, align, order, least_share and fairness. Jobs are not
@@ -54,33 +46,44 @@ def command(
       cosched config set --save slice=1s run.wait=block
       ssh n1 cosched config set --hold slice=5s
     """
-    if hold and save:
-        raise click.UsageError("--hold and --save cannot be combined.")
-    if not settings:
-        if save or hold:
-            raise click.UsageError(f"--{'save' if save else 'hold'} needs NAME=VALUE.")
-        if not _print_live(run_dir, nodes):
+
+    run_dir: Path = asked_run_dir_option()
+    nodes: tuple[str, ...] = nodes_option()
+    save: bool = flag(help="Also write them into the configuration file.")
+    hold: bool = flag(help="Undo the changes when standard input ends.")
+    settings: tuple[str, ...] = argument(nargs=-1, metavar="[NAME=VALUE...]")
+
+    def __post_init__(self) -> None:
+        if self.hold and self.save:
+            raise click.UsageError("--hold and --save cannot be combined.")
+        if not self.settings and (self.save or self.hold):
+            raise click.UsageError(f"--{'save' if self.save else 'hold'} needs NAME=VALUE.")
+
+    def run(self) -> None:
+        run_dir, nodes = self.run_dir, self.nodes
+        if not self.settings:
+            if not _print_live(run_dir, nodes):
+                raise no_daemons(run_dir, os.geteuid())
+            return
+        wanted = dict(_split(word) for word in self.settings)
+        values = {key.path: _parsed(key, text) for key, text in wanted.items()}
+        live = {key.name: text for key, text in wanted.items() if key.live}
+        rest = [key.path for key in wanted if not key.live]
+        if rest and not self.save:
+            raise CoschedError(
+                f"{rest[0]}: running daemons cannot change it; write it into the file with "
+                "--save, then restart them"
+            )
+        Settings().changed(live)  # raises before any node is changed
+        if self.hold:
+            _hold(run_dir, nodes, live)
+            return
+        saved = _save(values) if self.save else None
+        reached = _set_live(run_dir, nodes, live) if live else 0
+        if saved is not None:
+            click.echo(f"saved in {saved}")
+        elif not reached:
             raise no_daemons(run_dir, os.geteuid())
-        return
-    given = dict(_split(word) for word in settings)
-    values = {key.path: _parsed(key, text) for key, text in given.items()}
-    live = {key.name: text for key, text in given.items() if key.live}
-    rest = [key.path for key in given if not key.live]
-    if rest and not save:
-        raise CoschedError(
-            f"{rest[0]}: running daemons cannot change it; write it into the file with "
-            "--save, then restart them"
-        )
-    Settings().changed(live)  # raises before any node is changed
-    if hold:
-        _hold(run_dir, nodes, live)
-        return
-    saved = _save(values) if save else None
-    reached = _set_live(run_dir, nodes, live) if live else 0
-    if saved is not None:
-        click.echo(f"saved in {saved}")
-    elif not reached:
-        raise no_daemons(run_dir, os.geteuid())
 
 
 def _split(word: str) -> tuple[Key, str]:
@@ -102,9 +105,6 @@ def _parsed(key: Key, text: str) -> Any:
 
 
 def _save(values: Mapping[str, Any]) -> Path:
-    from cosched.node.configuration import usual_places
-    from cosched.node.configuration_save import save
-
     places = usual_places(os.environ)
     operator = os.geteuid() == 0
     path = places.operator if operator else places.user

@@ -10,10 +10,16 @@ from pathlib import Path
 
 import click
 
+from cosched.cli.declared import Command, command, flag, option
 from cosched.cli.entry import EXIT_FAILURE
-from cosched.cli.options import asked_run_dir_option, hosts_option, json_option, shell_words
-from cosched.cli.run.site import this_node
+from cosched.cli.options import asked_run_dir_option, hosts_option, json_option, this_node
+from cosched.cli.printing import show_progress
+from cosched.cli.tools import shim_check
+from cosched.cli.values import COMMAND
 from cosched.core.errors import CoschedError
+from cosched.launch.mpi import Places
+from cosched.launch.shim import make_shim
+from cosched.launch.target import find_target
 from cosched.observe.doctor.asking import answer, ask_nodes
 from cosched.observe.doctor.facts import NodeFacts, Seen, Site
 from cosched.observe.doctor.findings import Finding, good, is_bad, problem, render
@@ -24,32 +30,8 @@ from cosched.observe.reach.hosts import way_to_hosts
 from cosched.shm.paths import NodePaths
 
 
-@click.command("doctor")
-@hosts_option("Examine these nodes; a remote shell reaches them.")
-@click.option(
-    "--shell",
-    callback=shell_words,
-    metavar="COMMAND",
-    help="The remote shell; host and command follow.  [default: COSCHED_REMOTE_SHELL, ssh]",
-)
-@click.option("--health", is_flag=True, help="Only what must be right on a running node.")
-@click.option("--shim", is_flag=True, help="Also run a program with each MPI of this node.")
-@click.option("--strict", is_flag=True, help="A warning counts as a problem.")
-@click.option("-v", "--verbose", is_flag=True, help="Show what is good, too.")
-@click.option("--facts", is_flag=True, hidden=True, help="Answer another doctor.")
-@json_option
-@asked_run_dir_option
-def command(
-    hosts: tuple[str, ...],
-    shell: tuple[str, ...],
-    health: bool,
-    shim: bool,
-    strict: bool,
-    verbose: bool,
-    facts: bool,
-    as_json: bool,
-    run_dir: Path,
-) -> int:
+@command("doctor")
+class Doctor(Command):
     """Examine nodes: a line for each finding, with its remedy.
 
     It looks at kernel, control groups, daemons, clock, run directory, memory and MPIs of
@@ -78,32 +60,51 @@ def command(
 
     Exit status: 0; 1 if there is a problem, with --strict also if there is a warning.
     """
-    here = NodePaths(run_dir, this_node())
-    if facts:
-        answer(gather_node(here, _python_bin(), os.environ), sys.stdin, sys.stdout)
-        return 0
-    _check_options(health, shim, hosts)
-    if health:
-        site = Site((Seen(here.node, gather_health(here)),))
-        groups = judge_health(site)
-    else:
-        site = _examine(hosts, shell, here)
-        groups = judge(site)
-    if shim:
-        groups["shim"] = list(_check_shims(_only(site)))
-    if as_json:
-        click.echo(json.dumps(document(site, groups), indent=2))
-    elif groups:
-        click.echo(render(groups, all_of_them=verbose or not hosts))
-    found = [finding for findings in groups.values() for finding in findings]
-    return EXIT_FAILURE if is_bad(found, strict=strict) else 0
 
+    hosts: tuple[str, ...] = hosts_option(
+        "Examine these nodes; a remote shell reaches them."
+    )
+    shell: tuple[str, ...] = option(
+        type=COMMAND,
+        default=(),
+        help="The remote shell; host and command follow.  [default: COSCHED_REMOTE_SHELL,"
+        " ssh]",
+    )
+    health: bool = flag(help="Only what must be right on a running node.")
+    shim: bool = flag(help="Also run a program with each MPI of this node.")
+    strict: bool = flag(help="A warning counts as a problem.")
+    verbose: bool = flag("-v", "--verbose", help="Show what is good, too.")
+    facts: bool = flag(hidden=True, help="Answer another doctor.")
+    as_json: bool = json_option()
+    run_dir: Path = asked_run_dir_option()
 
-def _check_options(health: bool, shim: bool, hosts: Sequence[str]) -> None:
-    if (health or shim) and hosts:
-        raise click.UsageError("--health and --shim are for this node: without --hosts.")
-    if health and shim:
-        raise click.UsageError("--health and --shim cannot be combined.")
+    def __post_init__(self) -> None:
+        if (self.health or self.shim) and self.hosts:
+            raise click.UsageError(
+                "--health and --shim are for this node: without --hosts."
+            )
+        if self.health and self.shim:
+            raise click.UsageError("--health and --shim cannot be combined.")
+
+    def run(self) -> int:
+        here = NodePaths(self.run_dir, this_node())
+        if self.facts:
+            answer(gather_node(here, _python_bin(), os.environ), sys.stdin, sys.stdout)
+            return 0
+        if self.health:
+            site = Site((Seen(here.node, gather_health(here)),))
+            groups = judge_health(site)
+        else:
+            site = _examine(self.hosts, self.shell, here)
+            groups = judge(site)
+        if self.shim:
+            groups["shim"] = list(_check_shims(_only(site)))
+        if self.as_json:
+            click.echo(json.dumps(document(site, groups), indent=2))
+        elif groups:
+            click.echo(render(groups, all_of_them=self.verbose or not self.hosts))
+        found = [finding for findings in groups.values() for finding in findings]
+        return EXIT_FAILURE if is_bad(found, strict=self.strict) else 0
 
 
 def _examine(hosts: Sequence[str], shell: Sequence[str], here: NodePaths) -> Site:
@@ -120,20 +121,13 @@ def _examine(hosts: Sequence[str], shell: Sequence[str], here: NodePaths) -> Sit
     way = way_to_hosts(hosts, here.run_dir, os.environ, shell)
 
     def show(done: int) -> None:
-        if sys.stderr.isatty():
-            end = "\n" if done == len(hosts) else ""
-            click.echo(f"\rasking nodes: {done}/{len(hosts)}{end}", nl=False, err=True)
+        show_progress("asking nodes", done, len(hosts))
 
     return Site(ask_nodes(way, words, show), slurm, silent)
 
 
 def _check_shims(facts: NodeFacts) -> Iterator[Finding]:
     """Runs the shim's own check with each MPI of this node."""
-    from cosched.cli.tools import shim_check
-    from cosched.launch.mpi import Places
-    from cosched.launch.shim import make_shim
-    from cosched.launch.target import find_target
-
     places = Places(_python_bin(), os.environ)
     for mpi in facts.mpis or ():
         name = f"{mpi.title} {mpi.version}"

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import click
 
-from cosched.cli.options import any_run_dir_option
+from cosched.cli.declared import Command, command, flag
+from cosched.cli.options import any_run_dir_option, this_node_option
 from cosched.core.errors import CoschedError
 from cosched.node.service.stop import free_jobs, stop_node
 from cosched.shm.paths import NodePaths
 
 
-@click.command("down")
-@any_run_dir_option
-@click.option("--node", default=lambda: os.uname().nodename, show_default="this host")
-@click.option(
-    "--keep-jobs",
-    is_flag=True,
-    help="After daemons were killed: let their jobs run freely until others are up.",
-)
-def command(run_dir: Path, node: str, keep_jobs: bool) -> None:
+@command("down")
+class Down(Command):
     """Stop the daemons of this node; running jobs go on at the kernel's normal shares.
 
     \b
@@ -29,12 +22,21 @@ def command(run_dir: Path, node: str, keep_jobs: bool) -> None:
       cosched down
       cosched down --keep-jobs
     """
-    paths = NodePaths(run_dir, node)
-    if keep_jobs:
-        kept = free_jobs(paths)
-        says = "its jobs run freely; cosched up takes them over" if kept else "no jobs"
-        click.echo(f"node {node}: {says}")
-        return
-    if not stop_node(paths):
-        raise CoschedError(f"node {node}: no daemons are up in {run_dir}")
-    click.echo(f"node {node}: down")
+
+    run_dir: Path = any_run_dir_option()
+    node: str = this_node_option()
+    keep_jobs: bool = flag(
+        help="After daemons were killed: let their jobs run freely until others are up."
+    )
+
+    def run(self) -> None:
+        node = self.node
+        paths = NodePaths(self.run_dir, node)
+        if self.keep_jobs:
+            kept = free_jobs(paths)
+            says = "its jobs run freely; cosched up takes them over" if kept else "no jobs"
+            click.echo(f"node {node}: {says}")
+            return
+        if not stop_node(paths):
+            raise CoschedError(f"node {node}: no daemons are up in {self.run_dir}")
+        click.echo(f"node {node}: down")

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import click
 
-from cosched.cli.options import run_dir_option
+from cosched.cli.declared import Command, command, flag, option
+from cosched.cli.options import run_dir_option, this_node_option
 from cosched.core.node.settings import Fairness, Order
 from cosched.node.configuration import load
 from cosched.node.service.start import NodeOptions, start_node
@@ -18,62 +19,8 @@ METRICS_USUAL = "127.0.0.1:9434"
 OTHER_NAMES = {"metrics": "metrics.listen", "allow_boost": "node.allow_raise"}
 
 
-@click.command("up")
-@run_dir_option
-@click.option("--node", default=lambda: os.uname().nodename, show_default="this host")
-@click.option("--slice", metavar="TIME|auto", help="Time slice.")
-@click.option("--gmet", metavar="TIME|auto", help="Guaranteed minimum execution time.")
-@click.option(
-    "--align",
-    type=click.Choice(["on", "off"]),
-    help="Start slices at multiples of the slice in wall-clock time.",
-)
-@click.option(
-    "--order",
-    type=click.Choice([order.value for order in Order]),
-    help="Which job comes first if the slice is auto: the one with the least rest, or turns"
-    " by the age of the jobs. paper: Yoo and Jette's rules alone, with any slice.",
-)
-@click.option(
-    "--least-share",
-    metavar="PERCENT%/TIME",
-    help="The part of its fair share that each job gets in any order, such as 25%/30s.",
-)
-@click.option(
-    "--fairness",
-    type=click.Choice([fairness.value for fairness in Fairness]),
-    help="Between which parties the time is shared.",
-)
-@click.option(
-    "--class-scheduler",
-    type=click.Choice(["auto", "cgroup2", "cgroup1", "dutycycle"]),
-    help="What enforces the shares; auto takes the best one that works.",
-)
-@click.option(
-    "--mode",
-    type=click.Choice(["proportional", "strict"]),
-    help="Give the time that a job leaves unused to other jobs, or lose it.",
-)
-@click.option(
-    "--metrics",
-    is_flag=False,
-    flag_value=METRICS_USUAL,
-    metavar="[HOST:PORT]",
-    help=f"Serve Prometheus metrics there; without a value at {METRICS_USUAL}.",
-)
-@click.option("--memory", metavar="SIZE", help="Memory for all jobs; auto or off.")
-@click.option("--memory-wait", metavar="TIME", help="Longest wait for memory.")
-@click.option(
-    "--allow-boost",
-    type=click.Choice(["on", "off"]),
-    help="Whether owners may boost their jobs.  [default: on with --private]",
-)
-@click.option("--trace", metavar="SIZE", help="Disk space for the trace, or off.")
-@click.option("--private", is_flag=True, help="Serve only your jobs; end after the last.")
-@click.option("-v", "--verbose", is_flag=True, help="Log each switch and refusal.")
-def command(
-    run_dir: Path, node: str, private: bool, verbose: bool, **settings: str | None
-) -> None:
+@command("up")
+class Up(Command):
     """Start the scheduler daemon and the timer daemon of this node.
 
     The command returns when they are ready. After a crash they take over the running
@@ -86,24 +33,77 @@ def command(
       cosched up --slice 500ms --gmet 50ms --align off
       cosched up --metrics
     """
-    given = {
-        OTHER_NAMES.get(name, f"node.{name}"): (text, f"--{name.replace('_', '-')}")
-        for name, text in settings.items()
-        if text is not None
-    }
-    config, doubts = load(os.environ, given)
-    for doubt in doubts:
-        click.echo(f"cosched: warning: {doubt}", err=True)
-    options = NodeOptions(
-        config.node.settings(),
-        config.node.class_scheduler,
-        config.node.mode,
-        private,
-        verbose,
-        config.metrics_listen(private=private),
-        settings["memory"],
-        settings["memory_wait"],
-        config.node.allow_raise,
-        settings["trace"],
+
+    run_dir: Path = run_dir_option()
+    node: str = this_node_option()
+    slice: str | None = option(metavar="TIME|auto", help="Time slice.")
+    gmet: str | None = option(
+        metavar="TIME|auto", help="Guaranteed minimum execution time."
     )
-    click.echo(start_node(NodePaths(run_dir, node), options))
+    align: str | None = option(
+        type=click.Choice(["on", "off"]),
+        help="Start slices at multiples of the slice in wall-clock time.",
+    )
+    order: str | None = option(
+        type=click.Choice([order.value for order in Order]),
+        help="Which job comes first if the slice is auto: the one with the least rest, or"
+        " turns by the age of the jobs. paper: Yoo and Jette's rules alone, with any"
+        " slice.",
+    )
+    least_share: str | None = option(
+        metavar="PERCENT%/TIME",
+        help="The part of its fair share that each job gets in any order, such as 25%/30s.",
+    )
+    fairness: str | None = option(
+        type=click.Choice([fairness.value for fairness in Fairness]),
+        help="Between which parties the time is shared.",
+    )
+    class_scheduler: str | None = option(
+        type=click.Choice(["auto", "cgroup2", "cgroup1", "dutycycle"]),
+        help="What enforces the shares; auto takes the best one that works.",
+    )
+    mode: str | None = option(
+        type=click.Choice(["proportional", "strict"]),
+        help="Give the time that a job leaves unused to other jobs, or lose it.",
+    )
+    metrics: str | None = option(
+        is_flag=False,
+        flag_value=METRICS_USUAL,
+        metavar="[HOST:PORT]",
+        help=f"Serve Prometheus metrics there; without a value at {METRICS_USUAL}.",
+    )
+    memory: str | None = option(metavar="SIZE", help="Memory for all jobs; auto or off.")
+    memory_wait: str | None = option(metavar="TIME", help="Longest wait for memory.")
+    allow_boost: str | None = option(
+        type=click.Choice(["on", "off"]),
+        help="Whether owners may boost their jobs.  [default: on with --private]",
+    )
+    trace: str | None = option(metavar="SIZE", help="Disk space for the trace, or off.")
+    private: bool = flag(help="Serve only your jobs; end after the last.")
+    verbose: bool = flag("-v", "--verbose", help="Log each switch and refusal.")
+
+    def settings(self) -> dict[str, tuple[str, str]]:
+        """Returns text and option, by the key of the configuration."""
+        return {
+            OTHER_NAMES.get(name, f"node.{name}"): (text, f"--{name.replace('_', '-')}")
+            for name, text in vars(self).items()
+            if isinstance(text, str) and name != "node"
+        }
+
+    def run(self) -> None:
+        config, doubts = load(os.environ, self.settings())
+        for doubt in doubts:
+            click.echo(f"cosched: warning: {doubt}", err=True)
+        options = NodeOptions(
+            config.node.settings(),
+            config.node.class_scheduler,
+            config.node.mode,
+            self.private,
+            self.verbose,
+            config.metrics_listen(private=self.private),
+            self.memory,
+            self.memory_wait,
+            config.node.allow_raise,
+            self.trace,
+        )
+        click.echo(start_node(NodePaths(self.run_dir, self.node), options))

@@ -1,20 +1,16 @@
-"""Defines the options of cosched-run that say how ranks take part in coscheduling. Fills
+"""Declares the options of cosched-run that say how ranks take part in coscheduling. Fills
 them from the configuration and checks the operator's limits."""
 
 from __future__ import annotations
 
-import functools
 import os
-from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
 
 import click
 
-from cosched.cli.options import add_options
+from cosched.cli.declared import flag, option
 from cosched.core.config.limits import limits_for, refuse_wait
 from cosched.core.errors import CoschedError
-from cosched.core.node.settings import LENGTH_MAX_NS
-from cosched.core.units import parse_run_time
 from cosched.jobs.choices import CARRIERS, Choices
 from cosched.launch.environment import wait_policy
 from cosched.node.configuration import load
@@ -23,98 +19,55 @@ from cosched.node.configuration import load
 REQUIRE = "COSCHED_REQUIRE"
 
 
-_OPTIONS = (
-    click.option(
-        "--carrier",
+@dataclass(frozen=True)
+class Asked:
+    """The options; None: as configured."""
+
+    carrier: str | None = option(
         type=click.Choice(["auto", *CARRIERS]),
         help="How the sender's status travels: shadow, in messages of its own; prefix, one"
         " byte in front of each message; none, not at all. auto: shadow, but none"
         " without a shim.  [default: the configuration's, auto]",
-    ),
-    click.option(
-        "--wait",
+    )
+    wait: str | None = option(
         metavar="HOW",
         help="How ranks of a scheduled job wait: spin (as the MPI does), yield,"
         " block[:TIME], which spins for TIME (20us) and then sleeps, or auto[:TIME], which"
         " blocks where the CPUs are shared now. busy: ranks spin also while the job waits"
         " for its turn.  [default: the configuration's, spin]",
-    ),
-    click.option(
-        "--require-all",
-        is_flag=True,
-        help="End the job in MPI_Init unless a daemon coschedules it on each of its nodes.",
-    ),
-    click.option("--waits-only", is_flag=True, help="Apply --wait, but do not coschedule."),
-    click.option("--no-shim", is_flag=True, help="Start the job without cosched."),
-)
+    )
+    require_all: bool = flag(
+        help="End the job in MPI_Init unless a daemon coschedules it on each of its nodes."
+    )
+    waits_only: bool = flag(help="Apply --wait, but do not coschedule.")
+    no_shim: bool = flag(help="Start the job without cosched.")
 
+    @property
+    def coschedules(self) -> bool:
+        """Whether the job takes part."""
+        return not (self.no_shim or self.waits_only)
 
-def choice_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Gives a command these options, and their values as ``Choices`` named ``choices``."""
+    def choices(self) -> Choices:
+        """Takes each choice from the options, otherwise from the configuration.
 
-    @functools.wraps(function)
-    def with_choices(
-        *,
-        carrier: str | None,
-        wait: str | None,
-        require_all: bool,
-        waits_only: bool,
-        no_shim: bool,
-        **others: Any,
-    ) -> Any:
-        choices = choose(
-            click.get_current_context(),
-            wait=wait,
-            carrier=carrier,
-            waits_only=waits_only,
-            no_shim=no_shim,
-            require_all=require_all,
+        Raises UsageError where options contradict each other, CoschedError at a limit.
+        """
+        config, _ = load(os.environ)
+        policy = wait_policy(self.wait) if self.wait is not None else ""
+        if self.no_shim and (self.waits_only or policy not in ("", "spin")):
+            raise click.UsageError("--no-shim cannot be combined with --wait.")
+        if not policy:
+            policy = "spin" if self.no_shim else wait_policy(config.run.wait)
+        if self.require_all and not self.coschedules:
+            raise click.UsageError("--require-all needs coscheduling.")
+        if self.waits_only and policy in ("spin", "busy"):
+            raise click.UsageError("--waits-only needs --wait yield, block or auto.")
+        limits = limits_for(config.limits, os.geteuid())
+        refusal = None if self.no_shim else refuse_wait(limits, policy)
+        if refusal is not None:
+            raise CoschedError(refusal)
+        needs_all = self.require_all or "all" in (
+            config.run.require,
+            os.environ.get(REQUIRE),
         )
-        return function(choices=choices, waits_only=waits_only, no_shim=no_shim, **others)
-
-    return add_options(_OPTIONS, with_choices)
-
-
-def run_time(ctx: click.Context, param: click.Parameter, text: str | None) -> int | None:
-    """Returns how long the job runs, in nanoseconds; BadParameter if that is no time."""
-    if text is None:
-        return None
-    try:
-        time_ns = parse_run_time(text)
-    except CoschedError as error:
-        raise click.BadParameter(f"{error}.", ctx, param) from None
-    if not 0 < time_ns <= LENGTH_MAX_NS:
-        message = f"'{text:.40}' is not more than 0 and at most a year."
-        raise click.BadParameter(message, ctx, param)
-    return time_ns
-
-
-def choose(
-    ctx: click.Context,
-    *,
-    wait: str | None,
-    carrier: str | None,
-    waits_only: bool,
-    no_shim: bool,
-    require_all: bool,
-) -> Choices:
-    """Takes each choice from the options, otherwise from the configuration.
-
-    Raises UsageError where options contradict each other, CoschedError at a limit.
-    """
-    config, _ = load(os.environ)
-    policy = wait_policy(wait) if wait is not None else ""
-    if no_shim and (waits_only or policy not in ("", "spin")):
-        raise click.UsageError("--no-shim cannot be combined with --wait.", ctx)
-    if not policy:
-        policy = "spin" if no_shim else wait_policy(config.run.wait)
-    if require_all and (no_shim or waits_only):
-        raise click.UsageError("--require-all needs coscheduling.", ctx)
-    if waits_only and policy in ("spin", "busy"):
-        raise click.UsageError("--waits-only needs --wait yield, block or auto.", ctx)
-    limits = limits_for(config.limits, os.geteuid())
-    refusal = None if no_shim else refuse_wait(limits, policy)
-    if refusal is not None:
-        raise CoschedError(refusal)
-    needs_all = require_all or "all" in (config.run.require, os.environ.get(REQUIRE))
-    return Choices(policy, carrier or config.run.status, limits, needs_all)
+        return Choices(policy, self.carrier or config.run.status, limits, needs_all)

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
+import os
 import sys
-from pathlib import Path
-
-import click
 
 from cosched.cli.connection import Connector
 from cosched.cli.domain.waiting import (
@@ -16,53 +13,43 @@ from cosched.cli.domain.waiting import (
     report_end,
     run_to_end,
 )
-from cosched.cli.run.start import note, warn
+from cosched.cli.run.given import Given, names_run_dir
+from cosched.cli.run.reports import note, warn
 from cosched.cluster.submission import FROM_CLIENT
-from cosched.jobs.choices import Choices
+from cosched.core.units import NS_PER_S
 from cosched.jobs.job import Job
 from cosched.jobs.tasks import Reports
-
-#: Options of cosched-run that belong to the MPI's own launcher, or to its start.
-_WITHOUT = (
-    ("hosts", "--hosts"),
-    ("hostfile", "--hostfile"),
-    ("require_all", "--require-all"),
-    ("waits_only", "--waits-only"),
-    ("account", "--account"),
-    ("dry_run", "--dry-run"),
-    ("as_json", "--json"),
-)
+from cosched.shm.userdirs import domain_dir_to_ask
 
 
-def check_options(ctx: click.Context) -> None:
-    """Raises UsageError for options that have no meaning in a domain."""
-    given = [option for name, option in _WITHOUT if ctx.params[name]]
-    if ctx.params["register"] != "start":
-        given.append("--register init")
-    if given:
-        raise click.UsageError(f"--domain cannot be combined with {given[0]}.", ctx)
-
-
-def run_in_domain(job: Job, run_dir: Path, choices: Choices, *, verbose: bool) -> int:
-    """Runs the job as if its ranks ran here; returns its exit status. Raises CoschedError
-    if the domain cannot start it at once."""
-
-    reach = Connector(run_dir, command="cosched-run")
+def run_in_domain(given: Given) -> int:
+    """Runs a job as if its ranks ran here; returns its exit status. Raises CoschedError if
+    the domain cannot start it at once."""
+    usual = domain_dir_to_ask(os.environ, os.geteuid())
+    run_dir = given.run_dir if names_run_dir() else usual
+    reach = Connector(run_dir.absolute(), command="cosched-run")
     with private_files() as (output, error):
-        job = dataclasses.replace(
-            job,
+        job = Job(
+            given.argv,
+            ranks=given.ranks or 0,
+            ppn=given.ppn or 0,
+            time_s=(given.time_ns or 0) / NS_PER_S,
+            name=given.name or "",
             output=output,
             error=error,
             input=FROM_CLIENT,
             at_once=True,
+            mpi=given.mpi,
+            shim=not given.asked.no_shim,
+            memory_bytes=given.memory_bytes,
         )
         with reach() as client:
-            submission = client.prepare(job, Reports(warn, note), choices)
+            submission = client.prepare(job, Reports(warn, note), given.asked.choices())
 
         def submit() -> int:
             with reach() as client:
                 number = client.submit(submission)
-                if verbose:
+                if given.verbose:
                     _say(f"job {number} on {', '.join(client.job(number)['hosts'])}")
                 return number
 

@@ -6,9 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-import click
-
-from cosched.cli.run.start import warn
+from cosched.cli.run.reports import warn
 from cosched.core.errors import CoschedError
 from cosched.launch.given.engine_job import EngineJob
 from cosched.launch.given.hosts import Hosts, read_hostfile
@@ -23,16 +21,13 @@ class Chosen:
 
 
 def choose_hosts(
-    ctx: click.Context,
     named: tuple[str, ...],
     hostfile: Path | None,
     engine: EngineJob | None,
 ) -> Chosen:
     """Returns the hosts; none if the ranks run here. engine: the batch job whose hosts are
-    used by default, unless the command is one of its tasks. Raises UsageError for two
-    lists, CoschedError for a bad hostfile."""
-    if named and hostfile is not None:
-        raise click.UsageError("--hosts and --hostfile cannot be combined.", ctx)
+    used by default, unless the command is one of its tasks. Raises CoschedError for
+    a bad hostfile."""
     if hostfile is not None:
         return Chosen(read_hostfile(hostfile))
     if named or engine is None or engine.in_step:

@@ -4,25 +4,20 @@ from __future__ import annotations
 
 import os
 import re
+import socket
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from cosched.cli.options import this_node
 from cosched.core.errors import CoschedError, NoDaemon
 from cosched.launch.command import Site
 from cosched.launch.given.hosts import Hosts
+from cosched.launch.nodes import Control, JobRefused, check_nodes, lease_node
 from cosched.linux.here import this_machine
+from cosched.node.sockets.client import ControlClient
 from cosched.shm.paths import NodePaths
 
-if TYPE_CHECKING:
-    from cosched.launch.nodes import Control
-
 _LAB_HOST = re.compile(r"lab[0-9]+")
-
-
-def this_node() -> str:
-    """Returns this node's name, the same as the tasks find."""
-    return os.environ.get("COSCHED_NODE") or os.uname().nodename
 
 
 def find_site(run_dir: Path, chosen: Hosts) -> Site:
@@ -57,8 +52,6 @@ def find_site(run_dir: Path, chosen: Hosts) -> Site:
 
 
 def _resolves(host: str) -> bool:
-    import socket
-
     try:
         socket.getaddrinfo(host, None)
     except OSError:
@@ -71,8 +64,6 @@ def check_hosts(
 ) -> list[str]:
     """Raises JobRefused unless all daemons in reach accept the job. Returns the
     nodes without a daemon, as far as that shows here."""
-    from cosched.launch.nodes import check_nodes
-
     without = check_nodes(
         local_nodes(site, run_dir),
         connect,
@@ -103,8 +94,6 @@ def lease_here(
 
     Returns None, after a warning, if no daemon can be started.
     """
-    from cosched.launch.nodes import JobRefused, lease_node
-
     here = NodePaths(run_dir, this_node())
     try:
         return lease_node(
@@ -124,8 +113,6 @@ def lease_here(
 
 def connect(paths: NodePaths) -> Control | None:
     """Connects to the node's daemon; None if there is none."""
-    from cosched.node.sockets.client import ControlClient
-
     try:
         return ControlClient(paths)
     except NoDaemon:

@@ -7,55 +7,70 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
-from cosched.cli.run.plan import headline
-from cosched.cli.run.site import check_hosts, lease_here, local_nodes
+import click
+
+from cosched.cli.run.given import Given, names_run_dir
+from cosched.cli.run.hosts import choose_hosts
+from cosched.cli.run.placement import place_of, ranks_stay_here
+from cosched.cli.run.plan import headline, plan_json, plan_text
+from cosched.cli.run.reports import note, warn
+from cosched.cli.run.site import check_hosts, find_site, lease_here, local_nodes
 from cosched.core.errors import CoschedError
 from cosched.jobs.choices import Choices
 from cosched.jobs.expected import Lengths
 from cosched.jobs.places import Place, write_place
-from cosched.jobs.tasks import Reports, rank_environment
-from cosched.launch.environment import Part, submission_ns
-from cosched.launch.job import Job
+from cosched.jobs.tasks import Reports, Wanted, rank_environment
+from cosched.launch.environment import default_job_name
+from cosched.launch.given.engine_job import EngineJob, engine_job
+from cosched.launch.given.hosts import Hosts
+from cosched.launch.job import Job, Request, resolve, starts_ranks_itself
+from cosched.launch.mpi import Places
+from cosched.launch.process import exit_like, run_launcher
+from cosched.linux.here import this_machine
+from cosched.linux.homes import state_directory
+from cosched.shm.paths import NodePaths
+
+_NOISE_BYTES = 4
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Start:
     """A job that is to be started.
 
+    given: the user's options. choices: how it takes part. job: how it is started.
     named_run_dir: the run directory that the user named; None: the usual one of each node.
-    run_dir: the one of this node. stays_here: all ranks run on this node. place: where they
-    run otherwise, if that is known. need_bytes: memory on each node, 0 for any. time_ns:
-    the user's estimate of its run time; None: that of its earlier runs in ``lengths``.
-    registers_in_init: the ranks register in MPI_Init, not when they start.
+    stays_here: all ranks run on this node. place: where they run otherwise, if that is
+    known.
     """
 
+    given: Given
+    choices: Choices
     job: Job
     name: str
     named_run_dir: Path | None
-    run_dir: Path
     stays_here: bool
     place: Place | None
-    need_bytes: int
-    time_ns: int | None
-    lengths: Lengths
-    choices: Choices
-    registers_in_init: bool = False
 
-    def task_environment(self, *, part: bool, verbose: bool) -> Mapping[str, str]:
-        """Returns the variables for the ranks. part: the ranks are coscheduled."""
+    @cached_property
+    def _lengths(self) -> Lengths:
+        return Lengths(warn)
+
+    def task_environment(self) -> Mapping[str, str]:
+        """Returns the variables for the ranks."""
+        given = self.given
+        if given.asked.no_shim:
+            return {}
         wanted = None
-        if part:
-            wanted = Part(
+        if given.asked.coschedules:
+            wanted = Wanted(
                 self.name,
                 self._run_dir_of_ranks(),
-                "",
-                self.need_bytes,
-                submission_ns(os.environ, time.time_ns()),
-                self.lengths.expectation(self.job, self.time_ns),
-                self.registers_in_init,
-                "all" if self.choices.needs_all else "",
+                given.memory_bytes,
+                self._lengths.expectation(self.job, given.time_ns),
+                registers_in_init=given.register == "init",
             )
         return rank_environment(
             self.job,
@@ -63,50 +78,49 @@ class Start:
             wanted,
             os.environ,
             Reports(warn, note),
-            verbose=verbose,
+            verbose=given.verbose,
         )
 
-    def carry_out(self, tasks: Mapping[str, str], *, account: bool, verbose: bool) -> int:
+    def carry_out(self, tasks: Mapping[str, str]) -> int:
         """Runs the launcher; returns its exit status."""
-        from cosched.launch.process import exit_like
-
-        lease = None
+        run_dir, job = self.given.run_dir, self.job
         if "COSCHED_JOB" in tasks:
             jobs_per_user = self.choices.limits.jobs_per_user
-            wanted = (self.run_dir, self.name, jobs_per_user, self.need_bytes)
+            wanted = (run_dir, self.name, jobs_per_user, self.given.memory_bytes)
             if self.stays_here:
                 lease = lease_here(*wanted, self._take_failure)
                 tasks = tasks if lease else {}
             else:
-                self._check_nodes(check_hosts(self.job.site, *wanted))
-        if verbose:
-            print(f"cosched-run: {headline(self.job, self.name, tasks)}", file=sys.stderr)
+                self._check_nodes(check_hosts(job.site, *wanted))
+        if self.given.verbose:
+            print(f"cosched-run: {headline(job, self.name, tasks)}", file=sys.stderr)
         self._remember_place(tasks)
         began_wall_ns = time.time_ns()
-        status_word = _run(self.job, tasks)
+        status_word = _run(job, tasks)
         if "COSCHED_JOB" in tasks:
-            nodes = local_nodes(self.job.site, self.run_dir)
-            if account or verbose:
-                from cosched.cli.jobs.elsewhere import way_to
-                from cosched.cli.run.account import print_account
-
-                way = way_to(self.name, (), self.run_dir) if self.place else None
-                of = len(way.nodes) if way else max(1, len(self.job.site.names))
-                print_account(nodes, way, self.name, began_wall_ns, of=of)
+            nodes = local_nodes(job.site, run_dir)
+            if self.given.account or self.given.verbose:
+                self._print_account(nodes, began_wall_ns)
             if status_word == 0:
-                self.lengths.add(self.job, self.name, nodes, began_wall_ns)
+                self._lengths.add(job, self.name, nodes, began_wall_ns)
         return exit_like(status_word)
+
+    def _print_account(self, nodes: Sequence[NodePaths], began_wall_ns: int) -> None:
+        from cosched.cli.jobs.elsewhere import way_to
+        from cosched.cli.run.account import print_account
+
+        way = way_to(self.name, (), self.given.run_dir) if self.place else None
+        of = len(way.nodes) if way else max(1, len(self.job.site.names))
+        print_account(nodes, way, self.name, began_wall_ns, of=of)
 
     def _run_dir_of_ranks(self) -> Path | None:
         virtual = self.job.site.agent is not None
-        return self.run_dir if self.stays_here or virtual else self.named_run_dir
+        return self.given.run_dir if self.stays_here or virtual else self.named_run_dir
 
     def _remember_place(self, tasks: Mapping[str, str]) -> None:
         """Records where the job runs, for 'cosched suspend' and the like."""
         if self.place is None or "COSCHED_JOB" not in tasks:
             return
-        from cosched.node.records.history import state_directory
-
         state = state_directory(os.environ)
         if state is None:
             return
@@ -135,10 +149,59 @@ class Start:
         )
 
 
+def run_here(given: Given) -> int:
+    """Starts a job by an MPI's own launcher; returns its exit status."""
+    choices = given.asked.choices()
+    engine = engine_job(os.environ)
+    chosen = choose_hosts(
+        given.hosts, given.hostfile, None if starts_ranks_itself(given.argv) else engine
+    )
+    resolved = _resolve(
+        Request(
+            given.argv,
+            given.ranks or chosen.ranks,
+            given.ppn,
+            given.mpi,
+            root=os.geteuid() == 0,
+        ),
+        given.run_dir,
+        chosen.hosts,
+    )
+    stays_here = ranks_stay_here(resolved, engine, this_machine(), os.environ)
+    is_named = names_run_dir() or bool(os.environ.get("COSCHED_RUN_DIR"))
+    start = Start(
+        given,
+        choices,
+        resolved,
+        name=given.name or _usual_name(resolved.label, engine),
+        named_run_dir=given.run_dir if is_named else None,
+        stays_here=stays_here,
+        place=None if stays_here else place_of(resolved, engine, os.environ),
+    )
+    tasks = start.task_environment()
+    if given.dry_run:
+        as_planned = plan_json(resolved, start.name, tasks)
+        click.echo(as_planned if given.as_json else plan_text(resolved, tasks))
+        return 0
+    return start.carry_out(tasks)
+
+
+def _resolve(request: Request, run_dir: Path, hosts: Hosts) -> Job:
+    """Returns how the ranks are started; prints the warnings about it."""
+    places = Places(Path(sys.executable).parent, os.environ)
+    resolved = resolve(request, find_site(run_dir, hosts), places)
+    for warning in resolved.warnings:
+        warn(warning)
+    return resolved
+
+
+def _usual_name(label: str, engine: EngineJob | None) -> str:
+    number = "" if engine is None else engine.label
+    return default_job_name(label, os.urandom(_NOISE_BYTES), number)
+
+
 def _run(job: Job, tasks: Mapping[str, str]) -> int:
     """Runs the launcher; returns its wait status as wait(2) defines it."""
-    from cosched.launch.process import run_launcher
-
     command = job.command(tasks)
     sys.stdout.flush()
     sys.stderr.flush()
@@ -147,14 +210,3 @@ def _run(job: Job, tasks: Mapping[str, str]) -> int:
         {**os.environ, **command.environ},
         death_signal=job.death_signal,
     )
-
-
-def warn(message: object) -> None:
-    """Prints a warning of cosched-run."""
-    print(f"cosched-run: warning: {message}", file=sys.stderr)
-
-
-def note(line: str) -> None:
-    """Prints progress on a terminal."""
-    if sys.stderr.isatty():
-        print(f"cosched-run: {line}", file=sys.stderr)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from cosched.cli.declared import Command, command, option
 from cosched.cli.files import check_writable, write_outcome
 from cosched.cli.options import json_file_option
 from cosched.cli.sim.options import (
@@ -25,25 +26,8 @@ from cosched.sim.queue.table import left_out
 CLOCK = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)")
 
 
-@click.command("fit")
-@log_argument
-@click.option("--name", help="Name of the model; by default that of the log.")
-@click.option(
-    "--begins",
-    metavar="HH:MM",
-    help="Time of day when the log begins; by default as in its header (UTC), or 00:00.",
-)
-@machine_option("Another size of the machine.")
-@strict_option
-@json_file_option("Write the model to FILE, as JSON ('-': as --json).")
-def fit_log(
-    trace: Path,
-    name: str | None,
-    begins: str | None,
-    machine: int | None,
-    strict: bool,
-    json_file: Path | None,
-) -> None:
+@command("fit")
+class Fit(Command):
     """Fit a model to a log: arrivals by hour, sizes, run times.
 
     Arrivals are a Poisson process with a rate for each hour of the day, sizes are
@@ -55,19 +39,34 @@ def fit_log(
       cosched sim fit KTH.swf.gz
       cosched sim fit SDSC.swf.gz --begins 18:11 --out sdsc.json
     """
-    check_writable(json_file)
-    log = read_swf(trace, machine=machine, strict=strict)
-    stem = log_name(trace)
-    model = fit(log.workload, name or stem, _begins_s(begins, log))
-    jobs = len(log.workload)
-    skipped = log.skipped_lines()
-    document = {
-        **model.document(),
-        "command": command_line(),
-        "jobs": jobs,
-        "skipped_lines": skipped,
-    }
-    write_outcome(json_file, _text(model, jobs, skipped), document)
+
+    trace: Path = log_argument()
+    name: str | None = option(help="Name of the model; by default that of the log.")
+    begins: str | None = option(
+        metavar="HH:MM",
+        help="Time of day when the log begins; by default as in its header (UTC), or"
+        " 00:00.",
+    )
+    machine: int | None = machine_option("Another size of the machine.")
+    strict: bool = strict_option()
+    json_file: Path | None = json_file_option(
+        "Write the model to FILE, as JSON ('-': as --json)."
+    )
+
+    def run(self) -> None:
+        check_writable(self.json_file)
+        log = read_swf(self.trace, machine=self.machine, strict=self.strict)
+        name = self.name or log_name(self.trace)
+        model = fit(log.workload, name, _begins_s(self.begins, log))
+        jobs = len(log.workload)
+        skipped = log.skipped_lines()
+        document = {
+            **model.document(),
+            "command": command_line(),
+            "jobs": jobs,
+            "skipped_lines": skipped,
+        }
+        write_outcome(self.json_file, _text(model, jobs, skipped), document)
 
 
 def _begins_s(begins: str | None, log: Log) -> int:

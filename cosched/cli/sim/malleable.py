@@ -8,18 +8,20 @@ from typing import Any, TypeAlias
 
 import click
 
+from cosched.cli.declared import Command, argument, command, option, part
 from cosched.cli.files import check_writable
-from cosched.cli.options import choose, json_file_option, parallel_option
+from cosched.cli.options import json_file_option, parallel_option
 from cosched.cli.sim.options import (
     carry_out_runs,
     machine_option,
+    seed_option,
     strict_option,
     write_results,
 )
+from cosched.cli.values import TIME, several, some_of, whole
 from cosched.core.cluster.queue.sizes.execution import EXECUTIONS
 from cosched.core.cluster.queue.sizes.settings import Control
 from cosched.core.decoding import is_whole, parse_integer
-from cosched.core.units import parse_duration
 from cosched.sim.logs.log_models import MODELS
 from cosched.sim.malleable.jobs import TEMPLATES
 from cosched.sim.malleable.policies import BASELINES, HARVESTING
@@ -71,141 +73,98 @@ Examples:
 """
 
 
-def _degrees(
-    ctx: click.Context, param: click.Parameter, value: str
-) -> tuple[int | None, ...]:
-    words = [word.strip() for word in value.split(",")]
-    for word in words:
-        if word != "none" and not is_whole(word, 1):
-            raise click.BadParameter(f"'{word}' is neither a number above 0 nor none.")
-    return tuple(
-        None if word == "none" else parse_integer(word, "", 1, (1 << 63) - 1)
-        for word in words
+def _degree(word: str, what: str) -> int | None:
+    if word != "none" and not is_whole(word, 1):
+        raise click.BadParameter(f"'{word}' is neither a number above 0 nor none.")
+    return None if word == "none" else parse_integer(word, what, 1, (1 << 63) - 1)
+
+
+def _percent(word: str, what: str) -> int:
+    return whole(1, 100)(word.removesuffix("%"), what)  # type: ignore[no-any-return]
+
+
+@command("malleable", help=HELP)
+class Malleable(Command):
+    """The options of ``cosched sim malleable``."""
+
+    sources: tuple[str, ...] = argument(nargs=-1, required=True, metavar="SOURCE...")
+    policies: tuple[str, ...] = option(
+        "--policy",
+        type=some_of((*BASELINES, *HARVESTING)),
+        default="ideal-only,ideal-backfill,moldable,even-fq,low-impact-fr",
+        show_default=False,
+        help="One or several; by default the baselines, even-fq and low-impact-fr.",
     )
+    degrees: tuple[int | None, ...] = option(
+        "--degree",
+        type=several("M,...", _degree),
+        default="none",
+        help="Harvest for queued jobs while fewer than M jobs run; none: always.",
+    )
+    percents: tuple[int, ...] = option(
+        "--minimum",
+        type=several("P,...", _percent),
+        default="50",
+        help="Fewest nodes of a job, in percent of its ideal.",
+    )
+    execution: str = option(
+        type=click.Choice(list(EXECUTIONS)),
+        default="linear",
+        help="How run times depend on nodes. Users' problems are always parabolic.",
+    )
+    control: Control = part(
+        Control,
+        harvest_limit=option(
+            type=click.IntRange(0), metavar="N", help="Harvest a job at most N times."
+        ),
+        protected_ns=option("--protect", type=TIME, help="Do not harvest younger jobs."),
+        least_benefit=option(
+            "--worth",
+            type=click.FloatRange(0.0),
+            metavar="X",
+            help="Resize a job only if that saves X times its cost.",
+        ),
+    )
+    count: int = option(type=click.IntRange(1), default=10_000, help="Jobs to generate.")
+    traces: int = option(
+        type=click.IntRange(1),
+        default=1,
+        help="Logs to generate; the figures are means over them.",
+    )
+    seed: int = seed_option("Random seed of the first log.")
+    beta: float = option(
+        type=click.FloatRange(0.0),
+        default=0.5,
+        help="Interval between users' problems; at 1 they hardly wait.",
+    )
+    machine: int | None = machine_option("Another size of the machine.")
+    strict: bool = strict_option()
+    at_a_time: int = parallel_option()
+    json_file: Path | None = json_file_option()
 
+    def source(self, name: str) -> Source:
+        """Returns the source of jobs of this name."""
+        return Source(name, self.count, self.seed, self.beta, self.machine, self.strict)
 
-def _percents(ctx: click.Context, param: click.Parameter, value: str) -> tuple[int, ...]:
-    words = [word.strip().removesuffix("%") for word in value.split(",")]
-    for word in words:
-        if not is_whole(word, 1, 100):
-            raise click.BadParameter(f"'{word}' is not a whole number from 1 to 100.")
-    return tuple(dict.fromkeys(parse_integer(word, "", 1, 100) for word in words))
-
-
-@click.command("malleable", help=HELP, short_help="Run jobs whose nodes may change.")
-@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
-@click.option(
-    "--policy",
-    "policies",
-    callback=choose((*BASELINES, *HARVESTING)),
-    metavar="A,B",
-    default="ideal-only,ideal-backfill,moldable,even-fq,low-impact-fr",
-    show_default=False,
-    help="One or several; by default the baselines, even-fq and low-impact-fr.",
-)
-@click.option(
-    "--degree",
-    "degrees",
-    callback=_degrees,
-    metavar="M,...",
-    default="none",
-    help="Harvest for queued jobs while fewer than M jobs run; none: always.",
-)
-@click.option(
-    "--minimum",
-    "percents",
-    callback=_percents,
-    metavar="P,...",
-    default="50",
-    help="Fewest nodes of a job, in percent of its ideal.",
-)
-@click.option(
-    "--execution",
-    type=click.Choice(list(EXECUTIONS)),
-    default="linear",
-    help="How run times depend on nodes. Users' problems are always parabolic.",
-)
-@click.option(
-    "--harvest-limit",
-    type=click.IntRange(0),
-    metavar="N",
-    help="Harvest a job at most N times.",
-)
-@click.option(
-    "--protect",
-    default="0s",
-    show_default=False,
-    metavar="TIME",
-    help="Do not harvest younger jobs.",
-)
-@click.option(
-    "--worth",
-    type=click.FloatRange(0.0),
-    default=0.0,
-    show_default=False,
-    metavar="X",
-    help="Resize a job only if that saves X times its cost.",
-)
-@click.option("--count", type=click.IntRange(1), default=10_000, help="Jobs to generate.")
-@click.option(
-    "--traces",
-    type=click.IntRange(1),
-    default=1,
-    help="Logs to generate; the figures are means over them.",
-)
-@click.option("--seed", type=int, default=0, help="Random seed of the first log.")
-@click.option(
-    "--beta",
-    type=click.FloatRange(0.0),
-    default=0.5,
-    help="Interval between users' problems; at 1 they hardly wait.",
-)
-@machine_option("Another size of the machine.")
-@strict_option
-@parallel_option
-@json_file_option()
-def malleable(
-    sources: tuple[str, ...],
-    policies: tuple[str, ...],
-    degrees: tuple[int | None, ...],
-    percents: tuple[int, ...],
-    execution: str,
-    harvest_limit: int | None,
-    protect: str,
-    worth: float,
-    count: int,
-    traces: int,
-    seed: int,
-    beta: float,
-    machine: int | None,
-    strict: bool,
-    at_a_time: int,
-    json_file: Path | None,
-) -> None:
-    check_writable(json_file)
-    control = Control(harvest_limit, parse_duration(protect, "--protect"), worth)
-    cases = cases_of(policies, degrees, percents)
-    groups = [
-        repeated(
-            MalleableRun(
-                Source(name, count, seed, beta, machine, strict),
-                execution,
-                control,
-                cases,
-            ),
-            traces,
-        )
-        for name in dict.fromkeys(sources)
-    ]
-    runs = [run for group in groups for run in group]
-    outcomes = iter(carry_out_runs(carry_out, runs, at_a_time))
-    results = []
-    for group in groups:
-        ended = [next(outcomes) for _ in group]
-        results.append((ended[0], len(ended), means(ended)))
-    text = "\n".join(render(_title(*result), result[2]) for result in results)
-    document = {"sources": [_document(*result) for result in results]}
-    write_results(json_file, text, document)
+    def run(self) -> None:
+        check_writable(self.json_file)
+        cases = cases_of(self.policies, self.degrees, self.percents)
+        groups = [
+            repeated(
+                MalleableRun(self.source(name), self.execution, self.control, cases),
+                self.traces,
+            )
+            for name in dict.fromkeys(self.sources)
+        ]
+        runs = [run for group in groups for run in group]
+        outcomes = iter(carry_out_runs(carry_out, runs, self.at_a_time))
+        results = []
+        for group in groups:
+            ended = [next(outcomes) for _ in group]
+            results.append((ended[0], len(ended), means(ended)))
+        text = "\n".join(render(_title(*result), result[2]) for result in results)
+        document = {"sources": [_document(*result) for result in results]}
+        write_results(self.json_file, text, document)
 
 
 def _title(outcome: MalleableOutcome, traces: int, figures: Figures) -> str:

@@ -1,78 +1,83 @@
-"""Options that several simulation commands share, and how they run and report."""
+"""Declares the options that several simulation commands share, and how they run and
+report."""
 
 from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
+from cosched.cli.declared import argument, option
 from cosched.cli.files import write_outcome
+from cosched.cli.options import PATH
 from cosched.cli.printing import display_stream
 from cosched.sim.parallel import OutcomeT, RunT, Work, carry_out_all
 from cosched.sim.progress import open_progress
 from cosched.version import VERSION
 
-F = TypeVar("F", bound=Callable[..., Any])
 
-
-def logs_argument(metavar: str) -> Callable[[F], F]:
+def logs_argument(metavar: str) -> Any:
     """One or more logs."""
-    return click.argument(
-        "traces", type=click.Path(path_type=Path), nargs=-1, required=True, metavar=metavar
-    )
+    return argument(type=PATH, nargs=-1, required=True, metavar=metavar)
 
 
-def log_argument(function: F) -> F:
+def log_argument() -> Any:
     """One log."""
-    return click.argument("trace", type=click.Path(path_type=Path), metavar="TRACE.swf")(
-        function
-    )
+    return argument(type=PATH, metavar="TRACE.swf")
 
 
 def machine_option(
     help: str = "Nodes of the machine; the log's header says it by default.",
-) -> Callable[[F], F]:
+) -> Any:
     """``--machine NODES``; ``None`` by default."""
-    return click.option("--machine", type=click.IntRange(1), metavar="NODES", help=help)
+    return option("--machine", type=click.IntRange(1), metavar="NODES", help=help)
 
 
-def strict_option(function: F) -> F:
+def strict_option() -> Any:
     """``--strict``. The older --skip-bad is what happens without it."""
-    strict = click.option(
+    return option(
         "--strict",
         is_flag=True,
+        before=(click.option("--skip-bad", is_flag=True, hidden=True, expose_value=False),),
         help="Refuse logs with a bad line or jobs out of order.  [default: leave out bad"
         " lines and count them, and sort]",
     )
-    older = click.option("--skip-bad", is_flag=True, hidden=True, expose_value=False)
-    return strict(older(function))
 
 
-def seed_option(default: int = 0, help: str = "Random seed.") -> Callable[[F], F]:
+def seed_option(help: str = "Random seed.") -> Any:
     """``--seed``."""
-    return click.option("--seed", type=int, default=default, help=help)
+    return option("--seed", type=int, default=0, help=help)
 
 
-def repeat_option(default: int, help: str) -> Callable[[F], F]:
+def repeat_option(default: int, help: str) -> Any:
     """``--repeat N``."""
-    return click.option(
+    return option(
         "--repeat", type=click.IntRange(1), default=default, metavar="N", help=help
     )
 
 
-def save_option(function: F) -> F:
+def save_option() -> Any:
     """``--save FOLDER``."""
-    return click.option(
+    return option(
         "--save",
-        "save_in",
         type=click.Path(file_okay=False, path_type=Path),
         metavar="FOLDER",
         help="Write the jobs of each run there, as npz and CSV.",
-    )(function)
+    )
+
+
+def calibration_option() -> Any:
+    """``--calibration FILE``, for commands that read one."""
+    return option(
+        "--calibration",
+        type=click.Path(dir_okay=False, path_type=Path),
+        metavar="FILE",
+        help="A file of 'cosched sim calibrate'; by default the one beside the workload.",
+    )
 
 
 def command_line() -> str:

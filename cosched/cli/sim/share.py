@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from cosched.cli.declared import Command, command, option, part
 from cosched.cli.options import json_file_option, parallel_option
 from cosched.cli.sim.options import (
     carry_out_runs,
@@ -14,6 +15,7 @@ from cosched.cli.sim.options import (
     strict_option,
     write_results,
 )
+from cosched.cli.values import TIME, several
 from cosched.core.errors import CoschedError
 from cosched.core.node.settings import USUAL
 from cosched.core.units import NS_PER_S, parse_duration
@@ -26,57 +28,8 @@ from cosched.sim.share.turns import Costs
 SHORT_NS = 4 * 3600 * NS_PER_S
 
 
-@click.command("share")
-@logs_argument("TRACE.swf[.gz]...")
-@click.option(
-    "--dom",
-    type=click.IntRange(2),
-    default=3,
-    help="Jobs that may share a node.",
-)
-@click.option(
-    "--queue",
-    "queue_name",
-    type=click.Choice(["easy", "fcfs"]),
-    default="easy",
-    help="The queue's policy.",
-)
-@click.option(
-    "--short",
-    metavar="TIME,...",
-    help="Longest requested time of a job that shares nodes with a first job, with a"
-    " second one, ...  [default: 4h,1h,15m,...]",
-)
-@click.option(
-    "--switch-cost",
-    default="10ms",
-    metavar="TIME",
-    help="Time lost by each switch.",
-)
-@click.option(
-    "--interference",
-    type=click.FloatRange(0, 0.5),
-    default=0.01,
-    help="Part of its speed that a job loses for each job on its nodes.",
-)
-@click.option("--first", type=click.IntRange(2), metavar="N", help="Only the first N jobs.")
-@machine_option()
-@strict_option
-@parallel_option
-@json_file_option()
-def share(
-    traces: tuple[Path, ...],
-    dom: int,
-    queue_name: str,
-    short: str | None,
-    switch_cost: str,
-    interference: float,
-    first: int | None,
-    machine: int | None,
-    strict: bool,
-    at_a_time: int,
-    json_file: Path | None,
-) -> None:
+@command("share")
+class Share(Command):
     """Run logs on a machine whose nodes several jobs share.
 
     The queue starts up to DOM jobs a node. Jobs that share nodes run in the order
@@ -92,26 +45,67 @@ def share(
       cosched sim share KTH.swf.gz --dom 3
       cosched sim share CTC.swf --dom 2 --short 1h --first 5000
     """
-    costs = Costs(parse_duration(switch_cost, "--switch-cost"), interference)
-    short_ns = _short_ns(short, dom)
-    runs = [
-        Run(trace, Sharing(name, some, USUAL, costs), machine, first, strict)
-        for trace in traces
-        for name, some in ((queue_name, ()), (queue_name, short_ns))
-    ]
-    outcomes = carry_out_runs(carry_out, runs, at_a_time)
-    document = {"runs": [outcome.document() for outcome in outcomes]}
-    write_results(json_file, render(outcomes), document)
+
+    traces: tuple[Path, ...] = logs_argument("TRACE.swf[.gz]...")
+    dom: int = option(type=click.IntRange(2), default=3, help="Jobs that may share a node.")
+    policy: str = option(
+        "--queue",
+        type=click.Choice(["easy", "fcfs"]),
+        default="easy",
+        help="The queue's policy.",
+    )
+    short_ns: tuple[int, ...] | None = option(
+        "--short",
+        type=several("TIME,...", parse_duration),
+        help="Longest requested time of a job that shares nodes with a first job, with a"
+        " second one, ...  [default: 4h,1h,15m,...]",
+    )
+    costs: Costs = part(
+        Costs,
+        switch_ns=option(
+            "--switch-cost", type=TIME, default="10ms", help="Time lost by each switch."
+        ),
+        beside=option(
+            "--interference",
+            type=click.FloatRange(0, 0.5),
+            default=0.01,
+            help="Part of its speed that a job loses for each job on its nodes.",
+        ),
+    )
+    first: int | None = option(
+        type=click.IntRange(2), metavar="N", help="Only the first N jobs."
+    )
+    machine: int | None = machine_option()
+    strict: bool = strict_option()
+    at_a_time: int = parallel_option()
+    json_file: Path | None = json_file_option()
+
+    def run(self) -> None:
+        short_ns = _short_ns(self)
+        runs = [
+            Run(
+                trace,
+                Sharing(self.policy, some, USUAL, self.costs),
+                self.machine,
+                self.first,
+                self.strict,
+            )
+            for trace in self.traces
+            for some in ((), short_ns)
+        ]
+        outcomes = carry_out_runs(carry_out, runs, self.at_a_time)
+        document = {"runs": [outcome.document() for outcome in outcomes]}
+        write_results(self.json_file, render(outcomes), document)
 
 
-def _short_ns(text: str | None, dom: int) -> tuple[int, ...]:
+def _short_ns(given: Share) -> tuple[int, ...]:
     """Returns the longest requested time in each row of places after the first."""
-    if text is None:
-        return tuple(max(1, SHORT_NS // 4**row) for row in range(dom - 1))
-    short_ns = tuple(parse_duration(part.strip(), "--short") for part in text.split(","))
-    if len(short_ns) != dom - 1:
+    rows = given.dom - 1
+    if given.short_ns is None:
+        return tuple(max(1, SHORT_NS // 4**row) for row in range(rows))
+    if len(given.short_ns) != rows:
         raise CoschedError(
-            f"--short {text}: --dom {dom} needs {dom - 1} times, one for each place after"
-            " the first"
+            f"--short: --dom {given.dom} needs {rows} times, one for each place after the"
+            " first"
         )
-    return short_ns
+    return given.short_ns

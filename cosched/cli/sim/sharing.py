@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
-from cosched.cli.options import choose
+from cosched.cli.declared import option
 from cosched.cli.sim.options import carry_out_runs, command_line, write_results
+from cosched.cli.values import some_of
 from cosched.core.errors import CoschedError
 from cosched.documents import read_json
 from cosched.sim.symbiotic.datastar import MODELS
@@ -18,14 +19,11 @@ from cosched.sim.symbiotic.matrix import Model, parse_model
 from cosched.sim.symbiotic.runs import NAMES, ORDERS, SharingOutcome, SharingRun, carry_out
 from cosched.sim.symbiotic.save import save
 
-F = TypeVar("F", bound=Callable[..., Any])
 
-
-def model_option(default: str) -> Callable[[F], F]:
+def model_option(default: str) -> Any:
     """``--model``."""
-    return click.option(
+    return option(
         "--model",
-        "model_name",
         default=default,
         metavar="datastar|npb|FILE",
         help="Speedups of applications beside each other, and users' labels.",
@@ -45,16 +43,14 @@ def read_model(name: str) -> Model:
     return parse_model(document, name)
 
 
-def placements_option(default: str, help: str) -> Callable[[F], F]:
+def placements_option(default: str, help: str) -> Any:
     """``--placements A,B``."""
-    return click.option(
-        "--placements", callback=choose(NAMES), metavar="A,B", default=default, help=help
-    )
+    return option("--placements", type=some_of(NAMES), default=default, help=help)
 
 
-def order_option(default: str) -> Callable[[F], F]:
+def order_option(default: str) -> Any:
     """``--order``."""
-    return click.option(
+    return option(
         "--order",
         type=click.Choice(list(ORDERS)),
         default=default,

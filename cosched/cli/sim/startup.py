@@ -8,11 +8,11 @@ from pathlib import Path
 
 import click
 
+from cosched.cli.declared import Command, command, option
 from cosched.cli.files import check_writable
-from cosched.cli.options import choose, json_file_option, parallel_option
+from cosched.cli.options import json_file_option, parallel_option
 from cosched.cli.sim.options import carry_out_runs, write_results
-from cosched.core.decoding import is_whole, parse_integer
-from cosched.core.units import parse_bytes
+from cosched.cli.values import SIZE, several, some_of, whole
 from cosched.sim.startup.costs import Costs, read_costs
 from cosched.sim.startup.model import DESIGNS, ORDERS, StartupRun
 from cosched.sim.startup.runs import carry_out
@@ -58,123 +58,90 @@ Examples:
 """
 
 
-def _numbers(ctx: click.Context, param: click.Parameter, value: str) -> tuple[int, ...]:
-    most = MOST_NODES if param.name == "nodes" else MOST_TASKS
-    words = [word.strip() for word in value.split(",")]
-    for word in words:
-        if not is_whole(word, 1, most):
-            raise click.BadParameter(f"'{word}' is not a whole number from 1 to {most}.")
-    return tuple(dict.fromkeys(parse_integer(word, "", 1, most) for word in words))
-
-
 def _keys() -> str:
     """Returns the costs and their defaults as lines of the file."""
     lines = [f"{each.name} = {each.default:g}" for each in fields(Costs)]
     return "\n  ".join(lines)
 
 
-@click.command(
-    "startup", help=HELP.format(keys=_keys()), short_help="Start a job on many nodes."
-)
-@click.option(
-    "--nodes", callback=_numbers, metavar="N,...", default="248", show_default=True
-)
-@click.option(
-    "--tasks",
-    callback=_numbers,
-    metavar="T,...",
-    default="32",
-    show_default=True,
-    help="Tasks on each node.",
-)
-@click.option(
-    "--designs",
-    callback=choose(tuple(DESIGNS)),
-    metavar="A,...",
-    default="old,new,pipelined",
-    show_default=True,
-)
-@click.option(
-    "--arity",
-    type=click.IntRange(1),
-    default=2,
-    show_default=True,
-    help="Children of a node in the tree.",
-)
-@click.option(
-    "--chunk",
-    default="16K",
-    show_default=True,
-    metavar="BYTES",
-    help="Of the job object and of the tables (pipelined).",
-)
-@click.option(
-    "--object",
-    "object_",
-    default="4K",
-    show_default=True,
-    metavar="BYTES",
-    help="The job object without units and tables.",
-)
-@click.option(
-    "--table",
-    type=click.IntRange(0, 1 << 20),
-    default=25,
-    show_default=True,
-    metavar="BYTES",
-    help="Of a task in the network tables.",
-)
-@click.option(
-    "--order",
-    type=click.Choice(list(ORDERS)),
-    default="paper",
-    show_default=True,
-    help="paper: tables before the tasks start; live: in MPI_Init.",
-)
-@click.option(
-    "--costs",
-    "costs_file",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="A calibration.",
-)
-@click.option(
-    "--link", type=click.FloatRange(0, min_open=True), metavar="MB/S", help="Bandwidth."
-)
-@parallel_option
-@json_file_option()
-def startup(
-    nodes: tuple[int, ...],
-    tasks: tuple[int, ...],
-    designs: tuple[str, ...],
-    arity: int,
-    chunk: str,
-    object_: str,
-    table: int,
-    order: str,
-    costs_file: Path | None,
-    link: float | None,
-    at_a_time: int,
-    json_file: Path | None,
-) -> None:
-    check_writable(json_file)
-    costs = read_costs(costs_file) if costs_file else Costs()
-    if link is not None:
-        costs = replace(costs, link_mb_s=link)
-    runs = [
-        StartupRun(
-            design,
-            size,
-            each,
-            arity=arity,
-            chunk_bytes=parse_bytes(chunk, "--chunk"),
-            object_bytes=parse_bytes(object_, "--object"),
-            table_bytes=table,
-            order=order,
-            costs=costs,
-        )
-        for size, each, design in product(nodes, tasks, designs)
-    ]
-    outcomes = carry_out_runs(carry_out, runs, at_a_time)
-    document = {"runs": [outcome.document() for outcome in outcomes]}
-    write_results(json_file, render(outcomes), document)
+@command("startup", help=HELP.format(keys=_keys()))
+class Startup(Command):
+    """The options of ``cosched sim startup``."""
+
+    nodes: tuple[int, ...] = option(
+        type=several("N,...", whole(1, MOST_NODES)), default="248"
+    )
+    tasks: tuple[int, ...] = option(
+        type=several("T,...", whole(1, MOST_TASKS)),
+        default="32",
+        help="Tasks on each node.",
+    )
+    designs: tuple[str, ...] = option(
+        type=some_of(tuple(DESIGNS), "A,..."), default="old,new,pipelined"
+    )
+    arity: int = option(
+        type=click.IntRange(1), default=2, help="Children of a node in the tree."
+    )
+    chunk_bytes: int = option(
+        "--chunk",
+        type=SIZE,
+        default="16K",
+        metavar="BYTES",
+        help="Of the job object and of the tables (pipelined).",
+    )
+    object_bytes: int = option(
+        "--object",
+        type=SIZE,
+        default="4K",
+        metavar="BYTES",
+        help="The job object without units and tables.",
+    )
+    table_bytes: int = option(
+        "--table",
+        type=click.IntRange(0, 1 << 20),
+        default=25,
+        metavar="BYTES",
+        help="Of a task in the network tables.",
+    )
+    order: str = option(
+        type=click.Choice(list(ORDERS)),
+        default="paper",
+        help="paper: tables before the tasks start; live: in MPI_Init.",
+    )
+    costs_file: Path | None = option(
+        "--costs",
+        type=click.Path(dir_okay=False, path_type=Path),
+        metavar="FILE",
+        help="A calibration.",
+    )
+    link: float | None = option(
+        type=click.FloatRange(0, min_open=True), metavar="MB/S", help="Bandwidth."
+    )
+    at_a_time: int = parallel_option()
+    json_file: Path | None = json_file_option()
+
+    def costs(self) -> Costs:
+        """Returns the costs of a calibration, otherwise the usual ones."""
+        costs = read_costs(self.costs_file) if self.costs_file else Costs()
+        return costs if self.link is None else replace(costs, link_mb_s=self.link)
+
+    def run(self) -> None:
+        check_writable(self.json_file)
+        costs = self.costs()
+        runs = [
+            StartupRun(
+                design,
+                size,
+                each,
+                arity=self.arity,
+                chunk_bytes=self.chunk_bytes,
+                object_bytes=self.object_bytes,
+                table_bytes=self.table_bytes,
+                order=self.order,
+                costs=costs,
+            )
+            for size, each, design in product(self.nodes, self.tasks, self.designs)
+        ]
+        outcomes = carry_out_runs(carry_out, runs, self.at_a_time)
+        document = {"runs": [outcome.document() for outcome in outcomes]}
+        write_results(self.json_file, render(outcomes), document)

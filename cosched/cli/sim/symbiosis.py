@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import click
 
+from cosched.cli.declared import Command, command, option, part
 from cosched.cli.files import check_writable
 from cosched.cli.groups import Group
 from cosched.cli.options import json_file_option
@@ -18,7 +19,7 @@ from cosched.cli.sim.sharing import (
     read_model,
     simulate,
 )
-from cosched.cli.sim.symbiosis_log import log
+from cosched.cli.sim.symbiosis_log import Log
 from cosched.sim.symbiotic.pairings import assess
 from cosched.sim.symbiotic.rounds import check_labels, experiment
 from cosched.sim.symbiotic.runs import NAMES, SharingRun
@@ -51,18 +52,8 @@ def symbiosis() -> None:
     """
 
 
-@symbiosis.command("pairs")
-@model_option("datastar")
-@click.option(
-    "--rounds",
-    type=click.IntRange(0),
-    default=0,
-    show_default=False,
-    metavar="N",
-    help="Also run N schedules of a scheduler that experiments.",
-)
-@json_file_option()
-def pairs(model_name: str, rounds: int, json_file: Path | None) -> None:
+@command("pairs", of=symbiosis)
+class Pairs(Command):
     """Compare users' labels with speeds: all applications in pairs.
 
     Prints the matrix, the gain of schedules that follow the labels, and
@@ -73,118 +64,108 @@ def pairs(model_name: str, rounds: int, json_file: Path | None) -> None:
       cosched sim symbiosis pairs
       cosched sim symbiosis pairs --rounds 8 --out pairs.json
     """
-    check_writable(json_file)
-    model = read_model(model_name)
-    found = assess(model)
-    checks = check_labels(model)
-    ran = experiment(model, rounds)
-    tables = (matrix_table(model), assessment_table(found), checks_table(checks))
-    text = "\n".join(tables) + "".join(
-        f"round {count}: {one.throughput - 1.0:+.1%}, estimates off by "
-        f"{one.error:.1%} on average, labels refuted: {one.refuted}\n"
-        for count, one in enumerate(ran, 1)
+
+    model: str = model_option("datastar")
+    rounds: int = option(
+        type=click.IntRange(0),
+        default=0,
+        show_default=False,
+        metavar="N",
+        help="Also run N schedules of a scheduler that experiments.",
     )
-    document = {
-        "model": model_name,
-        "assessment": asdict(found),
-        "labels": [check.document() for check in checks],
-        "rounds": [asdict(one) for one in ran],
-    }
-    write_results(json_file, text, document)
+    json_file: Path | None = json_file_option()
 
-
-STREAM_HELP = """\
-Run streams of small and large jobs on nodes with two halves.
-
-\b
-Placements:
-  whole    whole nodes for each job: traditional space-sharing
-  packed   the same, but two jobs of half a node may share one
-  split    jobs limited by memory on top halves, all others on bottom halves
-  labels   not beside jobs that labels warn of; symbiotic ones first
-  anyhow   the same, but beside a job that labels warn of as the last choice
-  learned  as anyhow, by the speeds observed so far
-
-Backfill is EASY. A stream resembles the paper's: 100 jobs of half a node or of
-four halves, at most twelve of them queued.
-
-Prints for each placement the makespan, the makespan of whole and of packed / this
-one, and the mean wait. Two more columns are the speed of jobs, 1 on whole nodes,
-and the share of jobs that ran slower than there. All are means over the streams.
-
-\b
-Examples:
-  cosched sim symbiosis stream --repeat 20
-  cosched sim symbiosis stream --placements whole,split --order fcfs
-  cosched sim symbiosis stream --model datastar --save out --out out.json
-"""
-
-
-@symbiosis.command("stream", help=STREAM_HELP)
-@model_option("npb")
-@placements_option(",".join(NAMES), "One or several.")
-@click.option(
-    "--machine",
-    type=click.IntRange(1),
-    default=4,
-    metavar="NODES",
-    help="Nodes of the machine, with two halves each.",
-)
-@click.option(
-    "--jobs",
-    "stream_jobs",
-    type=click.IntRange(1),
-    default=100,
-    metavar="N",
-    help="Jobs of each stream.",
-)
-@click.option(
-    "--large",
-    type=click.IntRange(1),
-    default=4,
-    metavar="HALVES",
-    help="Size of the large jobs.",
-)
-@order_option("largest")
-@click.option(
-    "--queue",
-    "queue_limit",
-    type=click.IntRange(1),
-    default=12,
-    metavar="N",
-    help="Greatest number of jobs that wait at a time.",
-)
-@repeat_option(1, "Streams, with this seed and the next ones.")
-@seed_option()
-@save_option
-@json_file_option()
-def stream(
-    model_name: str,
-    placements: tuple[str, ...],
-    machine: int,
-    stream_jobs: int,
-    large: int,
-    order: str,
-    queue_limit: int,
-    repeat: int,
-    seed: int,
-    save_in: Path | None,
-    json_file: Path | None,
-) -> None:
-    check_writable(json_file)
-    model = read_model(model_name)
-    runs = [
-        SharingRun(
-            model=model,
-            recipe=StreamRecipe(stream_jobs, seed + count, large=large),
-            nodes=machine,
-            order=order,
-            queue_limit=queue_limit,
-            placements=placements,
+    def run(self) -> None:
+        check_writable(self.json_file)
+        model = read_model(self.model)
+        found = assess(model)
+        checks = check_labels(model)
+        ran = experiment(model, self.rounds)
+        tables = (matrix_table(model), assessment_table(found), checks_table(checks))
+        text = "\n".join(tables) + "".join(
+            f"round {count}: {one.throughput - 1.0:+.1%}, estimates off by "
+            f"{one.error:.1%} on average, labels refuted: {one.refuted}\n"
+            for count, one in enumerate(ran, 1)
         )
-        for count in range(repeat)
-    ]
-    simulate(model_name, runs, save_in, json_file, stream_table)
+        document = {
+            "model": self.model,
+            "assessment": asdict(found),
+            "labels": [check.document() for check in checks],
+            "rounds": [asdict(one) for one in ran],
+        }
+        write_results(self.json_file, text, document)
 
 
-symbiosis.add_command(log)
+@command("stream", of=symbiosis)
+class Stream(Command):
+    """Run streams of small and large jobs on nodes with two halves.
+
+    \b
+    Placements:
+      whole    whole nodes for each job: traditional space-sharing
+      packed   the same, but two jobs of half a node may share one
+      split    jobs limited by memory on top halves, all others on bottom halves
+      labels   not beside jobs that labels warn of; symbiotic ones first
+      anyhow   the same, but beside a job that labels warn of as the last choice
+      learned  as anyhow, by the speeds observed so far
+
+    Backfill is EASY. A stream resembles the paper's: 100 jobs of half a node or of
+    four halves, at most twelve of them queued.
+
+    Prints for each placement the makespan, the makespan of whole and of packed / this
+    one, and the mean wait. Two more columns are the speed of jobs, 1 on whole nodes,
+    and the share of jobs that ran slower than there. All are means over the streams.
+
+    \b
+    Examples:
+      cosched sim symbiosis stream --repeat 20
+      cosched sim symbiosis stream --placements whole,split --order fcfs
+      cosched sim symbiosis stream --model datastar --save out --out out.json
+    """
+
+    model: str = model_option("npb")
+    placements: tuple[str, ...] = placements_option(",".join(NAMES), "One or several.")
+    machine: int = option(
+        type=click.IntRange(1),
+        default=4,
+        metavar="NODES",
+        help="Nodes of the machine, with two halves each.",
+    )
+    recipe: StreamRecipe = part(
+        StreamRecipe,
+        jobs=option(type=click.IntRange(1), metavar="N", help="Jobs of each stream."),
+        large=option(
+            type=click.IntRange(1), metavar="HALVES", help="Size of the large jobs."
+        ),
+        seed=seed_option(),
+    )
+    order: str = order_option("largest")
+    queue_limit: int = option(
+        "--queue",
+        type=click.IntRange(1),
+        default=12,
+        metavar="N",
+        help="Greatest number of jobs that wait at a time.",
+    )
+    repeat: int = repeat_option(1, "Streams, with this seed and the next ones.")
+    save_in: Path | None = save_option()
+    json_file: Path | None = json_file_option()
+
+    def run(self) -> None:
+        check_writable(self.json_file)
+        model = read_model(self.model)
+        runs = [
+            SharingRun(
+                model=model,
+                recipe=replace(self.recipe, seed=self.recipe.seed + count),
+                nodes=self.machine,
+                order=self.order,
+                queue_limit=self.queue_limit,
+                placements=self.placements,
+            )
+            for count in range(self.repeat)
+        ]
+        simulate(self.model, runs, self.save_in, self.json_file, stream_table)
+
+
+symbiosis.add_command(Log.click_command)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from cosched.cli.declared import Command, command, option
 from cosched.cli.files import check_writable
 from cosched.cli.options import json_file_option
 from cosched.cli.sim.options import (
@@ -30,73 +31,63 @@ from cosched.sim.symbiotic.table import log_table
 
 BASE = "whole"
 
-HELP = """\
-Run the jobs of a log on nodes that they share, and by EASY without sharing.
 
-A TRACE is a log in the Standard Workload Format. Logs do not say what limits a
-job. Each job therefore gets a random application of the model, in the
-proportions of the paper: memory, CPU and I/O as 2 : 1 : 1. With --repeat the
-figures are means over several draws. A job that has N whole nodes in the log
-gets half of each of 2N nodes.
+@command("log", short_help="Run the jobs of a log on shared nodes.")
+class Log(Command):
+    """Run the jobs of a log on nodes that they share, and by EASY without sharing.
 
-The placements are those of cosched sim symbiosis stream. whole, which is EASY
-without sharing, always runs too. Prints for each placement the makespan, the
-mean wait and the mean response, each with that of whole / this one. Two more
-columns are the speed of jobs, 1 on whole nodes, and the share of jobs that ran
-slower than there.
+    A TRACE is a log in the Standard Workload Format. Logs do not say what limits a
+    job. Each job therefore gets a random application of the model, in the
+    proportions of the paper: memory, CPU and I/O as 2 : 1 : 1. With --repeat the
+    figures are means over several draws. A job that has N whole nodes in the log
+    gets half of each of 2N nodes.
 
-\b
-Examples:
-  cosched sim symbiosis log KTH.swf.gz
-  cosched sim symbiosis log SDSC.swf --placements anyhow --repeat 10 --json
-  cosched sim symbiosis log mine.swf --model mine.json --draw user
-"""
+    The placements are those of cosched sim symbiosis stream. whole, which is EASY
+    without sharing, always runs too. Prints for each placement the makespan, the
+    mean wait and the mean response, each with that of whole / this one. Two more
+    columns are the speed of jobs, 1 on whole nodes, and the share of jobs that ran
+    slower than there.
 
+    \b
+    Examples:
+      cosched sim symbiosis log KTH.swf.gz
+      cosched sim symbiosis log SDSC.swf --placements anyhow --repeat 10 --json
+      cosched sim symbiosis log mine.swf --model mine.json --draw user
+    """
 
-@click.command("log", help=HELP, short_help="Run the jobs of a log on shared nodes.")
-@log_argument
-@model_option("datastar")
-@placements_option("labels,anyhow,learned", "One or several, beside whole.")
-@machine_option()
-@click.option(
-    "--draw",
-    type=click.Choice(DRAWS),
-    default="job",
-    help="Draw an application for each job, or for each user's executable.",
-)
-@order_option("fcfs")
-@repeat_option(3, "Draws, with this seed and the next ones.")
-@seed_option()
-@strict_option
-@save_option
-@json_file_option()
-def log(
-    trace: Path,
-    model_name: str,
-    placements: tuple[str, ...],
-    machine: int | None,
-    draw: str,
-    order: str,
-    repeat: int,
-    seed: int,
-    strict: bool,
-    save_in: Path | None,
-    json_file: Path | None,
-) -> None:
-    check_writable(json_file)
-    model = read_model(model_name)
-    runs = [
-        SharingRun(
-            model=model,
-            recipe=StreamRecipe(seed=seed + count),
-            nodes=machine or 0,
-            order=order,
-            queue_limit=sys.maxsize,
-            placements=tuple(dict.fromkeys((BASE, *placements))),
-            trace=trace,
-            strict=strict,
-            draw=draw,
-        )
-        for count in range(repeat)
-    ]
-    simulate(model_name, runs, save_in, json_file, log_table)
+    trace: Path = log_argument()
+    model: str = model_option("datastar")
+    placements: tuple[str, ...] = placements_option(
+        "labels,anyhow,learned", "One or several, beside whole."
+    )
+    machine: int | None = machine_option()
+    draw: str = option(
+        type=click.Choice(DRAWS),
+        default="job",
+        help="Draw an application for each job, or for each user's executable.",
+    )
+    order: str = order_option("fcfs")
+    repeat: int = repeat_option(3, "Draws, with this seed and the next ones.")
+    seed: int = seed_option()
+    strict: bool = strict_option()
+    save_in: Path | None = save_option()
+    json_file: Path | None = json_file_option()
+
+    def run(self) -> None:
+        check_writable(self.json_file)
+        model = read_model(self.model)
+        runs = [
+            SharingRun(
+                model=model,
+                recipe=StreamRecipe(seed=self.seed + count),
+                nodes=self.machine or 0,
+                order=self.order,
+                queue_limit=sys.maxsize,
+                placements=tuple(dict.fromkeys((BASE, *self.placements))),
+                trace=self.trace,
+                strict=self.strict,
+                draw=self.draw,
+            )
+            for count in range(self.repeat)
+        ]
+        simulate(self.model, runs, self.save_in, self.json_file, log_table)

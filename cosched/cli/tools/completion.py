@@ -17,6 +17,8 @@ from click.shell_completion import (
     get_completion_class,
 )
 
+from cosched.cli.declared import Command, argument, command
+
 PROGRAMS = ("cosched", "cosched-run")
 SHELLS = ("bash", "zsh", "fish", "tcsh")
 
@@ -59,9 +61,8 @@ def register() -> None:
     add_completion_class(TcshComplete)
 
 
-@click.command("completion")
-@click.argument("shell", type=click.Choice(SHELLS))
-def command(shell: str) -> None:
+@command("completion")
+class Completion(Command):
     """Print a script with which SHELL completes lines of cosched and cosched-run.
 
     For the current shell, in bash or zsh: eval "$(cosched completion bash)"; in fish:
@@ -74,14 +75,18 @@ def command(shell: str) -> None:
       cosched completion fish > ~/.config/fish/conf.d/cosched.fish
       cosched completion tcsh >> ~/.tcshrc
     """
-    register()
-    kind = get_completion_class(shell)
-    assert kind is not None
-    for program in PROGRAMS:
-        variable = f"_{program}_complete".replace("-", "_").upper()
-        nothing = click.Command(program)
-        source = kind(nothing, {}, program, variable).source()
-        click.echo(source.strip())
+
+    shell: str = argument(type=click.Choice(SHELLS))
+
+    def run(self) -> None:
+        register()
+        kind = get_completion_class(self.shell)
+        assert kind is not None
+        for program in PROGRAMS:
+            variable = f"_{program}_complete".replace("-", "_").upper()
+            nothing = click.Command(program)
+            source = kind(nothing, {}, program, variable).source()
+            click.echo(source.strip())
 
 
 def _split(line: str) -> list[str]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from cosched.cli.declared import Command, argument, command, flag, option
 from cosched.cli.groups import Group
 from cosched.cli.options import json_option, run_dir_option
 from cosched.core.errors import CoschedError
@@ -17,7 +18,7 @@ from cosched.lab.plan import format_cpu_list, plan_crowded_nodes, plan_nodes
 
 
 @click.group("lab", cls=Group)
-def command() -> None:
+def lab() -> None:
     """Make virtual nodes on this machine: lab1, lab2, ...
 
     Each node has its own host name, network address, CPUs and daemons. All nodes use
@@ -32,31 +33,8 @@ def command() -> None:
     """
 
 
-@command.command()
-@click.option("--nodes", type=int, required=True, help="How many.")
-@click.option(
-    "--cores-per-node",
-    type=int,
-    default=1,
-    help="CPUs of this machine for each node alone.",
-)
-@click.option(
-    "--share-cpus",
-    is_flag=True,
-    help="Let nodes share CPUs, so that there can be more of them than CPUs. Times that"
-    " are measured on them mean little.",
-)
-@click.option("--no-daemons", is_flag=True, help="Do not start the nodes' daemons.")
-@run_dir_option
-@json_option
-def up(
-    nodes: int,
-    cores_per_node: int,
-    share_cpus: bool,
-    no_daemons: bool,
-    run_dir: Path,
-    as_json: bool,
-) -> None:
+@command("up", of=lab)
+class Up(Command):
     """Make a lab and start the daemons of its nodes.
 
     \b
@@ -65,29 +43,44 @@ def up(
       cosched lab up --nodes 2 --cores-per-node 4
       cosched lab up --nodes 8 --share-cpus
     """
-    plan = plan_crowded_nodes if share_cpus else plan_nodes
-    planned = plan(nodes, cores_per_node, life.usable_siblings())
-    lab = life.make_lab(run_dir, planned, daemons=not no_daemons)
-    _show(lab, as_json)
+
+    nodes: int = option(type=int, required=True, help="How many.")
+    cores_per_node: int = option(
+        type=int, default=1, help="CPUs of this machine for each node alone."
+    )
+    share_cpus: bool = flag(
+        help="Let nodes share CPUs, so that there can be more of them than CPUs. Times that"
+        " are measured on them mean little."
+    )
+    no_daemons: bool = flag(help="Do not start the nodes' daemons.")
+    run_dir: Path = run_dir_option()
+    as_json: bool = json_option()
+
+    def run(self) -> None:
+        plan = plan_crowded_nodes if self.share_cpus else plan_nodes
+        planned = plan(self.nodes, self.cores_per_node, life.usable_siblings())
+        lab = life.make_lab(self.run_dir, planned, daemons=not self.no_daemons)
+        _show(lab, self.as_json)
 
 
-@command.command()
-@run_dir_option
-def down(run_dir: Path) -> None:
+@command("down", of=lab)
+class Down(Command):
     """End the lab and every process in it.
 
     \b
     Example:
       cosched lab down
     """
-    if not life.down(run_dir):
-        click.echo("no lab is up", err=True)
+
+    run_dir: Path = run_dir_option()
+
+    def run(self) -> None:
+        if not life.down(self.run_dir):
+            click.echo("no lab is up", err=True)
 
 
-@command.command()
-@run_dir_option
-@json_option
-def status(run_dir: Path, as_json: bool) -> None:
+@command("status", of=lab)
+class Status(Command):
     """List the nodes.
 
     \b
@@ -95,18 +88,20 @@ def status(run_dir: Path, as_json: bool) -> None:
       cosched lab status
       cosched lab status --json
     """
-    lab = Lab.load(run_dir)
-    if lab is None and not as_json:
-        click.echo("no lab is up; make one with: cosched lab up --nodes 2")
-    else:
-        _show(lab, as_json)
+
+    run_dir: Path = run_dir_option()
+    as_json: bool = json_option()
+
+    def run(self) -> None:
+        lab = Lab.load(self.run_dir)
+        if lab is None and not self.as_json:
+            click.echo("no lab is up; make one with: cosched lab up --nodes 2")
+        else:
+            _show(lab, self.as_json)
 
 
-@command.command("exec", context_settings={"allow_interspersed_args": False})
-@run_dir_option
-@click.argument("node")
-@click.argument("words", metavar="CMD...", nargs=-1, type=click.UNPROCESSED)
-def exec_(run_dir: Path, node: str, words: tuple[str, ...]) -> None:
+@command("exec", of=lab, context_settings={"allow_interspersed_args": False})
+class Exec(Command):
     """Run CMD inside NODE, in this directory, and return its exit status.
 
     \b
@@ -114,14 +109,19 @@ def exec_(run_dir: Path, node: str, words: tuple[str, ...]) -> None:
       cosched lab exec lab1 hostname
       cosched lab exec lab2 ./app --preset tiny
     """
-    if words[:1] == ("--",):
-        words = words[1:]
-    if not words:
-        raise click.UsageError("Missing CMD.")
-    lab = Lab.load(run_dir)
-    if lab is None:
-        raise CoschedError("no lab is up: make one with 'cosched lab up --nodes 2'")
-    lab.exec(node, words)
+
+    run_dir: Path = run_dir_option()
+    node: str = argument()
+    words: tuple[str, ...] = argument(metavar="CMD...", nargs=-1, type=click.UNPROCESSED)
+
+    def run(self) -> None:
+        words = self.words[1:] if self.words[:1] == ("--",) else self.words
+        if not words:
+            raise click.UsageError("Missing CMD.")
+        lab = Lab.load(self.run_dir)
+        if lab is None:
+            raise CoschedError("no lab is up: make one with 'cosched lab up --nodes 2'")
+        lab.exec(self.node, words)
 
 
 def _show(lab: Lab | None, as_json: bool) -> None:

@@ -6,26 +6,32 @@ import json
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
+from cosched.cli.declared import Command, argument, command, flag, option
 from cosched.cli.groups import Group
-from cosched.cli.options import json_option
+from cosched.cli.options import PATH, json_option, mpi_option
+from cosched.cli.printing import show_progress
+from cosched.cli.tools import shim_check
 from cosched.core.errors import CoschedError
 from cosched.jobs.choices import CARRIERS
 from cosched.launch.mpi import Places
 from cosched.launch.shim import for_all_users, make_shim, plan_build
 from cosched.launch.target import Target, find_target
 
-F = TypeVar("F", bound=Callable[..., Any])
 _COLUMNS = 80
 _LABEL = 10
+#: The words after the program are its own.
+_PROGRAM_LAST: dict[str, Any] = {"context_settings": {"allow_interspersed_args": False}}
 
 
 @click.group("shim", cls=Group)
-def command() -> None:
+def shim() -> None:
     """Inspect, build or check the MPI interposer.
 
     cosched-run builds it on the first run with an MPI. Build it by hand where compute
@@ -40,31 +46,61 @@ def command() -> None:
     """
 
 
-def _target_options(function: F) -> F:
-    """Options that choose the MPI: PROGRAM's, --mpicc's, --mpi's, or the usual one."""
-    for decorate in (
-        click.argument("argv", nargs=-1, type=click.UNPROCESSED, metavar="[PROGRAM]..."),
-        click.option(
-            "--mpi", metavar="MPI", help="An mpiexec, a prefix, mpich or openmpi."
-        ),
-        click.option(
-            "--mpicc",
-            type=click.Path(path_type=Path),
-            help="The MPI's compiler wrapper.",
-        ),
-    ):
-        function = decorate(function)
-    return function
+@dataclass(frozen=True)
+class _OfMpi(Command):
+    """The options that choose the MPI: PROGRAM's, --mpicc's, --mpi's, or the usual one."""
+
+    mpicc: Path | None = option(type=PATH, help="The MPI's compiler wrapper.")
+    mpi: str | None = mpi_option("An mpiexec, a prefix, mpich or openmpi.")
+    argv: tuple[str, ...] = argument(
+        nargs=-1, type=click.UNPROCESSED, metavar="[PROGRAM]..."
+    )
+    as_json: bool = json_option()
+
+    def __post_init__(self) -> None:
+        if self.mpicc is not None and (self.argv or self.mpi is not None):
+            raise click.UsageError("--mpicc cannot be combined with --mpi or PROGRAM.")
+
+    def target(self) -> Target:
+        """Returns the MPI that the options choose."""
+        places = Places(Path(sys.executable).parent, os.environ)
+        return find_target(self.argv, self.mpi, self.mpicc, places)
 
 
-@command.command(
-    "info",
-    short_help="Show an MPI and its interposer.",
-    context_settings={"allow_interspersed_args": False},
-)
-@_target_options
-@json_option
-def info(argv: tuple[str, ...], mpi: str | None, mpicc: Path | None, as_json: bool) -> None:
+@command("build", of=shim, short_help="Build the interposer for an MPI.", **_PROGRAM_LAST)
+class Build(_OfMpi):
+    """Build the interposer for an MPI unless it is built already; print its path.
+
+    \b
+    Examples:
+      cosched shim build
+      cosched shim build ./app
+      cosched shim build --mpicc /opt/openmpi/bin/mpicc
+      sudo /opt/cosched/bin/cosched shim build --site
+    """
+
+    site: bool = flag(help="Into this installation, for all users.")
+    sanitize: bool = flag(help="With sanitizers, for developers.")
+
+    def run(self) -> None:
+        target = self.target()
+        plan = target.build
+        if self.sanitize:
+            plan = plan_build(
+                plan.mpicc, os.environ, standard_abi=target.standard_abi, sanitize=True
+            )
+        if self.site:
+            os.umask(0o022)  # all users read the folders that the build makes
+            plan = for_all_users(plan)
+        library = make_shim(plan, _progress(target))
+        if self.as_json:
+            click.echo(json.dumps({**_facts(target), "shim": str(library)}, indent=2))
+        else:
+            click.echo(library)
+
+
+@command("info", of=shim, short_help="Show an MPI and its interposer.", **_PROGRAM_LAST)
+class Info(_OfMpi):
     """Show the usual MPI, or the one of PROGRAM, and its interposer.
 
     PROGRAM may also be a launcher. Nothing is built.
@@ -76,66 +112,15 @@ def info(argv: tuple[str, ...], mpi: str | None, mpicc: Path | None, as_json: bo
       cosched shim info python app.py
       cosched shim info --mpicc mpicc.mpich --json
     """
-    _show(_find(argv, mpi, mpicc), as_json)
+
+    def run(self) -> None:
+        _show(self.target(), self.as_json)
 
 
-@command.command(
-    "build",
-    short_help="Build the interposer for an MPI.",
-    context_settings={"allow_interspersed_args": False},
+@command(
+    "check", of=shim, short_help="Try the interposer with an MPI program.", **_PROGRAM_LAST
 )
-@_target_options
-@click.option("--site", is_flag=True, help="Into this installation, for all users.")
-@click.option("--sanitize", is_flag=True, help="With sanitizers, for developers.")
-@json_option
-def build(
-    argv: tuple[str, ...],
-    mpi: str | None,
-    mpicc: Path | None,
-    site: bool,
-    sanitize: bool,
-    as_json: bool,
-) -> None:
-    """Build the interposer for an MPI unless it is built already; print its path.
-
-    \b
-    Examples:
-      cosched shim build
-      cosched shim build ./app
-      cosched shim build --mpicc /opt/openmpi/bin/mpicc
-      sudo /opt/cosched/bin/cosched shim build --site
-    """
-    target = _find(argv, mpi, mpicc)
-    plan = target.build
-    if sanitize:
-        plan = plan_build(
-            plan.mpicc, os.environ, standard_abi=target.standard_abi, sanitize=True
-        )
-    if site:
-        os.umask(0o022)  # all users read the folders that the build makes
-        plan = for_all_users(plan)
-    library = make_shim(plan, _progress(target))
-    if as_json:
-        click.echo(json.dumps({**_facts(target), "shim": str(library)}, indent=2))
-    else:
-        click.echo(library)
-
-
-@command.command(
-    "check",
-    short_help="Try the interposer with an MPI program.",
-    context_settings={"allow_interspersed_args": False},
-)
-@_target_options
-@json_option
-@click.pass_context
-def check(
-    ctx: click.Context,
-    argv: tuple[str, ...],
-    mpi: str | None,
-    mpicc: Path | None,
-    as_json: bool,
-) -> int:
+class Check(_OfMpi):
     """Run a small MPI program with and without the interposer; print what works.
 
     Two ranks exchange messages by all kinds of MPI calls. Private daemons count the
@@ -147,34 +132,28 @@ def check(
       cosched shim check ./app
       cosched shim check --mpi /opt/intel/oneapi/mpi/latest
     """
-    from cosched.cli.tools import shim_check
 
-    target = _find(argv, mpi, mpicc)
-    if target.mpi is None:
-        raise CoschedError(f"{target.build.mpicc}: no launcher of this MPI was found")
-    shim = make_shim(target.build, _progress(target))
-    if not as_json:
-        click.echo(_line("mpi", f"{target.title}, ABI: {target.abi}"))
-    outcomes = []
-    for outcome in shim_check.outcomes(target, shim):
-        outcomes.append(outcome)
-        if not as_json:
-            click.echo(_line(outcome.carrier, shim_check.text(outcome)))
-    failed = [outcome.carrier for outcome in outcomes if not outcome.ok]
-    if as_json:
-        runs = [shim_check.facts(outcome) for outcome in outcomes]
-        click.echo(json.dumps({**_facts(target), "ok": not failed, "runs": runs}, indent=2))
-    if failed:
-        raise CoschedError(f"{target.title}: {', '.join(failed)}: does not work")
-    return 0
-
-
-def _find(argv: tuple[str, ...], mpi: str | None, mpicc: Path | None) -> Target:
-    given = [bool(argv), mpi is not None, mpicc is not None]
-    if given[2] and sum(given) > 1:
-        raise click.UsageError("--mpicc cannot be combined with --mpi or PROGRAM.")
-    places = Places(Path(sys.executable).parent, os.environ)
-    return find_target(argv, mpi, mpicc, places)
+    def run(self) -> int:
+        target = self.target()
+        if target.mpi is None:
+            raise CoschedError(f"{target.build.mpicc}: no launcher of this MPI was found")
+        library = make_shim(target.build, _progress(target))
+        if not self.as_json:
+            click.echo(_line("mpi", f"{target.title}, ABI: {target.abi}"))
+        outcomes = []
+        for outcome in shim_check.outcomes(target, library):
+            outcomes.append(outcome)
+            if not self.as_json:
+                click.echo(_line(outcome.carrier, shim_check.text(outcome)))
+        failed = [outcome.carrier for outcome in outcomes if not outcome.ok]
+        if self.as_json:
+            runs = [shim_check.facts(outcome) for outcome in outcomes]
+            click.echo(
+                json.dumps({**_facts(target), "ok": not failed, "runs": runs}, indent=2)
+            )
+        if failed:
+            raise CoschedError(f"{target.title}: {', '.join(failed)}: does not work")
+        return 0
 
 
 def _facts(target: Target) -> dict[str, Any]:
@@ -217,18 +196,7 @@ def _show(target: Target, as_json: bool) -> None:
 
 
 def _progress(target: Target) -> Callable[[int, int], None]:
-    """Returns a function that shows a build's progress, on a terminal only."""
-
-    def show(done: int, total: int) -> None:
-        end = "\n" if done == total else ""
-        click.echo(
-            f"\rbuilding for {target.title}: {done}/{total}{end}", nl=False, err=True
-        )
-
-    def keep_quiet(done: int, total: int) -> None:
-        pass
-
-    return show if sys.stderr.isatty() else keep_quiet
+    return partial(show_progress, f"building for {target.title}")
 
 
 def _line(name: str, text: str) -> str:

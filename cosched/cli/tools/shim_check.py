@@ -11,7 +11,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from cosched.cli.run.site import connect, this_node
+from cosched.cli.options import this_node
+from cosched.cli.run.site import connect
 from cosched.jobs.choices import CARRIERS
 from cosched.launch.command import Site
 from cosched.launch.job import Job, Request, resolve

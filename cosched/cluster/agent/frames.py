@@ -18,7 +18,6 @@ from cosched.core.bounds import (
     Name,
     Natural,
     Seconds,
-    Signal,
     Slots,
     Stream,
     Umask,
@@ -83,12 +82,6 @@ class DeliverTables(Frame, frozen=True):
     """The tables of all nodes, by place, for the oldest open exchange."""
 
     tables: tuple[bytes, ...]
-
-
-class SignalTasks(Frame, frozen=True):
-    """Send a signal to the tasks."""
-
-    number: Signal
 
 
 class EndTasks(Frame, frozen=True):
@@ -199,7 +192,6 @@ AnyFrame: TypeAlias = (
     Prepare
     | Go
     | DeliverTables
-    | SignalTasks
     | EndTasks
     | WriteOutput
     | AddCredit

@@ -6,9 +6,9 @@ import os
 from collections.abc import Callable
 
 from cosched.cluster.agent.frames import Frame, InputWritten, WriteInput
-from cosched.cluster.agent.steward.watch import Watch
 from cosched.cluster.inputs import AT_END, PIECE_MOST
 from cosched.cluster.messages import GiveInput, InputTaken
+from cosched.node.loop import Watch
 
 #: Input that may wait for rank 0, in bytes.
 WAITING_MOST = 4 * PIECE_MOST
@@ -129,6 +129,6 @@ class InputPipe:
     def _await_room(self, wanted: bool) -> None:
         watched = self._pipe in self._watch
         if wanted and not watched:
-            self._watch.write(self._pipe, self._write)
+            self._watch.watch_room(self._pipe, self._write)
         elif watched and not wanted:
-            self._watch.stop(self._pipe)
+            self._watch.unwatch(self._pipe)

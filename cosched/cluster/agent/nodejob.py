@@ -19,7 +19,6 @@ from cosched.cluster.agent.frames import (
     InputWritten,
     OutputLost,
     OutputWritten,
-    SignalTasks,
     TableReady,
     TaskAnswered,
     TaskAsked,
@@ -50,7 +49,6 @@ from cosched.cluster.messages import (
     OfJob,
     Order,
     Output,
-    SendSignal,
     StartFailed,
     StartReport,
     SubtreeEnded,
@@ -181,11 +179,6 @@ class NodeJob:
                 self._relay.carry_credit(message)
             case GiveInput():
                 self._relay.take_input(sender, message)
-            case SendSignal():
-                self.route.expect_parent(sender)
-                self._pass_down(message)
-                self.worlds.signal(message)
-                self.send_to_steward(SignalTasks(message.number))
             case End():
                 self.route.expect_parent(sender)
                 self._ending.order(message)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from cosched.cluster.keys import CONTROLLER
 from cosched.cluster.messages import Chunk
-from cosched.core.cluster.queue.nodes import Intervals
+from cosched.core.cluster.queue.nodes import Intervals, numbers
 from cosched.core.cluster.startup.tree import Place, Tree
 from cosched.core.errors import CoschedError
 
@@ -91,14 +91,12 @@ class Route:
 def route_of(chunk: Chunk, names: tuple[str, ...]) -> Route:
     """Returns the tree that a chunk describes. names: the domain's nodes by number. Raises
     CoschedError for a tree that cannot be."""
-    numbers = (*chunk.nodes, (chunk.root, chunk.root))
-    if any(not 0 <= first <= last < len(names) for first, last in numbers):
+    named = (*chunk.nodes, (chunk.root, chunk.root))
+    if any(not 0 <= first <= last < len(names) for first, last in named):
         raise CoschedError(f"job {chunk.job}: has nodes that the domain lacks")
     if len(chunk.nodes) > len(names):  # before they are counted: it costs memory
         raise CoschedError(f"job {chunk.job}: has a node twice")
-    hosts = tuple(
-        names[number] for first, last in chunk.nodes for number in range(first, last + 1)
-    )
+    hosts = tuple(names[number] for number in numbers(chunk.nodes))
     if len(set(hosts)) < len(hosts):
         raise CoschedError(f"job {chunk.job}: has a node twice")
     tree = Tree(len(hosts), chunk.arity)

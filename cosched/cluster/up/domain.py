@@ -19,6 +19,7 @@ from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
 from cosched.linux.files.owners import acting_as_owner
 from cosched.linux.files.whole import write_whole
+from cosched.linux.waiting import comes_true
 from cosched.node.service.lock import is_held
 
 #: How long members may take to come up.
@@ -95,11 +96,8 @@ def stop_domain(
                 _wait_reported(paths, config)
             with Client.connect(paths.run_dir, node, patience) as client:
                 ended = client.down(end_jobs=end_jobs)
-        deadline = time.monotonic() + WITHIN_S
-        while time.monotonic() < deadline:
-            if _controller_has_ended(paths):
-                return ended
-            time.sleep(_POLL_S)
+        if comes_true(lambda: _controller_has_ended(paths), WITHIN_S, _POLL_S):
+            return ended
     raise CoschedError(f"the controller does not end; its log: {paths.controller_log}")
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -29,6 +28,7 @@ from cosched.cluster.up.places import Place, local_places
 from cosched.core.errors import CoschedError
 from cosched.linux.ports import free_ports
 from cosched.linux.processes.background import count_cpus
+from cosched.linux.waiting import comes_true
 from cosched.node.service.lock import is_held
 from cosched.shm.paths import NodePaths
 from cosched.shm.userdirs import check_own, is_listening, make_node_directory
@@ -176,8 +176,5 @@ def _is_up(socket: Path, lock: Path) -> bool:
 
 def _until(condition: Callable[[], bool], problem: str) -> None:
     """Waits for a condition. Raises CoschedError if it does not come true in time."""
-    deadline = time.monotonic() + WITHIN_S
-    while not condition():
-        if time.monotonic() >= deadline:
-            raise CoschedError(f"{problem} for more than {WITHIN_S:g} s")
-        time.sleep(_POLL_S)
+    if not comes_true(condition, WITHIN_S, _POLL_S):
+        raise CoschedError(f"{problem} for more than {WITHIN_S:g} s")

@@ -36,6 +36,7 @@ from cosched.linux.cgroups.cgroupfs import (
 )
 from cosched.linux.cgroups.inplace.engines import job_group
 from cosched.linux.processes.signals import send
+from cosched.linux.waiting import comes_true
 
 #: Not that of the scheduler daemon's groups.
 _PREFIX = "cosched_job."
@@ -165,14 +166,14 @@ class KillGroup:
         """Freezes the group meanwhile: nothing in it forks. Signals wait in version 1."""
         os.write(self._freezer, self._frozen.encode())
         try:
-            deadline = time.monotonic() + _FROZEN_WITHIN_S
-            while self._version == 1 and time.monotonic() < deadline:
-                if os.pread(self._freezer, 32, 0).strip() == self._frozen.encode():
-                    break
-                time.sleep(0.001)  # version 1 reports no event
+            if self._version == 1:  # it reports no event
+                comes_true(self._is_frozen, _FROZEN_WITHIN_S, 0.001)
             yield
         finally:
             os.write(self._freezer, self._thawed.encode())
+
+    def _is_frozen(self) -> bool:
+        return os.pread(self._freezer, 32, 0).strip() == self._frozen.encode()
 
     def close(self) -> None:
         """Closes the descriptors; the group stays."""

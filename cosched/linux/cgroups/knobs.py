@@ -51,10 +51,6 @@ class Knobs(Generic[Key]):
         if key in self._files:
             self._written[key] = size
 
-    def forget_values(self) -> None:
-        """Makes the next ``write`` write everything: another process wrote meanwhile."""
-        self._written = dict.fromkeys(self._files)
-
     def write(
         self, wanted: Mapping[Key, Setting]
     ) -> tuple[frozenset[Key], dict[Key, OSError]]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 
 from cosched.core.errors import CoschedError
 from cosched.linux.cgroups.cgroupfs import Tree, why
+from cosched.linux.waiting import comes_true
 
 # Version 1 reports no event when the last process has gone.
 _PATIENCE_S = 1.0
@@ -42,11 +42,12 @@ class Leftovers:
 
     def await_removal(self) -> None:
         """Removes all groups; CoschedError if a process stays in one."""
-        deadline = time.monotonic() + _PATIENCE_S
-        while self._jobs and time.monotonic() < deadline:
-            time.sleep(_INTERVAL_S)
+
+        def are_gone() -> bool:
             self.remove()
-        if self._jobs:
+            return not self._jobs
+
+        if not comes_true(are_gone, _PATIENCE_S, _INTERVAL_S):
             path = self._trees[0].path(min(self._jobs))
             raise CoschedError(
                 f"{path}: still in use; end what runs there, then remove the directory"

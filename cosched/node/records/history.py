@@ -25,7 +25,7 @@ from cosched.core.trace.history import (
 )
 from cosched.core.trace.predictions import Predictions
 from cosched.core.units import NS_PER_S
-from cosched.linux.homes import state_home
+from cosched.linux.homes import state_directory
 from cosched.node.records.bounded_file import BoundedFile, Place
 from cosched.node.records.recorder import Recorder
 from cosched.node.records.user_lines import by
@@ -59,12 +59,6 @@ def history_place(
     if private and paths.run_dir == default_run_dir({}, euid) and state is not None:
         return Place(state / paths.node, "history", HISTORY_BYTES)
     return Place(paths.directory, "history", HISTORY_BYTES)
-
-
-def state_directory(environ: Mapping[str, str]) -> Path | None:
-    """Returns the user's directory for lasting files; None for a user without a home."""
-    base = state_home(environ)
-    return base / "cosched" if base else None
 
 
 @dataclass(slots=True)

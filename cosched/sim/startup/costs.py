@@ -95,12 +95,6 @@ def read_costs(path: Path) -> Costs:
         raise CoschedError(f"{path}: {error}") from None
 
 
-def write_costs(costs: Costs) -> str:
-    """Returns the text of a calibration."""
-    lines = [f"{each.name} = {getattr(costs, each.name):g}" for each in fields(costs)]
-    return "\n".join([f'format = "{FORMAT}"', "", "[costs]", *lines, ""])
-
-
 def _parse(document: dict[str, Any]) -> Costs:
     if document.get("format") != FORMAT:
         raise CoschedError(f'not a calibration of starts: format is not "{FORMAT}"')

@@ -478,11 +478,11 @@ def test_package_has_no_other_names():
 
 
 def test_run_in_a_domain_sends_a_job_that_starts_at_once(desk, monkeypatch):
-    from cosched.cli.run.main import command
+    from cosched.cli.run.main import Run
 
     words = ("--domain", "-n", "3", "--ppn", "2", "--job", "mine", "--mpi", "none")
     words += ("--time", "90", "--wait", "block", "true")
-    done = CliRunner().invoke(command, words, catch_exceptions=False)
+    done = CliRunner().invoke(Run.click_command, words, catch_exceptions=False)
     assert (done.exit_code, done.stderr) == (0, "")
     (sent,) = desk.submissions
     assert (sent["ranks"], sent["ppn"], sent["name"]) == (3, 2, "mine")
@@ -499,9 +499,9 @@ def test_run_in_a_domain_sends_a_job_that_starts_at_once(desk, monkeypatch):
     ],
 )
 def test_run_in_a_domain_refuses_what_it_cannot_do(desk, capsys, words, line):
-    from cosched.cli.run.main import command
+    from cosched.cli.run.main import Run
 
-    assert run_cli(command, ["--domain", *words, "true"]) == 2
+    assert run_cli(Run.click_command, ["--domain", *words, "true"]) == 2
     assert capsys.readouterr().err.startswith(f"cosched-run: {line}")
     assert not desk.submissions
 

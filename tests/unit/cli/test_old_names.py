@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from cosched_daemons.scheduler import parse
 
 from cosched.cli.main import COMMANDS, cosched
-from cosched.cli.run.main import command as cosched_run
+from cosched.cli.run.main import Run
 from cosched.core.config.old_names import (
     OLD_COMMANDS,
     OLD_OPTIONS,
@@ -28,7 +28,7 @@ CHANGELOG = (ROOT / "docs/changelog.md").read_text()
 def command_at(path):
     """Returns the command at a path such as ``cosched sim queue``."""
     program, *names = path.split()
-    command = {"cosched": cosched, "cosched-run": cosched_run}[program]
+    command = {"cosched": cosched, "cosched-run": Run.click_command}[program]
     for name in names:
         command = command.get_command(click.Context(command), name)
     return command

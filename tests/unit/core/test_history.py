@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from cosched.cli.jobs.history import command as history_command
+from cosched.cli.jobs.history import History
 from cosched.core.errors import CoschedError
 from cosched.core.node.machine import NodeScheduler
 from cosched.core.node.messages import (
@@ -47,8 +47,9 @@ from cosched.core.trace.history import (
     line_of,
 )
 from cosched.core.units import NS_PER_S, NS_PER_US
+from cosched.linux.homes import state_directory
 from cosched.node.records.bounded_file import Place
-from cosched.node.records.history import SITE_STATE, history_place, state_directory
+from cosched.node.records.history import SITE_STATE, history_place
 from cosched.node.records.history import _read as earlier_records
 from cosched.observe.columns import COLUMNS
 from cosched.observe.history import gather, in_words, read_place, runs, summary
@@ -253,7 +254,7 @@ def run_dir(tmp_path):
 
 def run_history(run_dir, *arguments):
     words = ["--run-dir", str(run_dir), "--since", "36500d", *arguments]
-    return CliRunner().invoke(history_command, words)
+    return CliRunner().invoke(History.click_command, words)
 
 
 def test_history_merges_nodes_in_80_columns(run_dir):

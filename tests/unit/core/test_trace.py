@@ -17,7 +17,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from cosched.cli.measure.replay import command as replay_command
+from cosched.cli.measure.replay import Replay
 from cosched.core.errors import CoschedError, StateLost
 from cosched.core.node.machine import NodeScheduler
 from cosched.core.node.messages import (
@@ -223,7 +223,7 @@ def test_trace_has_the_rank_of_a_task(written):
 
 
 def run_replay(*arguments):
-    return CliRunner().invoke(replay_command, [str(a) for a in arguments])
+    return CliRunner().invoke(Replay.click_command, [str(a) for a in arguments])
 
 
 def test_replay_reports_no_difference(written):

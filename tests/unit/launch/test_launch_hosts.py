@@ -1,9 +1,10 @@
 """Hosts of a job: lists, hostfiles, and the nodes of a batch job."""
 
-import click
 import pytest
 
+from cosched.cli.entry import run_cli
 from cosched.cli.run.hosts import Chosen, choose_hosts
+from cosched.cli.run.main import Run
 from cosched.core.errors import CoschedError
 from cosched.launch.given.engine_job import EngineJob, engine_job
 from cosched.launch.given.hosts import (
@@ -113,8 +114,7 @@ def test_batch_jobs_are_found_in_the_environment(environ, job, label):
 
 
 def chosen(environ, named=(), hostfile=None):
-    context = click.Context(click.Command("cosched-run"))
-    return choose_hosts(context, named, hostfile, engine_job(environ))
+    return choose_hosts(named, hostfile, engine_job(environ))
 
 
 def test_hosts_are_those_of_the_batch_job_unless_the_user_names_some(tmp_path, capsys):
@@ -127,8 +127,8 @@ def test_hosts_are_those_of_the_batch_job_unless_the_user_names_some(tmp_path, c
     assert chosen(interactive) == Chosen(Hosts(("n1", "n2")), 6)
     (tmp_path / "hosts").write_text("n3:2\n")
     assert chosen(job, hostfile=tmp_path / "hosts") == Chosen(Hosts(("n3",), (2,)))
-    with pytest.raises(click.UsageError, match="cannot be combined"):
-        chosen(job, ("n9",), tmp_path / "hosts")
+    assert run_cli(Run.click_command, ["--hosts", "n9", "--hostfile", "hosts", "true"]) == 2
+    assert "--hosts and --hostfile cannot be combined" in capsys.readouterr().err
     assert capsys.readouterr().err == ""
     assert chosen({**job, "SLURM_JOB_NODELIST": "n["}) == Chosen(Hosts())
     assert "SLURM_JOB_NODELIST: 'n[' is not a list of hosts" in capsys.readouterr().err

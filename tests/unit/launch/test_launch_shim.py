@@ -14,7 +14,6 @@ from cosched.core.errors import CoschedError
 from cosched.launch.compile import LOCK_NAME
 from cosched.launch.shim import (
     LIBRARY_NAME,
-    build_shim,
     for_all_users,
     make_shim,
     plan_build,
@@ -51,7 +50,7 @@ class Site:
         return fakes.executable(self.root / "bin/mpicc", text)
 
     def build(self, **options) -> Path:
-        return build_shim(self.mpicc, os.environ, cache=self.cache, **options)
+        return make_shim(plan_build(self.mpicc, os.environ, cache=self.cache, **options))
 
     @property
     def compiled(self) -> list[str]:
@@ -146,9 +145,9 @@ def test_installations_build_is_used_unless_others_can_write_it(site, monkeypatc
     shared = make_shim(for_all_users(plan_build(site.mpicc, environ)))
     assert shared.is_relative_to(site.root / "opt")
     assert shared.parent.stat().st_mode & 0o777 == 0o755
-    assert build_shim(site.mpicc, environ) == shared
+    assert make_shim(plan_build(site.mpicc, environ)) == shared
     shared.parent.chmod(0o777)
-    assert build_shim(site.mpicc, environ) == own
+    assert make_shim(plan_build(site.mpicc, environ)) == own
 
 
 def test_other_cache_than_the_usual_one_is_remarked(site):
@@ -176,7 +175,7 @@ def test_standard_abi_adds_option_for_intel_wrapper(site):
 def test_intel_wrapper_gets_its_root(site, tmp_path):
     fakes.executable(site.mpicc.with_name("mpigcc"), "")
     given = {**os.environ, "I_MPI_ROOT": "/elsewhere", "XDG_CACHE_HOME": str(tmp_path)}
-    library = build_shim(site.mpicc, given)
+    library = make_shim(plan_build(site.mpicc, given))
     assert library.is_relative_to(tmp_path / "cosched/shim")
     assert all(line.startswith("/elsewhere -std") for line in site.compiled)
 
@@ -186,4 +185,4 @@ def test_wrapper_without_output_is_an_error(site):
     with pytest.raises(CoschedError, match="is it an MPI compiler wrapper"):
         site.build()
     with pytest.raises(CoschedError, match="no C compiler for the MPI interposer"):
-        build_shim(site.root / "none", os.environ, cache=site.cache)
+        make_shim(plan_build(site.root / "none", os.environ, cache=site.cache))

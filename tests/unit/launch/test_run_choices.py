@@ -8,8 +8,8 @@ import click
 import pytest
 
 from cosched.cli.entry import run_cli
-from cosched.cli.run.choices import choose
-from cosched.cli.run.main import command
+from cosched.cli.run.choices import Asked
+from cosched.cli.run.main import Run
 from cosched.core.config.values import Limits
 from cosched.core.errors import CoschedError
 from cosched.core.units import parse_run_time
@@ -30,14 +30,7 @@ def settings(tmp_path, monkeypatch):
 
 
 def run(wait=None, carrier=None, waits_only=False, no_shim=False, require_all=False):
-    return choose(
-        click.Context(click.Command("cosched-run")),
-        wait=wait,
-        carrier=carrier,
-        waits_only=waits_only,
-        no_shim=no_shim,
-        require_all=require_all,
-    )
+    return Asked(carrier, wait, require_all, waits_only, no_shim).choices()
 
 
 def test_no_options_give_the_defaults(settings):
@@ -108,7 +101,7 @@ def test_run_time_has_the_forms_of_batch_systems(text, seconds):
     ],
 )
 def test_bad_time_is_one_line(text, words, capsys):
-    assert run_cli(command, ["--time", text, "/bin/true"]) == 2
+    assert run_cli(Run.click_command, ["--time", text, "/bin/true"]) == 2
     printed = capsys.readouterr()
     assert printed.out == ""
     assert printed.err.startswith("cosched-run: Invalid value for '--time': '")

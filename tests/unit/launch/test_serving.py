@@ -44,7 +44,7 @@ class Uses:
         self.reports = Reports(self.warnings.append, self.warnings.append)
         self.installed = Installation(Path("/o/lib/libpmix.so.2"), {"OPAL_PREFIX": "/o"})
         monkeypatch.setattr(
-            "cosched.cluster.pmi.pmix_installation.find_installation",
+            "cosched.jobs.serving.find_installation",
             lambda mpiexec, environ: self.installed,
         )
 

@@ -17,6 +17,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from cosched.cli.declared import Command, command
 from cosched.cli.options import run_dir_option
 from cosched.core.errors import CoschedError
 from cosched.linux.files.owners import (
@@ -224,10 +225,14 @@ def test_a_sticky_folder_counts_by_the_owner_of_the_next_one(open_dir):
 
 
 def test_commands_that_start_daemons_refuse_the_directory_of_another_user(run_dir):
-    @click.command()
-    @run_dir_option
-    def up(run_dir):
-        click.echo(run_dir)
+    @command("up")
+    class Up(Command):
+        run_dir: Path = run_dir_option()
+
+        def run(self):
+            click.echo(self.run_dir)
+
+    up = Up.click_command
 
     refused = CliRunner().invoke(up, ["--run-dir", str(run_dir / "n1")])
     assert "uid 54321 can change it" in str(refused.exception)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from cosched.core.cluster.startup.gate import Stage as GateStage
 from cosched.core.errors import CoschedError
-from cosched.sim.startup.costs import Costs, read_costs, write_costs
+from cosched.sim.startup.costs import Costs, read_costs
 from cosched.sim.startup.counted import Counted, Kept, tables_for
 from cosched.sim.startup.driver import Start
 from cosched.sim.startup.model import DESIGNS, LIVE_ORDER, Stage, StartupRun
@@ -204,15 +204,16 @@ def test_impossible_run_is_refused(wrong):
         StartupRun(**{"design": "new", "nodes": 3, "tasks": 2, **wrong})
 
 
+CALIBRATION = 'format = "cosched-startup-1"\n[costs]\n'
+
 # -- calibrations -----------------------------------------------------------------------
 
 
-def test_calibration_is_read_as_it_was_written(tmp_path):
+def test_calibration_is_read(tmp_path):
     path = tmp_path / "costs.toml"
-    costs = Costs(link_mb_s=12.5, message_us=180, codec_ns=0.75)
-    path.write_text(write_costs(costs))
-    assert read_costs(path) == costs
-    path.write_text('format = "cosched-startup-1"\n[costs]\nstart_us = 7\n')
+    path.write_text(f"{CALIBRATION}link_mb_s = 12.5\nmessage_us = 180\ncodec_ns = 0.75\n")
+    assert read_costs(path) == Costs(link_mb_s=12.5, message_us=180, codec_ns=0.75)
+    path.write_text(f"{CALIBRATION}start_us = 7\n")
     assert read_costs(path) == Costs(start_us=7)
 
 
@@ -273,7 +274,7 @@ def test_simplest_run(tmp_path):
 
 
 def test_all_options(tmp_path):
-    (tmp_path / "costs.toml").write_text(write_costs(Costs(latency_us=5)))
+    (tmp_path / "costs.toml").write_text(f"{CALIBRATION}latency_us = 5\n")
     words = ["--nodes", "3,9", "--tasks", "2", "--designs", "pipelined,through-root"]
     words += ["--arity", "3", "--chunk", "1K", "--object", "2K", "--table", "7"]
     words += ["--order", "live", "--costs", "costs.toml", "--link", "10", "--out", "a.json"]

@@ -14,7 +14,7 @@ from functools import partial
 from cosched.cluster.agent.frames import Frame, TasksWrote
 from cosched.cluster.agent.steward.streams import CREDIT_BYTES, READ_BYTES, Labeler
 from cosched.cluster.agent.steward.tasks import Task
-from cosched.cluster.agent.steward.watch import Watch
+from cosched.node.loop import Watch
 
 #: The most that the kernel lets an ordinary user's pipe hold.
 _PIPE_MOST = 1 << 20
@@ -42,7 +42,7 @@ class TaskOutputs:
             if label:
                 self._labels[descriptor] = Labeler(label)
             self._open.add(descriptor)
-            self._watch.read(descriptor, partial(self._read, task, descriptor, stream))
+            self._watch.watch(descriptor, partial(self._read, task, descriptor, stream))
 
     def _read(self, task: Task, descriptor: int, stream: int) -> None:
         data = os.read(descriptor, READ_BYTES)
@@ -72,7 +72,7 @@ class TaskOutputs:
 
     def _close(self, task: Task, descriptor: int) -> bytes:
         """Closes a pipe; returns the line that it has begun."""
-        self._watch.stop(descriptor)
+        self._watch.unwatch(descriptor)
         os.close(descriptor)
         self._open.discard(descriptor)
         del task.outputs[descriptor]
@@ -82,7 +82,7 @@ class TaskOutputs:
     def _pause(self) -> None:
         for descriptor in self._open:
             if descriptor in self._watch:
-                self._paused.append((descriptor, self._watch.stop(descriptor)))
+                self._paused.append((descriptor, self._watch.unwatch(descriptor)))
 
     def add_credit(self, written: int) -> None:
         """Reads on: the root has written so many bytes."""
@@ -98,4 +98,4 @@ class TaskOutputs:
     def _read_on(self) -> None:
         paused, self._paused = self._paused, []
         for descriptor, call in paused:
-            self._watch.read(descriptor, call)
+            self._watch.watch(descriptor, call)

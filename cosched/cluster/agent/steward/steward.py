@@ -27,7 +27,6 @@ from cosched.cluster.agent.frames import (
     OutputLost,
     OutputWritten,
     Prepare,
-    SignalTasks,
     TableReady,
     TaskAnswered,
     TaskAsked,
@@ -64,7 +63,6 @@ from cosched.cluster.agent.steward.tasks import (
     make_task,
     open_input,
 )
-from cosched.cluster.agent.steward.watch import Watch
 from cosched.cluster.messages import Failure
 from cosched.cluster.pmi.pmi1 import LONG_VALUE_BYTES, VALUE_BYTES, Pmi1Service
 from cosched.cluster.pmi.pmix import PmixService
@@ -81,6 +79,7 @@ from cosched.linux.prctl import adopt_orphans
 from cosched.linux.processes.descendants import REAPED_AT_ONCE
 from cosched.linux.processes.limits import limit_task, most_processes
 from cosched.linux.processes.signals import Delivery, send, send_to_group
+from cosched.node.loop import Watch
 
 #: PMIs of a job; for PMI-1 the longest value, too.
 PMI1: Mapping[str, int] = {"pmi1": VALUE_BYTES, "pmi1-long": LONG_VALUE_BYTES}
@@ -199,10 +198,10 @@ class Steward:
         return self._input.reader
 
     def _watch_all(self) -> None:
-        self._watch.read(self._agent.fileno(), self._read_agent)
-        self._watch.read(self._ends, self._reap_orphans)
+        self._watch.watch(self._agent.fileno(), self._read_agent)
+        self._watch.watch(self._ends, self._reap_orphans)
         for descriptor, call in self._service.watched().items():
-            self._watch.read(descriptor, call)
+            self._watch.watch(descriptor, call)
         for task in self._tasks:
             self._watch_end(task)
             self._outputs.watch(task, self._label(task.rank) if self._job.label else "")
@@ -284,7 +283,7 @@ class Steward:
     def _lose_agent(self) -> None:
         self._agent_lives = False
         if self._agent.fileno() in self._watch:
-            self._watch.stop(self._agent.fileno())
+            self._watch.unwatch(self._agent.fileno())
         self._end_tasks()
 
     def _obey(self, frame: AnyFrame) -> None:
@@ -293,8 +292,6 @@ class Steward:
                 self._open_gates(frame.mates)
             case DeliverTables():
                 self._service.deliver(frame.tables)
-            case SignalTasks():
-                self._signal(frame.number)
             case EndTasks():
                 if frame.direct:
                     self._outputs.lose_rest()
@@ -352,12 +349,12 @@ class Steward:
             pid, status = os.waitpid(task.pid, os.WNOHANG)
             if pid == 0:
                 return  # a debugger has it
-            self._watch.stop(process)
+            self._watch.unwatch(process)
             os.close(process)
             self._note_end(task, status)
             self._reap_orphans()
 
-        self._watch.read(process, ended)
+        self._watch.watch(process, ended)
 
     def _reap_orphans(self) -> None:
         """Reaps descendants that have ended, up to the first task, whose turn comes."""

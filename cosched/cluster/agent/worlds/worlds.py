@@ -29,12 +29,12 @@ from cosched.cluster.messages import (
     OfJob,
     Order,
     Output,
-    SendSignal,
     StartFailed,
     SubtreeEnded,
     SubtreePrepared,
     TaskFailed,
 )
+from cosched.core.cluster.queue.nodes import numbers
 from cosched.core.cluster.startup.jobobject import (
     JobObject,
     WorldObject,
@@ -118,11 +118,6 @@ class Worlds:
         self._found = None
         for number in self._worlds:
             self._send(number, End(*self._start, reason, direct=False))
-
-    def signal(self, message: SendSignal) -> None:
-        """Passes a signal on to all worlds."""
-        for number in self._worlds:
-            self._send(number, message)
 
     def written(self, number: int, place: Place, size: int) -> None:
         """Lets the tasks of a world's node go on writing."""
@@ -236,8 +231,8 @@ class Worlds:
 
     def _chunks(self, found: WorldObject, blocks: tuple[Block, ...]) -> list[Chunk]:
         route = self._route
-        numbers = [n for first, last in route.nodes for n in range(first, last + 1)]
-        nodes = tuple((numbers[block.place],) * 2 for block in blocks)
+        places = numbers(route.nodes)
+        nodes = tuple((places[block.place],) * 2 for block in blocks)
         parts = cut(encode_object(found), self._chunk_bytes)
         return [
             Chunk(
@@ -248,7 +243,7 @@ class Worlds:
                 route.exchange,
                 number,
                 len(parts),
-                numbers[0],
+                places[0],
                 part,
             )
             for number, part in enumerate(parts)

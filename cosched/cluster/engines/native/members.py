@@ -9,7 +9,7 @@ from enum import Enum
 from cosched.cluster.config import DomainConfig
 from cosched.cluster.messages import PROTOCOL, Hello, StartReport
 from cosched.cluster.submission import Submission
-from cosched.core.cluster.queue.nodes import Intervals, from_numbers
+from cosched.core.cluster.queue.nodes import Intervals, from_numbers, numbers
 from cosched.core.errors import CoschedError
 
 #: Why an agent could not join that did not come as far as ``Hello``.
@@ -129,11 +129,7 @@ class Members:
 
     def names(self, nodes: Intervals) -> tuple[str, ...]:
         """Returns the names of these nodes, in order."""
-        return tuple(
-            self.by_number[number].name
-            for first, last in nodes
-            for number in range(first, last + 1)
-        )
+        return tuple(self.by_number[number].name for number in numbers(nodes))
 
     def excuse(self, now_ns: int) -> None:
         """Counts no node as silent until now: this process has read nothing."""

@@ -197,7 +197,12 @@ class JobRequests:
     def _why_it_waits(self, record: Record, expected_ns: int | None) -> str:
         if self._jobs.driver.frozen:
             return "waits: the controller has restarted and asks the nodes"
-        needs = len(self._members.counts(record.submission))
+        if not self._members.slots:
+            return "waits: no node has joined the domain yet"
+        try:
+            needs = len(self._members.counts(record.submission))
+        except CoschedError as error:  # its nodes, or their slots, have changed
+            return f"waits: {error}"
         alone = record.submission.exclusive
         free = self._jobs.queue.free_for(exclusive=alone)
         up = sum(member.state is NodeState.UP for member in self._members.by_number)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from cosched.core.cluster.queue.nodes import from_numbers
+from cosched.core.cluster.queue.nodes import from_numbers, numbers
 from cosched.core.cluster.startup.assignment import Pool, Units
 from cosched.core.cluster.startup.matching import Matcher, NodeOffer, Request
 from cosched.core.cluster.startup.placement import (
@@ -99,8 +99,7 @@ class CentralManager:
             return None
         units = {}
         tables = []
-        numbers = (n for first, last in chosen.nodes for n in range(first, last + 1))
-        for place, number in enumerate(numbers):
+        for place, number in enumerate(numbers(chosen.nodes)):
             taken = _take(self._pools[number], job.request)
             units[place] = pack_units([unit for each in taken.values() for unit in each])
             windows = taken.get(WINDOWS)

@@ -20,7 +20,6 @@ from cosched.core.cluster.startup.jobobject import JobObject
 from cosched.core.cluster.startup.matching import Request
 from cosched.core.cluster.startup.seal import Tied
 from cosched.core.cluster.startup.tree import Place, Tree
-from cosched.core.decoding import MessagePackDecoder
 from cosched.core.errors import CoschedError
 
 #: The resource whose units the network table has: windows for direct memory access.
@@ -169,16 +168,8 @@ def node_table(placed: Placement, place: Place, windows: Sequence[int]) -> bytes
 
 
 _encoder = msgspec.msgpack.Encoder()
-_decoder: MessagePackDecoder[CentralObject] = MessagePackDecoder(
-    CentralObject, "a job object"
-)
 
 
 def encode_central(made: CentralObject) -> bytes:
     """Returns the object of the old design as bytes."""
     return _encoder.encode(made)
-
-
-def decode_central(data: bytes) -> CentralObject:
-    """Returns the object of the old design. Raises Malformed for other bytes."""
-    return _decoder.decode(data)

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from cosched.cluster.agent.frames import InputWritten, WriteInput
 from cosched.cluster.agent.input import WAITING_MOST, InputGate, InputPipe
-from cosched.cluster.agent.steward.watch import Watch
 from cosched.cluster.inputs import AT_END
 from cosched.cluster.messages import GiveInput, InputTaken
+from cosched.node.loop import Watch
 
 
 class Root:

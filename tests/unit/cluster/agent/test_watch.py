@@ -5,7 +5,7 @@ import socket
 
 import pytest
 
-from cosched.cluster.agent.steward.watch import Watch
+from cosched.node.loop import Watch
 
 
 @pytest.fixture
@@ -18,13 +18,13 @@ def pair():
 def test_readable_descriptor_is_called_until_it_is_stopped(pair):
     ours, theirs = pair
     watch, seen = Watch(), []
-    watch.read(ours.fileno(), lambda: seen.append(ours.recv(1)))
+    watch.watch(ours.fileno(), lambda: seen.append(ours.recv(1)))
     theirs.send(b"abc")
     watch.wait(None)
     watch.wait(None)
     assert seen == [b"a", b"b"]
     assert ours.fileno() in watch
-    watch.stop(ours.fileno())
+    watch.unwatch(ours.fileno())
     watch.wait(0)
     assert seen == [b"a", b"b"]
     assert ours.fileno() not in watch
@@ -39,7 +39,7 @@ def test_descriptor_whose_call_returns_false_is_stopped(pair):
         return False
 
     number = ours.fileno()
-    watch.read(number, end)
+    watch.watch(number, end)
     theirs.close()
     watch.wait(None)
     assert number not in watch
@@ -49,7 +49,7 @@ def test_descriptor_whose_call_returns_false_is_stopped(pair):
 def test_writable_descriptor_is_called(pair):
     ours, _ = pair
     watch, seen = Watch(), []
-    watch.write(ours.fileno(), lambda: seen.append(1))
+    watch.watch_room(ours.fileno(), lambda: seen.append(1))
     watch.wait(None)
     assert seen == [1]
 
@@ -62,14 +62,14 @@ def test_descriptor_that_an_earlier_call_stopped_is_not_called():
     def replace(own, other):
         def call():
             seen.append(own)
-            watch.stop(pipes[other][0])
-            watch.read(pipes[other][0], lambda: seen.append("new"))
-            watch.stop(pipes[own][0])
+            watch.unwatch(pipes[other][0])
+            watch.watch(pipes[other][0], lambda: seen.append("new"))
+            watch.unwatch(pipes[own][0])
 
         return call
 
     for own, (reader, writer) in enumerate(pipes):
-        watch.read(reader, replace(own, 1 - own))
+        watch.watch(reader, replace(own, 1 - own))
         os.write(writer, b"x")
     watch.wait(None)
     assert len(seen) == 1
@@ -81,5 +81,5 @@ def test_descriptor_that_an_earlier_call_stopped_is_not_called():
 def test_stop_returns_the_call(pair):
     ours, _ = pair
     watch = Watch()
-    watch.read(ours.fileno(), print)
-    assert watch.stop(ours.fileno()) is print
+    watch.watch(ours.fileno(), print)
+    assert watch.unwatch(ours.fileno()) is print

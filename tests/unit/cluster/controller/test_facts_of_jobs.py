@@ -108,3 +108,40 @@ def test_why_names_later_jobs_that_run(store):
         assert "1 later jobs run: they need less" in found["why"]
 
     asyncio.run(scenario())
+
+
+def test_queued_job_is_explained_before_a_node_has_joined_again(store):
+    """Also ``submit --wait`` of root, which asks the controller without an agent."""
+
+    async def scenario():
+        before = Controller(store)
+        before.join("n0")
+        number = before.submit(nodes=3)
+        again = Controller(store)
+        found = (await again.ask(uid=0, do="job", job=number))["ok"]
+        assert found["why"] == "waits: the controller has restarted and asks the nodes"
+        again.recovery.resolve()
+        found = (await again.ask(uid=0, do="job", job=number))["ok"]
+        assert (found["state"], found["nodes"]) == ("queued", None)
+        assert found["why"] == "waits: no node has joined the domain yet"
+
+    asyncio.run(scenario())
+
+
+def test_queued_job_that_fits_no_more_is_explained(store):
+    async def scenario():
+        controller = Controller(store)
+        for name in ("n0", "n1"):
+            controller.join(name, slots=4)
+        controller.recovery.resolve()
+        controller.members.by_name["n1"].state = NodeState.LOST
+        controller.jobs.node_lost(controller.members.by_name["n1"])
+        number = controller.submit(nodes=2, ppn=4)
+        controller.members.by_name["n0"].slots = 2
+        found = (await controller.ask(do="job", job=number))["ok"]
+        assert found["nodes"] is None
+        assert found["why"] == (
+            "waits: infeasible: needs 4 tasks on a node, a node takes 2"
+        )
+
+    asyncio.run(scenario())

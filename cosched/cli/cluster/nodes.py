@@ -1,0 +1,105 @@
+"""``cosched cluster status``, ``drain``, ``undrain`` and ``reload``: the nodes of a domain
+that is up."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from cosched.cli.connection import connect
+from cosched.cli.declared import Command, argument, command, option
+from cosched.cli.options import domain_dir_option, json_option
+from cosched.tables import table
+
+
+@command("status")
+class Status(Command):
+    """List the nodes and their jobs.
+
+    \b
+    Examples:
+      cosched cluster status
+      cosched cluster status --json
+    """
+
+    run_dir: Path = domain_dir_option()
+    as_json: bool = json_option()
+
+    def run(self) -> None:
+        with connect(self.run_dir) as client:
+            nodes = client.nodes()
+        if self.as_json:
+            click.echo(json.dumps({"nodes": nodes}))
+            return
+        rows = [
+            (
+                node["node"],
+                node["state"],
+                str(node["slots"]),
+                " ".join(map(str, node["jobs"])) or "-",
+                node["reason"],
+            )
+            for node in nodes
+        ]
+        click.echo(
+            "\n".join(table(("node", "state", "slots", "jobs", "reason"), rows, "<<><<"))
+        )
+
+
+@command("undrain")
+class Undrain(Command):
+    """Let jobs start on nodes again.
+
+    \b
+    Example:
+      cosched cluster undrain n3
+    """
+
+    names: tuple[str, ...] = argument(nargs=-1, required=True, metavar="NODE...")
+    run_dir: Path = domain_dir_option()
+
+    def run(self) -> None:
+        with connect(self.run_dir) as client:
+            client.undrain(self.names)
+
+
+@command("drain")
+class Drain(Undrain):
+    """Keep new jobs away from nodes; their jobs run on.
+
+    \b
+    Example:
+      cosched cluster drain n3 --reason "new disk"
+    """
+
+    reason: str = option(
+        default="", show_default=False, help="Shown by cosched cluster status."
+    )
+
+    def run(self) -> None:
+        with connect(self.run_dir) as client:
+            client.drain(self.names, self.reason)
+
+
+@command("reload")
+class Reload(Command):
+    """Let the controller read domain.toml again.
+
+    It takes these settings at once: queue.policy, queue.jobs_per_node,
+    queue.default_time, queue.grace, life.lost_after, life.prepare, security.root_from,
+    security.least_uid, and [coupling] without listen, domains and metrics. Jobs that run
+    or wait keep their limits. All other settings need a restart. A file with a mistake
+    changes nothing. A controller that gets SIGHUP does the same.
+
+    \b
+    Example:
+      cosched cluster reload
+    """
+
+    run_dir: Path = domain_dir_option()
+
+    def run(self) -> None:
+        with connect(self.run_dir) as client:
+            click.echo(client.reload()["text"])

@@ -1,0 +1,170 @@
+"""``cosched cluster up``, ``down`` and ``keygen``: starts and ends a domain."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import click
+
+from cosched.cli.cluster.site import Site, hosts_site, lab_site, site_here
+from cosched.cli.connection import patient
+from cosched.cli.declared import Command, command, flag, option, part
+from cosched.cli.options import any_run_dir_option, hosts_option, run_dir_option
+from cosched.cluster.client import NoDomain
+from cosched.cluster.config import (
+    LEAST_UID,
+    PORT,
+    DomainConfig,
+    QueueSettings,
+    SecuritySettings,
+    load_config,
+)
+from cosched.cluster.coupled.config import is_coupled, load_coupled
+from cosched.cluster.keys import make_keys
+from cosched.cluster.paths import DomainPaths
+from cosched.cluster.up.domain import stop_domain
+from cosched.core.cluster.queue.policies import POLICIES
+from cosched.core.identity import ROOT
+
+
+@command("up")
+class Up(Command):
+    """Start a controller, and an agent on each node.
+
+    Inside a Slurm allocation srun starts the agents, one on each of its nodes. Otherwise,
+    without --hosts and --lab, this machine is the only node. The controller runs on the
+    first node, in an allocation on this machine. All read the same run directory.
+
+    \b
+    Examples:
+      cosched cluster up
+      cosched cluster up --lab --jobs-per-node 3
+      cosched cluster up --hosts n1,n2 --queue fcfs
+    """
+
+    hosts: tuple[str, ...] = hosts_option("The nodes; a remote shell starts their agents.")
+    in_lab: bool = flag("--lab", help="The nodes of the lab that is up.")
+    shell: str = option(
+        default="ssh -o BatchMode=yes",
+        help="The remote shell; the host and the command follow.",
+    )
+    config: Path | None = option(
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        help="A domain.toml; its nodes must be those that are started.",
+    )
+    queue: QueueSettings = part(
+        QueueSettings,
+        jobs_per_node=option(
+            type=click.IntRange(1),
+            help="How many jobs may share a node; cosched's daemons coschedule them.",
+        ),
+        policy=option("--queue", type=click.Choice(list(POLICIES))),
+    )
+    slots: int = option(
+        type=click.IntRange(0),
+        default=0,
+        help="The tasks of a job that a node takes; 0: one for each CPU.",
+    )
+    #: None: the usual one.
+    port: int | None = option(
+        type=click.IntRange(1, 65534),
+        help="The controller's; agents have the next one."
+        f"  [default: {PORT}, on one machine free ones]",
+    )
+    run_dir: Path = run_dir_option()
+
+    def __post_init__(self) -> None:
+        if self.hosts and self.in_lab:
+            raise click.UsageError("--hosts and --lab cannot be combined.")
+
+    def site(self) -> Site:
+        """Returns the nodes."""
+        if self.in_lab:
+            return lab_site(self.run_dir, self.port)
+        if self.hosts:
+            return hosts_site(self.hosts, self.shell, self.port)
+        return site_here(self.port)
+
+    def run(self) -> None:
+        site = self.site()
+        wanted = DomainConfig(
+            self.run_dir.name,
+            site.controller,
+            site.nodes,
+            self.slots,
+            self.queue,
+            security=SecuritySettings(site.root_from, _least_uid(os.geteuid())),
+        )
+        if self.config is not None:
+            wanted = replace(
+                load_config(self.config), controller=site.controller, nodes=wanted.nodes
+            )
+        site.start(self.run_dir, wanted)
+        count = len(site.nodes)
+        names = ", ".join(site.nodes) if count <= 4 else f"{count} nodes"
+        click.echo(f"domain {wanted.name} is up: {names}")
+
+
+def _least_uid(euid: int) -> int:
+    """Returns the setting for a domain of this user, whose jobs all agents pass on."""
+    return LEAST_UID if euid == ROOT else min(LEAST_UID, euid)
+
+
+@command("down")
+class Down(Command):
+    """End the agents and the controller.
+
+    Jobs that wait stay stored until the domain is up again. If the controller was killed on
+    this machine, it is started again for the end.
+
+    \b
+    Example:
+      cosched cluster down --end-jobs
+    """
+
+    end_jobs: bool = flag(help="End the jobs that run.")
+    run_dir: Path = any_run_dir_option()
+
+    def run(self) -> None:
+        try:
+            ended = stop_domain(
+                DomainPaths(self.run_dir),
+                os.environ.get("COSCHED_NODE"),
+                end_jobs=self.end_jobs,
+                patience=patient(),
+            )
+        except NoDomain:
+            click.echo("no domain is up", err=True)
+            return
+        if ended:
+            click.echo(f"ended jobs {', '.join(map(str, ended))}")
+
+
+@command("keygen")
+class Keygen(Command):
+    """Make the keys that the members of domain.toml lack.
+
+    Each machine needs its own NAME.secret and all NAME.public files. A domain that is
+    coupled with others has one more pair of keys, in RUN_DIR/domain/peers.
+
+    \b
+    Example:
+      cosched cluster keygen
+    """
+
+    run_dir: Path = run_dir_option()
+
+    def run(self) -> None:
+        paths = DomainPaths(self.run_dir)
+        wanted: dict[Path, tuple[str, ...]] = {}
+        if is_coupled(paths.config):
+            wanted[paths.peers] = (load_coupled(paths.config).name,)
+        else:
+            config = load_config(paths.config)
+            wanted[paths.keys] = config.members
+            if config.coupling:
+                wanted[paths.peers] = (config.name,)
+        for folder, names in wanted.items():
+            click.echo(f"{len(make_keys(folder, names))} keys made in {folder}")

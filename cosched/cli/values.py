@@ -1,0 +1,148 @@
+"""Reads the values of options from text: times, sizes, lists, words of a set."""
+
+from __future__ import annotations
+
+import enum
+import shlex
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import click
+
+from cosched.core.decoding import is_whole, parse_integer
+from cosched.core.errors import CoschedError
+from cosched.core.node.settings import LENGTH_MAX_NS
+from cosched.core.units import (
+    NS_PER_S,
+    format_duration,
+    parse_bytes,
+    parse_duration,
+    parse_run_time,
+)
+from cosched.launch.given.hosts import parse_hosts
+
+Parser = Callable[[str, str], Any]
+
+
+class Parsed(click.ParamType):  # type: ignore[type-arg,unused-ignore]
+    """A value that a function reads from the text and the option's name.
+
+    name: what ``--help`` shows for the value. write: returns the text of a value.
+    """
+
+    def __init__(self, name: str, parse: Parser, write: Callable[[Any], str] = str) -> None:
+        self.name = name
+        self._parse = parse
+        self._write = write
+
+    def show(self, value: Any) -> str:
+        """Returns the text of a default."""
+        return value if isinstance(value, str) else self._write(value)
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Any:
+        """Returns the value; raises BadParameter or CoschedError for a bad text."""
+        if not isinstance(value, str):
+            return value
+        return self._parse(value, param.opts[0] if param is not None else self.name)
+
+
+def _run_time(text: str, _what: str) -> int:
+    try:
+        time_ns = parse_run_time(text)
+    except CoschedError as error:
+        raise click.BadParameter(f"{error}.") from None
+    if not 0 < time_ns <= LENGTH_MAX_NS:
+        message = f"'{text:.40}' is not more than 0 and at most a year."
+        raise click.BadParameter(message)
+    return time_ns
+
+
+def _hosts(text: str, _what: str) -> tuple[str, ...]:
+    try:
+        return parse_hosts(text).names
+    except CoschedError as error:
+        raise click.BadParameter(f"{error}.") from None
+
+
+def _shell_words(text: str, what: str) -> tuple[str, ...]:
+    try:
+        return tuple(shlex.split(text))
+    except ValueError as error:
+        raise CoschedError(f"{what}: '{text}': {error}") from error
+
+
+def in_seconds(parse: Parser) -> Parser:
+    """Returns a parser whose times are seconds, not nanoseconds."""
+    return lambda text, what: parse(text, what) / NS_PER_S
+
+
+#: A time such as 500ms or 2h, in nanoseconds.
+TIME = Parsed("TIME", parse_duration, format_duration)
+#: The same in seconds.
+SECONDS = Parsed("TIME", in_seconds(parse_duration))
+#: A run time as batch systems write it, such as 2:00:00, in nanoseconds.
+RUN_TIME = Parsed("TIME", _run_time)
+#: The same in seconds.
+RUN_SECONDS = Parsed("TIME", in_seconds(_run_time))
+#: A size such as 8G, in bytes.
+SIZE = Parsed("SIZE", parse_bytes)
+#: A command, split into words as a shell does.
+COMMAND = Parsed("COMMAND", _shell_words)
+#: Hosts such as ``A,B`` or ``n[1-4]``.
+HOSTS = Parsed("A,B", _hosts)
+
+
+def several(name: str, one: Parser) -> Parsed:
+    """Returns a list with commas between its values; each counts once."""
+
+    def parse(text: str, what: str) -> tuple[Any, ...]:
+        return tuple(dict.fromkeys(one(word.strip(), what) for word in text.split(",")))
+
+    return Parsed(name, parse, lambda values: ",".join(map(str, values)))
+
+
+def some_of(known: Sequence[str], name: str = "A,B") -> Parsed:
+    """Returns a list of known words."""
+
+    def one(word: str, _what: str) -> str:
+        if word not in known:
+            raise click.BadParameter(f"'{word}' is none of {', '.join(known)}.")
+        return word
+
+    return several(name, one)
+
+
+def whole(least: int, most: int | None = None) -> Parser:
+    """Returns a parser of whole numbers."""
+    kind = f"a whole number from {least} to {most}"
+    if most is None:
+        most, kind = (1 << 63) - 1, f"a whole number of {least} or more"
+
+    def parse(word: str, what: str) -> int:
+        if not is_whole(word, least, most):
+            raise click.BadParameter(f"'{word}' is not {kind}.")
+        return parse_integer(word, what, least, most)
+
+    return parse
+
+
+class Member(click.Choice):  # type: ignore[type-arg,unused-ignore]
+    """A word that names a member of an enumeration; the value is the member."""
+
+    def __init__(self, kind: type[enum.Enum], *without: enum.Enum) -> None:
+        super().__init__([each.value for each in kind if each not in without])
+        self.kind = kind
+
+    def show(self, value: Any) -> str:
+        """Returns the word of a default."""
+        return str(self.kind(value).value)
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Any:
+        """Returns the member; raises BadParameter for another word."""
+        if isinstance(value, self.kind):
+            return value
+        return self.kind(super().convert(value, param, ctx))

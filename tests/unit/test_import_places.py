@@ -1,0 +1,119 @@
+"""Imports stand at the top of a file. A function imports only what the table names.
+
+A command is imported by its table when it is called (``cosched.cli.groups.LazyGroup``), so
+its module needs no such import for a quick ``cosched --help``.
+"""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from tests.places import ROOT
+
+ROOMS = ("cosched", "mpi_shim", "daemons", "benchmarks", "scripts")
+#: Reasons. START_UP: tests/unit/cli/test_quick_start.py or docs/dev/architecture.md has the
+#: measured command.
+START_UP = "each start of a command or a rank would take longer"
+OPTIONAL = "the package may be missing, and other parts work without it"
+LATER = "it must come after the environment, or MPI, is prepared"
+#: By file: the packages and modules that its functions import.
+ALLOWED = {
+    "cosched/__init__.py": ({"cosched.jobs.client", "cosched.jobs.job"}, START_UP),
+    "cosched/documents.py": ({"tomllib", "tomli"}, START_UP),
+    "cosched/cli/connection.py": ({"cosched.cluster.up.private"}, START_UP),
+    "cosched/cli/domain/sending.py": ({"cosched.cluster.up.private"}, START_UP),
+    "cosched/cli/domain/waiting.py": ({"shutil", "tempfile"}, START_UP),
+    "cosched/cli/entry.py": (
+        {"cosched.cli.tools.completion", "cosched.cli.unexpected"},
+        START_UP,
+    ),
+    "cosched/cli/jobs/elsewhere.py": (
+        {"cosched.cli.connection", "cosched.jobs.client"},
+        START_UP,
+    ),
+    "cosched/cli/jobs/top.py": ({"cosched.observe.top.screen"}, START_UP),
+    "cosched/cli/jobs/why.py": (
+        {"cosched.cli.connection", "cosched.jobs.client"},
+        START_UP,
+    ),
+    "cosched/cli/measure/tune.py": ({"cosched.bench.tune.heatmap_figure"}, OPTIONAL),
+    "cosched/cli/options.py": (
+        {"cosched.cli.connection", "cosched.jobs.client", "cosched.observe.status"},
+        START_UP,
+    ),
+    "cosched/cli/run/main.py": (
+        {"cosched.cli.run.domain", "cosched.cli.run.start"},
+        START_UP,
+    ),
+    "cosched/cli/run/site.py": ({"cosched.lab.lab"}, START_UP),
+    "cosched/cli/run/start.py": (
+        {"cosched.cli.jobs.elsewhere", "cosched.cli.run.account"},
+        START_UP,
+    ),
+    "cosched/cluster/config.py": ({"tomlkit"}, START_UP),
+    "cosched/core/config/kinds.py": ({"difflib"}, START_UP),
+    "cosched/jobs/client.py": (
+        {"cosched.cluster.engines.mates", "cosched.jobs.serving", "cosched.lab.lab"},
+        START_UP,
+    ),
+    "cosched/jobs/expected.py": ({"cosched.jobs.records"}, START_UP),
+    "cosched/jobs/serving.py": ({"cosched.jobs.expected"}, START_UP),
+    "cosched/jobs/tasks.py": ({"cosched.launch.shim"}, START_UP),
+    "cosched/lab/fabric.py": ({"pyroute2"}, START_UP),
+    "cosched/lab/lab.py": ({"cosched.lab.files"}, START_UP),
+    "cosched/launch/compile.py": ({"shutil", "tempfile"}, START_UP),
+    "cosched/launch/process.py": ({"psutil"}, START_UP),
+    "cosched/launch/shim.py": ({"concurrent.futures"}, START_UP),
+    "cosched/linux/here.py": ({"psutil"}, START_UP),
+    "cosched/shm/paths.py": ({"cosched.core.decoding", "hashlib"}, START_UP),
+    "mpi_shim/__main__.py": ({"mpi_shim"}, LATER),
+    "mpi_shim/choose.py": ({"mpi4py", "mpi_shim.wrapper"}, LATER),
+    "benchmarks/npb/__main__.py": ({"mpi4py", "benchmarks.npb"}, LATER),
+    "benchmarks/sim/accasim.py": ({"accasim", "cosched.sim", "rich"}, OPTIONAL),
+    "benchmarks/experiments/startup_live.py": ({"pyroute2"}, OPTIONAL),
+}
+#: Figures are drawn where matplotlib is installed.
+EVERY_BENCHMARK = {"matplotlib"}
+
+
+def imports_in_functions(path):
+    for function in ast.walk(ast.parse(path.read_text())):
+        if not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            continue
+        for node in ast.walk(function):
+            if isinstance(node, ast.Import):
+                yield from (alias.name for alias in node.names)
+            elif isinstance(node, ast.ImportFrom):
+                yield str(node.module)
+
+
+def is_below(module, roots):
+    return any(f"{module}.".startswith(f"{root}.") for root in roots)
+
+
+FOUND = {
+    str(path.relative_to(ROOT)): sorted(set(imports_in_functions(path)))
+    for room in ROOMS
+    for path in sorted((ROOT / room).rglob("*.py"))
+}
+
+
+def test_functions_import_nothing_else():
+    wrong = [
+        f"{name}: {module}"
+        for name, modules in FOUND.items()
+        for module in modules
+        if not is_below(module, ALLOWED.get(name, (set(), ""))[0])
+        and not (name.startswith("benchmarks/") and is_below(module, EVERY_BENCHMARK))
+    ]
+    assert not wrong, "import at the top of the file: " + ", ".join(wrong)
+
+
+@pytest.mark.parametrize("name", ALLOWED)
+def test_each_exception_is_needed(name):
+    roots, reason = ALLOWED[name]
+    unused = {root for root in roots if not any(is_below(m, {root}) for m in FOUND[name])}
+    assert not unused
+    assert reason in (START_UP, OPTIONAL, LATER)
