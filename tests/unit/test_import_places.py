@@ -55,7 +55,7 @@ ALLOWED = {
     "cosched/cluster/config.py": ({"tomlkit"}, START_UP),
     "cosched/core/config/kinds.py": ({"difflib"}, START_UP),
     "cosched/jobs/client.py": (
-        {"cosched.cluster.engines.mates", "cosched.jobs.serving", "cosched.lab.lab"},
+        {"cosched.cluster.coupling.mates", "cosched.jobs.serving", "cosched.lab.lab"},
         START_UP,
     ),
     "cosched/jobs/expected.py": ({"cosched.jobs.records"}, START_UP),
@@ -71,8 +71,11 @@ ALLOWED = {
     "mpi_shim/__main__.py": ({"mpi_shim"}, LATER),
     "mpi_shim/choose.py": ({"mpi4py", "mpi_shim.wrapper"}, LATER),
     "benchmarks/npb/__main__.py": ({"mpi4py", "benchmarks.npb"}, LATER),
-    "benchmarks/sim/accasim.py": ({"accasim", "cosched.sim", "rich"}, OPTIONAL),
-    "benchmarks/experiments/startup_live.py": ({"pyroute2"}, OPTIONAL),
+    "benchmarks/sim/accasim.py": (
+        {"accasim", "benchmarks.experiment", "cosched.sim", "cosched.tables", "rich"},
+        OPTIONAL,
+    ),
+    "benchmarks/experiments/startup/startup_live.py": ({"pyroute2"}, OPTIONAL),
 }
 #: Figures are drawn where matplotlib is installed.
 EVERY_BENCHMARK = {"matplotlib"}

@@ -40,6 +40,8 @@ class Driver:
         self._pairs = pairs
         self._timer: asyncio.TimerHandle | None = None
         self._pass: asyncio.Handle | None = None
+        self._owed: list[Any] = []  # commands that are not carried out yet
+        self._settling: asyncio.Handle | None = None
         self._busy = False
         self._postponed: deque[Callable[[], None]] = deque()
 
@@ -53,10 +55,15 @@ class Driver:
         self._soon()
 
     def receive(self, peer: str, message: AnyMessage) -> None:
-        """Takes a message of the domain ``peer``, if it is coupled with this one."""
+        """Takes a message of the domain ``peer``, if it is coupled with this one. The state
+        is stored once for all messages of this moment, before they are answered."""
         event = None if self._pairs is None else self._pairs.received(peer, message)
-        if event is not None:
-            self.handle(event)
+        if event is None:
+            return
+        self._owe(event)
+        if self._settling is None:
+            self._settling = asyncio.get_running_loop().call_soon(self._settle_owed)
+        self._soon()
 
     def when_idle(self, work: Callable[[], None]) -> None:
         """Calls ``work`` at once, or after all orders that are being carried out. For an
@@ -97,15 +104,29 @@ class Driver:
             self._feed(Ticked(self._clock.now_ns()))
 
     def _feed(self, event: Any) -> None:
-        name = type(event).__name__
         with self._carrying_out():
-            with changing(f"the event {name}"):
-                commands = self._machine.handle(event)
-            with must_succeed(f"the orders after the event {name}"):
-                if self._pairs is not None:
-                    self._pairs.before(commands)
-                for command in commands:
-                    self._pass_on(command)
+            self._owe(event)
+            self._settle(f"the orders after the event {type(event).__name__}")
+
+    def _owe(self, event: Any) -> None:
+        with changing(f"the event {type(event).__name__}"):
+            self._owed += self._machine.handle(event)
+
+    def _settle_owed(self) -> None:
+        with self._carrying_out():
+            self._settle("the orders after messages")
+
+    def _settle(self, what: str) -> None:
+        """Stores the state, then carries out all commands that are owed, in their order."""
+        if self._settling is not None:
+            self._settling.cancel()
+            self._settling = None
+        with must_succeed(what):
+            commands, self._owed = self._owed, []
+            if self._pairs is not None:
+                self._pairs.before(commands)
+            for command in commands:
+                self._pass_on(command)
 
     def _pass_on(self, command: Any) -> None:
         match command:

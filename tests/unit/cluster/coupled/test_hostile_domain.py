@@ -192,11 +192,9 @@ async def test_flood_delays_no_other_domain(under):
     begin = time.monotonic()
     await pair_starts(under)
     assert time.monotonic() - begin < 10
-    kinds = ("its BetweenDomains is dropped", "sends too many messages")
-    await until(
-        lambda: all(sum(kind in line for line in under.log) == 1 for kind in kinds),
-        "a logs a line of each kind",
-    )
+    kind = "its BetweenDomains is dropped"
+    await until(lambda: any(kind in line for line in under.log), "a logs a line")
+    assert sum(kind in line for line in under.log) == 1
     under.links.send("a", BetweenDomains(bytes(2 * LONGEST)))
     assert len(under.state("a").peers["c"].answers) <= 1024
 
