@@ -22,7 +22,7 @@ from cosched.core.config.kinds import suggest
 from cosched.core.decoding import parse_address
 from cosched.core.errors import CoschedError
 from cosched.core.identity import ROOT
-from cosched.core.units import NS_PER_S, exact_duration, parse_bytes, parse_duration
+from cosched.core.units import NS_PER_S, format_duration, parse_bytes, parse_duration
 from cosched.documents import read_toml
 
 PORT = 7570  #: the controller's; agents have the next one
@@ -201,13 +201,13 @@ def write_config(config: DomainConfig) -> str:
         f"slots = {config.slots}  # tasks of a job on a node; 0: one for each CPU\n"
         f"\n[nodes]\n{nodes}\n"
         f'\n[queue]\npolicy = "{queue.policy}"\njobs_per_node = {queue.jobs_per_node}\n'
-        f'default_time = "{exact_duration(queue.default_time_ns)}"\n'
-        f'grace = "{exact_duration(queue.grace_ns)}"\n'
+        f'default_time = "{format_duration(queue.default_time_ns)}"\n'
+        f'grace = "{format_duration(queue.grace_ns)}"\n'
         f"\n[startup]\narity = {startup.arity}\nchunk = {startup.chunk_bytes}\n"
         f'object = "{startup.object}"\ntables = "{startup.tables}"\n'
-        f'\n[life]\nbeat = "{exact_duration(life.beat_ns)}"\n'
-        f'lost_after = "{exact_duration(life.lost_after_ns)}"\n'
-        f'prepare = "{exact_duration(life.prepare_ns)}"\n'
+        f'\n[life]\nbeat = "{format_duration(life.beat_ns)}"\n'
+        f'lost_after = "{format_duration(life.lost_after_ns)}"\n'
+        f'prepare = "{format_duration(life.prepare_ns)}"\n'
         f"\n[security]\nroot_from = {json.dumps(config.security.root_from)}\n"
         f"least_uid = {config.security.least_uid}\n"
         f"{_coupling_text(config)}"

@@ -29,6 +29,8 @@ _NUMBER = re.compile(
     r"[+-]?([0-9]{1,400}(\.[0-9]{0,400})?|\.[0-9]{1,400})(e[+-]?[0-9]{1,4})?",
     re.ASCII | re.IGNORECASE,
 )
+#: The most digits of a number: more would take long.
+_DIGITS = 400
 _INTEGER = re.compile(r"[+-]?[0-9]{1,20}", re.ASCII)
 #: C0 and C1 controls, the separators of lines, and surrogates.
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
@@ -160,6 +162,17 @@ def parse_number(text: str | bytes, what: str, least: float, most: float) -> flo
     if not least <= number <= most:
         raise Malformed(f"{what}: {number:g} is not from {least:g} to {most:g}")
     return number
+
+
+def parse_scaled(text: str, scale: int) -> int:
+    """Returns a decimal number without sign and exponent, times ``scale``, as the nearest
+    integer. It is exact, which floats are not. Raises Malformed."""
+    whole, _, fraction = text.partition(".")
+    digits = whole + fraction
+    if not (digits.isascii() and digits.isdecimal()) or len(digits) > _DIGITS:
+        raise Malformed(f"'{printable(text)[:_SHOWN]}' is not a number")
+    parts = 10 ** len(fraction)
+    return (2 * int(digits) * scale + parts) // (2 * parts)
 
 
 def parse_address(text: str, what: str, least_port: int = 1) -> tuple[str, int]:

@@ -3,8 +3,6 @@
 import asyncio
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from cosched.cluster.config import (
     DomainConfig,
@@ -17,7 +15,7 @@ from cosched.cluster.controller.members import NodeState
 from cosched.cluster.messages import SubtreePrepared
 from cosched.cluster.store import State
 from cosched.core.errors import CoschedError
-from cosched.core.units import exact_duration, parse_duration
+from cosched.core.units import parse_duration
 from cosched.documents import read_toml
 from tests.unit.cluster.controller.controller_alone import Controller, passes
 
@@ -86,11 +84,6 @@ def test_written_configuration_is_read_as_it_was(tmp_path, default_time):
     path = tmp_path / "domain.toml"
     path.write_text(write_config(config))
     assert parse_config(read_toml(path)) == config
-
-
-@given(st.integers(0, 10**15))
-def test_exact_duration_is_read_as_the_same_number(ns):
-    assert parse_duration(exact_duration(ns), "") == ns
 
 
 def test_why_names_later_jobs_that_run(store):
