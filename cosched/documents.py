@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,23 @@ def decode_toml(text: str, what: str) -> dict[str, Any]:
     except (ValueError, OverflowError, RecursionError) as error:
         detail = printable(str(error))[:_SHOWN]
         raise Malformed(f"{what}: not valid TOML: {detail}", detail) from None
+
+
+def encode_toml(document: Mapping[str, Any], comments: Mapping[str, str]) -> str:
+    """Returns the text of a TOML document. comments: those of keys, by ``table.key``; keys
+    that are tables have none."""
+    import tomlkit  # few programs write one
+    from tomlkit.items import Table
+
+    written = tomlkit.item(dict(document))
+    for path, comment in comments.items():
+        *tables, name = path.split(".")
+        table: Any = written
+        for each in tables:
+            table = table.get(each, {})
+        if name in table and not isinstance(table[name], Table):
+            table[name].comment(comment)
+    return tomlkit.dumps(written)
 
 
 def read_document(path: Path) -> str:

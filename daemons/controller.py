@@ -7,14 +7,15 @@ import asyncio
 import os
 from pathlib import Path
 
-from cosched.cluster.config import load_config
 from cosched.cluster.controller.controller import Controller
-from cosched.cluster.coupled.config import is_coupled
 from cosched.cluster.coupled.service import serve_coupled
-from cosched.cluster.keys import CONTROLLER, load_keys
+from cosched.cluster.keys import load_keys
 from cosched.cluster.member import Log, Ready, run_member
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.store import JobStore
+from cosched.config.domain import load_config
+from cosched.config.slurm import is_coupled
+from cosched.core.cluster.names import CONTROLLER
 from cosched.core.errors import CoschedError
 from cosched.node.service.lock import DaemonLock
 from cosched.node.service.run_dir import add_run_dir, chosen_run_dir

@@ -9,6 +9,7 @@ import os
 import socket
 import sys
 
+from cosched.config.places import load
 from cosched.core.config.limits import (
     bounded,
     limits_for,
@@ -21,7 +22,6 @@ from cosched.linux.cgroups.placement import place_tasks
 from cosched.linux.descriptors import raise_descriptor_limit
 from cosched.linux.priority import raise_daemon_priority
 from cosched.linux.probe import probe
-from cosched.node.configuration import load
 from cosched.node.daemon import DaemonOptions, SchedulerDaemon
 from cosched.node.memory_meter import MemoryTerms
 from cosched.node.records.history import history_place

@@ -44,10 +44,10 @@ from cosched.cluster.agent.steps import (
     read_steps,
 )
 from cosched.cluster.client import Client, make_submission
-from cosched.cluster.config import PORT, DomainConfig, StartupSettings
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.up.domain import start_domain, stop_domain, write_domain
 from cosched.cluster.up.places import lab_places
+from cosched.config.domain import PORT, DomainConfig, StartupSettings
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
 from cosched.lab import life

@@ -30,10 +30,10 @@ from benchmarks.experiments.endings import in_one_line
 from benchmarks.options import bench_parser
 from cosched.bench.workload.build import build_program
 from cosched.bench.workload.file import JobInstance, Workload, load_workload
-from cosched.cluster.config import PORT, DomainConfig, QueueSettings
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.up.domain import start_domain, stop_domain, write_domain
 from cosched.cluster.up.places import lab_places
+from cosched.config.domain import PORT, DomainConfig, QueueSettings
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
 from cosched.jobs.client import Client

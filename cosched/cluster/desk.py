@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from cosched.cluster.keys import CONTROLLER
 from cosched.cluster.submission import LONGEST_REQUEST
+from cosched.core.cluster.names import CONTROLLER
 from cosched.core.complaints import Complaints, fault
 from cosched.core.errors import StateLost
 from cosched.linux.identity import peer_ids

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from cosched.core.decoding import parse_integer, parse_scaled
+from cosched.core.decoding import labelled, parse_integer, parse_scaled
 from cosched.core.errors import CoschedError
 
 NS_PER_S = 1_000_000_000
@@ -27,16 +27,16 @@ _SCALE = {
 _DURATION = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([a-z]+)\s*", re.ASCII)
 
 
-def parse_duration(text: str, what: str) -> int:
+def parse_duration(text: str, what: str = "") -> int:
     """Returns nanoseconds; ``what`` names the setting in an error."""
     match = _DURATION.fullmatch(text)
     if match is None or match[2] not in _SCALE:
-        raise CoschedError(
-            f"{what}: '{text}' is not a duration; write it like 500ms, 0.5s or 2min"
-        )
+        line = f"'{text}' is not a duration; write it like 500ms, 0.5s or 2min"
+        raise CoschedError(labelled(what, line))
     exact = parse_scaled(match[1], _SCALE[match[2]])
     if exact > _MOST:
-        raise CoschedError(f"{what}: '{text:.40}' is too long; write less than 290 years")
+        line = f"'{text:.40}' is too long; write less than 290 years"
+        raise CoschedError(labelled(what, line))
     return exact
 
 
@@ -57,7 +57,7 @@ def parse_run_time(text: str) -> int:
     match = _CLOCK.fullmatch(text)
     if match is None:
         try:
-            return parse_duration(text, "")
+            return parse_duration(text)
         except CoschedError:
             raise CoschedError(
                 f"'{text:.40}' is not a time; write it like 90s, 1:30, 2h or 1-12:00:00"
@@ -83,17 +83,19 @@ _BYTES = re.compile(
 _BYTE_UNITS = ("", "k", "m", "g", "t", "p")
 
 
-def parse_bytes(text: str, what: str) -> int:
+def parse_bytes(text: str, what: str = "") -> int:
     """Returns bytes of a text such as ``8G`` or ``512 MiB``; units are powers of 1024.
 
     ``what`` names the setting in an error.
     """
     match = _BYTES.fullmatch(text)
     if match is None:
-        raise CoschedError(f"{what}: '{text}' is not a size; write it like 512M or 8G")
+        line = f"'{text}' is not a size; write it like 512M or 8G"
+        raise CoschedError(labelled(what, line))
     exact = parse_scaled(match[1], 1 << 10 * _BYTE_UNITS.index(match[2].lower()))
     if exact > _MOST:
-        raise CoschedError(f"{what}: '{text:.40}' is too large; write less than 8 EiB")
+        line = f"'{text:.40}' is too large; write less than 8 EiB"
+        raise CoschedError(labelled(what, line))
     return exact
 
 

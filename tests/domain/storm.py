@@ -24,7 +24,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from cosched.cluster.client import NoDomain, make_submission
-from cosched.cluster.keys import CONTROLLER
+from cosched.core.cluster.names import CONTROLLER
 from cosched.core.errors import CoschedError
 from tests.domain.rig import Rig
 

@@ -18,8 +18,9 @@ from pathlib import Path
 import pytest
 import zmq
 
-from cosched.cluster.keys import CONTROLLER, make_keys
+from cosched.cluster.keys import make_keys
 from cosched.cluster.messages import PROTOCOL
+from cosched.core.cluster.names import CONTROLLER
 from cosched.core.errors import CoschedError
 from tests.domain import storm
 from tests.domain.rig import WITHIN_S

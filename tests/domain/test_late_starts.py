@@ -3,7 +3,6 @@ the controller's newest secret."""
 
 import asyncio
 
-from cosched.cluster.keys import CONTROLLER
 from cosched.cluster.messages import (
     Chunk,
     End,
@@ -12,6 +11,7 @@ from cosched.cluster.messages import (
     SubtreePrepared,
     Welcome,
 )
+from cosched.core.cluster.names import CONTROLLER
 from cosched.core.cluster.startup.seal import Tied, seal
 from tests.domain.played import Played, object_of
 

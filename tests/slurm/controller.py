@@ -12,7 +12,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from cosched.cluster.engines.slurm.engine import Names, SlurmEngine
-from cosched.cluster.engines.slurm.settings import SlurmSettings
+from cosched.config.slurm import SlurmSettings
 
 
 def log(line):

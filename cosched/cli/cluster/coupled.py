@@ -38,9 +38,9 @@ def couple(config: Path, run_dir: Path) -> None:
     Example:
       cosched cluster couple --config domain.toml
     """
-    from cosched.cluster.config import load_any_coupled
     from cosched.cluster.keys import make_keys
     from cosched.cluster.up.domain import refuse_second, start_coupled
+    from cosched.config.domain import load_any_coupled
     from cosched.linux.files.whole import write_whole
 
     loaded, members = load_any_coupled(config)
@@ -73,10 +73,10 @@ def gate(python: str, run_dir: Path) -> None:
       cosched cluster gate > /etc/slurm/cosched-gate
       cosched cluster gate --python /usr/bin/python3
     """
-    from cosched.cluster.coupled.config import load_coupled
     from cosched.cluster.coupled.service import uid_of
     from cosched.cluster.engines.slurm.front import GATE, front_script
     from cosched.cluster.engines.slurm.reach import check_reads, check_runs
+    from cosched.config.slurm import load_coupled
 
     paths = DomainPaths(run_dir)
     settings = load_coupled(paths.config).slurm

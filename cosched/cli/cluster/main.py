@@ -18,7 +18,8 @@ from cosched.cli.options import (
     json_option,
     run_dir_option,
 )
-from cosched.cluster.config import (
+from cosched.cluster.paths import DomainPaths
+from cosched.config.domain import (
     LEAST_UID,
     PORT,
     DomainConfig,
@@ -26,7 +27,6 @@ from cosched.cluster.config import (
     SecuritySettings,
     load_config,
 )
-from cosched.cluster.paths import DomainPaths
 from cosched.core.cluster.queue.policies import POLICIES
 from cosched.core.identity import ROOT
 
@@ -269,8 +269,8 @@ def keygen(run_dir: Path) -> None:
     Example:
       cosched cluster keygen
     """
-    from cosched.cluster.coupled.config import is_coupled, load_coupled
     from cosched.cluster.keys import make_keys
+    from cosched.config.slurm import is_coupled, load_coupled
 
     paths = DomainPaths(run_dir)
     wanted: dict[Path, tuple[str, ...]] = {}

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cosched.cluster.config import PORT, DomainConfig
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.slurm.allocation import Allocation, find_allocation
 from cosched.cluster.up.domain import refuse_second, start_domain, write_domain
 from cosched.cluster.up.places import Place, host_places, lab_places, local_places
+from cosched.config.domain import PORT, DomainConfig
 from cosched.core.errors import CoschedError
 from cosched.lab.lab import Lab
 from cosched.linux.ports import free_ports

@@ -25,8 +25,9 @@ from cosched.cli.options import (
 )
 from cosched.cli.printing import display_stream
 from cosched.cli.sim.calibrate import calibration_option
+from cosched.core.config.kinds import Kind
 from cosched.core.errors import CoschedError
-from cosched.core.node.settings import Settings, Span, parse_gmet, parse_slice
+from cosched.core.node.settings import GMET, SLICE, Settings, Span
 
 HELP = """\
 Find the best slice and GMET for a workload.
@@ -120,8 +121,8 @@ def command(
             limit_s=run_limit,
             set_with=set_with,
         ),
-        slices=_times(slices, "--slices", parse_slice),
-        gmets=_times(gmets, "--gmets", parse_gmet),
+        slices=_times(slices, "--slices", SLICE),
+        gmets=_times(gmets, "--gmets", GMET),
         modes=_words(modes, MODES, "--modes") if modes else (),
         aligns=ALIGN if aligns == "both" else _words(aligns, ALIGN, "--align"),
         repeats=repeats,
@@ -160,8 +161,8 @@ def _write_config(config: str | None, path: Path) -> None:
     )
 
 
-def _times(text: str, option: str, parse: Callable[[str, str], Span]) -> tuple[Span, ...]:
-    found = tuple(parse(word.strip(), option) for word in text.split(","))
+def _times(text: str, option: str, kind: Kind[Span]) -> tuple[Span, ...]:
+    found = tuple(kind.named(word, option) for word in text.split(","))
     if len(set(found)) != len(found):
         raise CoschedError(f"{option}: '{text}' names a time twice")
     return found

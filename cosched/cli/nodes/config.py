@@ -13,9 +13,11 @@ from cosched.cli.entry import EXIT_FAILURE
 from cosched.cli.groups import Group
 from cosched.cli.nodes.config_set import command as config_set
 from cosched.cli.options import json_option
-from cosched.core.config.schema import KEYS, Key
-from cosched.core.config.values import Config, Problem
-from cosched.node.configuration import OPERATOR_FILE, examine, examine_file
+from cosched.config.places import OPERATOR_FILE, examine, examine_file
+from cosched.core.config.mistakes import Problem
+from cosched.core.config.schema import KEYS
+from cosched.core.config.tables import Key
+from cosched.core.config.values import Config
 
 _VALUE_WIDTH = 22
 
@@ -108,8 +110,8 @@ def _table(config: Config) -> str:
     lines = []
     section = ""
     for key in KEYS:
-        if key.section != section:
-            section = key.section
+        if key.table != section:
+            section = key.table
             lines.append(f"[{section}]")
         setting = config.merged[key.path]
         value = _text(key, setting.value)

@@ -13,7 +13,8 @@ import click
 
 from cosched.cli.options import asked_run_dir_option, nodes_option
 from cosched.core.config.kinds import suggest
-from cosched.core.config.schema import BY_PATH, LIVE, Key
+from cosched.core.config.schema import BY_PATH, LIVE
+from cosched.core.config.tables import Key
 from cosched.core.errors import CoschedError, NoDaemon
 from cosched.core.node.settings import Settings
 from cosched.node.sockets.client import HeldChanges, nodes_in, request
@@ -63,7 +64,7 @@ def command(
             raise no_daemons(run_dir, os.geteuid())
         return
     given = dict(_split(word) for word in settings)
-    values = {key.path: _parsed(key, text) for key, text in given.items()}
+    values = {key.path: key.kind.named(text, key.name) for key, text in given.items()}
     live = {key.name: text for key, text in given.items() if key.live}
     rest = [key.path for key in given if not key.live]
     if rest and not save:
@@ -94,16 +95,9 @@ def _split(word: str) -> tuple[Key, str]:
     return key, value
 
 
-def _parsed(key: Key, text: str) -> Any:
-    try:
-        return key.kind.parse(text)
-    except CoschedError as error:
-        raise CoschedError(f"{key.name}: {error}") from None
-
-
 def _save(values: Mapping[str, Any]) -> Path:
-    from cosched.node.configuration import usual_places
-    from cosched.node.configuration_save import save
+    from cosched.config.places import usual_places
+    from cosched.config.save import save
 
     places = usual_places(os.environ)
     operator = os.geteuid() == 0

@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 
 from cosched.cli.options import run_dir_option
+from cosched.config.places import load
 from cosched.core.node.settings import Fairness, Order
-from cosched.node.configuration import load
 from cosched.node.service.start import NodeOptions, start_node
 from cosched.shm.paths import NodePaths
 

@@ -11,13 +11,14 @@ from typing import Any
 import click
 
 from cosched.cli.options import add_options
+from cosched.config.places import load
 from cosched.core.config.limits import limits_for, refuse_wait
+from cosched.core.config.schema import CARRIERS
 from cosched.core.errors import CoschedError
 from cosched.core.node.settings import LENGTH_MAX_NS
 from cosched.core.units import parse_run_time
-from cosched.jobs.choices import CARRIERS, Choices
+from cosched.jobs.choices import Choices
 from cosched.launch.environment import wait_policy
-from cosched.node.configuration import load
 
 #: Ranks read it, too.
 REQUIRE = "COSCHED_REQUIRE"

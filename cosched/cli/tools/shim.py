@@ -13,8 +13,8 @@ import click
 
 from cosched.cli.groups import Group
 from cosched.cli.options import json_option
+from cosched.core.config.schema import CARRIERS
 from cosched.core.errors import CoschedError
-from cosched.jobs.choices import CARRIERS
 from cosched.launch.mpi import Places
 from cosched.launch.shim import for_all_users, make_shim, plan_build
 from cosched.launch.target import Target, find_target

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from cosched.cli.run.site import connect, this_node
-from cosched.jobs.choices import CARRIERS
+from cosched.core.config.schema import CARRIERS
 from cosched.launch.command import Site
 from cosched.launch.job import Job, Request, resolve
 from cosched.launch.mpi import Places

@@ -20,10 +20,9 @@ from cosched.cluster.agent.requests import UserRequests
 from cosched.cluster.agent.route import Route, route_of
 from cosched.cluster.agent.steps import StepNotes
 from cosched.cluster.agent.stewards import Nursery, Steward
-from cosched.cluster.config import DomainConfig
 from cosched.cluster.desk import Desk, Person
 from cosched.cluster.inputs import Inputs, Visitor
-from cosched.cluster.keys import CONTROLLER, KeyRing
+from cosched.cluster.keys import KeyRing
 from cosched.cluster.links import Links
 from cosched.cluster.messages import (
     PROTOCOL,
@@ -46,6 +45,8 @@ from cosched.cluster.messages import (
     Welcome,
 )
 from cosched.cluster.paths import DomainPaths
+from cosched.config.domain import DomainConfig
+from cosched.core.cluster.names import CONTROLLER
 from cosched.core.cluster.startup.jobobject import JobObject, decode_object
 from cosched.core.complaints import Complaints, fault
 from cosched.core.errors import CoschedError, StateLost

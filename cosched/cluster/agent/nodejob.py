@@ -35,7 +35,6 @@ from cosched.cluster.agent.startup import Dispatch, TableExchanges
 from cosched.cluster.agent.steps import PREPARED
 from cosched.cluster.agent.stewards import Steward
 from cosched.cluster.agent.worlds.worlds import Worlds
-from cosched.cluster.keys import CONTROLLER
 from cosched.cluster.messages import (
     ENDED,
     Answered,
@@ -59,6 +58,7 @@ from cosched.cluster.messages import (
     TaskFailed,
 )
 from cosched.cluster.submission import FROM_CLIENT
+from cosched.core.cluster.names import CONTROLLER
 from cosched.core.cluster.startup.gate import (
     Prepared,
     PrepareFailed,

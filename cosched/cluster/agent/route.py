@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cosched.cluster.keys import CONTROLLER
 from cosched.cluster.messages import Chunk
+from cosched.core.cluster.names import CONTROLLER
 from cosched.core.cluster.queue.nodes import Intervals
 from cosched.core.cluster.startup.tree import Place, Tree
 from cosched.core.errors import CoschedError

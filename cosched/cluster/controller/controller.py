@@ -11,17 +11,15 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from cosched.cluster.config import DomainConfig, load_config
 from cosched.cluster.controller.answering import Answering
 from cosched.cluster.controller.jobs import Jobs
 from cosched.cluster.controller.members import Member, Members, NodeState
 from cosched.cluster.controller.peers import Peers
 from cosched.cluster.controller.recovery import Recovery
-from cosched.cluster.controller.reloading import Change, compare
 from cosched.cluster.controller.requests import Requests
 from cosched.cluster.desk import Desk, Person
 from cosched.cluster.inputs import Inputs, Visitor
-from cosched.cluster.keys import CONTROLLER, KeyRing, former_keys, load_keys
+from cosched.cluster.keys import KeyRing, former_keys, load_keys
 from cosched.cluster.links import Former, Links
 from cosched.cluster.member import first_error
 from cosched.cluster.messages import (
@@ -41,7 +39,10 @@ from cosched.cluster.messages import (
 )
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.store import JobStore
+from cosched.config.domain import DomainConfig, load_config
+from cosched.core.cluster.names import CONTROLLER
 from cosched.core.complaints import Complaints
+from cosched.core.config.tables import Change, reload
 from cosched.core.errors import CoschedError, must_succeed
 from cosched.core.units import NS_PER_S
 
@@ -132,12 +133,12 @@ class Controller:
             if self._peers is not None:
                 self._peers.close()
 
-    def reload(self) -> Change:
+    def reload(self) -> Change[DomainConfig]:
         """Reads domain.toml again; returns what has changed. Raises CoschedError for a
         mistake in it; nothing has changed then."""
         wanted = load_config(self._paths.config)
         keys = load_keys(self._paths.keys, CONTROLLER, wanted.members)
-        change = compare(self._config, wanted)
+        change = reload(self._config, wanted, "domain")
         if keys != self._keys:
             change = replace(change, restart=(*change.restart, "keys"))
         self._config = change.config

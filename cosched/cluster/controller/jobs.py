@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
-from cosched.cluster.config import DomainConfig
 from cosched.cluster.controller.clock import DomainClock
 from cosched.cluster.controller.driver import Command, QueueDriver
 from cosched.cluster.controller.entries import Entries
@@ -21,6 +20,7 @@ from cosched.cluster.controller.starts.start import ActiveStart, Outbox
 from cosched.cluster.controller.starts.strays import Strays
 from cosched.cluster.engines.mates import first_nodes
 from cosched.cluster.store import JobStore, Record, State
+from cosched.config.domain import DomainConfig
 from cosched.core.cluster.coupling.engine import GoJob, JobPrepared, JobRefused
 from cosched.core.cluster.coupling.mail.messages import LONGEST_ADDRESS, AnyMessage
 from cosched.core.cluster.coupling.queue import CoupledQueue, PrepareOn

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 
-from cosched.cluster.config import DomainConfig
 from cosched.cluster.messages import PROTOCOL, Hello, StartReport
 from cosched.cluster.submission import Submission
+from cosched.config.domain import DomainConfig
 from cosched.core.cluster.queue.nodes import Intervals, from_numbers
 from cosched.core.errors import CoschedError
 

@@ -15,12 +15,12 @@ from typing import Protocol
 
 from cosched.cluster.answers import MateInfo
 from cosched.cluster.controller.clock import DomainClock
-from cosched.cluster.coupled.config import Coupled
 from cosched.cluster.coupled.limits import leaves_no_trace
 from cosched.cluster.coupled.memory import Memory
 from cosched.cluster.coupled.window import describe, explain
 from cosched.cluster.engines.mates import group_of, parse_mates
 from cosched.cluster.store import Record
+from cosched.config.coupling import Coupled
 from cosched.core.cluster.coupling.engine import (
     GoJob,
     GroupDisputed,

@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 from cosched.cluster.controller.clock import DomainClock
 from cosched.cluster.controller.pairs import Pairs
-from cosched.cluster.coupled.config import Coupled
 from cosched.cluster.coupled.mail import connect
 from cosched.cluster.coupled.memory import Memory
 from cosched.cluster.coupled.metrics import Figures, figures, serve_metrics
 from cosched.cluster.keys import make_keys
 from cosched.cluster.paths import DomainPaths
+from cosched.config.coupling import Coupled
 from cosched.core.cluster.coupling.mail.messages import AnyMessage
 
 

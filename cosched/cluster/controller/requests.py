@@ -11,18 +11,19 @@ from typing import Any
 
 import msgspec
 
-from cosched.cluster.config import DomainConfig
+from cosched.cluster.answers import reload_info
 from cosched.cluster.controller.jobs import Jobs
 from cosched.cluster.controller.members import Member, Members, NodeState
-from cosched.cluster.controller.reloading import Change
 from cosched.cluster.controller.starts.start import expand
 from cosched.cluster.desk import Person
 from cosched.cluster.messages import LONGEST
 from cosched.cluster.store import JobStore, Record, State
 from cosched.cluster.submission import LONGEST_REQUEST, convert_submission
+from cosched.config.domain import DomainConfig
 from cosched.core.bounds import JobNumber, Name, Natural
 from cosched.core.cluster.queue.forecast import forecast
 from cosched.core.cluster.queue.states import State as Queued
+from cosched.core.config.tables import Change
 from cosched.core.decoding import JsonDecoder, Malformed, convert, printable
 from cosched.core.errors import CoschedError, changing, must_succeed
 from cosched.core.identity import ROOT
@@ -60,7 +61,7 @@ class Requests:
         store: JobStore,
         members: Members,
         end_domain: Callable[[], None],
-        reload: Callable[[], Change],
+        reload: Callable[[], Change[DomainConfig]],
     ) -> None:
         self._config = config
         self._jobs = jobs
@@ -321,7 +322,7 @@ class Requests:
         self._expect_operator(person)
         with changing("the settings"):
             change = self._reload_settings()
-        return {"changed": change.changed, "restart": change.restart, "text": change.text}
+        return reload_info(change)
 
     async def _down(self, person: Person, request: dict[str, Any]) -> Any:
         """Ends the domain once the user has the answer."""

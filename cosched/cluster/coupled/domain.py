@@ -13,13 +13,13 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
-from cosched.cluster.coupled.config import CoupledConfig, Waits
 from cosched.cluster.coupled.inventory import inventory, submitted
 from cosched.cluster.coupled.limits import leaves_no_trace
 from cosched.cluster.coupled.memory import Memory
 from cosched.cluster.engines import interface as live
 from cosched.cluster.engines.interface import Engine, PairedJob
 from cosched.cluster.engines.mates import first_nodes, group_of
+from cosched.config.slurm import CoupledConfig, Waits
 from cosched.core.cluster.coupling.engine import (
     CapacityChanged,
     Command,

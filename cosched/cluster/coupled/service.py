@@ -8,18 +8,18 @@ import signal
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from cosched.cluster.answers import ReloadInfo
-from cosched.cluster.coupled.config import CoupledConfig, load_coupled
+from cosched.cluster.answers import ReloadInfo, reload_info
 from cosched.cluster.coupled.domain import CoupledDomain, now_ns
 from cosched.cluster.coupled.mail import connect
 from cosched.cluster.coupled.memory import Memory
 from cosched.cluster.coupled.metrics import Figures, figures, serve_metrics
-from cosched.cluster.coupled.reloading import compare
 from cosched.cluster.coupled.window import Window
 from cosched.cluster.engines.slurm.engine import Names, SlurmEngine
 from cosched.cluster.keys import make_keys
 from cosched.cluster.member import Log, Ready, first_error, run_member
 from cosched.cluster.paths import DomainPaths
+from cosched.config.slurm import CoupledConfig, coupled_config, load_coupled
+from cosched.core.config.tables import reload
 from cosched.core.errors import CoschedError
 from cosched.node.service.lock import DaemonLock
 
@@ -63,20 +63,21 @@ async def _run(
     domain = CoupledDomain(config, engine, mail, memory, log)
     stopped = asyncio.Event()
 
-    def reload() -> ReloadInfo:
-        used, change = compare(domain.config, load_coupled(paths.config))
-        domain.configure(used)
-        log(f"{paths.config}: {change['text']}")
-        return change
+    def reload_file() -> ReloadInfo:
+        document = load_coupled(paths.config).document
+        change = reload(domain.config.document, document, "controller")
+        domain.configure(coupled_config(change.config))
+        log(f"{paths.config}: {change.text}")
+        return reload_info(change)
 
     def reload_for_signal() -> None:
         try:
-            reload()
+            reload_file()
         except CoschedError as error:
             log(f"not taken: {error}")
 
     window = Window(
-        paths.controller_socket, domain.coupling, now_ns, stopped.set, reload, log
+        paths.controller_socket, domain.coupling, now_ns, stopped.set, reload_file, log
     )
     asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reload_for_signal)
     links.listen(config.listen)

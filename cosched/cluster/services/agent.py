@@ -7,10 +7,10 @@ from pathlib import Path
 
 from cosched.cluster.agent.agent import Agent
 from cosched.cluster.agent.steps import StepNotes
-from cosched.cluster.config import load_config
 from cosched.cluster.keys import load_keys
 from cosched.cluster.member import run_member
 from cosched.cluster.paths import DomainPaths
+from cosched.config.domain import load_config
 from cosched.core.errors import CoschedError
 from cosched.node.service.lock import DaemonLock
 

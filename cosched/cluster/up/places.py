@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cosched.cluster.config import DomainConfig
-from cosched.cluster.names import member_of
+from cosched.config.domain import DomainConfig
+from cosched.core.cluster.names import member_of
 from cosched.lab.lab import Lab
 from cosched.linux.here import this_machine
 

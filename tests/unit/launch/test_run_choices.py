@@ -10,7 +10,7 @@ import pytest
 from cosched.cli.entry import run_cli
 from cosched.cli.run.choices import choose
 from cosched.cli.run.main import command
-from cosched.core.config.values import Limits
+from cosched.core.config.schema import Limits
 from cosched.core.errors import CoschedError
 from cosched.core.units import parse_run_time
 from cosched.jobs.choices import Choices

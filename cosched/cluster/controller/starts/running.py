@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from cosched.cluster.config import DomainConfig
 from cosched.cluster.controller.clock import DomainClock
 from cosched.cluster.controller.members import Members
 from cosched.cluster.controller.records import Records
@@ -30,6 +29,7 @@ from cosched.cluster.messages import (
     TaskFailed,
 )
 from cosched.cluster.store import Record, State
+from cosched.config.domain import DomainConfig
 from cosched.core.bounds import JOB_MOST
 from cosched.core.cluster.coupling.mail.messages import Addresses
 from cosched.core.cluster.queue.messages import Why

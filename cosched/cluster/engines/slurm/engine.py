@@ -27,7 +27,6 @@ from cosched.cluster.engines.slurm.commands import (
 from cosched.cluster.engines.slurm.counting import FreeNodes, count_always
 from cosched.cluster.engines.slurm.gates import Gates, Hello
 from cosched.cluster.engines.slurm.jobs import SlurmJob
-from cosched.cluster.engines.slurm.settings import SlurmSettings
 from cosched.cluster.engines.slurm.tracker import (
     YIELD,
     Answer,
@@ -39,6 +38,7 @@ from cosched.cluster.engines.slurm.tracker import (
     TurnAway,
 )
 from cosched.cluster.engines.slurm.tries import Tries
+from cosched.config.slurm import SlurmSettings
 
 Log = Callable[[str], None]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from cosched.cluster.engines.mates import MARK
 from cosched.cluster.engines.slurm import gate
-from cosched.cluster.engines.slurm.settings import SlurmSettings
+from cosched.config.slurm import SlurmSettings
 
 #: The program that keeps a job with mates until its start.
 GATE = gate.__file__

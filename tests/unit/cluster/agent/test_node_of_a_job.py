@@ -12,7 +12,6 @@ from cosched.cluster.agent.frames import (
 )
 from cosched.cluster.agent.nodejob import Designs, NodeJob
 from cosched.cluster.agent.route import Route
-from cosched.cluster.keys import CONTROLLER
 from cosched.cluster.messages import (
     Chunk,
     Credit,
@@ -24,6 +23,7 @@ from cosched.cluster.messages import (
     SubtreePrepared,
     TaskFailed,
 )
+from cosched.core.cluster.names import CONTROLLER
 from cosched.core.cluster.startup.ends import WORK_S, end_limit_s
 from cosched.core.cluster.startup.jobobject import JobObject
 from cosched.core.cluster.startup.tree import Tree

@@ -4,7 +4,6 @@ import asyncio
 import json
 import secrets
 
-from cosched.cluster.config import DomainConfig, LifeSettings, QueueSettings
 from cosched.cluster.controller.jobs import Jobs
 from cosched.cluster.controller.members import Members, NodeState
 from cosched.cluster.controller.recovery import Recovery
@@ -13,6 +12,7 @@ from cosched.cluster.desk import Person
 from cosched.cluster.messages import Chunk, SubtreePrepared
 from cosched.cluster.store import Record, State
 from cosched.cluster.submission import Submission
+from cosched.config.domain import DomainConfig, LifeSettings, QueueSettings
 
 NODES = ("n0", "n1", "n2")
 

@@ -4,16 +4,16 @@ import asyncio
 
 import pytest
 
-from cosched.cluster.config import (
+from cosched.cluster.controller.members import NodeState
+from cosched.cluster.messages import SubtreePrepared
+from cosched.cluster.store import State
+from cosched.config.domain import (
     DomainConfig,
     LifeSettings,
     QueueSettings,
     parse_config,
     write_config,
 )
-from cosched.cluster.controller.members import NodeState
-from cosched.cluster.messages import SubtreePrepared
-from cosched.cluster.store import State
 from cosched.core.errors import CoschedError
 from cosched.core.units import parse_duration
 from cosched.documents import read_toml
@@ -45,7 +45,7 @@ def test_nodes_of_a_job_are_those_that_it_has_when_slots_change(store):
 
 def test_default_time_of_nothing_is_refused():
     text = {"controller": "127.0.0.1:1", "nodes": NODES, "queue": {"default_time": "0s"}}
-    with pytest.raises(CoschedError, match=r"queue\.default_time: must be longer than 0"):
+    with pytest.raises(CoschedError, match=r"default_time: '0s' is too short; write more"):
         parse_config(text)
 
 

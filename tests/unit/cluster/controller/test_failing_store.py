@@ -5,12 +5,12 @@ import json
 
 import pytest
 
-from cosched.cluster.config import DomainConfig
 from cosched.cluster.controller.jobs import Jobs
 from cosched.cluster.controller.members import Members
 from cosched.cluster.controller.requests import Requests
 from cosched.cluster.desk import Person
 from cosched.cluster.store import JobStore
+from cosched.config.domain import DomainConfig
 from cosched.core.errors import CoschedError
 
 JOB = {"token": "t", "name": "a", "argv": ["/bin/true"], "environ": {}, "cwd": "/"}

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cosched.cluster.config import DomainConfig
 from cosched.cluster.controller.jobs import Jobs
 from cosched.cluster.controller.members import Members, NodeState
 from cosched.cluster.controller.requests import Requests
 from cosched.cluster.desk import Person
 from cosched.cluster.store import JobStore
+from cosched.config.domain import DomainConfig
 
 USER = Person(4711, 4711)
 OTHER = Person(4712, 4712)

@@ -5,7 +5,6 @@ import json
 
 import pytest
 
-from cosched.cluster.config import DomainConfig
 from cosched.cluster.controller.answering import Answering
 from cosched.cluster.controller.controller import Controller
 from cosched.cluster.controller.waits import Waits
@@ -14,6 +13,7 @@ from cosched.cluster.messages import PROTOCOL, Hello, UserLeft, UserReply, UserR
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.store import JobStore, Record, State
 from cosched.cluster.submission import Submission
+from cosched.config.domain import DomainConfig
 
 JOB = Submission(token="t", name="a", argv=("/bin/true",), environ={}, cwd="/")
 

@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from cosched.cluster.coupled.config import parse_coupled
 from cosched.cluster.coupled.domain import CoupledDomain
 from cosched.cluster.coupled.mail import LONGEST, DomainMail
 from cosched.cluster.coupled.memory import Memory
@@ -31,6 +30,7 @@ from cosched.cluster.engines.interface import (
 from cosched.cluster.engines.mates import parse_mates
 from cosched.cluster.keys import load_keys, make_keys
 from cosched.cluster.links import Links
+from cosched.config.slurm import parse_coupled
 from tests.tools.ports import free_address
 
 

@@ -17,10 +17,10 @@ from cosched.cluster.agent.nodejob import Designs, NodeJob
 from cosched.cluster.agent.route import Route, route_of
 from cosched.cluster.coupled import mail, window
 from cosched.cluster.engines.slurm import gates, jobs
-from cosched.cluster.keys import CONTROLLER
 from cosched.cluster.messages import Chunk, OfJob
 from cosched.cluster.store import JobStore
 from cosched.core.cluster.coupling import snapshot
+from cosched.core.cluster.names import CONTROLLER
 from cosched.core.cluster.startup import jobobject, seal
 from cosched.core.cluster.startup.tree import Tree
 from cosched.core.errors import CoschedError

@@ -22,7 +22,7 @@ from cosched.cluster.engines.interface import (
     Tried,
 )
 from cosched.cluster.engines.slurm.engine import Names, SlurmEngine
-from cosched.cluster.engines.slurm.settings import SlurmSettings
+from cosched.config.slurm import SlurmSettings
 
 PAIRED = "cosched:mate=g@b"
 
