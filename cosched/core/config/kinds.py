@@ -207,12 +207,14 @@ def size(least: int, most: int) -> Kind[int]:
     form = f"size from {_write_storage(least)} to {_write_storage(most)}"
 
     def parse(raw: Any) -> int:
-        count = raw
-        if type(raw) is not int:
+        count: int
+        if type(raw) is int:
+            count = raw
+        else:
             count = parse_bytes(stripped(raw, 'a size; write it like "64K"'))
         if not least <= count <= most:
             raise CoschedError(f"{shown(raw)} is not a {form}")
-        return int(count)
+        return count
 
     return Kind(form, parse, _write_storage)
 

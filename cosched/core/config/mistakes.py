@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 
@@ -53,9 +53,16 @@ def joined(table: str, name: str) -> str:
 
 
 def placed(mistakes: Iterable[Mistake], text: str, file: str) -> list[Problem]:
-    """Returns the mistakes with their lines. text: the content of the file."""
+    """Returns the mistakes with their lines; a key that is missing has the line of its
+    table. text: the content of the file."""
     lines = key_lines(text)
-    return [Problem(place(file, lines.get(each.path)), str(each)) for each in mistakes]
+    return [Problem(place(file, _line(lines, each.path)), str(each)) for each in mistakes]
+
+
+def _line(lines: Mapping[str, int], path: str) -> int | None:
+    while path and path not in lines:
+        path = path.rpartition(".")[0]
+    return lines.get(path)
 
 
 def place(file: str, line: int | None) -> str:

@@ -240,8 +240,10 @@ def fill(schema: type[T], values: Mapping[str, Any], path: str = "") -> T:
         elif entry.default is not REQUIRED:
             given[entry.attribute] = entry.default
         else:
-            wanted = f"write {entry.name} = {entry.kind.form}"
-            mistakes.append(Mistake(here, f"is missing; {wanted}"))
+            form = entry.kind.form
+            value = form if form.startswith('"') else f"... ({form})"
+            text = f"is missing; write {entry.name} = {value}"
+            mistakes.append(Mistake(here, text))
     if mistakes:
         raise Invalid(mistakes)
     return schema(**given)
