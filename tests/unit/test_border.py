@@ -49,6 +49,7 @@ ELSEWHERE = {
     ("struct", "cosched/node/sockets/listener.py"): _LENGTH,
     ("number", "cosched/node/sockets/listener.py"): _C,
     ("number", "cosched/bench/results/run_codec.py"): _ANSWERED,
+    ("number", "cosched/bench/simulate/models.py"): _NUMBER,
     ("number", "cosched/core/config/kinds.py"): _ANSWERED,
     ("number", "cosched/lab/state.py"): _ANSWERED,
     ("number", "cosched/node/profile.py"): _ANSWERED,

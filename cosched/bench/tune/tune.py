@@ -36,7 +36,6 @@ from cosched.core.node.settings import GMET, SLICE, USUAL, Span
 
 FORMAT = "cosched-tune-1"
 #: The values in a variant's name.
-MODES = ("proportional", "strict")
 ALIGN = ("on", "off")
 
 

@@ -12,7 +12,7 @@ import click
 from cosched.bench.run.interrupts import interruptible
 from cosched.bench.run.processes import RunFailed
 from cosched.bench.run.testbed import TestbedOptions
-from cosched.bench.tune.tune import ALIGN, MODES, TuneOptions, tune
+from cosched.bench.tune.tune import ALIGN, TuneOptions, tune
 from cosched.cli.entry import EXIT_FAILURE
 from cosched.cli.files import check_writable, write_outcome, writing
 from cosched.cli.options import (
@@ -26,6 +26,7 @@ from cosched.cli.options import (
 from cosched.cli.printing import display_stream
 from cosched.cli.sim.calibrate import calibration_option
 from cosched.core.config.kinds import Kind
+from cosched.core.config.schema import MODES
 from cosched.core.errors import CoschedError
 from cosched.core.node.settings import GMET, SLICE, Settings, Span
 

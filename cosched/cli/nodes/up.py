@@ -9,6 +9,7 @@ import click
 
 from cosched.cli.options import run_dir_option
 from cosched.config.places import load
+from cosched.core.config.schema import CLASS_SCHEDULERS, MODES
 from cosched.core.node.settings import Fairness, Order
 from cosched.node.service.start import NodeOptions, start_node
 from cosched.shm.paths import NodePaths
@@ -46,12 +47,12 @@ OTHER_NAMES = {"metrics": "metrics.listen", "allow_boost": "node.allow_raise"}
 )
 @click.option(
     "--class-scheduler",
-    type=click.Choice(["auto", "cgroup2", "cgroup1", "dutycycle"]),
+    type=click.Choice(["auto", *CLASS_SCHEDULERS]),
     help="What enforces the shares; auto takes the best one that works.",
 )
 @click.option(
     "--mode",
-    type=click.Choice(["proportional", "strict"]),
+    type=click.Choice(MODES),
     help="Give the time that a job leaves unused to other jobs, or lose it.",
 )
 @click.option(

@@ -41,6 +41,7 @@ from cosched.core.cluster.queue.messages import (
 )
 from cosched.core.cluster.queue.places.rows import Rows
 from cosched.core.cluster.queue.policies import POLICIES
+from cosched.core.decoding import host_of
 from cosched.core.errors import CoschedError
 
 #: The nodes of a job whose addresses its mates get: the first ones.
@@ -277,7 +278,7 @@ class Jobs:
     def _is_prepared(self, start: ActiveStart) -> None:
         """Reports a job that waits for its mates on its nodes."""
         nodes = (self._addresses[host] for host in start.hosts[:ADDRESSES_MOST])
-        hosts = ",".join(node.rpartition(":")[0] for node in nodes)
+        hosts = ",".join(host_of(node) for node in nodes)
         number = start.record.number
         address = first_nodes(f"{number}@{hosts}", LONGEST_ADDRESS)
         self._driver.handle(JobPrepared(self.clock.now_ns(), number, address))

@@ -207,11 +207,8 @@ def size(least: int, most: int) -> Kind[int]:
     form = f"size from {_write_storage(least)} to {_write_storage(most)}"
 
     def parse(raw: Any) -> int:
-        count: int
-        if type(raw) is int:
-            count = raw
-        else:
-            count = parse_bytes(stripped(raw, 'a size; write it like "64K"'))
+        wanted = 'a size; write it like "64K"'
+        count: int = raw if type(raw) is int else parse_bytes(stripped(raw, wanted))
         if not least <= count <= most:
             raise CoschedError(f"{shown(raw)} is not a {form}")
         return count
