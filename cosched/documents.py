@@ -47,20 +47,29 @@ def decode_toml(text: str, what: str) -> dict[str, Any]:
 
 
 def encode_toml(document: Mapping[str, Any], comments: Mapping[str, str]) -> str:
-    """Returns the text of a TOML document. comments: those of keys, by ``table.key``; keys
-    that are tables have none."""
+    """Returns the text of a TOML document. comments: those of keys, by ``table.key``;
+    tables have none."""
     import tomlkit  # few programs write one
-    from tomlkit.items import Table
 
-    written = tomlkit.item(dict(document))
-    for path, comment in comments.items():
-        *tables, name = path.split(".")
-        table: Any = written
-        for each in tables:
-            table = table.get(each, {})
-        if name in table and not isinstance(table[name], Table):
-            table[name].comment(comment)
-    return tomlkit.dumps(written)
+    def fill(table: Any, values: Mapping[str, Any], above: str) -> Any:
+        for name, value in sorted(values.items(), key=lambda each: _is_table(each[1])):
+            path = f"{above}{name}"
+            if isinstance(value, dict):
+                table.add(name, fill(tomlkit.table(), value, f"{path}."))
+                continue
+            item = tomlkit.item(value)
+            if path in comments and not _is_table(value):
+                item.comment(comments[path])
+            table.add(name, item)
+        return table
+
+    return tomlkit.dumps(fill(tomlkit.document(), document, ""))
+
+
+def _is_table(value: Any) -> bool:
+    """Returns whether a value stands below the keys of its table."""
+    first = value[0] if isinstance(value, list) and value else value
+    return isinstance(first, dict)
 
 
 def read_document(path: Path) -> str:

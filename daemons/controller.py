@@ -15,8 +15,8 @@ from cosched.cluster.paths import DomainPaths
 from cosched.cluster.store import JobStore
 from cosched.config.domain import load_config
 from cosched.config.slurm import is_coupled
-from cosched.core.cluster.names import CONTROLLER
 from cosched.core.errors import CoschedError
+from cosched.core.names import CONTROLLER
 from cosched.node.service.lock import DaemonLock
 from cosched.node.service.run_dir import add_run_dir, chosen_run_dir
 from cosched.start.streams import begin

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Protocol
 
 from cosched.cluster.submission import LONGEST_REQUEST
-from cosched.core.cluster.names import CONTROLLER
 from cosched.core.complaints import Complaints, fault
 from cosched.core.errors import StateLost
+from cosched.core.names import CONTROLLER
 from cosched.linux.identity import peer_ids
 
 #: Connections of one user at a time.

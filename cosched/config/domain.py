@@ -11,7 +11,6 @@ from typing import Any
 from cosched.config.coupling import Coupled, CouplingTable
 from cosched.config.files import load_file
 from cosched.config.slurm import is_coupled, load_coupled
-from cosched.core.cluster.names import CONTROLLER, can_be_node, member_of
 from cosched.core.cluster.queue.policies import POLICIES
 from cosched.core.config.kinds import (
     ADDRESS,
@@ -36,6 +35,7 @@ from cosched.core.config.tables import (
 from cosched.core.decoding import host_of
 from cosched.core.errors import CoschedError
 from cosched.core.identity import ROOT
+from cosched.core.names import CONTROLLER, can_be_node, member_of
 from cosched.core.units import NS_PER_S
 from cosched.documents import encode_toml
 

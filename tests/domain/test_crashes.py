@@ -20,8 +20,8 @@ import zmq
 
 from cosched.cluster.keys import make_keys
 from cosched.cluster.messages import PROTOCOL
-from cosched.core.cluster.names import CONTROLLER
 from cosched.core.errors import CoschedError
+from cosched.core.names import CONTROLLER
 from tests.domain import storm
 from tests.domain.rig import WITHIN_S
 

@@ -14,7 +14,7 @@ import pytest
 
 from cosched.cluster.client import Client
 from cosched.config.domain import SecuritySettings
-from cosched.core.cluster.names import CONTROLLER
+from cosched.core.names import CONTROLLER
 from tests.domain import cutting
 from tests.domain.rig import WITHIN_S
 from tests.domain.test_crashes import RAN, nothing_is_left, starts_of

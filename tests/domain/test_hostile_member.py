@@ -23,8 +23,8 @@ from cosched.cluster.messages import (
     Tables,
     encode,
 )
-from cosched.core.cluster.names import CONTROLLER
 from cosched.core.cluster.startup.seal import Tied, seal
+from cosched.core.names import CONTROLLER
 from tests.domain.played import object_of
 from tests.domain.rig import Rig
 

@@ -11,8 +11,8 @@ from cosched.cluster.messages import (
     SubtreePrepared,
     Welcome,
 )
-from cosched.core.cluster.names import CONTROLLER
 from cosched.core.cluster.startup.seal import Tied, seal
+from cosched.core.names import CONTROLLER
 from tests.domain.played import Played, object_of
 
 SECRET = b"s" * 32

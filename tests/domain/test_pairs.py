@@ -14,9 +14,9 @@ import pytest
 
 from cosched.cluster.keys import make_keys
 from cosched.config.coupling import CouplingTable
-from cosched.core.cluster.names import CONTROLLER
 from cosched.core.config.tables import read, write
 from cosched.core.errors import CoschedError
+from cosched.core.names import CONTROLLER
 from tests.domain.rig import Rig
 from tests.places import ROOT
 from tests.tools.ports import free_ports

@@ -30,9 +30,9 @@ from cosched.cluster.messages import (
     Welcome,
 )
 from cosched.config.domain import LifeSettings
-from cosched.core.cluster.names import CONTROLLER
 from cosched.core.cluster.startup.jobobject import WorldObject, encode_object
 from cosched.core.cluster.startup.questions import Command, Spawn
+from cosched.core.names import CONTROLLER
 from cosched.core.units import NS_PER_S
 from tests.domain.played import Played
 

@@ -19,8 +19,8 @@ from pathlib import Path
 from cosched.cluster.keys import make_keys
 from cosched.cluster.paths import DomainPaths
 from cosched.config.coupling import CouplingTable
-from cosched.core.cluster.names import CONTROLLER
 from cosched.core.config.tables import read
+from cosched.core.names import CONTROLLER
 from cosched.core.node.settings import Settings
 from cosched.node.service.lock import lock_holder
 from cosched.node.service.start import NodeOptions, start_node

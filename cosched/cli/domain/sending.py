@@ -13,7 +13,7 @@ from cosched.cluster.answers import JobInfo
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.submission import JOB_VARIABLE
 from cosched.cluster.up.heldback import held_back
-from cosched.core.cluster.names import member_of
+from cosched.core.names import member_of
 from cosched.jobs.client import Client, NoDomain
 from cosched.jobs.job import Job
 from cosched.jobs.tasks import Reports

@@ -13,11 +13,14 @@ from cosched.cli.entry import EXIT_FAILURE
 from cosched.cli.groups import Group
 from cosched.cli.nodes.config_set import command as config_set
 from cosched.cli.options import json_option
+from cosched.config.files import problems_of
 from cosched.config.places import OPERATOR_FILE, examine, examine_file
 from cosched.core.config.mistakes import Problem
 from cosched.core.config.schema import KEYS
 from cosched.core.config.tables import Key
 from cosched.core.config.values import Config
+from cosched.core.errors import CoschedError
+from cosched.documents import read_toml
 
 _VALUE_WIDTH = 22
 
@@ -77,26 +80,48 @@ def check(file: Path | None, user: bool, as_json: bool) -> int:
     """Check FILE, or the whole configuration: unknown keys, impossible values, and
     combinations that have no effect or the opposite one.
 
-    Each problem is one line with file and line number; the exit status is then 1.
+    FILE is a cosched.toml, a domain.toml or a workload. Each problem is one line with
+    file and line number; the exit status is then 1.
 
     \b
     Examples:
       cosched config check
       cosched config check new.toml
+      cosched config check domain.toml
     """
     if user and file is None:
         raise click.UsageError("--user goes with a FILE.")
+    warnings: list[Problem] = []
+    config = None
     if file is None:
         config, errors, warnings = examine(os.environ)
+    elif (schema := _other_schema(file)) is not None:
+        errors = problems_of(file, schema)
     else:
         config, errors = examine_file(file, operator=not user)
-        warnings = []
     if as_json:
         click.echo(json.dumps(_plain(config, errors, warnings), indent=2))
     _print_problems(errors, warnings)
     if not errors and not as_json:
         click.echo(f"{file or 'configuration'}: all right")
     return EXIT_FAILURE if errors else 0
+
+
+def _other_schema(file: Path) -> type | None:
+    """Returns the table that a file has at its top; None for a cosched.toml."""
+    from cosched.bench.workload.file import Workload  # starts slowly
+    from cosched.config.domain import DomainConfig
+    from cosched.config.slurm import SlurmDomain
+
+    try:
+        found = read_toml(file).keys()
+    except CoschedError:
+        return None
+    if "engine" in found:
+        return SlurmDomain
+    if found & {"controller", "nodes", "coupling"}:
+        return DomainConfig
+    return Workload if found & {"job", "arrivals"} else None
 
 
 def _print_problems(errors: list[Problem], warnings: list[Problem]) -> None:
@@ -137,19 +162,24 @@ def _short(where: str) -> str:
 
 
 def _plain(
-    config: Config, errors: list[Problem], warnings: list[Problem]
+    config: Config | None, errors: list[Problem], warnings: list[Problem]
 ) -> dict[str, Any]:
+    """Returns the JSON document. config: None for a file of another kind."""
     return {
         "operator_file": str(OPERATOR_FILE),
-        "values": {
-            key.path: {
-                "value": key.shown(config.merged[key.path].value),
-                "source": config.origin(key.path).source.value,
-                "where": config.origin(key.path).where or None,
-                "about": key.about,
-            }
-            for key in KEYS
-        },
+        "values": {} if config is None else _values(config),
         "errors": [{"where": p.where, "message": p.message} for p in errors],
         "warnings": [{"where": p.where, "message": p.message} for p in warnings],
+    }
+
+
+def _values(config: Config) -> dict[str, Any]:
+    return {
+        key.path: {
+            "value": key.shown(config.merged[key.path].value),
+            "source": config.origin(key.path).source.value,
+            "where": config.origin(key.path).where or None,
+            "about": key.about,
+        }
+        for key in KEYS
     }

@@ -46,10 +46,10 @@ from cosched.cluster.messages import (
 )
 from cosched.cluster.paths import DomainPaths
 from cosched.config.domain import DomainConfig
-from cosched.core.cluster.names import CONTROLLER
 from cosched.core.cluster.startup.jobobject import JobObject, decode_object
 from cosched.core.complaints import Complaints, fault
 from cosched.core.errors import CoschedError, StateLost
+from cosched.core.names import CONTROLLER
 from cosched.core.units import NS_PER_S
 
 #: Starts whose end came to this node before their first chunk.

@@ -58,7 +58,6 @@ from cosched.cluster.messages import (
     TaskFailed,
 )
 from cosched.cluster.submission import FROM_CLIENT
-from cosched.core.cluster.names import CONTROLLER
 from cosched.core.cluster.startup.gate import (
     Prepared,
     PrepareFailed,
@@ -67,6 +66,7 @@ from cosched.core.cluster.startup.gate import SubtreePrepared as ChildPrepared
 from cosched.core.cluster.startup.jobobject import JobObject, decode_world
 from cosched.core.complaints import fault
 from cosched.core.errors import CoschedError, StateLost
+from cosched.core.names import CONTROLLER
 
 
 class Node(Protocol):

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cosched.cluster.messages import Chunk
-from cosched.core.cluster.names import CONTROLLER
 from cosched.core.cluster.queue.nodes import Intervals
 from cosched.core.cluster.startup.tree import Place, Tree
 from cosched.core.errors import CoschedError
+from cosched.core.names import CONTROLLER
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,10 +40,10 @@ from cosched.cluster.messages import (
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.store import JobStore
 from cosched.config.domain import DomainConfig, load_config
-from cosched.core.cluster.names import CONTROLLER
 from cosched.core.complaints import Complaints
 from cosched.core.config.tables import Change, reload
 from cosched.core.errors import CoschedError, must_succeed
+from cosched.core.names import CONTROLLER
 from cosched.core.units import NS_PER_S
 
 #: How long users may ask for the end of jobs whose nodes have gone for good.

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 
 from cosched.cluster.paths import DomainPaths
-from cosched.core.cluster.names import member_of
+from cosched.core.names import member_of
 from cosched.shm.userdirs import is_listening
 
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cosched.config.domain import DomainConfig
-from cosched.core.cluster.names import member_of
 from cosched.core.decoding import host_of
+from cosched.core.names import member_of
 from cosched.lab.lab import Lab
 from cosched.linux.here import this_machine
 

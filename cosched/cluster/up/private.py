@@ -25,8 +25,8 @@ from cosched.cluster.up.domain import (
 from cosched.cluster.up.members import start_agent, start_controller
 from cosched.cluster.up.places import Place, local_places
 from cosched.config.domain import DomainConfig, load_config
-from cosched.core.cluster.names import member_of
 from cosched.core.errors import CoschedError
+from cosched.core.names import member_of
 from cosched.linux.ports import free_ports
 from cosched.linux.processes.background import count_cpus
 from cosched.node.service.lock import is_held

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -29,7 +28,6 @@ from cosched.core.config.values import Origin, Setting, Source
 from cosched.core.errors import CoschedError
 from cosched.core.node.settings import Settings, Span
 from cosched.core.units import NS_PER_MS, NS_PER_S
-from tests.places import ROOT
 from tests.unit.core.settings_samples import values_of
 
 # -- merging -----------------------------------------------------------------------------
@@ -415,17 +413,6 @@ def test_limits_do_not_apply_to_root():
     assert limit_rules.limits_for(LIMITS, 1000) == LIMITS
 
 
-def test_docs_page_has_each_key_with_its_default():
-    page = (ROOT / "docs/configuration.md").read_text()
-    rows = [line for line in page.splitlines() if line.startswith("| `")]
-    documented = {key: row for row in rows for key in re.findall(r"`(\w+\.\w+)`", row)}
-    assert set(documented) == set(BY_PATH)
-    for path, row in documented.items():
-        default = BY_PATH[path].shown(BY_PATH[path].default)
-        if not isinstance(default, (list, type(None))):
-            assert f"| `{json.dumps(default)}` |" in row, path
-
-
 # -- the command -------------------------------------------------------------------------
 
 
@@ -470,6 +457,23 @@ def test_check_prints_each_problem_in_a_line_and_fails(tmp_path):
     path.write_text("[node]\ngmet = '50ms'\n")
     assert cosched("config", "check", str(path)).returncode == 0
     assert cosched("config", "check", str(tmp_path / "none")).returncode == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ('controller = "a:1"\nslots = -1\n[nodes]\nn = "a:2"\n', "2: slots: -1 is not"),
+        ('name = "a"\nengine = "slurm"\n[slurm]\npoll = "0s"\n', "4: slurm.poll: '0s' is"),
+        ('[[job]]\nname = "a"\nranks = 0\n', "3: job.1.ranks: 0 is not a whole number"),
+    ],
+    ids=["domain", "slurm", "workload"],
+)
+def test_check_knows_each_kind_of_file(tmp_path, text, line):
+    path = tmp_path / "some.toml"
+    path.write_text(text)
+    result = cosched("config", "check", str(path))
+    assert result.returncode == 1
+    assert result.stderr.splitlines()[0].startswith(f"{path}:{line}")
 
 
 def test_set_of_start_only_key_without_save_fails(tmp_path):

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cosched.config.domain import parse_config
-from cosched.core.cluster.names import can_be_node, member_of
 from cosched.core.errors import CoschedError
+from cosched.core.names import can_be_node, member_of
 
 
 @pytest.mark.parametrize(

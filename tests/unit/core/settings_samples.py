@@ -8,12 +8,16 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from cosched.core.config import kinds
+from cosched.bench.simulate.models import Model
+from cosched.bench.workload.file import JobSpec
+from cosched.core.config import kinds, tables
 from cosched.core.config.schema import LISTEN_OR_OFF, WAIT
-from cosched.core.config.tables import Key
+from cosched.core.config.tables import REQUIRED, Key, keys_of, write
 from cosched.core.errors import CoschedError
 from cosched.core.node.settings import GMET, LEAST_SHARE, SLICE
 
+#: The schemas of lists and mappings, by the form of their kind.
+TABLES = {"list of tables": JobSpec, "table of models": Model}
 NAMES = st.text(string.ascii_letters, min_size=1, max_size=8)
 ADDRESSES = st.sampled_from(["127.0.0.1:9434", "[::1]:1", "n-1.site:65535"])
 #: A TOML document has no lone surrogates, and no carriage return without a line feed.
@@ -28,6 +32,10 @@ DURATIONS = st.one_of(NUMBERS, st.integers(1, 10**5).map(lambda s: s * 10**9)).m
 
 def raw_values(kind: kinds.Kind[Any]) -> st.SearchStrategy[Any]:
     """Generates TOML values that a kind may take; it refuses some of them."""
+    if kind.form in TABLES:
+        below = tables_of(TABLES[kind.form]).map(write)
+        named = st.dictionaries(NAMES, below, max_size=2)
+        return st.lists(below, max_size=2) if kind.form.startswith("list") else named
     words = [word.strip('"') for word in kind.form.split(" | ")]
     if kind is SLICE:
         return st.one_of(DURATIONS, st.just("auto"), DURATIONS.map("auto:{}".format))
@@ -75,3 +83,15 @@ def _takes(kind: kinds.Kind[Any]) -> Callable[[Any], bool]:
         return True
 
     return takes
+
+
+def tables_of(schema: type) -> st.SearchStrategy[Any]:
+    """Generates tables; their parts may contradict each other."""
+    given = {each.path: values_of(each) for each in keys_of(schema) if required(each)}
+    others = {each.path: values_of(each) for each in keys_of(schema) if not required(each)}
+    values = st.fixed_dictionaries(given, optional=others)
+    return values.map(lambda found: tables.fill(schema, found))
+
+
+def required(key: Key) -> bool:
+    return key.default is REQUIRED

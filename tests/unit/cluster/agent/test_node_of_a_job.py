@@ -23,11 +23,11 @@ from cosched.cluster.messages import (
     SubtreePrepared,
     TaskFailed,
 )
-from cosched.core.cluster.names import CONTROLLER
 from cosched.core.cluster.startup.ends import WORK_S, end_limit_s
 from cosched.core.cluster.startup.jobobject import JobObject
 from cosched.core.cluster.startup.tree import Tree
 from cosched.core.errors import CoschedError
+from cosched.core.names import CONTROLLER
 
 HOSTS = ("n1", "n2", "n3")
 GRACE_S = 3.0

@@ -14,8 +14,8 @@ from cosched.cluster.controller.requests import Requests
 from cosched.cluster.desk import Person
 from cosched.cluster.store import JobStore
 from cosched.config.domain import DomainConfig, SecuritySettings, parse_config
-from cosched.core.cluster.names import CONTROLLER
 from cosched.core.errors import CoschedError
+from cosched.core.names import CONTROLLER
 
 NODES = {"n1": "10.0.0.1:2", "n2": "10.0.0.2:2", "n3": "10.0.0.3:2"}
 CONFIG = DomainConfig(

@@ -18,7 +18,7 @@ from cosched.cluster.keys import KeyRing
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.store import JobStore
 from cosched.config.domain import DomainConfig, LifeSettings, QueueSettings
-from cosched.core.cluster.names import CONTROLLER
+from cosched.core.names import CONTROLLER
 from cosched.core.units import NS_PER_S
 from tests.unit.cluster.cuts import stewards
 from tests.unit.cluster.cuts.virtual import Network, VirtualLinks

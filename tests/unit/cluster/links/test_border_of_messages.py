@@ -20,10 +20,10 @@ from cosched.cluster.engines.slurm import gates, jobs
 from cosched.cluster.messages import Chunk, OfJob
 from cosched.cluster.store import JobStore
 from cosched.core.cluster.coupling import snapshot
-from cosched.core.cluster.names import CONTROLLER
 from cosched.core.cluster.startup import jobobject, seal
 from cosched.core.cluster.startup.tree import Tree
 from cosched.core.errors import CoschedError
+from cosched.core.names import CONTROLLER
 from cosched.core.trace import codec, history
 from cosched.node.sockets.control import parse_request
 from tests.tools.arbitrary import NAMES, PLAIN, jsoned, packed, values
