@@ -17,6 +17,7 @@ from cosched.core.config.limits import (
     refuse_settings,
 )
 from cosched.core.config.old_names import translate_options
+from cosched.core.config.schema import given_options
 from cosched.core.errors import CoschedError
 from cosched.linux.cgroups.placement import place_tasks
 from cosched.linux.descriptors import raise_descriptor_limit
@@ -106,7 +107,7 @@ class Starter:
 
 def serve(options: argparse.Namespace, starter: Starter) -> None:
     """Runs the daemon until it ends."""
-    config, doubts = load(os.environ, given(options))
+    config, doubts = load(os.environ, given_options(vars(options)))
     settings = bounded(config.limits, config.node.settings())
     limits = limits_for(config.limits, os.geteuid())
     refusal = refuse_private(limits) or refuse_settings(limits, settings)
@@ -157,30 +158,6 @@ def serve(options: argparse.Namespace, starter: Starter) -> None:
         logging.info("ended")
     finally:
         lock.release()
-
-
-def given(options: argparse.Namespace) -> dict[str, tuple[str, str]]:
-    """Returns the given options by the configuration key that they set."""
-    keys = {
-        "node.slice": "slice",
-        "node.gmet": "gmet",
-        "node.align": "align",
-        "node.order": "order",
-        "node.least_share": "least_share",
-        "node.fairness": "fairness",
-        "node.class_scheduler": "class_scheduler",
-        "node.mode": "mode",
-        "node.memory": "memory",
-        "node.memory_wait": "memory_wait",
-        "node.allow_raise": "allow_boost",
-        "node.trace": "trace",
-        "metrics.listen": "metrics",
-    }
-    return {
-        path: (text, f"--{name.replace('_', '-')}")
-        for path, name in keys.items()
-        if (text := getattr(options, name)) is not None
-    }
 
 
 def notify_systemd() -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from cosched.config.coupling import Coupled, CouplingTable
-from cosched.config.files import load_file
 from cosched.config.slurm import is_coupled, load_coupled
 from cosched.core.cluster.queue.policies import POLICIES
 from cosched.core.config.kinds import (
@@ -37,7 +36,7 @@ from cosched.core.errors import CoschedError
 from cosched.core.identity import ROOT
 from cosched.core.names import CONTROLLER, can_be_node, member_of
 from cosched.core.units import NS_PER_S
-from cosched.documents import encode_toml
+from cosched.documents import encode_toml, load_file
 
 PORT = 7570  #: the controller's; agents have the next one
 OBJECTS = ("pipeline", "store-and-forward")

@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from cosched.config.coupling import Coupled, CouplingTable
-from cosched.config.files import load_file
 from cosched.core.config.kinds import LINE, TEXT, duration_s, one_of
 from cosched.core.config.mistakes import Mistake
 from cosched.core.config.tables import REQUIRED, key, read, table
 from cosched.core.units import NS_PER_MS, NS_PER_S
-from cosched.documents import read_toml
+from cosched.documents import load_file, read_toml
 
 #: ``engine`` in domain.toml; without it the domain has nodes of its own.
 SLURM = "slurm"

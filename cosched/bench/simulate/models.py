@@ -19,19 +19,8 @@ comes first, and a calibration, which ``cosched sim calibrate`` writes::
     waited = 0.322
     bytes = 1210
 
-    pattern    see ``cosched.sim.nodes.model``
-    alone      seconds from submission to end with no other job on the nodes
-    launch     the part of ``alone`` before the ranks register and after they leave
-    messages   the number of times that a rank waits for a peer
-    waited     the seconds of these waits, of the rank that waits least
-    bytes      the mean size of a message; above ``eager`` it needs the receiver's consent
-    imbalance  ranks need up to this share less than the slowest one
-    yields     a waiting rank offers its CPU to others, as MPICH's do since version 5
-    probe      the probe's CPU time (``speed``) in microseconds at the machine's speed that
-               all times refer to; missing if unknown
-
-All jobs share all nodes' CPUs. A rank of the simulator stands for all tasks of a job on a
-node.
+``Calibration`` and ``Model`` have all keys. All jobs share all nodes' CPUs. A rank of the
+simulator stands for all tasks of a job on a node.
 """
 
 from __future__ import annotations
@@ -41,7 +30,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
-from cosched.config.files import parse_text
 from cosched.core.config.kinds import (
     LINE,
     SWITCH,
@@ -54,7 +42,7 @@ from cosched.core.config.kinds import (
 from cosched.core.config.tables import REQUIRED, key, table_kind, write
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
-from cosched.documents import encode_toml, read_document
+from cosched.documents import encode_toml, parse_text, read_document
 from cosched.sim.nodes.model import BLOCKS, Cluster, Pattern, Program, rounds
 from cosched.sim.nodes.runs import alone_s
 
@@ -80,10 +68,12 @@ class Model:
         member_of(Pattern), None, "How ranks wait for each other."
     )
     alone_s: float | None = key(
-        seconds(1e-6, _DAY_S), None, "From submission to end, with the nodes to itself."
+        seconds(1e-6, _DAY_S),
+        None,
+        "From submission to end, alone on the nodes.",
     )
     launch_s: float | None = key(
-        _SECONDS, None, "The part of alone before and after the ranks are registered."
+        _SECONDS, None, "The part of alone before the ranks register and after they leave."
     )
     messages: int | None = key(_COUNT, None, "How often a rank waits for a message.")
     waited_s: float | None = key(_SECONDS, None, "The waits of the rank that waits least.")
@@ -92,7 +82,11 @@ class Model:
         None,
         "Ranks need up to this share less than the slowest one.",
     )
-    bytes: int | None = key(_COUNT, None, "The mean size of a message.")
+    bytes: int | None = key(
+        _COUNT,
+        None,
+        "The mean size of a message; above eager it needs the receiver's consent.",
+    )
 
     def slower(self, factor: float) -> Model:
         """Returns the model for a machine that takes ``factor`` times as long."""
@@ -123,12 +117,18 @@ class Calibration:
     nodes: int = key(whole(1, 1 << 16), 2, "On how many nodes it was made.")
     lab: bool = key(SWITCH, False, "Whether the nodes were one machine's CPUs.")
     mpi: str = key(LINE, "", "The MPI library.")
-    eager_bytes: int = key(_COUNT, EAGER_BYTES, "Larger messages need consent.")
-    yields: bool = key(SWITCH, False, "Whether a rank that waits offers its CPU.")
+    eager_bytes: int = key(
+        _COUNT, EAGER_BYTES, "A larger message needs the receiver's consent."
+    )
+    yields: bool = key(
+        SWITCH,
+        False,
+        "Whether a rank that waits offers its CPU to others, as MPICH's do since version 5.",
+    )
     probe_us: float | None = key(
         decimal("a number of microseconds above 0", lambda value: 0 < value < math.inf),
         None,
-        "The probe's CPU time.",
+        "The probe's CPU time (``speed``) at the machine's speed that all times refer to.",
     )
     origin: str = "no calibration"
     format: str = key(LINE, FORMAT, "This version of the file.", in_file=REQUIRED)

@@ -7,12 +7,9 @@ An ``[arrivals]`` table sets them for all jobs of a file::
     seed = 7
     shuffle = true
 
-    poisson    the mean seconds between two submissions; the times between them are drawn
-               from an exponential distribution, so the arrivals are a Poisson process
-    seed       another seed draws other times
-    shuffle    jobs arrive in a drawn order; otherwise in the order of the file
-
-The first job is submitted at once. One seed draws the same for all arms, runs and machines.
+The times between two submissions are drawn from an exponential distribution, so the
+arrivals are a Poisson process. The first job is submitted at once. One seed draws the same
+for all arms, runs and machines.
 """
 
 from __future__ import annotations
@@ -41,7 +38,7 @@ class Arrivals:
         name="poisson",
     )
     seed: int = key(whole(0, SEED_MAX), 1, "Another seed draws other times.")
-    shuffle: bool = key(SWITCH, False, "Jobs arrive in a drawn order.")
+    shuffle: bool = key(SWITCH, False, "Whether jobs arrive in a drawn order.")
 
     def starts_s(self, jobs: int) -> Sequence[float]:
         """Returns the time of submission of each of the jobs, in the order of the file."""

@@ -36,15 +36,7 @@ A job has one of three kinds of program:
     module     a Python module, run as ``python -m`` by the Python that runs the bench
 
 ``source`` and ``module`` get ``args``. ``command`` and ``args`` are lists, or strings that
-are split as a shell splits them; no shell runs. The other keys of a job:
-
-    count      the number of instances
-    first      the number of its first node, from 1; the job runs there and on later nodes
-    start      the seconds from the beginning of a run to the job's submission
-    timeout    the seconds after its start at which the job counts as failed
-    cwd        its working directory, relative to the workload file; by default the bench's
-    model      facts about the program for a simulation (see models.py), such as
-               ``{ pattern = "wavefront" }``
+are split as a shell splits them; no shell runs. ``JobSpec`` has all keys of a job.
 
 An ``[arrivals]`` table draws the times of submission (arrivals.py); no job then has a
 ``start``.
@@ -60,12 +52,12 @@ from typing import Any
 
 from cosched.bench.simulate.models import Model
 from cosched.bench.workload.arrivals import Arrivals
-from cosched.config.files import parse_text
 from cosched.core.config.kinds import (
     LINE,
     TEXT,
     WORDS,
     Kind,
+    list_of,
     mapping,
     seconds,
     shown,
@@ -75,12 +67,12 @@ from cosched.core.config.mistakes import Mistake
 from cosched.core.config.tables import (
     REQUIRED,
     key,
-    list_of,
     optional_table,
     table,
+    table_kind,
 )
 from cosched.core.errors import CoschedError
-from cosched.documents import read_document
+from cosched.documents import parse_text, read_document
 from cosched.shm.paths import check_job_name
 
 A_YEAR_S = 366 * 86400.0
@@ -189,6 +181,9 @@ class JobInstance:
     start_s: float = 0.0
 
 
+_JOBS = list_of("list of tables", table_kind("table", JobSpec))
+
+
 @dataclass(frozen=True, slots=True)
 class Workload:
     """A parsed workload file. ``origin`` names it in errors. ``arrivals``: None if the
@@ -196,9 +191,7 @@ class Workload:
 
     title: str = key(LINE, REQUIRED, "The name of the file's runs.", in_file="")
     description: str = key(LINE, REQUIRED, "Shown with the results.", in_file="")
-    jobs: tuple[JobSpec, ...] = key(
-        list_of("list of tables", JobSpec), REQUIRED, "The jobs.", name="job", in_file=()
-    )
+    jobs: tuple[JobSpec, ...] = key(_JOBS, REQUIRED, "The jobs.", name="job", in_file=())
     origin: str = "workload"
     arrivals: Arrivals | None = optional_table(Arrivals)
 

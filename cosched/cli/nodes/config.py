@@ -13,14 +13,13 @@ from cosched.cli.entry import EXIT_FAILURE
 from cosched.cli.groups import Group
 from cosched.cli.nodes.config_set import command as config_set
 from cosched.cli.options import json_option
-from cosched.config.files import problems_of
 from cosched.config.places import OPERATOR_FILE, examine, examine_file
 from cosched.core.config.mistakes import Problem
 from cosched.core.config.schema import KEYS
 from cosched.core.config.tables import Key
 from cosched.core.config.values import Config
 from cosched.core.errors import CoschedError
-from cosched.documents import read_toml
+from cosched.documents import problems_of, read_toml
 
 _VALUE_WIDTH = 22
 

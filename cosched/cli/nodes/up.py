@@ -9,14 +9,13 @@ import click
 
 from cosched.cli.options import run_dir_option
 from cosched.config.places import load
-from cosched.core.config.schema import CLASS_SCHEDULERS, MODES
+from cosched.core.config.schema import CLASS_SCHEDULERS, MODES, given_options
 from cosched.core.node.settings import Fairness, Order
 from cosched.node.service.start import NodeOptions, start_node
 from cosched.shm.paths import NodePaths
 
 METRICS_USUAL = "127.0.0.1:9434"
 #: The options that do not have the name of a key of [node], with their keys.
-OTHER_NAMES = {"metrics": "metrics.listen", "allow_boost": "node.allow_raise"}
 
 
 @click.command("up")
@@ -87,12 +86,7 @@ def command(
       cosched up --slice 500ms --gmet 50ms --align off
       cosched up --metrics
     """
-    given = {
-        OTHER_NAMES.get(name, f"node.{name}"): (text, f"--{name.replace('_', '-')}")
-        for name, text in settings.items()
-        if text is not None
-    }
-    config, doubts = load(os.environ, given)
+    config, doubts = load(os.environ, given_options(settings))
     for doubt in doubts:
         click.echo(f"cosched: warning: {doubt}", err=True)
     options = NodeOptions(

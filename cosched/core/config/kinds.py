@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Generic, TypeVar
 
-from cosched.core.config.mistakes import Invalid, Mistake
+from cosched.core.config.mistakes import Invalid, Mistake, mistakes_under
 from cosched.core.decoding import (
     is_whole,
     parse_address,
@@ -311,12 +311,6 @@ def _parse_words(raw: Any) -> tuple[str, ...]:
     return tuple(raw)
 
 
-def _parse_texts(raw: Any) -> tuple[str, ...]:
-    if not isinstance(raw, list):
-        raise CoschedError(f"{shown(raw)} is not a list of texts")
-    return tuple(_parse_text(each) for each in raw)
-
-
 TEXT: Kind[str] = Kind("text", _parse_text, str)
 LINE: Kind[str] = Kind("text", _parse_line, str)
 ADDRESS = _address(least_port=1)
@@ -324,7 +318,6 @@ ADDRESS = _address(least_port=1)
 LISTEN = _address(least_port=0)
 #: The words of a command; a text is split as a shell splits it.
 WORDS: Kind[tuple[str, ...]] = Kind("list, or text", _parse_words, list)
-TEXTS: Kind[tuple[str, ...]] = Kind("list of texts", _parse_texts, list)
 
 
 def mapping(form: str, kind: Kind[T]) -> Kind[Mapping[str, T]]:
@@ -333,19 +326,38 @@ def mapping(form: str, kind: Kind[T]) -> Kind[Mapping[str, T]]:
     def parse(raw: Any) -> dict[str, T]:
         if not isinstance(raw, dict):
             raise CoschedError(f"{shown(raw)} is not a table")
-        found: dict[str, T] = {}
-        mistakes: list[Mistake] = []
-        for name, value in raw.items():
-            try:
-                found[name] = kind.parse(value)
-            except Invalid as error:
-                mistakes += [each.under(name) for each in error.mistakes]
-            except CoschedError as error:
-                mistakes.append(Mistake(name, str(error)))
-        if mistakes:
-            raise Invalid(mistakes)
-        return found
+        return parse_each(raw, kind)
 
     return Kind(
         form, parse, lambda value: {name: kind.write(each) for name, each in value.items()}
     )
+
+
+def list_of(form: str, kind: Kind[T]) -> Kind[tuple[T, ...]]:
+    """Returns the kind of a list of values of one kind."""
+
+    def parse(raw: Any) -> tuple[T, ...]:
+        if not isinstance(raw, list):
+            raise CoschedError(f"{shown(raw)} is not a {form}")
+        numbered = {str(number): each for number, each in enumerate(raw, 1)}
+        return tuple(parse_each(numbered, kind).values())
+
+    return Kind(form, parse, lambda value: [kind.write(each) for each in value])
+
+
+def parse_each(raw: Mapping[str, Any], kind: Kind[T]) -> dict[str, T]:
+    """Returns the typed values of a table of values of one kind. Raises Invalid with all
+    mistakes."""
+    found: dict[str, T] = {}
+    mistakes: list[Mistake] = []
+    for name, value in raw.items():
+        try:
+            found[name] = kind.parse(value)
+        except CoschedError as error:
+            mistakes += mistakes_under(name, error)
+    if mistakes:
+        raise Invalid(mistakes)
+    return found
+
+
+TEXTS = list_of("list of texts", TEXT)

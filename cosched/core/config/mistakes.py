@@ -36,6 +36,13 @@ class Invalid(CoschedError):
         self.mistakes = tuple(mistakes)
 
 
+def mistakes_under(path: str, error: CoschedError) -> list[Mistake]:
+    """Returns the mistakes of which an error about the value at ``path`` consists."""
+    if isinstance(error, Invalid):
+        return [each.under(path) for each in error.mistakes]
+    return [Mistake(path, str(error))]
+
+
 @dataclass(frozen=True, slots=True)
 class Problem:
     """A mistake and its place: a file with its line, a variable or an option."""

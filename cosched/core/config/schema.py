@@ -5,6 +5,7 @@ A new key needs a line here. Its environment variable is ``COSCHED_TABLE_KEY``.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -30,6 +31,7 @@ from cosched.core.errors import CoschedError
 from cosched.core.node.settings import (
     FAIRNESS,
     GMET,
+    KINDS,
     LEAST_SHARE,
     ORDER,
     SLICE,
@@ -122,16 +124,7 @@ class NodeConfig:
 
     def settings(self) -> Settings:
         """Returns the scheduler's first settings; CoschedError if they are impossible."""
-        return Settings(
-            slice_ns=self.slice.ns,
-            gmet_ns=self.gmet.ns,
-            align=self.align,
-            slice_auto=self.slice.auto,
-            gmet_auto=self.gmet.auto,
-            order=self.order,
-            least_share=self.least_share,
-            fairness=self.fairness,
-        )
+        return USUAL.with_values({name: getattr(self, name) for name in KINDS})
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +191,27 @@ KEYS = keys_of(Sections)
 BY_PATH = {each.path: each for each in KEYS}
 #: The keys that ``cosched config set slice=1s`` accepts without their table.
 LIVE = {each.name: each for each in KEYS if each.live}
+
+
+#: The daemon's options by the key that they set.
+OPTIONS = {
+    each.path: {"node.allow_raise": "--allow-boost", "metrics.listen": "--metrics"}.get(
+        each.path, f"--{each.name.replace('_', '-')}"
+    )
+    for each in KEYS
+    if each.table in ("node", "metrics")
+}
+
+
+def given_options(texts: Mapping[str, str | None]) -> dict[str, tuple[str, str]]:
+    """Returns the text and the name of each option that was given, by the key that it sets.
+    texts: of all options, by their names in Python."""
+    found = {}
+    for path, option in OPTIONS.items():
+        text = texts[option.removeprefix("--").replace("-", "_")]
+        if text is not None:
+            found[path] = text, option
+    return found
 
 
 def variable_of(each: Key) -> str:

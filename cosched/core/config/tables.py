@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, Generic, TypeVar
 
 from cosched.core.config.kinds import Kind, shown, suggest
-from cosched.core.config.mistakes import Invalid, Mistake, joined
+from cosched.core.config.mistakes import Invalid, Mistake, joined, mistakes_under
 from cosched.core.errors import CoschedError
 
 _METADATA = "key"
@@ -109,28 +109,8 @@ def optional_table(schema: type[T]) -> T | None:
     return declared  # type: ignore[no-any-return]
 
 
-def list_of(form: str, schema: type[T]) -> Kind[tuple[T, ...]]:
-    """Returns the kind of a list of tables."""
-
-    def parse(raw: Any) -> tuple[T, ...]:
-        if not isinstance(raw, list) or not all(isinstance(each, dict) for each in raw):
-            raise CoschedError(f"{shown(raw)} is not a list of tables")
-        found: list[T] = []
-        mistakes: list[Mistake] = []
-        for number, each in enumerate(raw, 1):
-            try:
-                found.append(read(schema, each))
-            except Invalid as error:
-                mistakes += [mistake.under(str(number)) for mistake in error.mistakes]
-        if mistakes:
-            raise Invalid(mistakes)
-        return tuple(found)
-
-    return Kind(form, parse, lambda value: [write(each) for each in value])
-
-
 def table_kind(form: str, schema: type[T]) -> Kind[T]:
-    """Returns the kind of one table, for mappings of tables."""
+    """Returns the kind of one table, for lists and mappings of tables."""
 
     def parse(raw: Any) -> T:
         if not isinstance(raw, dict):
@@ -201,10 +181,8 @@ def _parse(
         elif isinstance(entry, Key):
             try:
                 values[here] = entry.kind.parse(raw)
-            except Invalid as error:
-                mistakes += [each.under(here) for each in error.mistakes]
             except CoschedError as error:
-                mistakes.append(Mistake(here, str(error)))
+                mistakes += mistakes_under(here, error)
         elif isinstance(raw, dict):
             _parse(root, entry.schema, raw, here, values, mistakes)
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
@@ -164,12 +165,18 @@ class Settings:
                 raise CoschedError(
                     f"'{name}' is not a setting; the settings are {', '.join(KINDS)}"
                 )
-            value = KINDS[name].named(text, name)
+            values[name] = KINDS[name].named(text, name)
+        return self.with_values(values)
+
+    def with_values(self, values: Mapping[str, Any]) -> Settings:
+        """Returns these settings with the given values, by the names in ``KINDS``."""
+        given: dict[str, Any] = {}
+        for name, value in values.items():
             if isinstance(value, Span):
-                values[f"{name}_ns"], values[f"{name}_auto"] = value.ns, value.auto
+                given[f"{name}_ns"], given[f"{name}_auto"] = value.ns, value.auto
             else:
-                values[name] = value
-        return replace(self, **values)
+                given[name] = value
+        return replace(self, **given)
 
 
 #: The default settings of a node.

@@ -44,19 +44,20 @@ class NodeOptions:
 
     def arguments(self) -> list[str]:
         """Returns the options as command-line arguments of ``coschedd``."""
+        raises = None if self.allow_raise is None else SWITCH.text(self.allow_raise)
+        texts = {
+            **self.settings.texts(),
+            "class-scheduler": self.class_scheduler,
+            "mode": self.mode,
+            "metrics": self.metrics,
+            "memory": self.memory,
+            "trace": self.trace,
+            "memory-wait": self.memory_wait,
+            "allow-boost": raises,
+        }
         words: list[str] = []
-        for name, text in self.settings.texts().items():
-            words += [f"--{name.replace('_', '-')}", text]
-        words += ["--class-scheduler", self.class_scheduler, "--mode", self.mode]
-        words += ["--metrics", self.metrics]
-        if self.memory is not None:
-            words += ["--memory", self.memory]
-        if self.trace is not None:
-            words += ["--trace", self.trace]
-        if self.memory_wait is not None:
-            words += ["--memory-wait", self.memory_wait]
-        if self.allow_raise is not None:
-            words += ["--allow-boost", SWITCH.text(self.allow_raise)]
+        for name, text in texts.items():
+            words += [] if text is None else [f"--{name.replace('_', '-')}", text]
         words += ["--private"] if self.private else []
         words += ["--verbose"] if self.verbose else []
         return words

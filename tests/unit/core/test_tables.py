@@ -14,7 +14,6 @@ from cosched.bench.simulate.models import Calibration
 from cosched.bench.workload.file import Workload
 from cosched.config.coupling import CouplingTable
 from cosched.config.domain import DomainConfig
-from cosched.config.files import parse_text
 from cosched.config.slurm import SlurmDomain
 from cosched.core.config.kinds import duration, whole
 from cosched.core.config.mistakes import Invalid
@@ -33,7 +32,7 @@ from cosched.core.config.tables import (
 )
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
-from cosched.documents import decode_toml, encode_toml
+from cosched.documents import decode_toml, encode_toml, parse_text
 from tests.unit.core.settings_samples import required, tables_of, values_of
 
 FILES = (Sections, DomainConfig, SlurmDomain, Workload, Calibration)
