@@ -123,7 +123,7 @@ class Calibration:
     yields: bool = key(
         SWITCH,
         False,
-        "Whether a rank that waits offers its CPU to others, as MPICH's do since version 5.",
+        "Whether a rank that waits offers its CPU to others, as of MPICH 5.",
     )
     probe_us: float | None = key(
         decimal("a number of microseconds above 0", lambda value: 0 < value < math.inf),
