@@ -17,7 +17,7 @@ from cosched.core.config.limits import (
     refuse_settings,
 )
 from cosched.core.config.old_names import translate_options
-from cosched.core.config.schema import given_options
+from cosched.core.config.schema import BY_PATH, OPTIONS, given_options
 from cosched.core.errors import CoschedError
 from cosched.linux.cgroups.placement import place_tasks
 from cosched.linux.descriptors import raise_descriptor_limit
@@ -47,23 +47,10 @@ def parser() -> argparse.ArgumentParser:
     add_run_dir(options)
     node = os.uname().nodename
     add("--node", default=node, help="the node's name  [default: the host's]")
-    add("--slice", metavar="TIME|auto", help="time slice")
-    add("--gmet", metavar="TIME|auto", help="guaranteed minimum execution time")
-    align = "whether slices start at multiples in wall-clock time: on or off"
-    add("--align", help=align)
-    add("--order", help="which job comes first if the slice is auto: rest, age or paper")
-    least = "the part of its fair share that each job gets, such as 25%%/30s"
-    add("--least-share", metavar="PERCENT%/TIME", help=least)
-    add("--fairness", help="between which parties the time is shared: jobs or users")
-    add("--class-scheduler", help="auto, cgroup2, cgroup1 or dutycycle")
-    add("--mode", help="proportional or strict")
-    add("--metrics", metavar="HOST:PORT", help="address for Prometheus, or off")
-    capacity = "memory for all jobs together, auto or off"
-    add("--memory", metavar="SIZE", help=capacity)
-    add("--memory-wait", metavar="TIME", help="longest wait of a job for memory")
-    boost = "whether owners may run a job alone: on or off"
-    add("--allow-boost", metavar="SWITCH", help=boost)
-    add("--trace", metavar="SIZE", help="most bytes of the trace on disk, or off")
+    for path, option in OPTIONS.items():
+        about, form = BY_PATH[path].about, BY_PATH[path].kind.form.replace('"', "")
+        text = f"{about} Takes: {form}".replace("%", "%%")
+        add(option, metavar="VALUE", help=text)
     add("--private", action="store_true", help="serve one user's jobs; end after the last")
     add("--verbose", action="store_true", help="log each switch and refusal")
     ready = "descriptor for the line READY  [default: standard output]"

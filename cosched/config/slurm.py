@@ -124,7 +124,7 @@ def coupled_config(document: SlurmDomain) -> CoupledConfig:
     coupled = coupling.of(document.name, rest_ns=0)  # Slurm lets jobs rest
     rest_ns = coupling.yield_wait_ns
     rest_ns = _YIELD_WAIT_NS if rest_ns is None else rest_ns
-    waits = Waits(rest_ns / NS_PER_S, coupling.release_wait_ns / NS_PER_S)
+    waits = Waits(rest_ns / NS_PER_S, coupling.settings.pause_ns / NS_PER_S)
     return CoupledConfig(
         **vars(coupled), slurm=document.slurm, waits=waits, document=document
     )

@@ -63,10 +63,12 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class _Below:
-    """A table below another. optional: None stands for its absence."""
+    """A dataclass below another. optional: None stands for its absence. inline: its keys
+    stand in the table above."""
 
     schema: type
     optional: bool
+    inline: bool = False
     attribute: str = ""
     name: str = ""
 
@@ -103,6 +105,15 @@ def table(schema: type[T]) -> T:
     return declared  # type: ignore[no-any-return]
 
 
+def inline(schema: type[T]) -> T:
+    """Declares a dataclass with keys of this table."""
+    declared: Any = field(
+        default_factory=schema,
+        metadata={_METADATA: _Below(schema, optional=False, inline=True)},
+    )
+    return declared  # type: ignore[no-any-return]
+
+
 def optional_table(schema: type[T]) -> T | None:
     """Declares a table below this one that may be missing, or empty, as None."""
     declared: Any = field(default=None, metadata={_METADATA: _Below(schema, optional=True)})
@@ -128,7 +139,8 @@ def _entries(schema: type) -> tuple[Key | _Below, ...]:
             plain = each.name
             for unit in _UNITS:
                 plain = plain.removesuffix(unit)
-            name = declared.name or plain
+            is_inline = isinstance(declared, _Below) and declared.inline
+            name = "" if is_inline else declared.name or plain
             found.append(replace(declared, attribute=each.name, name=name))
     return tuple(found)
 
@@ -173,7 +185,7 @@ def _parse(
     values: dict[str, Any],
     mistakes: list[Mistake],
 ) -> None:
-    known = {entry.name: entry for entry in _entries(schema)}
+    known = _by_name(schema)
     for name, raw in document.items():
         entry, here = known.get(name), joined(path, name)
         if entry is None:
@@ -187,6 +199,17 @@ def _parse(
             _parse(root, entry.schema, raw, here, values, mistakes)
         else:
             mistakes.append(Mistake(here, f"is a table: write [{here}]"))
+
+
+def _by_name(schema: type) -> dict[str, Key | _Below]:
+    """Returns the entries of a table by their names in the file."""
+    found: dict[str, Key | _Below] = {}
+    for entry in _entries(schema):
+        if isinstance(entry, _Below) and entry.inline:
+            found |= _by_name(entry.schema)
+        else:
+            found[entry.name] = entry
+    return found
 
 
 def _hint(root: type, path: str, name: str, known: Iterable[str]) -> str:
@@ -253,7 +276,9 @@ def write(value: Any) -> dict[str, Any]:
     for entry in _entries(type(value)):
         held = getattr(value, entry.attribute)
         if isinstance(entry, _Below):
-            if held is not None:
+            if entry.inline:
+                document |= write(held)
+            elif held is not None:
                 document[entry.name] = write(held)
         elif held is not None or entry.default is not None:
             document[entry.name] = entry.kind.write(held)

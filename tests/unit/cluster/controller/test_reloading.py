@@ -11,10 +11,9 @@ from cosched.config.domain import (
     QueueSettings,
     StartupSettings,
 )
-from cosched.core.cluster.coupling.settings import Scheme
+from cosched.core.cluster.coupling.settings import CouplingSettings, Scheme
 from cosched.core.config.tables import reload
 from cosched.core.errors import CoschedError
-from cosched.core.units import NS_PER_S
 
 OLD = DomainConfig("d", "a:1", {"n1": "a:2", "n2": "a:3"})
 
@@ -56,7 +55,8 @@ def test_live_part_must_fit_the_part_that_stays():
         reload(OLD, replace(OLD, life=life), "domain")
 
 
-COUPLING = CouplingTable("a:8", {"e": "b:8"}, metrics="a:9", release_ns=300 * NS_PER_S)
+COUPLING = CouplingTable("a:8", {"e": "b:8"}, metrics="a:9")
+YIELD = CouplingSettings(scheme=Scheme.YIELD)
 COUPLED = replace(OLD, coupling=COUPLING)
 
 
@@ -65,7 +65,7 @@ def with_coupling(**changed):
 
 
 def test_settings_of_pairs_are_taken():
-    new = with_coupling(scheme=Scheme.YIELD, release_ns=NS_PER_S, same_names=("e",))
+    new = with_coupling(settings=replace(YIELD, release_ns=5), same_names=("e",))
     change = reload(COUPLED, new, "domain")
     assert change.config == new
     names = ("coupling.same_names", "coupling.scheme", "coupling.release")
@@ -74,11 +74,11 @@ def test_settings_of_pairs_are_taken():
 
 def test_addresses_of_other_domains_need_a_restart():
     domains = {"e": "b:8", "f": "c:8"}
-    new = with_coupling(domains=domains, listen="a:7", scheme=Scheme.YIELD, metrics=None)
+    new = with_coupling(domains=domains, listen="a:7", settings=YIELD, metrics=None)
     change = reload(COUPLED, new, "domain")
     assert change.changed == ("coupling.scheme",)
     assert change.restart == ("coupling.listen", "coupling.domains", "coupling.metrics")
-    assert change.config == with_coupling(scheme=Scheme.YIELD)
+    assert change.config == with_coupling(settings=YIELD)
 
 
 def test_settings_for_a_domain_that_is_not_coupled_yet_are_refused():

@@ -176,7 +176,7 @@ def test_changed_settings_are_taken_and_addresses_are_not(tmp_path):
     assert same_address
     assert lease_ns is not None
     assert change.text == (
-        "changed: coupling.scheme, coupling.yield_wait, coupling.release_wait, "
+        "changed: coupling.yield_wait, coupling.scheme, coupling.release_wait, "
         "coupling.when_down; needs a restart of the controller: coupling.listen, "
         "slurm.poll"
     )
