@@ -161,65 +161,45 @@ def duration_s(least_ns: int, most_ns: int) -> Kind[float]:
     )
 
 
-def or_word(word: str, kind: Kind[T]) -> Kind[T | None]:
-    """Returns the kind of these values or None, written as the word."""
+def or_word(word: str, kind: Kind[Any], meaning: Any) -> Kind[Any]:
+    """Returns the kind of these values, or of another value, written as the word."""
+
+    def parse(raw: Any) -> Any:
+        is_word = isinstance(raw, str) and raw.strip() == word
+        return meaning if is_word else kind.parse(raw)
+
     return Kind(
         f'{kind.form} | "{word}"',
-        lambda raw: None if raw == word else kind.parse(raw),
-        lambda value: word if value is None else kind.write(value),
+        parse,
+        lambda value: word if value == meaning else kind.write(value),
     )
 
 
-def _parse_capacity(raw: Any) -> int | None:
-    text = stripped(raw, 'a size; write it like "64G", "auto" or "off"')
-    if text in (AUTO, OFF):
-        return None if text == AUTO else 0
-    try:
-        size = parse_bytes(text)
-    except CoschedError:
-        size = 0
-    if not size:
-        raise CoschedError(f"'{text}' is no size such as 64G, nor {AUTO} or {OFF}")
-    return size
-
-
-def _parse_storage(raw: Any) -> int:
-    text = stripped(raw, 'a size; write it like "16M", or "off"')
-    if text == OFF:
-        return 0
-    try:
-        return parse_bytes(text)
-    except CoschedError:
-        raise CoschedError(f"'{text}' is no size such as 16M, nor {OFF}") from None
-
-
-def _write_storage(size: int | None) -> str:
-    if size is None:
-        return AUTO
-    for unit, scale in (("G", 1 << 30), ("M", 1 << 20), ("K", 1 << 10)):
-        if size and size % scale == 0:
-            return f"{size // scale}{unit}"
-    return str(size) if size else OFF
-
-
-def size(least: int, most: int) -> Kind[int]:
+def size(least: int = 0, most: int = _MOST) -> Kind[int]:
     """Returns the kind of sizes in a range, in bytes."""
-    form = f"size from {_write_storage(least)} to {_write_storage(most)}"
+    bounds = f" from {_write_size(least)} to {_write_size(most)}" if most < _MOST else ""
 
     def parse(raw: Any) -> int:
-        wanted = 'a size; write it like "64K"'
+        wanted = 'a size; write it like "64K" or "8G"'
         count: int = raw if type(raw) is int else parse_bytes(stripped(raw, wanted))
         if not least <= count <= most:
-            raise CoschedError(f"{shown(raw)} is not a {form}")
+            raise CoschedError(f"{shown(raw)} is not a size{bounds}")
         return count
 
-    return Kind(form, parse, _write_storage)
+    return Kind(f"size{bounds}", parse, _write_size)
 
 
-#: Bytes; None: as much as the node has; 0: no limit.
-CAPACITY: Kind[int | None] = Kind('size | "auto" | "off"', _parse_capacity, _write_storage)
+def _write_size(count: int) -> str:
+    for unit, scale in (("G", 1 << 30), ("M", 1 << 20), ("K", 1 << 10)):
+        if count and count % scale == 0:
+            return f"{count // scale}{unit}"
+    return str(count)
+
+
 #: Bytes; 0: off.
-STORAGE: Kind[int] = Kind('size | "off"', _parse_storage, _write_storage)
+STORAGE: Kind[int] = or_word(OFF, size(), 0)
+#: Bytes; None: as much as the node has; 0: no limit.
+CAPACITY: Kind[int | None] = or_word(AUTO, STORAGE, None)
 
 
 # --- words ----------------------------------------------------------------------------

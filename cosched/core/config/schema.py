@@ -20,6 +20,7 @@ from cosched.core.config.kinds import (
     duration,
     member_of,
     one_of,
+    or_word,
     some_of,
     stripped,
     suggest,
@@ -75,9 +76,7 @@ def _parse_wait(raw: Any) -> str:
 
 WAIT = Kind('"spin" | "yield" | "block[:TIME]" | "auto[:TIME]" | "busy"', _parse_wait, str)
 #: ``HOST:PORT``, or ``off``.
-LISTEN_OR_OFF = Kind(
-    f'{LISTEN.form} | "{OFF}"', lambda raw: OFF if raw == OFF else LISTEN.parse(raw), str
-)
+LISTEN_OR_OFF = or_word(OFF, LISTEN, OFF)
 
 
 @dataclass(frozen=True, slots=True)

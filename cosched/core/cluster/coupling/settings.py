@@ -94,7 +94,7 @@ class CouplingSettings:
     )
     #: None: never; then two domains can wait for each other forever.
     release_ns: int | None = key(
-        or_word("never", duration(_LEAST_NS)),
+        or_word("never", duration(_LEAST_NS), None),
         RELEASE_NS,
         "Holding jobs release their nodes after this time, all at once, so that other "
         "jobs can try. It is the longest lease of a hold.",
