@@ -84,7 +84,7 @@ class LifeSettings:
 
     beat_ns: int = key(duration(), NS_PER_S, "How often agents report.")
     lost_after_ns: int = key(
-        duration(), 10 * NS_PER_S, "A node that is silent for so long is lost.", live=True
+        duration(), 10 * NS_PER_S, "A node is lost after this silence.", live=True
     )
     prepare_ns: int = key(
         duration(), 60 * NS_PER_S, "Until a job's tasks wait at their gates.", live=True
@@ -98,7 +98,7 @@ class LifeSettings:
 
 @dataclass(frozen=True, slots=True)
 class SecuritySettings:
-    """[security]: the users for whom agents may vouch."""
+    """[security]: which agents may vouch for which users."""
 
     root_from: tuple[str, ...] = key(
         TEXTS,

@@ -44,7 +44,7 @@ class SlurmSettings:
     lease_s: float = key(
         duration_s(NS_PER_S, _LONGEST_NS),
         3600.0,
-        "A job that holds for so long yields, even if the controller does not answer. "
+        "A job yields after this hold, even if the controller does not answer. "
         "One that cannot yield starts.",
     )
     retry_s: float = key(

@@ -8,6 +8,7 @@ SQL. A call of another decoder fails here, unless the tables below give the reas
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -177,6 +178,16 @@ def test_all_input_is_decoded_at_one_place() -> None:
         if path not in HOMES.get(kind, ()) and not excused(path, kind)
     ]
     assert wrong == [], "decode by cosched.core.decoding, or give the reason here"
+
+
+def test_addresses_are_split_at_one_place() -> None:
+    places = {
+        str(path.relative_to(ROOT))
+        for folder in ("cosched", "daemons", "mpi_shim")
+        for path in (ROOT / folder).rglob("*.py")
+        if re.search(r"""\br(partition|split)\(["']:""", path.read_text())
+    }
+    assert places == {"cosched/core/decoding.py"}, "use parse_address or host_of"
 
 
 def test_each_reason_is_needed() -> None:

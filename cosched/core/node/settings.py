@@ -246,7 +246,7 @@ LEAST_SHARE = Kind('"PERCENT%/TIME"', _parse_least_share, _write_least_share)
 ORDER = member_of(Order)
 FAIRNESS = member_of(Fairness)
 #: The kinds of the settings that ``Settings.changed`` takes.
-KINDS: dict[str, Kind[Any]] = {
+KINDS: Mapping[str, Kind[Any]] = {
     "slice": SLICE,
     "gmet": GMET,
     "align": SWITCH,

@@ -17,7 +17,7 @@ from cosched.config.domain import DomainConfig
 from cosched.config.slurm import SlurmDomain
 from cosched.core.config.kinds import duration, whole
 from cosched.core.config.mistakes import Invalid
-from cosched.core.config.schema import Sections
+from cosched.core.config.schema import CARRIERS, Sections
 from cosched.core.config.tables import (
     REQUIRED,
     check,
@@ -33,6 +33,7 @@ from cosched.core.config.tables import (
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
 from cosched.documents import decode_toml, encode_toml, parse_text
+from cosched.shm import region
 from tests.unit.core.settings_samples import required, tables_of, values_of
 
 FILES = (Sections, DomainConfig, SlurmDomain, Workload, Calibration)
@@ -97,6 +98,10 @@ def test_default_is_a_value_of_its_kind(schema: type) -> None:
             assert each.kind.parse(each.shown(each.default)) == each.default or (
                 each.default == () and each.name == "command"
             ), each.path
+
+
+def test_carriers_are_those_of_the_shim() -> None:
+    assert set(CARRIERS) == set(region.CARRIERS.values())
 
 
 @dataclass(frozen=True, slots=True)
