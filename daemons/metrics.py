@@ -7,43 +7,18 @@ import os
 import select
 import socket
 import sys
-import threading
 from pathlib import Path
-from socketserver import ThreadingMixIn
-from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
-from prometheus_client import CollectorRegistry, make_wsgi_app
+from prometheus_client import CollectorRegistry
 
 from cosched.core.errors import CoschedError
 from cosched.node.service.lock import DaemonLock
+from cosched.node.service.metrics_server import MetricsServer
 from cosched.observe.metrics import NodeCollector
 from cosched.shm.paths import NodePaths
 from cosched.start.streams import begin
 
 NICE = 5
-REQUEST_TIMEOUT_S = 10
-
-
-class Server(ThreadingMixIn, WSGIServer):
-    """Serves HTTP on a bound socket, with one thread per request."""
-
-    daemon_threads = True
-
-    def __init__(self, fd: int) -> None:
-        super().__init__(("", 0), Handler, bind_and_activate=False)
-        self.socket.close()
-        self.socket = socket.socket(fileno=fd)
-        self.server_name, self.server_port = self.socket.getsockname()[:2]
-        self.setup_environ()
-
-
-class Handler(WSGIRequestHandler):
-    """Ends silent connections; writes no log of requests."""
-
-    timeout = REQUEST_TIMEOUT_S
-
-    def log_message(self, format: str, *args: object) -> None:
-        return
 
 
 def parser() -> argparse.ArgumentParser:
@@ -63,12 +38,11 @@ def serve(paths: NodePaths, fd: int) -> None:
     os.nice(NICE)
     registry = CollectorRegistry()
     registry.register(NodeCollector(paths))
-    server = Server(fd)
-    server.set_app(make_wsgi_app(registry))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    end = MetricsServer(socket.socket(fileno=fd), registry).start()
     try:
         select.select([sys.stdin], [], [])
     finally:
+        end()
         lock.release()
 
 

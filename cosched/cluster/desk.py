@@ -20,12 +20,24 @@ from cosched.cluster.submission import LONGEST_REQUEST
 from cosched.core.complaints import Complaints, fault
 from cosched.core.errors import StateLost
 from cosched.core.names import CONTROLLER
+from cosched.core.units import NS_PER_MS, NS_PER_S
 from cosched.linux.identity import peer_ids
+from cosched.node.sockets.door import Door
+from cosched.node.sockets.pacing import Allowance
 
 #: Connections of one user at a time.
 CONNECTIONS_PER_USER = 1024
 #: Bytes of one user's requests that are being read or answered at a time.
 BYTES_PER_USER = 4 * LONGEST_REQUEST
+#: The cost of a connection and of a request, without the work for its answer. A user may
+#: cause a twentieth of a CPU of such costs in the long run, after a burst.
+CONNECTION_NS = 300_000
+REQUEST_NS = 200_000
+BURST_NS = 200 * NS_PER_MS
+REST = 19
+#: How long the kernel refuses a user who has too many connections.
+SHUT_S = 1.0
+_MODE = 0o666
 _READ_BYTES = 1 << 16
 #: How long answers may take when the desk closes.
 CLOSE_WITHIN_S = 1.0
@@ -72,6 +84,8 @@ class Desk:
         self._server: asyncio.Server | None = None
         self._open: dict[int, int] = {}
         self._bytes: dict[int, int] = {}  # length of each user's requests, by uid
+        self._costs = Allowance(BURST_NS, REST)
+        self._door = Door(path, _MODE)
         self._serving: set[asyncio.Task[None]] = set()
         self._answering: set[asyncio.Future[None]] = set()
         self._closed = False
@@ -82,7 +96,7 @@ class Desk:
         self._server = await asyncio.start_unix_server(
             self._serve, self._path, limit=_READ_BYTES
         )
-        os.chmod(self._path, 0o666)
+        os.chmod(self._path, _MODE)
 
     async def close(self) -> None:
         """Stops listening. Answers that are on their way get a moment; the connections of
@@ -110,7 +124,9 @@ class Desk:
             try:
                 if held >= CONNECTIONS_PER_USER:
                     writer.write(b'{"error": "too many connections of this user"}\n')
+                    self._shut_out(person.uid)
                 else:
+                    await self._pace(person, CONNECTION_NS)
                     await self._converse(person, caller, reader, writer)
             finally:
                 if not self._closed:
@@ -127,6 +143,18 @@ class Desk:
             self._serving.discard(task)
             self._open[person.uid] -= 1
             writer.close()
+
+    async def _pace(self, person: Person, cost_ns: int) -> None:
+        """Returns after the user's rest. Connections that rest count as open ones."""
+        rest_ns = self._costs.charge(person.uid, cost_ns, time.monotonic_ns())
+        if rest_ns:
+            await asyncio.sleep(rest_ns / NS_PER_S)
+
+    def _shut_out(self, uid: int) -> None:
+        """Lets the kernel refuse the user's connections for a while, if it can."""
+        with contextlib.suppress(OSError):  # no access control lists; each is answered
+            self._door.shut(uid)
+            asyncio.get_running_loop().call_later(SHUT_S, self._door.open, uid)
 
     async def _converse(
         self,
@@ -147,6 +175,7 @@ class Desk:
                     self._answering.discard(answered)
                     answered.set_result(None)
                 self._release(person, line)
+                await self._pace(person, REQUEST_NS)
         except _TooLong:
             writer.write(b'{"error": "the request is too long"}\n')
         finally:

@@ -19,6 +19,7 @@ import msgspec
 import zmq
 
 from cosched.cluster.doorkeeper import Doorkeeper
+from cosched.cluster.intake import Intake, Taken
 from cosched.cluster.keys import KeyRing
 from cosched.cluster.messages import (
     LASTING,
@@ -43,8 +44,6 @@ _ENVELOPE_MOST = 128
 #: The usual longest pause between two tries to connect.
 LONGEST_PAUSE_NS = 2 * NS_PER_S
 _RECONNECT_MS = 100
-#: Messages that are taken before other work of the loop.
-_AT_A_TIME = 64
 _HEARTBEAT_MS = 5000
 
 #: The fields of an ``Envelope``.
@@ -142,61 +141,50 @@ class Links:
         whose handler fails, is dropped: it costs its sender only. Raises StateLost of a
         handler."""
         assert self._incoming is not None
-        loop = asyncio.get_running_loop()
-        bell = self._incoming.getsockopt(zmq.FD)
-        assert isinstance(bell, int)
-        ended: asyncio.Future[None] = loop.create_future()
 
-        def take_some() -> None:
-            """Takes some messages. libzmq does not ring again for those that are left."""
-            for _ in range(_AT_A_TIME):
-                if ended.done():
-                    return
-                try:
-                    if not self._take_one(handler):
-                        return
-                except StateLost as error:  # the awaiting task raises it
-                    ended.set_exception(error)
-                except Exception as error:  # noqa: BLE001  (it costs its sender only)
-                    self._complaints.about(None, "an envelope is dropped", fault(error))
-            loop.call_soon(take_some)
+        def take() -> Taken | None:
+            try:
+                return self._take_one(handler)
+            except StateLost:
+                raise
+            except Exception as error:  # noqa: BLE001  (it costs its sender only)
+                self._complaints.about(None, "an envelope is dropped", fault(error))
+                return Taken("", useless=True)
 
-        loop.add_reader(bell, take_some)
-        take_some()
-        try:
-            await ended
-        finally:
-            loop.remove_reader(bell)
+        await Intake(self._incoming, take).run()
 
-    def _take_one(self, handler: Handler) -> bool:
-        """Passes one envelope's messages on; False if none has come."""
+    def _take_one(self, handler: Handler) -> Taken | None:
+        """Passes one envelope's messages on."""
         assert self._incoming is not None
         try:
             route, *frames = self._incoming.recv_multipart(zmq.NOBLOCK, copy=False)
         except zmq.Again:
-            return False
+            return None
         owner = str(frames[-1].get("User-Id")) if frames else ""
         if owner in self._former:
             self._note_turned_away(self._former[owner])
             with contextlib.suppress(zmq.Again):  # it asks again
                 self._incoming.send_multipart([route.bytes, self._answer], zmq.NOBLOCK)
-            return True
+            return Taken(owner, useless=True)
         sender = self._owners.get(owner)
         if sender is None:
             self._complaints.about(None, "a message from an unknown key")
-            return True
-        for data in self._open(sender, frames[-1].buffer):
-            self._pass_on(sender, data, handler)
-        return True
+            return Taken("", useless=True)
+        messages = self._open(sender, frames[-1].buffer)
+        if messages is None:
+            return Taken(sender, useless=True)
+        passed = [self._pass_on(sender, data, handler) for data in messages]
+        return Taken(sender, useless=not all(passed))
 
-    def _pass_on(self, sender: str, data: bytes, handler: Handler) -> None:
+    def _pass_on(self, sender: str, data: bytes, handler: Handler) -> bool:
+        """Passes a message on; returns False if it is dropped."""
         try:
             message = decode(data)
         except Malformed as error:
             self._note_unreadable(sender, error)
-            return
+            return False
         kind = f"its {type(message).__name__} is dropped"
-        self._complaints.attempt(sender, kind, lambda: handler(sender, message))
+        return self._complaints.attempt(sender, kind, lambda: handler(sender, message))
 
     def _note_unreadable(self, sender: str, error: Malformed) -> None:
         self._unreadable.add(sender)
@@ -279,13 +267,14 @@ class Links:
             self._turned_away.add(name)
             self._complaints.about(name, "is not a member any more: it is turned away")
 
-    def _open(self, sender: str, data: memoryview) -> list[bytes]:
-        """Returns the messages that can be delivered now that an envelope has come."""
+    def _open(self, sender: str, data: memoryview) -> list[bytes] | None:
+        """Returns the messages that can be delivered now that an envelope has come. None:
+        it cannot be read."""
         try:
             envelope = Envelope(*_decoder.decode(data))
         except Malformed as error:
             self._note_unreadable(sender, error)
-            return []
+            return None
         peer = self._peer(sender)
         ready, again = peer.delivery.receive(envelope, time.monotonic_ns())
         for each in again:

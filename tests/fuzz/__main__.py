@@ -129,11 +129,11 @@ def jobs(
         ("envelope", {**thief, **controller}),
         ("peer_message", {**peer, "place": rig.listen}),
         ("envelope", {**peer, "place": rig.listen}),
-        ("gate_hello", {"place": slurm.places["gates"]}),
-        ("http_request", {"place": node.places["metrics"], "kind": "http", "uid": first}),
+        ("gate_hello", {"place": slurm.places["gates"], "kind": "once"}),
+        ("http_request", {"place": node.places["metrics"], "kind": "once", "uid": first}),
         (
             "http_request",
-            {"place": domain.places["metrics"], "kind": "http", "uid": second},
+            {"place": domain.places["metrics"], "kind": "once", "uid": second},
         ),
         ("envelope", {"place": address[CONTROLLER], "kind": "garbage", "uid": first}),
     ]

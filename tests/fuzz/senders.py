@@ -37,6 +37,9 @@ BATCH = 1000
 #: Messages on one connection, if the receiver leaves it open.
 PER_CONNECTION = 50
 ANSWER_S = 2.0
+#: One connection in this many stays open until it is closed or ANSWER_S is over. The others
+#: end their half at once, so that their receivers need not wait for more.
+PATIENT = 50
 #: Messages under way to a member; beyond them the sender waits.
 UNDER_WAY = 1000
 
@@ -107,7 +110,9 @@ def send_stream(job: Job, made: Iterator[bytes], until: float, tally: Tally) -> 
         try:
             connection.sendall(data)
             tally.sent, used = tally.sent + 1, used + 1
-            if not connection.recv(65536) or seqpacket or job.kind == "http":
+            if job.kind == "once" and tally.sent % PATIENT:
+                connection.shutdown(socket.SHUT_WR)
+            if not connection.recv(65536) or seqpacket or job.kind == "once":
                 connection.close()
                 connection = None
         except OSError:

@@ -27,11 +27,13 @@ from cosched.core.config.tables import Change
 from cosched.core.decoding import JsonDecoder, Malformed, convert, printable
 from cosched.core.errors import CoschedError, changing, must_succeed
 from cosched.core.identity import ROOT
-from cosched.core.units import NS_PER_S
+from cosched.core.units import NS_PER_MS, NS_PER_S
 from cosched.node.sockets.pacing import Allowance
 
 #: Work for one user that may come at once, before the user's requests are paced.
 BURST_NS = 5 * NS_PER_S
+#: The same for requests that are refused.
+REFUSED_BURST_NS = 100 * NS_PER_MS
 #: The longest answer, in bytes: it must fit into a message to an agent.
 ANSWER_MOST = LONGEST // 2
 #: Characters of a command in a list of jobs.
@@ -70,6 +72,7 @@ class Requests:
         self._end_domain = end_domain
         self._reload_settings = reload
         self._allowance = Allowance(BURST_NS)
+        self._refused = Allowance(REFUSED_BURST_NS)
         self._handlers: dict[str, _Handler] = {
             "submit": self._submit,
             "queue": self._queue,
@@ -92,34 +95,41 @@ class Requests:
 
     async def answer(self, person: Person, body: bytes) -> bytes:
         """Returns ``{"ok": ...}``, or ``{"error": ...}`` with one line."""
+        began_ns = time.monotonic_ns()
         try:
             request = _request.decode(body)
         except Malformed:
-            return _refusal(_UNKNOWN)
+            return await self._refuse(person, began_ns)
         wanted = request.get("do")
         handler = self._handlers.get(wanted) if isinstance(wanted, str) else None
         if handler is None:
-            return _refusal(_UNKNOWN)
-        began_ns = time.monotonic_ns()
+            return await self._refuse(person, began_ns)
         try:
             if wanted not in _READING:
                 self._expect_known(person)
             result = await handler(person, request)
         except CoschedError as error:
-            return _refusal(str(error))
+            if wanted == "wait":  # most of the time was no work
+                began_ns = time.monotonic_ns()
+            return await self._refuse(person, began_ns, str(error))
         if wanted != "wait":
-            await self._pace(person, began_ns)
+            await self._pace(person, began_ns, self._allowance)
         answer = json.dumps({"ok": result}).encode()
         if len(answer) > ANSWER_MOST:
             return _refusal(f"the answer has {len(answer)} bytes; ask for single jobs")
         return answer
 
-    async def _pace(self, person: Person, began_ns: int) -> None:
+    async def _refuse(self, person: Person, began_ns: int, reason: str = _UNKNOWN) -> bytes:
+        """Returns a refusal. A user who causes many of them waits."""
+        await self._pace(person, began_ns, self._refused)
+        return _refusal(reason)
+
+    async def _pace(self, person: Person, began_ns: int, allowance: Allowance) -> None:
         """Lets a user wait who has used more than a tenth of the controller's time."""
         if self._is_operator(person):
             return
         now_ns = time.monotonic_ns()
-        rest_ns = self._allowance.charge(person.uid, now_ns - began_ns, now_ns)
+        rest_ns = allowance.charge(person.uid, now_ns - began_ns, now_ns)
         if rest_ns:
             await asyncio.sleep(rest_ns / NS_PER_S)
 

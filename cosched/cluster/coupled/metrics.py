@@ -12,16 +12,16 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
-from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from cosched.core.cluster.coupling.machine import Coupling
 from cosched.core.cluster.coupling.state import Counts, Stage
-from cosched.core.decoding import parse_address
-from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
+from cosched.node.service.metrics_server import MetricsServer
+from cosched.node.sockets.tcp import listen_at
 
 #: The controller answers in this time, or the metrics are missing once.
 ANSWER_S = 5.0
@@ -128,20 +128,6 @@ class CoupledCollector(Collector):
 def serve_metrics(listen: str, take: Callable[[], Figures]) -> Callable[[], None]:
     """Serves at ``HOST:PORT``; returns a function that ends it. Raises CoschedError if the
     address is taken."""
-    host, port = parse_address(listen, "coupling.metrics", 0)
     registry = CollectorRegistry()
     registry.register(CoupledCollector(asyncio.get_running_loop(), take))
-    try:
-        server, thread = start_http_server(port, host, registry)
-    except OSError as error:
-        raise CoschedError(
-            f"coupling.metrics: cannot listen at {listen} ({error.strerror}); choose "
-            "another address"
-        ) from None
-
-    def end() -> None:
-        server.shutdown()
-        server.server_close()
-        thread.join()
-
-    return end
+    return MetricsServer(listen_at(listen, "coupling.metrics"), registry).start()

@@ -1,40 +1,21 @@
 """Runs the metrics server, which answers Prometheus, as a child of the scheduler daemon.
 
 A separate process keeps scrapes out of the daemon's loop; it reads the control socket as
-any client does. This module binds the listening socket and passes it on. So an address in
+any client does. This module opens the listening socket and passes it on. So an address in
 use is reported at the start, and a restarted server keeps its address. The server ends with
 the daemon, because its standard input ends then.
 """
 
 from __future__ import annotations
 
-import os
-import socket
-
-from cosched.core.decoding import parse_address
-from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
 from cosched.node.children.child import Child, start_child
 from cosched.node.children.kept_child import KeptChild
 from cosched.node.loop import Loop
+from cosched.node.sockets.tcp import listen_at
 from cosched.shm.paths import NodePaths
 
 RESTART_DELAY_NS = NS_PER_S
-_BACKLOG = 16
-
-
-def bind(listen: str) -> socket.socket:
-    """Returns a listening socket at ``HOST:PORT``; CoschedError if that fails."""
-    host, port = parse_address(listen, "metrics", 0)
-    host = host.removeprefix("[").removesuffix("]")
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        return socket.create_server((host, port), family=family, backlog=_BACKLOG)
-    except OSError as error:
-        reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error
-        raise CoschedError(
-            f"metrics: cannot listen at {listen} ({reason}); choose another address"
-        ) from None
 
 
 class MetricsProcess:
@@ -43,7 +24,7 @@ class MetricsProcess:
     def __init__(self, loop: Loop, paths: NodePaths, listen: str) -> None:
         self.listen = listen
         self._paths = paths
-        self._socket = bind(listen)
+        self._socket = listen_at(listen, "metrics")
         self._kept = KeptChild(loop, "metrics server", self._launch, RESTART_DELAY_NS)
 
     @property

@@ -126,6 +126,7 @@ class ControlSocket:
         """Does ``work`` for a client, whose connection is closed if that fails."""
         what = "control: a request failed; its connection is closed"
         if not self._complaints.attempt(client.uid, what, lambda: work(client)):
+            self._pacer.note_malformed()
             self._drop(client)
 
     def _read(self, client: _Client) -> None:
@@ -211,6 +212,7 @@ class ControlSocket:
     def _answer(self, client: _Client, line: bytes) -> Mapping[str, Any]:
         request = parse_request(line)
         if request is None:
+            self._pacer.note_malformed()
             return {"error": "not a request: one JSON object with an 'op' a line"}
         operation = request["op"]
         if operation == "lease":
@@ -234,11 +236,15 @@ class ControlSocket:
                 held = self._held[operation](request, client.pid)
                 client.undo.append(held.undo)
                 return held.answer
+        except Malformed as error:
+            self._pacer.note_malformed()
+            return {"error": str(error)}
         except CoschedError as error:
             return {"error": str(error)}
         except OSError as error:  # out of descriptors; a later request may succeed
             self._complaints.about(client.uid, f"control: '{operation}'", str(error))
             return {"error": f"not now: {error.strerror or error}"}
+        self._pacer.note_malformed()
         return {"error": f"unknown op '{operation}'"}
 
     def _drop(self, client: _Client) -> None:

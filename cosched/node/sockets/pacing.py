@@ -21,19 +21,22 @@ REST = 9
 #: Work that may come at once without a rest: a job's tasks register at the same time, and
 #: make requests at the same switches.
 BURST_NS = NS_PER_S
+#: Work on malformed input counts this many times. Programs of this version cause none.
+MALFORMED_TIMES = 5
 #: So many debts are kept before the first look for settled ones.
 _FEW = 64
 
 
 class Allowance:
     """Computes the rest of each user: none for a burst of ``burst_ns``, nine tenths of the
-    time in the long run.
+    time in the long run. rest: how many times the duration of its work a user rests.
 
-    It keeps a debt of each user until it is settled, which takes ``REST`` bursts at most.
+    It keeps a debt of each user until it is settled, which takes ``rest`` bursts at most.
     """
 
-    def __init__(self, burst_ns: int) -> None:
-        self._most_owed_ns = REST * burst_ns
+    def __init__(self, burst_ns: int, rest: int = REST) -> None:
+        self._rest = rest
+        self._most_owed_ns = rest * burst_ns
         self._owed: dict[Hashable, tuple[int, int]] = {}
         self._look_at = _FEW
 
@@ -45,7 +48,7 @@ class Allowance:
         """Adds ``took_ns`` of work for ``who``; returns how long ``who`` must rest."""
         began_ns = now_ns - took_ns
         owed_ns, since_ns = self._owed.get(who, (0, began_ns))
-        owed_ns = max(0, owed_ns - (began_ns - since_ns)) + REST * took_ns
+        owed_ns = max(0, owed_ns - (began_ns - since_ns)) + self._rest * took_ns
         self._owed[who] = owed_ns, now_ns
         if len(self._owed) > self._look_at:
             self._forget_settled(now_ns)
@@ -128,6 +131,7 @@ class Pacer:
         self._allowance = Allowance(burst_ns)
         self._lines: dict[int, _Line] = {}  # of users who rest or have waiting work
         self._watches: dict[int, _Watch] = {}
+        self._times = 1
 
     def is_exempt(self, uid: int) -> bool:
         """Returns whether the user needs no rest."""
@@ -140,6 +144,10 @@ class Pacer:
             self._do(uid, lane, work)
         else:
             line.add(lane, work)
+
+    def note_malformed(self) -> None:
+        """Lets the work that is being done now count MALFORMED_TIMES."""
+        self._times = MALFORMED_TIMES
 
     def charge(self, uid: int, took_ns: int) -> None:
         """Adds work to the user's account that could not wait for the user's turn."""
@@ -189,9 +197,10 @@ class Pacer:
         self._serve(uid, line, lane, work)
 
     def _serve(self, uid: int, line: _Line, lane: Lane, work: Work) -> None:
+        self._times = 1
         began_ns = lane.clock_ns()
         work()
-        took_ns = lane.clock_ns() - began_ns
+        took_ns = self._times * (lane.clock_ns() - began_ns)
         now_ns = self._now_ns()
         rest_ns = 0
         if uid not in self._exempt:

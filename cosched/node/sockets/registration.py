@@ -240,6 +240,7 @@ class RegistrationSocket:
             if not self._complaints.attempt(
                 peer.uid, what, lambda: self._take(connection, data)
             ):
+                self._pacer.note_malformed()
                 connection.close()
 
         def give_up() -> None:
@@ -258,6 +259,7 @@ class RegistrationSocket:
         try:
             hello = parse_hello(data)
         except RegistrationRefused as refused:
+            self._pacer.note_malformed()
             Applicant(connection, self._loop, _NO_HELLO).refuse(refused)
             return
         self._admit(Applicant(connection, self._loop, hello))

@@ -41,7 +41,7 @@ from cosched.node.service.remains import remove_regions
 from cosched.node.sockets import listener
 from cosched.node.sockets.control import ControlSocket, parse_request
 from cosched.node.sockets.listener import hold_peer, peer_of
-from cosched.node.sockets.pacing import REST, Allowance, Lane, Pacer
+from cosched.node.sockets.pacing import MALFORMED_TIMES, REST, Allowance, Lane, Pacer
 from cosched.node.sockets.registration import Applicant, Hello
 from cosched.node.tasks.left import attach_left, find_left, left_regions
 from cosched.node.tasks.table import JobTable
@@ -308,6 +308,25 @@ def test_long_queue_of_one_kind_does_not_delay_another():
     clock.run()
     order = [who for _, who in clock.done]
     assert order[:5] == ["registers", "registers", "rings", "registers", "rings"]
+
+
+def test_work_on_malformed_input_counts_several_times():
+    clock = Clockwork()
+    pacer, lane = pacer_of(clock)
+
+    def malformed():
+        clock.work("malformed")()
+        pacer.note_malformed()
+
+    for work in (malformed, clock.work("fine"), clock.work("last")):
+        pacer.submit(SOMEBODY, lane, work)
+    clock.run()
+    fine = 100 + REST * MALFORMED_TIMES * 100
+    assert clock.done == [
+        (0, "malformed"),
+        (fine, "fine"),
+        (fine + 100 + REST * 100, "last"),
+    ]
 
 
 def test_work_that_could_not_wait_counts_too():

@@ -6,15 +6,24 @@ import json
 import os
 import select
 import socket
+import time
 from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 
-from cosched.cluster.desk import BYTES_PER_USER, Desk, Person
+from cosched.cluster.desk import (
+    BURST_NS,
+    BYTES_PER_USER,
+    REQUEST_NS,
+    REST,
+    Desk,
+    Person,
+)
 from cosched.cluster.inputs import Inputs, Visitor
 from cosched.cluster.member import first_error
 from cosched.cluster.submission import LONGEST_REQUEST
 from cosched.core.errors import StateLost
+from cosched.core.units import NS_PER_S
 
 
 class Echo:
@@ -234,5 +243,39 @@ def test_refused_input_is_not_ended_either(odd):
         else:
             assert len(sent) == 1
         answer.cancel()
+
+    asyncio.run(check())
+
+
+def test_user_with_many_requests_waits(tmp_path):
+    """Requests whose answers cost nothing are paced, too."""
+
+    async def check():
+        burst = BURST_NS // REQUEST_NS
+        async with desk(tmp_path), caller(tmp_path) as connection:
+            began = time.monotonic()
+            for _ in range(burst + 50):
+                assert await ask(connection, b"x\n") == 2
+            assert time.monotonic() - began >= 40 * REST * REQUEST_NS / NS_PER_S
+
+    asyncio.run(check())
+
+
+def test_kernel_refuses_a_user_with_too_many_connections(tmp_path, monkeypatch):
+    monkeypatch.setattr("cosched.cluster.desk.CONNECTIONS_PER_USER", 1)
+    monkeypatch.setattr("cosched.cluster.desk.SHUT_S", 0.2)
+    uid, shut, opened = os.getuid(), [], []
+    monkeypatch.setattr("cosched.cluster.desk.Door.shut", lambda _, uid: shut.append(uid))
+    monkeypatch.setattr("cosched.cluster.desk.Door.open", lambda _, uid: opened.append(uid))
+
+    async def check():
+        async with desk(tmp_path), caller(tmp_path) as first:
+            assert await ask(first, b"x\n") == 2
+            async with caller(tmp_path) as (reader, _):
+                answer = json.loads(await reader.readline())
+                assert answer == {"error": "too many connections of this user"}
+            assert shut == [uid]
+            while not opened:
+                await asyncio.sleep(0.01)
 
     asyncio.run(check())

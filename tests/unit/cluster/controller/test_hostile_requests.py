@@ -13,6 +13,7 @@ from cosched.cluster.controller.requests import Requests
 from cosched.cluster.desk import Person
 from cosched.cluster.store import JobStore
 from cosched.config.domain import DomainConfig
+from cosched.node.sockets.pacing import Allowance
 
 USER = Person(4711, 4711)
 OTHER = Person(4712, 4712)
@@ -118,3 +119,18 @@ def test_answer_that_is_too_long_for_a_message_is_refused(requests, monkeypatch)
     monkeypatch.setattr("cosched.cluster.controller.requests.ANSWER_MOST", 100)
     answer = ask(requests, USER, do="queue")
     assert answer["error"].endswith("bytes; ask for single jobs")
+
+
+def test_user_of_many_refused_requests_waits_and_no_other_one(requests, monkeypatch):
+    rests = []
+
+    async def sleep(rest_s):
+        rests.append(rest_s)
+
+    monkeypatch.setattr("cosched.cluster.controller.requests.asyncio.sleep", sleep)
+    requests._refused = Allowance(0)
+    for body in (b"{", b"[]", b'{"do": "dance"}', b'{"do": "job", "job": 7}'):
+        assert "error" in ask(requests, USER, body=body)
+    assert len(rests) == 4
+    assert "ok" in ask(requests, USER, do="queue")
+    assert len(rests) == 4

@@ -1,0 +1,108 @@
+"""Takes messages from a ZeroMQ socket in the loop, and limits the time of each sender.
+
+The socket serves its senders in turn. So the rest after a message of one sender delays the
+next message of another one by this rest at most.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import zmq
+
+from cosched.core.units import NS_PER_MS, NS_PER_S
+from cosched.node.sockets.pacing import MALFORMED_TIMES, Allowance
+
+#: Messages that are taken before other work of the loop.
+_AT_A_TIME = 64
+#: The messages of one sender may take this much time at once, and a twentieth of the time
+#: in the long run.
+BURST_NS = 100 * NS_PER_MS
+REST = 19
+#: The shortest rest: each one costs the loop some calls.
+SHORTEST_NS = 1 * NS_PER_MS
+#: The longest rest after one message: other senders wait, too.
+LONGEST_NS = 2 * NS_PER_MS
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A message that was taken. useless: it was dropped."""
+
+    sender: str
+    useless: bool = False
+
+
+class Intake:
+    """Calls ``take`` for each message of a socket.
+
+    take: handles the next message; returns None if there is none.
+    """
+
+    def __init__(self, socket: zmq.Socket[bytes], take: Callable[[], Taken | None]) -> None:
+        self._socket = socket
+        bell = socket.getsockopt(zmq.FD)
+        assert isinstance(bell, int)
+        self._bell = bell
+        self._take = take
+        self._accounts = Allowance(BURST_NS, REST)
+        self._loop = asyncio.get_running_loop()
+        self._ended: asyncio.Future[None] = self._loop.create_future()
+        self._waits = False  # for the bell; otherwise it takes messages or rests
+
+    async def run(self) -> None:
+        """Takes messages for ever. Raises an error of ``take``."""
+        self._take_some()
+        try:
+            await self._ended
+        finally:
+            self._loop.remove_reader(self._bell)
+
+    def _take_some(self) -> None:
+        """Takes some messages. libzmq does not ring again for those that are left."""
+        for _ in range(_AT_A_TIME):
+            if self._ended.done():
+                return
+            began_ns = time.monotonic_ns()
+            try:
+                taken = self._take()
+            except Exception as error:  # noqa: BLE001  (the awaiting task raises it)
+                self._ended.set_exception(error)
+                return
+            if taken is None:
+                self._wait()
+                return
+            rest_ns = self._charge(taken, began_ns)
+            if rest_ns >= SHORTEST_NS:
+                self._rest(rest_ns)
+                return
+        self._stop_waiting()
+        self._loop.call_soon(self._take_some)
+
+    def _charge(self, taken: Taken, began_ns: int) -> int:
+        """Returns how long the socket must rest after a message."""
+        now_ns = time.monotonic_ns()
+        took_ns = (now_ns - began_ns) * (MALFORMED_TIMES if taken.useless else 1)
+        return self._accounts.charge(taken.sender, min(took_ns, LONGEST_NS // REST), now_ns)
+
+    def _wait(self) -> None:
+        if not self._waits:
+            self._waits = True
+            self._loop.add_reader(self._bell, self._take_some)
+
+    def _stop_waiting(self) -> None:
+        if self._waits:
+            self._waits = False
+            self._loop.remove_reader(self._bell)
+
+    def _rest(self, rest_ns: int) -> None:
+        self._stop_waiting()
+        self._loop.call_later(rest_ns / NS_PER_S, self._go_on)
+
+    def _go_on(self) -> None:
+        # This notes all senders with messages; libzmq itself does so every 100 messages.
+        self._socket.getsockopt(zmq.EVENTS)
+        self._take_some()
