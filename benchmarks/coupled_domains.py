@@ -19,7 +19,7 @@ import tomlkit
 
 from cosched.bench.run.interrupts import interruptible, shielded
 from cosched.cluster.client import Client, make_submission
-from cosched.cluster.coupled.memory import Memory
+from cosched.cluster.coupling.memory import Memory
 from cosched.cluster.engines.slurm.front import front_script, task_script
 from cosched.cluster.keys import make_keys
 from cosched.cluster.paths import DomainPaths

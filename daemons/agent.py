@@ -6,8 +6,8 @@ import argparse
 import os
 from pathlib import Path
 
+from cosched.cluster.agent.agent import serve
 from cosched.cluster.agent.steps import NoStepNotes, StepFile
-from cosched.cluster.services.agent import serve
 from cosched.core.errors import CoschedError
 from cosched.core.names import member_of
 from cosched.node.service.run_dir import add_run_dir, chosen_run_dir

@@ -5,19 +5,23 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
-from pathlib import Path
+from collections.abc import Mapping
+from contextlib import closing
 
 from cosched.cluster.controller.controller import Controller
-from cosched.cluster.coupled.service import serve_coupled
+from cosched.cluster.coupling.pairs import open_pairs
+from cosched.cluster.engines.native.engine import NativeEngine
+from cosched.cluster.engines.slurm.engine import SlurmEngine
+from cosched.cluster.engines.slurm.front import uid_of
+from cosched.cluster.engines.slurm.steering import Names, SlurmSteering
 from cosched.cluster.keys import load_keys
-from cosched.cluster.member import Log, Ready, run_member
+from cosched.cluster.member import Log, Make, Ready, run_member
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.store import JobStore
 from cosched.config.domain import load_config
-from cosched.config.slurm import is_coupled
+from cosched.config.slurm import is_coupled, load_coupled
 from cosched.core.errors import CoschedError
 from cosched.core.names import CONTROLLER
-from cosched.node.service.lock import DaemonLock
 from cosched.node.service.run_dir import add_run_dir, chosen_run_dir
 from cosched.start.streams import begin
 
@@ -52,49 +56,56 @@ def parser() -> argparse.ArgumentParser:
     return options
 
 
-def serve(
-    run_dir: Path,
-    idle_s: float | None,
-    companion: int | None = None,
-    *,
-    ending: bool = False,
-) -> None:
+def serve(options: argparse.Namespace, environ: Mapping[str, str]) -> None:
     """Serves until a signal ends it. Raises CoschedError if it cannot.
 
-    companion: a process with which the domain ends. ending: no job starts.
+    environ: names the run directory if the options do not; for Slurm's commands.
     """
-    paths = DomainPaths(run_dir)
+    paths = DomainPaths(chosen_run_dir(options.run_dir, environ))
     if is_coupled(paths.config):
-        serve_coupled(paths, os.environ)
-        return
+        make = steer_slurm(paths, environ)
+    else:
+        make = queue_jobs(paths, options)
+    run_member(make, paths.controller_lock, f"{paths.run_dir}: another controller is up")
+
+
+def queue_jobs(paths: DomainPaths, options: argparse.Namespace) -> Make:
+    """Returns the work of a controller that queues the jobs of its domain."""
     config = load_config(paths.config)
     keys = load_keys(paths.keys, CONTROLLER, config.members)
-    lock = DaemonLock(paths.controller_lock)
-    if not lock.acquire():
-        raise CoschedError(f"{run_dir}: another controller is up")
-    try:
-        store = JobStore(paths.store, config.node_names)
-        try:
 
-            async def run(ready: Ready, log: Log) -> None:
-                controller = Controller(
-                    config, keys, paths, store, log, idle_s, ending=ending
-                )
-                if companion is None:
-                    await controller.run(ready)
-                    return
-                ended = _end_with(companion, controller, log)
+    async def run(ready: Ready, log: Log) -> None:
+        with closing(JobStore(paths.store, config.node_names)) as store:
+            engine = NativeEngine(
+                config, keys, paths, store, log, options.idle, ending=options.ending
+            )
+            controller = Controller(engine, paths, log)
+            if options.companion is None:
                 await controller.run(ready)
-                await asyncio.wait({ended}, timeout=COMPANION_ENDS_WITHIN_S)
+                return
+            ended = _end_with(options.companion, engine)
+            await controller.run(ready)
+            await asyncio.wait({ended}, timeout=COMPANION_ENDS_WITHIN_S)
 
-            run_member(run)
-        finally:
-            store.close()
-    finally:
-        lock.release()
+    return run
 
 
-def _end_with(pid: int, controller: Controller, log: Log) -> asyncio.Task[None]:
+def steer_slurm(paths: DomainPaths, environ: Mapping[str, str]) -> Make:
+    """Returns the work of a controller that couples the jobs of a Slurm with others."""
+    config = load_coupled(paths.config)
+    names = Names(config.name, tuple(config.domains))
+    users = {0, uid_of(config.slurm.user)}
+
+    async def run(ready: Ready, log: Log) -> None:
+        slurm = SlurmSteering(names, config.slurm, paths.gate_socket, users, environ, log)
+        pairs = open_pairs(config, paths, log)
+        engine = SlurmEngine(config, slurm, pairs, log)
+        await Controller(engine, paths, log).run(ready)
+
+    return run
+
+
+def _end_with(pid: int, engine: NativeEngine) -> asyncio.Task[None]:
     """Ends the domain when the process ends. Returns a task that is done then. Raises
     CoschedError if it has ended."""
     try:
@@ -111,7 +122,7 @@ def _end_with(pid: int, controller: Controller, log: Log) -> asyncio.Task[None]:
 
     async def watch() -> None:
         await ended
-        await controller.end_without_nodes(f"process {pid} has ended")
+        await engine.end_without_nodes(f"process {pid} has ended")
 
     loop.add_reader(pidfd, end)
     return loop.create_task(watch())
@@ -122,8 +133,7 @@ def main() -> None:
     begin()
     options = parser().parse_args()
     try:
-        run_dir = chosen_run_dir(options.run_dir, os.environ)
-        serve(run_dir, options.idle, options.companion, ending=options.ending)
+        serve(options, os.environ)
     except CoschedError as error:
         raise SystemExit(f"cosched-controller: {error}") from None
 

@@ -8,9 +8,9 @@ import sys
 import time
 from pathlib import Path
 
+from cosched.cluster.agent.agent import serve
 from cosched.cluster.agent.steps import NoStepNotes
 from cosched.cluster.paths import DomainPaths
-from cosched.cluster.services.agent import serve
 from cosched.cluster.slurm.step import ABSENT, FAILED, mark_path
 from cosched.core.decoding import parse_integer
 from cosched.core.errors import CoschedError

@@ -7,12 +7,14 @@ import contextlib
 import signal
 import sys
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
+from pathlib import Path
 from typing import Any
 
 from cosched.core.decoding import printable
 from cosched.core.errors import CoschedError, StateLost
 from cosched.linux.descriptors import raise_descriptor_limit
+from cosched.node.service.lock import DaemonLock
 
 Log = Callable[[str], None]
 Ready = Callable[[], None]
@@ -23,17 +25,29 @@ READY = "ready"
 _LINE_MOST = 4096
 
 
-def run_member(make: Callable[[Ready, Log], Coroutine[Any, Any, None]]) -> None:
+#: Returns the work of a member.
+Make = Callable[[Ready, Log], Coroutine[Any, Any, None]]
+
+
+def run_member(make: Make, lock_file: Path, busy: str) -> None:
     """Runs what ``make`` returns until SIGTERM or SIGINT. Raises what it raises; StateLost
-    becomes CoschedError, the one line with which the process ends."""
+    becomes CoschedError, the one line with which the process ends.
+
+    lock_file: locked meanwhile. Raises CoschedError with ``busy`` if another process holds
+    it."""
+    lock = DaemonLock(lock_file)
+    if not lock.acquire():
+        raise CoschedError(busy)
     raise_descriptor_limit()
     try:
         asyncio.run(_until_signal(make))
     except StateLost as error:
         raise CoschedError(str(error)) from error
+    finally:
+        lock.release()
 
 
-async def _until_signal(make: Callable[[Ready, Log], Coroutine[Any, Any, None]]) -> None:
+async def _until_signal(make: Make) -> None:
     loop = asyncio.get_running_loop()
     work = loop.create_task(make(_say_ready, log_line))
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -59,6 +73,20 @@ def first_error() -> asyncio.Future[None]:
 
     loop.set_exception_handler(fail)
     return failed
+
+
+async def until_one_ends(*works: Awaitable[Any]) -> None:
+    """Runs works side by side until one ends; ends the others then. Raises the error of the
+    first."""
+    tasks = [asyncio.ensure_future(work) for work in works]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            await task
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _say_ready() -> None:

@@ -25,7 +25,7 @@ from cosched.core.bounds import (
     Stream,
     UserId,
 )
-from cosched.core.cluster.coupling.mail.messages import Addresses
+from cosched.core.cluster.coupling.messages import Addresses
 from cosched.core.cluster.startup.questions import Answer, Question
 from cosched.core.decoding import MessagePackDecoder
 

@@ -13,6 +13,7 @@ from cosched.config.slurm import is_coupled, load_coupled
 from cosched.core.cluster.queue.policies import POLICIES
 from cosched.core.config.kinds import (
     ADDRESS,
+    LISTEN,
     TEXT,
     TEXTS,
     duration,
@@ -112,6 +113,13 @@ class SecuritySettings:
 
 
 @dataclass(frozen=True, slots=True)
+class MetricsSettings:
+    """[metrics]: where the controller serves metrics. None: nowhere."""
+
+    listen: str | None = key(LISTEN, None, "Where Prometheus may ask.")
+
+
+@dataclass(frozen=True, slots=True)
 class DomainConfig:
     """A domain. nodes: in the order of their numbers. coupling: None if the domain is
     coupled with no other."""
@@ -129,6 +137,7 @@ class DomainConfig:
     startup: StartupSettings = table(StartupSettings)
     life: LifeSettings = table(LifeSettings)
     security: SecuritySettings = table(SecuritySettings)
+    metrics: MetricsSettings = table(MetricsSettings)
     coupling: CouplingTable | None = optional_table(CouplingTable)
 
     def contradictions(self) -> Iterator[Mistake]:

@@ -135,7 +135,7 @@ def _make_submission(
 def _mates(job: Job) -> str:
     if not job.mates:
         return ""
-    from cosched.cluster.engines.mates import mates_text  # few jobs have any
+    from cosched.cluster.coupling.mates import mates_text  # few jobs have any
 
     return mates_text(job.mates, job.within, job.after, job.delay, job.mate_token)
 

@@ -26,8 +26,6 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cosched.cluster.coupled.domain import now_ns
-from cosched.cluster.coupled.window import explain
 from cosched.core.cluster.coupling.state import Counts, Stage
 from tests.unit.cluster.coupled.coupled_live import EngineDouble, LiveDomain, free_addresses
 
@@ -251,13 +249,15 @@ class Storm:
                 if live is None or live.domain.dead or live.coupling.state.recovering:
                     continue
                 for member in live.coupling.waiting:
-                    self.watch_one(name, member, now_ns())
+                    self.watch_one(name, member, live.pairs.clock.now_ns())
 
     def watch_one(self, name, member, at_ns):
         end_ns = {
-            Stage.HOLDING: member.lease_ns if member.round is None else member.pin_ns,
-            Stage.READY: member.pin_ns,
-            Stage.PREPARED: member.vote_ns,
+            Stage.HOLDING: member.turn.lease_ns
+            if member.turn.round is None
+            else member.turn.pin_ns,
+            Stage.READY: member.turn.pin_ns,
+            Stage.PREPARED: member.turn.vote_ns,
         }.get(member.stage)
         if end_ns is None:
             return
@@ -285,15 +285,12 @@ class Storm:
             self.check_domain(name, live)
         for number in range(self.pairs):
             members = [live.coupling.state.members[number] for live in self.live.values()]
-            if len({member.went for member in members}) > 1:
-                rounds = [(member.went, member.alone) for member in members]
+            if len({member.past.went for member in members}) > 1:
+                rounds = [(member.past.went, member.past.alone) for member in members]
                 problems.append(f"pair {number}: began by different decisions {rounds}")
 
     def why(self, name, number):
-        members = self.live[name].coupling.state.members
-        if number not in members:
-            return "unknown to its controller"
-        return explain(members[number], name, now_ns())
+        return self.live[name].pairs.explain(number) or "unknown to its controller"
 
     def check_domain(self, name, live):
         problems, state = self.report.problems, live.coupling.state

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from cosched.cluster.coupled.mail import AnyMessage as BetweenJobs
+from cosched.cluster.coupling.mail import AnyMessage as BetweenJobs
 from cosched.cluster.engines.slurm.gates import Hello as GateHello
 from cosched.cluster.messages import AnyMessage, BetweenDomains, Leave, Refused
 from cosched.cluster.submission import Submission

@@ -11,7 +11,7 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
-from cosched.cluster.engines.slurm.engine import Names, SlurmEngine
+from cosched.cluster.engines.slurm.steering import Names, SlurmSteering
 from cosched.config.slurm import SlurmSettings
 
 
@@ -23,7 +23,7 @@ async def main():
     own, others, socket, settings = (json.loads(word) for word in sys.argv[1:])
     settings = SlurmSettings(**settings)
     users = {0, pwd.getpwnam(settings.user).pw_uid}
-    engine = SlurmEngine(
+    engine = SlurmSteering(
         Names(own, others),
         settings,
         Path(socket),

@@ -73,9 +73,13 @@ def gate(python: str, run_dir: Path) -> None:
       cosched cluster gate > /etc/slurm/cosched-gate
       cosched cluster gate --python /usr/bin/python3
     """
-    from cosched.cluster.coupled.service import uid_of
-    from cosched.cluster.engines.slurm.front import GATE, front_script
-    from cosched.cluster.engines.slurm.reach import check_reads, check_runs
+    from cosched.cluster.engines.slurm.front import (
+        GATE,
+        check_reads,
+        check_runs,
+        front_script,
+        uid_of,
+    )
     from cosched.config.slurm import load_coupled
 
     paths = DomainPaths(run_dir)

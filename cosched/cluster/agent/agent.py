@@ -9,7 +9,9 @@ import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any, cast
 
 from cosched.cluster.agent.frames import AnyFrame
@@ -22,8 +24,9 @@ from cosched.cluster.agent.steps import StepNotes
 from cosched.cluster.agent.stewards import Nursery, Steward
 from cosched.cluster.desk import Desk, Person
 from cosched.cluster.inputs import Inputs, Visitor
-from cosched.cluster.keys import KeyRing
+from cosched.cluster.keys import KeyRing, load_keys
 from cosched.cluster.links import Links
+from cosched.cluster.member import run_member
 from cosched.cluster.messages import (
     PROTOCOL,
     AnyMessage,
@@ -45,7 +48,7 @@ from cosched.cluster.messages import (
     Welcome,
 )
 from cosched.cluster.paths import DomainPaths
-from cosched.config.domain import DomainConfig
+from cosched.config.domain import DomainConfig, load_config
 from cosched.core.cluster.startup.jobobject import JobObject, decode_object
 from cosched.core.complaints import Complaints, fault
 from cosched.core.errors import CoschedError, StateLost
@@ -362,3 +365,23 @@ class Agent:
 
     def _receive_user(self, person: Person) -> Visitor:
         return Visitor(person, self._inputs, self._requests.ask)
+
+
+def serve(run_dir: Path, node: str, notes: StepNotes, slots: int = 0) -> None:
+    """Serves until a signal ends it. Raises CoschedError if it cannot.
+
+    notes: takes the steps of starts. slots: tasks of a job that this node takes if
+    domain.toml leaves that open; 0: one for each CPU.
+    """
+    paths = DomainPaths(run_dir)
+    config = load_config(paths.config)
+    config = replace(config, slots=config.slots or slots)
+    if node not in config.nodes:
+        raise CoschedError(f"{paths.config}: has no node '{node}'; give --node")
+    keys = load_keys(paths.keys, node, config.members)
+    paths.node(node).mkdir(mode=0o755, parents=True, exist_ok=True)
+    run_member(
+        lambda ready, log: Agent(node, config, keys, paths, log, notes).run(ready),
+        paths.agent_lock(node),
+        f"node {node}: another agent is up",
+    )

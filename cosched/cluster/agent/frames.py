@@ -24,7 +24,7 @@ from cosched.core.bounds import (
     Umask,
     UserId,
 )
-from cosched.core.cluster.coupling.mail.messages import Addresses
+from cosched.core.cluster.coupling.messages import Addresses
 from cosched.core.cluster.startup.questions import Answer, Command, Question
 from cosched.core.decoding import Malformed, MessagePackDecoder
 

@@ -20,7 +20,7 @@ from cosched.cluster.messages import (
     SubtreePrepared,
     Tables,
 )
-from cosched.core.cluster.coupling.mail.messages import Addresses
+from cosched.core.cluster.coupling.messages import Addresses
 from cosched.core.cluster.startup import gate, relay, tables
 from cosched.core.cluster.startup.tree import Place
 from cosched.core.errors import CoschedError

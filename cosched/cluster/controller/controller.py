@@ -1,349 +1,88 @@
-"""Runs the controller of a domain: its links, its nodes, its users and its clock."""
+"""Runs the controller of a domain: its engine, its users, and the other domains."""
 
 from __future__ import annotations
 
 import asyncio
-import secrets
 import signal
-import time
-from collections.abc import Callable, Coroutine
-from dataclasses import replace
-from functools import partial
+from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
 from typing import Any
 
-from cosched.cluster.controller.answering import Answering
-from cosched.cluster.controller.jobs import Jobs
-from cosched.cluster.controller.members import Member, Members, NodeState
-from cosched.cluster.controller.peers import Peers
-from cosched.cluster.controller.recovery import Recovery
+from cosched.cluster.answers import MateInfo, ReloadInfo
 from cosched.cluster.controller.requests import Requests
+from cosched.cluster.coupling.metrics import serve_metrics
 from cosched.cluster.desk import Desk, Person
-from cosched.cluster.inputs import Inputs, Visitor
-from cosched.cluster.keys import KeyRing, former_keys, load_keys
-from cosched.cluster.links import Former, Links
-from cosched.cluster.member import first_error
-from cosched.cluster.messages import (
-    AnyMessage,
-    Beat,
-    Hello,
-    HelloAgain,
-    InputTaken,
-    Leave,
-    Message,
-    OfJob,
-    Refused,
-    UserLeft,
-    UserRequest,
-    Welcome,
-    encode,
-)
+from cosched.cluster.engines.interface import Engine
+from cosched.cluster.inputs import Visitor
+from cosched.cluster.member import first_error, until_one_ends
 from cosched.cluster.paths import DomainPaths
-from cosched.cluster.store import JobStore
-from cosched.config.domain import DomainConfig, load_config
-from cosched.core.complaints import Complaints
-from cosched.core.config.tables import Change, reload
-from cosched.core.errors import CoschedError, must_succeed
-from cosched.core.names import CONTROLLER
-from cosched.core.units import NS_PER_S
-
-#: How long users may ask for the end of jobs whose nodes have gone for good.
-ANSWERS_WITHIN_S = 2.0
-#: Why an agent is refused whose node was removed.
-REMOVED = "its node is not in [nodes] of the controller's domain.toml"
-#: Shared by the controller and one life of an agent, to prove job objects.
-SECRET_BYTES = 32
+from cosched.core.errors import CoschedError, changing
 
 
 class Controller:
-    """The controller. log: takes one line about what happened. idle_s: a private domain
-    ends when it has had no job for so long; None: it does not. ending: no job starts,
-    because the domain is about to end."""
+    """The controller. log: takes one line about what happened."""
 
     def __init__(
-        self,
-        config: DomainConfig,
-        keys: KeyRing,
-        paths: DomainPaths,
-        store: JobStore,
-        log: Callable[[str], None],
-        idle_s: float | None = None,
-        *,
-        ending: bool = False,
+        self, engine: Engine, paths: DomainPaths, log: Callable[[str], None]
     ) -> None:
-        self._config = config
-        self._keys = keys
+        self._engine = engine
         self._paths = paths
         self._log = log
-        self._complaints = Complaints(log, time.monotonic_ns)
-        self._store = store
-        former = Former(former_keys(paths.keys, keys), encode(Refused(REMOVED)))
-        pause_ns = config.life.beat_ns
-        self._links = Links(keys, config.addresses, log, former=former, pause_ns=pause_ns)
-        self._members = Members(config)
-        for name, incarnation in store.agents().items():
-            if name in self._members.by_name:
-                self._members.by_name[name].agent = incarnation
-        coupled = config.coupled
-        self._peers = None if coupled is None else Peers(coupled, paths, log)
-        pairs = None if self._peers is None else self._peers.pairs
-        self._jobs = Jobs(config, store, self._members, self._send, log, pairs)
         self._requests = Requests(
-            config, self._jobs, store, self._members, self.end_domain, self.reload
+            {"mates": self._mates, "reload": self._reload, **engine.handlers},
+            engine.may_vouch,
+            engine.unknown,
         )
-        self._inputs = Inputs(config.node_names, self._send)
-        self._recovery: Recovery | None = None
-        self._early: list[tuple[str, OfJob]] = []  # messages that came during the recovery
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._answering = Answering(self._requests.answer, self._send, self._spawn)
-        self._failed: asyncio.Future[None] | None = None
-        self._idle_s = idle_s
-        self._ending = ending
-        self._busy_at = time.monotonic()
 
     async def run(self, ready: Callable[[], None]) -> None:
         """Runs until the domain ends or it is cancelled. ready: called when it listens.
 
         Raises CoschedError if it cannot listen, and whatever makes it unable to go on.
         """
-        loop = asyncio.get_running_loop()
-        self._failed = first_error()  # it must not act on a state that it could not store
-        loop.add_signal_handler(signal.SIGHUP, self._reload_by_signal)
+        failed = first_error()  # it must not act on a state that it could not store
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._reload_by_signal)
         desk = Desk(self._paths.controller_socket, self._receive_user, self._log)
-        try:
-            self._links.listen(self._config.controller)
-            if self._peers is not None:
-                self._peers.listen()
+        with ExitStack() as opened:
+            self._open(opened)
             await desk.open()
-            self._recovery = Recovery(
-                self._jobs, self._members, self._send, self._store.live()
-            )
-            works = [self._links.receive(self._take), self._watch()]
-            if self._peers is not None:
-                works.append(self._peers.receive(self._jobs.receive))
-            for work in works:
-                self._spawn(work)
+            works: list[Awaitable[Any]] = [failed, self._engine.run()]
+            if self._engine.pairs is not None:
+                works.append(self._engine.pairs.receive(self._engine.driver.receive))
             ready()
-            await self._failed
-            await self._settle()
-        finally:
-            await desk.close()
-            for task in self._tasks:
-                task.cancel()
-            self._links.close()
-            if self._peers is not None:
-                self._peers.close()
+            try:
+                await until_one_ends(*works)
+            finally:
+                await desk.close()
 
-    def reload(self) -> Change[DomainConfig]:
-        """Reads domain.toml again; returns what has changed. Raises CoschedError for a
-        mistake in it; nothing has changed then."""
-        wanted = load_config(self._paths.config)
-        keys = load_keys(self._paths.keys, CONTROLLER, wanted.members)
-        change = reload(self._config, wanted, "domain")
-        if keys != self._keys:
-            change = replace(change, restart=(*change.restart, "keys"))
-        self._config = change.config
-        self._members.configure(change.config)
-        self._jobs.configure(change.config)
-        self._requests.configure(change.config)
-        coupled = change.config.coupled
-        if self._peers is not None and coupled is not None:
-            self._peers.pairs.configure(coupled)
-        self._log(f"{self._paths.config}: {change.text}")
-        return change
+    def _open(self, opened: ExitStack) -> None:
+        """Starts to listen for agents, domains and Prometheus. opened: closes all that."""
+        engine, pairs = self._engine, self._engine.pairs
+        if pairs is not None:
+            opened.callback(pairs.close)
+            pairs.listen()
+        opened.callback(engine.close)
+        engine.open(self._requests.answer)
+        opened.callback(serve_metrics(engine.metrics, engine.figures))
+
+    def _receive_user(self, person: Person) -> Visitor:
+        return Visitor(person, self._engine.inputs, self._requests.answer)
+
+    async def _mates(self, _person: Person, _request: dict[str, Any]) -> list[MateInfo]:
+        if self._engine.pairs is None:
+            raise CoschedError("this domain is coupled with no other")
+        return self._engine.pairs.waiting()
+
+    async def _reload(self, _person: Person, _request: dict[str, Any]) -> ReloadInfo:
+        with changing("the settings"):
+            return self._take_settings()
 
     def _reload_by_signal(self) -> None:
         try:
-            self.reload()
+            self._take_settings()
         except CoschedError as error:
             self._log(f"nothing is changed: {error}")
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._finished)
-        return task
-
-    def _finished(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        error = None if task.cancelled() else task.exception()
-        if error is not None and self._failed is not None and not self._failed.done():
-            self._failed.set_exception(error)
-
-    def end_domain(self) -> None:
-        """Lets all agents end, and then the controller. Waiting jobs stay in the store."""
-        for member in self._members.by_number:
-            if member.answers:
-                self._send(member.name, Leave())
-        if self._failed is not None and not self._failed.done():
-            self._failed.set_result(None)
-
-    async def _settle(self) -> None:
-        """Waits until the agents have the last messages, at most as long as a silent node
-        takes to be lost."""
-        there = [member.name for member in self._members.by_number if member.answers]
-        await self._links.settle(there, self._config.life.lost_after_ns / NS_PER_S)
-
-    async def end_without_nodes(self, reason: str) -> None:
-        """Ends the domain because its nodes have gone: their jobs are lost, and the others
-        cannot start. Users who wait for a job still get its end. Does nothing if the domain
-        has ended already."""
-        if self._failed is None or self._failed.done():
-            return
-        answers_s = ANSWERS_WITHIN_S if self._jobs.records.live else 0.0
-        for member in self._members.by_number:
-            if member.answers:
-                self._lose(member, reason)
-        for number in list(self._jobs.records.live):
-            self._jobs.cancel(number)
-        await asyncio.sleep(answers_s)
-        self.end_domain()
-
-    def _send(self, to: str, message: Message) -> None:
-        self._links.send(to, message)
-
-    # --- messages -------------------------------------------------------------------------
-
-    def _take(self, sender: str, message: AnyMessage) -> None:
-        """Handles a message. Raises CoschedError for one that the sender may not send."""
-        member = self._members.by_name.get(sender)
-        if member is None:
-            raise CoschedError(f"{sender} is not a node of this domain")
-        member.received_ns = time.monotonic_ns()
-        match message:
-            case Hello():
-                self._join(member, message)
-            case Beat():
-                if message.session != member.session or not member.answers:
-                    self._send(sender, HelloAgain())
-            case UserRequest():
-                self._answering.take(sender, message)
-            case UserLeft():
-                self._answering.withdraw(sender, message.number)
-            case InputTaken():
-                self._inputs.take(message)
-            case OfJob():
-                if self._recovery is not None:
-                    self._early.append((sender, message))
-                elif member.answers:
-                    self._jobs.starts.take(sender, message)
-            case _:
-                raise CoschedError(f"{sender} may not send {type(message).__name__}")
-
-    def _receive_user(self, person: Person) -> Visitor:
-        return Visitor(person, self._inputs, self._requests.answer)
-
-    # --- nodes ----------------------------------------------------------------------------
-
-    def _join(self, member: Member, hello: Hello) -> None:
-        problem = self._members.problem(hello)
-        if problem is not None:
-            self._complaints.about(member.name, "is refused", problem)
-            member.refused = f"refused: {problem}"
-            self._send(member.name, Refused(problem, hello.incarnation))
-            return
-        with must_succeed(f"the join of node {member.name}"):
-            self._take_in(member, hello)
-
-    def _take_in(self, member: Member, hello: Hello) -> None:
-        """Notes a node whose agent may join."""
-        recovering = self._recovery is not None
-        if member.agent != hello.incarnation:
-            if recovering:
-                member.restarted = True
-            elif member.answers:
-                self._lose(member, "its agent has restarted")
-            self._store.save_agent(member.name, hello.incarnation)
-            self._answering.forget(member.name)  # the former agent's
-        if member.agent != hello.incarnation or not member.secret:
-            member.secret = secrets.token_bytes(SECRET_BYTES)
-        new = not member.answers
-        if new:
-            member.session = secrets.randbits(48) | 1
-        member.agent = hello.incarnation
-        member.slots = next(iter(hello.totals.values()), 0)
-        member.starts = hello.starts
-        member.refused = ""
-        member.state = NodeState.DRAINED if member.drained else NodeState.UP
-        member.reason = member.reason if member.drained else ""
-        beat_s = self._config.life.beat_ns / NS_PER_S
-        welcome = Welcome(member.session, beat_s, member.secret, hello.incarnation)
-        self._send(member.name, welcome)
-        if not recovering:
-            self._end_strays(member)
-        if new:
-            self._log(f"node {member.name} joined with {member.slots} slots")
-            if not member.drained:
-                self._jobs.node_joined(member)
-        if self._recovery is not None and not self._recovery.awaited:
-            self._recover()
-
-    def _end_strays(self, member: Member) -> None:
-        starts = self._jobs.starts
-        self._jobs.strays.replace(
-            member.name,
-            {
-                (report.job, report.start)
-                for report in member.starts
-                if report.has_tasks
-                and not starts.has_on(member.name, report.job, report.start)
-            },
-        )
-
-    def _lose(self, member: Member, reason: str) -> None:
-        self._log(f"node {member.name} is lost: {reason}")
-        with must_succeed(f"the loss of node {member.name}"):
-            member.state = NodeState.LOST
-            member.reason = reason
-            if not self._links.give_up(member.name):
-                self._answering.forget(member.name)  # its agent asks again
-            self._jobs.node_lost(member)
-
-    def _note_refused(self) -> None:
-        """Notes for users what the links have refused."""
-        for name in self._links.take_unreadable():
-            self._members.note_unreadable(name)
-        for address in self._links.take_strange():
-            self._complaints.about(address, "an unknown key came from there")
-            self._members.note_unknown_key(address)
-
-    async def _watch(self) -> None:
-        """Notes the nodes that are silent, and ends the recovery when its time is over."""
-        over_ns = time.monotonic_ns() + self._config.life.lost_after_ns
-        if self._recovery is not None and not self._recovery.awaited:
-            self._recover()
-        while True:
-            began_ns = time.monotonic_ns()
-            await asyncio.sleep(self._config.life.beat_ns / NS_PER_S)
-            now_ns = time.monotonic_ns()
-            if now_ns - began_ns >= self._config.life.lost_after_ns:
-                # This process stood still, as on a full disk; beats wait to be read.
-                self._members.excuse(now_ns)
-            if self._recovery is not None and now_ns >= over_ns:
-                self._recover()
-            for member in self._members.silent(now_ns):
-                self._lose(member, "it does not answer")
-            for member in self._members.by_number:
-                if member.answers and self._links.is_full(member.name):
-                    self._lose(member, "it does not confirm what it gets")
-            self._note_refused()
-            self._check_idle()
-
-    def _check_idle(self) -> None:
-        now = time.monotonic()
-        if self._jobs.records.live:
-            self._busy_at = now
-        elif self._idle_s is not None and now >= self._busy_at + self._idle_s:
-            self._log(f"no job for {self._idle_s:g} s")
-            self.end_domain()
-
-    def _recover(self) -> None:
-        assert self._recovery is not None
-        recovery, self._recovery = self._recovery, None
-        recovery.resolve()
-        if self._ending:
-            self._jobs.freeze()
-        early, self._early = self._early, []
-        for sender, message in early:
-            kind = f"its {type(message).__name__} is dropped"
-            take = partial(self._jobs.starts.take, sender, message)
-            self._complaints.attempt(sender, kind, take)
+    def _take_settings(self) -> ReloadInfo:
+        change = self._engine.reload(self._paths)
+        self._log(f"{self._paths.config}: {change['text']}")
+        return change

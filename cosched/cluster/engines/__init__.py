@@ -1,5 +1,5 @@
-"""Steers the schedulers of coupled domains: one interface, one folder for each engine.
+"""Queues the jobs of a domain and starts them: one folder for each engine.
 
-``interface`` defines what a coupled domain needs of the scheduler that queues and starts
-its jobs. ``slurm`` steers a site's Slurm from outside.
+``native`` has a queue of its own, and agents on the nodes. ``slurm`` steers a site's Slurm
+from outside.
 """

@@ -1,184 +1,62 @@
-"""Defines what a coupled domain needs of its engine, the scheduler of its jobs.
+"""Defines an engine: it queues the jobs of a domain, gives them nodes and starts them.
 
-The engine queues jobs by its own rules and reports what happens to those with mates. It
-stops each of them when it has its nodes: the job is *ready*. It starts only after ``go``.
-Orders return at once; their effects come as events. An order for a job that is not in a
-fitting state any more has no effect, since its event is under way.
+The controller has one of them and does not ask which. An engine has a driver
+(``coupling.driver``), which feeds a machine of decisions: the queue, the coupling with
+other domains, or both. The driver stores what must be stored and sends messages; the engine
+carries out all else that the machine orders. Orders return at once; their effects come back
+as events for the driver.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
 
-from cosched.cluster.engines.mates import Mates
+from cosched.cluster.answers import ReloadInfo
+from cosched.cluster.coupling.driver import Driver
+from cosched.cluster.coupling.metrics import Figures
+from cosched.cluster.coupling.pairs import Pairs
+from cosched.cluster.desk import Person
+from cosched.cluster.inputs import Inputs
+from cosched.cluster.paths import DomainPaths
 
-
-@dataclass(frozen=True, slots=True)
-class PairedJob:
-    """A job with mates. uid, user: its user, as the engine reports it. nodes: how many it
-    wants. limit_ns: its time limit; None: unlimited. submitted_ns: by the wall clock.
-
-    may_yield: whether it can give its nodes back and wait again. A job that cannot only
-    holds or starts.
-    """
-
-    number: int
-    uid: int
-    user: str
-    mates: Mates
-    nodes: int
-    limit_ns: int | None
-    submitted_ns: int
-    may_yield: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class Submitted:
-    """A job with mates waits in the engine's queue. Comes again after the job was put back
-    into the queue from outside, and for each job that exists when the engine begins."""
-
-    job: PairedJob
-
-
-@dataclass(frozen=True, slots=True)
-class Refused:
-    """A job was refused; it never starts. reason: one line, also shown to its user."""
-
-    number: int
-    uid: int
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Ready:
-    """The job has its nodes and waits for ``go`` or ``give_back``. nodes: their names, as
-    the engine writes them. size: how many; 0: as many as it wanted."""
-
-    number: int
-    nodes: str
-    size: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class NotReady:
-    """A ready job has lost its nodes, without an order, and waits in the queue."""
-
-    number: int
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class GaveBack:
-    """A job has carried out ``give_back``: it has no nodes, and waits in the queue."""
-
-    number: int
-
-
-@dataclass(frozen=True, slots=True)
-class Started:
-    """The job runs. at_ns: since when, by the wall clock."""
-
-    number: int
-    at_ns: int
-
-
-@dataclass(frozen=True, slots=True)
-class StartFailed:
-    """The job got ``go`` but could not start; it waits in the queue again."""
-
-    number: int
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """The job is over after it ran. outcome: the engine's word for it."""
-
-    number: int
-    outcome: str
-
-
-@dataclass(frozen=True, slots=True)
-class Cancelled:
-    """The job is over, or has no mates any more, before it ran."""
-
-    number: int
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Tried:
-    """The result of ``try_now``. ready: the job has its nodes now, and waits for ``go``.
-    expected_s: otherwise, when it should have them if nothing else waits; None: unknown.
-    """
-
-    number: int
-    ready: bool
-    reason: str = ""
-    expected_s: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Reached:
-    """The engine answers (again), or does not: then its jobs' states are unknown."""
-
-    up: bool
-    reason: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Capacity:
-    """The engine has so many nodes in service."""
-
-    nodes: int
-
-
-Event = (
-    Submitted
-    | Refused
-    | Ready
-    | NotReady
-    | GaveBack
-    | Started
-    | StartFailed
-    | Ended
-    | Cancelled
-    | Tried
-    | Reached
-    | Capacity
-)
-#: Takes an event; called in the event loop, in the order of the events of each job.
-Report = Callable[[Event], None]
+#: Returns the answer to a decoded request, or raises CoschedError.
+Handler = Callable[[Person, dict[str, Any]], Awaitable[Any]]
+#: Returns the answer to a request as it came.
+Answer = Callable[[Person, bytes], Awaitable[bytes]]
 
 
 class Engine(Protocol):
-    """The scheduler of a coupled domain's jobs, as the domain's controller sees it."""
+    """The engine of a domain, as the domain's controller sees it."""
 
-    async def run(self, report: Report) -> None:
-        """Reports events until it is cancelled. The first are those of jobs that exist,
-        then ``Reached``. Raises CoschedError if the engine cannot be steered at all."""
+    #: Feeds the machine that decides about the domain's jobs.
+    driver: Driver
+    #: The jobs with mates; None: the domain is coupled with no other.
+    pairs: Pairs | None
+    #: Passes on the input that users give to jobs.
+    inputs: Inputs
+    #: The answer to each request that is not the controller's, by its name.
+    handlers: dict[str, Handler]
+    #: One line for a request without a handler.
+    unknown: str
+    #: Whether the member that names a person may do so.
+    may_vouch: Callable[[Person], bool]
+    #: ``HOST:PORT`` for Prometheus; None: nothing listens.
+    metrics: str | None
 
-    def go(self, number: int, mates: Sequence[tuple[str, str]] = ()) -> None:
-        """Starts a ready job, and lets it find its mates: domain and address of each."""
+    def open(self, answer: Answer) -> None:
+        """Starts to listen, and takes the stored jobs. answer: the controller's function
+        for requests that do not come by its socket. Raises CoschedError."""
 
-    def give_back(self, number: int, wait_s: float) -> None:
-        """Makes a ready job yield: it gives its nodes back, and waits in the queue for at
-        least ``wait_s`` before it can be ready again."""
+    async def run(self) -> None:
+        """Runs until the domain ends. Raises whatever makes it unable to go on."""
 
-    def try_now(self, number: int) -> None:
-        """Makes a queued job ready now if the engine can; the result comes as ``Tried``."""
+    def close(self) -> None:
+        """Closes what ``open`` has opened."""
 
-    def wake(self, number: int) -> None:
-        """Ends the wait of a job that has given its nodes back."""
+    def reload(self, paths: DomainPaths) -> ReloadInfo:
+        """Reads domain.toml again; returns what has changed. Raises CoschedError for a
+        mistake in it; nothing has changed then."""
 
-    def refuse(self, number: int, reason: str) -> None:
-        """Holds a job that waits or is ready, until its user has corrected it; ``reason``
-        is shown to the user."""
-
-    def cancel(self, number: int, reason: str) -> None:
-        """Cancels a job that waits; ``reason`` is shown to its user."""
-
-    def set_priority(self, number: int, places: int) -> None:
-        """Moves a queued job forward (backward if negative) by about so many places."""
+    def figures(self) -> Figures:
+        """Returns the present figures for Prometheus."""

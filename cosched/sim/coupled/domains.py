@@ -26,7 +26,7 @@ from cosched.core.cluster.coupling.engine import (
 )
 from cosched.core.cluster.coupling.engine import Why as Released
 from cosched.core.cluster.coupling.groups import Group
-from cosched.core.cluster.coupling.mail.messages import (
+from cosched.core.cluster.coupling.messages import (
     Answer,
     AnyMessage,
     Cause,

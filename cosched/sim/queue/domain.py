@@ -10,9 +10,9 @@ from array import array
 from typing import Any
 
 from cosched.core.cluster.queue.messages import (
-    AnyQueue,
     JobEnded,
     JobSubmitted,
+    Machine,
     StartJob,
     Ticked,
     WakeAt,
@@ -33,7 +33,7 @@ class Domain:
         self,
         engine: Engine,
         workload: Workload,
-        queue: AnyQueue,
+        queue: Machine,
         estimates: Estimates,
         keep_nodes: bool = False,
     ) -> None:

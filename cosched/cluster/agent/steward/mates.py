@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from cosched.cluster.engines.mates import shown_mates
-from cosched.core.cluster.coupling.mail.messages import Addresses
+from cosched.cluster.coupling.mates import shown_mates
+from cosched.core.cluster.coupling.messages import Addresses
 from cosched.core.errors import CoschedError
 from cosched.linux.files.whole import write_whole
 

@@ -14,9 +14,14 @@ from calendar import timegm
 from collections.abc import Mapping, Sequence
 from weakref import WeakValueDictionary
 
-from cosched.cluster.engines.slurm.jobs import SlurmJob, read_jobs
+from cosched.cluster.engines.slurm.jobs import (
+    SlurmJob,
+    moved_line,
+    own_nice,
+    read_jobs,
+    shown_nice,
+)
 from cosched.cluster.engines.slurm.likeness import options
-from cosched.cluster.engines.slurm.moved import moved_line, own_nice, shown_nice
 from cosched.cluster.engines.slurm.nodes import COLUMNS
 from cosched.core.decoding import shown_text
 from cosched.core.errors import CoschedError

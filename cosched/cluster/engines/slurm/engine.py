@@ -1,379 +1,334 @@
-"""Steers the jobs with mates of a site's Slurm: the ``Engine`` of a coupled domain."""
+"""Connects the coupling of a domain with the jobs that Slurm queues and starts.
+
+Slurm's events become events of the ``Coupling``; its commands become orders to Slurm. A job
+that is ready in Slurm needs no further preparation.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable
+from functools import partial
 from typing import Any
-from weakref import WeakValueDictionary
 
-from cosched.cluster.engines.interface import (
-    Cancelled,
-    Event,
-    GaveBack,
-    Reached,
-    Ready,
-    Report,
+from cosched.cluster.answers import ReloadInfo, reload_info
+from cosched.cluster.coupling.driver import Driver
+from cosched.cluster.coupling.mates import first_nodes, group_of
+from cosched.cluster.coupling.metrics import Figures
+from cosched.cluster.coupling.pairs import Pairs, objection
+from cosched.cluster.desk import Person
+from cosched.cluster.engines.interface import Answer, Handler
+from cosched.cluster.engines.slurm import events as live
+from cosched.cluster.engines.slurm.events import PairedJob
+from cosched.cluster.engines.slurm.inventory import inventory, submitted
+from cosched.cluster.engines.slurm.steering import SlurmSteering
+from cosched.cluster.inputs import Inputs
+from cosched.cluster.member import until_one_ends
+from cosched.cluster.messages import Message
+from cosched.cluster.paths import DomainPaths
+from cosched.config.slurm import CoupledConfig, Waits, coupled_config, load_coupled
+from cosched.core.cluster.coupling.engine import (
+    CapacityChanged,
+    Command,
+    GoJob,
+    GroupDisputed,
+    JobFailed,
+    JobFound,
+    JobNotReady,
+    JobOver,
+    JobPrepared,
+    JobQueued,
+    JobReady,
+    JobRefused,
+    JobStartedAlone,
+    PassWanted,
+    PrepareJob,
+    ReleaseJob,
+    TryJob,
+    Why,
 )
-from cosched.cluster.engines.mates import shown_mates
-from cosched.cluster.engines.slurm.commands import (
-    LONGEST_LINE,
-    CommandFailed,
-    SlurmCommands,
-)
-from cosched.cluster.engines.slurm.counting import FreeNodes, count_always
-from cosched.cluster.engines.slurm.gates import Gates, Hello
-from cosched.cluster.engines.slurm.jobs import SlurmJob
-from cosched.cluster.engines.slurm.tracker import (
-    YIELD,
-    Answer,
-    Gate,
-    Phase,
-    Step,
-    Tracked,
-    Tracker,
-    TurnAway,
-)
-from cosched.cluster.engines.slurm.tries import Tries
-from cosched.config.slurm import SlurmSettings
+from cosched.core.cluster.coupling.messages import LONGEST_ADDRESS
+from cosched.core.cluster.coupling.state import Member, Stage
+from cosched.core.config.tables import reload
+from cosched.core.errors import CoschedError
+from cosched.core.units import NS_PER_S
 
-Log = Callable[[str], None]
-
-#: In front of the addresses of a started job's mates, in its AdminComment.
-MATES = "cosched: mates "
-#: How often squeue runs while an order is being carried out.
-_BUSY_POLL_S = 0.25
-_LEAST_POLL_S = 0.1
-#: Slurm refuses changes of a job while its prolog is being cleaned up.
-_SETTLES_WITHIN_S = 30.0
-#: How long a refused job waits before it is held.
-_REFUSED_WAIT_S = 60.0
-_FIRST_PAUSE_S = 0.05
-_LONGEST_PAUSE_S = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class Names:
-    """own: this domain's name; others: those of the domains with which it is coupled."""
-
-    own: str
-    others: Collection[str]
+#: After a restart jobs that had nodes get this time to report that they still have them.
+RETURN_WITHIN_S = 3.0
+_MOST_WAIT_S = 3600.0
 
 
 class SlurmEngine:
-    """The jobs with mates of one Slurm.
+    """The jobs with mates of one domain (``Engine``). log: takes one line for the
+    operator."""
 
-    socket: where gates connect. users: as whom gates may run (SlurmUser and root). log:
-    takes one line for the operator.
-    """
+    unknown = "this domain answers only mates, reload and down; Slurm has its jobs"
 
     def __init__(
         self,
-        names: Names,
-        settings: SlurmSettings,
-        socket: Path,
-        users: Collection[int],
-        environ: Mapping[str, str],
-        log: Log,
+        config: CoupledConfig,
+        slurm: SlurmSteering,
+        pairs: Pairs,
+        log: Callable[[str], None],
     ) -> None:
-        self._settings = settings
+        self._config = config
+        self.pairs: Pairs | None = pairs
+        self._pairs = pairs
+        self.metrics = config.metrics
+        self.inputs = Inputs((), _send_to_no_agent)
+        self.may_vouch: Callable[[Person], bool] = lambda _person: True  # of this machine
+        self.handlers: dict[str, Handler] = {"down": self._down}
+        self._stopped = asyncio.Event()
+        self.driver = Driver(pairs.coupling, pairs.clock, self._carry_out, pairs)
+        self._slurm = slurm
         self._log = log
-        self._commands = SlurmCommands(environ, settings.conf, settings.command_s)
-        only_hold = settings.cannot_yield == "hold"
-        self._tracker = Tracker(names.own, names.others, only_hold=only_hold)
-        self._tries = Tries(
-            self._tracker,
-            self._commands,
-            FreeNodes(self._commands, log),
-            settings.try_s,
-            self._pass_on,
-            self._poll,
-            self._release,
-        )
-        self._gates = Gates(socket, users, self._came, self._left, log)
-        self._report: Report = lambda _event: None
-        self._poll_now = asyncio.Event()
-        self._polling = asyncio.Lock()
-        self._locks: WeakValueDictionary[int, asyncio.Lock] = WeakValueDictionary()
-        self._gave_back: dict[int, asyncio.Future[None]] = {}
-        self._to_try: set[int] = set()  # jobs whose try has not begun
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._broken: asyncio.Future[None] | None = None
-        self._up: bool | None = None
+        self._jobs: dict[int, PairedJob] = {}
+        self._nodes: dict[int, str] = {}  # of jobs that are ready
+        self._resting: dict[int, Why] = {}  # why jobs wait after they gave nodes back
+        self._refused: dict[int, str] = {}
+        self._early: list[live.Event] | None = []
 
-    async def run(self, report: Report) -> None:
-        """Reports events until it is cancelled; see ``Engine``."""
-        self._report = report
-        self._broken = asyncio.get_running_loop().create_future()
-        polls = asyncio.ensure_future(self._poll_always())
-        nodes = asyncio.ensure_future(count_always(self._commands, report, self._log))
-        holds = asyncio.ensure_future(self._end_holds())
-        works = (polls, nodes, holds, self._broken)
+    # --- for the controller ---------------------------------------------------------------
+
+    def open(self, _answer: Answer) -> None:
+        """Does nothing: Slurm's gates connect later, and its jobs are reported."""
+
+    async def run(self) -> None:
+        """Runs until the domain ends; see ``Engine``. The jobs stay in Slurm."""
+        await until_one_ends(self._slurm.run(self.report), self._stopped.wait())
+
+    def close(self) -> None:
+        """Decides no more."""
+        self.driver.close()
+
+    def reload(self, paths: DomainPaths) -> ReloadInfo:
+        """Reads domain.toml again; see ``Engine``. Holds keep their leases."""
+        new = load_coupled(paths.config)
+        change = reload(self._config.document, new.document, "controller")
+        self._config = coupled_config(change.config)
+        self._pairs.configure(self._config)
+        return reload_info(change)
+
+    def figures(self) -> Figures:
+        """Returns the present figures for Prometheus."""
+        return self._pairs.figures()
+
+    async def _down(self, _person: Person, _request: dict[str, Any]) -> Any:
+        self._stopped.set()
+        return {"ended_jobs": []}
+
+    # --- events of Slurm ------------------------------------------------------------------
+
+    def report(self, event: live.Event) -> None:
+        """Takes an event of Slurm. Those before Slurm answers wait for that."""
+        if self._early is None:
+            self.driver.when_idle(partial(self._take, event))
+            return
+        self._early.append(event)
+        if isinstance(event, live.Reached) and event.up:
+            wait_s = RETURN_WITHIN_S if self._awaited() else 0.0
+            loop = asyncio.get_running_loop()
+            loop.call_later(wait_s, self.driver.when_idle, self._recover)
+
+    def _take(self, event: live.Event) -> None:
+        match event:
+            case live.Submitted():
+                self._submitted(event.job)
+            case live.Ready():
+                self._ready(event)
+            case live.NotReady():
+                self._lost(event)
+            case live.Tried():
+                self._tried(event)
+            case live.Ended() | live.Cancelled():
+                self._over(event.number)
+            case live.Capacity():
+                self.driver.handle(CapacityChanged(self._now_ns(), event.nodes))
+            case live.Started():
+                self._started(event.number)
+            case live.Refused():
+                self._log(f"job {event.number} of user {event.uid}: {event.reason}")
+            case live.StartFailed():
+                self._start_failed(event)
+            case live.GaveBack():
+                self._nodes.pop(event.number, None)
+            case live.Reached():
+                pass  # it is in the log; tries fail meanwhile
+
+    def _submitted(self, job: PairedJob) -> None:
+        number = job.number
+        self._jobs[number] = job
+        group = group_of(job.mates, self._config.name)
+        member = self._member(number)
+        if member is not None:
+            ran = member.past.began and member.group == group
+            if member.stage is not Stage.OVER or ran:
+                return  # it was put back after it had run: its mates do not wait for it
+            # It could not wait, or named others.
+            self.driver.handle(JobRefused(self._now_ns(), number))
         try:
-            await asyncio.wait(works, return_when=asyncio.FIRST_COMPLETED)
-            for each in works:
-                if each.done():
-                    await each
-        finally:
-            tasks = (polls, nodes, holds, *self._tasks)
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            await self._gates.close()
-
-    # --- orders ---------------------------------------------------------------------------
-
-    def go(self, number: int, mates: Sequence[tuple[str, str]] = ()) -> None:
-        """Starts a ready job. Its AdminComment gets the mates soon after, also if there are
-        none: TaskProlog waits for it."""
-        tracked = self._tracker.get(number)
-        steps = self._tracker.go(number, time.monotonic())
-        self._carry_out(steps)
-        self._poll_now.set()
-        if steps and tracked is not None:
-            self._start(self._introduce(tracked.slurm, mates))
-
-    def give_back(self, number: int, wait_s: float) -> None:
-        """Makes a ready job yield. One that cannot is ready again after ``wait_s``."""
-        tracked = self._tracker.get(number)
-        if tracked is None or tracked.phase is not Phase.READY:
-            return
-        if not tracked.may_yield:
-            self._start(self._only_hold(tracked, wait_s))
-            return
-        gone = asyncio.get_running_loop().create_future()
-        self._gave_back[number] = gone
-        self._start(self._wait_again(number, gone, wait_s))
-        self._carry_out(self._tracker.give_back(number, time.monotonic()))
-
-    def try_now(self, number: int) -> None:
-        """Makes a queued job ready now if Slurm can. A second order waits for the first
-        one; more are the same as the second."""
-        if number not in self._to_try:
-            self._to_try.add(number)
-            self._start(self._try(number))
-
-    def wake(self, number: int) -> None:
-        """Ends the wait of a job that has given its nodes back."""
-        self._start(self._wait_again(number, None, 0.0))
-
-    def refuse(self, number: int, reason: str) -> None:
-        """Holds a job that waits or is ready. One that has begun goes on."""
-        tracked = self._tracker.get(number)
-        if tracked is None or tracked.has_begun:
-            return
-        if tracked.may_yield:
-            self.give_back(number, _REFUSED_WAIT_S)
-            self._start(self._refuse(tracked, reason))
+            self.driver.handle(self._pairs.announced(number, job.user, job.mates))
+        except CoschedError as error:
+            self._refuse(number, str(error))
         else:
-            self.cancel(number, reason)
+            self.driver.handle(JobQueued(self._now_ns(), number, job.nodes))
 
-    def cancel(self, number: int, reason: str) -> None:
-        """Cancels a job that waits."""
-        tracked = self._tracker.get(number)
-        if tracked is not None:
-            self._start(self._cancel(tracked.slurm, reason))
-
-    def set_priority(self, number: int, places: int) -> None:
-        """Moves a queued job forward by a number of places, by its nice value."""
-        tracked = self._tracker.get(number)
-        if tracked is not None:
-            self._start(self._move(tracked.slurm, places))
-
-    # --- carrying out ---------------------------------------------------------------------
-
-    async def _only_hold(self, tracked: Tracked, wait_s: float) -> None:
-        """Treats a job that cannot yield as if it had: it keeps its nodes meanwhile."""
-        self._report(GaveBack(tracked.job.number))
-        await asyncio.sleep(wait_s)
-        if tracked.phase is Phase.READY:
-            self._report(Ready(tracked.job.number, tracked.nodes))
-
-    async def _wait_again(
-        self, number: int, gone: asyncio.Future[None] | None, wait_s: float
-    ) -> None:
-        async with self._lock(number):
-            if gone is not None:
-                await gone
-            await self._settle(number, wait_s)
-
-    async def _refuse(self, tracked: Tracked, reason: str) -> None:
-        number = tracked.job.number
-        async with self._lock(number):
-            await self._poll()  # it may have been moved when it gave its nodes back
-            if self._tracker.get(number) is not tracked or tracked.has_begun:
+    def _ready(self, event: live.Ready) -> None:
+        number = event.number
+        self._nodes[number] = event.nodes
+        self._resting.pop(number, None)
+        if self._member(number) is None and number in self._jobs:
+            self._refused.pop(number, None)
+            self._submitted(self._jobs[number])  # it was forgotten, or its group is free
+            if number in self._refused:
                 return
-            try:
-                await self._commands.hold(tracked.slurm, f"cosched: {reason}")
-            except CommandFailed as error:
-                self._log(f"job {number}: {reason}; not held: {error}")
+        member = self._member(number)
+        if member is None:
+            self._refuse(number, self._refused.get(number, "it belongs to no group here"))
+        elif member.stage is Stage.QUEUING:
+            self.driver.handle(JobReady(self._now_ns(), number, event.size))
+        elif member.stage in (Stage.RUNNING, Stage.OVER):
+            # its start was decided, or its mates are gone
+            self._slurm.go(number, self._pairs.others(member.past.addresses))
 
-    async def _settle(self, number: int, wait_s: float) -> None:
-        """Sets from when a job may have nodes again, once Slurm takes changes of it."""
-        end = time.monotonic() + _SETTLES_WITHIN_S
-        pause = _FIRST_PAUSE_S
-        while (tracked := self._tracker.get(number)) and tracked.phase is Phase.QUEUED:
-            try:
-                await self._commands.may_start(number, wait_s)
-            except CommandFailed as error:
-                if time.monotonic() > end:
-                    self._log(f"job {number}: waits as long as Slurm lets it: {error}")
-                    return
-            else:
-                return
-            self._poll_now.set()
-            await asyncio.sleep(pause)
-            pause = min(2 * pause, _LONGEST_PAUSE_S)
+    def _started(self, number: int) -> None:
+        """Notes that a job runs. If nothing here decided that, its mates need not wait."""
+        self._nodes.pop(number, None)
+        member = self._member(number)
+        if member is not None and member.stage not in (Stage.RUNNING, Stage.OVER):
+            self._log(f"job {number}: has started without its mates")
+            self.driver.handle(JobStartedAlone(self._now_ns(), number))
 
-    async def _try(self, number: int) -> None:
-        async with self._lock(number):
-            self._to_try.discard(number)
-            await self._tries.run(number)
+    def _start_failed(self, event: live.StartFailed) -> None:
+        """Ends the wait of a job whose decided start failed: its mates run."""
+        self._nodes.pop(event.number, None)
+        self._log(f"job {event.number}: could not start: {event.reason}")
+        member = self._member(event.number)
+        if member is not None and member.stage is Stage.RUNNING:
+            self._slurm.wake(event.number)
 
-    async def _release(self, number: int) -> None:
-        await self._settle(number, 0.0)
+    def _lost(self, event: live.NotReady) -> None:
+        self._nodes.pop(event.number, None)
+        member = self._member(event.number)
+        self._log(f"job {event.number}: has lost its nodes: {event.reason}")
+        if member is not None and (
+            member.stage.has_nodes or member.stage in (Stage.PREPARING, Stage.PREPARED)
+        ):
+            self.driver.handle(JobFailed(self._now_ns(), event.number))
 
-    def _pass_on(self, event: Event) -> None:
-        self._report(event)
+    def _tried(self, event: live.Tried) -> None:
+        member = self._member(event.number)
+        if event.ready or member is None or member.stage is not Stage.QUEUING:
+            return
+        at_ns, expected_ns = self._now_ns(), None
+        if event.expected_s is not None:
+            expected_ns = at_ns + round(event.expected_s * NS_PER_S)
+        self.driver.handle(JobNotReady(at_ns, event.number, expected_ns))
 
-    async def _introduce(self, job: SlurmJob, mates: Sequence[tuple[str, str]]) -> None:
-        try:
-            line = MATES + shown_mates(mates, LONGEST_LINE - len(MATES))
-            await self._commands.comment(job, line)
-        except CommandFailed as error:
-            self._log(f"job {job.job_id}: does not get the addresses of its mates: {error}")
+    def _over(self, number: int) -> None:
+        for kept in (self._jobs, self._nodes, self._resting, self._refused):
+            kept.pop(number, None)
+        member = self._member(number)
+        if member is not None and member.stage is not Stage.OVER:
+            self.driver.handle(JobOver(self._now_ns(), number))
 
-    async def _cancel(self, job: SlurmJob, reason: str) -> None:
-        try:
-            await self._commands.cancel(job, f"cosched: {reason}")
-        except CommandFailed as error:
-            self._log(f"job {job.job_id}: not cancelled: {error}")
-        self._poll_now.set()
+    # --- after a start --------------------------------------------------------------------
 
-    async def _move(self, job: SlurmJob, places: int) -> None:
-        try:
-            await self._commands.move(job, places)
-        except CommandFailed as error:
-            self._log(f"job {job.job_id}: keeps its priority: {error}")
+    def _awaited(self) -> bool:
+        """Returns whether a job had nodes when the state was stored."""
+        return any(
+            member.stage not in (Stage.UNSUBMITTED, Stage.QUEUING, Stage.OVER)
+            for member in self._pairs.coupling.state.members.values()
+        )
 
-    async def _turn_away(self, step: TurnAway) -> None:
-        reason = f"cosched: {step.reason}"
-        try:
-            if step.waits:
-                await self._commands.hold(step.slurm, reason)
-            else:
-                await self._commands.cancel(step.slurm, reason)
-        except CommandFailed as error:
-            self._log(f"job {step.number}: {step.reason}; not turned away: {error}")
-        self._tracker.turned_away(step.number, time.monotonic())
-        if step.life:
-            self._gates.answer(step.life, YIELD)
+    def _recover(self) -> None:
+        """Reports the jobs that Slurm has, and then what came meanwhile."""
+        events, self._early = self._early or [], None
+        ended = self._pairs.recovery_ended()
+        if ended is not None:
+            members, own = self._pairs.coupling.state.members, self._config.name
+            for number, found, size in inventory(events, members, own):
+                self.driver.handle(JobFound(self._now_ns(), number, found, size))
+            self._jobs.update(submitted(events))
+            for event in events:
+                if isinstance(event, live.Ready):
+                    self._nodes[event.number] = event.nodes
+            self.driver.handle(ended)
+        for event in events:
+            if isinstance(event, live.Ready):
+                member = self._member(event.number)
+                if member is not None and member.stage is not Stage.QUEUING:
+                    continue  # it was reported as prepared
+            self._take(event)
+        self.driver.thaw()
 
-    # --- events ---------------------------------------------------------------------------
+    # --- the decisions --------------------------------------------------------------------
 
-    def _came(self, hello: Hello) -> None:
-        now = time.monotonic()
-        ends = now + self._settings.lease_s - hello.waited_s
-        gate = Gate(hello.job, hello.restarts, hello.nodes, hello.life, now, ends)
-        self._carry_out(self._tracker.came(gate))
-        if self._tracker.early:
-            self._poll_now.set()
+    def _carry_out(self, command: Command) -> None:
+        match command:
+            case TryJob():
+                self._slurm.try_now(command.number)
+            case PrepareJob():
+                self.driver.when_idle(partial(self._prepared, command.number))
+            case GoJob():
+                member = self._member(command.number)
+                if member is not None and member.past.alone:
+                    self._log(f"job {command.number}: starts alone: {member.past.alone}")
+                self._slurm.go(command.number, self._pairs.others(command.addresses))
+            case ReleaseJob():
+                self._release(command)
+            case PassWanted():
+                self._end_rests()
+            case GroupDisputed():
+                self._refuse(command.number, objection(command))
 
-    def _left(self, life: str) -> None:
-        self._carry_out(self._tracker.left(life, time.monotonic()))
-        self._poll_now.set()
+    def _prepared(self, number: int) -> None:
+        """Reports that a job can begin: one that has nodes needs no more."""
+        member = self._member(number)
+        if member is not None and member.stage is Stage.PREPARING:  # it was not released
+            nodes = self._nodes.get(number, "")
+            address = first_nodes(f"{number}@{nodes}", LONGEST_ADDRESS)
+            self.driver.handle(JobPrepared(self._now_ns(), number, address))
 
-    def _carry_out(self, steps: Iterable[Step]) -> None:
-        for step in steps:
-            if isinstance(step, Answer):
-                self._gates.answer(step.life, step.order)
-                continue
-            if isinstance(step, TurnAway):
-                self._start(self._turn_away(step))
-                continue
-            self._report(step)
-            if isinstance(step, Ready):
-                self._tries.got_ready(step.number)
-            elif isinstance(step, GaveBack | Cancelled):  # the job may come again at once
-                _done(self._gave_back.pop(step.number, None))
+    def _refuse(self, number: int, reason: str) -> None:
+        self._refused[number] = reason
+        self._slurm.refuse(number, reason)
 
-    # --- asking Slurm ---------------------------------------------------------------------
+    def _release(self, command: ReleaseJob) -> None:
+        number, waits = command.number, self._config.waits
+        self._resting[number] = command.why
+        self._slurm.give_back(number, self._rest_s(number, command.why, waits))
+        member, by = self._member(number), self._config.settings.raise_by
+        if command.why is Why.YIELD and by and member is not None:
+            self._slurm.set_priority(number, by * member.past.yields)
 
-    async def _poll_always(self) -> None:
-        await self._gates.open()
-        while True:
-            self._poll_now.clear()
-            await self._poll()
-            pause_s = self._settings.poll_s
-            if self._tracker.busy:
-                pause_s = min(pause_s, _BUSY_POLL_S)
-            await asyncio.sleep(_LEAST_POLL_S)
-            await _wait(self._poll_now, pause_s)
+    def _rest_s(self, number: int, why: Why, waits: Waits) -> float:
+        """Returns how long a job waits that gives its nodes back."""
+        member = self._member(number)
+        due_ns = None if member is None else member.dates.due_ns
+        if why is Why.NOT_DUE and due_ns is not None:
+            return min(_MOST_WAIT_S, max(0, due_ns - self._now_ns()) / NS_PER_S)
+        if why is Why.LEASE:
+            return waits.release_s
+        return waits.yield_s
 
-    async def _end_holds(self) -> None:
-        """Starts the jobs that cannot yield, before their leases end: a yield ends them."""
-        ahead_s = self._settings.ahead_s
-        while True:
-            for number in self._tracker.only_hold_until(time.monotonic() + ahead_s):
-                self._log(f"job {number}: its lease ends and it cannot yield, so it starts")
-                self.go(number)
-            await asyncio.sleep(ahead_s / 4)
+    def _end_rests(self) -> None:
+        """Ends the wait of jobs that may ask their mates again. A job whose hold has ended
+        waits to the end, or it would hold again at once."""
+        for number, why in list(self._resting.items()):
+            member = self._member(number)
+            if member is None or member.stage is not Stage.QUEUING:
+                del self._resting[number]
+            elif why is not Why.LEASE and member.aside == -1 and member.turn.trying is None:
+                del self._resting[number]
+                self._slurm.wake(number)
 
-    async def _poll(self) -> None:
-        """Takes the jobs as Slurm shows them now. An answer is taken before the next is
-        asked for: an older one could bring back a job that is over."""
-        async with self._polling:
-            asked = time.monotonic()
-            try:
-                jobs = await self._commands.jobs()
-            except CommandFailed as error:
-                self._reached(False, str(error))
-            else:
-                self._carry_out(self._tracker.polled(jobs, asked))
-                self._forget()
-                self._reached(True)
+    def _now_ns(self) -> int:
+        return self._pairs.clock.now_ns()
 
-    def _reached(self, up: bool, reason: str = "") -> None:
-        if up is not self._up:
-            self._log("Slurm answers" if up else f"Slurm does not answer: {reason}")
-            self._up = up
-            self._report(Reached(up, reason))
-
-    # --- small ----------------------------------------------------------------------------
-
-    def _lock(self, number: int) -> asyncio.Lock:
-        """Returns the lock that keeps the orders about a job in their order."""
-        return self._locks.setdefault(number, asyncio.Lock())
-
-    def _forget(self) -> None:
-        """Drops what was kept for jobs that are over."""
-        for number in [each for each in self._gave_back if self._tracker.get(each) is None]:
-            _done(self._gave_back.pop(number))
-
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._ended)
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        error = None if task.cancelled() else task.exception()
-        if error is not None and self._broken is not None and not self._broken.done():
-            self._broken.set_exception(error)
+    def _member(self, number: int) -> Member | None:
+        return self._pairs.member(number)
 
 
-def _done(future: asyncio.Future[None] | None) -> None:
-    if future is not None and not future.done():
-        future.set_result(None)
-
-
-async def _wait(event: asyncio.Event, within_s: float) -> None:
-    """Waits for the event, but no longer than ``within_s``."""
-    waiting = asyncio.ensure_future(event.wait())
-    try:
-        await asyncio.wait({waiting}, timeout=within_s)
-    finally:
-        waiting.cancel()
+def _send_to_no_agent(to: str, message: Message) -> None:
+    raise CoschedError(f"{to}: gets no {type(message).__name__}, Slurm has the nodes")

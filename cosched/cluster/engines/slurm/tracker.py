@@ -11,7 +11,8 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from enum import Enum
 
-from cosched.cluster.engines.interface import (
+from cosched.cluster.coupling.mates import MARK, Mates, read_comment
+from cosched.cluster.engines.slurm.events import (
     Cancelled,
     Ended,
     Event,
@@ -24,7 +25,6 @@ from cosched.cluster.engines.interface import (
     StartFailed,
     Submitted,
 )
-from cosched.cluster.engines.mates import MARK, Mates, read_comment
 from cosched.cluster.engines.slurm.jobs import SlurmJob, Stage, count_nodes, number
 from cosched.core.errors import CoschedError
 

@@ -6,9 +6,9 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 
-from cosched.cluster.engines.interface import Ready, Report, Tried
 from cosched.cluster.engines.slurm.commands import CommandFailed, SlurmCommands
 from cosched.cluster.engines.slurm.counting import FreeNodes
+from cosched.cluster.engines.slurm.events import Ready, Report, Tried
 from cosched.cluster.engines.slurm.likeness import can_be_described, waits_for_nodes
 from cosched.cluster.engines.slurm.tracker import Phase, Tracked, Tracker
 

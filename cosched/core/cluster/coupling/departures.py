@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from cosched.core.cluster.coupling.groups import DomainName, Timing
-from cosched.core.cluster.coupling.mail.messages import Departed
 from cosched.core.cluster.coupling.mail.post import Post
+from cosched.core.cluster.coupling.messages import Departed
 from cosched.core.cluster.coupling.state import Member, Stage, State
 
 
@@ -19,22 +19,22 @@ def depart(post: Post, member: Member, domains: Iterable[DomainName]) -> None:
 
     No job waits for a follower, and a leader reports in its own way."""
     for name in domains:
-        if member.group.timing is not Timing.AFTER and name not in member.unconfirmed:
-            member.unconfirmed.append(name)
+        if member.group.timing is not Timing.AFTER and name not in member.past.unconfirmed:
+            member.past.unconfirmed.append(name)
             post.ask(name, member, Departed())
 
 
 def started_alone(state: State, post: Post, member: Member) -> None:
     """Notes a job that its engine has started although nothing here decided that."""
-    member.began = True
-    member.alone = "its engine started it"
+    member.past.began = True
+    member.past.alone = "its engine started it"
     state.counts.started_alone += 1
     depart(post, member, member.group.others(state.name))
 
 
 def depart_again(post: Post, member: Member) -> None:
     """Repeats the report to the domains that have not confirmed it."""
-    for name in member.unconfirmed:
+    for name in member.past.unconfirmed:
         post.ask(name, member, Departed())
 
 
@@ -42,6 +42,6 @@ def mate_departed(member: Member, now_ns: int) -> None:
     """Lets a job that waits for its mates ask again now. A job in a round, or with an open
     question, asks again once it waits."""
     if member.stage in (Stage.QUEUING, Stage.HOLDING):
-        member.retry_ns = now_ns
+        member.dates.retry_ns = now_ns
     elif member.stage.may_wait:
-        member.mate_left = True
+        member.past.mate_left = True

@@ -26,7 +26,7 @@ from enum import Enum
 from msgspec import Struct
 
 from cosched.core.cluster.coupling.groups import DomainName, Group
-from cosched.core.cluster.coupling.mail.messages import Addresses, AnyMessage
+from cosched.core.cluster.coupling.messages import Addresses, AnyMessage
 from cosched.core.cluster.queue.job import JobId
 from cosched.core.cluster.queue.messages import Ticked, WakeAt
 

@@ -20,9 +20,9 @@ from cosched.core.cluster.coupling.engine import (
     Why,
 )
 from cosched.core.cluster.coupling.groups import Group, GroupKey, GroupName, group_key
-from cosched.core.cluster.coupling.mail.messages import Addresses, RoundId
+from cosched.core.cluster.coupling.messages import Addresses, RoundId
 from cosched.core.cluster.coupling.settings import CouplingSettings
-from cosched.core.cluster.coupling.state import Member, Stage, State
+from cosched.core.cluster.coupling.state import Dates, Member, Stage, State, Turn
 from cosched.core.cluster.queue.job import JobId
 from cosched.core.errors import CoschedError
 
@@ -92,15 +92,15 @@ class Jobs:
     def others_busy(self, member: Member) -> bool:
         """Returns whether jobs of other groups have nodes only for a moment."""
         return any(
-            other is not member
-            and (other.stage in (Stage.READY, Stage.PREPARING) or other.round is not None)
+            other.stage in (Stage.READY, Stage.PREPARING) or other.turn.round is not None
             for other in self.waiting.values()
+            if other is not member
         )
 
     def leaves_out(self, member: Member) -> bool:
         """Returns whether a queuing job gets no nodes by itself in a pass now."""
         state = self.state
-        return member.aside == state.epoch or member.may_start_ns > state.now_ns
+        return member.aside == state.epoch or member.dates.may_start_ns > state.now_ns
 
     # --- changes --------------------------------------------------------------------------
 
@@ -129,18 +129,18 @@ class Jobs:
 
     def ready(self, member: Member, *, own: bool) -> None:
         """Notes that a job has nodes. own: because it was its turn."""
-        member.own = own
-        member.rest_ns = None
+        member.turn.own = own
+        member.dates.rest_ns = None
         if own:
-            member.retry_ns = None
-        if own and member.ready_ns is None:
-            member.ready_ns = self.state.now_ns
+            member.dates.retry_ns = None
+        if own and member.past.ready_ns is None:
+            member.past.ready_ns = self.state.now_ns
         self._enter(member, Stage.READY)
 
     def offer(self, member: Member) -> None:
         """Lets a queuing job be tried by itself in a pass now."""
         member.aside = -1
-        member.rest_ns = None
+        member.dates.rest_ns = None
         self.want_pass()
 
     def want_pass(self) -> None:
@@ -150,8 +150,8 @@ class Jobs:
     def try_(self, member: Member, round_id: RoundId) -> None:
         """Lets the engine look for nodes now."""
         self.state.counts.tries += 1
-        member.trying = round_id
-        member.rest_ns = None
+        member.turn.trying = round_id
+        member.dates.rest_ns = None
         self.commands.append(TryJob(member.number))
 
     def hold(self, member: Member) -> None:
@@ -160,39 +160,39 @@ class Jobs:
         release_ns = self.settings.release_ns
         if release_ns is not None:
             # All holds end together, so that a job that needs the nodes of several can try.
-            member.lease_ns = (self.state.now_ns // release_ns + 1) * release_ns
+            member.turn.lease_ns = (self.state.now_ns // release_ns + 1) * release_ns
         self._enter(member, Stage.HOLDING)
         self._ask_again(member)
         self.commands.append(HoldJob(member.number))
 
     def prepare(self, member: Member) -> None:
         """Lets the engine prepare a job."""
-        member.asking = None
+        member.turn.asking = None
         self._enter(member, Stage.PREPARING)
         self.commands.append(PrepareJob(member.number))
 
     def prepared(self, member: Member, address: str) -> None:
         """Notes that a job is prepared."""
-        member.address = address
+        member.past.address = address
         self._enter(member, Stage.PREPARED)
 
     def go(self, member: Member, addresses: Addresses) -> None:
         """Lets a prepared job begin."""
         counts = self.state.counts
         counts.started += 1
-        if member.ready_ns is not None:
-            counts.sync_ns += self.state.now_ns - member.ready_ns
-        member.went = member.round or member.went
-        member.addresses = addresses
+        if member.past.ready_ns is not None:
+            counts.sync_ns += self.state.now_ns - member.past.ready_ns
+        member.past.went = member.turn.round or member.past.went
+        member.past.addresses = addresses
         self.begin(member)
-        member.promise_ns = member.due_ns = member.rest_ns = member.retry_ns = None
+        member.dates = Dates()
         self.commands.append(GoJob(member.number, addresses))
 
     def release(self, member: Member, why: Why) -> None:
         """Frees the nodes of a job; it waits in the queue again."""
         if why is Why.LEASE:
             self.state.counts.releases += 1
-            member.released_ns = self.state.released_ns = self.state.now_ns
+            member.past.released_ns = self.state.released_ns = self.state.now_ns
         self.commands += [ReleaseJob(member.number, why), PassWanted()]
         self.lost(member)
 
@@ -200,22 +200,22 @@ class Jobs:
         """Notes that a job has no nodes any more; it waits in the queue again."""
         self._enter(member, Stage.QUEUING)
         self.waiting[member.number] = member
-        self._clear(member)
+        member.turn = Turn()
         self._ask_again(member)
 
     def _ask_again(self, member: Member) -> None:
         """Lets a job ask again now if a mate has departed while it had nodes."""
-        if member.mate_left:
-            member.mate_left = False
-            member.retry_ns = self.state.now_ns
+        if member.past.mate_left:
+            member.past.mate_left = False
+            member.dates.retry_ns = self.state.now_ns
 
     def end(self, member: Member) -> None:
         """Notes that a job is over."""
         self._enter(member, Stage.OVER)
         self._over[member.number] = None
         self.waiting.pop(member.number, None)
-        self._clear(member)
-        member.promise_ns = member.due_ns = member.rest_ns = member.retry_ns = None
+        member.turn = Turn()
+        member.dates = Dates()
 
     def over_before(self, limit_ns: int) -> list[Member]:
         """Returns the jobs that were over at a time, and drops them from the list."""
@@ -231,10 +231,10 @@ class Jobs:
 
     def begin(self, member: Member) -> None:
         """Notes that a job runs, or is about to."""
-        member.began = True
+        member.past.began = True
         self._enter(member, Stage.RUNNING)
         self.waiting.pop(member.number, None)
-        self._clear(member)
+        member.turn = Turn()
 
     def forget(self, member: Member) -> None:
         """Removes a job that was over long ago."""
@@ -247,13 +247,6 @@ class Jobs:
             del self._named[member.group.name]
         self.state.rounds.pop(member.key, None)
         self.state.decisions.pop(member.key, None)
-
-    def _clear(self, member: Member) -> None:
-        member.asking = member.round = member.trying = member.owed = None
-        member.pin_ns = member.vote_ns = member.lease_ns = None
-        member.promised = None
-        member.without = []
-        member.starting = member.own = False
 
     def _enter(self, member: Member, stage: Stage) -> None:
         now_ns = self.state.now_ns

@@ -39,10 +39,12 @@ from cosched.core.cluster.coupling.engine import (
     Received,
     RecoveryEnded,
 )
+from cosched.core.cluster.coupling.exchange import Exchange
 from cosched.core.cluster.coupling.groups import DomainName, Rights, Timing
 from cosched.core.cluster.coupling.jobs import Jobs
-from cosched.core.cluster.coupling.mail.exchange import Exchange
-from cosched.core.cluster.coupling.mail.messages import (
+from cosched.core.cluster.coupling.mail.post import Post
+from cosched.core.cluster.coupling.mail.replies import Replies
+from cosched.core.cluster.coupling.messages import (
     Announce,
     Answer,
     AnyReply,
@@ -50,8 +52,6 @@ from cosched.core.cluster.coupling.mail.messages import (
     NotReady,
     RoundId,
 )
-from cosched.core.cluster.coupling.mail.post import Post
-from cosched.core.cluster.coupling.mail.replies import Replies
 from cosched.core.cluster.coupling.order import rules, rules_for
 from cosched.core.cluster.coupling.ready import ReadyJobs
 from cosched.core.cluster.coupling.recovery import reconcile, restarted, shift_clock
@@ -258,7 +258,7 @@ class Coupling:
     def _got_nodes(self, member: Member, size: int) -> None:
         self._expect(member, Stage.QUEUING)
         member.size = size or member.size
-        own = member.trying is None
+        own = member.turn.trying is None
         self._jobs.ready(member, own=own)
         if own:
             self._consider(member)
@@ -268,9 +268,9 @@ class Coupling:
     def _consider(self, member: Member) -> None:
         """Decides about a job that has nodes."""
         group = member.group
-        if member.promised is not None:
+        if member.turn.promised is not None:
             return  # it waits for the decision about its round
-        if not self._jobs.settings.enabled or member.promise_ns is not None:
+        if not self._jobs.settings.enabled or member.dates.promise_ns is not None:
             self._ready.start(member)
         elif group.timing is Timing.AFTER:
             if group.leader == self._state.name:
@@ -291,21 +291,21 @@ class Coupling:
             Stage.PREPARED,
         ):
             raise CoschedError(f"job {member.number}: has no nodes to lose")
-        owed, starting = member.owed, member.starting
+        owed, starting = member.turn.owed, member.turn.starting
         self._jobs.lost(member)
-        if starting and member.promise_ns is None:
-            member.promise_ns = self._state.now_ns
+        if starting and member.dates.promise_ns is None:
+            member.dates.promise_ns = self._state.now_ns
         if owed is not None:
             self._respond(member, owed, NotReady(Cause.FAILED))
         self._coordinator.cancel(member)
         member.aside = self._state.epoch
-        member.retry_ns = self._state.now_ns + self._jobs.settings.patience.retry_ns
+        member.dates.retry_ns = self._state.now_ns + self._jobs.settings.patience.retry_ns
 
     def _over(self, member: Member) -> None:
         self._state.epoch += 1
         self._state.found.pop(member.number, None)
-        owed = member.owed
-        self._post.withdraw(member.asking)
+        owed = member.turn.owed
+        self._post.withdraw(member.turn.asking)
         self._ready.end(member)
         if owed is not None:
             self._respond(member, owed, NotReady(Cause.FAILED))
@@ -350,7 +350,7 @@ class Coupling:
         """Lets jobs ask again whose mates' domain is not down any more."""
         self._state.epoch += 1
         for member in self._jobs.waiting.values():
-            member.down_since.pop(name, None)
-            if name in member.group.members and member.cause is Cause.DOWN:
-                member.retry_ns = self._state.now_ns
+            member.past.down_since.pop(name, None)
+            if name in member.group.members and member.past.cause is Cause.DOWN:
+                member.dates.retry_ns = self._state.now_ns
         self._jobs.todo.append(self._timers.retry)

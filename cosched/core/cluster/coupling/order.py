@@ -29,10 +29,10 @@ def rules(jobs: Jobs) -> PassRules:
             first.append(number)
         elif jobs.leaves_out(member):
             left_out.add(number)
-        elif member.released_ns is not None and member.released_ns > since_ns:
+        elif member.past.released_ns is not None and member.past.released_ns > since_ns:
             last.add(number)
-        elif settings.raise_by and member.yields:
-            raised[number] = member.yields * settings.raise_by
+        elif settings.raise_by and member.past.yields:
+            raised[number] = member.past.yields * settings.raise_by
     if not (first or last or left_out or raised):
         return NO_RULES
     return PassRules(first, last, left_out, raised)

@@ -21,7 +21,8 @@ from cosched.core.cluster.coupling.departures import depart
 from cosched.core.cluster.coupling.engine import Why
 from cosched.core.cluster.coupling.groups import DomainName, Timing
 from cosched.core.cluster.coupling.jobs import Jobs
-from cosched.core.cluster.coupling.mail.messages import (
+from cosched.core.cluster.coupling.mail.post import Post
+from cosched.core.cluster.coupling.messages import (
     AnyReply,
     Cause,
     LeaderStarted,
@@ -34,7 +35,6 @@ from cosched.core.cluster.coupling.mail.messages import (
     Running,
     Unknown,
 )
-from cosched.core.cluster.coupling.mail.post import Post
 from cosched.core.cluster.coupling.settings import Scheme, WhenDown
 from cosched.core.cluster.coupling.state import Member, Stage
 
@@ -56,32 +56,33 @@ class ReadyJobs:
         for name in member.group.coordinators:
             if name == self._state.name:
                 break
-            if not self._post.is_down(name) and name not in member.without:
+            if not self._post.is_down(name) and name not in member.turn.without:
                 return name
         return self._state.name
 
     def ask_coordinator(self, member: Member, name: DomainName) -> None:
         """Asks another domain for a round."""
-        member.asked += 1
-        member.asking = self._post.ask(name, member, Ready(member.older_ns))
+        member.past.asked += 1
+        member.turn.asking = self._post.ask(name, member, Ready(member.older_ns))
 
     def ask_leader(self, member: Member) -> None:
         """Asks the leader's domain whether a follower may start."""
         group = member.group
-        member.asked += 1
-        if member.due_ns is not None and self._state.now_ns >= member.due_ns:
+        member.past.asked += 1
+        if member.dates.due_ns is not None and self._state.now_ns >= member.dates.due_ns:
             self.start(member)
         else:
-            member.asking = self._post.ask(group.leader, member, LeaderStatus())
+            member.turn.asking = self._post.ask(group.leader, member, LeaderStatus())
 
     def start(self, member: Member, alone: str = "") -> None:
         """Starts a job that has nodes, without waiting for its mates any more."""
         if alone:
-            member.alone = alone
+            member.past.alone = alone
             self._state.counts.started_alone += 1
-        if member.promise_ns is not None and self._state.now_ns > member.promise_ns:
+        promise_ns = member.dates.promise_ns
+        if promise_ns is not None and self._state.now_ns > promise_ns:
             self._state.counts.promises_broken += 1
-        member.starting = True
+        member.turn.starting = True
         self._jobs.prepare(member)
 
     def end(self, member: Member) -> None:
@@ -101,11 +102,11 @@ class ReadyJobs:
         if isinstance(reply, Running | Over):
             return ""
         if isinstance(reply, Unknown):
-            limit_ns, since = settings.unknown_ns, member.unknown_since
+            limit_ns, since = settings.unknown_ns, member.past.unknown_since
             reason = f"{domain} does not have its group"
         elif reply is None and settings.when_down is not WhenDown.YIELD:
             holds = settings.when_down is WhenDown.HOLD
-            limit_ns, since = settings.down_hold_ns if holds else 0, member.down_since
+            limit_ns, since = settings.down_hold_ns if holds else 0, member.past.down_since
             reason = f"{domain} does not answer"
         else:
             return None
@@ -114,8 +115,8 @@ class ReadyJobs:
     def wait(self, member: Member, cause: Cause, domain: DomainName) -> None:
         """Lets a job with nodes wait for its mates: it holds or yields."""
         settings = self._jobs.settings
-        member.asking = None
-        member.cause, member.cause_at = cause, domain
+        member.turn.asking = None
+        member.past.cause, member.past.cause_at = cause, domain
         if member.stage is Stage.READY:
             if cause is Cause.REFUSED or self._yields_while_down(cause):
                 self._yield(member)
@@ -124,10 +125,10 @@ class ReadyJobs:
                 self._hold_or_yield(member, Scheme.HOLD if down else settings.scheme)
         if cause in PASSES:
             retry_ns = self._retry_ns(member, cause, domain)
-            if member.retry_ns is None or retry_ns < member.retry_ns:
-                member.retry_ns = retry_ns
-            if member.rest_ns is not None:
-                member.rest_ns = member.retry_ns
+            if member.dates.retry_ns is None or retry_ns < member.dates.retry_ns:
+                member.dates.retry_ns = retry_ns
+            if member.dates.rest_ns is not None:
+                member.dates.rest_ns = member.dates.retry_ns
 
     def _yields_while_down(self, cause: Cause) -> bool:
         return cause is Cause.DOWN and self._jobs.settings.when_down is WhenDown.YIELD
@@ -137,16 +138,17 @@ class ReadyJobs:
         settings, now_ns = self._jobs.settings, self._state.now_ns
         retry_ns = now_ns + self._spread(member, settings.patience.retry_ns)
         if cause is Cause.UNKNOWN:
-            limit_ns, since = settings.unknown_ns, member.unknown_since
+            limit_ns, since = settings.unknown_ns, member.past.unknown_since
         else:
-            limit_ns, since = settings.down_hold_ns, member.down_since
+            limit_ns, since = settings.down_hold_ns, member.past.down_since
         due_ns = since.get(domain, now_ns) + limit_ns
         return min(retry_ns, due_ns) if domain in since and due_ns > now_ns else retry_ns
 
     def _spread(self, member: Member, least_ns: int) -> int:
         """Returns a time from ``least_ns`` to twice as much. It differs between domains
         that got into each other's way, and from one time to the next."""
-        word = f"{self._state.name}/{member.number}/{member.asked}/{member.yields}"
+        past = member.past
+        word = f"{self._state.name}/{member.number}/{past.asked}/{past.yields}"
         return least_ns + least_ns * (crc32(word.encode()) % 1000) // 1000
 
     def _hold_or_yield(self, member: Member, scheme: Scheme) -> None:
@@ -154,7 +156,7 @@ class ReadyJobs:
         by_cap = (
             scheme is Scheme.YIELD
             and settings.yield_cap is not None
-            and member.yields >= settings.yield_cap
+            and member.past.yields >= settings.yield_cap
         )
         holds = scheme is Scheme.HOLD or by_cap
         if holds and self._jobs.promised:
@@ -189,10 +191,10 @@ class ReadyJobs:
         )
 
     def _yield(self, member: Member) -> None:
-        member.yields += 1
+        member.past.yields += 1
         member.aside = self._state.epoch
         rest_ns = self._spread(member, self._jobs.settings.rest_ns)
-        member.rest_ns = self._state.now_ns + rest_ns if rest_ns else None
+        member.dates.rest_ns = self._state.now_ns + rest_ns if rest_ns else None
         self._state.counts.yields += 1
         self._jobs.release(member, Why.YIELD)
 
@@ -201,7 +203,7 @@ class ReadyJobs:
     def took_leader(self, member: Member, reply: AnyReply | None) -> None:
         """Decides about a follower by the state of its leader."""
         leader, now_ns = member.group.leader, self._state.now_ns
-        member.asking = None
+        member.turn.asking = None
         if isinstance(reply, Running):
             due_ns = now_ns - reply.age_ns + member.group.delay_ns
             if now_ns < due_ns:
@@ -218,8 +220,8 @@ class ReadyJobs:
 
     def _not_due(self, member: Member, due_ns: int | None) -> None:
         self._state.counts.not_due += 1
-        member.due_ns = due_ns
-        member.cause, member.cause_at = Cause.UNSUBMITTED, member.group.leader
+        member.dates.due_ns = due_ns
+        member.past.cause, member.past.cause_at = Cause.UNSUBMITTED, member.group.leader
         member.aside = self._state.epoch
         self._jobs.release(member, Why.NOT_DUE)
 
@@ -227,7 +229,7 @@ class ReadyJobs:
         """Notes in a follower's domain that its leader runs."""
         now_ns = self._state.now_ns
         due_ns = now_ns if over else now_ns - age_ns + member.group.delay_ns
-        member.due_ns = max(due_ns, now_ns)
+        member.dates.due_ns = max(due_ns, now_ns)
         if member.stage is Stage.QUEUING:
             self._jobs.offer(member)
 

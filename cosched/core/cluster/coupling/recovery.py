@@ -9,11 +9,13 @@ decided has failed.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from cosched.core.cluster.coupling.departures import depart_again, started_alone
 from cosched.core.cluster.coupling.engine import Found, GoJob, Why
 from cosched.core.cluster.coupling.jobs import Jobs
-from cosched.core.cluster.coupling.mail.messages import Go
 from cosched.core.cluster.coupling.mail.post import Post
+from cosched.core.cluster.coupling.messages import Go
 from cosched.core.cluster.coupling.ready import ReadyJobs
 from cosched.core.cluster.coupling.state import Member, Stage, State
 
@@ -30,26 +32,19 @@ def restarted(state: State) -> None:
     for peer in state.peers.values():
         peer.down = False
     for member in state.members.values():
-        member.asking = member.owed = member.trying = member.retry_ns = None
-        if member.promised is not None:
-            member.promised = member.pin_ns = None
+        member.turn.asking = member.turn.owed = member.turn.trying = None
+        member.dates.retry_ns = None
+        if member.turn.promised is not None:
+            member.turn.promised = member.turn.pin_ns = None
         member.aside = -1
-        if member.stage is Stage.RUNNING or member.went or member.alone:
-            member.began = True  # an older version has not stored that
 
 
-#: The fields of a member that are times of the monotonic clock, or None.
-TIMES = (
-    "pin_ns",
-    "vote_ns",
-    "lease_ns",
-    "released_ns",
-    "promise_ns",
-    "due_ns",
-    "rest_ns",
-    "retry_ns",
-    "ready_ns",
-)
+#: The fields of a member's parts that are times of the monotonic clock, or None.
+TIMES = {
+    "turn": ("pin_ns", "vote_ns", "lease_ns"),
+    "dates": ("promise_ns", "due_ns", "rest_ns", "retry_ns"),
+    "past": ("ready_ns", "released_ns"),
+}
 
 
 def shift_clock(state: State, now_ns: int, away_ns: int) -> None:
@@ -61,16 +56,21 @@ def shift_clock(state: State, now_ns: int, away_ns: int) -> None:
     shift_ns = now_ns - state.now_ns - max(0, away_ns)
     for member in state.members.values():
         member.since_ns += shift_ns
-        for name in TIMES:
-            at_ns = getattr(member, name)
-            if at_ns is not None:
-                setattr(member, name, at_ns + shift_ns)
-        for since in (member.down_since, member.unknown_since):
+        for part, names in TIMES.items():
+            _shift(getattr(member, part), names, shift_ns)
+        for since in (member.past.down_since, member.past.unknown_since):
             for domain in since:
                 since[domain] += shift_ns
     for peer in state.peers.values():
         peer.down_ns += shift_ns
     state.now_ns = state.ticked_ns = now_ns
+
+
+def _shift(part: object, names: Iterable[str], shift_ns: int) -> None:
+    for name in names:
+        at_ns = getattr(part, name)
+        if at_ns is not None:
+            setattr(part, name, at_ns + shift_ns)
 
 
 def reconcile(jobs: Jobs, post: Post, ready: ReadyJobs) -> None:
@@ -98,19 +98,19 @@ def reconcile(jobs: Jobs, post: Post, ready: ReadyJobs) -> None:
 
 def _reconcile_one(jobs: Jobs, post: Post, member: Member, found: Found, size: int) -> None:
     if found is Found.RUNS:
-        if not member.began:
+        if not member.past.began:
             started_alone(jobs.state, post, member)
         if member.stage is not Stage.RUNNING:
             jobs.begin(member)
     elif found is Found.PREPARED:
         if member.stage is Stage.RUNNING:
-            jobs.commands.append(GoJob(member.number, member.addresses))
-        elif member.stage is not Stage.PREPARED or member.round is None:
+            jobs.commands.append(GoJob(member.number, member.past.addresses))
+        elif member.stage is not Stage.PREPARED or member.turn.round is None:
             jobs.release(member, Why.ROUND)
-        elif member.round[0] == jobs.state.name:
+        elif member.turn.round[0] == jobs.state.name:
             jobs.release(member, Why.ROUND)  # its round was not decided
     else:
         began = member.stage is Stage.RUNNING
         jobs.queue(member, size)
         if began:  # its start was decided, and its mates have begun
-            member.promise_ns = jobs.state.now_ns
+            member.dates.promise_ns = jobs.state.now_ns

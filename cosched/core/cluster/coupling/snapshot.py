@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
-from cosched.core.cluster.coupling.state import State
-from cosched.core.decoding import MessagePackDecoder
+from cosched.core.cluster.coupling.state import Dates, Past, Stage, State, Turn
+from cosched.core.decoding import MessagePackDecoder, convert
 
 
 class Snapshot(msgspec.Struct):
@@ -20,6 +22,18 @@ _decoder: MessagePackDecoder[Snapshot] = MessagePackDecoder(
 )
 
 
+class _Plain(msgspec.Struct):
+    """A snapshot of any version."""
+
+    wall_ns: int
+    state: dict[str, Any]
+
+
+_plain_decoder: MessagePackDecoder[_Plain] = MessagePackDecoder(
+    _Plain, "the state of a coupling"
+)
+
+
 def pack(state: State, wall_ns: int) -> bytes:
     """Returns the bytes of a state."""
     return msgspec.msgpack.encode(Snapshot(wall_ns, state))
@@ -28,3 +42,23 @@ def pack(state: State, wall_ns: int) -> bytes:
 def unpack(data: bytes) -> Snapshot:
     """Returns the snapshot in ``data``. Raises Malformed if there is none."""
     return _decoder.decode(data)
+
+
+def upgraded(data: bytes) -> bytes:
+    """Returns a snapshot of version 1 in the present form. There all fields of a member
+    stood side by side. Raises Malformed."""
+    plain = _plain_decoder.decode(data)
+    kind = dict[int, dict[str, Any]]
+    members: dict[int, dict[str, Any]] = convert(
+        plain.state.get("members"), kind, "members"
+    )
+    for member in members.values():
+        for name, part in (("turn", Turn), ("dates", Dates), ("past", Past)):
+            known = [field for field in part.__struct_fields__ if field in member]
+            member[name] = {field: member.pop(field) for field in known}
+        past = member["past"]
+        runs = member.get("stage") == Stage.RUNNING.value
+        if runs or past.get("went") or past.get("alone"):
+            past["began"] = True  # some have not stored that
+    plain.state["members"] = members
+    return msgspec.msgpack.encode(plain)

@@ -14,7 +14,7 @@ from cosched.core.cluster.coupling.groups import (
     GroupName,
     group_key,
 )
-from cosched.core.cluster.coupling.mail.messages import (
+from cosched.core.cluster.coupling.messages import (
     Addresses,
     Answer,
     Cause,
@@ -55,91 +55,93 @@ class Owed(msgspec.Struct, frozen=True):
     number: int
 
 
-class Member(msgspec.Struct, omit_defaults=True):
-    """This domain's job of a group, from its announcement until it is forgotten.
+class Turn(msgspec.Struct, omit_defaults=True):
+    """Holds the facts about a job while it has nodes, or while the engine looks for nodes.
+    A job that loses them, begins or ends gets a new turn. Times are of the monotonic
+    clock."""
 
-    older_ns: the wall time of the group's first announcement, as far as it is known here.
-    since_ns: the begin of the stage. asking: the question that it waits for.
-    aside: the epoch of the queue in which it is not offered again.
-
-    round: the round that has its nodes. seen, failed: the newest round, and the newest that
-    failed, of each coordinator. went: the round with which it began. trying: the engine
-    looks for nodes for this round. pin_ns: how long it waits for the next step of the
-    round. vote_ns: when its promise to wait for the decision ends. without: domains that
-    have no job of the group.
-
-    lease_ns: the end of its hold. released_ns: when it last released its nodes.
-    promise_ns: when its promised start is due; promised: for a round that has not gone.
-    due_ns: its earliest start. rest_ns: when it may get nodes by itself again after a
-    yield. retry_ns: when it asks again. down_since, unknown_since: when the job first
-    wanted to start and this domain did not answer, or did not have the group.
-
-    mates: the numbers of the other jobs, as far as they are known, by domain.
-    mate_left: a mate has departed since the job has nodes. ready_ns: when it was first
-    ready. own: it has nodes because it was its turn, not for a round. starting: it begins
-    once it is prepared. cause, cause_at: why it did not begin last time, and which domain
-    reported that. alone: why it began without a mate, if it did. unconfirmed: the domains
-    that have not confirmed its departure (``departures``). began: whether its engine has
-    started it or is about to.
-    """
-
-    number: JobId
-    group: Group
-    digest: str
-    user: str
-    older_ns: int
-    stage: Stage = Stage.UNSUBMITTED
-    since_ns: int = 0
-    size: int = 0
+    #: The question that the job waits for; None: for no question.
     asking: int | None = None
-    aside: int = -1
+    #: The round that has its nodes; None: no round.
     round: RoundId | None = None
-    seen: dict[DomainName, RoundId] = {}
-    failed: dict[DomainName, RoundId] = {}
-    went: RoundId | None = None
+    #: The round for which the engine looks for nodes; None: it does not.
     trying: RoundId | None = None
+    #: The answer that is due to a coordinator; None: no answer.
     owed: Owed | None = None
+    #: Until when the job waits for the next step of its round; None: it waits for no step.
     pin_ns: int | None = None
+    #: When its promise to wait for the decision ends; None: it has not voted.
     vote_ns: int | None = None
+    #: The end of its hold; None: it does not hold, or without a limit.
     lease_ns: int | None = None
-    released_ns: int | None = None
-    promise_ns: int | None = None
+    #: The round to which it has promised its latest start, until that goes; None: none.
     promised: RoundId | None = None
+    #: The domains that have no job of the group.
     without: list[DomainName] = []
-    due_ns: int | None = None
-    rest_ns: int | None = None
-    retry_ns: int | None = None
-    down_since: dict[DomainName, int] = {}
-    unknown_since: dict[DomainName, int] = {}
-    ready_ns: int | None = None
-    mate_left: bool = False
-    own: bool = False
+    #: Whether it begins once it is prepared.
     starting: bool = False
-    yields: int = 0
-    asked: int = 0
-    cause: Cause | None = None
-    cause_at: DomainName = ""
-    mates: dict[DomainName, JobId] = {}
-    address: str = ""
-    addresses: Addresses = ()
-    alone: str = ""
-    unconfirmed: list[DomainName] = []
-    began: bool = False
+    #: Whether it has nodes because it was its turn, not for a round.
+    own: bool = False
 
-    @property
-    def rank(self) -> tuple[int, GroupName, str]:
-        """Returns the key of the group by age, the same in all domains."""
-        return self.older_ns, self.group.name, self.digest
+
+class Dates(msgspec.Struct, omit_defaults=True):
+    """When a job may get nodes, must start or asks again, by the monotonic clock."""
+
+    #: When its promised start is due; None: it has promised none.
+    promise_ns: int | None = None
+    #: Its earliest start; None: at once.
+    due_ns: int | None = None
+    #: When it may get nodes by itself again after a yield; None: at once.
+    rest_ns: int | None = None
+    #: When it asks its mates again; None: only after an event.
+    retry_ns: int | None = None
 
     @property
     def may_start_ns(self) -> int:
-        """Returns the earliest time at which it gets nodes by itself."""
+        """Returns the earliest time at which the job gets nodes by itself."""
         return max(self.due_ns or 0, self.rest_ns or 0)
 
-    @property
-    def key(self) -> GroupKey:
-        """Returns by what this domain finds the group."""
-        return group_key(self.user, self.group.name)
+
+class Past(msgspec.Struct, omit_defaults=True):
+    """Holds the facts about a job that last, with nodes or without. All times are of the
+    monotonic clock."""
+
+    #: The newest round of each coordinator that has asked for it.
+    seen: dict[DomainName, RoundId] = {}
+    #: The newest round of each coordinator that failed.
+    failed: dict[DomainName, RoundId] = {}
+    #: The round with which it began; None: with none.
+    went: RoundId | None = None
+    #: When it was first ready by itself; None: never.
+    ready_ns: int | None = None
+    #: When it last released its nodes because its hold ended; None: never.
+    released_ns: int | None = None
+    #: How often it yielded.
+    yields: int = 0
+    #: How often it asked a coordinator or its leader.
+    asked: int = 0
+    #: When the job first wanted to start and this domain did not answer.
+    down_since: dict[DomainName, int] = {}
+    #: When the job first wanted to start and this domain did not have the group.
+    unknown_since: dict[DomainName, int] = {}
+    #: Whether a mate has departed since the job has nodes.
+    mate_left: bool = False
+    #: Why it did not begin last time; None: it did not try.
+    cause: Cause | None = None
+    #: The domain that reported the cause.
+    cause_at: DomainName = ""
+    #: The numbers of the other jobs that are known.
+    mates: dict[DomainName, JobId] = {}
+    #: How its mates reach it.
+    address: str = ""
+    #: How to reach the jobs that began with it, itself included.
+    addresses: Addresses = ()
+    #: Why it began without a mate; empty: it did not.
+    alone: str = ""
+    #: The domains that have not confirmed its departure (``departures``).
+    unconfirmed: list[DomainName] = []
+    #: Whether its engine has started it or is about to.
+    began: bool = False
 
     def note_round(self, round_id: RoundId) -> None:
         """Notes that a round has asked for the job."""
@@ -156,16 +158,55 @@ class Member(msgspec.Struct, omit_defaults=True):
             return True
         return name in self.seen and round_id < self.seen[name]
 
+
+class Member(msgspec.Struct, omit_defaults=True):
+    """This domain's job of a group, from its announcement until it is forgotten."""
+
+    number: JobId
+    group: Group
+    #: That of the group as it was announced here.
+    digest: str
+    #: Its user here.
+    user: str
+    #: The wall time of the group's first announcement that is known here, in ns.
+    older_ns: int
+    stage: Stage = Stage.UNSUBMITTED
+    #: The begin of the stage, by the monotonic clock.
+    since_ns: int = 0
+    #: Its nodes.
+    size: int = 0
+    #: The epoch of the queue in which it is not offered again; -1: it is offered in each.
+    aside: int = -1
+    turn: Turn = msgspec.field(default_factory=Turn)
+    dates: Dates = msgspec.field(default_factory=Dates)
+    past: Past = msgspec.field(default_factory=Past)
+
+    @property
+    def rank(self) -> tuple[int, GroupName, str]:
+        """Returns the key of the group by age, the same in all domains."""
+        return self.older_ns, self.group.name, self.digest
+
+    @property
+    def key(self) -> GroupKey:
+        """Returns by what this domain finds the group."""
+        return group_key(self.user, self.group.name)
+
     @property
     def has_promised(self) -> bool:
         """Returns whether the job has promised its latest start, to a round that goes or
         may go."""
-        return self.promise_ns is not None or self.promised is not None
+        return self.dates.promise_ns is not None or self.turn.promised is not None
 
     @property
     def is_idle(self) -> bool:
         """Returns whether the job holds, and nothing is asked about it."""
-        return self.stage is Stage.HOLDING and self.round is None and self.asking is None
+        turn = self.turn
+        return self.stage is Stage.HOLDING and turn.round is None and turn.asking is None
+
+    @property
+    def keeps_nodes(self) -> bool:
+        """Returns whether the job has nodes also without a round."""
+        return self.stage is Stage.HOLDING or (self.stage is Stage.READY and self.turn.own)
 
     @property
     def waits(self) -> bool:

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from cosched.core.cluster.coupling.engine import Why
 from cosched.core.cluster.coupling.jobs import Jobs
-from cosched.core.cluster.coupling.mail.messages import LeaderStatus, Ready
 from cosched.core.cluster.coupling.mail.post import Post
+from cosched.core.cluster.coupling.messages import LeaderStatus, Ready
 from cosched.core.cluster.coupling.rounds.coordinator import Coordinator
 from cosched.core.cluster.coupling.rounds.participant import Participant
 from cosched.core.cluster.coupling.state import Member, Stage
@@ -54,10 +54,10 @@ class Timers:
 
     def _end_lease(self, member: Member) -> None:
         """Releases the nodes of a job that has held for the release period."""
-        lease_ns = member.lease_ns
+        lease_ns = member.turn.lease_ns
         if lease_ns is None or self._state.now_ns < lease_ns:
             return
-        if member.stage is Stage.HOLDING and member.round is None:
+        if member.stage is Stage.HOLDING and member.turn.round is None:
             self._post.withdraw_about(member, Ready, LeaderStatus)
             self._state.epoch += 1
             self._jobs.release(member, Why.LEASE)
@@ -66,10 +66,10 @@ class Timers:
         """Lets jobs ask again whose time has come."""
         now_ns, ticked_ns = self._state.now_ns, self._state.ticked_ns
         for member in list(self._jobs.waiting.values()):
-            due = ticked_ns < member.may_start_ns <= now_ns
-            again = member.retry_ns is not None and now_ns >= member.retry_ns
+            due = ticked_ns < member.dates.may_start_ns <= now_ns
+            again = member.dates.retry_ns is not None and now_ns >= member.dates.retry_ns
             if again:
-                member.retry_ns = None
+                member.dates.retry_ns = None
             if member.stage is Stage.QUEUING and (again or due):
                 self._jobs.offer(member)
             elif again and member.is_idle:
@@ -80,11 +80,11 @@ class Timers:
         state = self._state
         times = [self._post.wake_ns(), self._coordinator.wake_ns()]
         for member in self._jobs.waiting.values():
-            times += [self._participant.wake_ns(member), member.retry_ns]
-            if member.stage is Stage.HOLDING and member.round is None:
-                times.append(member.lease_ns)
-            if member.may_start_ns > state.ticked_ns:
-                times.append(member.may_start_ns)
+            times += [self._participant.wake_ns(member), member.dates.retry_ns]
+            if member.stage is Stage.HOLDING and member.turn.round is None:
+                times.append(member.turn.lease_ns)
+            if member.dates.may_start_ns > state.ticked_ns:
+                times.append(member.dates.may_start_ns)
         known = [at_ns for at_ns in times if at_ns is not None]
         wake_ns = None
         if known and not state.recovering:

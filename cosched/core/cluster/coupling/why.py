@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from cosched.core.cluster.coupling.groups import DomainName
-from cosched.core.cluster.coupling.mail.messages import Cause
+from cosched.core.cluster.coupling.messages import Cause
 from cosched.core.cluster.coupling.state import Member, Stage
 from cosched.core.units import NS_PER_S
 
@@ -58,14 +58,16 @@ def reason(member: Member, own: DomainName, moment: Moment) -> Reason:
         case Stage.HOLDING:
             since = _about(moment.now_ns - member.since_ns)
             text = f"ready, holds {_nodes(member)} since {since} for {mates}"
-            return _until(text + _because(member, own), member.lease_ns, "released", moment)
+            return _until(
+                text + _because(member, own), member.turn.lease_ns, "released", moment
+            )
         case Stage.PREPARING:
             return Reason(f"is prepared on {_nodes(member)}, to start with {mates}")
         case Stage.PREPARED:
             text = f"is prepared, waits for the decision to start with {mates}"
-            return _until(text, member.vote_ns, "decided", moment)
-        case Stage.RUNNING if member.alone:
-            return Reason(f"started without {mates}: {member.alone}")
+            return _until(text, member.turn.vote_ns, "decided", moment)
+        case Stage.RUNNING if member.past.alone:
+            return Reason(f"started without {mates}: {member.past.alone}")
         case Stage.RUNNING:
             return Reason(f"started with {mates}")
     return Reason("is over")
@@ -79,14 +81,14 @@ def sentence(why: Reason, clock: Callable[[int], str]) -> str:
 
 
 def _queuing(member: Member, own: DomainName, mates: str, moment: Moment) -> Reason:
-    if member.promise_ns is not None:
+    if member.dates.promise_ns is not None:
         text = f"goes first, because {mates} started before it"
-        return _until(text, member.promise_ns, "promised", moment)
-    if member.due_ns is not None and member.due_ns > moment.now_ns:
-        return _until(f"starts after {mates}", member.due_ns, "due", moment)
-    if not member.yields:
+        return _until(text, member.dates.promise_ns, "promised", moment)
+    if member.dates.due_ns is not None and member.dates.due_ns > moment.now_ns:
+        return _until(f"starts after {mates}", member.dates.due_ns, "due", moment)
+    if not member.past.yields:
         return Reason(f"waits for nodes, to start with {mates}")
-    times = "once" if member.yields == 1 else f"{member.yields} times"
+    times = "once" if member.past.yields == 1 else f"{member.past.yields} times"
     return Reason(f"yielded {times}, to start with {mates}{_because(member, own)}")
 
 
@@ -99,8 +101,8 @@ def _until(text: str, at_ns: int | None, word: str, moment: Moment) -> Reason:
 def _mates(member: Member, own: DomainName) -> str:
     """Returns the mates as ``eureka:812``, or ``GROUP@eureka`` without a known number."""
     names = [
-        f"{name}:{member.mates[name]}"
-        if name in member.mates
+        f"{name}:{member.past.mates[name]}"
+        if name in member.past.mates
         else f"{member.group.name}@{name}"
         for name in member.group.members
         if name != own
@@ -109,12 +111,12 @@ def _mates(member: Member, own: DomainName) -> str:
 
 
 def _because(member: Member, own: DomainName) -> str:
-    if member.cause is None or not member.cause_at:
+    if member.past.cause is None or not member.past.cause_at:
         return ""
-    if member.cause is Cause.UNKNOWN and member.cause_at in member.mates:
+    if member.past.cause is Cause.UNKNOWN and member.past.cause_at in member.past.mates:
         return ""  # it was announced since then
-    where = "this domain" if member.cause_at == own else member.cause_at
-    return f": {where} {_CAUSES[member.cause]}"
+    where = "this domain" if member.past.cause_at == own else member.past.cause_at
+    return f": {where} {_CAUSES[member.past.cause]}"
 
 
 def _nodes(member: Member) -> str:

@@ -209,8 +209,8 @@ Event = (
 Command = StartJob | ResizeJob | ReserveJob | ReservationHit | EndJob | WakeAt
 
 
-class AnyQueue(Protocol):
-    """The queue of a domain, coupled with others or not."""
+class Machine(Protocol):
+    """Decides when jobs start: a queue, the coupling with other domains, or both."""
 
     def handle(self, event: Any, /) -> Sequence[Any]:
         """Takes one event and returns the commands."""

@@ -4,17 +4,30 @@ import asyncio
 import json
 import secrets
 
-from cosched.cluster.controller.jobs import Jobs
-from cosched.cluster.controller.members import Members, NodeState
-from cosched.cluster.controller.recovery import Recovery
 from cosched.cluster.controller.requests import Requests
 from cosched.cluster.desk import Person
+from cosched.cluster.engines.native.engine import NativeEngine
+from cosched.cluster.engines.native.jobs import Jobs
+from cosched.cluster.engines.native.members import Members, NodeState
+from cosched.cluster.engines.native.recovery import Recovery
+from cosched.cluster.engines.native.requests import JobRequests
 from cosched.cluster.messages import Chunk, SubtreePrepared
 from cosched.cluster.store import Record, State
 from cosched.cluster.submission import Submission
 from cosched.config.domain import DomainConfig, LifeSettings, QueueSettings
 
 NODES = ("n0", "n1", "n2")
+
+
+def requests_about(config, jobs, store, members, end=lambda: None):
+    """Returns what answers the requests to a domain that is coupled with no other."""
+    native = JobRequests(config, jobs, store, members, end)
+
+    async def reload(_person, _request):
+        return {}
+
+    handlers = {"reload": reload, **native.handlers}
+    return Requests(handlers, native.may_vouch, NativeEngine.unknown)
 
 
 class Controller:
@@ -31,9 +44,7 @@ class Controller:
         self.store = store
         self.members = Members(config)
         self.jobs = Jobs(config, store, self.members, self._send, self.log.append)
-        self.requests = Requests(
-            config, self.jobs, store, self.members, self._end, lambda: None
-        )
+        self.requests = requests_about(config, self.jobs, store, self.members, self._end)
         self.recovery = Recovery(self.jobs, self.members, self._send, store.live())
 
     def _send(self, to, message):

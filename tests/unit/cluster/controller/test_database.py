@@ -14,7 +14,7 @@ import msgspec
 import pytest
 from cosched_daemons import controller
 
-from cosched.cluster.coupled.memory import Memory
+from cosched.cluster.coupling.memory import Memory
 from cosched.cluster.database import open_database
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.store import VERSION, JobStore, Record, State
@@ -81,8 +81,8 @@ KINDS = {
         read_memory,
         GROUPS,
         "move the file away to forget the jobs' groups",
-        1,
-        "1",
+        2,
+        "1 to 2",
     ),
 }
 

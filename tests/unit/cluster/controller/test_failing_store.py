@@ -5,13 +5,13 @@ import json
 
 import pytest
 
-from cosched.cluster.controller.jobs import Jobs
-from cosched.cluster.controller.members import Members
-from cosched.cluster.controller.requests import Requests
 from cosched.cluster.desk import Person
+from cosched.cluster.engines.native.jobs import Jobs
+from cosched.cluster.engines.native.members import Members
 from cosched.cluster.store import JobStore
 from cosched.config.domain import DomainConfig
 from cosched.core.errors import CoschedError
+from tests.unit.cluster.controller.controller_alone import requests_about
 
 JOB = {"token": "t", "name": "a", "argv": ["/bin/true"], "environ": {}, "cwd": "/"}
 FULL = "jobs.sqlite: database or disk is full"
@@ -24,7 +24,7 @@ class Desk:
         config = DomainConfig("test", "127.0.0.1:1", {"n1": "127.0.0.1:2"}, 4)
         members = Members(config)
         self.jobs = Jobs(config, store, members, lambda *_: None, lambda _: None)
-        self.requests = Requests(config, self.jobs, store, members, lambda: None, None)
+        self.requests = requests_about(config, self.jobs, store, members)
 
     def ask(self, **request):
         body = json.dumps(request).encode()

@@ -9,7 +9,7 @@ import sqlite3
 import pytest
 
 from cosched.cluster.client import make_submission
-from cosched.cluster.controller.members import Members
+from cosched.cluster.engines.native.members import Members
 from cosched.cluster.full_disk import SpaceWait, advice
 from cosched.cluster.store import JobStore, Record, State
 from cosched.config.domain import DomainConfig

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cosched.cluster.controller.jobs import Jobs
-from cosched.cluster.controller.members import Members, NodeState
-from cosched.cluster.controller.requests import Requests
 from cosched.cluster.desk import Person
+from cosched.cluster.engines.native.jobs import Jobs
+from cosched.cluster.engines.native.members import Members, NodeState
 from cosched.cluster.store import JobStore
 from cosched.config.domain import DomainConfig
 from cosched.node.sockets.pacing import Allowance
+from tests.unit.cluster.controller.controller_alone import requests_about
 
 USER = Person(4711, 4711)
 OTHER = Person(4712, 4712)
@@ -29,13 +29,19 @@ anything = st.recursive(
 )
 
 
+CONFIG = DomainConfig("test", "127.0.0.1:1", {"n1": "127.0.0.1:2"}, 4)
+
+
 @pytest.fixture
-def requests(tmp_path):
-    config = DomainConfig("test", "127.0.0.1:1", {"n1": "127.0.0.1:2"}, 4)
-    store = JobStore(tmp_path / "jobs.sqlite", config.node_names)
-    members = Members(config)
-    jobs = Jobs(config, store, members, lambda *_: None, lambda _: None)
-    yield Requests(config, jobs, store, members, lambda: None, reload=None)
+def members():
+    return Members(CONFIG)
+
+
+@pytest.fixture
+def requests(tmp_path, members):
+    store = JobStore(tmp_path / "jobs.sqlite", CONFIG.node_names)
+    jobs = Jobs(CONFIG, store, members, lambda *_: None, lambda _: None)
+    yield requests_about(CONFIG, jobs, store, members)
     store.close()
 
 
@@ -97,9 +103,9 @@ def test_each_request_has_an_answer(requests, what, more, person):
     assert ask(requests, person, **{"do": what, **more}).keys() <= {"ok", "error"}
 
 
-def test_token_of_another_user_gives_no_job(requests, monkeypatch):
+def test_token_of_another_user_gives_no_job(requests, members, monkeypatch):
     monkeypatch.setattr("os.geteuid", lambda: 0)
-    requests._members.by_number[0].state = NodeState.UP
+    members.by_number[0].state = NodeState.UP
     assert ask(requests, USER, do="submit", job=JOB) == {"ok": {"job": 1}}
     assert ask(requests, USER, do="submit", job=JOB) == {"ok": {"job": 1}}
     assert "taken" in ask(requests, OTHER, do="submit", job=JOB)["error"]

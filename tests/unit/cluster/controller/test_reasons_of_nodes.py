@@ -1,6 +1,6 @@
 """The reasons of nodes that are down, for users."""
 
-from cosched.cluster.controller.members import (
+from cosched.cluster.engines.native.members import (
     UNKNOWN_KEY,
     UNREADABLE,
     Members,

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
-from cosched.cluster.controller.members import Members, NodeState
+from cosched.cluster.engines.native.members import Members, NodeState
 from cosched.cluster.messages import (
     ENDED,
     PROTOCOL,

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from cosched.cluster.controller.starts.strays import Strays
+from cosched.cluster.engines.native.starts.running import Strays
 
 
 @pytest.fixture

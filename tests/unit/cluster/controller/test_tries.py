@@ -2,7 +2,7 @@
 
 import asyncio
 
-from cosched.cluster.controller.starts.running import ATTEMPTS
+from cosched.cluster.engines.native.starts.running import ATTEMPTS
 from cosched.cluster.messages import NodeEnded, StartFailed, SubtreeEnded
 from cosched.cluster.store import State
 from tests.unit.cluster.controller.controller_alone import Controller, passes

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosched.cluster.controller.jobs import Jobs
-from cosched.cluster.controller.members import Members
-from cosched.cluster.controller.requests import Requests
 from cosched.cluster.desk import Person
+from cosched.cluster.engines.native.jobs import Jobs
+from cosched.cluster.engines.native.members import Members
 from cosched.cluster.store import JobStore
 from cosched.config.domain import DomainConfig, SecuritySettings, parse_config
 from cosched.core.errors import CoschedError
 from cosched.core.names import CONTROLLER
+from tests.unit.cluster.controller.controller_alone import requests_about
 
 NODES = {"n1": "10.0.0.1:2", "n2": "10.0.0.2:2", "n3": "10.0.0.3:2"}
 CONFIG = DomainConfig(
@@ -50,7 +50,7 @@ def ask(tmp_path):
     for member in members.by_number:
         member.slots = 4
     jobs = Jobs(CONFIG, store, members, lambda *_: None, lambda _: None)
-    requests = Requests(CONFIG, jobs, store, members, lambda: None, reload=None)
+    requests = requests_about(CONFIG, jobs, store, members)
 
     def answer(person, **request):
         body = json.dumps(request).encode()

@@ -5,9 +5,10 @@ import json
 
 import pytest
 
-from cosched.cluster.controller.answering import Answering
-from cosched.cluster.controller.controller import Controller
-from cosched.cluster.controller.waits import Waits
+from cosched.cluster.controller.requests import Requests
+from cosched.cluster.engines.native.answering import Answering
+from cosched.cluster.engines.native.engine import NativeEngine
+from cosched.cluster.engines.native.records import Waits
 from cosched.cluster.keys import load_keys, make_keys
 from cosched.cluster.messages import PROTOCOL, Hello, UserLeft, UserReply, UserRequest
 from cosched.cluster.paths import DomainPaths
@@ -39,26 +40,27 @@ def test_controller_forgets_requests_of_users_who_left(tmp_path, restarted):
     keys = load_keys(tmp_path / "keys", "controller", config.members)
     store = JobStore(tmp_path / "jobs.sqlite", config.node_names)
     store.add("t", Record(0, 7, 7, JOB, 0, State.HELD))
-    controller = Controller(config, keys, DomainPaths(tmp_path), store, print)
-    controller._jobs.restore(store.live()[0])
-    controller._links.send = lambda *_: None
+    engine = NativeEngine(config, keys, DomainPaths(tmp_path), store, print)
+    engine._links.send = lambda *_: None
+    engine._links.listen = lambda _address: None
 
     async def leave():
+        engine.open(Requests(engine.handlers, engine.may_vouch, "").answer)
         body = json.dumps({"do": "wait", "job": 1}).encode()
         for number in range(3):
-            controller._take("n1", UserRequest(number, 7, 7, body))
+            engine._take("n1", UserRequest(number, 7, 7, body))
         await asyncio.sleep(0.01)
-        assert len(controller._tasks) == 3
-        controller._lose(controller._members.by_name["n1"], "a test")
+        assert len(engine._tasks) == 3
+        engine._lose(engine._members.by_name["n1"], "a test")
         await asyncio.sleep(0.01)
-        assert len(controller._tasks) == 3  # the node may come back
+        assert len(engine._tasks) == 3  # the node may come back
         if restarted:
-            controller._take("n1", Hello(PROTOCOL, 8, config.digest(), {"slots": 4}, ()))
+            engine._take("n1", Hello(PROTOCOL, 8, config.digest(), {"slots": 4}, ()))
         else:
             for number in range(3):
-                controller._take("n1", UserLeft(number))
+                engine._take("n1", UserLeft(number))
         await asyncio.sleep(0.01)
-        assert not controller._tasks
+        assert not engine._tasks
 
     asyncio.run(leave())
     store.close()

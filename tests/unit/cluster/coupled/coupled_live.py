@@ -11,10 +11,13 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from cosched.cluster.coupled.domain import CoupledDomain
-from cosched.cluster.coupled.mail import LONGEST, DomainMail
-from cosched.cluster.coupled.memory import Memory
-from cosched.cluster.engines.interface import (
+from cosched.cluster.coupling.clock import DomainClock
+from cosched.cluster.coupling.mail import LONGEST, DomainMail
+from cosched.cluster.coupling.mates import parse_mates
+from cosched.cluster.coupling.memory import Memory
+from cosched.cluster.coupling.pairs import Pairs
+from cosched.cluster.engines.slurm.engine import SlurmEngine
+from cosched.cluster.engines.slurm.events import (
     Capacity,
     Ended,
     GaveBack,
@@ -27,7 +30,6 @@ from cosched.cluster.engines.interface import (
     Submitted,
     Tried,
 )
-from cosched.cluster.engines.mates import parse_mates
 from cosched.cluster.keys import load_keys, make_keys
 from cosched.cluster.links import Links
 from cosched.config.slurm import parse_coupled
@@ -181,7 +183,7 @@ class EngineDouble:
         pass
 
 
-class Doomed(CoupledDomain):
+class Doomed(SlurmEngine):
     """A controller that can die between two commands. Then nothing of it happens any more.
 
     left: the commands until it dies; None: it lives on. on_death: is called then.
@@ -195,26 +197,31 @@ class Doomed(CoupledDomain):
         if not self.dead:
             super().report(event)
 
-    def _feed(self, event):
-        if not self.dead:
-            super()._feed(event)
-
-    def _save(self):
-        if not self.dead:
-            super()._save()
-
     def _carry_out(self, command):
+        if self.lives_on():
+            super()._carry_out(command)
+
+    def lives_on(self):
+        """Counts a command; returns whether it is carried out."""
         if self.left == 0 and not self.dead:
             self.die()
-        if self.dead:
-            return
-        if self.left is not None:
+        if self.left is not None and not self.dead:
             self.left -= 1
-        super()._carry_out(command)
+        return not self.dead
 
     def die(self):
         self.dead = True
         asyncio.get_running_loop().call_soon(self.on_death)
+
+
+class MortalMemory(Memory):
+    """The store of a controller that may be dead."""
+
+    domain = None
+
+    def save(self, snapshot):
+        if self.domain is None or not self.domain.dead:
+            super().save(snapshot)
 
 
 class Orders:
@@ -252,12 +259,14 @@ class LiveDomain:
         self.engine = engine
         self.links = Links(keys, addresses, log, LONGEST + 256)
         self.mail = DomainMail(self.links, log)
-        self.memory = Memory(folder / f"{name}.sqlite")
+        self.memory = MortalMemory(folder / f"{name}.sqlite")
+        self.pairs = Pairs(config, self.memory, self, DomainClock())
         orders = Orders(engine)
-        self.domain = orders.domain = Doomed(config, orders, self, self.memory, log)
+        self.domain = orders.domain = Doomed(config, orders, self.pairs, log)
+        self.memory.domain = self.domain
         self._deliver = deliver or (lambda send, _to: send())
         self.links.listen(addresses[name])
-        self._task = asyncio.ensure_future(self.mail.receive(self.domain.receive))
+        self._task = asyncio.ensure_future(self.mail.receive(self.domain.driver.receive))
         engine.attach(self.domain.report)
 
     def send(self, to, message):
@@ -265,17 +274,18 @@ class LiveDomain:
             if not self.domain.dead:
                 self.mail.send(to, message)
 
-        self._deliver(send, to)
+        if self.domain.lives_on():
+            self._deliver(send, to)
 
     @property
     def coupling(self):
-        return self.domain.coupling
+        return self.pairs.coupling
 
     async def close(self):
         """Ends the controller at once; anything that it has not stored is lost."""
         self.domain.dead = True
         self.engine.detach()
-        self.domain.close()
+        self.domain.driver.close()
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
         self.links.close()

@@ -10,12 +10,12 @@ from contextlib import suppress
 
 import msgspec
 
-from cosched.cluster.controller.clock import DomainClock
-from cosched.cluster.controller.jobs import Jobs
-from cosched.cluster.controller.members import Members, NodeState
-from cosched.cluster.controller.pairs import Pairs
-from cosched.cluster.controller.recovery import Recovery
-from cosched.cluster.coupled.memory import Memory
+from cosched.cluster.coupling.clock import DomainClock
+from cosched.cluster.coupling.memory import Memory
+from cosched.cluster.coupling.pairs import Pairs
+from cosched.cluster.engines.native.jobs import Jobs
+from cosched.cluster.engines.native.members import Members, NodeState
+from cosched.cluster.engines.native.recovery import Recovery
 from cosched.cluster.messages import (
     ENDED,
     Chunk,
@@ -32,7 +32,7 @@ from cosched.cluster.store import JobStore, Record, State
 from cosched.cluster.submission import Submission
 from cosched.config.coupling import CouplingTable
 from cosched.config.domain import DomainConfig, QueueSettings
-from cosched.core.cluster.coupling.mail.messages import AnyMessage
+from cosched.core.cluster.coupling.messages import AnyMessage
 from cosched.core.cluster.coupling.state import Stage as MemberStage
 from cosched.core.cluster.startup.gate import Stage
 from cosched.core.config.tables import read
@@ -256,7 +256,7 @@ class Site:
         if self.jobs is not None:
             message = msgspec.msgpack.decode(data, type=AnyMessage)
             with suppress(Crash):
-                self.jobs.receive(peer, message)
+                self.jobs.driver.receive(peer, message)
 
 
 class _Store(JobStore):

@@ -8,10 +8,14 @@ import re
 
 import pytest
 
-from cosched.cluster.coupled.domain import CoupledDomain
-from cosched.cluster.coupled.memory import Memory
-from cosched.cluster.coupled.window import Window, explain
-from cosched.cluster.engines.interface import (
+from cosched.cluster.controller.controller import Controller
+from cosched.cluster.coupling.clock import DomainClock
+from cosched.cluster.coupling.mates import parse_mates, read_comment
+from cosched.cluster.coupling.memory import Memory
+from cosched.cluster.coupling.pairs import Pairs
+from cosched.cluster.desk import Person
+from cosched.cluster.engines.slurm.engine import SlurmEngine
+from cosched.cluster.engines.slurm.events import (
     Cancelled,
     Capacity,
     Ended,
@@ -25,8 +29,7 @@ from cosched.cluster.engines.interface import (
     Submitted,
     Tried,
 )
-from cosched.cluster.engines.mates import parse_mates, read_comment
-from cosched.cluster.member import first_error
+from cosched.cluster.paths import DomainPaths
 from cosched.config.slurm import parse_coupled
 from cosched.core.cluster.coupling.state import Stage
 from cosched.core.errors import CoschedError, StateLost
@@ -139,11 +142,12 @@ class Pair:
             def send(_, to, message):
                 if not self.lost and to in self.domains:
                     loop = asyncio.get_running_loop()
-                    loop.call_soon(self.domains[to].receive, name, message)
+                    loop.call_soon(self.domains[to].driver.receive, name, message)
 
         memory = Memory(self.folder / f"{name}.sqlite")
         engine = self.engines[name]
-        domain = CoupledDomain(config, engine, Mail(), memory, self.log.append)
+        pairs = Pairs(config, memory, Mail(), DomainClock())
+        domain = SlurmEngine(config, engine, pairs, self.log.append)
         engine.report = domain.report
         self.domains[name] = domain
         domain.report(Capacity(4))
@@ -157,19 +161,18 @@ class Pair:
 
     def stop(self, name):
         domain = self.domains.pop(name)
-        domain.close()
+        domain.driver.close()
         self.engines[name].report = lambda event: None
 
     def stage(self, name, number):
-        return self.domains[name].coupling.state.members[number].stage
+        return self.domains[name].pairs.coupling.state.members[number].stage
 
     def group(self, name, number):
-        member = self.domains[name].coupling.state.members.get(number)
+        member = self.domains[name].pairs.coupling.state.members.get(number)
         return None if member is None else member.group.name
 
     def why(self, name, number):
-        state = self.domains[name].coupling.state
-        return explain(state.members[number], name, state.now_ns)
+        return self.domains[name].pairs.explain(number)
 
 
 async def until(condition, what, within_s=20.0):
@@ -219,7 +222,7 @@ async def test_yielded_job_is_tried_when_its_mate_is_ready(tmp_path):
     await until(lambda: 1 in a.resting, "a yields")
     b.submit(7, text="mate=g@a", own="b")
     await until(lambda: (a.gone, b.gone) == ([1], [7]), "both start")
-    assert pair.domains["a"].coupling.counts.yields == 1
+    assert pair.domains["a"].pairs.coupling.counts.yields == 1
     assert a.places == {1: 3}
 
 
@@ -290,7 +293,7 @@ async def test_domain_that_is_down(tmp_path):
     a.submit(1)
     await until(lambda: a.gone == [1], "a starts alone")
     assert "job 1: starts alone: b does not answer" in pair.log
-    assert pair.domains["a"].coupling.counts.started_alone == 1
+    assert pair.domains["a"].pairs.coupling.counts.started_alone == 1
 
 
 @scenario
@@ -347,7 +350,7 @@ async def test_job_that_holds_keeps_its_nodes_when_the_controller_restarts(tmp_p
     gave_back = []
     a.give_back = lambda number, _wait_s: gave_back.append(number)
     pair.start("a")
-    state = pair.domains["a"].coupling.state
+    state = pair.domains["a"].pairs.coupling.state
     await until(lambda: not state.recovering, "the jobs are reported")
     await until(lambda: pair.stage("a", 1) is Stage.HOLDING, "a holds again")
     assert (gave_back, a.ready.keys()) == ([], {1})
@@ -457,7 +460,7 @@ async def test_job_that_was_forgotten_while_it_waited_is_announced_again(tmp_pat
     a.end(1)
     a.resting.add(1)
     a.submit(1)  # Slurm has requeued it
-    members = pair.domains["a"].coupling.state.members
+    members = pair.domains["a"].pairs.coupling.state.members
     await asyncio.sleep(0.3)
     a.submit(2, text="mate=other@b")  # lets the domain forget what is over
     await until(lambda: 1 not in members, "the job is forgotten")
@@ -529,7 +532,7 @@ async def test_job_that_slurm_starts_by_itself_counts_as_started_alone(tmp_path)
     await until(lambda: pair.stage("a", 1) is Stage.HOLDING, "a holds")
     a.running[1] = a.ready.pop(1)
     a.report(Started(1, 0))
-    assert pair.domains["a"].coupling.counts.started_alone == 1
+    assert pair.domains["a"].pairs.coupling.counts.started_alone == 1
     assert "job 1: has started without its mates" in pair.log
     b.submit(7, text="mate=g@a", own="b")
     await until(lambda: b.gone == [7], "b does not wait")
@@ -548,7 +551,7 @@ async def test_mate_that_is_lost_while_all_begin_to_prepare(tmp_path):
     b.submit(7, text="mate=g@a", own="b")
     await until(lambda: tries == [1], "a looks for nodes for its mate")
     pair.lost = True
-    pair.domains["a"].coupling._post.lose("b")
+    pair.domains["a"].pairs.coupling._post.lose("b")
     del a.running[99]
     a.offer()
     assert pair.stage("a", 1) is Stage.QUEUING
@@ -558,16 +561,9 @@ async def test_mate_that_is_lost_while_all_begin_to_prepare(tmp_path):
 @pytest.mark.parametrize("body", [b'{"x":' + b"[" * 100_000, b"", b'{"do": "submit"}'])
 @scenario
 async def test_odd_request_to_the_controller_of_a_slurm_is_answered(tmp_path, body):
-    coupling = Pair(tmp_path).domains["a"].coupling
-    window = Window(tmp_path / "w", coupling, lambda: 0, lambda: None, lambda: {}, print)
-    failed = first_error()
-    await window.open()
-    reader, writer = await asyncio.open_unix_connection(tmp_path / "w")
-    writer.write(body + b"\n")
-    assert b"Slurm has its jobs" in await asyncio.wait_for(reader.readline(), 20)
-    writer.close()
-    await window.close()
-    assert not failed.done()
+    engine = Pair(tmp_path).domains["a"]
+    answer = Controller(engine, DomainPaths(tmp_path), print)._requests.answer
+    assert b"Slurm has its jobs" in await answer(Person(7, 7), body)
 
 
 @scenario
@@ -579,7 +575,7 @@ async def test_state_that_cannot_be_stored_is_no_fault_of_the_user(tmp_path):
     def full(_coupling):
         raise StateLost("a.sqlite: disk is full")
 
-    pair.domains["a"]._memory.keep = full
+    pair.domains["a"].pairs._memory.keep = full
     with pytest.raises(StateLost):
         a.submit(1)
     assert a.refused == {}

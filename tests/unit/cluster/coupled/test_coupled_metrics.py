@@ -14,7 +14,14 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from cosched.cluster.coupled.metrics import figures, metrics_of, serve_metrics
+from cosched.cluster.controller.controller import Controller
+from cosched.cluster.coupling.metrics import metrics_of, serve_metrics
+from cosched.cluster.engines.native.engine import NativeEngine
+from cosched.cluster.keys import load_keys, make_keys
+from cosched.cluster.paths import DomainPaths
+from cosched.cluster.store import JobStore, Record, State
+from cosched.cluster.submission import Submission
+from cosched.config.domain import parse_config
 from cosched.config.slurm import coupled_config, parse_coupled
 from cosched.core.cluster.coupling.settings import Scheme, WhenDown
 from cosched.core.cluster.coupling.state import Stage
@@ -23,6 +30,7 @@ from cosched.core.errors import CoschedError
 from tests.places import ROOT
 from tests.unit.cluster.coupled.coupled_live import EngineDouble, LiveDomain, free_addresses
 
+JOB = Submission(token="t", name="a", argv=("/bin/true",), environ={}, cwd="/")
 RULES = ROOT / "docs/prometheus/coupling.rules.yml"
 PAGE = ROOT / "docs/coupling.md"
 
@@ -42,7 +50,7 @@ async def holding(folder, **coupling):
 
 
 def take(live):
-    return figures(live.coupling, ["b"], time.monotonic_ns())
+    return live.pairs.figures()
 
 
 def scraped(address):
@@ -61,7 +69,7 @@ def test_metrics_over_http(tmp_path):
     async def work():
         live = await holding(tmp_path, held_cap=0.75)
         end = serve_metrics(address, lambda: take(live))
-        with pytest.raises(CoschedError, match=r"coupling\.metrics: cannot listen at"):
+        with pytest.raises(CoschedError, match=r"metrics: cannot listen at"):
             serve_metrics(address, lambda: take(live))
         one = await asyncio.to_thread(scraped, address)
         await asyncio.sleep(0.1)
@@ -118,6 +126,47 @@ def test_pages_and_rules_name_the_metrics(tmp_path):
     assert alerts == re.findall(r"`(Cosched\w+)`: ", PAGE.read_text())
 
 
+@pytest.mark.parametrize("coupled", [False, True])
+def test_domain_with_its_own_queue_serves_the_same_metrics(tmp_path, coupled):
+    """Also one that is coupled with no other."""
+    at = free_addresses(["controller", "n1", "n2", "metrics", "peers", "b"])
+    others = {"listen": at["peers"], "domains": {"b": at["b"]}, "same_names": ["b"]}
+    config = parse_config(
+        {
+            "controller": at["controller"],
+            "nodes": {"n1": at["n1"], "n2": at["n2"]},
+            "metrics": {"listen": at["metrics"]},
+            **({"coupling": others} if coupled else {}),
+        }
+    )
+    paths = DomainPaths(tmp_path)
+    make_keys(paths.keys, config.members)
+    make_keys(paths.peers, ["domain", "b"])
+    keys = load_keys(paths.keys, "controller", config.members)
+    store = JobStore(paths.store, config.node_names)
+    store.add("t", Record(0, 7, 7, JOB, 0, State.HELD))
+
+    async def work():
+        engine = NativeEngine(config, keys, paths, store, print)
+        ready = asyncio.Event()
+        run = asyncio.ensure_future(Controller(engine, paths, print).run(ready.set))
+        await ready.wait()
+        found = await asyncio.to_thread(scraped, at["metrics"])
+        engine.end_domain()
+        await run
+        return found
+
+    found = asyncio.run(work())
+    store.close()
+    assert found["cosched_domain_jobs", "held"] == 1
+    assert found["cosched_domain_jobs", "running"] == 0
+    assert found["cosched_coupling_nodes",] == 0  # no agent has joined
+    exist = {sample.name for metric in samples(tmp_path / "a") for sample in metric.samples}
+    without = set() if coupled else {"cosched_coupling_domain_up"}  # there is none
+    names = {name for name, *_ in found if name.startswith("cosched_coupling_")}
+    assert names == exist - without
+
+
 def promtool(*words):
     if shutil.which("promtool") is None:
         pytest.skip("no promtool: apt-get install prometheus")
@@ -149,7 +198,7 @@ def test_rules_alert_in_time(tmp_path):
 def test_changed_settings_are_taken_and_addresses_are_not(tmp_path):
     async def work():
         live = await holding(tmp_path)
-        old = live.domain.config
+        old = live.domain._config
         changes = {
             "scheme": "yield",
             "when_down": "start",
@@ -163,8 +212,8 @@ def test_changed_settings_are_taken_and_addresses_are_not(tmp_path):
         new = parse_coupled({**written, "coupling": coupling, "slurm": slurm})
         change = reload(old.document, new.document, "controller")
         used = coupled_config(change.config)
-        live.domain.configure(used)
-        lease_ns = live.coupling.state.members[1].lease_ns
+        live.pairs.configure(used)
+        lease_ns = live.coupling.state.members[1].turn.lease_ns
         assert used.waits == new.waits
         assert reload(used.document, new.document, "controller").changed == ()
         found = live.coupling.settings, used.listen == old.listen, lease_ns
@@ -185,7 +234,7 @@ def test_changed_settings_are_taken_and_addresses_are_not(tmp_path):
 def test_equal_settings_change_nothing(tmp_path):
     async def work():
         live = await holding(tmp_path)
-        document = live.domain.config.document
+        document = live.domain._config.document
         change = reload(document, replace(document), "controller")
         await live.close()
         return change

@@ -8,16 +8,17 @@ from __future__ import annotations
 import asyncio
 import time
 
-from cosched.cluster.coupled.limits import (
+from cosched.cluster.coupling.mail import (
+    LONGEST,
     MOST_AT_ONCE,
     MOST_PER_S,
     Allowance,
+    DomainMail,
 )
-from cosched.cluster.coupled.mail import LONGEST, DomainMail
 from cosched.cluster.keys import load_keys
 from cosched.cluster.links import Links
 from cosched.cluster.messages import BetweenDomains
-from cosched.core.cluster.coupling.mail.messages import (
+from cosched.core.cluster.coupling.messages import (
     Abort,
     Announce,
     Answer,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosched.cluster.engines.mates import Mates, parse_mates, read_comment, shown_mates
+from cosched.cluster.coupling.mates import Mates, parse_mates, read_comment, shown_mates
 from cosched.core.errors import CoschedError
 
 OTHERS = ("eureka", "lens")

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from cosched.cli.main import cosched
-from cosched.cluster.coupled.mail import connect
+from cosched.cluster.coupling.mail import connect
 from cosched.cluster.keys import make_keys
 from cosched.cluster.paths import DomainPaths
 from cosched.config.domain import load_config, parse_config, write_config
@@ -43,7 +43,8 @@ def test_a_yielded_job_rests_as_the_file_asks(written, rest_ns):
 
 
 def test_a_written_file_is_read_as_it_was():
-    config = parse_config(document())
+    config = parse_config(document(metrics={"listen": "127.0.0.1:9435"}))
+    assert config.metrics.listen == "127.0.0.1:9435"
     assert parse_config(decode_toml(write_config(config), "f")) == config
     assert config.coupled.name == "intrepid"
     assert config.coupled.settings.scheme.value == "yield"
@@ -67,6 +68,7 @@ def test_agents_do_not_depend_on_the_coupling():
             "schema: no such key; did you mean",
         ),
         ({"coupling": {"listen": "10.0.0.1:7580", "domains": {}}}, "at least one other"),
+        ({"metrics": {"listen": "here"}}, "metrics.listen: 'here' is not HOST:PORT"),
         ({"name": "eureka"}, "coupling.domains: eureka is this domain"),
     ],
 )

@@ -27,7 +27,7 @@ from cosched.core.cluster.coupling.engine import (
 )
 from cosched.core.cluster.coupling.groups import Group, Rights
 from cosched.core.cluster.coupling.machine import Coupling
-from cosched.core.cluster.coupling.mail.messages import AnyMessage
+from cosched.core.cluster.coupling.messages import AnyMessage
 from cosched.core.cluster.coupling.queue import CoupledQueue, PrepareOn
 from cosched.core.cluster.coupling.settings import CouplingSettings, Patience
 from cosched.core.cluster.queue.job import Job

@@ -14,7 +14,7 @@ from cosched.core.cluster.coupling.engine import (
     Received,
 )
 from cosched.core.cluster.coupling.groups import Group, Timing
-from cosched.core.cluster.coupling.mail.messages import (
+from cosched.core.cluster.coupling.messages import (
     Alive,
     Answer,
     Cause,

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cosched.core.cluster.coupling.groups import Group
-from cosched.core.cluster.coupling.mail.messages import Ping
+from cosched.core.cluster.coupling.messages import Ping
 from cosched.core.cluster.coupling.settings import CouplingSettings, Scheme, WhenDown
 from tests.unit.cluster.coupling.coupled_faults import (
     PATIENCE,
@@ -90,8 +90,8 @@ def check_nothing_left(world):
 def check_together(world, pairs=5):
     for pair in range(pairs):
         members = [site.coupling.state.members[pair] for site in world.sites.values()]
-        assert {member.alone for member in members} == {""}
-        assert len({member.went for member in members}) == 1
+        assert {member.past.alone for member in members} == {""}
+        assert len({member.past.went for member in members}) == 1
 
 
 @given(

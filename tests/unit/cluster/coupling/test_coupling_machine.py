@@ -34,7 +34,7 @@ from cosched.core.cluster.coupling.engine import (
 )
 from cosched.core.cluster.coupling.groups import Group, Rights, Timing
 from cosched.core.cluster.coupling.machine import Coupling
-from cosched.core.cluster.coupling.mail.messages import (
+from cosched.core.cluster.coupling.messages import (
     Abort,
     Alive,
     Announce,
@@ -70,9 +70,11 @@ from cosched.core.cluster.coupling.settings import (
     Scheme,
     WhenDown,
 )
+from cosched.core.cluster.coupling.snapshot import unpack, upgraded
 from cosched.core.cluster.coupling.state import Stage
 from cosched.core.cluster.coupling.why import Moment, reason, sentence
 from cosched.core.cluster.queue.messages import Ticked, WakeAt
+from cosched.core.decoding import Malformed
 from cosched.core.errors import CoschedError
 
 PAIR = Group("g", ("a", "b"))
@@ -400,7 +402,7 @@ def test_one_lost_message_is_sent_again_and_then_the_domain_is_down():
     assert domain.sent(Reserve) == [first]
     commands = domain.tick(4 * SECOND)
     assert ReleaseJob(1, Why.YIELD) in commands
-    assert domain.member.cause is Cause.DOWN
+    assert domain.member.past.cause is Cause.DOWN
     assert domain.sent(Ping)
     domain.ready()  # no question is sent now, and no time is lost
     assert not domain.sent(Reserve)
@@ -423,7 +425,7 @@ def test_policy_for_a_domain_that_is_down(when_down, first, later):
         seen = [domain.tick(SECOND) for _ in range(31)]
         assert [later] in seen[29:]
         domain.feed(JobPrepared(domain.now, 1))
-        assert domain.member.alone == "b does not answer"
+        assert domain.member.past.alone == "b does not answer"
 
 
 def test_any_message_shows_that_a_domain_is_back():
@@ -444,7 +446,7 @@ def test_recovering_is_not_unknown_and_refused_is_not_down():
         domain = Domain(scheme=Scheme.HOLD)
         domain.ready()
         domain.answer(reserve_asked(domain), reply)
-        assert (domain.member.stage, domain.member.cause) == (stage, cause)
+        assert (domain.member.stage, domain.member.past.cause) == (stage, cause)
     assert GroupDisputed(1, "b", "no") in domain.last
 
 
@@ -458,7 +460,7 @@ def test_unknown_group_is_waited_for_as_long_as_the_settings_say():
     domain.tick(20 * SECOND)
     assert domain.answer(reserve_asked(domain), Unknown()) == [PrepareJob(1)]
     domain.feed(JobPrepared(domain.now, 1))
-    assert domain.member.alone == "b does not have its group"
+    assert domain.member.past.alone == "b does not have its group"
 
 
 def test_time_without_the_group_does_not_count_as_time_without_an_answer():
@@ -508,7 +510,7 @@ def test_time_without_an_answer_goes_on_after_a_restart():
     domain.feed(PeerLost(0, "b"))
     domain.ready()
     restarted(domain, Found.WAITS, away=500 * SECOND)
-    assert domain.member.down_since == {"b": domain.now - 500 * SECOND}
+    assert domain.member.past.down_since == {"b": domain.now - 500 * SECOND}
 
 
 def test_answer_after_a_restart_ends_the_time_without_an_answer():
@@ -518,7 +520,7 @@ def test_answer_after_a_restart_ends_the_time_without_an_answer():
     restarted(domain, Found.WAITS)
     domain.ready()
     domain.answer(reserve_asked(domain), NotReady(Cause.NODES))
-    assert domain.member.down_since == {}
+    assert domain.member.past.down_since == {}
 
 
 @pytest.mark.parametrize("stage", [Stage.RUNNING, Stage.HOLDING])
@@ -538,15 +540,41 @@ def test_job_that_began_while_the_controller_was_away_has_departed_once(stage):
     assert domain.member.stage is Stage.RUNNING
 
 
+def flat(data):
+    """A snapshot as version 1 had it."""
+    plain = msgspec.msgpack.decode(data, strict=False)
+    for member in plain["state"]["members"].values():
+        for part in ("turn", "dates", "past"):
+            member.update(member.pop(part))
+        member.pop("began", None)
+    return msgspec.msgpack.encode(plain)
+
+
+def test_state_of_an_older_version_is_the_same():
+    domain = Domain()
+    domain.ready()
+    domain.answer(reserve_asked(domain), NotReady(Cause.NODES))
+    assert domain.member.turn.lease_ns is not None
+    stored = domain.coupling.snapshot(0)
+    assert flat(stored) != stored
+    assert unpack(upgraded(flat(stored))) == unpack(stored)
+
+
 def test_state_of_an_older_version_shows_that_a_job_has_begun():
     domain = Domain()
     domain.ready()
     domain.answer(reserve_asked(domain), Over())
     domain.feed(JobPrepared(0, 1))
-    domain.member.began = False
-    restarted(domain, Found.RUNS)
-    assert domain.member.began
-    assert domain.coupling.counts.started_alone == 0
+    stored = domain.coupling.snapshot(0)
+    assert unpack(upgraded(flat(stored))).state.members[1].past.began
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"\xc1", msgspec.msgpack.encode({"wall_ns": 1, "state": {"members": 7}})]
+)
+def test_damaged_state_of_an_older_version_is_refused(data):
+    with pytest.raises(Malformed):
+        upgraded(data)
 
 
 @pytest.mark.parametrize("round_id", [("zzz", 1, 1), ("a", 1, 1)])
@@ -557,7 +585,7 @@ def test_domain_cannot_name_a_round_of_another_one(round_id):
     dropped = domain.coupling.counts.dropped
     domain.answer(question, Joined(round_id), by="a")
     honest = round_id[0] == "a"
-    assert domain.member.round == (round_id if honest else None)
+    assert domain.member.turn.round == (round_id if honest else None)
     assert domain.coupling.counts.dropped - dropped == (not honest)
     domain.ask(Reserve(("a", 1, 2), 3), peer="a", user="ann")
     assert domain.answers() == [Reserved(("a", 1, 2))]
@@ -829,7 +857,7 @@ def test_hold_ends_with_its_lease():
     domain.now = 30 * SECOND
     domain.ready()
     domain.answer(reserve_asked(domain), NotReady(Cause.NODES))
-    assert domain.member.lease_ns == 100 * SECOND
+    assert domain.member.turn.lease_ns == 100 * SECOND
     assert domain.tick(69 * SECOND) == []
     assert ReleaseJob(1, Why.LEASE) in domain.tick(SECOND)
     assert domain.coupling.rules().last == {1}
@@ -936,14 +964,14 @@ def test_vote_outlives_a_restart_with_its_lease():
     domain = voted()
     restarted(domain, Found.PREPARED, away=100 * SECOND)
     assert domain.member.stage is Stage.PREPARED
-    assert domain.member.vote_ns == 7 + 200 * SECOND
+    assert domain.member.turn.vote_ns == 7 + 200 * SECOND
     assert domain.ask(Go(("a", 1, 9), ()), "a", user="ann")[0] == [GoJob(1)]
 
 
 def test_step_of_the_wall_clock_makes_no_lease_longer():
     domain = voted()
     restarted(domain, Found.PREPARED, away=-5000 * SECOND)
-    assert domain.member.vote_ns == 7 + 300 * SECOND
+    assert domain.member.turn.vote_ns == 7 + 300 * SECOND
 
 
 def test_decision_outlives_a_restart():

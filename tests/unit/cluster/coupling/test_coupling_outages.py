@@ -91,8 +91,8 @@ def test_cancelled_jobs_leave_the_others_free(seed, schemes, domains):
             assert len(tasks.began) == 1 or number in cancelled
     for pair in range(5):
         members = [site.coupling.state.members[pair] for site in world.sites.values()]
-        assert {member.alone for member in members} == {""}
-        begun = [member.went for member in members if member.went is not None]
+        assert {member.past.alone for member in members} == {""}
+        begun = [member.past.went for member in members if member.past.went is not None]
         if pair not in cancelled:
             assert len(set(begun)) == 1
             assert len(begun) == domains
@@ -119,6 +119,6 @@ def test_outages_longer_than_votes_leave_nothing_behind(when_down, seed, schemes
     check_holds(world, chosen.patience)
     for pair in range(5):
         members = [site.coupling.state.members[pair] for site in world.sites.values()]
-        rounds = {member.went for member in members}
+        rounds = {member.past.went for member in members}
         if len(rounds) > 1 and when_down is not WhenDown.YIELD:
-            assert any(member.alone for member in members)
+            assert any(member.past.alone for member in members)

@@ -7,6 +7,7 @@ import typing
 
 import pytest
 
+from cosched.core.cluster.coupling import messages
 from cosched.core.cluster.coupling.engine import (
     CapacityChanged,
     JobAnnounced,
@@ -21,8 +22,7 @@ from cosched.core.cluster.coupling.engine import (
 )
 from cosched.core.cluster.coupling.groups import Group, Rights
 from cosched.core.cluster.coupling.machine import Coupling
-from cosched.core.cluster.coupling.mail import messages
-from cosched.core.cluster.coupling.mail.messages import (
+from cosched.core.cluster.coupling.messages import (
     Announce,
     Answer,
     Cause,

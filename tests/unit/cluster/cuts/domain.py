@@ -14,6 +14,7 @@ from cosched.cluster.agent import agent as agents
 from cosched.cluster.agent.steps import NoStepNotes
 from cosched.cluster.controller import controller as controllers
 from cosched.cluster.desk import Person
+from cosched.cluster.engines.native import engine as engines
 from cosched.cluster.keys import KeyRing
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.store import JobStore
@@ -86,16 +87,18 @@ class Domain:
             self.log.append(f"{name}: {line}")
 
         if name == CONTROLLER:
-            member = controllers.Controller(
+            member = engines.NativeEngine(
                 self.config, self._keys[name], self.paths, self.store, log
             )
+            run = controllers.Controller(member, self.paths, log).run
         else:
             steps = NoStepNotes()
             member = agents.Agent(
                 name, self.config, self._keys[name], self.paths, log, steps
             )
+            run = member.run
         self.members[name] = member
-        self._runs[name] = asyncio.create_task(member.run(lambda: None))
+        self._runs[name] = asyncio.create_task(run(lambda: None))
 
     async def kill(self, name):
         """Kills a member: nothing that it sends later arrives."""
@@ -110,7 +113,8 @@ class Domain:
         self.start(name)
 
     @property
-    def controller(self):
+    def engine(self):
+        """The engine of the controller."""
         return self.members[CONTROLLER]
 
     def problems(self):
@@ -134,18 +138,18 @@ class Domain:
         return found + self._problems_of_controller()
 
     def _problems_of_controller(self):
-        controller, found = self.controller, []
-        jobs = controller._jobs
-        if controller._recovery is not None or jobs.frozen:
+        engine, found = self.engine, []
+        jobs = engine._jobs
+        if engine._recovery is not None or jobs.driver.frozen:
             found.append("the controller recovers")
-        if not controller._answering.empty:
+        if not engine._answering.empty:
             found.append("the controller has requests")
         if jobs.starts.active or jobs.records.live or jobs.strays._of_node:
             found.append("the controller has starts or jobs")
         waits = jobs.records._waits
         if any(any(each.values()) for each in vars(waits).values()):
             found.append("the controller has waits")
-        down = [each.name for each in controller._members.by_number if not each.answers]
+        down = [each.name for each in engine._members.by_number if not each.answers]
         return [*found, *(f"{name} is not up" for name in down)]
 
     async def until_at_rest(self):
@@ -232,8 +236,9 @@ def plays(monkeypatch, loop):
     links.network = network
     made = types.new_class("Stewards", (stewards.Stewards,))
     made.ran = ran
-    for module in (agents, controllers):
+    for module in (agents, engines):
         monkeypatch.setattr(module, "Links", links)
+    for module in (agents, controllers):
         monkeypatch.setattr(module, "Desk", Desk)
     monkeypatch.setattr(agents, "Nursery", stewards.Nursery)
     monkeypatch.setattr(agents, "Stewards", made)

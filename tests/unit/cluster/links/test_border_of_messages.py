@@ -15,7 +15,8 @@ from cosched.cluster import inputs, links, messages, submission
 from cosched.cluster.agent import frames
 from cosched.cluster.agent.nodejob import Designs, NodeJob
 from cosched.cluster.agent.route import Route, route_of
-from cosched.cluster.coupled import mail, window
+from cosched.cluster.controller import requests
+from cosched.cluster.coupling import mail
 from cosched.cluster.engines.slurm import gates, jobs
 from cosched.cluster.messages import Chunk, OfJob
 from cosched.cluster.store import JobStore
@@ -43,7 +44,7 @@ PACKED = {
 JSON = {
     "input": inputs._request.decode,
     "kind of a request": inputs._what.decode,
-    "request to a Slurm": window._request.decode,
+    "request": requests._request.decode,
     "gate": gates._decoder.decode,
     "jobs of Slurm": jobs.read_jobs,
     "submission": submission.decode_submission,

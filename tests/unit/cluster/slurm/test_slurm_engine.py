@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from cosched.cluster.engines.interface import (
+from cosched.cluster.engines.slurm.events import (
     Cancelled,
     GaveBack,
     Reached,
@@ -21,7 +21,7 @@ from cosched.cluster.engines.interface import (
     Submitted,
     Tried,
 )
-from cosched.cluster.engines.slurm.engine import Names, SlurmEngine
+from cosched.cluster.engines.slurm.steering import Names, SlurmSteering
 from cosched.config.slurm import SlurmSettings
 
 PAIRED = "cosched:mate=g@b"
@@ -61,7 +61,7 @@ class Slurm:
         """Starts an engine, as a new controller does."""
         self.events.clear()
         environ = {**os.environ, "PATH": f"{self.folder}:{os.environ['PATH']}"}
-        self.engine = SlurmEngine(
+        self.engine = SlurmSteering(
             Names("a", ["b"]),
             self.settings,
             self.folder / "s",

@@ -5,8 +5,13 @@ from __future__ import annotations
 import pytest
 
 from cosched.cluster.engines.slurm.commands import _one_line
-from cosched.cluster.engines.slurm.jobs import Number, SlurmJob
-from cosched.cluster.engines.slurm.moved import moved_line, own_nice, shown_nice
+from cosched.cluster.engines.slurm.jobs import (
+    Number,
+    SlurmJob,
+    moved_line,
+    own_nice,
+    shown_nice,
+)
 
 
 @pytest.mark.parametrize(

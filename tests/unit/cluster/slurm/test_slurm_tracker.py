@@ -14,7 +14,8 @@ from hypothesis.stateful import (
     rule,
 )
 
-from cosched.cluster.engines.interface import (
+from cosched.cluster.engines.slurm import jobs
+from cosched.cluster.engines.slurm.events import (
     Cancelled,
     Ended,
     GaveBack,
@@ -25,7 +26,6 @@ from cosched.cluster.engines.interface import (
     StartFailed,
     Submitted,
 )
-from cosched.cluster.engines.slurm import jobs
 from cosched.cluster.engines.slurm.jobs import Stage
 from cosched.cluster.engines.slurm.tracker import (
     GO,

@@ -17,7 +17,8 @@ from collections.abc import Callable
 from cosched.core.cluster.coupling.departures import depart
 from cosched.core.cluster.coupling.groups import DomainName, GroupKey
 from cosched.core.cluster.coupling.jobs import Jobs
-from cosched.core.cluster.coupling.mail.messages import (
+from cosched.core.cluster.coupling.mail.post import Post
+from cosched.core.cluster.coupling.messages import (
     LONGEST_ADDRESS,
     Abort,
     Aborted,
@@ -38,10 +39,9 @@ from cosched.core.cluster.coupling.mail.messages import (
     Undecided,
     Unknown,
 )
-from cosched.core.cluster.coupling.mail.post import Post
 from cosched.core.cluster.coupling.ready import ReadyJobs
 from cosched.core.cluster.coupling.rounds.participant import Participant
-from cosched.core.cluster.coupling.state import Decision, Member, Owed, Round, Stage
+from cosched.core.cluster.coupling.state import Decision, Member, Owed, Round
 from cosched.core.decoding import shown_text
 
 
@@ -68,14 +68,14 @@ class Coordinator:
     def own_ready(self, member: Member) -> None:
         """Begins a round for a job of this domain that has nodes, or joins one."""
         state = self._state
-        member.asked += 1
+        member.past.asked += 1
         current = state.rounds.get(member.key)
         if current is None:
             current = self._begin(member, state.name)
             current.asked.append(state.name)
         if not current.preparing and state.name not in current.reserved:
-            member.round = current.id
-            member.note_round(current.id)
+            member.turn.round = current.id
+            member.past.note_round(current.id)
             current.reserved.append(state.name)
             self._ask_others(current, member)
 
@@ -223,7 +223,7 @@ class Coordinator:
         self._post.withdraw_about(member, Reserve, Prepare)
         left = {name: why for name, why in current.absent.items() if why}
         if left:
-            member.alone = "; ".join(sorted(set(left.values())))
+            member.past.alone = "; ".join(sorted(set(left.values())))
             state.counts.started_alone += 1
         for name in others:
             self._post.ask(name, member, Go(current.id, addresses))
@@ -236,10 +236,10 @@ class Coordinator:
     ) -> None:
         """Ends a round that has failed because of the job of ``domain``."""
         self._end(current, member, cause)
-        own = member.stage is Stage.READY and member.round == current.id and member.own
-        if own or (member.stage is Stage.HOLDING and member.round == current.id):
-            member.note_failed(current.id)
-            member.round = member.pin_ns = member.owed = None
+        turn = member.turn
+        if turn.round == current.id and member.keeps_nodes:
+            member.past.note_failed(current.id)
+            turn.round = turn.pin_ns = turn.owed = None
             self._ready.wait(member, cause, domain)
         else:
             self._participant.abort(member, current.id)
@@ -252,14 +252,14 @@ class Coordinator:
         job keeps its nodes, and can join the other round.
         """
         current = self._state.rounds.get(member.key)
-        if current is None or current.preparing or member.round != current.id:
+        if current is None or current.preparing or member.turn.round != current.id:
             return
-        if member.is_over(round_id):
+        if member.past.is_over(round_id):
             return
         if member.group.prefers(round_id[0], self._state.name):
             self._end(current, member, Cause.BUSY)
-            member.note_failed(current.id)
-            member.round = member.pin_ns = None
+            member.past.note_failed(current.id)
+            member.turn.round = member.turn.pin_ns = None
 
     def _end(self, current: Round, member: Member, cause: Cause) -> None:
         """Reports to the other domains of a round that it has failed."""

@@ -13,7 +13,8 @@ from cosched.core.cluster.coupling.departures import depart
 from cosched.core.cluster.coupling.engine import JobNotReady, Why
 from cosched.core.cluster.coupling.groups import Timing
 from cosched.core.cluster.coupling.jobs import Jobs
-from cosched.core.cluster.coupling.mail.messages import (
+from cosched.core.cluster.coupling.mail.post import Post
+from cosched.core.cluster.coupling.messages import (
     Addresses,
     AnyReply,
     Cause,
@@ -28,7 +29,6 @@ from cosched.core.cluster.coupling.mail.messages import (
     Running,
     Went,
 )
-from cosched.core.cluster.coupling.mail.post import Post
 from cosched.core.cluster.coupling.settings import WhenDown
 from cosched.core.cluster.coupling.state import Member, Owed, Stage, is_until
 
@@ -64,9 +64,9 @@ class Participant:
         if refusal is not None:
             self._respond(member, owed, refusal)
             return
-        if member.round != round_id and is_until(member.round, round_id):
+        if member.turn.round != round_id and is_until(member.turn.round, round_id):
             self._leave(member)  # the coordinator has given up that round
-        member.owed = owed
+        member.turn.owed = owed
         self._reserve_now(member, round_id)
 
     def _refusal(self, member: Member, round_id: RoundId) -> AnyReply | None:
@@ -75,13 +75,14 @@ class Participant:
             return Over()
         if member.stage is Stage.RUNNING:
             return Running(self._state.now_ns - member.since_ns)
-        if member.is_over(round_id) or self._in_other_round(member, round_id):
+        if member.past.is_over(round_id) or self._in_other_round(member, round_id):
             return NotReady(Cause.BUSY)
         if member.stage is Stage.UNSUBMITTED:
             return NotReady(Cause.UNSUBMITTED)
-        if member.starting or (member.stage is Stage.PREPARED and member.round is None):
+        turn = member.turn
+        if turn.starting or (member.stage is Stage.PREPARED and turn.round is None):
             return Running(0)  # it begins without its mates
-        if member.round == round_id and not member.stage.has_nodes:
+        if turn.round == round_id and not member.stage.has_nodes:
             return NotReady(Cause.BUSY)  # it prepares for this round already
         return None
 
@@ -92,40 +93,41 @@ class Participant:
         group prefers as coordinator (see ``Coordinator.give_way``). For a round of its own
         domain it does not: that round knows nothing yet of the other jobs.
         """
-        rounds = (member.round, member.trying, member.promised)
+        turn = member.turn
+        rounds = (turn.round, turn.trying, turn.promised)
         others = [each for each in rounds if each is not None and each[0] != round_id[0]]
         theirs = round_id[0] != self._state.name
-        if theirs and member.stage.has_nodes and others == [member.round]:
+        if theirs and member.stage.has_nodes and others == [turn.round]:
             return member.group.prefers(others[0][0], round_id[0])
         return bool(others)
 
     def _reserve_now(self, member: Member, round_id: RoundId) -> None:
-        member.note_round(round_id)
+        member.past.note_round(round_id)
         if member.stage.has_nodes:
             self.join(member, round_id)
             self._answer(member, Reserved(round_id))
-        elif member.promised is not None:
+        elif member.turn.promised is not None:
             self._answer(member, NotReady(Cause.BUSY))
         else:
             self._jobs.try_(member, round_id)
 
     def got_nodes(self, member: Member) -> None:
         """Notes that a job has the nodes that were looked for."""
-        round_id, member.trying = member.trying, None
+        round_id, member.turn.trying = member.turn.trying, None
         if round_id is not None:
             self.join(member, round_id)
             self._answer(member, Reserved(round_id))
 
     def got_no_nodes(self, member: Member, result: JobNotReady) -> None:
         """Notes that a job got no nodes; it may promise to start in time."""
-        round_id, member.trying = member.trying, None
+        round_id, member.turn.trying = member.turn.trying, None
         self._state.counts.tries_refused += 1
         if round_id is None:
             return
         if self._may_promise(member, result.expected_ns):
             self._state.counts.promises += 1
-            member.promised = round_id
-            member.pin_ns = self._pin_end()
+            member.turn.promised = round_id
+            member.turn.pin_ns = self._pin_end()
             self._answer(member, Promised(round_id))
             return
         busy = result.passing or self._jobs.others_busy(member)
@@ -150,44 +152,45 @@ class Participant:
         if not member.stage.has_nodes or not self._may_prepare(member, round_id):
             self._respond(member, owed, NotReady(Cause.BUSY))
             return
-        member.owed = owed
-        member.round = round_id
-        member.note_round(round_id)
-        member.pin_ns = member.retry_ns = None
-        self._post.withdraw(member.asking)
+        member.turn.owed = owed
+        member.turn.round = round_id
+        member.past.note_round(round_id)
+        member.turn.pin_ns = member.dates.retry_ns = None
+        self._post.withdraw(member.turn.asking)
         self._jobs.prepare(member)
 
     def _may_prepare(self, member: Member, round_id: RoundId) -> bool:
-        if member.is_over(round_id) or self._in_other_round(member, round_id):
+        if member.past.is_over(round_id) or self._in_other_round(member, round_id):
             return False
-        return member.round in (None, round_id) or member.round[0] != round_id[0]
+        return member.turn.round in (None, round_id) or member.turn.round[0] != round_id[0]
 
     def prepared(self, member: Member, address: str) -> None:
         """Votes for the start of a job that is prepared."""
         self._jobs.prepared(member, address)
-        if member.starting or member.round is None:
-            self._jobs.go(member, member.addresses)  # those of an earlier decision, or none
+        if member.turn.starting or member.turn.round is None:
+            # With the addresses of an earlier decision, or none.
+            self._jobs.go(member, member.past.addresses)
             return
         doubt_ns = self._jobs.settings.patience.doubt_ns
-        member.vote_ns = self._state.now_ns + doubt_ns
-        self._answer(member, Prepared(member.round, doubt_ns, address))
+        member.turn.vote_ns = self._state.now_ns + doubt_ns
+        self._answer(member, Prepared(member.turn.round, doubt_ns, address))
 
     def go(self, member: Member, round_id: RoundId, addresses: Addresses) -> AnyReply:
         """Lets a job begin whose round goes; returns the answer."""
-        if member.went == round_id:
+        if member.past.went == round_id:
             return Went()
-        if member.stage is Stage.PREPARED and member.round == round_id:
+        if member.stage is Stage.PREPARED and member.turn.round == round_id:
             self._post.withdraw_about(member, Outcome)
             self._jobs.go(member, addresses)
             return Went()
-        if member.promised == round_id:
-            member.promised = member.pin_ns = None
-            member.went = round_id
-            member.addresses = addresses
-            member.promise_ns = self._state.now_ns + member.group.delay_ns
+        if member.turn.promised == round_id:
+            member.turn.promised = member.turn.pin_ns = None
+            member.past.went = round_id
+            member.past.addresses = addresses
+            member.dates.promise_ns = self._state.now_ns + member.group.delay_ns
             member.aside = -1
             if member.stage.has_nodes:
-                member.starting = True
+                member.turn.starting = True
                 self._jobs.prepare(member)
             else:
                 self._jobs.want_pass()
@@ -197,24 +200,24 @@ class Participant:
 
     def abort(self, member: Member, round_id: RoundId) -> None:
         """Takes a job out of a round that has failed. It keeps a hold of its own."""
-        member.note_failed(round_id)
-        if is_until(member.trying, round_id):
-            member.trying = member.owed = None
-        if is_until(member.promised, round_id):
-            member.promised = member.pin_ns = member.owed = None
-            if member.stage is Stage.READY and member.round is None:
+        member.past.note_failed(round_id)
+        if is_until(member.turn.trying, round_id):
+            member.turn.trying = member.turn.owed = None
+        if is_until(member.turn.promised, round_id):
+            member.turn.promised = member.turn.pin_ns = member.turn.owed = None
+            if member.stage is Stage.READY and member.turn.round is None:
                 self._on_left(member)
-        if is_until(member.round, round_id):
+        if is_until(member.turn.round, round_id):
             self._leave(member)
 
     def _leave(self, member: Member) -> None:
         """Takes a job out of its round. If it has asked a coordinator, the answer decides
         its next step."""
-        member.owed = None
+        member.turn.owed = None
         self._post.withdraw_about(member, Outcome)
-        if member.stage is Stage.HOLDING or (member.stage is Stage.READY and member.own):
-            member.round = member.pin_ns = None
-            if member.asking is None:
+        if member.keeps_nodes:
+            member.turn.round = member.turn.pin_ns = None
+            if member.turn.asking is None:
                 self._on_left(member)
         else:
             self._jobs.release(member, Why.ROUND)
@@ -224,16 +227,16 @@ class Participant:
     def tick(self, member: Member) -> None:
         """Leaves a round whose next step does not come; asks for a missing decision."""
         now_ns = self._state.now_ns
-        if member.pin_ns is not None and now_ns >= member.pin_ns:
-            member.pin_ns = None
-            pinned = member.round or member.promised
+        if member.turn.pin_ns is not None and now_ns >= member.turn.pin_ns:
+            member.turn.pin_ns = None
+            pinned = member.turn.round or member.turn.promised
             if pinned is not None:
                 self.abort(member, pinned)
-        if member.stage is not Stage.PREPARED or member.vote_ns is None:
+        if member.stage is not Stage.PREPARED or member.turn.vote_ns is None:
             return
-        assert member.round is not None
-        coordinator = member.round[0]
-        if now_ns >= member.vote_ns:
+        assert member.turn.round is not None
+        coordinator = member.turn.round[0]
+        if now_ns >= member.turn.vote_ns:
             self._end_doubt(member)
         elif (
             coordinator != self._state.name
@@ -244,26 +247,27 @@ class Participant:
             )
         ):
             self._state.counts.doubts += 1
-            self._post.ask(coordinator, member, Outcome(member.round))
+            self._post.ask(coordinator, member, Outcome(member.turn.round))
 
     def _end_doubt(self, member: Member) -> None:
         """Applies the policy for a domain that is down: the decision has not come."""
         self._post.withdraw_about(member, Outcome)
         if self._jobs.settings.when_down is WhenDown.YIELD:
-            member.owed = None
+            member.turn.owed = None
             self._jobs.release(member, Why.DOUBT)
             return
-        assert member.round is not None
-        member.alone = f"{member.round[0]} did not report its decision"
+        assert member.turn.round is not None
+        member.past.alone = f"{member.turn.round[0]} did not report its decision"
         self._state.counts.started_alone += 1
         self._jobs.go(member, ())
         depart(self._post, member, member.group.others(self._state.name))
 
     def wake_ns(self, member: Member) -> int | None:
         """Returns when ``tick`` has work for this job."""
-        times = [at for at in (member.pin_ns, member.vote_ns) if at is not None]
-        waits = member.stage is Stage.PREPARED and member.vote_ns is not None
-        if waits and member.round is not None and member.round[0] != self._state.name:
+        turn = member.turn
+        times = [at for at in (turn.pin_ns, turn.vote_ns) if at is not None]
+        waits = member.stage is Stage.PREPARED and turn.vote_ns is not None
+        if waits and turn.round is not None and turn.round[0] != self._state.name:
             resend_ns = self._jobs.settings.patience.resend_ns
             ask_ns = member.since_ns + resend_ns
             if ask_ns > self._state.now_ns:
@@ -272,14 +276,14 @@ class Participant:
 
     def join(self, member: Member, round_id: RoundId) -> None:
         """Lets a job with nodes wait for the next step of a round."""
-        member.round = round_id
-        member.note_round(round_id)
-        member.pin_ns = self._pin_end()
+        member.turn.round = round_id
+        member.past.note_round(round_id)
+        member.turn.pin_ns = self._pin_end()
 
     def _pin_end(self) -> int:
         return self._state.now_ns + self._jobs.settings.patience.prepare_ns
 
     def _answer(self, member: Member, reply: AnyReply) -> None:
-        owed, member.owed = member.owed, None
+        owed, member.turn.owed = member.turn.owed, None
         if owed is not None:
             self._respond(member, owed, reply)

@@ -1,4 +1,4 @@
-"""Serves metrics of a coupled domain to Prometheus.
+"""Serves metrics of a domain to Prometheus.
 
 The controller's loop takes the figures; a thread of ``prometheus_client`` asks for them
 when Prometheus asks. Counters last as long as the state of the domain, so a restart of the
@@ -17,7 +17,9 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from cosched.core.cluster.coupling.engine import CapacityChanged
 from cosched.core.cluster.coupling.machine import Coupling
+from cosched.core.cluster.coupling.settings import CouplingSettings
 from cosched.core.cluster.coupling.state import Counts, Stage
 from cosched.core.units import NS_PER_S
 from cosched.node.service.metrics_server import MetricsServer
@@ -44,7 +46,8 @@ _COUNTERS = (
 
 class Figures(msgspec.Struct, frozen=True):
     """The state of a domain at a moment. held_node_ns: including holds that last. stages:
-    waiting jobs by stage. up: whether each other domain answers."""
+    waiting jobs with mates by stage. up: whether each other domain answers. jobs: all jobs
+    by state; empty if another scheduler has them."""
 
     counts: Counts
     held_node_ns: int
@@ -53,6 +56,7 @@ class Figures(msgspec.Struct, frozen=True):
     held_cap: float
     stages: dict[str, int]
     up: dict[str, bool]
+    jobs: dict[str, int] = {}
 
 
 def figures(coupling: Coupling, others: Iterable[str], now_ns: int) -> Figures:
@@ -71,6 +75,13 @@ def figures(coupling: Coupling, others: Iterable[str], now_ns: int) -> Figures:
         stages={stage.value: stages[stage.value] for stage in Stage if stage.may_wait},
         up={name: name not in known or not known[name].down for name in others},
     )
+
+
+def figures_alone(nodes: int) -> Figures:
+    """Returns the figures of a domain that is coupled with no other."""
+    coupling = Coupling("", CouplingSettings())
+    coupling.handle(CapacityChanged(0, nodes))
+    return figures(coupling, (), 0)
 
 
 def metrics_of(found: Figures) -> Iterator[Metric]:
@@ -94,6 +105,10 @@ def metrics_of(found: Figures) -> Iterator[Metric]:
     for stage, number in found.stages.items():
         jobs.add_metric([stage], number)
     yield jobs
+    all_jobs = GaugeMetricFamily("cosched_domain_jobs", "Jobs by state", labels=["state"])
+    for state, number in found.jobs.items():
+        all_jobs.add_metric([state], number)
+    yield all_jobs
     up = GaugeMetricFamily(
         _PREFIX + "domain_up", "1 if the domain answers", labels=["domain"]
     )
@@ -102,7 +117,7 @@ def metrics_of(found: Figures) -> Iterator[Metric]:
     yield up
 
 
-class CoupledCollector(Collector):
+class DomainCollector(Collector):
     """Asks the controller's loop when Prometheus asks, in another thread."""
 
     def __init__(
@@ -125,9 +140,11 @@ class CoupledCollector(Collector):
         return metrics_of(taken.result(ANSWER_S))
 
 
-def serve_metrics(listen: str, take: Callable[[], Figures]) -> Callable[[], None]:
-    """Serves at ``HOST:PORT``; returns a function that ends it. Raises CoschedError if the
-    address is taken."""
+def serve_metrics(listen: str | None, take: Callable[[], Figures]) -> Callable[[], None]:
+    """Serves at ``HOST:PORT``, or nowhere; returns a function that ends it. Raises
+    CoschedError if the address is taken."""
+    if listen is None:
+        return lambda: None
     registry = CollectorRegistry()
-    registry.register(CoupledCollector(asyncio.get_running_loop(), take))
-    return MetricsServer(listen_at(listen, "coupling.metrics"), registry).start()
+    registry.register(DomainCollector(asyncio.get_running_loop(), take))
+    return MetricsServer(listen_at(listen, "metrics"), registry).start()

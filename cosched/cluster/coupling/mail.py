@@ -2,7 +2,7 @@
 
 They travel as the messages inside a domain do (``links``): the key of a connection gives
 the sender. One that is lost is asked for again (``core.cluster.coupling.mail``). A domain
-that sends too many of them (``limits``) loses some.
+that sends too many of them loses some.
 """
 
 from __future__ import annotations
@@ -12,17 +12,21 @@ from collections.abc import Callable
 
 import msgspec
 
-from cosched.cluster.coupled.limits import Allowance
-from cosched.cluster.keys import load_keys
+from cosched.cluster.keys import load_keys, make_keys
 from cosched.cluster.links import Links
 from cosched.cluster.messages import AnyMessage as InDomain
 from cosched.cluster.messages import BetweenDomains
 from cosched.cluster.paths import DomainPaths
 from cosched.config.coupling import Coupled
-from cosched.core.cluster.coupling.mail.messages import AnyMessage
+from cosched.core.cluster.coupling.messages import AnyMessage
 from cosched.core.complaints import Complaints
 from cosched.core.decoding import Malformed, MessagePackDecoder
+from cosched.core.units import NS_PER_S
 
+#: Messages that a domain may send at once, and each second in the long run. A pair of jobs
+#: needs some ten. Those beyond are dropped; the other domain sends them again.
+MOST_AT_ONCE = 2000
+MOST_PER_S = 500
 #: The longest message between domains, in bytes.
 LONGEST = 64 << 10
 #: An envelope adds some bytes to a message.
@@ -33,6 +37,27 @@ _encoder = msgspec.msgpack.Encoder()
 _decoder: MessagePackDecoder[AnyMessage] = MessagePackDecoder(
     AnyMessage, "a message between domains", LONGEST
 )
+
+
+class Allowance:
+    """Lets ``most`` messages through at once, and ``per_s`` a second in the long run."""
+
+    __slots__ = ("_at_ns", "_left", "_most", "_per_s")
+
+    def __init__(self, most: int = MOST_AT_ONCE, per_s: int = MOST_PER_S) -> None:
+        self._most, self._per_s = most, per_s
+        self._left = float(most)
+        self._at_ns = 0
+
+    def admit(self, now_ns: int) -> bool:
+        """Returns whether a message may pass that came at ``now_ns``."""
+        more = max(0, now_ns - self._at_ns) * self._per_s / NS_PER_S
+        self._left = min(self._most, self._left + more)
+        self._at_ns = now_ns
+        if self._left < 1:
+            return False
+        self._left -= 1
+        return True
 
 
 class DomainMail:
@@ -68,12 +93,22 @@ class DomainMail:
 
         await self._links.receive(take)
 
+    def listen(self, address: str) -> None:
+        """Lets the other domains connect at ``HOST:PORT``. Raises CoschedError if it is
+        taken."""
+        self._links.listen(address)
+
+    def close(self) -> None:
+        """Closes the connections."""
+        self._links.close()
+
 
 def connect(
     paths: DomainPaths, coupled: Coupled, complain: Callable[[str], None]
-) -> tuple[Links, DomainMail]:
-    """Returns the connections to the domains with which this one is coupled. They have not
-    begun to listen. Raises CoschedError for a key that is missing."""
+) -> DomainMail:
+    """Returns the connections to the domains with which this one is coupled; makes its pair
+    of keys if there is none. Raises CoschedError for a key that is missing."""
+    make_keys(paths.peers, [coupled.name])
     keys = load_keys(paths.peers, coupled.name, coupled.addresses, _REMEDY)
     links = Links(keys, coupled.addresses, complain, LONGEST + _ENVELOPE)
-    return links, DomainMail(links, complain)
+    return DomainMail(links, complain)

@@ -5,25 +5,30 @@ A job is stored before its user gets the number.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import pwd
+from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from cosched.cluster.controller.clock import DomainClock
-from cosched.cluster.controller.driver import Command, QueueDriver
-from cosched.cluster.controller.entries import Entries
-from cosched.cluster.controller.members import Member, Members, NodeState
-from cosched.cluster.controller.pairs import Pairs
-from cosched.cluster.controller.records import Records
-from cosched.cluster.controller.starts.running import Starts
-from cosched.cluster.controller.starts.start import ActiveStart, Outbox
-from cosched.cluster.controller.starts.strays import Strays
-from cosched.cluster.engines.mates import first_nodes
+from cosched.cluster.coupling.clock import DomainClock
+from cosched.cluster.coupling.driver import Driver
+from cosched.cluster.coupling.mates import first_nodes, parse_mates
+from cosched.cluster.coupling.pairs import Pairs
+from cosched.cluster.engines.native.entries import Entries
+from cosched.cluster.engines.native.members import Member, Members, NodeState
+from cosched.cluster.engines.native.records import Records
+from cosched.cluster.engines.native.starts.running import Starts, Strays
+from cosched.cluster.engines.native.starts.start import ActiveStart, Outbox
 from cosched.cluster.store import JobStore, Record, State
 from cosched.config.domain import DomainConfig
-from cosched.core.cluster.coupling.engine import GoJob, JobPrepared, JobRefused
-from cosched.core.cluster.coupling.mail.messages import LONGEST_ADDRESS, AnyMessage
-from cosched.core.cluster.coupling.queue import CoupledQueue, PrepareOn
+from cosched.core.cluster.coupling.engine import (
+    GoJob,
+    JobAnnounced,
+    JobPrepared,
+    JobRefused,
+)
+from cosched.core.cluster.coupling.messages import LONGEST_ADDRESS
+from cosched.core.cluster.coupling.queue import Command, CoupledQueue, PrepareOn
 from cosched.core.cluster.queue.job import Job
 from cosched.core.cluster.queue.machine import QueueMachine
 from cosched.core.cluster.queue.messages import (
@@ -90,33 +95,18 @@ class Jobs:
         self.queue = QueueMachine(rows, policy, config.queue.grace_ns)
         self.queue.handle(NodesDrained(self.clock.now_ns(), members.all))
         coupled = None if pairs is None else CoupledQueue(self.queue, pairs.coupling)
-        self._driver = QueueDriver(
-            coupled or self.queue, self.clock, self._before, self._carry_out
-        )
+        self.driver = Driver(coupled or self.queue, self.clock, self._carry_out, pairs)
         self._entries = Entries(
-            config.queue, members, self.records, self.queue, self._driver, self.clock
+            config.queue, members, self.records, self.queue, self.driver, self.clock
         )
-
-    @property
-    def frozen(self) -> bool:
-        """Whether no job starts, because the controller recovers."""
-        return self._driver.frozen
-
-    def freeze(self) -> None:
-        """Lets no job start until ``thaw``."""
-        self._driver.freeze()
-
-    def thaw(self) -> None:
-        """Lets jobs start again."""
-        self._driver.thaw()
 
     def end_recovery(self) -> None:
         """Lets jobs start: all is known about those of before the restart."""
         self._entries.add_unsized()
         ended = None if self.pairs is None else self.pairs.recovery_ended()
         if ended is not None:
-            self._driver.handle(ended)
-        self.thaw()
+            self.driver.handle(ended)
+        self.driver.thaw()
 
     def configure(self, config: DomainConfig) -> None:
         """Takes changed settings. No job that runs gets a shorter limit."""
@@ -126,10 +116,10 @@ class Jobs:
         self.starts.configure(config)
         policy = POLICIES[config.queue.policy]
         now_ns = self.clock.now_ns()
-        self._driver.handle(SettingsChanged(now_ns, policy, config.queue.grace_ns))
+        self.driver.handle(SettingsChanged(now_ns, policy, config.queue.grace_ns))
         if shared:
             walltimes_ns = self._entries.walltimes_ns()
-            self._driver.handle(
+            self.driver.handle(
                 SharingChanged(now_ns, config.queue.jobs_per_node, walltimes_ns)
             )
 
@@ -162,14 +152,14 @@ class Jobs:
 
     def _start_or_refuse(self, record: Record, size: int) -> None:
         """Ends a job that does not start now."""
-        self._driver.decide()
+        self.driver.decide()
         if record.state is State.QUEUED:
             free = self.queue.free_for(exclusive=record.submission.exclusive)
             reason = f"cannot start at once: {free} nodes free, needs {size}"
             others = len(self.queue.waiting) - 1
             if others:
                 reason += f", {others} jobs wait"
-            if self.frozen:
+            if self.driver.frozen:
                 reason = "cannot start at once: the controller asks the nodes; try again"
             self._withdraw(record, reason)
 
@@ -193,7 +183,7 @@ class Jobs:
 
     def _cancel_start(self, start: ActiveStart) -> None:
         start.cancelled = True
-        self._driver.handle(JobCancelled(self.clock.now_ns(), start.record.number))
+        self.driver.handle(JobCancelled(self.clock.now_ns(), start.record.number))
 
     def _withdraw(self, record: Record, reason: str) -> None:
         """Ends a job that waits, in the queue or held."""
@@ -202,7 +192,7 @@ class Jobs:
         queued = record.state is State.QUEUED
         self.records.finish(record, State.CANCELLED, None, reason)
         if queued or self._is_paired(record.number):
-            self._driver.handle(JobCancelled(self.clock.now_ns(), record.number))
+            self.driver.handle(JobCancelled(self.clock.now_ns(), record.number))
 
     def hold(self, number: int) -> None:
         """Keeps a waiting job from starting. Raises CoschedError if it has started."""
@@ -217,7 +207,7 @@ class Jobs:
                 "submit it with --hold"
             )
         self.records.save(record, state=State.HELD)
-        self._driver.handle(JobCancelled(self.clock.now_ns(), number))
+        self.driver.handle(JobCancelled(self.clock.now_ns(), number))
 
     def unhold(self, number: int) -> None:
         """Lets a held job wait in the queue again."""
@@ -238,14 +228,8 @@ class Jobs:
         reason = await self.pairs.objection(number)
         if reason is not None and record.state in (State.HELD, State.QUEUED):
             self._withdraw(record, reason)
-            self._driver.handle(JobRefused(self.clock.now_ns(), number))
+            self.driver.handle(JobRefused(self.clock.now_ns(), number))
             raise CoschedError(f"job {number}: {reason}")
-
-    def receive(self, peer: str, message: AnyMessage) -> None:
-        """Takes a message of the domain ``peer``."""
-        event = None if self.pairs is None else self.pairs.received(peer, message)
-        if event is not None:
-            self._driver.handle(event)
 
     def _check_mates(self, record: Record) -> None:
         """Raises CoschedError for a job that cannot have its mates."""
@@ -258,19 +242,30 @@ class Jobs:
             )
         if job.exclusive and self._config.jobs_per_node > 1:
             raise CoschedError("mates: a job with mates cannot be exclusive here")
-        self.pairs.announcement(record)
+        self._announcement(record)
 
     def _announce(self, record: Record) -> None:
         """Lets the mates' domains know about a job. Raises CoschedError for a job that
         cannot be in its group; it has ended then."""
-        event = None if self.pairs is None else self.pairs.announcement(record)
+        event = self._announcement(record)
         if event is None:
             return
         try:
-            self._driver.handle(event)
+            self.driver.handle(event)
         except CoschedError as error:
             self.records.finish(record, State.CANCELLED, None, str(error))
             raise
+
+    def _announcement(self, record: Record) -> JobAnnounced | None:
+        """Returns the event for a job with mates; None for one without, and for one that
+        was announced. Raises CoschedError if its mates cannot be."""
+        text = record.submission.mates
+        if not text or self.pairs is None:
+            return None
+        mates = parse_mates(text, self.pairs.coupled.name, self.pairs.coupled.domains)
+        if self._is_paired(record.number):
+            return None
+        return self.pairs.announced(record.number, _user_name(record.uid), mates)
 
     def _is_paired(self, number: int) -> bool:
         return self.pairs is not None and self.pairs.member(number) is not None
@@ -281,7 +276,7 @@ class Jobs:
         hosts = ",".join(host_of(node) for node in nodes)
         number = start.record.number
         address = first_nodes(f"{number}@{hosts}", LONGEST_ADDRESS)
-        self._driver.handle(JobPrepared(self.clock.now_ns(), number, address))
+        self.driver.handle(JobPrepared(self.clock.now_ns(), number, address))
 
     # --- nodes ----------------------------------------------------------------------------
 
@@ -289,15 +284,15 @@ class Jobs:
         """Puts a node into service, once tasks that should not be there are gone."""
         self._entries.node_joined()
         if not self.strays.on(member.name):
-            self._driver.handle(NodesJoined(self.clock.now_ns(), member.interval))
+            self.driver.handle(NodesJoined(self.clock.now_ns(), member.interval))
 
     def node_drained(self, member: Member) -> None:
         """Keeps new jobs away from a node."""
-        self._driver.handle(NodesDrained(self.clock.now_ns(), member.interval))
+        self.driver.handle(NodesDrained(self.clock.now_ns(), member.interval))
 
     def node_lost(self, member: Member) -> None:
         """Ends the jobs of a node that does not answer."""
-        self._driver.handle(NodesLost(self.clock.now_ns(), member.interval))
+        self.driver.handle(NodesLost(self.clock.now_ns(), member.interval))
         self.starts.node_lost(member.name)
         self.strays.forget(member.name)
 
@@ -347,7 +342,7 @@ class Jobs:
         self.starts.recover(start)
         now_ns = self.clock.now_ns()
         nodes = self._members.numbers(start.hosts)
-        self._driver.handle(JobRecovered(now_ns, job, nodes, since_ns))
+        self.driver.handle(JobRecovered(now_ns, job, nodes, since_ns))
         return start
 
     def waits_for_mates(self, record: Record) -> bool:
@@ -370,10 +365,6 @@ class Jobs:
 
     # --- the queue ------------------------------------------------------------------------
 
-    def _before(self, commands: Sequence[Command]) -> None:
-        if self.pairs is not None:
-            self.pairs.before(commands)
-
     def _carry_out(self, command: Command) -> None:
         match command:
             case StartJob():
@@ -383,21 +374,29 @@ class Jobs:
             case PrepareOn():
                 self.starts.prepare(self.records.live[command.job.number], command.nodes)
             case GoJob() if self.pairs is not None:
-                self.starts.go(command.number, self.pairs.others(command))
-            case _ if self.pairs is not None:
-                self.pairs.carry_out(command)
+                self.starts.go(command.number, self.pairs.others(command.addresses))
 
     def _start_is_over(self, start: ActiveStart, again: bool) -> None:
         number = start.record.number
         now_ns = self.clock.now_ns()
         if start.gated:
-            self._driver.handle(JobFailedToStart(now_ns, number, requeue=again))
+            self.driver.handle(JobFailedToStart(now_ns, number, requeue=again))
             return
         if not again:
-            self._driver.handle(JobEnded(now_ns, number))
+            self.driver.handle(JobEnded(now_ns, number))
             return
-        self._driver.handle(JobFailedToStart(now_ns, number, requeue=True))
+        self.driver.handle(JobFailedToStart(now_ns, number, requeue=True))
         if number not in self.queue:
             self._entries.add(start.record, len(start.hosts))
         if start.misfit:
             self._entries.resize()
+
+
+def _user_name(uid: int) -> str:
+    """Returns the name by which other domains know a user."""
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        raise CoschedError(
+            f"mates: user {uid} has no name here, so no other domain can know it"
+        ) from None

@@ -7,10 +7,10 @@ until then. A job with mates waits for the right one, because other domains get 
 
 from __future__ import annotations
 
-from cosched.cluster.controller.clock import DomainClock
-from cosched.cluster.controller.driver import QueueDriver
-from cosched.cluster.controller.members import Members
-from cosched.cluster.controller.records import Records
+from cosched.cluster.coupling.clock import DomainClock
+from cosched.cluster.coupling.driver import Driver
+from cosched.cluster.engines.native.members import Members
+from cosched.cluster.engines.native.records import Records
 from cosched.cluster.store import Record, State
 from cosched.cluster.submission import MOST
 from cosched.config.domain import QueueSettings
@@ -29,7 +29,7 @@ class Entries:
         members: Members,
         records: Records,
         queue: QueueMachine,
-        driver: QueueDriver,
+        driver: Driver,
         clock: DomainClock,
     ) -> None:
         self._settings = settings

@@ -5,14 +5,16 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from cosched.cluster.database import open_database
+from cosched.cluster.database import Database, open_database
 from cosched.cluster.member import log_line
 from cosched.core.cluster.coupling.groups import DomainName, Rights
 from cosched.core.cluster.coupling.machine import Coupling
 from cosched.core.cluster.coupling.settings import CouplingSettings
+from cosched.core.cluster.coupling.snapshot import upgraded
+from cosched.core.decoding import Malformed
 from cosched.core.errors import CoschedError, StateLost
 
-_VERSION = 1
+_VERSION = 2
 _TABLE = "CREATE TABLE snapshot (id INTEGER PRIMARY KEY, data BLOB NOT NULL) STRICT"
 _REMEDY = "move the file away to forget the jobs' groups"
 
@@ -22,7 +24,12 @@ class Memory:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._file = open_database(path, _TABLE, _VERSION, _REMEDY, log_line)
+        try:
+            self._file = open_database(
+                path, _TABLE, _VERSION, _REMEDY, log_line, [_upgrade]
+            )
+        except Malformed as error:
+            raise CoschedError(f"{path}: {error}; {_REMEDY}") from None
 
     def restart(
         self, name: DomainName, settings: CouplingSettings, rights: Rights, now_ns: int
@@ -64,3 +71,10 @@ class Memory:
     def close(self) -> None:
         """Closes the file."""
         self._file.close()
+
+
+def _upgrade(file: Database) -> None:
+    """Brings a file of version 1 to version 2."""
+    row = file.find("SELECT data FROM snapshot")
+    if row is not None:
+        file.run("UPDATE snapshot SET data = ?", (upgraded(bytes(row[0])),))

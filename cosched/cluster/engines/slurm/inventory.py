@@ -1,18 +1,18 @@
-"""Finds out after a start of the controller what the engine does with its jobs. Pure."""
+"""Finds out after a start of the controller what a scheduler does with its jobs. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from cosched.cluster.engines import interface as live
-from cosched.cluster.engines.interface import PairedJob
-from cosched.cluster.engines.mates import group_of
+from cosched.cluster.coupling.mates import group_of
+from cosched.cluster.engines.slurm import events as live
+from cosched.cluster.engines.slurm.events import PairedJob
 from cosched.core.cluster.coupling.engine import Found
 from cosched.core.cluster.coupling.state import Member, Stage
 
 
 def submitted(events: Iterable[live.Event]) -> dict[int, PairedJob]:
-    """Returns the jobs that the engine has reported, by number."""
+    """Returns the jobs that the scheduler has reported, by number."""
     return {
         event.job.number: event.job for event in events if isinstance(event, live.Submitted)
     }
@@ -21,7 +21,7 @@ def submitted(events: Iterable[live.Event]) -> dict[int, PairedJob]:
 def inventory(
     events: Collection[live.Event], members: Mapping[int, Member], own: str
 ) -> Iterator[tuple[int, Found, int]]:
-    """Yields the number, state and size of each member that the engine has.
+    """Yields the number, state and size of each member that the scheduler has.
 
     It leaves out a job that waits and names other mates by now: the member is over, and the
     job is announced as a new one. own: the name of this domain.
@@ -40,12 +40,12 @@ def _as_found(member: Member, found: Found, own: str) -> Found:
     another domain. A job that only has nodes waits, and is ready at once: it keeps them."""
     if found is not Found.PREPARED or member.stage is Stage.RUNNING:
         return found
-    others = member.round is not None and member.round[0] != own
+    others = member.turn.round is not None and member.turn.round[0] != own
     return found if others and member.stage is Stage.PREPARED else Found.WAITS
 
 
 def _states(events: Iterable[live.Event]) -> dict[int, Found]:
-    """Returns what the engine does with each job that it has reported."""
+    """Returns what the scheduler does with each job that it has reported."""
     found: dict[int, Found] = {}
     for event in events:
         match event:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from cosched.cluster.controller.jobs import Jobs
-from cosched.cluster.controller.members import Member, Members
+from cosched.cluster.engines.native.jobs import Jobs
+from cosched.cluster.engines.native.members import Member, Members
 from cosched.cluster.messages import ENDED, Message, Order, StartReport
 from cosched.cluster.store import Record, State
 from cosched.core.cluster.startup.gate import Stage

@@ -14,7 +14,8 @@ from cosched.core.cluster.coupling.departures import mate_departed
 from cosched.core.cluster.coupling.engine import GroupDisputed
 from cosched.core.cluster.coupling.groups import DomainName, Rights, Timing
 from cosched.core.cluster.coupling.jobs import Jobs
-from cosched.core.cluster.coupling.mail.messages import (
+from cosched.core.cluster.coupling.mail.replies import Replies
+from cosched.core.cluster.coupling.messages import (
     Abort,
     Aborted,
     Alive,
@@ -42,7 +43,6 @@ from cosched.core.cluster.coupling.mail.messages import (
     Running,
     Unknown,
 )
-from cosched.core.cluster.coupling.mail.replies import Replies
 from cosched.core.cluster.coupling.ready import ReadyJobs
 from cosched.core.cluster.coupling.rounds.coordinator import Coordinator
 from cosched.core.cluster.coupling.rounds.participant import Participant
@@ -88,7 +88,7 @@ class Exchange:
 
     def _works_on(self, question: Question, owed: Owed) -> bool:
         return any(
-            member.owed == owed or self._coordinator.is_asked(member.key, owed)
+            member.turn.owed == owed or self._coordinator.is_asked(member.key, owed)
             for member in self._jobs.named(question.group)
         )
 
@@ -106,8 +106,8 @@ class Exchange:
         if refused is not None:
             self._state.counts.refused += 1
             return Refused(refused)
-        member.mates[peer] = question.job
-        member.down_since.pop(peer, None)
+        member.past.mates[peer] = question.job
+        member.past.down_since.pop(peer, None)
         self._has_group(member, peer)
         if isinstance(ask, Outcome) and ask.round[0] != self._state.name:
             return Refused(f"{self._state.name} does not coordinate this round")
@@ -187,9 +187,9 @@ class Exchange:
 
     def _has_group(self, member: Member, name: DomainName) -> None:
         """Notes that a domain has a job of the group by now."""
-        member.unknown_since.pop(name, None)
-        if name in member.without:
-            member.without.remove(name)
+        member.past.unknown_since.pop(name, None)
+        if name in member.turn.without:
+            member.turn.without.remove(name)
 
     # --- answers --------------------------------------------------------------------------
 
@@ -202,13 +202,13 @@ class Exchange:
             dispute = GroupDisputed(member.number, opened.to, reply.reason)
             self._jobs.commands.append(dispute)
         if reply is not None:
-            member.down_since.pop(opened.to, None)
+            member.past.down_since.pop(opened.to, None)
         if not isinstance(reply, Unknown | Recovering | Refused | None):
             self._has_group(member, opened.to)
         ask = opened.question.ask
         match ask:
             case Announce() if isinstance(reply, Known):
-                member.mates[opened.to] = reply.job
+                member.past.mates[opened.to] = reply.job
             case Ready():
                 self._joined(member, opened, reply)
             case Reserve():
@@ -222,16 +222,16 @@ class Exchange:
             case Outcome() if isinstance(reply, Aborted | Unknown | Refused):
                 self._participant.abort(member, ask.round)
             case Departed():
-                member.unconfirmed.remove(opened.to)
-            case LeaderStatus() if member.asking == opened.question.number:
+                member.past.unconfirmed.remove(opened.to)
+            case LeaderStatus() if member.turn.asking == opened.question.number:
                 self._ready.took_leader(member, reply)
 
     def _joined(self, member: Member, opened: Open, reply: AnyReply | None) -> None:
         """Takes the coordinator's answer to a job that is ready."""
-        if member.asking != opened.question.number:
+        if member.turn.asking != opened.question.number:
             return
-        member.asking = None
-        if not member.stage.has_nodes or member.round is not None:
+        member.turn.asking = None
+        if not member.stage.has_nodes or member.turn.round is not None:
             return
         name = opened.to
         if isinstance(reply, Joined) and self._may_join(member, name, reply):
@@ -247,7 +247,7 @@ class Exchange:
         else:
             # Another domain coordinates, or this one.
             if reply is not None:
-                member.without.append(name)
+                member.turn.without.append(name)
             self._consider(member)
 
     def _may_join(self, member: Member, name: DomainName, reply: Joined) -> bool:
@@ -255,4 +255,4 @@ class Exchange:
         if reply.round[0] != name:
             self._state.counts.dropped += 1
             return False
-        return not member.is_over(reply.round)
+        return not member.past.is_over(reply.round)

@@ -1,0 +1,354 @@
+"""Runs the jobs of a domain by its own queue, on the nodes whose agents have joined."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections import Counter
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from cosched.cluster.answers import ReloadInfo, reload_info
+from cosched.cluster.coupling.metrics import Figures, figures_alone
+from cosched.cluster.coupling.pairs import open_pairs
+from cosched.cluster.desk import Person
+from cosched.cluster.engines.interface import Answer
+from cosched.cluster.engines.native.answering import Answering
+from cosched.cluster.engines.native.jobs import Jobs
+from cosched.cluster.engines.native.members import Member, Members, NodeState
+from cosched.cluster.engines.native.recovery import Recovery
+from cosched.cluster.engines.native.requests import JobRequests
+from cosched.cluster.inputs import Inputs
+from cosched.cluster.keys import KeyRing, former_keys, load_keys
+from cosched.cluster.links import Former, Links
+from cosched.cluster.messages import (
+    AnyMessage,
+    Beat,
+    Hello,
+    HelloAgain,
+    InputTaken,
+    Leave,
+    Message,
+    OfJob,
+    Refused,
+    UserLeft,
+    UserRequest,
+    Welcome,
+    encode,
+)
+from cosched.cluster.paths import DomainPaths
+from cosched.cluster.store import JobStore, State
+from cosched.config.domain import DomainConfig, load_config
+from cosched.core.complaints import Complaints
+from cosched.core.config.tables import reload
+from cosched.core.errors import CoschedError, must_succeed
+from cosched.core.names import CONTROLLER
+from cosched.core.units import NS_PER_S
+
+#: How long users may ask for the end of jobs whose nodes have gone for good.
+ANSWERS_WITHIN_S = 2.0
+#: Why an agent is refused whose node was removed.
+REMOVED = "its node is not in [nodes] of the controller's domain.toml"
+#: Shared by the controller and one life of an agent, to prove job objects.
+SECRET_BYTES = 32
+
+
+class NativeEngine:
+    """Our own queue and agents (``Engine``). log: takes one line about what happened.
+    idle_s: a private domain ends after this time without a job; None: it does not.
+    ending: no job starts, because the domain is about to end."""
+
+    unknown = "not a request of this version"
+
+    def __init__(
+        self,
+        config: DomainConfig,
+        keys: KeyRing,
+        paths: DomainPaths,
+        store: JobStore,
+        log: Callable[[str], None],
+        idle_s: float | None = None,
+        *,
+        ending: bool = False,
+    ) -> None:
+        self._config = config
+        self._keys = keys
+        self._paths = paths
+        self._log = log
+        self._complaints = Complaints(log, time.monotonic_ns)
+        self._store = store
+        former = Former(former_keys(paths.keys, keys), encode(Refused(REMOVED)))
+        pause_ns = config.life.beat_ns
+        self._links = Links(keys, config.addresses, log, former=former, pause_ns=pause_ns)
+        self._members = Members(config)
+        for name, incarnation in store.agents().items():
+            if name in self._members.by_name:
+                self._members.by_name[name].agent = incarnation
+        coupled = config.coupled
+        self.pairs = None if coupled is None else open_pairs(coupled, paths, log)
+        self._jobs = Jobs(config, store, self._members, self._send, log, self.pairs)
+        self.driver = self._jobs.driver
+        self._requests = JobRequests(
+            config, self._jobs, store, self._members, self.end_domain
+        )
+        self.handlers = self._requests.handlers
+        self.may_vouch: Callable[[Person], bool] = self._requests.may_vouch
+        of_coupling = None if coupled is None else coupled.metrics
+        self.metrics: str | None = of_coupling or config.metrics.listen
+        self.inputs = Inputs(config.node_names, self._send)
+        self._recovery: Recovery | None = None
+        self._early: list[tuple[str, OfJob]] = []  # messages that came during the recovery
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._answer: Answer | None = None
+        self._answering = Answering(self._answer_agent, self._send, self._spawn)
+        self._ended: asyncio.Future[None] | None = None
+        self._idle_s = idle_s
+        self._ending = ending
+        self._busy_at = time.monotonic()
+
+    def open(self, answer: Answer) -> None:
+        """Starts to listen, and takes the jobs that are stored; see ``Engine``."""
+        self._answer = answer
+        self._ended = asyncio.get_running_loop().create_future()
+        self._links.listen(self._config.controller)
+        live = self._store.live()
+        self._recovery = Recovery(self._jobs, self._members, self._send, live)
+
+    async def run(self) -> None:
+        """Runs until the domain ends; see ``Engine``."""
+        assert self._ended is not None
+        for work in (self._links.receive(self._take), self._watch()):
+            self._spawn(work)
+        try:
+            await self._ended
+            await self._settle()
+        finally:
+            for task in self._tasks:
+                task.cancel()
+
+    def close(self) -> None:
+        """Closes the connections to the agents."""
+        self.driver.close()
+        self._links.close()
+
+    def reload(self, paths: DomainPaths) -> ReloadInfo:
+        """Reads domain.toml again; see ``Engine``."""
+        wanted = load_config(paths.config)
+        keys = load_keys(paths.keys, CONTROLLER, wanted.members)
+        change = reload(self._config, wanted, "domain")
+        if keys != self._keys:
+            change = replace(change, restart=(*change.restart, "keys"))
+        self._config = change.config
+        self._members.configure(change.config)
+        self._jobs.configure(change.config)
+        self._requests.configure(change.config)
+        coupled = change.config.coupled
+        if self.pairs is not None and coupled is not None:
+            self.pairs.configure(coupled)
+        return reload_info(change)
+
+    def figures(self) -> Figures:
+        """Returns the present figures for Prometheus."""
+        nodes = self._jobs.queue.place.in_service
+        found = figures_alone(nodes) if self.pairs is None else self.pairs.figures()
+        states = Counter(record.state.value for record in self._jobs.records.live.values())
+        jobs = {state.value: states[state.value] for state in State if not state.over}
+        return msgspec.structs.replace(found, jobs=jobs)
+
+    async def _answer_agent(self, person: Person, body: bytes) -> bytes:
+        """Returns the answer to a request that an agent has passed on."""
+        assert self._answer is not None
+        return await self._answer(person, body)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._finished)
+        return task
+
+    def _finished(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None and self._ended is not None and not self._ended.done():
+            self._ended.set_exception(error)
+
+    def end_domain(self) -> None:
+        """Lets all agents end, and then the controller. Waiting jobs stay in the store."""
+        for member in self._members.by_number:
+            if member.answers:
+                self._send(member.name, Leave())
+        if self._ended is not None and not self._ended.done():
+            self._ended.set_result(None)
+
+    async def _settle(self) -> None:
+        """Waits until the agents have the last messages, at most as long as a silent node
+        takes to be lost."""
+        there = [member.name for member in self._members.by_number if member.answers]
+        await self._links.settle(there, self._config.life.lost_after_ns / NS_PER_S)
+
+    async def end_without_nodes(self, reason: str) -> None:
+        """Ends the domain because its nodes have gone: their jobs are lost, and the others
+        cannot start. Users who wait for a job still get its end. Does nothing if the domain
+        has ended already."""
+        if self._ended is None or self._ended.done():
+            return
+        answers_s = ANSWERS_WITHIN_S if self._jobs.records.live else 0.0
+        for member in self._members.by_number:
+            if member.answers:
+                self._lose(member, reason)
+        for number in list(self._jobs.records.live):
+            self._jobs.cancel(number)
+        await asyncio.sleep(answers_s)
+        self.end_domain()
+
+    def _send(self, to: str, message: Message) -> None:
+        self._links.send(to, message)
+
+    # --- messages -------------------------------------------------------------------------
+
+    def _take(self, sender: str, message: AnyMessage) -> None:
+        """Handles a message. Raises CoschedError for one that the sender may not send."""
+        member = self._members.by_name.get(sender)
+        if member is None:
+            raise CoschedError(f"{sender} is not a node of this domain")
+        member.received_ns = time.monotonic_ns()
+        match message:
+            case Hello():
+                self._join(member, message)
+            case Beat():
+                if message.session != member.session or not member.answers:
+                    self._send(sender, HelloAgain())
+            case UserRequest():
+                self._answering.take(sender, message)
+            case UserLeft():
+                self._answering.withdraw(sender, message.number)
+            case InputTaken():
+                self.inputs.take(message)
+            case OfJob():
+                if self._recovery is not None:
+                    self._early.append((sender, message))
+                elif member.answers:
+                    self._jobs.starts.take(sender, message)
+            case _:
+                raise CoschedError(f"{sender} may not send {type(message).__name__}")
+
+    # --- nodes ----------------------------------------------------------------------------
+
+    def _join(self, member: Member, hello: Hello) -> None:
+        problem = self._members.problem(hello)
+        if problem is not None:
+            self._complaints.about(member.name, "is refused", problem)
+            member.refused = f"refused: {problem}"
+            self._send(member.name, Refused(problem, hello.incarnation))
+            return
+        with must_succeed(f"the join of node {member.name}"):
+            self._take_in(member, hello)
+
+    def _take_in(self, member: Member, hello: Hello) -> None:
+        """Notes a node whose agent may join."""
+        recovering = self._recovery is not None
+        if member.agent != hello.incarnation:
+            if recovering:
+                member.restarted = True
+            elif member.answers:
+                self._lose(member, "its agent has restarted")
+            self._store.save_agent(member.name, hello.incarnation)
+            self._answering.forget(member.name)  # the former agent's
+        if member.agent != hello.incarnation or not member.secret:
+            member.secret = secrets.token_bytes(SECRET_BYTES)
+        new = not member.answers
+        if new:
+            member.session = secrets.randbits(48) | 1
+        member.agent = hello.incarnation
+        member.slots = next(iter(hello.totals.values()), 0)
+        member.starts = hello.starts
+        member.refused = ""
+        member.state = NodeState.DRAINED if member.drained else NodeState.UP
+        member.reason = member.reason if member.drained else ""
+        beat_s = self._config.life.beat_ns / NS_PER_S
+        welcome = Welcome(member.session, beat_s, member.secret, hello.incarnation)
+        self._send(member.name, welcome)
+        if not recovering:
+            self._end_strays(member)
+        if new:
+            self._log(f"node {member.name} joined with {member.slots} slots")
+            if not member.drained:
+                self._jobs.node_joined(member)
+        if self._recovery is not None and not self._recovery.awaited:
+            self._recover()
+
+    def _end_strays(self, member: Member) -> None:
+        starts = self._jobs.starts
+        self._jobs.strays.replace(
+            member.name,
+            {
+                (report.job, report.start)
+                for report in member.starts
+                if report.has_tasks
+                and not starts.has_on(member.name, report.job, report.start)
+            },
+        )
+
+    def _lose(self, member: Member, reason: str) -> None:
+        self._log(f"node {member.name} is lost: {reason}")
+        with must_succeed(f"the loss of node {member.name}"):
+            member.state = NodeState.LOST
+            member.reason = reason
+            if not self._links.give_up(member.name):
+                self._answering.forget(member.name)  # its agent asks again
+            self._jobs.node_lost(member)
+
+    def _note_refused(self) -> None:
+        """Notes for users what the links have refused."""
+        for name in self._links.take_unreadable():
+            self._members.note_unreadable(name)
+        for address in self._links.take_strange():
+            self._complaints.about(address, "an unknown key came from there")
+            self._members.note_unknown_key(address)
+
+    async def _watch(self) -> None:
+        """Notes the nodes that are silent, and ends the recovery when its time is over."""
+        over_ns = time.monotonic_ns() + self._config.life.lost_after_ns
+        if self._recovery is not None and not self._recovery.awaited:
+            self._recover()
+        while True:
+            began_ns = time.monotonic_ns()
+            await asyncio.sleep(self._config.life.beat_ns / NS_PER_S)
+            now_ns = time.monotonic_ns()
+            if now_ns - began_ns >= self._config.life.lost_after_ns:
+                # This process stood still, as on a full disk; beats wait to be read.
+                self._members.excuse(now_ns)
+            if self._recovery is not None and now_ns >= over_ns:
+                self._recover()
+            for member in self._members.silent(now_ns):
+                self._lose(member, "it does not answer")
+            for member in self._members.by_number:
+                if member.answers and self._links.is_full(member.name):
+                    self._lose(member, "it does not confirm what it gets")
+            self._note_refused()
+            self._check_idle()
+
+    def _check_idle(self) -> None:
+        now = time.monotonic()
+        if self._jobs.records.live:
+            self._busy_at = now
+        elif self._idle_s is not None and now >= self._busy_at + self._idle_s:
+            self._log(f"no job for {self._idle_s:g} s")
+            self.end_domain()
+
+    def _recover(self) -> None:
+        assert self._recovery is not None
+        recovery, self._recovery = self._recovery, None
+        recovery.resolve()
+        if self._ending:
+            self.driver.freeze()
+        early, self._early = self._early, []
+        for sender, message in early:
+            kind = f"its {type(message).__name__} is dropped"
+            take = partial(self._jobs.starts.take, sender, message)
+            self._complaints.attempt(sender, kind, take)

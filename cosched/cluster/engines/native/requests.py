@@ -1,0 +1,317 @@
+"""Answers users' requests about jobs and nodes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from cosched.cluster.coupling.clock import clock_time
+from cosched.cluster.desk import Person
+from cosched.cluster.engines.interface import Handler
+from cosched.cluster.engines.native.jobs import Jobs
+from cosched.cluster.engines.native.members import Member, Members, NodeState
+from cosched.cluster.engines.native.starts.start import expand
+from cosched.cluster.store import JobStore, Record, State
+from cosched.cluster.submission import convert_submission
+from cosched.config.domain import DomainConfig
+from cosched.core.bounds import JobNumber, Name, Natural
+from cosched.core.cluster.queue.forecast import forecast
+from cosched.core.cluster.queue.states import State as Queued
+from cosched.core.decoding import Malformed, convert, printable
+from cosched.core.errors import CoschedError, changing, must_succeed
+
+#: Characters of a command in a list of jobs.
+COMMAND_MOST = 1000
+#: The most jobs of an answer.
+JOBS_MOST = 20_000
+#: The most characters of a value that an error repeats.
+_SHOWN = 100
+
+
+class JobRequests:
+    """Answers for the jobs and nodes of a domain."""
+
+    def __init__(
+        self,
+        config: DomainConfig,
+        jobs: Jobs,
+        store: JobStore,
+        members: Members,
+        end_domain: Callable[[], None],
+    ) -> None:
+        self._config = config
+        self._jobs = jobs
+        self._store = store
+        self._members = members
+        self._end_domain = end_domain
+        #: The answer to each request about jobs and nodes, by its name.
+        self.handlers: dict[str, Handler] = {
+            "submit": self._submit,
+            "queue": self._queue,
+            "job": self._job,
+            "wait": self._wait,
+            "cancel": self._each(jobs.cancel),
+            "hold": self._each(jobs.hold),
+            "unhold": self._each(jobs.unhold),
+            "nodes": self._nodes,
+            "drain": self._drain,
+            "undrain": self._undrain,
+            "down": self._down,
+        }
+
+    def configure(self, config: DomainConfig) -> None:
+        """Takes changed settings."""
+        self._config = config
+
+    def may_vouch(self, person: Person) -> bool:
+        """Returns whether the member that names this person may do so."""
+        return self._config.may_vouch(person.member, person.uid, person.gid)
+
+    # --- jobs -----------------------------------------------------------------------------
+
+    async def _submit(self, person: Person, request: dict[str, Any]) -> Any:
+        submission = convert_submission(request.get("job"))
+        if os.geteuid() not in (0, person.uid):
+            raise CoschedError("this domain runs only the jobs of the user who started it")
+        # A later change of the default must not change what this user expects.
+        time_ns = submission.time_ns or self._config.queue.default_time_ns
+        submission = msgspec.structs.replace(submission, time_ns=time_ns)
+        now_ns = self._jobs.clock.now_ns()
+        state = State.HELD if submission.held else State.QUEUED
+        record = Record(0, person.uid, person.gid, submission, now_ns, state)
+        with changing("a submission"):
+            stored = self._jobs.submit(record)
+        await self._jobs.expect_accord(stored)
+        return {"job": stored.number}
+
+    async def _queue(self, _person: Person, request: dict[str, Any]) -> Any:
+        starts = self._forecast()
+        records: list[Record] = list(self._jobs.records.live.values())
+        ended: int = convert(request.get("ended", 0), Natural, "a number of ended jobs")
+        if ended:
+            live = {record.number for record in records}
+            latest = self._store.latest(min(ended, JOBS_MOST))
+            records += [record for record in latest if record.number not in live]
+        records.sort(key=lambda record: record.number)
+        found = [self._describe(record, starts) for record in records[:JOBS_MOST]]
+        for each in found:
+            each["command"] = _first_words(each["command"])
+        return found
+
+    async def _job(self, _person: Person, request: dict[str, Any]) -> Any:
+        record = self._jobs.records.known(_number(request))
+        found = self._describe(record, self._forecast())
+        found["why"] = self._why(record, found["expected_ns"])
+        return found
+
+    async def _wait(self, _person: Person, request: dict[str, Any]) -> Any:
+        records, number = self._jobs.records, _number(request)
+        match request.get("until", "ended"):
+            case "ended":
+                record = await records.wait(number)
+            case "over":
+                record = await records.wait_over(number, _start(request))
+            case "running":
+                record = await records.wait_running(number)
+            case until:
+                raise CoschedError(f"until '{until}': must be running, over or ended")
+        return self._describe(record, {})
+
+    def _each(self, action: Callable[[int], None]) -> Handler:
+        async def handle(person: Person, request: dict[str, Any]) -> Any:
+            number = _number(request)
+            record = self._jobs.records.known(number)
+            if person.uid not in (record.uid, 0, os.geteuid()):
+                raise CoschedError(f"job {number}: belongs to another user")
+            with changing(f"job {number}"):
+                action(number)
+            return {"job": number}
+
+        return handle
+
+    def _forecast(self) -> dict[int, int]:
+        if self._jobs.driver.frozen or not self._jobs.queue.waiting:
+            return {}
+        return forecast(self._jobs.queue, self._jobs.clock.now_ns())
+
+    def _describe(self, record: Record, starts: dict[int, int]) -> dict[str, Any]:
+        job = record.submission
+        return {
+            "job": record.number,
+            "name": job.name,
+            "uid": record.uid,
+            "state": record.state.value,
+            "nodes": self._node_count(record),
+            "tasks": job.tasks,
+            "hosts": list(record.hosts),
+            "submitted_ns": record.submitted_ns,
+            "started_ns": record.started_ns,
+            "ended_ns": record.ended_ns,
+            "expected_ns": starts.get(record.number),
+            "time_ns": job.time_ns or self._config.queue.default_time_ns,
+            "status": record.status,
+            "reason": record.reason,
+            "starts": record.start,
+            "command": list(job.argv),
+            "cwd": job.cwd,
+            "output": expand(job.output, record),
+            "error": expand(job.error, record),
+            "mates": self._mates_line(record),
+        }
+
+    def _node_count(self, record: Record) -> int | None:
+        """Returns the nodes that a job has or had, or that it needs now if it waits; None
+        if that is not known."""
+        if record.state not in (State.HELD, State.QUEUED):
+            return len(record.hosts) or record.submission.nodes or None
+        try:
+            return len(self._members.counts(record.submission))
+        except CoschedError:
+            return None
+
+    def _mates_line(self, record: Record) -> str:
+        """Returns one line about a job's mates; empty if it has none, or has ended."""
+        if self._jobs.pairs is None or record.state.over:
+            return ""
+        return self._jobs.pairs.explain(record.number) or ""
+
+    def _why(self, record: Record, expected_ns: int | None) -> str:
+        """Returns one line: where a job runs, how it ended, or why it waits."""
+        mates = self._mates_line(record)
+        if self._jobs.queue.jobs.state(record.number) is Queued.RESERVED:
+            return mates
+        if record.state is State.QUEUED:
+            line = self._why_it_waits(record, expected_ns)
+            return f"{line}; {mates}" if mates else line
+        if record.state is State.HELD:
+            return f"is held; to release it: cosched unhold {record.number}"
+        if record.state.over:
+            return record.reason or f"ended with status {record.status}"
+        line = f"{record.state.value} on {', '.join(record.hosts)}"
+        return f"{line}; {mates}" if mates else line
+
+    def _why_it_waits(self, record: Record, expected_ns: int | None) -> str:
+        if self._jobs.driver.frozen:
+            return "waits: the controller has restarted and asks the nodes"
+        needs = len(self._members.counts(record.submission))
+        alone = record.submission.exclusive
+        free = self._jobs.queue.free_for(exclusive=alone)
+        up = sum(member.state is NodeState.UP for member in self._members.by_number)
+        before = sum(
+            job.number != record.number and job.submit_ns <= record.submitted_ns
+            for job in self._jobs.queue.waiting
+        )
+        line = f"waits: {free} nodes free, needs {needs}"
+        if needs > up:
+            return f"{line}; only {up} nodes are in service"
+        if before:
+            line += f"; {before} jobs came before"
+        later = sum(
+            bool(entry.nodes) and entry.job.submit_ns > record.submitted_ns
+            for entry in self._jobs.queue.jobs.values()
+        )
+        if later:
+            line += f"; {later} later jobs run: they need less, or the policy prefers them"
+        if expected_ns is not None:
+            line += f"; expected {clock_time(expected_ns)}"
+        return line
+
+    # --- nodes ----------------------------------------------------------------------------
+
+    async def _nodes(self, _person: Person, _request: dict[str, Any]) -> Any:
+        jobs: dict[str, list[int]] = {}
+        for start in self._jobs.starts.active.values():
+            for host in start.hosts:
+                jobs.setdefault(host, []).append(start.record.number)
+        return [
+            {
+                "node": member.name,
+                "state": member.state.value,
+                "reason": member.why,
+                "slots": member.slots,
+                "jobs": sorted(jobs.get(member.name, [])),
+            }
+            for member in self._members.by_number
+        ]
+
+    async def _drain(self, person: Person, request: dict[str, Any]) -> Any:
+        reason: str = convert(request.get("reason", ""), Name, "the reason of a drain")
+        for member in self._named(request):
+            with must_succeed(f"drain of node {member.name}"):
+                member.drained = True
+                member.reason = reason
+                if member.state is NodeState.UP:
+                    member.state = NodeState.DRAINED
+                    self._jobs.node_drained(member)
+        return {}
+
+    async def _undrain(self, person: Person, request: dict[str, Any]) -> Any:
+        for member in self._named(request):
+            with must_succeed(f"undrain of node {member.name}"):
+                member.drained = False
+                if member.state is NodeState.DRAINED:
+                    member.state = NodeState.UP
+                    member.reason = ""
+                    self._jobs.node_joined(member)
+        return {}
+
+    async def _down(self, person: Person, request: dict[str, Any]) -> Any:
+        """Ends the domain once the user has the answer."""
+        running = sorted(self._jobs.starts.active)
+        if running and not request.get("end_jobs"):
+            raise CoschedError(
+                f"{len(running)} jobs run; to end them too: cosched cluster down --end-jobs"
+            )
+        # Otherwise jobs that wait would start on the nodes that get free.
+        self._jobs.driver.freeze()
+        try:
+            for number in running:
+                self._jobs.cancel(number)
+            for number in running:
+                await self._jobs.records.wait(number)
+        except BaseException:
+            self._jobs.driver.thaw()
+            raise
+        asyncio.get_running_loop().call_soon(self._end_domain)
+        return {"ended_jobs": running}
+
+    def _named(self, request: dict[str, Any]) -> list[Member]:
+        names: list[str] = convert(request.get("names") or [], list[Name], "names of nodes")
+        for name in names:
+            if name not in self._members.by_name:
+                raise CoschedError(f"node {name}: is not in this domain")
+        return [self._members.by_name[name] for name in names]
+
+
+def _first_words(command: Sequence[str]) -> list[str]:
+    """Returns the words of a command that have room in a list of jobs; "..." at the end if
+    there are more."""
+    words: list[str] = []
+    room = COMMAND_MOST
+    for word in command:
+        if len(word) > room:
+            return [*words, f"{word[:room]}..."]
+        words.append(word)
+        room = max(0, room - len(word) - 1)
+    return words
+
+
+def _number(request: dict[str, Any]) -> int:
+    given = request.get("job")
+    try:
+        number: int = convert(given, JobNumber, "the number of a job")
+    except Malformed:
+        shown = printable(str(given))[:_SHOWN]
+        raise CoschedError(f"job '{shown}': is not the number of a job") from None
+    return number
+
+
+def _start(request: dict[str, Any]) -> int:
+    start = request.get("start")
+    if not isinstance(start, int) or not 0 < start < 1 << 43:
+        raise CoschedError(f"start '{start}': is not the number of a start")
+    return start

@@ -1,1 +1,0 @@
-"""Runs members of a domain as processes."""
