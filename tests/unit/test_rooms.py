@@ -197,7 +197,7 @@ def test_no_agent_imports_the_slurm_engine():
         source.module: {found for name in source.imports if (found := module_of(name))}
         for source in OURS
     }
-    reached, found = set(), {"cosched.cluster.services.agent", "cosched.config.domain"}
+    reached, found = set(), {"cosched_daemons.agent", "cosched.config.domain"}
     while found:
         reached |= found
         found = {name for each in found for name in edges[each]} - reached
