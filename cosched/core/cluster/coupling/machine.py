@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 from cosched.core.cluster.coupling.departures import started_alone
 from cosched.core.cluster.coupling.engine import (
@@ -222,32 +222,29 @@ class Coupling:
 
     def _take_about_job(self, event: OfMember) -> None:
         member = self._jobs.expect(event.number)
-        match event:
-            case JobQueued():
-                self._state.epoch += 1
-                self._jobs.queue(member, event.size)
-            case JobReady():
-                self._got_nodes(member, event.size)
-            case JobNotReady():
-                if member.stage is Stage.QUEUING:
-                    self._participant.got_no_nodes(member, event)
-            case JobPrepared():
-                self._expect(member, Stage.PREPARING)
-                self._participant.prepared(member, event.address)
-                self._ready.tell_followers(member)
-            case JobFailed():
-                self._failed(member)
-            case JobOver():
-                self._over(member)
-            case JobStartedAlone():
-                started_alone(self._state, self._post, member)
-                self._over(member)
-
-    def _expect(self, member: Member, stage: Stage) -> None:
-        if member.stage is not stage:
+        stages, step = self.STEPS[type(event)]
+        if member.stage not in stages:
+            expected = " or ".join(stage.value for stage in stages)
             raise CoschedError(
-                f"job {member.number}: is {member.stage.value}, expected {stage.value}"
+                f"job {member.number}: is {member.stage.value}, expected {expected}"
             )
+        step(self, member, event)
+
+    def _queued(self, member: Member, event: JobQueued) -> None:
+        self._state.epoch += 1
+        self._jobs.queue(member, event.size)
+
+    def _got_no_nodes(self, member: Member, event: JobNotReady) -> None:
+        if member.stage is Stage.QUEUING:
+            self._participant.got_no_nodes(member, event)
+
+    def _prepared(self, member: Member, event: JobPrepared) -> None:
+        self._participant.prepared(member, event.address)
+        self._ready.tell_followers(member)
+
+    def _started_alone(self, member: Member, _event: JobStartedAlone) -> None:
+        started_alone(self._state, self._post, member)
+        self._over(member)
 
     def _announce(self, event: JobAnnounced) -> None:
         self._timers.forget()  # the group's name may be free again
@@ -255,9 +252,8 @@ class Coupling:
         for domain in event.group.others(self.name):
             self._post.ask(domain, member, Announce())
 
-    def _got_nodes(self, member: Member, size: int) -> None:
-        self._expect(member, Stage.QUEUING)
-        member.size = size or member.size
+    def _got_nodes(self, member: Member, event: JobReady) -> None:
+        member.size = event.size or member.size
         own = member.turn.trying is None
         self._jobs.ready(member, own=own)
         if own:
@@ -284,13 +280,8 @@ class Coupling:
             else:
                 self._ready.ask_coordinator(member, coordinator)
 
-    def _failed(self, member: Member) -> None:
+    def _failed(self, member: Member, _event: JobFailed) -> None:
         """Lets a job that has lost its nodes wait again."""
-        if not member.stage.has_nodes and member.stage not in (
-            Stage.PREPARING,
-            Stage.PREPARED,
-        ):
-            raise CoschedError(f"job {member.number}: has no nodes to lose")
         owed, starting = member.turn.owed, member.turn.starting
         self._jobs.lost(member)
         if starting and member.dates.promise_ns is None:
@@ -301,7 +292,7 @@ class Coupling:
         member.aside = self._state.epoch
         member.dates.retry_ns = self._state.now_ns + self._jobs.settings.patience.retry_ns
 
-    def _over(self, member: Member) -> None:
+    def _over(self, member: Member, _event: object = None) -> None:
         self._state.epoch += 1
         self._state.found.pop(member.number, None)
         owed = member.turn.owed
@@ -310,6 +301,20 @@ class Coupling:
         if owed is not None:
             self._respond(member, owed, NotReady(Cause.FAILED))
         self._coordinator.cancel(member)
+
+    #: In which stages each event of a job's engine may come, and the step that follows.
+    STEPS: ClassVar[dict[type, tuple[tuple[Stage, ...], Callable[..., None]]]] = {
+        JobQueued: (tuple(Stage), _queued),
+        JobReady: ((Stage.QUEUING,), _got_nodes),
+        JobNotReady: (tuple(Stage), _got_no_nodes),
+        JobPrepared: ((Stage.PREPARING,), _prepared),
+        JobFailed: (
+            (Stage.READY, Stage.HOLDING, Stage.PREPARING, Stage.PREPARED),
+            _failed,
+        ),
+        JobOver: (tuple(Stage), _over),
+        JobStartedAlone: (tuple(Stage), _started_alone),
+    }
 
     def _forget(self, number: JobId) -> None:
         member = self._jobs.expect(number)

@@ -47,6 +47,16 @@ def first_column(title: str) -> list[str]:
     return re.findall(r"^\| `?([\w./]+)`?[^|]*\| ", section, re.MULTILINE)[1:]
 
 
+def test_the_table_of_events_is_that_of_the_machine():
+    section = PAGE.split("## Events of a job's engine\n")[1].split("\n## ")[0]
+    rows = re.findall(r"^\| `(\w+)` \| ([\w, ]+) \|", section, re.MULTILINE)
+    names = {tuple(Stage): "all"}
+    assert rows == [
+        (event.__name__, names.get(stages) or ", ".join(stage.value for stage in stages))
+        for event, (stages, _) in Coupling.STEPS.items()
+    ]
+
+
 def test_the_tables_have_all_questions_stages_and_answers():
     asks = {kind.__name__ for kind in typing.get_args(messages.AnyAsk)}
     assert set(first_column("Questions and answers")) == asks
