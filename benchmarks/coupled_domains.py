@@ -19,8 +19,6 @@ import tomlkit
 
 from cosched.bench.run.interrupts import interruptible, shielded
 from cosched.cluster.client import Client, make_submission
-from cosched.cluster.config import DomainConfig, LifeSettings, QueueSettings
-from cosched.cluster.coupled.config import load_coupled
 from cosched.cluster.coupling.memory import Memory
 from cosched.cluster.engines.slurm.front import front_script, task_script
 from cosched.cluster.keys import make_keys
@@ -32,7 +30,11 @@ from cosched.cluster.up.domain import (
     write_domain,
 )
 from cosched.cluster.up.places import Place
+from cosched.config.coupling import CouplingTable
+from cosched.config.domain import DomainConfig, LifeSettings, QueueSettings
+from cosched.config.slurm import load_coupled
 from cosched.core.cluster.coupling.snapshot import unpack
+from cosched.core.config.tables import read
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
 from cosched.linux.ports import free_ports
@@ -111,7 +113,7 @@ class Native:
             slots=4,
             queue=QueueSettings(grace_ns=NS_PER_S),
             life=LifeSettings(lost_after_ns=30 * NS_PER_S),
-            coupling=table,
+            coupling=read(CouplingTable, table),
         )
         write_domain(self.paths, self.config)
         make_keys(self.paths.peers, [name])

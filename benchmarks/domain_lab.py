@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from cosched.bench.run.interrupts import interruptible
-from cosched.cluster.config import PORT, DomainConfig, QueueSettings
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.up.domain import start_domain, stop_domain, write_domain
 from cosched.cluster.up.places import lab_places
+from cosched.config.domain import PORT, DomainConfig, QueueSettings
 from cosched.lab import life
 from cosched.lab.lab import Lab
 from cosched.lab.plan import PlannedNode, plan_crowded_nodes

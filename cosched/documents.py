@@ -1,11 +1,15 @@
-"""Reads documents; a file that cannot be read gives one line that names it."""
+"""Reads and writes documents and the tables in them; a file that cannot be read gives one
+line that names it."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+from cosched.core.config.mistakes import Invalid, Problem, placed
+from cosched.core.config.tables import read
 from cosched.core.decoding import (
     DOCUMENT_MOST,
     Malformed,
@@ -14,6 +18,8 @@ from cosched.core.decoding import (
     printable,
 )
 from cosched.core.errors import CoschedError
+
+T = TypeVar("T")
 
 #: The most characters of the parser's message in an error.
 _SHOWN = 200
@@ -43,6 +49,62 @@ def decode_toml(text: str, what: str) -> dict[str, Any]:
     except (ValueError, OverflowError, RecursionError) as error:
         detail = printable(str(error))[:_SHOWN]
         raise Malformed(f"{what}: not valid TOML: {detail}", detail) from None
+
+
+def load_file(path: Path, schema: type[T]) -> T:
+    """Reads the file. Raises CoschedError, one line that names the file, the line and the
+    key of its first mistake."""
+    return parse_text(read_document(path), str(path), schema)
+
+
+def parse_text(text: str, name: str, schema: type[T]) -> T:
+    """Reads the text of a file; ``name`` stands for the file in errors. Raises
+    CoschedError."""
+    document = decode_toml(text, name)
+    try:
+        return read(schema, document)
+    except Invalid as error:
+        first, *others = placed(error.mistakes, text, name)
+        more = f" (and {len(others)} more: cosched config check FILE)" if others else ""
+        raise CoschedError(f"{first}{more}") from None
+
+
+def problems_of(path: Path, schema: type) -> list[Problem]:
+    """Returns all mistakes in a file. Raises CoschedError if it cannot be read."""
+    text = read_document(path)
+    try:
+        read(schema, decode_toml(text, str(path)))
+    except Malformed as error:
+        return [Problem("", str(error))]
+    except Invalid as error:
+        return placed(error.mistakes, text, str(path))
+    return []
+
+
+def encode_toml(document: Mapping[str, Any], comments: Mapping[str, str]) -> str:
+    """Returns the text of a TOML document. comments: those of keys, by ``table.key``;
+    tables have none."""
+    import tomlkit  # few programs write one
+
+    def fill(table: Any, values: Mapping[str, Any], above: str) -> Any:
+        for name, value in sorted(values.items(), key=lambda each: _is_table(each[1])):
+            path = f"{above}{name}"
+            if isinstance(value, dict):
+                table.add(name, fill(tomlkit.table(), value, f"{path}."))
+                continue
+            item = tomlkit.item(value)
+            if path in comments and not _is_table(value):
+                item.comment(comments[path])
+            table.add(name, item)
+        return table
+
+    return tomlkit.dumps(fill(tomlkit.document(), document, ""))
+
+
+def _is_table(value: Any) -> bool:
+    """Returns whether a value stands below the keys of its table."""
+    first = value[0] if isinstance(value, list) and value else value
+    return isinstance(first, dict)
 
 
 def read_document(path: Path) -> str:

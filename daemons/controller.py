@@ -8,19 +8,20 @@ import os
 from collections.abc import Mapping
 from contextlib import closing
 
-from cosched.cluster.config import load_config
 from cosched.cluster.controller.controller import Controller
-from cosched.cluster.coupled.config import is_coupled, load_coupled
 from cosched.cluster.coupling.pairs import open_pairs
 from cosched.cluster.engines.native.engine import NativeEngine
 from cosched.cluster.engines.slurm.engine import SlurmEngine
 from cosched.cluster.engines.slurm.front import uid_of
 from cosched.cluster.engines.slurm.steering import Names, SlurmSteering
-from cosched.cluster.keys import CONTROLLER, load_keys
+from cosched.cluster.keys import load_keys
 from cosched.cluster.member import Log, Make, Ready, run_member
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.store import JobStore
+from cosched.config.domain import load_config
+from cosched.config.slurm import is_coupled, load_coupled
 from cosched.core.errors import CoschedError
+from cosched.core.names import CONTROLLER
 from cosched.node.service.run_dir import add_run_dir, chosen_run_dir
 from cosched.start.streams import begin
 

@@ -9,6 +9,7 @@ import os
 import socket
 import sys
 
+from cosched.config.places import load
 from cosched.core.config.limits import (
     bounded,
     limits_for,
@@ -16,12 +17,12 @@ from cosched.core.config.limits import (
     refuse_settings,
 )
 from cosched.core.config.old_names import translate_options
+from cosched.core.config.schema import BY_PATH, OPTIONS, given_options
 from cosched.core.errors import CoschedError
 from cosched.linux.cgroups.placement import place_tasks
 from cosched.linux.descriptors import raise_descriptor_limit
 from cosched.linux.priority import raise_daemon_priority
 from cosched.linux.probe import probe
-from cosched.node.configuration import load
 from cosched.node.daemon import DaemonOptions, SchedulerDaemon
 from cosched.node.memory_meter import MemoryTerms
 from cosched.node.records.history import history_place
@@ -46,23 +47,10 @@ def parser() -> argparse.ArgumentParser:
     add_run_dir(options)
     node = os.uname().nodename
     add("--node", default=node, help="the node's name  [default: the host's]")
-    add("--slice", metavar="TIME|auto", help="time slice")
-    add("--gmet", metavar="TIME|auto", help="guaranteed minimum execution time")
-    align = "whether slices start at multiples in wall-clock time: on or off"
-    add("--align", help=align)
-    add("--order", help="which job comes first if the slice is auto: rest, age or paper")
-    least = "the part of its fair share that each job gets, such as 25%%/30s"
-    add("--least-share", metavar="PERCENT%/TIME", help=least)
-    add("--fairness", help="between which parties the time is shared: jobs or users")
-    add("--class-scheduler", help="auto, cgroup2, cgroup1 or dutycycle")
-    add("--mode", help="proportional or strict")
-    add("--metrics", metavar="HOST:PORT", help="address for Prometheus, or off")
-    capacity = "memory for all jobs together, auto or off"
-    add("--memory", metavar="SIZE", help=capacity)
-    add("--memory-wait", metavar="TIME", help="longest wait of a job for memory")
-    boost = "whether owners may run a job alone: on or off"
-    add("--allow-boost", metavar="SWITCH", help=boost)
-    add("--trace", metavar="SIZE", help="most bytes of the trace on disk, or off")
+    for path, option in OPTIONS.items():
+        about, form = BY_PATH[path].about, BY_PATH[path].kind.form.replace('"', "")
+        text = f"{about} Takes: {form}".replace("%", "%%")
+        add(option, metavar="VALUE", help=text)
     add("--private", action="store_true", help="serve one user's jobs; end after the last")
     add("--verbose", action="store_true", help="log each switch and refusal")
     ready = "descriptor for the line READY  [default: standard output]"
@@ -106,7 +94,7 @@ class Starter:
 
 def serve(options: argparse.Namespace, starter: Starter) -> None:
     """Runs the daemon until it ends."""
-    config, doubts = load(os.environ, given(options))
+    config, doubts = load(os.environ, given_options(vars(options)))
     settings = bounded(config.limits, config.node.settings())
     limits = limits_for(config.limits, os.geteuid())
     refusal = refuse_private(limits) or refuse_settings(limits, settings)
@@ -157,30 +145,6 @@ def serve(options: argparse.Namespace, starter: Starter) -> None:
         logging.info("ended")
     finally:
         lock.release()
-
-
-def given(options: argparse.Namespace) -> dict[str, tuple[str, str]]:
-    """Returns the given options by the configuration key that they set."""
-    keys = {
-        "node.slice": "slice",
-        "node.gmet": "gmet",
-        "node.align": "align",
-        "node.order": "order",
-        "node.least_share": "least_share",
-        "node.fairness": "fairness",
-        "node.class_scheduler": "class_scheduler",
-        "node.mode": "mode",
-        "node.memory": "memory",
-        "node.memory_wait": "memory_wait",
-        "node.allow_raise": "allow_boost",
-        "node.trace": "trace",
-        "metrics.listen": "metrics",
-    }
-    return {
-        path: (text, f"--{name.replace('_', '-')}")
-        for path, name in keys.items()
-        if (text := getattr(options, name)) is not None
-    }
 
 
 def notify_systemd() -> None:

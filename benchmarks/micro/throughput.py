@@ -26,7 +26,7 @@ from rich.progress import Progress
 from benchmarks.domain_lab import crowded_domain
 from benchmarks.experiment import Bench, positive
 from cosched.cluster.client import Client, make_submission
-from cosched.cluster.config import QueueSettings
+from cosched.config.domain import QueueSettings
 from cosched.core.errors import CoschedError
 from cosched.lab.lab import Lab
 from cosched.tables import table

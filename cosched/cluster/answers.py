@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TypedDict
+from typing import Any, TypedDict
+
+from cosched.core.config.tables import Change
 
 #: How long a controller waits for space on its disk before it ends. Its jobs run on also
 #: then. Clients wait longer.
@@ -71,6 +73,13 @@ class ReloadInfo(TypedDict):
     changed: list[str]
     restart: list[str]
     text: str
+
+
+def reload_info(change: Change[Any]) -> ReloadInfo:
+    """Returns the answer about a change."""
+    return ReloadInfo(
+        changed=list(change.changed), restart=list(change.restart), text=change.text
+    )
 
 
 class MateInfo(TypedDict):

@@ -27,11 +27,11 @@ from cosched.cluster.answers import (
     NodeInfo,
     ReloadInfo,
 )
-from cosched.cluster.names import member_of
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.submission import LONGEST_REQUEST, Submission, as_name
 from cosched.core.decoding import JsonDecoder, printable, shown_text
 from cosched.core.errors import CoschedError
+from cosched.core.names import member_of
 from cosched.linux.system_text import (
     environ_to_wire,
     from_wire,

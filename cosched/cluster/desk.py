@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from cosched.cluster.keys import CONTROLLER
 from cosched.cluster.submission import LONGEST_REQUEST
 from cosched.core.complaints import Complaints, fault
 from cosched.core.errors import StateLost
+from cosched.core.names import CONTROLLER
 from cosched.core.units import NS_PER_MS, NS_PER_S
 from cosched.linux.identity import peer_ids
 from cosched.node.sockets.door import Door

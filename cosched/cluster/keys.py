@@ -19,8 +19,6 @@ from cosched.core.decoding import decode_text
 from cosched.core.errors import CoschedError
 from cosched.linux.files.whole import PRIVATE, write_whole
 
-#: The controller's name among the keys; no node may have it.
-CONTROLLER = "controller"
 _KEY_LENGTH = 40
 _REMEDY = "make keys with: cosched cluster keygen"
 

@@ -29,6 +29,9 @@ _NUMBER = re.compile(
     r"[+-]?([0-9]{1,400}(\.[0-9]{0,400})?|\.[0-9]{1,400})(e[+-]?[0-9]{1,4})?",
     re.ASCII | re.IGNORECASE,
 )
+#: The most digits of a number: more would take long.
+_DIGITS = 400
+_PORT_MOST = (1 << 16) - 1
 _INTEGER = re.compile(r"[+-]?[0-9]{1,20}", re.ASCII)
 #: C0 and C1 controls, the separators of lines, and surrogates.
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
@@ -136,16 +139,23 @@ def check_printable(text: str, what: str) -> str:
     return text
 
 
+def labelled(what: str, line: str) -> str:
+    """Returns the line of an error, with the name of the input if it has one."""
+    return f"{what}: {line}" if what else line
+
+
 def parse_integer(text: str | bytes, what: str, least: int, most: int) -> int:
     """Returns a decimal integer from ``least`` to ``most``, in ASCII, with spaces around it
     allowed. Raises Malformed."""
     shown = shown_text(text) if isinstance(text, bytes) else text
     stripped = shown.strip(" \t\r\n")
     if _INTEGER.fullmatch(stripped) is None:
-        raise Malformed(f"{what}: '{printable(shown)[:_SHOWN]}' is not a whole number")
+        raise Malformed(
+            labelled(what, f"'{printable(shown)[:_SHOWN]}' is not a whole number")
+        )
     number = int(stripped)
     if not least <= number <= most:
-        raise Malformed(f"{what}: {number} is not from {least} to {most}")
+        raise Malformed(labelled(what, f"{number} is not from {least} to {most}"))
     return number
 
 
@@ -155,19 +165,39 @@ def parse_number(text: str | bytes, what: str, least: float, most: float) -> flo
     shown = shown_text(text) if isinstance(text, bytes) else text
     stripped = shown.strip(" \t\r\n")
     if _NUMBER.fullmatch(stripped) is None:
-        raise Malformed(f"{what}: '{printable(shown)[:_SHOWN]}' is not a number")
+        raise Malformed(labelled(what, f"'{printable(shown)[:_SHOWN]}' is not a number"))
     number = float(stripped)
     if not least <= number <= most:
-        raise Malformed(f"{what}: {number:g} is not from {least:g} to {most:g}")
+        raise Malformed(labelled(what, f"{number:g} is not from {least:g} to {most:g}"))
     return number
 
 
-def parse_address(text: str, what: str, least_port: int = 1) -> tuple[str, int]:
+def parse_scaled(text: str, scale: int) -> int:
+    """Returns a decimal number without sign and exponent, times ``scale``, as the nearest
+    integer. It is exact, which floats are not. Raises Malformed."""
+    whole, _, fraction = text.partition(".")
+    digits = whole + fraction
+    if not (digits.isascii() and digits.isdecimal()) or len(digits) > _DIGITS:
+        raise Malformed(f"'{printable(text)[:_SHOWN]}' is not a number")
+    parts: int = 10 ** len(fraction)
+    return (2 * int(digits) * scale + parts) // (2 * parts)
+
+
+def parse_address(text: str, what: str = "", least_port: int = 1) -> tuple[str, int]:
     """Returns host and port of ``HOST:PORT``. Raises Malformed."""
     host, _, port = text.rpartition(":")
-    if not host or not is_whole(port, least_port, (1 << 16) - 1):
-        raise Malformed(f"{what}: '{printable(text)[:_SHOWN]}' is not HOST:PORT")
-    return host, parse_integer(port, what, least_port, (1 << 16) - 1)
+    if not host or not is_whole(port, least_port, _PORT_MOST):
+        line = (
+            f"'{printable(text)[:_SHOWN]}' is not HOST:PORT, "
+            f"with a port from {least_port} to {_PORT_MOST}"
+        )
+        raise Malformed(labelled(what, line))
+    return host, parse_integer(port, what, least_port, _PORT_MOST)
+
+
+def host_of(address: str) -> str:
+    """Returns the host of a ``HOST:PORT`` that was checked before."""
+    return address.rpartition(":")[0]
 
 
 def is_whole(text: str, least: int = 0, most: int = (1 << 63) - 1) -> bool:

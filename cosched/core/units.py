@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from math import inf
 
-from cosched.core.decoding import parse_integer, parse_number
+from cosched.core.decoding import labelled, parse_integer, parse_scaled
 from cosched.core.errors import CoschedError
 
 NS_PER_S = 1_000_000_000
@@ -13,7 +12,7 @@ NS_PER_MS = 1_000_000
 NS_PER_US = 1_000
 
 #: The largest number in shared memory has 63 bits.
-_MOST = 9e18
+_MOST = 9 * 10**18
 
 _SCALE = {
     "ns": 1,
@@ -28,18 +27,17 @@ _SCALE = {
 _DURATION = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([a-z]+)\s*", re.ASCII)
 
 
-def parse_duration(text: str, what: str) -> int:
+def parse_duration(text: str, what: str = "") -> int:
     """Returns nanoseconds; ``what`` names the setting in an error."""
     match = _DURATION.fullmatch(text)
     if match is None or match[2] not in _SCALE:
-        raise CoschedError(
-            f"{what}: '{text}' is not a duration; write it like 500ms, 0.5s or 2min"
-        )
-    number, unit = match.groups()
-    exact = parse_number(number, what, 0, inf) * _SCALE[unit]
+        line = f"'{text}' is not a duration; write it like 500ms, 0.5s or 2min"
+        raise CoschedError(labelled(what, line))
+    exact = parse_scaled(match[1], _SCALE[match[2]])
     if exact > _MOST:
-        raise CoschedError(f"{what}: '{text:.40}' is too long; write less than 290 years")
-    return round(exact)
+        line = f"'{text:.40}' is too long; write less than 290 years"
+        raise CoschedError(labelled(what, line))
+    return exact
 
 
 _CLOCK = re.compile(
@@ -59,7 +57,7 @@ def parse_run_time(text: str) -> int:
     match = _CLOCK.fullmatch(text)
     if match is None:
         try:
-            return parse_duration(text, "")
+            return parse_duration(text)
         except CoschedError:
             raise CoschedError(
                 f"'{text:.40}' is not a time; write it like 90s, 1:30, 2h or 1-12:00:00"
@@ -70,19 +68,12 @@ def parse_run_time(text: str) -> int:
 
 
 def format_duration(ns: int) -> str:
-    """Returns the shortest exact text of a duration: ``1s``, ``250ms``, ``1.5us``."""
-    for unit, scale in (("s", NS_PER_S), ("ms", NS_PER_MS), ("us", 1_000)):
-        if ns >= scale:
-            return f"{ns / scale:.10g}{unit}"
-    return f"{ns}ns"
-
-
-def exact_duration(ns: int) -> str:
-    """Returns a text that ``parse_duration`` reads as exactly this duration: ``3600s``,
-    ``1500ms``."""
-    for unit, scale in (("s", NS_PER_S), ("ms", NS_PER_MS), ("us", NS_PER_US)):
-        if ns % scale == 0:
-            return f"{ns // scale}{unit}"
+    """Returns a short text that ``parse_duration`` reads as exactly this duration: ``1s``,
+    ``250ms``, ``1.5us``."""
+    for unit, digits in (("s", 9), ("ms", 6), ("us", 3)):
+        if ns >= 10**digits:
+            whole, rest = divmod(ns, 10**digits)
+            return f"{whole}.{rest:0{digits}d}".rstrip("0").rstrip(".") + unit
     return f"{ns}ns"
 
 
@@ -92,19 +83,20 @@ _BYTES = re.compile(
 _BYTE_UNITS = ("", "k", "m", "g", "t", "p")
 
 
-def parse_bytes(text: str, what: str) -> int:
+def parse_bytes(text: str, what: str = "") -> int:
     """Returns bytes of a text such as ``8G`` or ``512 MiB``; units are powers of 1024.
 
     ``what`` names the setting in an error.
     """
     match = _BYTES.fullmatch(text)
     if match is None:
-        raise CoschedError(f"{what}: '{text}' is not a size; write it like 512M or 8G")
-    number, unit = match.groups()
-    exact = parse_number(number, what, 0, inf) * (1 << 10 * _BYTE_UNITS.index(unit.lower()))
+        line = f"'{text}' is not a size; write it like 512M or 8G"
+        raise CoschedError(labelled(what, line))
+    exact = parse_scaled(match[1], 1 << 10 * _BYTE_UNITS.index(match[2].lower()))
     if exact > _MOST:
-        raise CoschedError(f"{what}: '{text:.40}' is too large; write less than 8 EiB")
-    return round(exact)
+        line = f"'{text:.40}' is too large; write less than 8 EiB"
+        raise CoschedError(labelled(what, line))
+    return exact
 
 
 def format_bytes(count: int) -> str:

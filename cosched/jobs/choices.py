@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from cosched.config.places import load
 from cosched.core.config.limits import limits_for, refuse_task, refuse_wait
-from cosched.core.config.values import Limits
+from cosched.core.config.schema import Limits
 from cosched.core.errors import CoschedError
 from cosched.launch.environment import wait_policy
-from cosched.node.configuration import load
-
-#: The carriers of a sender's status; ``auto`` chooses one of them.
-CARRIERS = ("shadow", "prefix", "none")
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,10 +26,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
+from cosched.core.config.schema import MODES
 from cosched.core.errors import CoschedError
-
-MODES = ("proportional", "strict")
-NAMES = ("cgroup2", "cgroup1", "dutycycle")
 
 # No "cpu.weight" or "cgroup.procs": the kernel's files share the directory with ours.
 _KEY = re.compile(r"(?!cgroup\.|cpu\.|cpuacct\.|\.)[A-Za-z0-9._-]{1,200}")

@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from cosched.core.config.schema import CLASS_SCHEDULERS
 from cosched.core.errors import CoschedError
 from cosched.linux import proc
 from cosched.linux.cgroups import cgroup1, cgroup2
@@ -21,7 +22,7 @@ from cosched.linux.cgroups.cgroup1 import Cgroup1Classes
 from cosched.linux.cgroups.cgroup2 import Cgroup2Classes
 from cosched.linux.cgroups.cgroupfs import PREFIX, why
 from cosched.linux.cgroups.groupclasses import GroupClasses, Place
-from cosched.linux.classes import NAMES, ClassScheduler, check_mode
+from cosched.linux.classes import ClassScheduler, check_mode
 from cosched.linux.dutycycle import DutyCycle
 
 AUTO = "auto"
@@ -65,7 +66,9 @@ def attach(
     """
     check_mode(mode)
     if name == AUTO:
-        raise CoschedError(f"class scheduler {AUTO}: name one of {', '.join(NAMES)}")
+        raise CoschedError(
+            f"class scheduler {AUTO}: name one of {', '.join(CLASS_SCHEDULERS)}"
+        )
     (name,) = _names(name)
     if name == "dutycycle":
         return DutyCycle(mode)
@@ -78,11 +81,10 @@ def attach(
 
 def _names(want: str) -> tuple[str, ...]:
     if want == AUTO:
-        return NAMES
-    if want not in NAMES:
-        raise CoschedError(
-            f"class scheduler '{want}': must be one of {', '.join((AUTO, *NAMES))}"
-        )
+        return CLASS_SCHEDULERS
+    if want not in CLASS_SCHEDULERS:
+        known = ", ".join((AUTO, *CLASS_SCHEDULERS))
+        raise CoschedError(f"class scheduler '{want}': must be one of {known}")
     return (want,)
 
 

@@ -19,8 +19,7 @@ from typing import Any
 
 from cosched.core.complaints import Complaints
 from cosched.core.config.kinds import OFF
-from cosched.core.config.schema import TRACE_BYTES
-from cosched.core.config.values import Limits
+from cosched.core.config.schema import TRACE_BYTES, Limits
 from cosched.core.errors import CoschedError
 from cosched.core.node.knowledge import REMEMBERED
 from cosched.core.node.machine import NodeScheduler

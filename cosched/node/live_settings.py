@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from cosched.core.config.limits import bounded, limits_for, refuse_settings
-from cosched.core.config.values import Limits
+from cosched.core.config.schema import Limits
 from cosched.core.errors import CoschedError
 from cosched.core.node.loans import Loans
 from cosched.core.node.messages import SettingsChanged

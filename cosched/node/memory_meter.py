@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from cosched.core.config.schema import NodeConfig
 from cosched.core.node.admission import Need, Node
-from cosched.core.units import NS_PER_S
 from cosched.linux.memory import held_bytes, machine_memory, pressure_percent
-
-PATIENCE_NS = 600 * NS_PER_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +20,7 @@ class MemoryTerms:
     """
 
     capacity_bytes: int | None = None
-    patience_ns: int = PATIENCE_NS
+    patience_ns: int = NodeConfig().memory_wait_ns
 
 
 class MemoryMeter:

@@ -4,10 +4,11 @@ import asyncio
 import contextlib
 import os
 
-from cosched.cluster.keys import CONTROLLER, load_keys
+from cosched.cluster.keys import load_keys
 from cosched.cluster.links import Links
 from cosched.cluster.messages import Beat
 from cosched.core.cluster.startup.jobobject import JobObject, encode_object
+from cosched.core.names import CONTROLLER
 
 
 class Played:

@@ -9,9 +9,10 @@ import time
 from pathlib import Path
 
 from cosched.cluster.client import Client, NoDomain, make_submission
-from cosched.cluster.config import DomainConfig, LifeSettings, QueueSettings, write_config
-from cosched.cluster.keys import CONTROLLER, make_keys
+from cosched.cluster.keys import make_keys
 from cosched.cluster.paths import DomainPaths
+from cosched.config.domain import DomainConfig, LifeSettings, QueueSettings, write_config
+from cosched.core.names import CONTROLLER
 from cosched.core.units import NS_PER_S
 from tests.tools.ports import free_ports
 

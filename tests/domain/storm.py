@@ -24,8 +24,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from cosched.cluster.client import NoDomain, make_submission
-from cosched.cluster.keys import CONTROLLER
 from cosched.core.errors import CoschedError
+from cosched.core.names import CONTROLLER
 from tests.domain.rig import Rig
 
 FAULTY = str(Path(__file__).with_name("faulty.py"))

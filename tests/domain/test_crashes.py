@@ -18,9 +18,10 @@ from pathlib import Path
 import pytest
 import zmq
 
-from cosched.cluster.keys import CONTROLLER, make_keys
+from cosched.cluster.keys import make_keys
 from cosched.cluster.messages import PROTOCOL
 from cosched.core.errors import CoschedError
+from cosched.core.names import CONTROLLER
 from tests.domain import storm
 from tests.domain.rig import WITHIN_S
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from cosched.cluster.client import Client
-from cosched.cluster.config import SecuritySettings
-from cosched.cluster.keys import CONTROLLER
+from cosched.config.domain import SecuritySettings
+from cosched.core.names import CONTROLLER
 from tests.domain import cutting
 from tests.domain.rig import WITHIN_S
 from tests.domain.test_crashes import RAN, nothing_is_left, starts_of

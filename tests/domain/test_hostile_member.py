@@ -9,7 +9,7 @@ import time
 import msgspec
 import pytest
 
-from cosched.cluster.keys import CONTROLLER, load_keys
+from cosched.cluster.keys import load_keys
 from cosched.cluster.links import Links
 from cosched.cluster.messages import (
     PROTOCOL,
@@ -24,6 +24,7 @@ from cosched.cluster.messages import (
     encode,
 )
 from cosched.core.cluster.startup.seal import Tied, seal
+from cosched.core.names import CONTROLLER
 from tests.domain.played import object_of
 from tests.domain.rig import Rig
 

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from cosched.cluster.keys import CONTROLLER
 from cosched.cluster.paths import DomainPaths
+from cosched.core.names import CONTROLLER
 from cosched.node.service.lock import is_held
 from tests.domain.rig import ENVIRON, WITHIN_S
 from tests.domain.user import BIN

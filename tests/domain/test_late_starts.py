@@ -3,7 +3,6 @@ the controller's newest secret."""
 
 import asyncio
 
-from cosched.cluster.keys import CONTROLLER
 from cosched.cluster.messages import (
     Chunk,
     End,
@@ -13,6 +12,7 @@ from cosched.cluster.messages import (
     Welcome,
 )
 from cosched.core.cluster.startup.seal import Tied, seal
+from cosched.core.names import CONTROLLER
 from tests.domain.played import Played, object_of
 
 SECRET = b"s" * 32

@@ -12,8 +12,11 @@ from dataclasses import replace
 
 import pytest
 
-from cosched.cluster.keys import CONTROLLER, make_keys
+from cosched.cluster.keys import make_keys
+from cosched.config.coupling import CouplingTable
+from cosched.core.config.tables import read, write
 from cosched.core.errors import CoschedError
+from cosched.core.names import CONTROLLER
 from tests.domain.rig import Rig
 from tests.places import ROOT
 from tests.tools.ports import free_ports
@@ -46,7 +49,7 @@ class Coupled(Rig):
             **QUICK,
         }
         self.name, self.other = name, other
-        self.config = replace(self.config, name=name, coupling=table)
+        self.config = replace(self.config, name=name, coupling=read(CouplingTable, table))
         self.write_config(self.config)
         make_keys(self.paths.peers, [name])
 
@@ -54,8 +57,8 @@ class Coupled(Rig):
         """Restarts the controller with other settings."""
         if CONTROLLER in self.members:
             self.kill(CONTROLLER)
-        table = {**self.config.coupling, **coupling}
-        self.write_config(replace(self.config, coupling=table))
+        table = {**write(self.config.coupling), **coupling}
+        self.write_config(replace(self.config, coupling=read(CouplingTable, table)))
         self.start(CONTROLLER)
         self.until_up()
 
@@ -221,8 +224,8 @@ def test_the_commands_of_the_guide_explain_pairs_and_refuse_wrong_ones(domains):
 def test_reload_changes_the_scheme_of_jobs_that_wait_later(domains):
     one, other = domains
     one.use(scheme="hold")
-    table = {**one.config.coupling, "scheme": "yield"}
-    one.write_config(replace(one.config, coupling=table))
+    table = {**write(one.config.coupling), "scheme": "yield"}
+    one.write_config(replace(one.config, coupling=read(CouplingTable, table)))
     done = one.cosched("cluster", "reload")
     assert (done.returncode, done.stdout) == (0, "changed: coupling.scheme\n")
     number = one.paired("reloaded")

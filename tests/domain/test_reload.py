@@ -66,7 +66,8 @@ def test_file_with_a_mistake_changes_nothing(user):
     user.rig.paths.config.write_text(text.replace('"easy"', '"fcfs"') + "beet = 1\n")
     status, out, err = user.run("cluster", "reload")
     assert (status, out) == (1, "")
-    mistake = f"cosched: {user.rig.paths.config}: security.beet: no such setting"
+    line = len(text.splitlines()) + 1
+    mistake = f"cosched: {user.rig.paths.config}:{line}: security.beet: no such key"
     assert err.startswith(mistake)
     assert len(err.splitlines()) == 1
     user.rig.paths.config.write_text(text)

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from cosched.cluster.keys import CONTROLLER
+from cosched.core.names import CONTROLLER
 
 LINE = "the controller refused it: its node is not in [nodes] of the controller's"
 

@@ -9,8 +9,6 @@ from dataclasses import replace
 
 import pytest
 
-from cosched.cluster.config import LifeSettings
-from cosched.cluster.keys import CONTROLLER
 from cosched.cluster.messages import (
     PROTOCOL,
     Began,
@@ -30,8 +28,10 @@ from cosched.cluster.messages import (
     UserRequest,
     Welcome,
 )
+from cosched.config.domain import LifeSettings
 from cosched.core.cluster.startup.jobobject import WorldObject, encode_object
 from cosched.core.cluster.startup.questions import Command, Spawn
+from cosched.core.names import CONTROLLER
 from cosched.core.units import NS_PER_S
 from tests.domain.played import Played
 

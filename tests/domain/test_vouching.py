@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from cosched.cluster.client import make_submission
-from cosched.cluster.config import SecuritySettings
+from cosched.config.domain import SecuritySettings
 from cosched.core.errors import CoschedError
 
 pytestmark = [

@@ -8,7 +8,7 @@ import contextlib
 
 import pytest
 
-from cosched.jobs.choices import CARRIERS
+from cosched.core.config.schema import CARRIERS
 from tests.foreign.conftest import RANKS, run_foreign
 from tests.foreign.watch import Watch
 

@@ -25,7 +25,7 @@ from typing import Any
 
 import msgspec
 
-from cosched.cluster.keys import CONTROLLER
+from cosched.core.names import CONTROLLER
 from tests.fuzz.senders import Job
 from tests.fuzz.targets import (
     DOMAIN,

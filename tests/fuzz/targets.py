@@ -16,8 +16,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from cosched.cluster.keys import CONTROLLER, make_keys
+from cosched.cluster.keys import make_keys
 from cosched.cluster.paths import DomainPaths
+from cosched.config.coupling import CouplingTable
+from cosched.core.config.tables import read
+from cosched.core.names import CONTROLLER
 from cosched.core.node.settings import Settings
 from cosched.node.service.lock import lock_holder
 from cosched.node.service.start import NodeOptions, start_node
@@ -93,7 +96,7 @@ class CoupledRig(Rig):
             "metrics": metrics,
             "when_down": "yield",
         }
-        self.config = replace(self.config, name=DOMAIN, coupling=table)
+        self.config = replace(self.config, name=DOMAIN, coupling=read(CouplingTable, table))
         self.write_config(self.config)
         make_keys(self.paths.peers, [DOMAIN, PEER])
 

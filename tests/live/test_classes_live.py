@@ -18,10 +18,11 @@ from pathlib import Path
 
 import pytest
 
+from cosched.core.config.schema import MODES
 from cosched.linux import proc
 from cosched.linux.cgroups import freezer
 from cosched.linux.cgroups.cgroupfs import hierarchies, move
-from cosched.linux.classes import MODES, ClassScheduler
+from cosched.linux.classes import ClassScheduler
 from cosched.linux.probe import attach, probe
 from tests.live.conftest import eventually
 

@@ -11,8 +11,8 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
-from cosched.cluster.engines.slurm.settings import SlurmSettings
 from cosched.cluster.engines.slurm.steering import Names, SlurmSteering
+from cosched.config.slurm import SlurmSettings
 
 
 def log(line):

@@ -8,6 +8,7 @@ SQL. A call of another decoder fails here, unless the tables below give the reas
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -48,8 +49,8 @@ ELSEWHERE = {
     ("struct", "cosched/linux/native/gate.py"): _LENGTH,
     ("struct", "cosched/node/sockets/listener.py"): _LENGTH,
     ("number", "cosched/node/sockets/listener.py"): _C,
-    ("number", "cosched/bench/simulate/models.py"): _ANSWERED,
-    ("number", "cosched/bench/workload/fields.py"): _ANSWERED,
+    ("number", "cosched/bench/simulate/models.py"): _NUMBER,
+    ("number", "cosched/core/config/kinds.py"): _ANSWERED,
     ("number", "cosched/node/profile.py"): _ANSWERED,
     ("number", "cosched/node/service/stop.py"): _ANSWERED,
     ("number", "cosched/observe"): _ANSWERED,
@@ -175,6 +176,16 @@ def test_all_input_is_decoded_at_one_place() -> None:
         if path not in HOMES.get(kind, ()) and not excused(path, kind)
     ]
     assert wrong == [], "decode by cosched.core.decoding, or give the reason here"
+
+
+def test_addresses_are_split_at_one_place() -> None:
+    places = {
+        str(path.relative_to(ROOT))
+        for folder in ("cosched", "daemons", "mpi_shim")
+        for path in (ROOT / folder).rglob("*.py")
+        if re.search(r"""\br(partition|split)\(["']:""", path.read_text())
+    }
+    assert places == {"cosched/core/decoding.py"}, "use parse_address or host_of"
 
 
 def test_each_reason_is_needed() -> None:

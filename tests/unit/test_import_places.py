@@ -21,7 +21,7 @@ LATER = "it must come after the environment, or MPI, is prepared"
 #: By file: the packages and modules that its functions import.
 ALLOWED = {
     "cosched/__init__.py": ({"cosched.jobs.client", "cosched.jobs.job"}, START_UP),
-    "cosched/documents.py": ({"tomllib", "tomli"}, START_UP),
+    "cosched/documents.py": ({"tomlkit", "tomllib", "tomli"}, START_UP),
     "cosched/cli/connection.py": ({"cosched.cluster.up.private"}, START_UP),
     "cosched/cli/domain/sending.py": ({"cosched.cluster.up.private"}, START_UP),
     "cosched/cli/domain/waiting.py": ({"shutil", "tempfile"}, START_UP),
@@ -52,7 +52,10 @@ ALLOWED = {
         {"cosched.cli.jobs.elsewhere", "cosched.cli.run.account"},
         START_UP,
     ),
-    "cosched/cluster/config.py": ({"tomlkit"}, START_UP),
+    "cosched/cli/nodes/config.py": (
+        {"cosched.bench.workload.file", "cosched.config.domain", "cosched.config.slurm"},
+        START_UP,
+    ),
     "cosched/core/config/kinds.py": ({"difflib"}, START_UP),
     "cosched/jobs/client.py": (
         {"cosched.cluster.coupling.mates", "cosched.jobs.serving", "cosched.lab.lab"},

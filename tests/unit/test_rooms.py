@@ -21,6 +21,7 @@ RANK = {
     "cosched.shm": 1,
     "cosched.linux": 1,
     "mpi_shim": 2,
+    "cosched.config": 2,
     "cosched.node": 2,
     "cosched.launch": 2,
     "cosched.sim": 2,
@@ -188,6 +189,19 @@ def test_modules_that_python_3_10_lacks_have_a_substitute():
         text = path.read_text()
         imported = re.search(r"^ *import tomllib$", text, re.MULTILINE)
         assert not imported or "import tomli as tomllib" in text, path
+
+
+def test_no_agent_imports_the_slurm_engine():
+    """Neither do the users' commands: the settings of Slurm stand beside the others."""
+    edges = {
+        source.module: {found for name in source.imports if (found := module_of(name))}
+        for source in OURS
+    }
+    reached, found = set(), {"cosched_daemons.agent", "cosched.config.domain"}
+    while found:
+        reached |= found
+        found = {name for each in found for name in edges[each]} - reached
+    assert not [name for name in reached if name.startswith("cosched.cluster.engines")]
 
 
 def test_every_package_has_an_init():

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from cosched.linux.classes import MODES, ClassScheduler
+from cosched.core.config.schema import MODES
+from cosched.linux.classes import ClassScheduler
 from cosched.linux.probe import attach, probe
 
 from .spinners import check_shares, spinner

@@ -20,8 +20,9 @@ from benchmarks.experiments.pairs.workload import (
     plan_jobs,
     varied,
 )
-from cosched.cluster.coupled.config import parse_coupling
+from cosched.config.coupling import CouplingTable
 from cosched.core.cluster.coupling.settings import CouplingSettings
+from cosched.core.config.tables import read
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
 from cosched.sim.coupled.runs import Coupled, Coupling, simulate
@@ -102,7 +103,7 @@ def _live_settings(letter: str) -> CouplingSettings:
     """Returns the settings of the domain that runs live, by the letter of its scheme."""
     addresses = {"listen": "127.0.0.1:1", "domains": {"other": "127.0.0.1:2"}}
     table = {**addresses, **SETTINGS, "scheme": SCHEMES[letter]}
-    return parse_coupling("own", table).settings
+    return read(CouplingTable, table).of("own", rest_ns=0).settings
 
 
 def _rest_s(engine: str, costs: Costs) -> float:

@@ -42,7 +42,7 @@ from cosched.cluster.agent.steps import (
     read_steps,
 )
 from cosched.cluster.client import Client, make_submission
-from cosched.cluster.config import LifeSettings, StartupSettings
+from cosched.config.domain import LifeSettings, StartupSettings
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
 from cosched.lab import life

@@ -19,32 +19,30 @@ comes first, and a calibration, which ``cosched sim calibrate`` writes::
     waited = 0.322
     bytes = 1210
 
-    pattern    see ``cosched.sim.nodes.model``
-    alone      seconds from submission to end with no other job on the nodes
-    launch     the part of ``alone`` before the ranks register and after they leave
-    messages   the number of times that a rank waits for a peer
-    waited     the seconds of these waits, of the rank that waits least
-    bytes      the mean size of a message; above ``eager`` it needs the receiver's consent
-    imbalance  ranks need up to this share less than the slowest one
-    yields     a waiting rank offers its CPU to others, as MPICH's do since version 5
-    probe      the probe's CPU time (``speed``) in microseconds at the machine's speed that
-               all times refer to; missing if unknown
-
-All jobs share all nodes' CPUs. A rank of the simulator stands for all tasks of a job on a
-node.
+``Calibration`` and ``Model`` have all keys. All jobs share all nodes' CPUs. A rank of the
+simulator stands for all tasks of a job on a node.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
-from cosched.bench.workload import fields
-from cosched.bench.workload.fields import Mismatch, Table
+from cosched.core.config.kinds import (
+    LINE,
+    SWITCH,
+    decimal,
+    mapping,
+    member_of,
+    seconds,
+    whole,
+)
+from cosched.core.config.tables import REQUIRED, key, table_kind, write
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
-from cosched.documents import decode_toml, read_document
+from cosched.documents import encode_toml, parse_text, read_document
 from cosched.sim.nodes.model import BLOCKS, Cluster, Pattern, Program, rounds
 from cosched.sim.nodes.runs import alone_s
 
@@ -58,20 +56,37 @@ LEGS_OF_LARGE = 3
 #: The allowed error of the simulated job's time alone.
 ALONE_WITHIN = 1e-4
 _DAY_S = 86400.0
-_COUNT_MAX = 1 << 50
+_SECONDS = seconds(0.0, _DAY_S)
+_COUNT = whole(0, 1 << 50)
 
 
 @dataclass(frozen=True, slots=True)
 class Model:
     """The known facts about a program; None if unknown. Times in seconds."""
 
-    pattern: Pattern | None = None
-    alone_s: float | None = None
-    launch_s: float | None = None
-    messages: int | None = None
-    waited_s: float | None = None
-    imbalance: float | None = None
-    bytes: int | None = None
+    pattern: Pattern | None = key(
+        member_of(Pattern), None, "How ranks wait for each other."
+    )
+    alone_s: float | None = key(
+        seconds(1e-6, _DAY_S),
+        None,
+        "From submission to end, alone on the nodes.",
+    )
+    launch_s: float | None = key(
+        _SECONDS, None, "The part of alone before the ranks register and after they leave."
+    )
+    messages: int | None = key(_COUNT, None, "How often a rank waits for a message.")
+    waited_s: float | None = key(_SECONDS, None, "The waits of the rank that waits least.")
+    imbalance: float | None = key(
+        decimal("a share from 0 to below 1", lambda value: 0 <= value < 1),
+        None,
+        "Ranks need up to this share less than the slowest one.",
+    )
+    bytes: int | None = key(
+        _COUNT,
+        None,
+        "The mean size of a message; above eager it needs the receiver's consent.",
+    )
 
     def slower(self, factor: float) -> Model:
         """Returns the model for a machine that takes ``factor`` times as long."""
@@ -81,21 +96,8 @@ class Model:
 
     def over(self, other: Model) -> Model:
         """Returns this model, completed by the other one's values."""
-        known = {name: getattr(self, name) for name in _NAMES.values()}
+        known = {each.name: getattr(self, each.name) for each in fields(self)}
         return replace(other, **{k: v for k, v in known.items() if v is not None})
-
-
-_KEYS = ("format", "nodes", "lab", "mpi", "eager", "yields", "probe", "program")
-#: The keys in a file.
-_NAMES = {
-    "pattern": "pattern",
-    "alone": "alone_s",
-    "launch": "launch_s",
-    "messages": "messages",
-    "waited": "waited_s",
-    "imbalance": "imbalance",
-    "bytes": "bytes",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,29 +108,30 @@ class Calibration:
     file in errors.
     """
 
-    programs: Mapping[str, Model]
-    nodes: int = 2
-    lab: bool = False
-    mpi: str = ""
-    eager_bytes: int = EAGER_BYTES
-    yields: bool = False
-    probe_us: float | None = None
-    origin: str = "no calibration"
-
-
-def parse_model(table: Mapping[str, object], where: str) -> Model:
-    """Reads a ``model`` table; CoschedError names ``where``."""
-    reader = Table(table, where, _NAMES)
-    seconds = fields.seconds(0.0, _DAY_S)
-    return Model(
-        pattern=reader.get("pattern", _pattern, None),
-        alone_s=reader.get("alone", fields.seconds(1e-6, _DAY_S), None),
-        launch_s=reader.get("launch", seconds, None),
-        messages=reader.get("messages", fields.whole(0, _COUNT_MAX), None),
-        waited_s=reader.get("waited", seconds, None),
-        imbalance=reader.get("imbalance", _share, None),
-        bytes=reader.get("bytes", fields.whole(0, _COUNT_MAX), None),
+    programs: Mapping[str, Model] = key(
+        mapping("table of models", table_kind("table", Model)),
+        REQUIRED,
+        "The models of programs.",
+        name="program",
     )
+    nodes: int = key(whole(1, 1 << 16), 2, "On how many nodes it was made.")
+    lab: bool = key(SWITCH, False, "Whether the nodes were one machine's CPUs.")
+    mpi: str = key(LINE, "", "The MPI library.")
+    eager_bytes: int = key(
+        _COUNT, EAGER_BYTES, "A larger message needs the receiver's consent."
+    )
+    yields: bool = key(
+        SWITCH,
+        False,
+        "Whether a rank that waits offers its CPU to others, as of MPICH 5.",
+    )
+    probe_us: float | None = key(
+        decimal("a number of microseconds above 0", lambda value: 0 < value < math.inf),
+        None,
+        "The probe's CPU time (``speed``) at the machine's speed that all times refer to.",
+    )
+    origin: str = "no calibration"
+    format: str = key(LINE, FORMAT, "This version of the file.", in_file=REQUIRED)
 
 
 def load_calibration(path: Path) -> Calibration:
@@ -138,50 +141,18 @@ def load_calibration(path: Path) -> Calibration:
 
 def parse_calibration(text: str, origin: str) -> Calibration:
     """Reads the calibration in ``text``."""
-    table = decode_toml(text, origin)
-    reader = Table(table, origin, _KEYS)
-    if reader.require("format", fields.text) != FORMAT:
+    calibration = parse_text(text, origin, Calibration)
+    if calibration.format != FORMAT:
         raise CoschedError(
             f"{origin}: not a calibration of this version ({FORMAT}); make one with "
             "cosched sim calibrate"
         )
-    tables = reader.require("program", _tables)
-    return Calibration(
-        programs={
-            name: parse_model(model, f"{origin}, program '{name}'")
-            for name, model in tables.items()
-        },
-        nodes=reader.get("nodes", fields.whole(1, 1 << 16), 2),
-        lab=reader.get("lab", fields.truth, False),
-        mpi=reader.get("mpi", fields.one_line, ""),
-        eager_bytes=reader.get("eager", fields.whole(0, _COUNT_MAX), EAGER_BYTES),
-        yields=reader.get("yields", fields.truth, False),
-        probe_us=reader.get("probe", _microseconds, None),
-        origin=origin,
-    )
+    return replace(calibration, origin=origin)
 
 
 def write_calibration(calibration: Calibration) -> str:
     """Writes the calibration as TOML that ``parse_calibration`` reads."""
-    lines = [
-        f'format = "{FORMAT}"',
-        f"nodes = {calibration.nodes}",
-        f"lab = {'true' if calibration.lab else 'false'}",
-        f'mpi = "{calibration.mpi}"',
-        f"eager = {calibration.eager_bytes}",
-        f"yields = {'true' if calibration.yields else 'false'}",
-    ]
-    if calibration.probe_us is not None:
-        lines.append(f"probe = {round(calibration.probe_us, 3)!r}")
-    for name, model in calibration.programs.items():
-        lines += ["", f'[program."{name}"]']
-        for key, field in _NAMES.items():
-            value = getattr(model, field)
-            if isinstance(value, Pattern):
-                lines.append(f'{key} = "{value.value}"')
-            elif value is not None:
-                lines.append(f"{key} = {round(value, 6)!r}")
-    return "\n".join(lines) + "\n"
+    return encode_toml(write(calibration), {})
 
 
 def program_of(
@@ -260,28 +231,3 @@ def _as_long(program: Program, messages: int, cluster: Cluster, alone: float) ->
             break
         work_ns = max(float(messages), work_ns + (alone - takes_s) * NS_PER_S)
     return program
-
-
-def _pattern(value: object) -> Pattern | None:
-    known = [pattern.value for pattern in Pattern]
-    if value not in known:
-        raise Mismatch(f"one of {', '.join(known)}")
-    return Pattern(value)
-
-
-def _microseconds(value: object) -> float | None:
-    if not isinstance(value, (int, float)) or isinstance(value, bool) or not value > 0:
-        raise Mismatch("a number of microseconds above 0")
-    return float(value)
-
-
-def _share(value: object) -> float | None:
-    if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 <= value < 1:
-        raise Mismatch("a share from 0 to below 1")
-    return float(value)
-
-
-def _tables(value: object) -> Mapping[str, Mapping[str, object]]:
-    if not isinstance(value, dict) or not all(isinstance(v, dict) for v in value.values()):
-        raise Mismatch("a table of programs")
-    return value

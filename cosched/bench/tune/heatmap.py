@@ -10,7 +10,7 @@ import math
 from statistics import median
 
 from cosched.bench.tune.search import KERNEL, MARGIN, Advice, Grid, Observed, Setting
-from cosched.core.node.settings import write_gmet, write_slice
+from cosched.core.node.settings import GMET, SLICE
 
 WIDTH = 80
 _CELL = 10
@@ -52,12 +52,12 @@ def _one_map(grid: Grid, observed: Observed, advice: Advice, variant: str) -> li
     lines = [f"{variant}: slice by GMET" if variant else "slice by GMET"]
     for first in range(0, len(gmets), _ACROSS):
         shown = gmets[first : first + _ACROSS]
-        head = "".join(f"{write_gmet(gmet):>{_CELL - 2}}  " for gmet in shown)
+        head = "".join(f"{GMET.write(gmet):>{_CELL - 2}}  " for gmet in shown)
         lines.append((" " * _LABEL + head).rstrip())
         for turn in slices:
             row = [Setting(variant, turn, gmet) for gmet in shown]
             cells = [_cell(one, points, observed, advice) for one in row]
-            label = f"{write_slice(turn):>{_LABEL}}"
+            label = f"{SLICE.write(turn):>{_LABEL}}"
             lines.append((label + "".join(f"{cell:>{_CELL}}" for cell in cells)).rstrip())
     return lines
 

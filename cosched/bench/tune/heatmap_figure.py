@@ -10,13 +10,7 @@ import matplotlib as mpl
 from matplotlib import pyplot as plt
 from matplotlib.patches import Rectangle
 
-from cosched.core.node.settings import (
-    Span,
-    parse_gmet,
-    parse_slice,
-    write_gmet,
-    write_slice,
-)
+from cosched.core.node.settings import GMET, SLICE, Span
 
 
 def draw(document: dict[str, Any], path: Path) -> None:
@@ -60,8 +54,8 @@ def draw(document: dict[str, Any], path: Path) -> None:
                 color="white" if dark else "black",
             )
         _frame(panel, document, variant, slices, gmets)
-        panel.set_xticks(range(len(gmets)), [write_gmet(g) for g in gmets])
-        panel.set_yticks(range(len(slices)), [write_slice(s) for s in slices])
+        panel.set_xticks(range(len(gmets)), [GMET.write(g) for g in gmets])
+        panel.set_yticks(range(len(slices)), [SLICE.write(s) for s in slices])
         panel.set_xlabel("GMET")
         panel.set_title(variant, fontsize=9)
     panels[0][0].set_ylabel("slice")
@@ -89,7 +83,7 @@ def _frame(
 
 
 def _place(settings: dict[str, str]) -> tuple[Span, Span]:
-    return parse_slice(settings["slice"], ""), parse_gmet(settings["gmet"], "")
+    return SLICE.parse(settings["slice"]), GMET.parse(settings["gmet"])
 
 
 def _variant(settings: dict[str, str]) -> str:

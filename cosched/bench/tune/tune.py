@@ -39,11 +39,10 @@ from cosched.bench.tune.search import (
 )
 from cosched.bench.workload.file import Workload, load_workload
 from cosched.core.errors import CoschedError
-from cosched.core.node.settings import USUAL, Span, write_gmet, write_slice
+from cosched.core.node.settings import GMET, SLICE, USUAL, Span
 
 FORMAT = "cosched-tune-1"
 #: The values in a variant's name.
-MODES = ("proportional", "strict")
 ALIGN = ("on", "off")
 
 
@@ -200,8 +199,8 @@ def setup_of(one: Contestant) -> Setup:
     return Setup(
         Arm(mode) if mode else Arm.COSCHED,
         {
-            "slice": write_slice(one.slice),
-            "gmet": write_gmet(one.gmet),
+            "slice": SLICE.write(one.slice),
+            "gmet": GMET.write(one.gmet),
             "align": align if align in ALIGN else "on",
         },
     )
@@ -211,7 +210,7 @@ def _name(one: Contestant) -> str:
     """Returns the name in the progress and in the result."""
     if not isinstance(one, Setting):
         return one
-    words = f"slice {write_slice(one.slice)}, gmet {write_gmet(one.gmet)}"
+    words = f"slice {SLICE.write(one.slice)}, gmet {GMET.write(one.gmet)}"
     return f"{words}, {one.variant}" if one.variant else words
 
 

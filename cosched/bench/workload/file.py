@@ -36,15 +36,7 @@ A job has one of three kinds of program:
     module     a Python module, run as ``python -m`` by the Python that runs the bench
 
 ``source`` and ``module`` get ``args``. ``command`` and ``args`` are lists, or strings that
-are split as a shell splits them; no shell runs. The other keys of a job:
-
-    count      the number of instances
-    first      the number of its first node, from 1; the job runs there and on later nodes
-    start      the seconds from the beginning of a run to the job's submission
-    timeout    the seconds after its start at which the job counts as failed
-    cwd        its working directory, relative to the workload file; by default the bench's
-    model      facts about the program for a simulation (see models.py), such as
-               ``{ pattern = "wavefront" }``
+are split as a shell splits them; no shell runs. ``JobSpec`` has all keys of a job.
 
 An ``[arrivals]`` table draws the times of submission (arrivals.py); no job then has a
 ``start``.
@@ -53,61 +45,123 @@ An ``[arrivals]`` table draws the times of submission (arrivals.py); no job then
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
-from cosched.bench.simulate.models import Model, parse_model
-from cosched.bench.workload import fields
-from cosched.bench.workload.arrivals import Arrivals, parse_arrivals
-from cosched.bench.workload.fields import Table
+from cosched.bench.simulate.models import Model
+from cosched.bench.workload.arrivals import Arrivals
+from cosched.core.config.kinds import (
+    LINE,
+    TEXT,
+    WORDS,
+    Kind,
+    list_of,
+    mapping,
+    seconds,
+    shown,
+    whole,
+)
+from cosched.core.config.mistakes import Mistake
+from cosched.core.config.tables import (
+    REQUIRED,
+    key,
+    optional_table,
+    table,
+    table_kind,
+)
 from cosched.core.errors import CoschedError
-from cosched.documents import decode_toml, read_document
+from cosched.documents import parse_text, read_document
 from cosched.shm.paths import check_job_name
 
-DEFAULT_TIMEOUT_S = 600.0
 A_YEAR_S = 366 * 86400.0
 RANKS_MAX = 1 << 20
 COUNT_MAX = 1000
-
-_FILE_KEYS = ("title", "description", "arrivals", "job")
-_JOB_KEYS = (
-    "name",
-    "command",
-    "source",
-    "module",
-    "args",
-    "ranks",
-    "count",
-    "start",
-    "ppn",
-    "first",
-    "env",
-    "cwd",
-    "timeout",
-    "model",
-)
 _WHAT_RUNS = ("command", "source", "module")
+
+
+def _parse_name(raw: Any) -> str:
+    try:
+        return check_job_name(TEXT.parse(raw))
+    except CoschedError:
+        raise CoschedError(
+            f"{shown(raw)} is not a job name: use 1 to 63 characters of letters, digits, "
+            "'.', '_', '-'"
+        ) from None
+
+
+def _parse_path(raw: Any) -> Path:
+    text = TEXT.parse(raw)
+    if not text:
+        raise CoschedError(f"{shown(raw)} is not a path")
+    return Path(text)
+
+
+def _parse_command(raw: Any) -> tuple[str, ...]:
+    words = WORDS.parse(raw)
+    if not words or not words[0]:
+        raise CoschedError(f"{shown(raw)} is not a command: it is empty")
+    return words
+
+
+_NAME = Kind("1 to 63 letters, digits, `.`, `_`, `-`", _parse_name, str)
+_PATH = Kind("path", _parse_path, str)
+_COMMAND = Kind(WORDS.form, _parse_command, list)
 
 
 @dataclass(frozen=True, slots=True)
 class JobSpec:
-    """One ``[[job]]`` table. Exactly one of ``command`` and ``source`` is set; a module has
-    become a command."""
+    """One ``[[job]]`` table. Exactly one of ``command`` and ``source`` is set: a module
+    has become a command."""
 
-    name: str
-    ranks: int
-    command: tuple[str, ...] = ()
-    source: Path | None = None
-    args: tuple[str, ...] = ()
-    count: int = 1
-    start_s: float = 0.0
-    ppn: int | None = None
-    env: Mapping[str, str] = field(default_factory=dict)
-    cwd: Path | None = None
-    timeout_s: float = DEFAULT_TIMEOUT_S
-    model: Model = field(default_factory=Model)
-    first: int = 1
+    name: str = key(_NAME, REQUIRED, "The job's name.")
+    ranks: int = key(whole(1, RANKS_MAX), REQUIRED, "MPI ranks of the job.")
+    command: tuple[str, ...] = key(_COMMAND, (), "The program with its arguments.")
+    source: Path | None = key(_PATH, None, "A C file, relative to the workload file.")
+    args: tuple[str, ...] = key(WORDS, (), "Arguments of source or module.")
+    count: int = key(whole(1, COUNT_MAX), 1, "How many such jobs are submitted.")
+    start_s: float = key(seconds(0.0, A_YEAR_S), 0.0, "When the job is submitted.")
+    #: None: as the nodes have room.
+    ppn: int | None = key(whole(1, RANKS_MAX), None, "At most so many ranks on a node.")
+    env: Mapping[str, str] = key(
+        mapping("table of text", TEXT), {}, "Variables that the job gets."
+    )
+    #: None: the directory of the bench.
+    cwd: Path | None = key(_PATH, None, "Where it runs, relative to the workload file.")
+    timeout_s: float = key(
+        seconds(0.001, A_YEAR_S), 600.0, "A job that runs longer counts as failed."
+    )
+    model: Model = table(Model)
+    first: int = key(whole(1, RANKS_MAX), 1, "Its first node.")
+    module: str = key(TEXT, "", "A Python module that the bench's Python runs.")
+
+    def contradictions(self) -> Iterator[Mistake]:
+        """Yields keys that exclude or need each other."""
+        if sum(bool(getattr(self, each)) for each in _WHAT_RUNS) != 1:
+            text = (
+                "give exactly one of 'command' (what to run), 'source' (a C file to build "
+                "and run) and 'module' (of Python)"
+            )
+            yield Mistake("", text)
+        if self.args and self.command:
+            text = "belongs to 'source' and 'module'; write arguments into 'command'"
+            yield Mistake("args", text)
+        for name in self.env:
+            if not name or "=" in name or "\0" in name:
+                yield Mistake("env", f"{shown(name)} is not the name of a variable")
+
+    def found_in(self, folder: Path) -> JobSpec:
+        """Returns the job of a workload file in ``folder``."""
+        spec = self
+        if spec.module:
+            command = (sys.executable, "-m", spec.module, *spec.args)
+            spec = replace(spec, module="", command=command, args=())
+        return replace(
+            spec,
+            source=folder / spec.source if spec.source else None,
+            cwd=folder / spec.cwd if spec.cwd else None,
+        )
 
     def place(self, nodes: int) -> range:
         """Returns the places of its nodes, from 0. They end above ``nodes`` if the job does
@@ -127,26 +181,42 @@ class JobInstance:
     start_s: float = 0.0
 
 
+_JOBS = list_of("list of tables", table_kind("table", JobSpec))
+
+
 @dataclass(frozen=True, slots=True)
 class Workload:
     """A parsed workload file. ``origin`` names it in errors. ``arrivals``: None if the
     jobs have fixed times of submission."""
 
-    title: str
-    description: str
-    jobs: tuple[JobSpec, ...]
+    title: str = key(LINE, REQUIRED, "The name of the file's runs.", in_file="")
+    description: str = key(LINE, REQUIRED, "Shown with the results.", in_file="")
+    jobs: tuple[JobSpec, ...] = key(_JOBS, REQUIRED, "The jobs.", name="job", in_file=())
     origin: str = "workload"
-    arrivals: Arrivals | None = None
+    arrivals: Arrivals | None = optional_table(Arrivals)
+
+    def contradictions(self) -> Iterator[Mistake]:
+        """Yields names that are not unique, and times that arrivals exclude."""
+        if not self.jobs:
+            yield Mistake("", "no jobs; add at least one [[job]] table")
+        for number, spec in enumerate(self.jobs, 1):
+            if self.arrivals is not None and spec.start_s:
+                text = "excludes [arrivals]; leave one of them out"
+                yield Mistake(f"job.{number}.start", text)
+        seen: set[str] = set()
+        for name in (instance.name for instance in _instances(self.jobs)):
+            try:
+                check_job_name(name)
+            except CoschedError as error:
+                yield Mistake("job", str(error))
+            if name in seen:
+                text = "rename one, or use 'count' for instances"
+                yield Mistake("job", f"two jobs are called '{name}'; {text}")
+            seen.add(name)
 
     def instances(self) -> tuple[JobInstance, ...]:
         """Returns every job instance, in order of submission."""
-        instances = [
-            JobInstance(
-                f"{spec.name}.{n}" if spec.count > 1 else spec.name, spec, spec.start_s
-            )
-            for spec in self.jobs
-            for n in range(1, spec.count + 1)
-        ]
+        instances = _instances(self.jobs)
         if self.arrivals is not None:
             starts_s = self.arrivals.starts_s(len(instances))
             pairs = zip(instances, starts_s, strict=True)
@@ -170,100 +240,18 @@ def parse_workload(text: str, origin: str, folder: Path) -> Workload:
 
     Sources are relative to ``folder``.
     """
-    table = decode_toml(text, origin)
-    reader = Table(table, origin, _FILE_KEYS)
-    none: Sequence[Mapping[str, object]] = ()
-    tables = reader.get("job", fields.table_list, none)
-    if not tables:
-        raise CoschedError(f"{origin}: no jobs; add at least one [[job]] table")
-    jobs = tuple(
-        _parse_job(job, f"{origin}, job {number}", folder)
-        for number, job in enumerate(tables, 1)
-    )
-    _check_names(jobs, origin)
-    return Workload(
-        title=reader.get("title", fields.one_line, Path(origin).stem),
-        description=reader.get("description", fields.one_line, ""),
-        jobs=jobs,
+    workload = parse_text(text, origin, Workload)
+    return replace(
+        workload,
+        title=workload.title or Path(origin).stem,
+        jobs=tuple(spec.found_in(folder) for spec in workload.jobs),
         origin=origin,
-        arrivals=_parse_arrivals(reader, tables),
     )
 
 
-def _parse_arrivals(reader: Table, jobs: Sequence[Mapping[str, object]]) -> Arrivals | None:
-    table = reader.get("arrivals", fields.table, None)
-    if table is None:
-        return None
-    for number, job in enumerate(jobs, 1):
-        if "start" in job:
-            raise CoschedError(
-                f"{reader.where}, job {number}: 'start' and [arrivals] exclude each "
-                "other; leave one of them out"
-            )
-    return parse_arrivals(table, f"{reader.where}, arrivals")
-
-
-def _parse_job(table: Mapping[str, object], where: str, folder: Path) -> JobSpec:
-    name = table.get("name")
-    if isinstance(name, str) and name.isprintable():
-        where += f" ('{name}')"
-    reader = Table(table, where, _JOB_KEYS)
-    if sum(key in table for key in _WHAT_RUNS) != 1:
-        raise CoschedError(
-            f"{where}: give exactly one of 'command' (what to run), 'source' (a C file "
-            "to build and run) and 'module' (of Python)"
-        )
-    if "args" in table and "command" in table:
-        raise CoschedError(
-            f"{where}: 'args' belongs to 'source' and 'module'; write arguments into "
-            "'command'"
-        )
-    source = reader.get("source", fields.text, "")
-    module = reader.get("module", fields.text, "")
-    no_words: tuple[str, ...] = ()
-    args = reader.get("args", fields.words, no_words)
-    command = reader.get("command", fields.command, no_words)
-    if module:
-        command = (sys.executable, "-m", module, *args)
-    cwd = reader.get("cwd", fields.text, "")
-    nothing: Mapping[str, object] = {}
-    model = reader.get("model", fields.table, nothing)
-    return JobSpec(
-        name=reader.require("name", _job_name),
-        ranks=reader.require("ranks", fields.whole(1, RANKS_MAX)),
-        command=command,
-        source=folder / source if source else None,
-        args=args if source else (),
-        count=reader.get("count", fields.whole(1, COUNT_MAX), 1),
-        start_s=reader.get("start", fields.seconds(0.0, A_YEAR_S), 0.0),
-        ppn=reader.get("ppn", fields.whole(1, RANKS_MAX), None),
-        env=reader.get("env", fields.environment, {}),
-        cwd=folder / cwd if cwd else None,
-        timeout_s=reader.get("timeout", fields.seconds(0.001, A_YEAR_S), DEFAULT_TIMEOUT_S),
-        model=parse_model(model, f"{where}, model"),
-        first=reader.get("first", fields.whole(1, RANKS_MAX), 1),
-    )
-
-
-def _check_names(jobs: tuple[JobSpec, ...], origin: str) -> None:
-    seen: set[str] = set()
-    for instance in Workload("", "", jobs).instances():
-        try:
-            check_job_name(instance.name)
-        except CoschedError as error:
-            raise CoschedError(f"{origin}: {error}") from error
-        if instance.name in seen:
-            raise CoschedError(
-                f"{origin}: two jobs are called '{instance.name}'; "
-                "rename one, or use 'count' for instances"
-            )
-        seen.add(instance.name)
-
-
-def _job_name(value: object) -> str:
-    try:
-        return check_job_name(fields.text(value))
-    except CoschedError as error:
-        raise fields.Mismatch(
-            "a job name: use 1 to 63 characters of letters, digits, '.', '_', '-'"
-        ) from error
+def _instances(jobs: tuple[JobSpec, ...]) -> list[JobInstance]:
+    return [
+        JobInstance(f"{spec.name}.{n}" if spec.count > 1 else spec.name, spec, spec.start_s)
+        for spec in jobs
+        for n in range(1, spec.count + 1)
+    ]

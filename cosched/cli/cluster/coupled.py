@@ -17,8 +17,6 @@ from cosched.cli.options import (
     run_dir_option,
     this_node,
 )
-from cosched.cluster.config import load_any_coupled
-from cosched.cluster.coupled.config import load_coupled
 from cosched.cluster.engines.slurm.front import (
     GATE,
     check_reads,
@@ -30,6 +28,8 @@ from cosched.cluster.engines.slurm.front import (
 from cosched.cluster.keys import make_keys
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.up.domain import refuse_second, start_coupled
+from cosched.config.domain import load_any_coupled
+from cosched.config.slurm import load_coupled
 from cosched.linux.files.whole import write_whole
 
 

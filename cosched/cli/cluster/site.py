@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cosched.cluster.config import PORT, DomainConfig
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.slurm.allocation import Allocation, find_allocation
 from cosched.cluster.slurm.step import allocation_places, start_in_allocation
 from cosched.cluster.up.domain import refuse_second, start_domain, write_domain
 from cosched.cluster.up.places import Place, host_places, lab_places, local_places
+from cosched.config.domain import PORT, DomainConfig
+from cosched.core.decoding import host_of
 from cosched.core.errors import CoschedError
 from cosched.lab.lab import Lab
 from cosched.linux.ports import free_ports
@@ -80,5 +81,5 @@ def site_here(port: int | None) -> Site:
 
 
 def _site(places: tuple[Place, ...], port: int, root_from: tuple[str, ...] = ()) -> Site:
-    first = places[0].address.rpartition(":")[0]
+    first = host_of(places[0].address)
     return Site(places, f"{first}:{port}", root_from)

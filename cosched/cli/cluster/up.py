@@ -13,7 +13,10 @@ from cosched.cli.connection import patient
 from cosched.cli.declared import Command, command, flag, option, part
 from cosched.cli.options import any_run_dir_option, hosts_option, run_dir_option
 from cosched.cluster.client import NoDomain
-from cosched.cluster.config import (
+from cosched.cluster.keys import make_keys
+from cosched.cluster.paths import DomainPaths
+from cosched.cluster.up.domain import stop_domain
+from cosched.config.domain import (
     LEAST_UID,
     PORT,
     DomainConfig,
@@ -21,10 +24,7 @@ from cosched.cluster.config import (
     SecuritySettings,
     load_config,
 )
-from cosched.cluster.coupled.config import is_coupled, load_coupled
-from cosched.cluster.keys import make_keys
-from cosched.cluster.paths import DomainPaths
-from cosched.cluster.up.domain import stop_domain
+from cosched.config.slurm import is_coupled, load_coupled
 from cosched.core.cluster.queue.policies import POLICIES
 from cosched.core.identity import ROOT
 

@@ -11,10 +11,10 @@ from pathlib import Path
 from cosched.cli.connection import Connector
 from cosched.cli.domain.waiting import Sizes, run_to_end
 from cosched.cluster.answers import JobInfo
-from cosched.cluster.names import member_of
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.submission import JOB_VARIABLE
 from cosched.cluster.up.heldback import held_back
+from cosched.core.names import member_of
 from cosched.jobs.client import Client, NoDomain
 from cosched.jobs.job import Job
 from cosched.jobs.tasks import Reports

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from cosched.bench.run.testbed import TestbedOptions
-from cosched.bench.tune.tune import ALIGN, MODES, TuneOptions, tune
+from cosched.bench.tune.tune import ALIGN, TuneOptions, tune
 from cosched.cli.declared import Command, argument, command, flag, option, part
 from cosched.cli.entry import EXIT_FAILURE
 from cosched.cli.files import check_writable, write_outcome, writing
@@ -30,8 +30,10 @@ from cosched.cli.options import (
 from cosched.cli.printing import display_stream
 from cosched.cli.sim.options import calibration_option
 from cosched.cli.values import Parsed, some_of
+from cosched.core.config.kinds import Kind
+from cosched.core.config.schema import MODES
 from cosched.core.errors import CoschedError
-from cosched.core.node.settings import Settings, Span, parse_gmet, parse_slice
+from cosched.core.node.settings import GMET, SLICE, Settings, Span
 
 
 @command("tune")
@@ -64,12 +66,12 @@ class Tune(Command):
         TuneOptions,
         workload=argument(type=PATH, metavar="WORKLOAD.toml"),
         slices=option(
-            type=Parsed("TIMES", lambda text, what: _times(text, what, parse_slice)),
+            type=Parsed("TIMES", lambda text, what: _times(text, what, SLICE)),
             default="0.25s,0.5s,1s,2s,4s",
             help="Slices to try.",
         ),
         gmets=option(
-            type=Parsed("TIMES", lambda text, what: _times(text, what, parse_gmet)),
+            type=Parsed("TIMES", lambda text, what: _times(text, what, GMET)),
             default="20ms,50ms,100ms,200ms,500ms",
             help="GMETs to try, if below the slice.",
         ),
@@ -139,8 +141,8 @@ def _write_config(config: str | None, path: Path) -> None:
     )
 
 
-def _times(text: str, option: str, parse: Callable[[str, str], Span]) -> tuple[Span, ...]:
-    found = tuple(parse(word.strip(), option) for word in text.split(","))
+def _times(text: str, option: str, kind: Kind[Span]) -> tuple[Span, ...]:
+    found = tuple(kind.named(word, option) for word in text.split(","))
     if len(set(found)) != len(found):
         raise CoschedError(f"{option}: '{text}' names a time twice")
     return found

@@ -14,9 +14,13 @@ from cosched.cli.entry import EXIT_FAILURE
 from cosched.cli.groups import Group
 from cosched.cli.nodes.config_set import Set
 from cosched.cli.options import json_option
-from cosched.core.config.schema import KEYS, Key
-from cosched.core.config.values import Config, Problem
-from cosched.node.configuration import OPERATOR_FILE, examine, examine_file
+from cosched.config.places import OPERATOR_FILE, examine, examine_file
+from cosched.core.config.mistakes import Problem
+from cosched.core.config.schema import KEYS
+from cosched.core.config.tables import Key
+from cosched.core.config.values import Config
+from cosched.core.errors import CoschedError
+from cosched.documents import problems_of, read_toml
 
 _VALUE_WIDTH = 22
 
@@ -69,12 +73,14 @@ class Check(Command):
     """Check FILE, or the whole configuration: unknown keys, impossible values, and
     combinations that have no effect or the opposite one.
 
-    Each problem is one line with file and line number; the exit status is then 1.
+    FILE is a cosched.toml, a domain.toml or a workload. Each problem is one line with
+    file and line number; the exit status is then 1.
 
     \b
     Examples:
       cosched config check
       cosched config check new.toml
+      cosched config check domain.toml
     """
 
     file: Path | None = argument(
@@ -90,17 +96,37 @@ class Check(Command):
             raise click.UsageError("--user goes with a FILE.")
 
     def run(self) -> int:
+        warnings: list[Problem] = []
+        config = None
         if self.file is None:
             config, errors, warnings = examine(os.environ)
+        elif (schema := _other_schema(self.file)) is not None:
+            errors = problems_of(self.file, schema)
         else:
             config, errors = examine_file(self.file, operator=not self.user)
-            warnings = []
         if self.as_json:
             click.echo(json.dumps(_plain(config, errors, warnings), indent=2))
         _print_problems(errors, warnings)
         if not errors and not self.as_json:
             click.echo(f"{self.file or 'configuration'}: all right")
         return EXIT_FAILURE if errors else 0
+
+
+def _other_schema(file: Path) -> type | None:
+    """Returns the table that a file has at its top; None for a cosched.toml."""
+    from cosched.bench.workload.file import Workload  # starts slowly
+    from cosched.config.domain import DomainConfig
+    from cosched.config.slurm import SlurmDomain
+
+    try:
+        found = read_toml(file).keys()
+    except CoschedError:
+        return None
+    if "engine" in found:
+        return SlurmDomain
+    if found & {"controller", "nodes", "coupling"}:
+        return DomainConfig
+    return Workload if found & {"job", "arrivals"} else None
 
 
 def _print_problems(errors: list[Problem], warnings: list[Problem]) -> None:
@@ -114,8 +140,8 @@ def _table(config: Config) -> str:
     lines = []
     section = ""
     for key in KEYS:
-        if key.section != section:
-            section = key.section
+        if key.table != section:
+            section = key.table
             lines.append(f"[{section}]")
         setting = config.merged[key.path]
         value = _text(key, setting.value)
@@ -141,19 +167,24 @@ def _short(where: str) -> str:
 
 
 def _plain(
-    config: Config, errors: list[Problem], warnings: list[Problem]
+    config: Config | None, errors: list[Problem], warnings: list[Problem]
 ) -> dict[str, Any]:
+    """Returns the JSON document. config: None for a file of another kind."""
     return {
         "operator_file": str(OPERATOR_FILE),
-        "values": {
-            key.path: {
-                "value": key.shown(config.merged[key.path].value),
-                "source": config.origin(key.path).source.value,
-                "where": config.origin(key.path).where or None,
-                "about": key.about,
-            }
-            for key in KEYS
-        },
+        "values": {} if config is None else _values(config),
         "errors": [{"where": p.where, "message": p.message} for p in errors],
         "warnings": [{"where": p.where, "message": p.message} for p in warnings],
+    }
+
+
+def _values(config: Config) -> dict[str, Any]:
+    return {
+        key.path: {
+            "value": key.shown(config.merged[key.path].value),
+            "source": config.origin(key.path).source.value,
+            "where": config.origin(key.path).where or None,
+            "about": key.about,
+        }
+        for key in KEYS
     }

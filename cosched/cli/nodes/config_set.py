@@ -13,12 +13,13 @@ import click
 
 from cosched.cli.declared import Command, argument, command, flag
 from cosched.cli.options import asked_run_dir_option, nodes_option
+from cosched.config.places import usual_places
+from cosched.config.save import save
 from cosched.core.config.kinds import suggest
-from cosched.core.config.schema import BY_PATH, LIVE, Key
+from cosched.core.config.schema import BY_PATH, LIVE
+from cosched.core.config.tables import Key
 from cosched.core.errors import CoschedError, NoDaemon
 from cosched.core.node.settings import Settings
-from cosched.node.configuration import usual_places
-from cosched.node.configuration_save import save
 from cosched.node.sockets.client import HeldChanges, nodes_in, request
 from cosched.observe.status import no_daemons
 from cosched.shm.paths import NodePaths
@@ -66,7 +67,7 @@ class Set(Command):
                 raise no_daemons(run_dir, os.geteuid())
             return
         wanted = dict(_split(word) for word in self.settings)
-        values = {key.path: _parsed(key, text) for key, text in wanted.items()}
+        values = {key.path: key.kind.named(text, key.name) for key, text in wanted.items()}
         live = {key.name: text for key, text in wanted.items() if key.live}
         rest = [key.path for key in wanted if not key.live]
         if rest and not self.save:
@@ -95,13 +96,6 @@ def _split(word: str) -> tuple[Key, str]:
         hint = suggest(name, [*LIVE, *BY_PATH]) or "; see cosched config show"
         raise CoschedError(f"'{name}' is not a setting{hint}")
     return key, value
-
-
-def _parsed(key: Key, text: str) -> Any:
-    try:
-        return key.kind.parse(text)
-    except CoschedError as error:
-        raise CoschedError(f"{key.name}: {error}") from None
 
 
 def _save(values: Mapping[str, Any]) -> Path:

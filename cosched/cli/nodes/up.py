@@ -9,14 +9,13 @@ import click
 
 from cosched.cli.declared import Command, command, flag, option
 from cosched.cli.options import run_dir_option, this_node_option
+from cosched.config.places import load
+from cosched.core.config.schema import CLASS_SCHEDULERS, MODES, given_options
 from cosched.core.node.settings import Fairness, Order
-from cosched.node.configuration import load
 from cosched.node.service.start import NodeOptions, start_node
 from cosched.shm.paths import NodePaths
 
 METRICS_USUAL = "127.0.0.1:9434"
-#: The options that do not have the name of a key of [node], with their keys.
-OTHER_NAMES = {"metrics": "metrics.listen", "allow_boost": "node.allow_raise"}
 
 
 @command("up")
@@ -59,11 +58,11 @@ class Up(Command):
         help="Between which parties the time is shared.",
     )
     class_scheduler: str | None = option(
-        type=click.Choice(["auto", "cgroup2", "cgroup1", "dutycycle"]),
+        type=click.Choice(["auto", *CLASS_SCHEDULERS]),
         help="What enforces the shares; auto takes the best one that works.",
     )
     mode: str | None = option(
-        type=click.Choice(["proportional", "strict"]),
+        type=click.Choice(MODES),
         help="Give the time that a job leaves unused to other jobs, or lose it.",
     )
     metrics: str | None = option(
@@ -82,16 +81,8 @@ class Up(Command):
     private: bool = flag(help="Serve only your jobs; end after the last.")
     verbose: bool = flag("-v", "--verbose", help="Log each switch and refusal.")
 
-    def settings(self) -> dict[str, tuple[str, str]]:
-        """Returns text and option, by the key of the configuration."""
-        return {
-            OTHER_NAMES.get(name, f"node.{name}"): (text, f"--{name.replace('_', '-')}")
-            for name, text in vars(self).items()
-            if isinstance(text, str) and name != "node"
-        }
-
     def run(self) -> None:
-        config, doubts = load(os.environ, self.settings())
+        config, doubts = load(os.environ, given_options(vars(self)))
         for doubt in doubts:
             click.echo(f"cosched: warning: {doubt}", err=True)
         options = NodeOptions(

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 import click
 
 from cosched.cli.declared import flag, option
+from cosched.config.places import load
 from cosched.core.config.limits import limits_for, refuse_wait
+from cosched.core.config.schema import CARRIERS
 from cosched.core.errors import CoschedError
-from cosched.jobs.choices import CARRIERS, Choices
+from cosched.jobs.choices import Choices
 from cosched.launch.environment import wait_policy
-from cosched.node.configuration import load
 
 #: Ranks read it, too.
 REQUIRE = "COSCHED_REQUIRE"

@@ -13,7 +13,7 @@ from typing import Any
 
 from cosched.cli.options import this_node
 from cosched.cli.run.site import connect
-from cosched.jobs.choices import CARRIERS
+from cosched.core.config.schema import CARRIERS
 from cosched.launch.command import Site
 from cosched.launch.job import Job, Request, resolve
 from cosched.launch.mpi import Places

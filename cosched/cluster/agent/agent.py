@@ -22,10 +22,9 @@ from cosched.cluster.agent.requests import UserRequests
 from cosched.cluster.agent.route import Route, route_of
 from cosched.cluster.agent.steps import StepNotes
 from cosched.cluster.agent.stewards import Nursery, Steward
-from cosched.cluster.config import DomainConfig, load_config
 from cosched.cluster.desk import Desk, Person
 from cosched.cluster.inputs import Inputs, Visitor
-from cosched.cluster.keys import CONTROLLER, KeyRing, load_keys
+from cosched.cluster.keys import KeyRing, load_keys
 from cosched.cluster.links import Links
 from cosched.cluster.member import run_member
 from cosched.cluster.messages import (
@@ -49,9 +48,11 @@ from cosched.cluster.messages import (
     Welcome,
 )
 from cosched.cluster.paths import DomainPaths
+from cosched.config.domain import DomainConfig, load_config
 from cosched.core.cluster.startup.jobobject import JobObject, decode_object
 from cosched.core.complaints import Complaints, fault
 from cosched.core.errors import CoschedError, StateLost
+from cosched.core.names import CONTROLLER
 from cosched.core.units import NS_PER_S
 
 #: Starts whose end came to this node before their first chunk.

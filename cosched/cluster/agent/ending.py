@@ -13,10 +13,10 @@ from cosched.cluster.agent.frames import EndTasks
 from cosched.cluster.agent.route import Route
 from cosched.cluster.agent.stewards import Steward
 from cosched.cluster.agent.worlds.worlds import Worlds
-from cosched.cluster.keys import CONTROLLER
 from cosched.cluster.messages import End, Failure, Message, SubtreeEnded, TaskFailed
 from cosched.core.cluster.startup.ends import Awaited, Check, EndLimit
 from cosched.core.cluster.startup.tree import Place
+from cosched.core.names import CONTROLLER
 
 #: The exit status of a job that never began.
 NOT_STARTED = 125

@@ -34,7 +34,6 @@ from cosched.cluster.agent.startup import Dispatch, TableExchanges
 from cosched.cluster.agent.steps import PREPARED
 from cosched.cluster.agent.stewards import Steward
 from cosched.cluster.agent.worlds.worlds import Worlds
-from cosched.cluster.keys import CONTROLLER
 from cosched.cluster.messages import (
     ENDED,
     Answered,
@@ -65,6 +64,7 @@ from cosched.core.cluster.startup.gate import SubtreePrepared as ChildPrepared
 from cosched.core.cluster.startup.jobobject import JobObject, decode_world
 from cosched.core.complaints import fault
 from cosched.core.errors import CoschedError, StateLost
+from cosched.core.names import CONTROLLER
 
 
 class Node(Protocol):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cosched.cluster.keys import CONTROLLER
 from cosched.cluster.messages import Chunk
 from cosched.core.cluster.queue.nodes import Intervals, numbers
 from cosched.core.cluster.startup.tree import Place, Tree
 from cosched.core.errors import CoschedError
+from cosched.core.names import CONTROLLER
 
 
 @dataclass(frozen=True, slots=True)

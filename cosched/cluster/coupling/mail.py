@@ -12,12 +12,12 @@ from collections.abc import Callable
 
 import msgspec
 
-from cosched.cluster.coupled.config import Coupled
 from cosched.cluster.keys import load_keys, make_keys
 from cosched.cluster.links import Links
 from cosched.cluster.messages import AnyMessage as InDomain
 from cosched.cluster.messages import BetweenDomains
 from cosched.cluster.paths import DomainPaths
+from cosched.config.coupling import Coupled
 from cosched.core.cluster.coupling.messages import AnyMessage
 from cosched.core.complaints import Complaints
 from cosched.core.decoding import Malformed, MessagePackDecoder

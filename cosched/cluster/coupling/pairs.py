@@ -13,13 +13,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from cosched.cluster.answers import MateInfo
-from cosched.cluster.coupled.config import Coupled
 from cosched.cluster.coupling.clock import DomainClock, clock_time
 from cosched.cluster.coupling.mail import DomainMail, connect
 from cosched.cluster.coupling.mates import Mates, group_of
 from cosched.cluster.coupling.memory import Memory
 from cosched.cluster.coupling.metrics import Figures, figures
 from cosched.cluster.paths import DomainPaths
+from cosched.config.coupling import Coupled
 from cosched.core.cluster.coupling.engine import (
     GroupDisputed,
     JobAnnounced,

@@ -6,11 +6,11 @@ import contextlib
 import os
 from collections.abc import Iterator
 
-from cosched.cluster.config import DomainConfig, load_config
-from cosched.cluster.coupled.config import is_coupled
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.up.members import start_controller
 from cosched.cluster.up.places import controller_place
+from cosched.config.domain import DomainConfig, load_config
+from cosched.config.slurm import is_coupled
 from cosched.core.errors import CoschedError
 from cosched.linux.files.owners import acts_for_another
 from cosched.node.service.lock import is_held

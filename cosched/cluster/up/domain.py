@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cosched.cluster.client import USUAL_PATIENCE, Client, NoDomain, Patience
-from cosched.cluster.config import DomainConfig, load_config, write_config
 from cosched.cluster.keys import make_keys
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.up.again import controller_to_end
 from cosched.cluster.up.members import start_agent, start_controller
 from cosched.cluster.up.places import Place
+from cosched.config.domain import DomainConfig, load_config, write_config
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
 from cosched.linux.files.owners import acting_as_owner

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import os
 
-from cosched.cluster.names import member_of
 from cosched.cluster.paths import DomainPaths
+from cosched.core.names import member_of
 from cosched.shm.userdirs import is_listening
 
 

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cosched.cluster.config import DomainConfig
-from cosched.cluster.names import member_of
+from cosched.config.domain import DomainConfig
+from cosched.core.decoding import host_of
+from cosched.core.names import member_of
 from cosched.lab.lab import Lab
 from cosched.linux.here import this_machine
 
@@ -53,10 +54,10 @@ def host_places(hosts: Sequence[str], port: int, enter: str) -> tuple[Place, ...
 
 def controller_place(config: DomainConfig, run_dir: Path) -> Place | None:
     """Returns the place of a domain's controller if that is on this machine."""
-    host = config.controller.rpartition(":")[0]
+    host = host_of(config.controller)
     lab = Lab.load(run_dir)
     for place in lab_places(lab, 0) if lab is not None else ():
-        if place.address.rpartition(":")[0] == host:
+        if host_of(place.address) == host:
             return place
     if not this_machine().is_meant_by(host):
         return None

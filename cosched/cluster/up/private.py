@@ -13,9 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from cosched.cluster.client import NoDomain
-from cosched.cluster.config import DomainConfig, load_config
 from cosched.cluster.keys import remove_broken
-from cosched.cluster.names import member_of
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.up.domain import (
     start_domain,
@@ -25,7 +23,9 @@ from cosched.cluster.up.domain import (
 )
 from cosched.cluster.up.members import start_agent, start_controller
 from cosched.cluster.up.places import Place, local_places
+from cosched.config.domain import DomainConfig, load_config
 from cosched.core.errors import CoschedError
+from cosched.core.names import member_of
 from cosched.linux.ports import free_ports
 from cosched.linux.processes.background import count_cpus
 from cosched.linux.waiting import comes_true

@@ -7,54 +7,56 @@ with the mistake and the right form. ``write`` returns the TOML value.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import shlex
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
-from cosched.core.decoding import is_whole, parse_integer
-from cosched.core.errors import CoschedError
-from cosched.core.node.settings import (
-    AUTO,
-    Fairness,
-    LeastShare,
-    Order,
-    parse_gmet,
-    parse_least_share,
-    parse_slice,
-    write_gmet,
-    write_least_share,
-    write_slice,
+from cosched.core.config.mistakes import Invalid, Mistake, mistakes_under
+from cosched.core.decoding import (
+    is_whole,
+    parse_address,
+    parse_integer,
+    parse_number,
+    printable,
 )
-from cosched.core.units import format_duration, parse_bytes, parse_duration
+from cosched.core.errors import CoschedError
+from cosched.core.units import NS_PER_S, format_duration, parse_bytes, parse_duration
 
+AUTO = "auto"
 OFF = "off"
-WAITS = ("spin", "yield", "block", "auto", "busy")
-_TIMED_WAITS = ("block", "auto")
 _SWITCH = {
     **dict.fromkeys(("on", "yes", "true", "1"), True),
     **dict.fromkeys(("off", "no", "false", "0"), False),
 }
-_PORT_MAX = 65535
+_MOST = (1 << 63) - 1
+#: The most characters of a wrong value in an error.
+_SHOWN = 60
 
 T = TypeVar("T")
-
-
-class Move(str, Enum):
-    """Whether tasks may be moved into groups of cosched's own."""
-
-    FREE = "free"
-    """Those of ordinary users only if they leave no limit."""
-    NEVER = "never"
+E = TypeVar("E", bound=Enum)
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class Kind(Generic[T]):
     """One kind of value. ``form`` describes it to users."""
 
     form: str
-    parse: Callable[[Any], Any]
-    write: Callable[[Any], Any]
+    parse: Callable[[Any], T]
+    write: Callable[[T], Any]
+
+    def named(self, raw: Any, what: str) -> T:
+        """Returns the typed value. what: names the setting in an error."""
+        try:
+            return self.parse(raw)
+        except CoschedError as error:
+            raise CoschedError(f"{what}: {error}") from None
+
+    def text(self, value: T) -> str:
+        """Returns the text that variables and options have for a value."""
+        raw = self.write(value)
+        return ("on" if raw else "off") if isinstance(raw, bool) else str(raw)
 
 
 def suggest(word: str, known: Iterable[str]) -> str:
@@ -65,38 +67,142 @@ def suggest(word: str, known: Iterable[str]) -> str:
     return f"; did you mean '{close[0]}'?" if close else ""
 
 
-def _text(raw: Any, form: str) -> str:
+def shown(raw: Any) -> str:
+    """Returns a value as an error shows it: short, and on one line."""
+    text = f"'{printable(raw)}'" if isinstance(raw, str) else printable(str(raw))
+    text = text.lower() if isinstance(raw, bool) else text
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
+
+
+def stripped(raw: Any, form: str) -> str:
+    """Returns a text without the blanks around it. Raises CoschedError for another value.
+    form: describes a right one."""
     if not isinstance(raw, str):
-        raise CoschedError(f"{_shown(raw)} is not {form}")
+        raise CoschedError(f"{shown(raw)} is not {form}")
     return raw.strip()
 
 
-def _shown(raw: Any) -> str:
-    return str(raw).lower() if isinstance(raw, bool) else str(raw)
+def timed(parse: Callable[[str], T]) -> Callable[[Any], T]:
+    """Returns the parser of a text with a unit of time."""
 
-
-def _timed(parse: Callable[[str, str], T]) -> Callable[[Any], T]:
     def parsed(raw: Any) -> T:
         if isinstance(raw, (int, float)) and not isinstance(raw, bool):
             raise CoschedError(f'{raw} has no unit; write it like "{raw}s" or "{raw}ms"')
-        return _unnamed(parse, _text(raw, 'a duration; write it like "500ms"'))
+        return parse(stripped(raw, 'a duration; write it like "500ms"'))
 
     return parsed
 
 
-def _unnamed(parse: Callable[[str, str], T], text: str) -> T:
-    """Parses without the name of the key, which a caller adds to the error."""
-    try:
-        return parse(text, "")
-    except CoschedError as error:
-        raise CoschedError(str(error).removeprefix(": ")) from None
+# --- numbers --------------------------------------------------------------------------
 
 
-def _parse_share(raw: Any) -> LeastShare:
-    return _unnamed(parse_least_share, _text(raw, 'a share; write it like "25%/30s"'))
+def whole(least: int, most: int = _MOST) -> Kind[int]:
+    """Returns the kind of whole numbers in a range."""
+    bounds = f"of {least} or more" if most == _MOST else f"from {least} to {most}"
+    form = f"a whole number {bounds}"
+
+    def parse(raw: Any) -> int:
+        if isinstance(raw, str) and is_whole(raw.strip()):
+            raw = parse_integer(raw, "", 0, _MOST)
+        if type(raw) is not int or not least <= raw <= most:
+            raise CoschedError(f"{shown(raw)} is not {form}")
+        return raw
+
+    return Kind(form, parse, int)
 
 
-_parse_duration = _timed(parse_duration)
+def decimal(form: str, fits: Callable[[float], bool]) -> Kind[float]:
+    """Returns the kind of those numbers that fit. form: describes them."""
+
+    def parse(raw: Any) -> float:
+        if isinstance(raw, str):
+            raw = parse_number(raw, "", -1e300, 1e300)
+        if not isinstance(raw, (int, float)) or isinstance(raw, bool) or not fits(raw):
+            raise CoschedError(f"{shown(raw)} is not {form}")
+        return float(raw)
+
+    return Kind(form, parse, float)
+
+
+def seconds(least: float, most: float) -> Kind[float]:
+    """Returns the kind of seconds, as a number without a unit, in a range."""
+    form = f"a number of seconds from {least:g} to {most:.0f}"
+    return decimal(form, lambda value: least <= value <= most)
+
+
+# --- times and sizes ------------------------------------------------------------------
+
+_ns_of = timed(parse_duration)
+
+
+def duration(least_ns: int = 0, most_ns: int = 9 * 10**18) -> Kind[int]:
+    """Returns the kind of durations in a range, in nanoseconds."""
+    wanted = f"{format_duration(least_ns)} or more" if least_ns > 1 else "more than 0s"
+
+    def parse(raw: Any) -> int:
+        ns = _ns_of(raw)
+        if ns < least_ns:
+            raise CoschedError(f"{shown(raw)} is too short; write {wanted}")
+        if ns > most_ns:
+            most = format_duration(most_ns)
+            raise CoschedError(f"{shown(raw)} is too long; write {most} or less")
+        return ns
+
+    return Kind(f"duration, {wanted}" if least_ns else "duration", parse, format_duration)
+
+
+def duration_s(least_ns: int, most_ns: int) -> Kind[float]:
+    """Returns the kind of durations in a range, in seconds. most_ns: below 2^53."""
+    kind = duration(least_ns, most_ns)
+    return Kind(
+        kind.form,
+        lambda raw: kind.parse(raw) / NS_PER_S,
+        lambda value: kind.write(round(value * NS_PER_S)),
+    )
+
+
+def or_word(word: str, kind: Kind[Any], meaning: Any) -> Kind[Any]:
+    """Returns the kind of these values, or of another value, written as the word."""
+
+    def parse(raw: Any) -> Any:
+        is_word = isinstance(raw, str) and raw.strip() == word
+        return meaning if is_word else kind.parse(raw)
+
+    return Kind(
+        f'{kind.form} | "{word}"',
+        parse,
+        lambda value: word if value == meaning else kind.write(value),
+    )
+
+
+def size(least: int = 0, most: int = _MOST) -> Kind[int]:
+    """Returns the kind of sizes in a range, in bytes."""
+    bounds = f" from {_write_size(least)} to {_write_size(most)}" if most < _MOST else ""
+
+    def parse(raw: Any) -> int:
+        wanted = 'a size; write it like "64K" or "8G"'
+        count: int = raw if type(raw) is int else parse_bytes(stripped(raw, wanted))
+        if not least <= count <= most:
+            raise CoschedError(f"{shown(raw)} is not a size{bounds}")
+        return count
+
+    return Kind(f"size{bounds}", parse, _write_size)
+
+
+def _write_size(count: int) -> str:
+    for unit, scale in (("G", 1 << 30), ("M", 1 << 20), ("K", 1 << 10)):
+        if count and count % scale == 0:
+            return f"{count // scale}{unit}"
+    return str(count)
+
+
+#: Bytes; 0: off.
+STORAGE: Kind[int] = or_word(OFF, size(), 0)
+#: Bytes; None: as much as the node has; 0: no limit.
+CAPACITY: Kind[int | None] = or_word(AUTO, STORAGE, None)
+
+
+# --- words ----------------------------------------------------------------------------
 
 
 def _parse_switch(raw: Any) -> bool:
@@ -104,89 +210,28 @@ def _parse_switch(raw: Any) -> bool:
         return raw
     value = _SWITCH.get(raw.strip().lower()) if isinstance(raw, str) else None
     if value is None:
-        raise CoschedError(f"'{_shown(raw)}' is neither on nor off; write true or false")
+        raise CoschedError(f"{shown(raw)} is neither on nor off; write true or false")
     return value
 
 
-def _parse_count(raw: Any) -> int:
-    if isinstance(raw, str) and is_whole(raw.strip()):
-        raw = parse_integer(raw, "", 0, (1 << 63) - 1)
-    if isinstance(raw, bool) or not isinstance(raw, int) or raw < 1:
-        raise CoschedError(f"'{_shown(raw)}' is not a whole number of 1 or more")
-    return raw
+SWITCH: Kind[bool] = Kind("true | false", _parse_switch, bool)
 
 
-def _parse_address(raw: Any) -> str:
-    text = _text(raw, 'an address; write it like "127.0.0.1:9434", or "off"')
-    if text == OFF:
-        return text
-    host, colon, port = text.rpartition(":")
-    if not colon or not host or not is_whole(port):
-        raise CoschedError(f"'{text}' is not HOST:PORT, such as 127.0.0.1:9434, nor off")
-    if not is_whole(port, most=_PORT_MAX):
-        raise CoschedError(f"'{text}': a port is at most {_PORT_MAX}")
-    return text
-
-
-def _parse_capacity(raw: Any) -> int | None:
-    """Returns bytes; None: as much as the node has; 0: no limit."""
-    text = _text(raw, 'a size; write it like "64G", "auto" or "off"')
-    if text in (AUTO, OFF):
-        return None if text == AUTO else 0
-    try:
-        size = parse_bytes(text, "")
-    except CoschedError:
-        size = 0
-    if not size:
-        raise CoschedError(f"'{text}' is no size such as 64G, nor {AUTO} or {OFF}")
-    return size
-
-
-def _parse_storage(raw: Any) -> int:
-    """Returns bytes; 0: off."""
-    text = _text(raw, 'a size; write it like "16M", or "off"')
-    if text == OFF:
-        return 0
-    try:
-        return parse_bytes(text, "")
-    except CoschedError:
-        raise CoschedError(f"'{text}' is no size such as 16M, nor {OFF}") from None
-
-
-def _write_storage(size: int) -> str:
-    for unit, scale in (("G", 1 << 30), ("M", 1 << 20), ("K", 1 << 10)):
-        if size and size % scale == 0:
-            return f"{size // scale}{unit}"
-    return str(size) if size else OFF
-
-
-def _parse_wait(raw: Any) -> str:
-    text = _text(raw, "a way to wait")
-    word, colon, duration = text.partition(":")
-    if word not in WAITS:
-        raise CoschedError(f"'{text}' is none of {', '.join(WAITS)}{suggest(word, WAITS)}")
-    if colon and word not in _TIMED_WAITS:
-        raise CoschedError(f"'{text}': only {' and '.join(_TIMED_WAITS)} take a time")
-    if colon:
-        _parse_duration(duration)
-    return text
-
-
-def one_of(*words: str) -> Kind:
+def one_of(*words: str) -> Kind[str]:
     """Returns the kind of one word out of these."""
 
     def parse(raw: Any) -> str:
-        text = _text(raw, f"one of {', '.join(words)}")
+        text = stripped(raw, f"one of {', '.join(words)}")
         if text not in words:
             raise CoschedError(
-                f"'{text}' is none of {', '.join(words)}{suggest(text, words)}"
+                f"{shown(text)} is none of {', '.join(words)}{suggest(text, words)}"
             )
         return text
 
-    return Kind(" | ".join(words), parse, str)
+    return Kind(" | ".join(f'"{word}"' for word in words), parse, str)
 
 
-def _member_of(names: type[Enum]) -> Kind:
+def member_of(names: type[E]) -> Kind[E]:
     """Returns the kind of one member of these, written as its value."""
     words = one_of(*(member.value for member in names))
     return Kind(
@@ -194,31 +239,105 @@ def _member_of(names: type[Enum]) -> Kind:
     )
 
 
-def some_of(*words: str) -> Kind:
+def some_of(*words: str) -> Kind[tuple[str, ...]]:
     """Returns the kind of a list of these words, each once; as text, with commas."""
 
     def parse(raw: Any) -> tuple[str, ...]:
         items = raw.split(",") if isinstance(raw, str) else raw
         if not isinstance(items, list) or not items:
-            raise CoschedError(f"'{_shown(raw)}' is not a list of {', '.join(words)}")
+            raise CoschedError(f"{shown(raw)} is not a list of {', '.join(words)}")
         found = tuple(one_of(*words).parse(item) for item in items)
         if len(set(found)) < len(found):
             raise CoschedError("names something twice")
         return found
 
-    return Kind(f"list of {', '.join(words)}", parse, list)
+    return Kind("list of " + ", ".join(f'"{word}"' for word in words), parse, list)
 
 
-DURATION = Kind("duration", _parse_duration, format_duration)
-SLICE = Kind("duration | auto[:LEAST]", _timed(parse_slice), write_slice)
-GMET = Kind("duration | auto", _timed(parse_gmet), write_gmet)
-LEAST_SHARE = Kind("PERCENT%/TIME", _parse_share, write_least_share)
-ORDER = _member_of(Order)
-FAIRNESS = _member_of(Fairness)
-MOVE = _member_of(Move)
-SWITCH = Kind("true | false", _parse_switch, bool)
-COUNT = Kind("count", _parse_count, int)
-ADDRESS = Kind("HOST:PORT | off", _parse_address, str)
-CAPACITY = Kind("SIZE | auto | off", _parse_capacity, _write_storage)
-STORAGE = Kind("SIZE | off", _parse_storage, _write_storage)
-WAIT = Kind("spin | yield | block[:TIME] | auto[:TIME]", _parse_wait, str)
+# --- texts ----------------------------------------------------------------------------
+
+
+def _parse_text(raw: Any) -> str:
+    if not isinstance(raw, str) or "\0" in raw:
+        raise CoschedError(f"{shown(raw)} is not a text")
+    return raw
+
+
+def _parse_line(raw: Any) -> str:
+    if not isinstance(raw, str) or not raw.isprintable():
+        raise CoschedError(f"{shown(raw)} is not one line of text")
+    return raw
+
+
+def _address(least_port: int) -> Kind[str]:
+    def parse(raw: Any) -> str:
+        text = stripped(raw, 'an address; write it like "127.0.0.1:9434"')
+        parse_address(text, "", least_port)
+        return text
+
+    return Kind('"HOST:PORT"', parse, str)
+
+
+def _parse_words(raw: Any) -> tuple[str, ...]:
+    if isinstance(raw, str):
+        try:
+            raw = shlex.split(raw)
+        except ValueError as error:
+            raise CoschedError(f"{shown(raw)} is not a command line ({error})") from None
+    if not isinstance(raw, list) or not all(
+        isinstance(word, str) and "\0" not in word for word in raw
+    ):
+        raise CoschedError(f"{shown(raw)} is not a text or a list of texts")
+    return tuple(raw)
+
+
+TEXT: Kind[str] = Kind("text", _parse_text, str)
+LINE: Kind[str] = Kind("text", _parse_line, str)
+ADDRESS = _address(least_port=1)
+#: Where a daemon listens; with the port 0 the kernel chooses one.
+LISTEN = _address(least_port=0)
+#: The words of a command; a text is split as a shell splits it.
+WORDS: Kind[tuple[str, ...]] = Kind("list, or text", _parse_words, list)
+
+
+def mapping(form: str, kind: Kind[T]) -> Kind[Mapping[str, T]]:
+    """Returns the kind of a table with any keys and values of one kind."""
+
+    def parse(raw: Any) -> dict[str, T]:
+        if not isinstance(raw, dict):
+            raise CoschedError(f"{shown(raw)} is not a table")
+        return parse_each(raw, kind)
+
+    return Kind(
+        form, parse, lambda value: {name: kind.write(each) for name, each in value.items()}
+    )
+
+
+def list_of(form: str, kind: Kind[T]) -> Kind[tuple[T, ...]]:
+    """Returns the kind of a list of values of one kind."""
+
+    def parse(raw: Any) -> tuple[T, ...]:
+        if not isinstance(raw, list):
+            raise CoschedError(f"{shown(raw)} is not a {form}")
+        numbered = {str(number): each for number, each in enumerate(raw, 1)}
+        return tuple(parse_each(numbered, kind).values())
+
+    return Kind(form, parse, lambda value: [kind.write(each) for each in value])
+
+
+def parse_each(raw: Mapping[str, Any], kind: Kind[T]) -> dict[str, T]:
+    """Returns the typed values of a table of values of one kind. Raises Invalid with all
+    mistakes."""
+    found: dict[str, T] = {}
+    mistakes: list[Mistake] = []
+    for name, value in raw.items():
+        try:
+            found[name] = kind.parse(value)
+        except CoschedError as error:
+            mistakes += mistakes_under(name, error)
+    if mistakes:
+        raise Invalid(mistakes)
+    return found
+
+
+TEXTS = list_of("list of texts", TEXT)

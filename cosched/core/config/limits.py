@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cosched.core.config.values import Limits
+from cosched.core.config.schema import Limits
 from cosched.core.node.settings import Settings
 from cosched.core.units import format_duration
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from cosched.core.config.values import Config, Origin, Problem, Source
-from cosched.core.node.settings import USUAL, write_least_share
+from cosched.core.config.mistakes import Problem
+from cosched.core.config.values import Config, Origin, Source
+from cosched.core.node.settings import LEAST_SHARE, USUAL
 from cosched.core.units import NS_PER_MS, format_duration
 
 #: After this time a switch has taken effect on both nodes, and messages are trapped. See
@@ -113,7 +114,7 @@ def _period_too_short(config: Config) -> Iterable[Clash]:
     if counts and short and node.least_share != USUAL.least_share:
         yield Clash(
             ("node.least_share", "node.slice"),
-            f"least_share {write_least_share(node.least_share)} is for less than two "
+            f"least_share {LEAST_SHARE.write(node.least_share)} is for less than two "
             f"slices of {format_duration(node.slice.ns)}: jobs would only take turns",
         )
 

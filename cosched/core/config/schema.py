@@ -1,187 +1,218 @@
-"""Lists every key: its section, its kind and its default.
+"""Declares the tables of ``cosched.toml``.
 
-A new key needs a line here and a field in ``values``. Its environment variable is
-``COSCHED_SECTION_KEY``.
+A new key needs a line here. Its environment variable is ``COSCHED_TABLE_KEY``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any
 
 from cosched.core.config.kinds import (
-    ADDRESS,
     CAPACITY,
-    COUNT,
-    DURATION,
-    FAIRNESS,
-    GMET,
-    LEAST_SHARE,
-    MOVE,
+    LISTEN,
     OFF,
-    ORDER,
-    SLICE,
     STORAGE,
     SWITCH,
-    WAIT,
-    WAITS,
     Kind,
-    Move,
+    duration,
+    member_of,
     one_of,
+    or_word,
     some_of,
+    stripped,
+    suggest,
+    timed,
+    whole,
 )
-from cosched.core.node.settings import USUAL
-from cosched.core.units import NS_PER_S
+from cosched.core.config.tables import Key, key, keys_of, table
+from cosched.core.errors import CoschedError
+from cosched.core.node.settings import (
+    FAIRNESS,
+    GMET,
+    KINDS,
+    LEAST_SHARE,
+    ORDER,
+    SLICE,
+    USUAL,
+    Fairness,
+    LeastShare,
+    Order,
+    Settings,
+    Span,
+)
+from cosched.core.units import NS_PER_S, parse_duration
 
 TRACE_BYTES = 16 * 1024 * 1024
-CARRIERS = ("none", "prefix", "shadow")
+#: The carriers of a sender's status; ``auto`` chooses one of them.
+CARRIERS = ("shadow", "prefix", "none")
+CLASS_SCHEDULERS = ("cgroup2", "cgroup1", "dutycycle")
+MODES = ("proportional", "strict")
+WAITS = ("spin", "yield", "block", "auto", "busy")
+_TIMED_WAITS = ("block", "auto")
+
+
+class Move(str, Enum):
+    """Whether tasks may be moved into groups of cosched's own."""
+
+    FREE = "free"
+    """Those of ordinary users only if they leave no limit."""
+    NEVER = "never"
+
+
+def _parse_wait(raw: Any) -> str:
+    text = stripped(raw, "a way to wait")
+    word, colon, time = text.partition(":")
+    if word not in WAITS:
+        raise CoschedError(f"'{text}' is none of {', '.join(WAITS)}{suggest(word, WAITS)}")
+    if colon and word not in _TIMED_WAITS:
+        raise CoschedError(f"'{text}': only {' and '.join(_TIMED_WAITS)} take a time")
+    if colon:
+        timed(parse_duration)(time)
+    return text
+
+
+WAIT = Kind('"spin" | "yield" | "block[:TIME]" | "auto[:TIME]" | "busy"', _parse_wait, str)
+#: ``HOST:PORT``, or ``off``.
+LISTEN_OR_OFF = or_word(OFF, LISTEN, OFF)
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
-    """One key of the configuration.
+class NodeConfig:
+    """[node]: how the node's daemons schedule."""
 
-    live: running daemons accept a new value at once; jobs go on.
-    operator: only the operator's file may set it, because it binds users.
-    """
-
-    section: str
-    name: str
-    kind: Kind
-    default: Any
-    about: str
-    live: bool = False
-    operator: bool = False
-
-    @property
-    def path(self) -> str:
-        """``section.name``."""
-        return f"{self.section}.{self.name}"
-
-    @property
-    def variable(self) -> str:
-        """Its environment variable."""
-        return f"COSCHED_{self.section}_{self.name}".upper()
-
-    def shown(self, value: Any) -> Any:
-        """Returns the value as a TOML value; None if it is not set."""
-        return None if value is None else self.kind.write(value)
-
-
-KEYS = (
-    Key(
-        "node",
-        "slice",
-        SLICE,
-        USUAL.slice,
-        "How long a job keeps the CPUs.",
-        True,
-    ),
-    Key(
-        "node",
-        "gmet",
+    slice: Span = key(SLICE, USUAL.slice, "How long a job keeps the CPUs.", live=True)
+    gmet: Span = key(
         GMET,
         USUAL.gmet,
         "Guaranteed minimum: no message takes the CPUs before.",
-        True,
-    ),
-    Key("node", "align", SWITCH, True, "Slices start at multiples of the slice.", True),
-    Key("node", "order", ORDER, USUAL.order, "Which job comes first if slice=auto.", True),
-    Key(
-        "node",
-        "least_share",
+        live=True,
+    )
+    align: bool = key(
+        SWITCH, USUAL.align, "Slices start at multiples of the slice.", live=True
+    )
+    order: Order = key(
+        ORDER, USUAL.order, "Which job comes first if slice=auto.", live=True
+    )
+    least_share: LeastShare = key(
         LEAST_SHARE,
         USUAL.least_share,
         "The part of its fair share that each job gets in each such time.",
-        True,
-    ),
-    Key(
-        "node",
-        "fairness",
-        FAIRNESS,
-        USUAL.fairness,
-        "Between which parties the time is shared.",
-        True,
-    ),
-    Key(
-        "node",
-        "class_scheduler",
-        one_of("auto", "cgroup2", "cgroup1", "dutycycle"),
-        "auto",
-        "What enforces the shares.",
-    ),
-    Key(
-        "node",
-        "mode",
-        one_of("proportional", "strict"),
-        "proportional",
-        "Whether time left unused goes to others, or is lost.",
-    ),
-    Key("node", "memory", CAPACITY, None, "What jobs may have; unset: what there is."),
-    Key("node", "memory_wait", DURATION, 600 * NS_PER_S, "Longest wait for memory."),
-    Key(
-        "node",
-        "allow_raise",
-        SWITCH,
-        None,
-        "Whether a job may run alone; unset: with private daemons.",
-    ),
-    Key("node", "trace", STORAGE, TRACE_BYTES, "What the trace may take on disk."),
-    Key("metrics", "listen", ADDRESS, OFF, "Where Prometheus may ask."),
-    Key("run", "wait", WAIT, "spin", "How ranks wait while they may run."),
-    Key(
-        "run",
-        "status",
-        one_of("auto", "shadow", "prefix", "none"),
-        "auto",
-        "How the sender's status travels.",
-    ),
-    Key(
-        "run",
-        "require",
-        one_of("any", "all"),
-        "any",
-        "Which nodes of a job must have a daemon.",
-    ),
-    Key("limits", "slice_min", DURATION, None, "Shortest slice.", operator=True),
-    Key("limits", "slice_max", DURATION, None, "Longest slice.", operator=True),
-    Key("limits", "gmet_max", DURATION, None, "Longest guaranteed time.", operator=True),
-    Key(
-        "limits",
-        "carriers",
+        live=True,
+    )
+    fairness: Fairness = key(
+        FAIRNESS, USUAL.fairness, "Between which parties the time is shared.", live=True
+    )
+    class_scheduler: str = key(
+        one_of("auto", *CLASS_SCHEDULERS), "auto", "What enforces the shares."
+    )
+    mode: str = key(
+        one_of(*MODES), MODES[0], "Whether time left unused goes to others, or is lost."
+    )
+    #: None: as much as the node has; 0: no limit.
+    memory_bytes: int | None = key(
+        CAPACITY, None, "What jobs may have; unset: what there is."
+    )
+    memory_wait_ns: int = key(duration(), 600 * NS_PER_S, "Longest wait for memory.")
+    allow_raise: bool | None = key(
+        SWITCH, None, "Whether a job may run alone; unset: with private daemons."
+    )
+    trace_bytes: int = key(STORAGE, TRACE_BYTES, "What the trace may take on disk.")
+
+    def settings(self) -> Settings:
+        """Returns the scheduler's first settings; CoschedError if they are impossible."""
+        return USUAL.with_values({name: getattr(self, name) for name in KINDS})
+
+
+@dataclass(frozen=True, slots=True)
+class MetricsConfig:
+    """[metrics]: ``HOST:PORT`` or ``off``."""
+
+    listen: str = key(LISTEN_OR_OFF, OFF, "Where Prometheus may ask.")
+
+
+@dataclass(frozen=True, slots=True)
+class RunConfig:
+    """[run]: the defaults of cosched-run's options."""
+
+    wait: str = key(WAIT, "spin", "How ranks wait while they may run.")
+    status: str = key(one_of("auto", *CARRIERS), "auto", "How the sender's status travels.")
+    require: str = key(
+        one_of("any", "all"), "any", "Which nodes of a job must have a daemon."
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """[limits]: the operator's limits for users; only ``move`` binds root too."""
+
+    slice_min_ns: int | None = key(duration(), None, "Shortest slice.", operator=True)
+    slice_max_ns: int | None = key(duration(), None, "Longest slice.", operator=True)
+    gmet_max_ns: int | None = key(
+        duration(), None, "Longest guaranteed time.", operator=True
+    )
+    carriers: tuple[str, ...] = key(
         some_of(*CARRIERS),
         CARRIERS,
         "Carriers of the status that jobs may use.",
         operator=True,
-    ),
-    Key(
-        "limits",
-        "waits",
-        some_of(*WAITS),
-        WAITS,
-        "Ways to wait that cosched-run accepts.",
-        operator=True,
-    ),
-    Key("limits", "jobs_per_user", COUNT, None, "Jobs of a user on a node.", operator=True),
-    Key(
-        "limits",
-        "move",
-        MOVE,
+    )
+    waits: tuple[str, ...] = key(
+        some_of(*WAITS), WAITS, "Ways to wait that cosched-run accepts.", operator=True
+    )
+    jobs_per_user: int | None = key(
+        whole(1), None, "Jobs of a user on a node.", operator=True
+    )
+    move: Move = key(
+        member_of(Move),
         Move.FREE,
         "Whether tasks may be moved to other control groups.",
         operator=True,
-    ),
-    Key(
-        "limits",
-        "private_daemons",
-        SWITCH,
-        True,
-        "Whether users may start daemons of their own.",
-        operator=True,
-    ),
-)
+    )
+    private_daemons: bool = key(
+        SWITCH, True, "Whether users may start daemons of their own.", operator=True
+    )
 
-BY_PATH = {key.path: key for key in KEYS}
-SECTIONS = tuple(dict.fromkeys(key.section for key in KEYS))
-#: The keys that ``cosched config set slice=1s`` accepts without their section.
-LIVE = {key.name: key for key in KEYS if key.live}
+
+@dataclass(frozen=True, slots=True)
+class Sections:
+    """The tables of the file."""
+
+    node: NodeConfig = table(NodeConfig)
+    metrics: MetricsConfig = table(MetricsConfig)
+    run: RunConfig = table(RunConfig)
+    limits: Limits = table(Limits)
+
+
+KEYS = keys_of(Sections)
+BY_PATH = {each.path: each for each in KEYS}
+#: The keys that ``cosched config set slice=1s`` accepts without their table.
+LIVE = {each.name: each for each in KEYS if each.live}
+
+
+#: The daemon's options by the key that they set.
+OPTIONS = {
+    each.path: {"node.allow_raise": "--allow-boost", "metrics.listen": "--metrics"}.get(
+        each.path, f"--{each.name.replace('_', '-')}"
+    )
+    for each in KEYS
+    if each.table in ("node", "metrics")
+}
+
+
+def given_options(texts: Mapping[str, str | None]) -> dict[str, tuple[str, str]]:
+    """Returns the text and the name of each option that was given, by the key that it sets.
+    texts: of all options, by their names in Python."""
+    found = {}
+    for path, option in OPTIONS.items():
+        text = texts[option.removeprefix("--").replace("-", "_")]
+        if text is not None:
+            found[path] = text, option
+    return found
+
+
+def variable_of(each: Key) -> str:
+    """Returns the name of a key's environment variable."""
+    return f"COSCHED_{each.table}_{each.name}".upper()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Any, TypeVar
+from typing import Any
 
+from cosched.core.config.kinds import AUTO, SWITCH, Kind, member_of, stripped, timed
 from cosched.core.decoding import is_whole, parse_integer
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_MS, NS_PER_S, format_duration, parse_duration
@@ -14,7 +16,6 @@ SLICE_MIN_NS = NS_PER_MS
 #: The longest slice or GMET: a year. Deadlines that are sums of these stay below 2^63 ns.
 LENGTH_MAX_NS = 366 * 24 * 3600 * NS_PER_S
 
-AUTO = "auto"
 #: The slice of ``auto``: the shortest turn.
 LEAST_NS = NS_PER_S
 #: The longest turn of ``auto``, in slices.
@@ -28,9 +29,6 @@ GMET_LEAST_NS = 20 * NS_PER_MS
 GMET_MOST_NS = 500 * NS_PER_MS
 #: However short the turn, GMET is at most this part of it.
 GMET_LARGEST_PART = 4
-
-_YES = {"on": True, "yes": True, "true": True, "1": True}
-_NO = {"off": False, "no": False, "false": False, "0": False}
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -135,14 +133,7 @@ class Settings:
 
     def texts(self) -> dict[str, str]:
         """Returns the texts from which ``changed`` makes these settings."""
-        return {
-            "slice": write_slice(self.slice),
-            "gmet": write_gmet(self.gmet),
-            "align": "on" if self.align else "off",
-            "order": self.order.value,
-            "least_share": write_least_share(self.least_share),
-            "fairness": self.fairness.value,
-        }
+        return {name: kind.text(getattr(self, name)) for name, kind in KINDS.items()}
 
     @property
     def without_effect(self) -> dict[str, str]:
@@ -170,72 +161,26 @@ class Settings:
         """Returns these settings with the given texts applied."""
         values: dict[str, Any] = {}
         for name, text in assignments.items():
-            if name == "slice":
-                span = parse_slice(text, name)
-                values["slice_ns"], values["slice_auto"] = span.ns, span.auto
-            elif name == "gmet":
-                span = parse_gmet(text, name)
-                values["gmet_ns"], values["gmet_auto"] = span.ns, span.auto
-            elif name == "align":
-                values["align"] = _parse_switch(text, name)
-            elif name == "order":
-                values["order"] = parse_order(text, name)
-            elif name == "least_share":
-                values["least_share"] = parse_least_share(text, name)
-            elif name == "fairness":
-                values["fairness"] = parse_fairness(text, name)
-            else:
+            if name not in KINDS:
                 raise CoschedError(
-                    f"'{name}' is not a setting; the settings are {', '.join(self.texts())}"
+                    f"'{name}' is not a setting; the settings are {', '.join(KINDS)}"
                 )
-        return replace(self, **values)
+            values[name] = KINDS[name].named(text, name)
+        return self.with_values(values)
 
-
-def _parse_switch(text: str, what: str) -> bool:
-    word = text.strip().lower()
-    if word in _YES:
-        return True
-    if word in _NO:
-        return False
-    raise CoschedError(f"{what}: '{text}' is neither on nor off")
+    def with_values(self, values: Mapping[str, Any]) -> Settings:
+        """Returns these settings with the given values, by the names in ``KINDS``."""
+        given: dict[str, Any] = {}
+        for name, value in values.items():
+            if isinstance(value, Span):
+                given[f"{name}_ns"], given[f"{name}_auto"] = value.ns, value.auto
+            else:
+                given[name] = value
+        return replace(self, **given)
 
 
 #: The default settings of a node.
 USUAL = Settings(LEAST_NS, GMET_LEAST_NS, align=True, slice_auto=True, gmet_auto=True)
-
-
-def parse_slice(text: str, what: str) -> Span:
-    """Parses ``2s``, ``auto``, or ``auto:500ms`` (turns of 500 ms and more)."""
-    word, colon, least = text.strip().partition(":")
-    if word != AUTO:
-        return _fixed(text, what)
-    return Span(parse_duration(least, what) if colon else LEAST_NS, auto=True)
-
-
-def write_slice(span: Span) -> str:
-    """Returns the text that ``parse_slice`` reads."""
-    if not span.auto:
-        return format_duration(span.ns)
-    return AUTO if span.ns == LEAST_NS else f"{AUTO}:{format_duration(span.ns)}"
-
-
-def parse_gmet(text: str, what: str) -> Span:
-    """Parses ``100ms`` or ``auto``."""
-    if text.strip() == AUTO:
-        return Span(GMET_LEAST_NS, auto=True)
-    return _fixed(text, what)
-
-
-def _fixed(text: str, what: str) -> Span:
-    try:
-        return Span(parse_duration(text, what))
-    except CoschedError as error:
-        raise CoschedError(f"{error}, or {AUTO}") from None
-
-
-def write_gmet(span: Span) -> str:
-    """Returns the text that ``parse_gmet`` reads."""
-    return AUTO if span.auto else format_duration(span.ns)
 
 
 def gmet_of_turn_ns(turn_ns: int) -> int:
@@ -249,42 +194,63 @@ def at_most(ns: int, most_ns: int | None) -> int:
     return ns if most_ns is None else min(ns, most_ns)
 
 
-def parse_order(text: str, what: str) -> Order:
-    """Parses ``rest``, ``age`` or ``paper``."""
-    return _parse_name(Order, text, what)
+def _parse_slice(text: str) -> Span:
+    word, colon, least = text.partition(":")
+    if word != AUTO:
+        return _fixed(text)
+    return Span(parse_duration(least) if colon else LEAST_NS, auto=True)
 
 
-def parse_fairness(text: str, what: str) -> Fairness:
-    """Parses ``jobs`` or ``users``."""
-    return _parse_name(Fairness, text, what)
+def _write_slice(span: Span) -> str:
+    if not span.auto:
+        return format_duration(span.ns)
+    return AUTO if span.ns == LEAST_NS else f"{AUTO}:{format_duration(span.ns)}"
 
 
-_Name = TypeVar("_Name", bound=Enum)
+def _parse_gmet(text: str) -> Span:
+    return Span(GMET_LEAST_NS, auto=True) if text == AUTO else _fixed(text)
 
 
-def _parse_name(kind: type[_Name], text: str, what: str) -> _Name:
-    word = text.strip().lower()
-    for member in kind:
-        if member.value == word:
-            return member
-    names = " or ".join(member.value for member in kind)
-    raise CoschedError(f"{what}: '{text}' is not {names}")
+def _write_gmet(span: Span) -> str:
+    return AUTO if span.auto else format_duration(span.ns)
 
 
-def parse_least_share(text: str, what: str) -> LeastShare:
-    """Parses ``25%/30s``: the percentage of the fair share, and the period."""
-    percent, slash, period = text.strip().partition("/")
+def _fixed(text: str) -> Span:
+    try:
+        return Span(parse_duration(text))
+    except CoschedError as error:
+        raise CoschedError(f"{error}, or {AUTO}") from None
+
+
+def _parse_least_share(raw: Any) -> LeastShare:
+    text = stripped(raw, 'a share; write it like "25%/30s"')
+    percent, slash, period = text.partition("/")
     number = percent.strip().removesuffix("%")
     if not (slash and is_whole(number, most=100)):
-        raise CoschedError(
-            f"{what}: '{text}' is not a percentage and a period, such as 25%/30s"
-        )
-    period_ns = parse_duration(period, what)
+        raise CoschedError(f"'{text}' is not a percentage and a period, such as 25%/30s")
+    period_ns = parse_duration(period)
     if not NS_PER_S <= period_ns <= LENGTH_MAX_NS:
-        raise CoschedError(f"{what}: the period {period} is not from 1s to a year")
-    return LeastShare(parse_integer(number, what, 0, 100), period_ns)
+        raise CoschedError(f"the period {period} is not from 1s to a year")
+    return LeastShare(parse_integer(number, "", 0, 100), period_ns)
 
 
-def write_least_share(least: LeastShare) -> str:
-    """Returns the text that ``parse_least_share`` reads."""
+def _write_least_share(least: LeastShare) -> str:
     return f"{least.percent}%/{format_duration(least.period_ns)}"
+
+
+#: ``2s``, ``auto``, or ``auto:500ms`` (turns of 500 ms and more).
+SLICE = Kind('duration | "auto" | "auto:LEAST"', timed(_parse_slice), _write_slice)
+GMET = Kind('duration | "auto"', timed(_parse_gmet), _write_gmet)
+#: ``25%/30s``: the percentage of the fair share, and the period.
+LEAST_SHARE = Kind('"PERCENT%/TIME"', _parse_least_share, _write_least_share)
+ORDER = member_of(Order)
+FAIRNESS = member_of(Fairness)
+#: The kinds of the settings that ``Settings.changed`` takes.
+KINDS: Mapping[str, Kind[Any]] = {
+    "slice": SLICE,
+    "gmet": GMET,
+    "align": SWITCH,
+    "order": ORDER,
+    "least_share": LEAST_SHARE,
+    "fairness": FAIRNESS,
+}

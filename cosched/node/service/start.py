@@ -8,6 +8,8 @@ import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from cosched.core.config.kinds import OFF, SWITCH
+from cosched.core.config.schema import NodeConfig
 from cosched.core.errors import CoschedError, NoDaemon
 from cosched.core.node.settings import Settings
 from cosched.linux.processes.background import start_background
@@ -22,17 +24,19 @@ from cosched.node.sockets.client import request
 from cosched.shm.paths import NodePaths
 from cosched.start.own_command import own_command
 
+_USUAL = NodeConfig()
+
 
 @dataclass(frozen=True, slots=True)
 class NodeOptions:
     """The start options of a scheduler daemon."""
 
     settings: Settings
-    class_scheduler: str = "auto"
-    mode: str = "proportional"
+    class_scheduler: str = _USUAL.class_scheduler
+    mode: str = _USUAL.mode
     private: bool = False
     verbose: bool = False
-    metrics: str = "off"
+    metrics: str = OFF
     memory: str | None = None
     memory_wait: str | None = None
     allow_raise: bool | None = None
@@ -40,19 +44,20 @@ class NodeOptions:
 
     def arguments(self) -> list[str]:
         """Returns the options as command-line arguments of ``coschedd``."""
+        raises = None if self.allow_raise is None else SWITCH.text(self.allow_raise)
+        texts = {
+            **self.settings.texts(),
+            "class-scheduler": self.class_scheduler,
+            "mode": self.mode,
+            "metrics": self.metrics,
+            "memory": self.memory,
+            "trace": self.trace,
+            "memory-wait": self.memory_wait,
+            "allow-boost": raises,
+        }
         words: list[str] = []
-        for name, text in self.settings.texts().items():
-            words += [f"--{name.replace('_', '-')}", text]
-        words += ["--class-scheduler", self.class_scheduler, "--mode", self.mode]
-        words += ["--metrics", self.metrics]
-        if self.memory is not None:
-            words += ["--memory", self.memory]
-        if self.trace is not None:
-            words += ["--trace", self.trace]
-        if self.memory_wait is not None:
-            words += ["--memory-wait", self.memory_wait]
-        if self.allow_raise is not None:
-            words += ["--allow-boost", "on" if self.allow_raise else "off"]
+        for name, text in texts.items():
+            words += [] if text is None else [f"--{name.replace('_', '-')}", text]
         words += ["--private"] if self.private else []
         words += ["--verbose"] if self.verbose else []
         return words

@@ -6,10 +6,11 @@ import contextlib
 import os
 from collections.abc import Callable, Iterator
 
+from cosched.core.config.schema import CLASS_SCHEDULERS
 from cosched.core.errors import CoschedError, NoDaemon
 from cosched.core.node.messages import Mode
 from cosched.linux.cgroups.placement import place_tasks
-from cosched.linux.classes import NAMES, ClassScheduler
+from cosched.linux.classes import ClassScheduler
 from cosched.linux.files.owners import acting_as_owner
 from cosched.linux.pidfd import open_pidfd
 from cosched.linux.probe import attach
@@ -119,7 +120,7 @@ def _restore_shares(paths: NodePaths, attach: Attach, *, keep: bool) -> None:
     pids, suspended = _release_tasks(paths)
     # The last step runs first; a failed step does not skip the others.
     with contextlib.ExitStack() as steps:
-        for name in reversed(NAMES):
+        for name in reversed(CLASS_SCHEDULERS):
             try:
                 classes = place_tasks(attach(paths.tag, name), paths.tag)
             except CoschedError:

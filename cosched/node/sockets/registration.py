@@ -26,14 +26,9 @@ from cosched.node.sockets.listener import Peer, UnixListener, hold_peer, peer_of
 from cosched.node.sockets.pacing import Lane, Pacer
 from cosched.shm._native import ffi, lib
 from cosched.shm.paths import check_job_name
-from cosched.shm.region import read_expectation
+from cosched.shm.region import CARRIERS, read_expectation
 
 HELLO_TIMEOUT_NS = 2 * NS_PER_S
-_CARRIERS = (
-    lib.COSCHED_CARRIER_NONE,
-    lib.COSCHED_CARRIER_PREFIX,
-    lib.COSCHED_CARRIER_SHADOW,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +82,7 @@ def parse_hello(data: bytes) -> Hello:
         job = check_job_name(decode_text(bytes(ffi.string(hello.job, 64)), "job name"))
     except CoschedError as error:
         raise RegistrationRefused(errno.EINVAL, str(error)) from None
-    if hello.carrier not in _CARRIERS:
+    if hello.carrier not in CARRIERS:
         raise RegistrationRefused(errno.EINVAL, "unknown carrier of the sender's status")
     if hello.phase not in (lib.COSCHED_PHASE_TASK, lib.COSCHED_PHASE_LAUNCHED):
         raise RegistrationRefused(errno.EINVAL, "unknown phase of a process")

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from cosched.core.config.limits import limits_for, refuse_task
-from cosched.core.config.values import Limits
+from cosched.core.config.schema import Limits
 from cosched.core.errors import CoschedError
 from cosched.core.node.machine import NodeScheduler
 from cosched.linux.pidfd import exited

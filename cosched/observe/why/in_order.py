@@ -9,7 +9,7 @@ from typing import Any
 
 from cosched.core.node.messages import Cause, Mode
 from cosched.core.node.prospect import Prospect, Reason
-from cosched.core.node.settings import parse_least_share
+from cosched.core.node.settings import LEAST_SHARE
 from cosched.core.units import NS_PER_S
 from cosched.observe.why.places import in_words, span
 from cosched.observe.why.rivals import names, s_of
@@ -75,7 +75,7 @@ class InOrder:
         place = place_of(job)
         if place is None:
             return "its owner boosted it"
-        least = parse_least_share(self.status["settings"]["least_share"], "least_share")
+        least = LEAST_SHARE.parse(self.status["settings"]["least_share"])
         part = f"({least.percent}% of its share in {span(least.period_ns)})"
         return in_words(place, round(job["scheduled_s"] * NS_PER_S), part)
 

@@ -17,7 +17,7 @@ from cosched.bench.tune.search import Setting
 from cosched.bench.workload.file import Workload
 from cosched.cli.entry import run_cli
 from cosched.cli.main import cosched
-from cosched.core.node.settings import Span, parse_gmet, parse_slice
+from cosched.core.node.settings import GMET, SLICE, Span
 from cosched.core.units import NS_PER_MS, parse_duration
 from tests.tools.json_fields import differences, sections
 from tests.unit.bench.bench_samples import load
@@ -80,8 +80,8 @@ def valley(best_slice, best_gmet, kernel=30.0):
         if setup.arm is Arm.KERNEL:
             return kernel
         slice_ns, gmet_ns = (
-            parse(setup.settings[name], name).ns
-            for name, parse in (("slice", parse_slice), ("gmet", parse_gmet))
+            kind.parse(setup.settings[name]).ns
+            for name, kind in (("slice", SLICE), ("gmet", GMET))
         )
         away = math.log2(slice_ns / parse_duration(best_slice, "")) ** 2
         away += (math.log2(gmet_ns / parse_duration(best_gmet, "")) / 2) ** 2

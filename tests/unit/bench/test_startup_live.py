@@ -12,7 +12,7 @@ from benchmarks.experiments.startup.startup_live import (
     times_of,
 )
 from cosched.cluster.agent.steps import StepNote
-from cosched.cluster.config import OBJECTS, TABLES
+from cosched.config.domain import OBJECTS, TABLES
 from cosched.sim.startup.costs import Costs
 from cosched.sim.startup.model import DESIGNS
 

@@ -4,33 +4,31 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 import sys
 from dataclasses import replace
-from enum import Enum
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cosched.config.places import Places, examine, load, read_text, usual_places
+from cosched.config.save import edited, save
 from cosched.core.config import limits as limit_rules
 from cosched.core.config.layers import (
     DEFAULTS,
-    key_lines,
     merge,
     overlay,
     read_environment,
     read_options,
 )
-from cosched.core.config.schema import BY_PATH, KEYS
-from cosched.core.config.values import Limits, Origin, Setting, Source
+from cosched.core.config.mistakes import key_lines
+from cosched.core.config.schema import BY_PATH, KEYS, Limits
+from cosched.core.config.values import Origin, Setting, Source
 from cosched.core.errors import CoschedError
-from cosched.core.node.settings import LeastShare, Settings, Span
+from cosched.core.node.settings import Settings, Span
 from cosched.core.units import NS_PER_MS, NS_PER_S
-from cosched.node.configuration import Places, examine, load, read_text, usual_places
-from cosched.node.configuration_save import edited, save
-from tests.places import ROOT
+from tests.unit.core.settings_samples import values_of
 
 # -- merging -----------------------------------------------------------------------------
 
@@ -62,40 +60,10 @@ def test_overlay_in_parts_equals_overlay_at_once(one, two, three):
     assert overlay([at_once, at_once]) == at_once
 
 
-def values(key):
-    """Generates values of a key as the program stores them."""
-    form = key.kind.form
-    if form == "true | false":
-        return st.booleans()
-    if form == "duration":
-        return st.integers(1, 10**6).map(lambda ms: ms * NS_PER_MS)
-    if form.startswith("duration | auto"):
-        fixed = st.integers(1, 10**6).map(lambda ms: Span(ms * NS_PER_MS))
-        return st.one_of(fixed, st.just(key.kind.parse("auto")))
-    if form.startswith("SIZE"):
-        return st.integers(0, 10**12)
-    if form == "count":
-        return st.integers(1, 99)
-    if form.startswith("list of "):
-        return st.permutations(key.default).flatmap(
-            lambda words: st.integers(1, len(words)).map(lambda n: tuple(words[:n]))
-        )
-    if "HOST" in form:
-        return st.sampled_from(["off", "127.0.0.1:9434", "[::1]:1"])
-    if form == "PERCENT%/TIME":
-        periods_ns = st.integers(1, 10**6).map(lambda s: s * NS_PER_S)
-        return st.builds(LeastShare, st.integers(0, 100), periods_ns)
-    if isinstance(key.default, Enum):
-        return st.sampled_from(list(type(key.default)))
-    if "TIME" in form:
-        return st.sampled_from(["spin", "yield", "block", "block:5us", "auto:1ms"])
-    return st.sampled_from(form.split(" | "))
-
-
 @given(st.data())
 def test_saved_value_is_read_back_with_its_line(data):
     keys = data.draw(st.lists(st.sampled_from(KEYS), unique=True, min_size=1))
-    wanted = {key.path: data.draw(values(key)) for key in keys}
+    wanted = {key.path: data.draw(values_of(key)) for key in keys}
     text = edited("# mine\n\n[node] # ours\n", "f", wanted)
     layer, problems = read_text(text, "f", operator=True)
     assert not problems
@@ -156,18 +124,18 @@ def test_user_file_follows_environment(environ, user):
 @pytest.mark.parametrize(
     ("text", "line", "words"),
     [
-        ("[node]\nslyce = '1s'", 2, "'slyce' is not a key of [node]; did you mean 'slice'"),
+        ("[node]\nslyce = '1s'", 2, "node.slyce: no such key; did you mean 'slice'"),
         ("[node]\n\nslice = 2", 3, "slice: 2 has no unit"),
         ("[node]\nslice = 'soon'", 2, "slice: 'soon' is not a duration"),
         ("[node]\nalign = 'perhaps'", 2, "neither on nor off"),
         ("[node]\nmode = 'strickt'", 2, "did you mean 'strict'"),
         ("[node]\nmode = 3", 2, "mode: 3 is not one of"),
         ("[node]\nwait = 'spin'", 2, "it belongs into [run]"),
-        ("node = 3", 1, "node is a section: write [node]"),
-        ("gmet = '1ms'", 1, "write it under [node]"),
+        ("node = 3", 1, "node: is a table: write [node]"),
+        ("gmet = '1ms'", 1, "gmet: no such key; it belongs into [node]"),
         ("#\n[nodes]\n", 2, "did you mean 'node'"),
         ("[metrics]\nlisten = '9434'", 2, "is not HOST:PORT"),
-        ("[metrics]\nlisten = 'h:70000'", 2, "at most 65535"),
+        ("[metrics]\nlisten = 'h:70000'", 2, "from 0 to 65535"),
         ("[run]\nwait = 'sleep'", 2, "'sleep' is none of"),
         ("[run]\nwait = 'spin:1us'", 2, "only block and auto take a time"),
         ("[limits]\njobs_per_user = 0", 2, "whole number"),
@@ -445,17 +413,6 @@ def test_limits_do_not_apply_to_root():
     assert limit_rules.limits_for(LIMITS, 1000) == LIMITS
 
 
-def test_docs_page_has_each_key_with_its_default():
-    page = (ROOT / "docs/configuration.md").read_text()
-    rows = [line for line in page.splitlines() if line.startswith("| `")]
-    documented = {key: row for row in rows for key in re.findall(r"`(\w+\.\w+)`", row)}
-    assert set(documented) == set(BY_PATH)
-    for path, row in documented.items():
-        default = BY_PATH[path].shown(BY_PATH[path].default)
-        if not isinstance(default, (list, type(None))):
-            assert f"| `{json.dumps(default)}` |" in row, path
-
-
 # -- the command -------------------------------------------------------------------------
 
 
@@ -495,11 +452,28 @@ def test_check_prints_each_problem_in_a_line_and_fails(tmp_path):
     result = cosched("config", "check", str(path))
     assert result.returncode == 1
     first, second = result.stderr.splitlines()
-    assert first.startswith(f"{path}:2: 'slyce'")
+    assert first.startswith(f"{path}:2: node.slyce: ")
     assert second.startswith(f"{path}:3: gmet 9s is not below the least slice 1s")
     path.write_text("[node]\ngmet = '50ms'\n")
     assert cosched("config", "check", str(path)).returncode == 0
     assert cosched("config", "check", str(tmp_path / "none")).returncode == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ('controller = "a:1"\nslots = -1\n[nodes]\nn = "a:2"\n', "2: slots: -1 is not"),
+        ('name = "a"\nengine = "slurm"\n[slurm]\npoll = "0s"\n', "4: slurm.poll: '0s' is"),
+        ('[[job]]\nname = "a"\nranks = 0\n', "3: job.1.ranks: 0 is not a whole number"),
+    ],
+    ids=["domain", "slurm", "workload"],
+)
+def test_check_knows_each_kind_of_file(tmp_path, text, line):
+    path = tmp_path / "some.toml"
+    path.write_text(text)
+    result = cosched("config", "check", str(path))
+    assert result.returncode == 1
+    assert result.stderr.splitlines()[0].startswith(f"{path}:{line}")
 
 
 def test_set_of_start_only_key_without_save_fails(tmp_path):

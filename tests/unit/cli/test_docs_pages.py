@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from cosched.bench.workload.file import parse_workload
-from cosched.core.errors import CoschedError
 from tests.places import ROOT
 
 DOCS = ROOT / "docs"
@@ -112,26 +111,6 @@ def test_systemd_accepts_the_unit_as_it_is_installed(tmp_path):
         check=False,
     )
     assert (run.returncode, run.stderr) == (0, "")
-
-
-def keys_that_the_parser_lists(text):
-    with pytest.raises(CoschedError) as error:
-        parse_workload(text, "w.toml", ROOT)
-    return set(str(error.value).partition("the keys are ")[2].split(", "))
-
-
-def test_workload_page_lists_every_key():
-    page = (DOCS / "workload-file.md").read_text()
-    parts = re.split(r"^## ", page, flags=re.M)
-    head = '[[job]]\nname = "a"\nranks = 1\ncommand = "a"\n'
-    texts = (
-        f"{head}qqq = 1",
-        f"[arrivals]\nqqq = 1\n{head}",
-        f"{head}model = {{ qqq = 1 }}",
-    )
-    for part, text in zip(parts, texts, strict=True):
-        shown = set(re.findall(r"^\| `(\w+)` \|", part, re.M))
-        assert shown == keys_that_the_parser_lists(text)
 
 
 def test_workload_page_example_is_valid():

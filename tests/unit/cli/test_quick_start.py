@@ -22,7 +22,7 @@ HEAVY = {
     *("asyncio", "bz2", "concurrent", "logging", "lzma", "numpy"),
     *("mpi4py", "psutil", "pyroute2", "rich", "secrets", "shutil", "sqlite3"),
     *("ssl", "tempfile", "textual", "tomli", "tomlkit", "tomllib", "zmq"),
-    *("cosched.cluster.config", "cosched.cluster.up.domain", "cosched.core.cluster"),
+    *("cosched.config.domain", "cosched.cluster.up.domain", "cosched.core.cluster"),
     *("cosched.cluster.up.members", "cosched.cluster.up.private"),
     *("cosched.lab", "cosched.core.trace", "cosched.observe", "cosched.sim"),
 }

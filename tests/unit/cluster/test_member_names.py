@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosched.cluster.config import parse_config
-from cosched.cluster.names import can_be_node, member_of
+from cosched.config.domain import parse_config
 from cosched.core.errors import CoschedError
+from cosched.core.names import can_be_node, member_of
 
 
 @pytest.mark.parametrize(

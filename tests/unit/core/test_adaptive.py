@@ -11,7 +11,7 @@ from hypothesis import settings as given_settings
 from hypothesis import strategies as st
 
 from cosched.core.config.limits import bounded
-from cosched.core.config.values import Limits
+from cosched.core.config.schema import Limits
 from cosched.core.node.knowledge import Ended, Knowledge
 from cosched.core.node.machine import NodeScheduler
 from cosched.core.node.messages import (

@@ -46,7 +46,7 @@ def test_settings_reject_more_than_a_year(name):
             Settings().changed({name: text})
 
 
-@given(st.integers(0, 3600 * 1000).map(lambda ms: ms * NS_PER_MS))
+@given(st.integers(0, 9 * 10**18))
 def test_formatted_duration_parses_to_itself(ns):
     assert parse_duration(format_duration(ns), "x") == ns
 

@@ -10,11 +10,11 @@ import pytest
 from cosched.cli.entry import run_cli
 from cosched.cli.run.choices import Asked
 from cosched.cli.run.main import Run
-from cosched.core.config.values import Limits
+from cosched.config import places
+from cosched.core.config.schema import Limits
 from cosched.core.errors import CoschedError
 from cosched.core.units import parse_run_time
 from cosched.jobs.choices import Choices
-from cosched.node import configuration
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def settings(tmp_path, monkeypatch):
             monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path))
     operator = tmp_path / "operator.toml"
-    monkeypatch.setattr(configuration, "OPERATOR_FILE", operator)
+    monkeypatch.setattr(places, "OPERATOR_FILE", operator)
     return operator.write_text
 
 
@@ -57,7 +57,7 @@ def test_limits_bind_users_but_not_root(settings, monkeypatch):
     settings('[limits]\nwaits = ["spin"]\ncarriers = ["shadow"]\n')
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     # The test's file may belong to any user.
-    monkeypatch.setattr(configuration, "trusted_owner", lambda uid: True)
+    monkeypatch.setattr(places, "trusted_owner", lambda uid: True)
     with pytest.raises(CoschedError, match="wait 'yield' is not allowed here: use spin"):
         run(wait="yield")
     with pytest.raises(CoschedError, match="carrier 'none' is not allowed here"):

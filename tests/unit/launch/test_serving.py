@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cosched.cluster.pmi.pmix_installation import Installation
-from cosched.core.config.values import Limits
+from cosched.core.config.schema import Limits
 from cosched.core.errors import CoschedError
 from cosched.jobs import serving
 from cosched.jobs.choices import Choices

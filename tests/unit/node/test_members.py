@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from cosched.core.config.values import Limits
+from cosched.core.config.schema import Limits
 from cosched.core.node.knowledge import LENGTHS_MAX, UNKNOWN, Expectation
 from cosched.core.node.machine import NodeScheduler
 from cosched.core.node.messages import TaskExited, TaskRegistered

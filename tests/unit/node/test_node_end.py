@@ -15,10 +15,10 @@ from types import SimpleNamespace
 import pytest
 from cosched_daemons import scheduler
 
+from cosched.core.config.schema import CLASS_SCHEDULERS
 from cosched.core.errors import CoschedError, NoDaemon
 from cosched.core.node.messages import Mode
 from cosched.linux import proc
-from cosched.linux.classes import NAMES
 from cosched.node.daemon import SchedulerDaemon
 from cosched.node.service.handover import Patience, lock_node, wait_readable
 from cosched.node.service.lock import DaemonLock, lock_holder
@@ -374,8 +374,8 @@ def test_jobs_of_killed_daemons_are_freed(paths, left):
 
 
 def test_failing_class_scheduler_does_not_skip_the_others(paths, left):
-    found = {name: Classes(("restore", 3)) for name in NAMES}
-    found[NAMES[1]].refused = [("thaw", left.keys[0]), ("close",)]
+    found = {name: Classes(("restore", 3)) for name in CLASS_SCHEDULERS}
+    found[CLASS_SCHEDULERS[1]].refused = [("thaw", left.keys[0]), ("close",)]
     with pytest.raises(CoschedError, match="failed"):
         stop_node(paths, attach=lambda _tag, name: found[name])
     for classes in found.values():

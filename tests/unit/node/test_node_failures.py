@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from cosched.core.config.values import Limits
+from cosched.core.config.schema import Limits
 from cosched.core.errors import CoschedError
 from cosched.core.node.messages import (
     AddTask,

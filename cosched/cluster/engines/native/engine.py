@@ -13,9 +13,7 @@ from typing import Any
 
 import msgspec
 
-from cosched.cluster.answers import ReloadInfo
-from cosched.cluster.config import DomainConfig, load_config
-from cosched.cluster.controller.reloading import compare
+from cosched.cluster.answers import ReloadInfo, reload_info
 from cosched.cluster.coupling.metrics import Figures, figures_alone
 from cosched.cluster.coupling.pairs import open_pairs
 from cosched.cluster.desk import Person
@@ -26,7 +24,7 @@ from cosched.cluster.engines.native.members import Member, Members, NodeState
 from cosched.cluster.engines.native.recovery import Recovery
 from cosched.cluster.engines.native.requests import JobRequests
 from cosched.cluster.inputs import Inputs
-from cosched.cluster.keys import CONTROLLER, KeyRing, former_keys, load_keys
+from cosched.cluster.keys import KeyRing, former_keys, load_keys
 from cosched.cluster.links import Former, Links
 from cosched.cluster.messages import (
     AnyMessage,
@@ -45,8 +43,11 @@ from cosched.cluster.messages import (
 )
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.store import JobStore, State
+from cosched.config.domain import DomainConfig, load_config
 from cosched.core.complaints import Complaints
+from cosched.core.config.tables import reload
 from cosched.core.errors import CoschedError, must_succeed
+from cosched.core.names import CONTROLLER
 from cosched.core.units import NS_PER_S
 
 #: How long users may ask for the end of jobs whose nodes have gone for good.
@@ -98,7 +99,7 @@ class NativeEngine:
         self.handlers = self._requests.handlers
         self.may_vouch: Callable[[Person], bool] = self._requests.may_vouch
         of_coupling = None if coupled is None else coupled.metrics
-        self.metrics: str | None = of_coupling or config.metrics or None
+        self.metrics: str | None = of_coupling or config.metrics.listen
         self.inputs = Inputs(config.node_names, self._send)
         self._recovery: Recovery | None = None
         self._early: list[tuple[str, OfJob]] = []  # messages that came during the recovery
@@ -139,7 +140,7 @@ class NativeEngine:
         """Reads domain.toml again; see ``Engine``."""
         wanted = load_config(paths.config)
         keys = load_keys(paths.keys, CONTROLLER, wanted.members)
-        change = compare(self._config, wanted)
+        change = reload(self._config, wanted, "domain")
         if keys != self._keys:
             change = replace(change, restart=(*change.restart, "keys"))
         self._config = change.config
@@ -149,9 +150,7 @@ class NativeEngine:
         coupled = change.config.coupled
         if self.pairs is not None and coupled is not None:
             self.pairs.configure(coupled)
-        return ReloadInfo(
-            changed=list(change.changed), restart=list(change.restart), text=change.text
-        )
+        return reload_info(change)
 
     def figures(self) -> Figures:
         """Returns the present figures for Prometheus."""

@@ -7,13 +7,13 @@ until then. A job with mates waits for the right one, because other domains get 
 
 from __future__ import annotations
 
-from cosched.cluster.config import QueueSettings
 from cosched.cluster.coupling.clock import DomainClock
 from cosched.cluster.coupling.driver import Driver
 from cosched.cluster.engines.native.members import Members
 from cosched.cluster.engines.native.records import Records
 from cosched.cluster.store import Record, State
 from cosched.cluster.submission import MOST
+from cosched.config.domain import QueueSettings
 from cosched.core.cluster.queue.job import Job
 from cosched.core.cluster.queue.machine import QueueMachine
 from cosched.core.cluster.queue.messages import JobCancelled, JobSubmitted

@@ -10,7 +10,6 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from cosched.cluster.config import DomainConfig
 from cosched.cluster.coupling.clock import DomainClock
 from cosched.cluster.coupling.driver import Driver
 from cosched.cluster.coupling.mates import first_nodes, parse_mates
@@ -21,6 +20,7 @@ from cosched.cluster.engines.native.records import Records
 from cosched.cluster.engines.native.starts.running import Starts, Strays
 from cosched.cluster.engines.native.starts.start import ActiveStart, Outbox
 from cosched.cluster.store import JobStore, Record, State
+from cosched.config.domain import DomainConfig
 from cosched.core.cluster.coupling.engine import (
     GoJob,
     JobAnnounced,
@@ -46,6 +46,7 @@ from cosched.core.cluster.queue.messages import (
 )
 from cosched.core.cluster.queue.places.rows import Rows
 from cosched.core.cluster.queue.policies import POLICIES
+from cosched.core.decoding import host_of
 from cosched.core.errors import CoschedError
 
 #: The nodes of a job whose addresses its mates get: the first ones.
@@ -272,7 +273,7 @@ class Jobs:
     def _is_prepared(self, start: ActiveStart) -> None:
         """Reports a job that waits for its mates on its nodes."""
         nodes = (self._addresses[host] for host in start.hosts[:ADDRESSES_MOST])
-        hosts = ",".join(node.rpartition(":")[0] for node in nodes)
+        hosts = ",".join(host_of(node) for node in nodes)
         number = start.record.number
         address = first_nodes(f"{number}@{hosts}", LONGEST_ADDRESS)
         self.driver.handle(JobPrepared(self.clock.now_ns(), number, address))

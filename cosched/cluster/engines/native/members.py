@@ -6,10 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 
-from cosched.cluster.config import DomainConfig
 from cosched.cluster.messages import PROTOCOL, Hello, StartReport
 from cosched.cluster.submission import Submission
+from cosched.config.domain import DomainConfig
 from cosched.core.cluster.queue.nodes import Intervals, from_numbers, numbers
+from cosched.core.decoding import host_of
 from cosched.core.errors import CoschedError
 
 #: Why an agent could not join that did not come as far as ``Hello``.
@@ -116,7 +117,7 @@ class Members:
         have no agent. It is a hint: the sender is not known."""
         for name, where in self._config.nodes.items():
             member = self.by_name[name]
-            if where.rpartition(":")[0] == address and not member.answers:
+            if host_of(where) == address and not member.answers:
                 member.refused = member.refused or UNKNOWN_KEY
 
     def removed(self, names: Iterable[str]) -> list[str]:

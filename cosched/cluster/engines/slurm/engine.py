@@ -11,9 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from cosched.cluster.answers import ReloadInfo
-from cosched.cluster.coupled.config import CoupledConfig, Waits, load_coupled
-from cosched.cluster.coupled.reloading import compare
+from cosched.cluster.answers import ReloadInfo, reload_info
 from cosched.cluster.coupling.driver import Driver
 from cosched.cluster.coupling.mates import first_nodes, group_of
 from cosched.cluster.coupling.metrics import Figures
@@ -28,6 +26,7 @@ from cosched.cluster.inputs import Inputs
 from cosched.cluster.member import until_one_ends
 from cosched.cluster.messages import Message
 from cosched.cluster.paths import DomainPaths
+from cosched.config.slurm import CoupledConfig, Waits, coupled_config, load_coupled
 from cosched.core.cluster.coupling.engine import (
     CapacityChanged,
     Command,
@@ -50,6 +49,7 @@ from cosched.core.cluster.coupling.engine import (
 )
 from cosched.core.cluster.coupling.messages import LONGEST_ADDRESS
 from cosched.core.cluster.coupling.state import Member, Stage
+from cosched.core.config.tables import reload
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
 
@@ -103,9 +103,11 @@ class SlurmEngine:
 
     def reload(self, paths: DomainPaths) -> ReloadInfo:
         """Reads domain.toml again; see ``Engine``. Holds keep their leases."""
-        self._config, change = compare(self._config, load_coupled(paths.config))
+        new = load_coupled(paths.config)
+        change = reload(self._config.document, new.document, "controller")
+        self._config = coupled_config(change.config)
         self._pairs.configure(self._config)
-        return change
+        return reload_info(change)
 
     def figures(self) -> Figures:
         """Returns the present figures for Prometheus."""

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from cosched.cluster.coupling.mates import MARK
 from cosched.cluster.engines.slurm import gate
-from cosched.cluster.engines.slurm.settings import SlurmSettings
+from cosched.config.slurm import SlurmSettings
 from cosched.core.errors import CoschedError
 
 #: The program that keeps a job with mates until its start.

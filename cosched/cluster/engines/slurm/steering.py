@@ -29,7 +29,6 @@ from cosched.cluster.engines.slurm.events import (
 )
 from cosched.cluster.engines.slurm.gates import Gates, Hello
 from cosched.cluster.engines.slurm.jobs import SlurmJob
-from cosched.cluster.engines.slurm.settings import SlurmSettings
 from cosched.cluster.engines.slurm.tracker import (
     YIELD,
     Answer,
@@ -42,6 +41,7 @@ from cosched.cluster.engines.slurm.tracker import (
 )
 from cosched.cluster.engines.slurm.tries import Tries
 from cosched.cluster.member import until_one_ends
+from cosched.config.slurm import SlurmSettings
 
 Log = Callable[[str], None]
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from enum import Enum
 
+from cosched.core.config.kinds import decimal, duration, member_of, or_word, whole
+from cosched.core.config.tables import inline, key
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
 
+#: Waits that are shorter would keep a controller busy.
+_LEAST_NS = 1_000_000
 RELEASE_NS = 20 * 60 * NS_PER_S
 
 
@@ -28,23 +32,38 @@ class WhenDown(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long a domain waits for others. All times are ns of the monotonic clock.
+    """How long a domain waits for others, in ns of the monotonic clock."""
 
-    resend_ns: after this time a question is sent again. answer_ns: a domain that is silent
-    for so long is down. probe_ns: how often a domain that is down is asked whether it is
-    back. prepare_ns: the most that the preparation of all jobs of a group may take.
-    doubt_ns: how long a prepared job waits for the decision about its start. retry_ns: a
-    job that was refused for a reason that passes asks again after this time, or up to twice
-    as much. forget_ns: how long a domain remembers a job of a group after its end.
-    """
-
+    #: After this time a question is sent again.
     resend_ns: int = NS_PER_S
-    answer_ns: int = 5 * NS_PER_S
+    answer_ns: int = key(
+        duration(2 * NS_PER_S),
+        5 * NS_PER_S,
+        "A domain that is silent for this time is down.",
+        live=True,
+    )
+    #: How often a domain that is down is asked whether it is back.
     probe_ns: int = 10 * NS_PER_S
+    #: The most that the preparation of all jobs of a group may take.
     prepare_ns: int = 60 * NS_PER_S
+    #: How long a prepared job waits for the decision about its start.
     doubt_ns: int = 300 * NS_PER_S
-    retry_ns: int = 15 * NS_PER_S
-    forget_ns: int = 7 * 86400 * NS_PER_S
+    retry_ns: int = key(
+        duration(_LEAST_NS),
+        15 * NS_PER_S,
+        "A job that was refused for a reason that passes asks again after this time, or "
+        "up to twice as much.",
+        name="again",
+        live=True,
+    )
+    forget_ns: int = key(
+        duration(_LEAST_NS),
+        7 * 86400 * NS_PER_S,
+        "How long a domain remembers a job of a group after its end.",
+        name="remember",
+        live=True,
+        in_file=86400 * NS_PER_S,
+    )
 
     def __post_init__(self) -> None:
         for each in fields(self):
@@ -66,43 +85,72 @@ class Patience:
 
 @dataclass(frozen=True, slots=True)
 class CouplingSettings:
-    """The settings of section IV.E of the paper, and some more.
+    """The settings of section IV.E of the paper, and some more."""
 
-    enabled: if False, jobs ignore their mates.
-    scheme: hold or yield.
-    release_ns: the period after which holding jobs release their nodes, all at once, so
-        that other jobs can try. It is the longest lease of a hold. None: never; then two
-        domains can wait for each other forever.
-    held_cap: the share of the nodes that may be held; a job beyond it yields.
-    yield_cap: the number of yields after which a job holds; None: no limit.
-    raise_by: how many places each yield moves a job forward in later passes.
-    older_first: while a job of an older group waits, jobs may start on released nodes, but
-        not hold. The paper has no such rule. Without it, each domain can hold another job
-        each time, and no job ever meets its mate.
-    pause_ns: how long that rule is in force after a release.
-    rest_ns: a job that has yielded gets no nodes for this time, or up to twice as long,
-        unless a mate asks for it. If the cause passes without an event in the queue, it
-        rests until it asks again.
-    when_down: the choice while a mate's domain does not answer. down_hold_ns: how long
-        ``WhenDown.HOLD`` waits.
-    unknown_ns: how long a ready job waits for a mate that its domain does not have. 0: it
-        starts at once (the paper).
-    patience: how long to wait for other domains.
-    """
-
+    #: If False, jobs ignore their mates.
     enabled: bool = True
-    scheme: Scheme = Scheme.HOLD
-    release_ns: int | None = RELEASE_NS
-    held_cap: float = 1.0
-    yield_cap: int | None = None
-    raise_by: int = 0
+    scheme: Scheme = key(
+        member_of(Scheme), Scheme.HOLD, "How a ready job waits for its mates.", live=True
+    )
+    #: None: never; then two domains can wait for each other forever.
+    release_ns: int | None = key(
+        or_word("never", duration(_LEAST_NS), None),
+        RELEASE_NS,
+        "Holding jobs release their nodes after this time, all at once, so that other "
+        "jobs can try. It is the longest lease of a hold.",
+        live=True,
+    )
+    held_cap: float = key(
+        decimal("a share from 0 to 1", lambda value: 0 <= value <= 1),
+        1.0,
+        "The share of the nodes that may be held; a job beyond it yields.",
+        live=True,
+    )
+    #: None: no limit.
+    yield_cap: int | None = key(
+        whole(0), None, "The number of yields after which a job holds.", live=True
+    )
+    raise_by: int = key(
+        whole(0),
+        0,
+        "How many places each yield moves a job forward in later passes.",
+        live=True,
+    )
+    #: While a job of an older group waits, jobs may start on released nodes, but not hold.
+    #: The paper has no such rule. Without it, each domain can hold another job each time,
+    #: and no job ever meets its mate.
     older_first: bool = True
-    pause_ns: int = NS_PER_S
+    #: How long that rule is in force after a release.
+    pause_ns: int = key(
+        duration(_LEAST_NS),
+        NS_PER_S,
+        "How long a job comes last in the queue after its hold was ended.",
+        name="release_wait",
+        live=True,
+        in_file=60 * NS_PER_S,
+    )
+    #: A job that has yielded gets no nodes for this time, or up to twice as long, unless a
+    #: mate asks for it. If the cause passes without an event in the queue, it rests until
+    #: it asks again.
     rest_ns: int = 0
-    when_down: WhenDown = WhenDown.START
-    down_hold_ns: int = 600 * NS_PER_S
-    unknown_ns: int = 0
-    patience: Patience = field(default_factory=Patience)
+    when_down: WhenDown = key(
+        member_of(WhenDown),
+        WhenDown.START,
+        "The choice while a mate's domain does not answer.",
+        live=True,
+    )
+    down_hold_ns: int = key(
+        duration(), 600 * NS_PER_S, 'How long when_down = "hold" waits.', live=True
+    )
+    #: 0: it starts at once (the paper).
+    unknown_ns: int = key(
+        duration(),
+        0,
+        "How long a ready job waits for a mate that its domain does not have.",
+        live=True,
+        in_file=600 * NS_PER_S,
+    )
+    patience: Patience = inline(Patience)
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.held_cap <= 1.0:

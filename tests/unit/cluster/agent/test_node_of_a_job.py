@@ -12,7 +12,6 @@ from cosched.cluster.agent.frames import (
 )
 from cosched.cluster.agent.nodejob import Designs, NodeJob
 from cosched.cluster.agent.route import Route
-from cosched.cluster.keys import CONTROLLER
 from cosched.cluster.messages import (
     Chunk,
     Credit,
@@ -28,6 +27,7 @@ from cosched.core.cluster.startup.ends import WORK_S, end_limit_s
 from cosched.core.cluster.startup.jobobject import JobObject
 from cosched.core.cluster.startup.tree import Tree
 from cosched.core.errors import CoschedError
+from cosched.core.names import CONTROLLER
 
 HOSTS = ("n1", "n2", "n3")
 GRACE_S = 3.0

@@ -4,7 +4,6 @@ import asyncio
 import json
 import secrets
 
-from cosched.cluster.config import DomainConfig, LifeSettings, QueueSettings
 from cosched.cluster.controller.requests import Requests
 from cosched.cluster.desk import Person
 from cosched.cluster.engines.native.engine import NativeEngine
@@ -15,6 +14,7 @@ from cosched.cluster.engines.native.requests import JobRequests
 from cosched.cluster.messages import Chunk, SubtreePrepared
 from cosched.cluster.store import Record, State
 from cosched.cluster.submission import Submission
+from cosched.config.domain import DomainConfig, LifeSettings, QueueSettings
 
 NODES = ("n0", "n1", "n2")
 

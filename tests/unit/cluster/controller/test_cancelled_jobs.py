@@ -4,7 +4,6 @@ import asyncio
 
 import pytest
 
-from cosched.cluster.config import LifeSettings
 from cosched.cluster.messages import (
     End,
     Failure,
@@ -16,6 +15,7 @@ from cosched.cluster.messages import (
     SubtreePrepared,
 )
 from cosched.cluster.store import State
+from cosched.config.domain import LifeSettings
 from cosched.core.cluster.startup.gate import Stage
 from cosched.core.errors import CoschedError
 from tests.unit.cluster.controller.controller_alone import Controller, passes

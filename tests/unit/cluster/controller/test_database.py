@@ -14,13 +14,13 @@ import msgspec
 import pytest
 from cosched_daemons import controller
 
-from cosched.cluster.config import DomainConfig
 from cosched.cluster.coupling.memory import Memory
 from cosched.cluster.database import open_database
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.store import VERSION, JobStore, Record, State
 from cosched.cluster.submission import Submission
 from cosched.cluster.up.domain import write_domain
+from cosched.config.domain import DomainConfig
 from cosched.core.errors import CoschedError
 
 GROUPS = bytes(range(256)) * 200

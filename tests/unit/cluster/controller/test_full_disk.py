@@ -9,10 +9,10 @@ import sqlite3
 import pytest
 
 from cosched.cluster.client import make_submission
-from cosched.cluster.config import DomainConfig
 from cosched.cluster.engines.native.members import Members
 from cosched.cluster.full_disk import SpaceWait, advice
 from cosched.cluster.store import JobStore, Record, State
+from cosched.config.domain import DomainConfig
 from cosched.core.errors import CoschedError
 
 FULL = sqlite3.OperationalError("database or disk is full")

@@ -1,12 +1,12 @@
 """The reasons of nodes that are down, for users."""
 
-from cosched.cluster.config import DomainConfig
 from cosched.cluster.engines.native.members import (
     UNKNOWN_KEY,
     UNREADABLE,
     Members,
     NodeState,
 )
+from cosched.config.domain import DomainConfig
 
 HERE, THERE = "10.0.0.1", "10.0.0.2"
 

@@ -5,7 +5,6 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
-from cosched.cluster.config import DomainConfig
 from cosched.cluster.engines.native.members import Members, NodeState
 from cosched.cluster.messages import (
     ENDED,
@@ -16,6 +15,7 @@ from cosched.cluster.messages import (
     SubtreeEnded,
 )
 from cosched.cluster.store import State
+from cosched.config.domain import DomainConfig
 from cosched.core.cluster.startup.gate import Stage
 from tests.unit.cluster.controller.controller_alone import (
     NODES,

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosched.cluster.config import DomainConfig, SecuritySettings, parse_config
 from cosched.cluster.desk import Person
 from cosched.cluster.engines.native.jobs import Jobs
 from cosched.cluster.engines.native.members import Members
-from cosched.cluster.keys import CONTROLLER
 from cosched.cluster.store import JobStore
+from cosched.config.domain import DomainConfig, SecuritySettings, parse_config
 from cosched.core.errors import CoschedError
+from cosched.core.names import CONTROLLER
 from tests.unit.cluster.controller.controller_alone import requests_about
 
 NODES = {"n1": "10.0.0.1:2", "n2": "10.0.0.2:2", "n3": "10.0.0.3:2"}
@@ -108,10 +108,10 @@ def test_root_submits_where_its_node_may_vouch(ask, member):
 @pytest.mark.parametrize(
     ("name", "value", "problem"),
     [
-        ("root_from", "n1", "security.root_from: must be a list of texts"),
+        ("root_from", "n1", "security.root_from: 'n1' is not a list of texts"),
         ("root_from", ["n9"], "security.root_from: 'n9' is not in \\[nodes\\]"),
-        ("least_uid", 0, "security.least_uid: must be a whole number from 1"),
-        ("least_uid", "1000", "security.least_uid: must be a whole number from 1"),
+        ("least_uid", 0, "security.least_uid: 0 is not a whole number of 1 or more"),
+        ("least_uid", "bin", "security.least_uid: 'bin' is not a whole number"),
     ],
 )
 def test_mistake_in_the_setting_is_named(name, value, problem):

@@ -5,7 +5,6 @@ import json
 
 import pytest
 
-from cosched.cluster.config import DomainConfig
 from cosched.cluster.controller.requests import Requests
 from cosched.cluster.engines.native.answering import Answering
 from cosched.cluster.engines.native.engine import NativeEngine
@@ -15,6 +14,7 @@ from cosched.cluster.messages import PROTOCOL, Hello, UserLeft, UserReply, UserR
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.store import JobStore, Record, State
 from cosched.cluster.submission import Submission
+from cosched.config.domain import DomainConfig
 
 JOB = Submission(token="t", name="a", argv=("/bin/true",), environ={}, cwd="/")
 

@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from cosched.cluster.coupled.config import parse_coupled
 from cosched.cluster.coupling.clock import DomainClock
 from cosched.cluster.coupling.mail import LONGEST, DomainMail
 from cosched.cluster.coupling.mates import parse_mates
@@ -33,6 +32,7 @@ from cosched.cluster.engines.slurm.events import (
 )
 from cosched.cluster.keys import load_keys, make_keys
 from cosched.cluster.links import Links
+from cosched.config.slurm import parse_coupled
 from tests.tools.ports import free_address
 
 

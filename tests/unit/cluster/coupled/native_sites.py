@@ -10,7 +10,6 @@ from contextlib import suppress
 
 import msgspec
 
-from cosched.cluster.config import DomainConfig, QueueSettings
 from cosched.cluster.coupling.clock import DomainClock
 from cosched.cluster.coupling.memory import Memory
 from cosched.cluster.coupling.pairs import Pairs
@@ -31,9 +30,12 @@ from cosched.cluster.messages import (
 )
 from cosched.cluster.store import JobStore, Record, State
 from cosched.cluster.submission import Submission
+from cosched.config.coupling import CouplingTable
+from cosched.config.domain import DomainConfig, QueueSettings
 from cosched.core.cluster.coupling.messages import AnyMessage
 from cosched.core.cluster.coupling.state import Stage as MemberStage
 from cosched.core.cluster.startup.gate import Stage
+from cosched.core.config.tables import read
 
 WITHIN_S = 10.0
 QUICK = {
@@ -76,7 +78,7 @@ class Site:
             {f"n{i}": f"10.0.0.{i}:7571" for i in range(1, nodes + 1)},
             4,
             QueueSettings(grace_ns=1),
-            coupling=table,
+            coupling=read(CouplingTable, table),
         )
         self.sites: dict[str, Site] = {}
         self.tasks: dict[tuple[int, int], str] = {}  # stages of starts on the nodes

@@ -14,18 +14,18 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from cosched.cluster.config import parse_config
 from cosched.cluster.controller.controller import Controller
-from cosched.cluster.coupled.config import parse_coupled
-from cosched.cluster.coupled.reloading import compare
 from cosched.cluster.coupling.metrics import metrics_of, serve_metrics
 from cosched.cluster.engines.native.engine import NativeEngine
 from cosched.cluster.keys import load_keys, make_keys
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.store import JobStore, Record, State
 from cosched.cluster.submission import Submission
+from cosched.config.domain import parse_config
+from cosched.config.slurm import coupled_config, parse_coupled
 from cosched.core.cluster.coupling.settings import Scheme, WhenDown
 from cosched.core.cluster.coupling.state import Stage
+from cosched.core.config.tables import reload, write
 from cosched.core.errors import CoschedError
 from tests.places import ROOT
 from tests.unit.cluster.coupled.coupled_live import EngineDouble, LiveDomain, free_addresses
@@ -206,14 +206,16 @@ def test_changed_settings_are_taken_and_addresses_are_not(tmp_path):
             "release_wait": "9s",
             "listen": "127.0.0.1:1",
         }
-        coupling = {**old.document["coupling"], **changes}
+        written = write(old.document)
+        coupling = {**written["coupling"], **changes}
         slurm = {"poll": "3s"}
-        new = parse_coupled({**old.document, "coupling": coupling, "slurm": slurm})
-        used, change = compare(old, new)
+        new = parse_coupled({**written, "coupling": coupling, "slurm": slurm})
+        change = reload(old.document, new.document, "controller")
+        used = coupled_config(change.config)
         live.pairs.configure(used)
         lease_ns = live.coupling.state.members[1].turn.lease_ns
         assert used.waits == new.waits
-        assert compare(used, new)[1]["changed"] == []
+        assert reload(used.document, new.document, "controller").changed == ()
         found = live.coupling.settings, used.listen == old.listen, lease_ns
         await live.close()
         return found, change
@@ -222,9 +224,9 @@ def test_changed_settings_are_taken_and_addresses_are_not(tmp_path):
     assert (settings.scheme, settings.when_down) == (Scheme.YIELD, WhenDown.START)
     assert same_address
     assert lease_ns is not None
-    assert change["text"] == (
-        "changed: coupling.release_wait, coupling.scheme, coupling.when_down, "
-        "coupling.yield_wait; needs a restart of the controller: coupling.listen, "
+    assert change.text == (
+        "changed: coupling.yield_wait, coupling.scheme, coupling.release_wait, "
+        "coupling.when_down; needs a restart of the controller: coupling.listen, "
         "slurm.poll"
     )
 
@@ -232,8 +234,9 @@ def test_changed_settings_are_taken_and_addresses_are_not(tmp_path):
 def test_equal_settings_change_nothing(tmp_path):
     async def work():
         live = await holding(tmp_path)
-        change = compare(live.domain._config, replace(live.domain._config))[1]
+        document = live.domain._config.document
+        change = reload(document, replace(document), "controller")
         await live.close()
         return change
 
-    assert asyncio.run(work())["text"] == "nothing has changed"
+    assert asyncio.run(work()).text == "nothing has changed"

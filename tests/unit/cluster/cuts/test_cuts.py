@@ -8,7 +8,7 @@ import asyncio
 
 import pytest
 
-from cosched.cluster.keys import CONTROLLER
+from cosched.core.names import CONTROLLER
 from tests.unit.cluster.cuts import stewards
 from tests.unit.cluster.cuts.domain import LOST_S, NODES, Domain, User, keys, plays
 from tests.unit.cluster.cuts.virtual import virtual_time

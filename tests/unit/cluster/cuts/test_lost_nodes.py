@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from cosched.cluster.keys import CONTROLLER
+from cosched.core.names import CONTROLLER
 from tests.unit.cluster.cuts import stewards
 from tests.unit.cluster.cuts.domain import LOST_S, NODES, User, keys
 from tests.unit.cluster.cuts.test_cuts import job, nothing_happens, run_story

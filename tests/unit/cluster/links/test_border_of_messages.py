@@ -18,13 +18,13 @@ from cosched.cluster.agent.route import Route, route_of
 from cosched.cluster.controller import requests
 from cosched.cluster.coupling import mail
 from cosched.cluster.engines.slurm import gates, jobs
-from cosched.cluster.keys import CONTROLLER
 from cosched.cluster.messages import Chunk, OfJob
 from cosched.cluster.store import JobStore
 from cosched.core.cluster.coupling import snapshot
 from cosched.core.cluster.startup import jobobject, seal
 from cosched.core.cluster.startup.tree import Tree
 from cosched.core.errors import CoschedError
+from cosched.core.names import CONTROLLER
 from cosched.core.trace import codec, history
 from cosched.node.sockets.control import parse_request
 from tests.tools.arbitrary import NAMES, PLAIN, jsoned, packed, values

@@ -21,8 +21,8 @@ from cosched.cluster.engines.slurm.events import (
     Submitted,
     Tried,
 )
-from cosched.cluster.engines.slurm.settings import SlurmSettings
 from cosched.cluster.engines.slurm.steering import Names, SlurmSteering
+from cosched.config.slurm import SlurmSettings
 
 PAIRED = "cosched:mate=g@b"
 

@@ -14,7 +14,7 @@ import pytest
 
 from cosched.cluster.engines.slurm.front import front_script
 from cosched.cluster.engines.slurm.gates import Hello
-from cosched.cluster.engines.slurm.settings import SlurmSettings
+from cosched.config.slurm import SlurmSettings
 
 JOB = {
     "SLURM_JOB_ID": "7",

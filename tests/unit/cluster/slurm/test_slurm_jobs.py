@@ -8,7 +8,8 @@ import pytest
 
 from cosched.cluster.engines.slurm.counting import advise
 from cosched.cluster.engines.slurm.jobs import Stage, count_nodes, read_jobs
-from cosched.cluster.engines.slurm.settings import SlurmSettings
+from cosched.config.slurm import SlurmSettings
+from cosched.core.config.tables import read
 from cosched.core.errors import CoschedError
 
 
@@ -122,9 +123,9 @@ def test_each_hindrance_is_one_line(key, value, about):
 
 
 def test_settings_have_limits():
-    for wrong in ({"poll_s": 0}, {"then": "stop"}, {"lease_s": 1e9}):
+    for wrong in ({"poll": "0s"}, {"then": "stop"}, {"lease": "40d"}):
         with pytest.raises(CoschedError):
-            SlurmSettings(**wrong)
+            read(SlurmSettings, wrong)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from cosched.cluster.config import DomainConfig
 from cosched.cluster.coupling.clock import DomainClock
 from cosched.cluster.engines.native.members import Members
 from cosched.cluster.engines.native.records import Records
@@ -34,6 +33,7 @@ from cosched.cluster.messages import (
     TaskFailed,
 )
 from cosched.cluster.store import Record, State
+from cosched.config.domain import DomainConfig
 from cosched.core.bounds import JOB_MOST
 from cosched.core.cluster.coupling.messages import Addresses
 from cosched.core.cluster.queue.messages import Why

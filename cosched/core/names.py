@@ -1,13 +1,15 @@
-"""Gives machines names that can stand among the members of a domain."""
+"""Names the members of a domain: machines get names that can stand there."""
 
 from __future__ import annotations
 
 import re
 
+#: The controller's name among the members.
+CONTROLLER = "controller"
 #: As long as a host name may be.
 NODE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 #: Names of the controller's key, of the domain's directory and of the lab's.
-RESERVED = frozenset(("controller", "domain", "lab"))
+RESERVED = frozenset((CONTROLLER, "domain", "lab"))
 _OTHER = re.compile(r"[^A-Za-z0-9_.-]+")
 _SUFFIX = "-node"
 

@@ -9,12 +9,12 @@ from typing import Any
 import tomlkit
 from tomlkit.exceptions import TOMLKitError
 
+from cosched.config.places import read_text
 from cosched.core.config.layers import merge
 from cosched.core.config.relations import judge
 from cosched.core.config.schema import BY_PATH
 from cosched.core.errors import CoschedError
 from cosched.linux.files.whole import READABLE, write_whole
-from cosched.node.configuration import read_text
 
 
 def save(path: Path, values: Mapping[str, Any], *, operator: bool) -> None:
@@ -49,10 +49,10 @@ def edited(text: str, name: str, values: Mapping[str, Any]) -> str:
         raise CoschedError(f"{name}: not TOML: {error}") from None
     for path, value in values.items():
         key = BY_PATH[path]
-        if key.section not in document:
-            document.add(key.section, tomlkit.table())
-        section = document[key.section]
+        if key.table not in document:
+            document.add(key.table, tomlkit.table())
+        section = document[key.table]
         if not isinstance(section, dict):
-            raise CoschedError(f"{name}: {key.section} is a section: write [{key.section}]")
+            raise CoschedError(f"{name}: {key.table} is a section: write [{key.table}]")
         section[key.name] = key.kind.write(value)
     return tomlkit.dumps(document)

@@ -1,1 +1,0 @@
-"""Reads how a domain is coupled with others, and compares changed settings."""

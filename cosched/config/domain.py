@@ -1,0 +1,230 @@
+"""Declares ``domain.toml``, the configuration that all members of a domain share."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cosched.config.coupling import Coupled, CouplingTable
+from cosched.config.slurm import is_coupled, load_coupled
+from cosched.core.cluster.queue.policies import POLICIES
+from cosched.core.config.kinds import (
+    ADDRESS,
+    LISTEN,
+    TEXT,
+    TEXTS,
+    duration,
+    mapping,
+    one_of,
+    size,
+    whole,
+)
+from cosched.core.config.mistakes import Mistake
+from cosched.core.config.tables import (
+    REQUIRED,
+    key,
+    keys_of,
+    optional_table,
+    read,
+    table,
+    write,
+)
+from cosched.core.decoding import host_of
+from cosched.core.errors import CoschedError
+from cosched.core.identity import ROOT
+from cosched.core.names import CONTROLLER, can_be_node, member_of
+from cosched.core.units import NS_PER_S
+from cosched.documents import encode_toml, load_file
+
+PORT = 7570  #: the controller's; agents have the next one
+OBJECTS = ("pipeline", "store-and-forward")
+TABLES = ("siblings", "through-root")
+#: The least number of an ordinary user, as UID_MIN of login.defs.
+LEAST_UID = 1000
+_LARGEST_CHUNK = 1 << 20
+#: A job that has yielded is stored again after each rest.
+_LEAST_REST_NS = 100_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class QueueSettings:
+    """[queue]: how jobs wait and end."""
+
+    policy: str = key(one_of(*POLICIES), "easy", "The order and the plan.", live=True)
+    jobs_per_node: int = key(whole(1), 1, "How many jobs may share a node.", live=True)
+    default_time_ns: int = key(
+        duration(1), 3600 * NS_PER_S, "The limit of a job that names none.", live=True
+    )
+    grace_ns: int = key(
+        duration(),
+        10 * NS_PER_S,
+        "The time above its limit, and between SIGTERM and SIGKILL.",
+        live=True,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class StartupSettings:
+    """[startup]: how jobs start. object, tables: the new or the old design, for
+    comparison."""
+
+    arity: int = key(whole(1), 8, "Children of a node in a job's tree.")
+    chunk_bytes: int = key(
+        size(1, _LARGEST_CHUNK), 64 << 10, "The size of a piece of an object or a table."
+    )
+    object: str = key(one_of(*OBJECTS), OBJECTS[0], "How the job object travels.")
+    tables: str = key(one_of(*TABLES), TABLES[0], "How network tables travel.")
+
+
+@dataclass(frozen=True, slots=True)
+class LifeSettings:
+    """[life]: when members and starts count as failed."""
+
+    beat_ns: int = key(duration(), NS_PER_S, "How often agents report.")
+    lost_after_ns: int = key(
+        duration(), 10 * NS_PER_S, "A node is lost after this silence.", live=True
+    )
+    prepare_ns: int = key(
+        duration(), 60 * NS_PER_S, "Until a job's tasks wait at their gates.", live=True
+    )
+
+    def contradictions(self) -> Iterator[Mistake]:
+        """Yields that nodes would be lost between two beats."""
+        if self.lost_after_ns < 2 * self.beat_ns:
+            yield Mistake("lost_after", "must be at least twice life.beat")
+
+
+@dataclass(frozen=True, slots=True)
+class SecuritySettings:
+    """[security]: which agents may vouch for which users."""
+
+    root_from: tuple[str, ...] = key(
+        TEXTS,
+        (),
+        "Nodes whose agents may vouch for every user, as on the controller's host.",
+        live=True,
+    )
+    least_uid: int = key(
+        whole(1), LEAST_UID, "Other agents vouch for no user below this.", live=True
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class MetricsSettings:
+    """[metrics]: where the controller serves metrics. None: nowhere."""
+
+    listen: str | None = key(LISTEN, None, "Where Prometheus may ask.")
+
+
+@dataclass(frozen=True, slots=True)
+class DomainConfig:
+    """A domain. nodes: in the order of their numbers. coupling: None if the domain is
+    coupled with no other."""
+
+    name: str = key(TEXT, REQUIRED, "The domain's name.", in_file="domain")
+    controller: str = key(ADDRESS, REQUIRED, "The controller's address.")
+    nodes: Mapping[str, str] = key(
+        mapping('table of NAME = "HOST:PORT"', ADDRESS),
+        REQUIRED,
+        "The nodes and their agents' addresses.",
+        in_file={},
+    )
+    slots: int = key(whole(0), 0, "Tasks of a job on a node; 0: one for each CPU.")
+    queue: QueueSettings = table(QueueSettings)
+    startup: StartupSettings = table(StartupSettings)
+    life: LifeSettings = table(LifeSettings)
+    security: SecuritySettings = table(SecuritySettings)
+    metrics: MetricsSettings = table(MetricsSettings)
+    coupling: CouplingTable | None = optional_table(CouplingTable)
+
+    def contradictions(self) -> Iterator[Mistake]:
+        """Yields names that cannot be, and a coupling that does not suit the queue."""
+        if not self.nodes:
+            yield Mistake("nodes", "a domain needs at least one node")
+        for name, address in self.nodes.items():
+            if not can_be_node(name):
+                other = f'{member_of(name)} = "{address}"'
+                text = f"'{name}' cannot be the name of a node; write {other}"
+                yield Mistake("nodes", text)
+        for name in self.security.root_from:
+            if name not in self.nodes:
+                yield Mistake("security.root_from", f"'{name}' is not in [nodes]")
+        if self.coupling is None:
+            return
+        yield from self.coupling.own_name_mistakes(self.name)
+        if 0 < (self.coupling.yield_wait_ns or 0) < _LEAST_REST_NS:
+            text = "is too short; write 0s, or 100ms or more"
+            yield Mistake("coupling.yield_wait", text)
+        if not POLICIES[self.queue.policy].plan.takes_rules:
+            text = f"{self.queue.policy} cannot hold or yield; choose another one"
+            yield Mistake("queue.policy", text)
+
+    @property
+    def coupled(self) -> Coupled | None:
+        """How the domain is coupled with others; None if it is not."""
+        if self.coupling is None:
+            return None
+        # A try costs our own queue nothing.
+        return self.coupling.of(self.name, self.coupling.yield_wait_ns or 0)
+
+    @property
+    def node_names(self) -> tuple[str, ...]:
+        """The names of the nodes by their numbers."""
+        return tuple(self.nodes)
+
+    @property
+    def addresses(self) -> dict[str, str]:
+        """``HOST:PORT`` of all members by name."""
+        return {CONTROLLER: self.controller, **self.nodes}
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """The names of the controller and all nodes."""
+        return (CONTROLLER, *self.nodes)
+
+    def may_vouch(self, member: str, uid: int, gid: int) -> bool:
+        """Returns whether a member may vouch for a user with these ids. Otherwise the thief
+        of one node's key could act as root, or as a service, on all nodes."""
+        if member in (CONTROLLER, *self.security.root_from):
+            return True
+        if uid >= self.security.least_uid and gid != ROOT:
+            return True
+        return host_of(self.nodes[member]) == host_of(self.controller)
+
+    def digest(self) -> str:
+        """Returns a short text that differs for members that do not fit together."""
+        text = repr((self.name, self.controller, list(self.nodes.items()), self.startup))
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def load_config(path: Path) -> DomainConfig:
+    """Reads the file. CoschedError names the file and what is wrong in it."""
+    if not path.exists():
+        raise CoschedError(f"{path}: is missing; start a domain with: cosched cluster up")
+    return load_file(path, DomainConfig)
+
+
+def load_any_coupled(path: Path) -> tuple[Coupled, tuple[str, ...]]:
+    """Reads how a domain is coupled whose jobs Slurm or its own controller queues. Returns
+    its members, too: none for Slurm. CoschedError names the file and what is wrong."""
+    if is_coupled(path):
+        return load_coupled(path), ()
+    config = load_config(path)
+    coupled = config.coupled
+    if coupled is None:
+        raise CoschedError(f"{path}: has no table [coupling]")
+    return coupled, config.members
+
+
+def parse_config(document: Mapping[str, Any]) -> DomainConfig:
+    """Returns the configuration of a parsed file. Raises CoschedError for a mistake."""
+    return read(DomainConfig, document)
+
+
+def write_config(config: DomainConfig) -> str:
+    """Returns the text of a ``domain.toml``, with a comment at each key."""
+    comments = {each.path: each.about for each in keys_of(DomainConfig)}
+    return encode_toml(write(config), comments)

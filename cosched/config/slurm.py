@@ -1,0 +1,130 @@
+"""Declares ``domain.toml`` of a coupled domain whose jobs Slurm queues."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cosched.config.coupling import Coupled, CouplingTable
+from cosched.core.config.kinds import LINE, TEXT, duration_s, one_of
+from cosched.core.config.mistakes import Mistake
+from cosched.core.config.tables import REQUIRED, key, read, table
+from cosched.core.units import NS_PER_MS, NS_PER_S
+from cosched.documents import load_file, read_toml
+
+#: ``engine`` in domain.toml; without it the domain has nodes of its own.
+SLURM = "slurm"
+_LONGEST_NS = 30 * 86400 * NS_PER_S
+_AHEAD_S = 10.0
+#: A try runs the job's prolog.
+_YIELD_WAIT_NS = 30 * NS_PER_S
+
+
+@dataclass(frozen=True, slots=True)
+class SlurmSettings:
+    """[slurm]: how the controller uses Slurm. Times are seconds."""
+
+    conf: str = key(TEXT, "", "The cluster's slurm.conf; empty: Slurm's own default.")
+    user: str = key(LINE, "slurm", "SlurmUser, as whom gates run.")
+    poll_s: float = key(
+        duration_s(50 * NS_PER_MS, _LONGEST_NS), 2.0, "How often squeue runs."
+    )
+    command_s: float = key(
+        duration_s(500 * NS_PER_MS, _LONGEST_NS),
+        10.0,
+        "How long a command of Slurm may take.",
+    )
+    try_s: float = key(
+        duration_s(500 * NS_PER_MS, _LONGEST_NS),
+        5.0,
+        "How long a job may take from the order to start now until it has nodes.",
+    )
+    lease_s: float = key(
+        duration_s(NS_PER_S, _LONGEST_NS),
+        3600.0,
+        "A job yields after this hold, even if the controller does not answer. "
+        "One that cannot yield starts.",
+    )
+    retry_s: float = key(
+        duration_s(0, _LONGEST_NS),
+        60.0,
+        "How long the controller may be away until a job with mates does as ``then``.",
+    )
+    then: str = key(
+        one_of("start", "yield"),
+        "start",
+        "Such a job starts without its mates, or yields.",
+    )
+    cannot_yield: str = key(
+        one_of("refuse", "hold"),
+        "refuse",
+        "srun and salloc jobs, and those with --no-requeue, cannot wait in the queue "
+        "again. Such a job with mates is refused, or it only holds.",
+    )
+
+    @property
+    def ahead_s(self) -> float:
+        """How long before the end of a lease the controller starts a job that cannot
+        yield."""
+        return min(self.lease_s / 2, _AHEAD_S)
+
+
+@dataclass(frozen=True, slots=True)
+class SlurmDomain:
+    """The whole file."""
+
+    name: str = key(LINE, REQUIRED, "The domain's name for the others.")
+    engine: str = key(one_of(SLURM), REQUIRED, "Slurm queues the jobs.")
+    coupling: CouplingTable = table(CouplingTable)
+    slurm: SlurmSettings = table(SlurmSettings)
+
+    def contradictions(self) -> Iterator[Mistake]:
+        """Yields why the domain cannot have its name."""
+        yield from self.coupling.own_name_mistakes(self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """How long a job does not get nodes after it gave them back: because it yielded, or
+    because its hold had lasted too long. Seconds."""
+
+    yield_s: float
+    release_s: float
+
+
+@dataclass(frozen=True)
+class CoupledConfig(Coupled):
+    """A coupled domain whose jobs Slurm queues. document: the file."""
+
+    slurm: SlurmSettings
+    waits: Waits
+    document: SlurmDomain
+
+
+def is_coupled(path: Path) -> bool:
+    """Returns whether this ``domain.toml`` is of a domain whose jobs Slurm queues."""
+    return path.exists() and read_toml(path).get("engine") == SLURM
+
+
+def load_coupled(path: Path) -> CoupledConfig:
+    """Reads the file. CoschedError names the file and what is wrong in it."""
+    return coupled_config(load_file(path, SlurmDomain))
+
+
+def parse_coupled(document: Mapping[str, Any]) -> CoupledConfig:
+    """Returns the configuration of a parsed file. Raises CoschedError for a mistake."""
+    return coupled_config(read(SlurmDomain, document))
+
+
+def coupled_config(document: SlurmDomain) -> CoupledConfig:
+    """Returns the configuration of a file."""
+    coupling = document.coupling
+    coupled = coupling.of(document.name, rest_ns=0)  # Slurm lets jobs rest
+    rest_ns = coupling.yield_wait_ns
+    rest_ns = _YIELD_WAIT_NS if rest_ns is None else rest_ns
+    waits = Waits(rest_ns / NS_PER_S, coupling.settings.pause_ns / NS_PER_S)
+    return CoupledConfig(
+        **vars(coupled), slurm=document.slurm, waits=waits, document=document
+    )
