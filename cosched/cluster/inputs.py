@@ -60,11 +60,11 @@ class Inputs:
         self._send = send
         # Answers to a former life of this member must not fit.
         self._number = secrets.randbits(48)
-        self._open: dict[int, asyncio.Future[InputTaken]] = {}
+        self._open: dict[tuple[str, int], asyncio.Future[InputTaken]] = {}
 
-    def take(self, message: InputTaken) -> None:
-        """Takes the answer of a job's root."""
-        answer = self._open.get(message.number)
+    def take(self, sender: str, message: InputTaken) -> None:
+        """Takes the answer of a job's root. One of another node fits no piece."""
+        answer = self._open.get((sender, message.number))
         if answer is not None and not answer.done():
             answer.set_result(message)
 
@@ -79,13 +79,13 @@ class Inputs:
         """Passes a piece on that was checked; returns the root's answer. Raises
         CoschedError if the job does not take it."""
         self._number += 1
-        number = self._number
-        self._open[number] = asyncio.get_running_loop().create_future()
-        self._pass(person, request, number, request.at)
+        piece = request.node, self._number
+        self._open[piece] = asyncio.get_running_loop().create_future()
+        self._pass(person, request, self._number, request.at)
         try:
-            answer = await self._open[number]
+            answer = await self._open[piece]
         finally:
-            del self._open[number]
+            del self._open[piece]
         if answer.problem:
             raise CoschedError(answer.problem)
         return answer

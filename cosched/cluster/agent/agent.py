@@ -191,7 +191,7 @@ class Agent:
         if sender == CONTROLLER and self._take_from_controller(message):
             return
         if isinstance(message, InputTaken):
-            self._inputs.take(message)
+            self._inputs.take(sender, message)
         elif isinstance(message, OfJob):
             self._take_of_job(sender, message)
         else:

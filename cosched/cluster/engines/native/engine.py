@@ -228,7 +228,7 @@ class NativeEngine:
             case UserLeft():
                 self._answering.withdraw(sender, message.number)
             case InputTaken():
-                self.inputs.take(message)
+                self.inputs.take(sender, message)
             case OfJob():
                 if self._recovery is not None:
                     self._early.append((sender, message))

@@ -21,6 +21,7 @@ from cosched.cluster.desk import (
 )
 from cosched.cluster.inputs import Inputs, Visitor
 from cosched.cluster.member import first_error
+from cosched.cluster.messages import InputTaken
 from cosched.cluster.submission import LONGEST_REQUEST
 from cosched.core.errors import StateLost
 from cosched.core.units import NS_PER_S
@@ -257,6 +258,30 @@ def test_user_with_many_requests_waits(tmp_path):
             for _ in range(burst + 50):
                 assert await ask(connection, b"x\n") == 2
             assert time.monotonic() - began >= 40 * REST * REQUEST_NS / NS_PER_S
+
+    asyncio.run(check())
+
+
+def test_answer_of_a_node_that_does_not_run_the_job_is_ignored():
+    sent = []
+    inputs = Inputs(["n1", "n2"], lambda *message: sent.append(message))
+
+    async def refuse(_person, _body):
+        return b"{}"
+
+    async def check():
+        visitor = Visitor(Person(7, 7), inputs, refuse)
+        request = {"do": "input", "job": 1, "start": 1, "node": "n1", "at": 0, "data": ""}
+        answer = asyncio.ensure_future(visitor.answer(json.dumps(request).encode()))
+        while not sent:
+            await asyncio.sleep(0)
+        number = sent[0][1].number
+        inputs.take("n2", InputTaken(number, 5, False, ""))
+        for _ in range(3):
+            await asyncio.sleep(0)
+        assert not answer.done()
+        inputs.take("n1", InputTaken(number, 0, True, ""))
+        assert json.loads(await answer) == {"ok": {"taken": 0, "open": True}}
 
     asyncio.run(check())
 
