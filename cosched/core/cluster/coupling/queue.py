@@ -260,8 +260,11 @@ class CoupledQueue:
     # --- the queue ------------------------------------------------------------------------
 
     def _tick(self) -> None:
+        if self._wake_ns is not None and self._wake_ns <= self._now_ns:
+            self._wake_ns = None  # this wake-up has come; the next one may be due at once
         wake_ns = self._coupling_wake_ns
         if wake_ns is not None and wake_ns <= self._now_ns:
+            self._coupling_wake_ns = None
             self._couple(Ticked(self._now_ns))
         self._pass_wanted = True
         while self._pass_wanted:

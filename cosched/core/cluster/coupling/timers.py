@@ -34,7 +34,10 @@ class Timers:
 
     def tick(self) -> None:
         """Does everything that is due."""
-        if self._state.recovering:
+        state = self._state
+        if state.wake_ns is not None and state.wake_ns <= state.now_ns:
+            state.wake_ns = None  # this wake-up has come; the next one may be due at once
+        if state.recovering:
             return
         self._post.tick()
         self._coordinator.tick()
