@@ -19,7 +19,7 @@ import tomlkit
 
 from cosched.bench.run.interrupts import interruptible, shielded
 from cosched.cluster.client import Client, make_submission
-from cosched.cluster.coupling.memory import Memory
+from cosched.cluster.coupling.snapshot_store import SnapshotStore
 from cosched.cluster.engines.slurm.front import front_script, task_script
 from cosched.cluster.keys import make_keys
 from cosched.cluster.paths import DomainPaths
@@ -211,7 +211,7 @@ class Slurm:
 
 def coupling_counts(domain: Domain) -> dict[str, Any]:
     """Returns how often each branch of a domain's coupling was taken, as it is stored."""
-    with contextlib.closing(Memory(domain.paths.mates)) as memory:
+    with contextlib.closing(SnapshotStore(domain.paths.mates)) as memory:
         stored = memory.load()
     return {} if stored is None else msgspec.to_builtins(unpack(stored).state.counts)
 

@@ -25,7 +25,7 @@ from cosched.linux.priority import raise_daemon_priority
 from cosched.linux.probe import probe
 from cosched.node.daemon import DaemonOptions, SchedulerDaemon
 from cosched.node.memory_meter import MemoryTerms
-from cosched.node.records.history import history_place
+from cosched.node.records.history_writer import history_place
 from cosched.node.records.log_file import open_log
 from cosched.node.service.handover import end_orphans, lock_node
 from cosched.node.service.run_dir import add_run_dir, chosen_run_dir

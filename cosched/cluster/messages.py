@@ -269,7 +269,7 @@ class Answered(OfJob, frozen=True):
 
 
 class UserRequest(Message, frozen=True):
-    """A user's request from the desk of an agent. uid: from the kernel of that node."""
+    """A user's request from the socket of an agent. uid: from the kernel of that node."""
 
     number: Natural
     uid: UserId

@@ -23,7 +23,7 @@ from cosched.core.units import NS_PER_S
 from cosched.jobs.choices import Choices, configured_choices
 from cosched.jobs.job import Job, sendable
 from cosched.jobs.outer import without_outer_job
-from cosched.jobs.tasks import Reports
+from cosched.jobs.rank_environment import Reports
 from cosched.launch.command import Site
 from cosched.linux.processes.limits import own_limits
 from cosched.shm.userdirs import (

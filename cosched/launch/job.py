@@ -27,7 +27,7 @@ from cosched.launch.command import (
     own_environment,
     wrapped_command,
 )
-from cosched.launch.family import Engine, Family, Mpi
+from cosched.launch.family import Family, LauncherKind, Mpi
 from cosched.launch.given.alike import ranks_are_alike
 from cosched.launch.given.carried import drops_environment, hides_preload
 from cosched.launch.given.front import split_front
@@ -69,7 +69,7 @@ class Job:
 
     argv: tuple[str, ...]
     label: str
-    engine: Engine
+    engine: LauncherKind
     mpi: Mpi | None
     mpicc: Path | None
     site: Site
@@ -128,7 +128,7 @@ class Job:
         Hydra's proxies kill the ranks when their launcher is dead, but only pass SIGTERM
         on. Open MPI's launcher needs SIGTERM to end the ranks.
         """
-        return signal.SIGKILL if self.engine is Engine.HYDRA else signal.SIGTERM
+        return signal.SIGKILL if self.engine is LauncherKind.HYDRA else signal.SIGTERM
 
 
 def resolve(request: Request, site: Site, places: Places) -> Job:
@@ -188,10 +188,10 @@ def _resolve_wrapped(
     launcher = require(word, places.environ, "launcher")
     engine = engine_by_name(word)
     family = None
-    if engine is None or engine is Engine.ORTE:
+    if engine is None or engine is LauncherKind.ORTE:
         version = launcher_version(launcher, places.environ)
         engine, family = version.engine, version.family
-    elif engine is Engine.PRRTE:
+    elif engine is LauncherKind.PRRTE:
         family = Family.OPENMPI
     line = read_line(argv, engine, environment_behind(front, places.environ))
     program = _guess_program(line, places.environ)

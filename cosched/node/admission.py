@@ -61,7 +61,7 @@ class _Line:
         return {applicant.peer.pid for applicant in self.applicants}
 
 
-class MemoryGate:
+class MemoryAdmission:
     """Registers the tasks of a job when the job's memory fits."""
 
     def __init__(

@@ -34,7 +34,7 @@ from cosched.core.node.settings import Settings
 from cosched.core.units import NS_PER_MS, NS_PER_S
 from cosched.linux.classes import ClassScheduler
 from cosched.linux.native.kick import Kicker
-from cosched.node.admission import MemoryGate
+from cosched.node.admission import MemoryAdmission
 from cosched.node.bell import make_bell, open_bell, silence
 from cosched.node.children.metrics_process import MetricsProcess
 from cosched.node.children.timer_process import TimerProcess
@@ -46,7 +46,7 @@ from cosched.node.memory_meter import MemoryMeter, MemoryTerms
 from cosched.node.owners import Owners
 from cosched.node.records.bounded_file import Place
 from cosched.node.records.explain import explain
-from cosched.node.records.history import HistoryWriter
+from cosched.node.records.history_writer import HistoryWriter
 from cosched.node.records.recorder import Recorder
 from cosched.node.service.handover import end_orphans
 from cosched.node.service.lock import DaemonLock
@@ -162,7 +162,9 @@ class SchedulerDaemon:
         terms = Terms(options.private, options.limits)
         registrar = Registrar(self.machine, self.jobs, self._members, terms)
         meter = MemoryMeter(options.memory)
-        self.gate = MemoryGate(paths.node, self.jobs, self._loop, registrar.register, meter)
+        self.gate = MemoryAdmission(
+            paths.node, self.jobs, self._loop, registrar.register, meter
+        )
         allow = options.private if options.allow_raise is None else options.allow_raise
         self._owners = Owners(self.driver, self.jobs, raising=allow)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from cosched.launch.family import Engine, Family
+from cosched.launch.family import Family, LauncherKind
 from cosched.launch.intel import wrapper_environment
 from cosched.launch.mpi import find_mpicc, launcher_version
 from cosched.launch.program import Program
@@ -28,7 +28,7 @@ class Installed:
     mpiexec: Path
     mpicc: Path
     family: Family
-    engine: Engine
+    engine: LauncherKind
     version: str
     intel: bool = False
 

@@ -46,7 +46,7 @@ ELSEWHERE = {
     ("bytes", "cosched/shm"): _SHIM,
     ("number", "cosched/shm"): _C,
     ("struct", "cosched/cluster/agent/frames.py"): _LENGTH,
-    ("struct", "cosched/linux/native/gate.py"): _LENGTH,
+    ("struct", "cosched/linux/native/held_process.py"): _LENGTH,
     ("struct", "cosched/node/sockets/listener.py"): _LENGTH,
     ("number", "cosched/node/sockets/listener.py"): _C,
     ("number", "cosched/bench/simulate/models.py"): _NUMBER,

@@ -63,7 +63,7 @@ ALLOWED = {
     ),
     "cosched/jobs/expected.py": ({"cosched.jobs.records"}, START_UP),
     "cosched/jobs/serving.py": ({"cosched.jobs.expected"}, START_UP),
-    "cosched/jobs/tasks.py": ({"cosched.launch.shim"}, START_UP),
+    "cosched/jobs/rank_environment.py": ({"cosched.launch.shim"}, START_UP),
     "cosched/lab/fabric.py": ({"pyroute2"}, START_UP),
     "cosched/lab/lab.py": ({"cosched.lab.files"}, START_UP),
     "cosched/launch/compile.py": ({"shutil", "tempfile"}, START_UP),

@@ -22,7 +22,7 @@ from cosched.core.errors import CoschedError
 from cosched.jobs.choices import Choices
 from cosched.jobs.expected import Lengths
 from cosched.jobs.places import Place, write_place
-from cosched.jobs.tasks import Reports, Wanted, rank_environment
+from cosched.jobs.rank_environment import Reports, Wanted, rank_environment
 from cosched.launch.environment import default_job_name
 from cosched.launch.given.engine_job import EngineJob, engine_job
 from cosched.launch.given.hosts import Hosts

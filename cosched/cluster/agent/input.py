@@ -14,7 +14,7 @@ from cosched.node.loop import Watch
 WAITING_MOST = 4 * PIECE_MOST
 
 
-class InputGate:
+class InputValve:
     """Puts the pieces of input in order and answers each once it is written.
 
     may_give: returns whether a user (by uid) of a member may give input to the job. reply:

@@ -9,10 +9,10 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from cosched.cluster.desk import Person
 from cosched.cluster.engines.interface import Handler
 from cosched.cluster.messages import LONGEST
 from cosched.cluster.submission import LONGEST_REQUEST
+from cosched.cluster.user_socket import Person
 from cosched.core.decoding import JsonDecoder, Malformed
 from cosched.core.errors import CoschedError
 from cosched.core.identity import ROOT

@@ -16,8 +16,8 @@ from cosched.cluster.answers import MateInfo
 from cosched.cluster.coupling.clock import DomainClock, clock_time
 from cosched.cluster.coupling.mail import DomainMail, connect
 from cosched.cluster.coupling.mates import Mates, group_of
-from cosched.cluster.coupling.memory import Memory
 from cosched.cluster.coupling.metrics import Figures, figures
+from cosched.cluster.coupling.snapshot_store import SnapshotStore
 from cosched.cluster.paths import DomainPaths
 from cosched.config.coupling import Coupled
 from cosched.core.cluster.coupling.engine import (
@@ -49,7 +49,7 @@ class Pairs:
     """The jobs with mates of this domain."""
 
     def __init__(
-        self, coupled: Coupled, memory: Memory, mail: DomainMail, clock: DomainClock
+        self, coupled: Coupled, memory: SnapshotStore, mail: DomainMail, clock: DomainClock
     ) -> None:
         self.coupled = coupled  #: the settings in use
         self.clock = clock
@@ -200,7 +200,7 @@ def open_pairs(coupled: Coupled, paths: DomainPaths, log: Callable[[str], None])
     """Returns the jobs with mates as they are stored. Raises CoschedError for a key or a
     store that cannot be used."""
     mail = connect(paths, coupled, log)
-    return Pairs(coupled, Memory(paths.mates), mail, DomainClock())
+    return Pairs(coupled, SnapshotStore(paths.mates), mail, DomainClock())
 
 
 def objection(dispute: GroupDisputed) -> str:

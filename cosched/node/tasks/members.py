@@ -14,7 +14,7 @@ from cosched.core.node.messages import MessageTrapped, TaskExited, TaskRegistere
 from cosched.linux.proc import started_wall_ns
 from cosched.node.driver import Driver, clocks
 from cosched.node.loop import Loop
-from cosched.node.records.history import HistoryWriter
+from cosched.node.records.history_writer import HistoryWriter
 from cosched.node.records.user_lines import by
 from cosched.node.sockets.pacing import Pacer
 from cosched.node.tasks.bells import JobBells

@@ -20,7 +20,7 @@ from cosched.linux.cgroups.mounts import parse_mountinfo
 from cosched.linux.clock import clock_error_s
 from cosched.linux.memory import machine_memory
 from cosched.linux.processes.tools import ask_tool
-from cosched.node.records.history import SITE_STATE
+from cosched.node.records.history_writer import SITE_STATE
 from cosched.node.sockets.client import request
 from cosched.observe.doctor.facts import Clock, Daemon, MpiFacts, NodeFacts
 from cosched.shm._native import lib

@@ -30,7 +30,7 @@ from cosched.core.cluster.queue.policies import Policy
 from cosched.core.cluster.queue.sizes.job import MalleableJob
 from cosched.core.cluster.queue.sizes.running import Running
 from cosched.core.cluster.queue.sizes.settings import SizePolicy
-from cosched.sim.engine import END, NEVER, Engine, submit_in_order
+from cosched.sim.virtual_time import END, NEVER, VirtualTime, submit_in_order
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class MalleableDomain:
     """Feeds a stream of jobs to a queue. A job's number is its place in the stream."""
 
     def __init__(
-        self, engine: Engine, jobs: Sequence[MalleableJob], queue: QueueMachine
+        self, engine: VirtualTime, jobs: Sequence[MalleableJob], queue: QueueMachine
     ) -> None:
         assert isinstance(queue.planner, Malleable)
         self.schedule = MalleableSchedule(
@@ -115,7 +115,7 @@ def simulate(
     jobs: Sequence[MalleableJob], nodes: int, sizes: SizePolicy
 ) -> MalleableSchedule:
     """Runs a stream of jobs, sorted by submission, on a machine of ``nodes`` nodes."""
-    engine = Engine()
+    engine = VirtualTime()
     queue = QueueMachine(Elastic(((0, nodes - 1),)), Policy(FCFS, InOrder, sizes))
     domain = MalleableDomain(engine, jobs, queue)
     engine.run(lambda: None)

@@ -20,11 +20,11 @@ from cosched.core.cluster.queue.places.sharing import bits, to_bits
 from cosched.core.cluster.queue.policies import POLICIES
 from cosched.core.node.knowledge import Ended, Expectation, Knowledge
 from cosched.core.node.settings import Settings
-from cosched.sim.engine import END, NEVER, Engine
 from cosched.sim.logs.workload import Estimates, Workload
 from cosched.sim.queue.domain import Domain
 from cosched.sim.share.expected import Expected
 from cosched.sim.share.turns import Costs, Running, Turns
+from cosched.sim.virtual_time import END, NEVER, VirtualTime
 
 #: A job whose rest is shorter has ended, ns.
 DONE_NS = 0.5
@@ -56,7 +56,7 @@ class SharedMachine(Domain):
     requested time for each job that may share its nodes.
     """
 
-    def __init__(self, engine: Engine, workload: Workload, sharing: Sharing) -> None:
+    def __init__(self, engine: VirtualTime, workload: Workload, sharing: Sharing) -> None:
         shorter_ns = [short_ns * sharing.dom for short_ns in sharing.short_ns]
         rows = Rows(((0, workload.machine - 1),), sharing.dom, shorter_ns)
         queue = QueueMachine(rows, POLICIES[sharing.queue])

@@ -10,12 +10,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from cosched.core.cluster.startup import gate, relay, tables
+from cosched.core.cluster.startup import tables, two_phase
+from cosched.core.cluster.startup.object_relay import (
+    ChunkArrived,
+    Pipeline,
+    SendChunk,
+    SendPart,
+)
 from cosched.core.cluster.startup.tree import Place
-from cosched.sim.engine import NEVER, Engine, Progress
 from cosched.sim.startup.counted import Tables
 from cosched.sim.startup.model import Stage, StartupRun
 from cosched.sim.startup.network import MANAGER, Network
+from cosched.sim.virtual_time import NEVER, Progress, VirtualTime
 
 #: Bytes of a report to the parent, and of an order to a child.
 REPORT_BYTES = 32
@@ -55,7 +61,7 @@ class _Node:
     def __init__(self, run: StartupRun, how: Tables, place: Place) -> None:
         children = tuple(run.tree.children(place))
         self.relay = run.way.relay(children)
-        self.gate = gate.Gate(children)
+        self.gate = two_phase.TwoPhaseStart(children)
         self.exchange = (
             None
             if run.way.exchange is None
@@ -74,13 +80,13 @@ class Start:
         self._run = run
         self._how = how
         self._tree = run.tree
-        self._engine = Engine()
+        self._engine = VirtualTime()
         self.network = Network(self._engine, run.costs, run.nodes)
         self._nodes = [_Node(run, how, place) for place in range(run.nodes)]
         self._done = 0
         self.sent_ns = 0  #: when the manager had written the object
         whole = run.object_of(0)
-        pipelined = run.way.relay is relay.Pipeline
+        pipelined = run.way.relay is Pipeline
         size = run.chunk_bytes if pipelined else max(1, whole)
         self._chunks = [min(size, whole - at) for at in range(0, whole, size)] or [0]
 
@@ -109,7 +115,7 @@ class Start:
             self.network.work(place, costs.starting_ns(self._run.tasks))
             self._finish(place, Stage.START)
         elif stage is Stage.GO:
-            self._take_event(place, gate.Prepared())
+            self._take_event(place, two_phase.Prepared())
 
     def _finish(self, place: Place, stage: Stage) -> None:
         self._nodes[place].times.done_ns[stage] = self.network.idle_ns(place)
@@ -119,19 +125,19 @@ class Start:
     # --- the job object -------------------------------------------------------------------
 
     def _send_chunk(self, place: Place, child: Place, number: int) -> None:
-        chunk = relay.ChunkArrived(number, len(self._chunks))
+        chunk = ChunkArrived(number, len(self._chunks))
         self.network.send(place, child, self._chunks[number], self._take_chunk, chunk)
 
-    def _take_chunk(self, place: Place, _sender: Place, chunk: relay.ChunkArrived) -> None:
+    def _take_chunk(self, place: Place, _sender: Place, chunk: ChunkArrived) -> None:
         node, run = self._nodes[place], self._run
         for command in node.relay.handle(chunk):
-            if isinstance(command, relay.SendChunk):
+            if isinstance(command, SendChunk):
                 self._send_chunk(place, command.child, command.number)
-            elif isinstance(command, relay.SendPart):
+            elif isinstance(command, SendPart):
                 part = run.object_of(command.child)
                 if run.divisible_bytes:
                     self.network.work(place, run.costs.codec_of_ns(part))
-                whole = relay.ChunkArrived(0, 1)
+                whole = ChunkArrived(0, 1)
                 self.network.send(place, command.child, part, self._take_chunk, whole)
             else:
                 next(node.stages)
@@ -191,25 +197,25 @@ class Start:
 
     # --- the gate -------------------------------------------------------------------------
 
-    def _take_event(self, place: Place, event: gate.Event) -> None:
+    def _take_event(self, place: Place, event: two_phase.Event) -> None:
         for command in self._nodes[place].gate.handle(event):
-            if isinstance(command, gate.ReportPrepared):
+            if isinstance(command, two_phase.ReportPrepared):
                 parent = self._tree.parent(place)
                 to = MANAGER if parent is None else parent
                 self.network.send(place, to, REPORT_BYTES, self._take_report, None)
-            elif isinstance(command, gate.Order):
+            elif isinstance(command, two_phase.Order):
                 self._order(place, command.child)
-            elif isinstance(command, gate.OpenGate):
+            elif isinstance(command, two_phase.Begin):
                 self._finish(place, Stage.GO)
 
     def _take_report(self, place: Place, child: Place, _: None) -> None:
         if place == MANAGER:
             self._order(MANAGER, child)
         else:
-            self._take_event(place, gate.SubtreePrepared(child))
+            self._take_event(place, two_phase.SubtreePrepared(child))
 
     def _order(self, place: Place, child: Place) -> None:
         self.network.send(place, child, REPORT_BYTES, self._take_order, None)
 
     def _take_order(self, place: Place, _parent: Place, _: None) -> None:
-        self._take_event(place, gate.Ordered(go=True))
+        self._take_event(place, two_phase.Ordered(go=True))

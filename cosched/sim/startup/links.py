@@ -14,8 +14,8 @@ from typing import Any, Protocol, TypeAlias
 
 from cosched.core.cluster.startup.tree import Place
 from cosched.core.units import NS_PER_S
-from cosched.sim.engine import END, Engine
 from cosched.sim.startup.costs import Costs
+from cosched.sim.virtual_time import END, VirtualTime
 
 #: Takes a message that has arrived.
 Arrive: TypeAlias = Callable[[Any], None]
@@ -44,7 +44,7 @@ class Links(Protocol):
 class Wholes:
     """Each link sends one message after the other."""
 
-    def __init__(self, engine: Engine, costs: Costs, size: int) -> None:
+    def __init__(self, engine: VirtualTime, costs: Costs, size: int) -> None:
         self._engine = engine
         self._costs = costs
         self._free_ns = [0] * size
@@ -79,7 +79,7 @@ class Windows:
     """Each connection has at most a window in the queue of its link. The window moves on
     when bytes leave the link, not when they have arrived."""
 
-    def __init__(self, engine: Engine, costs: Costs, size: int) -> None:
+    def __init__(self, engine: VirtualTime, costs: Costs, size: int) -> None:
         self._engine = engine
         self._costs = costs
         self._window_ns = round(costs.window_bytes * NS_PER_S / (costs.link_mb_s * 1e6))
@@ -123,7 +123,7 @@ class Windows:
         self._fill(connection)
 
 
-def links_for(engine: Engine, costs: Costs, size: int) -> Links:
+def links_for(engine: VirtualTime, costs: Costs, size: int) -> Links:
     """Returns the links of ``size`` nodes."""
     kind = Windows if costs.window_bytes else Wholes
     return kind(engine, costs, size)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from cosched.core.cluster.startup.jobobject import COUNT_BYTES
-from cosched.core.cluster.startup.relay import Pipeline, StoreAndForward
+from cosched.core.cluster.startup.object_relay import Pipeline, StoreAndForward
 from cosched.core.cluster.startup.seal import PROOF_BYTES
 from cosched.core.cluster.startup.tables import Exchange, Siblings, ThroughRoot
 from cosched.core.cluster.startup.tree import Place, Tree

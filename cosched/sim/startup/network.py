@@ -11,9 +11,9 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from cosched.core.cluster.startup.tree import Place
-from cosched.sim.engine import Engine
 from cosched.sim.startup.costs import Costs
 from cosched.sim.startup.links import Message, links_for
+from cosched.sim.virtual_time import VirtualTime
 
 #: The job's manager, as the parent of the root.
 MANAGER: Place = -1
@@ -25,7 +25,7 @@ Deliver: TypeAlias = Callable[[Place, Place, Any], None]
 class Network:
     """The nodes 0 to ``size`` - 1 and the manager."""
 
-    def __init__(self, engine: Engine, costs: Costs, size: int) -> None:
+    def __init__(self, engine: VirtualTime, costs: Costs, size: int) -> None:
         self._engine = engine
         self._costs = costs
         # The manager is the last one, which -1 finds.

@@ -30,9 +30,9 @@ from cosched.core.cluster.queue.messages import (
 )
 from cosched.core.cluster.queue.nodes import numbers
 from cosched.core.cluster.queue.policies import Policy
-from cosched.sim.engine import END, NEVER, Decisions, Engine, submit_in_order
 from cosched.sim.symbiotic.matrix import SpeedupMatrix
 from cosched.sim.symbiotic.stream import StreamJob
+from cosched.sim.virtual_time import END, NEVER, Decisions, VirtualTime, submit_in_order
 
 
 @dataclass(slots=True)
@@ -63,7 +63,7 @@ class SharedMachine:
 
     def __init__(
         self,
-        engine: Engine,
+        engine: VirtualTime,
         stream: Sequence[StreamJob],
         halves: Halves,
         policy: Policy,

@@ -39,7 +39,7 @@ from cosched.core.trace.account import (
     Moment,
     Standing,
 )
-from cosched.core.trace.history import (
+from cosched.core.trace.job_record import (
     JobRecord,
     decode_record,
     encode_record,
@@ -49,10 +49,10 @@ from cosched.core.trace.history import (
 from cosched.core.units import NS_PER_S, NS_PER_US
 from cosched.linux.homes import state_directory
 from cosched.node.records.bounded_file import Place
-from cosched.node.records.history import SITE_STATE, history_place
-from cosched.node.records.history import _read as earlier_records
+from cosched.node.records.history_writer import SITE_STATE, history_place
+from cosched.node.records.history_writer import _read as earlier_records
 from cosched.observe.columns import COLUMNS
-from cosched.observe.history import gather, in_words, read_place, runs, summary
+from cosched.observe.job_summary import gather, in_words, read_place, runs, summary
 from cosched.shm.paths import NodePaths
 from tests.unit.core.trace_histories import CHOICES, JOBS, SETTINGS, run_choices
 

@@ -9,7 +9,7 @@ import pytest
 
 from cosched.core.errors import CoschedError
 from cosched.launch.command import Layout, Site
-from cosched.launch.family import Engine, Family
+from cosched.launch.family import Family, LauncherKind
 from cosched.launch.given.carried import drops_environment
 from cosched.launch.given.line import read_line
 from cosched.launch.job import Request, resolve
@@ -58,7 +58,7 @@ def test_launcher_in_front_is_kept(machine, tmp_path):
     argv = ("mpiexec.openmpi", "-n", "2", "./open-app", "x")
     job = resolve(Request(argv), Site(), machine)
     assert job.wrapped
-    assert job.engine is Engine.ORTE
+    assert job.engine is LauncherKind.ORTE
     assert job.label == "open-app"
     assert job.command({}).argv == argv
     assert job.mpicc == tmp_path / "path/mpicc"
@@ -67,7 +67,7 @@ def test_launcher_in_front_is_kept(machine, tmp_path):
 
 def test_srun_needs_no_version_and_gets_the_programs_compiler(machine, tmp_path):
     job = resolve(Request(("srun", "-N", "2", "./mpich-app")), Site(), machine)
-    assert job.engine is Engine.INHERIT
+    assert job.engine is LauncherKind.INHERIT
     assert job.mpicc == tmp_path / "python/bin/mpicc"
     assert job.command({"A": "b"}).environ == {"A": "b"}
 
@@ -200,7 +200,7 @@ def test_ranks_of_a_script_are_alike_unless_it_changes_the_preload(
     ],
 )
 def test_srun_that_drops_variables_is_seen(words, environ, drops):
-    line = read_line(words.split(), Engine.INHERIT, environ)
+    line = read_line(words.split(), LauncherKind.INHERIT, environ)
     assert drops_environment(line) is drops
 
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from cosched.core.trace.history import owner_of
+from cosched.core.trace.job_record import owner_of
 from cosched.node.records.bounded_file import BoundedFile, Place
-from cosched.node.records.history import keep_fairly
+from cosched.node.records.history_writer import keep_fairly
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from cosched.core.units import NS_PER_S
 from cosched.linux.pidfd import exited
 from cosched.node.driver import Driver
 from cosched.node.loop import Loop
-from cosched.node.records.history import HistoryWriter
+from cosched.node.records.history_writer import HistoryWriter
 from cosched.node.records.recorder import Recorder
 from cosched.node.sockets.pacing import Pacer
 from cosched.node.sockets.registration import Hello, RegistrationRefused

@@ -23,7 +23,7 @@ from cosched.core.node.messages import (
 )
 from cosched.core.units import NS_PER_S
 from cosched.linux.classes import ShareRefused
-from cosched.node.admission import MemoryGate
+from cosched.node.admission import MemoryAdmission
 from cosched.node.children import child
 from cosched.node.children.child import start_child
 from cosched.node.children.metrics_process import MetricsProcess
@@ -254,7 +254,7 @@ class Door:
     def __init__(self, pressure=lambda: 0.0):
         self.jobs, self.calls = {}, []
         self.now_ns = NS_PER_S
-        self.gate = MemoryGate(
+        self.gate = MemoryAdmission(
             "n",
             Table(self.jobs),
             SimpleNamespace(call_at=lambda _at, call: self.calls.append(call)),

@@ -51,7 +51,7 @@ from cosched.cluster.agent.steward.leftovers import (
 from cosched.cluster.agent.steward.mates import introduce
 from cosched.cluster.agent.steward.outputs import TaskOutputs
 from cosched.cluster.agent.steward.streams import OutputFiles
-from cosched.cluster.agent.steward.tasks import (
+from cosched.cluster.agent.steward.task_process import (
     STDERR,
     Given,
     Task,
@@ -289,7 +289,7 @@ class Steward:
     def _obey(self, frame: AnyFrame) -> None:
         match frame:
             case Go():
-                self._open_gates(frame.mates)
+                self._start_tasks(frame.mates)
             case DeliverTables():
                 self._service.deliver(frame.tables)
             case EndTasks():
@@ -310,7 +310,7 @@ class Steward:
 
     # --- the tasks ------------------------------------------------------------------------
 
-    def _open_gates(self, mates: Addresses) -> None:
+    def _start_tasks(self, mates: Addresses) -> None:
         environ = {**self._job.environ, **introduce(mates, Path(self._job.directory))}
         for task in self._tasks:
             own = self._service.environment(task.rank)

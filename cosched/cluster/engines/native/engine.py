@@ -16,7 +16,6 @@ import msgspec
 from cosched.cluster.answers import ReloadInfo, reload_info
 from cosched.cluster.coupling.metrics import Figures, figures_alone
 from cosched.cluster.coupling.pairs import open_pairs
-from cosched.cluster.desk import Person
 from cosched.cluster.engines.interface import Answer
 from cosched.cluster.engines.native.answering import Answering
 from cosched.cluster.engines.native.jobs import Jobs
@@ -43,6 +42,7 @@ from cosched.cluster.messages import (
 )
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.store import JobStore, State
+from cosched.cluster.user_socket import Person
 from cosched.config.domain import DomainConfig, load_config
 from cosched.core.complaints import Complaints
 from cosched.core.config.tables import reload

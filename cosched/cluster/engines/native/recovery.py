@@ -13,7 +13,7 @@ from cosched.cluster.engines.native.jobs import Jobs
 from cosched.cluster.engines.native.members import Member, Members
 from cosched.cluster.messages import ENDED, Message, Order, StartReport
 from cosched.cluster.store import Record, State
-from cosched.core.cluster.startup.gate import Stage
+from cosched.core.cluster.startup.two_phase import Stage
 
 
 class Recovery:

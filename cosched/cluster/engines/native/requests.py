@@ -10,13 +10,13 @@ from typing import Any
 import msgspec
 
 from cosched.cluster.coupling.clock import clock_time
-from cosched.cluster.desk import Person
 from cosched.cluster.engines.interface import Handler
 from cosched.cluster.engines.native.jobs import Jobs
 from cosched.cluster.engines.native.members import Member, Members, NodeState
 from cosched.cluster.engines.native.starts.start import expand
 from cosched.cluster.store import JobStore, Record, State
 from cosched.cluster.submission import convert_submission
+from cosched.cluster.user_socket import Person
 from cosched.config.domain import DomainConfig
 from cosched.core.bounds import JobNumber, Name, Natural
 from cosched.core.cluster.queue.forecast import forecast

@@ -16,7 +16,6 @@ from cosched.cluster.coupling.driver import Driver
 from cosched.cluster.coupling.mates import first_nodes, group_of
 from cosched.cluster.coupling.metrics import Figures
 from cosched.cluster.coupling.pairs import Pairs, objection
-from cosched.cluster.desk import Person
 from cosched.cluster.engines.interface import Answer, Handler
 from cosched.cluster.engines.slurm import events as live
 from cosched.cluster.engines.slurm.events import PairedJob
@@ -26,6 +25,7 @@ from cosched.cluster.inputs import Inputs
 from cosched.cluster.member import until_one_ends
 from cosched.cluster.messages import Message
 from cosched.cluster.paths import DomainPaths
+from cosched.cluster.user_socket import Person
 from cosched.config.slurm import CoupledConfig, Waits, coupled_config, load_coupled
 from cosched.core.cluster.coupling.engine import (
     CapacityChanged,

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import msgspec
 
-from cosched.cluster.desk import Desk, Person
 from cosched.cluster.submission import LONGEST_REQUEST
+from cosched.cluster.user_socket import Person, UserSocket
 from cosched.core.bounds import Name, Natural, Seconds, UserId
 from cosched.core.complaints import Complaints
 from cosched.core.decoding import JsonDecoder, Malformed
@@ -48,7 +48,7 @@ class Gates:
         left: Callable[[str], None],
         log: Callable[[str], None],
     ) -> None:
-        self._desk = Desk(path, lambda person: _Gate(self, person), log)
+        self._socket = UserSocket(path, lambda person: _Gate(self, person), log)
         self.users = frozenset(users)
         self.came = came
         self.left = left
@@ -57,11 +57,11 @@ class Gates:
 
     async def open(self) -> None:
         """Starts to listen."""
-        await self._desk.open()
+        await self._socket.open()
 
     async def close(self) -> None:
         """Stops listening; the gates try again to connect."""
-        await self._desk.close()
+        await self._socket.close()
 
     def answer(self, life: str, order: str) -> None:
         """Orders ``go`` or ``yield``. A gate that has left comes again or has ended."""

@@ -52,7 +52,7 @@ from cosched.core.cluster.coupling.messages import (
     NotReady,
     RoundId,
 )
-from cosched.core.cluster.coupling.order import rules, rules_for
+from cosched.core.cluster.coupling.pass_rules import rules, rules_for
 from cosched.core.cluster.coupling.ready import ReadyJobs
 from cosched.core.cluster.coupling.recovery import reconcile, restarted, shift_clock
 from cosched.core.cluster.coupling.rounds.coordinator import Coordinator

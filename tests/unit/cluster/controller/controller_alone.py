@@ -5,7 +5,6 @@ import json
 import secrets
 
 from cosched.cluster.controller.requests import Requests
-from cosched.cluster.desk import Person
 from cosched.cluster.engines.native.engine import NativeEngine
 from cosched.cluster.engines.native.jobs import Jobs
 from cosched.cluster.engines.native.members import Members, NodeState
@@ -14,6 +13,7 @@ from cosched.cluster.engines.native.requests import JobRequests
 from cosched.cluster.messages import Chunk, SubtreePrepared
 from cosched.cluster.store import Record, State
 from cosched.cluster.submission import Submission
+from cosched.cluster.user_socket import Person
 from cosched.config.domain import DomainConfig, LifeSettings, QueueSettings
 
 NODES = ("n0", "n1", "n2")

@@ -5,10 +5,10 @@ import json
 
 import pytest
 
-from cosched.cluster.desk import Person
 from cosched.cluster.engines.native.jobs import Jobs
 from cosched.cluster.engines.native.members import Members
 from cosched.cluster.store import JobStore
+from cosched.cluster.user_socket import Person
 from cosched.config.domain import DomainConfig
 from cosched.core.errors import CoschedError
 from tests.unit.cluster.controller.controller_alone import requests_about

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cosched.cluster.desk import Person
 from cosched.cluster.engines.native.jobs import Jobs
 from cosched.cluster.engines.native.members import Members, NodeState
 from cosched.cluster.store import JobStore
+from cosched.cluster.user_socket import Person
 from cosched.config.domain import DomainConfig
 from cosched.node.sockets.pacing import Allowance
 from tests.unit.cluster.controller.controller_alone import requests_about

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosched.cluster.desk import Person
 from cosched.cluster.engines.native.jobs import Jobs
 from cosched.cluster.engines.native.members import Members
 from cosched.cluster.store import JobStore
+from cosched.cluster.user_socket import Person
 from cosched.config.domain import DomainConfig, SecuritySettings, parse_config
 from cosched.core.errors import CoschedError
 from cosched.core.names import CONTROLLER

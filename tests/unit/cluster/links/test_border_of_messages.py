@@ -25,7 +25,7 @@ from cosched.core.cluster.startup import jobobject, seal
 from cosched.core.cluster.startup.tree import Tree
 from cosched.core.errors import CoschedError
 from cosched.core.names import CONTROLLER
-from cosched.core.trace import codec, history
+from cosched.core.trace import codec, job_record
 from cosched.node.sockets.control import parse_request
 from tests.tools.arbitrary import NAMES, PLAIN, jsoned, packed, values
 from tests.unit.cluster.controller.controller_alone import NODES, Controller, passes
@@ -49,7 +49,7 @@ JSON = {
     "jobs of Slurm": jobs.read_jobs,
     "submission": submission.decode_submission,
     "trace": codec.decode,
-    "history": history.decode_record,
+    "history": job_record.decode_record,
     "request to a daemon": parse_request,
 }
 TAGS = tuple(each.__name__ for each in typing.get_args(messages.AnyMessage))

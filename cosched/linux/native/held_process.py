@@ -1,11 +1,11 @@
-"""Makes processes that wait at a gate until they become their programs.
+"""Makes processes that are held until they become their programs.
 
 A fork copies the page tables of its maker, and later each page that one of both writes. For
 a maker that runs Python this takes 2 ms of CPU time. So a new process shares the memory of
 its maker until it becomes the program, as a child of vfork does, while its maker runs on.
 It runs only C that makes system calls.
 
-Limits: the kernel's killer for lack of memory ends the maker with a process at a gate, as
+Limits: the kernel's killer for lack of memory ends the maker with a held process, as
 they are one memory. Before Linux 5.16 a core dump of one does the same.
 """
 
@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cosched.linux.native._gate import ffi, lib
+from cosched.linux.native._held_process import ffi, lib
 
 #: Signals that Python takes otherwise than a program expects.
 _DEFAULTS = (
@@ -45,8 +45,8 @@ class Program:
     cpus: Sequence[int] = ()
 
 
-class Gated:
-    """A process at a gate. It is the leader of its process group, and it ends when the
+class HeldProcess:
+    """A process that is held. It is the leader of its process group, and it ends when the
     thread ends that made it. Raises OSError if it cannot be made, and ValueError for a word
     with a NUL.
 
@@ -55,54 +55,54 @@ class Gated:
     """
 
     def __init__(self, program: Program) -> None:
-        self._gated = ffi.new("struct cosched_gated *")
+        self._held = ffi.new("struct cosched_held *")
         self._kept: list[Any] = []  # C reads it until the process has ended
         self._describe(program)
         with contextlib.ExitStack() as mine, contextlib.ExitStack() as its:
-            self._gated.gate, self._gate = os.pipe2(os.O_CLOEXEC)
-            its.callback(os.close, self._gated.gate)
-            mine.callback(os.close, self._gate)
-            self.failure, self._gated.failure = os.pipe2(os.O_CLOEXEC)
-            its.callback(os.close, self._gated.failure)
+            self._held.start_pipe, self._start_pipe = os.pipe2(os.O_CLOEXEC)
+            its.callback(os.close, self._held.start_pipe)
+            mine.callback(os.close, self._start_pipe)
+            self.failure, self._held.failure = os.pipe2(os.O_CLOEXEC)
+            its.callback(os.close, self._held.failure)
             mine.callback(os.close, self.failure)
             os.set_blocking(self.failure, False)
-            self._gated.gate_of_maker = self._gate
-            error = -lib.cosched_gated_start(self._gated)
+            self._held.start_pipe_of_maker = self._start_pipe
+            error = -lib.cosched_held_start(self._held)
             if error:
                 raise OSError(error, os.strerror(error))
             mine.pop_all()
-        self.pid: int = self._gated.pid
+        self.pid: int = self._held.pid
 
     def _describe(self, program: Program) -> None:
-        gated = self._gated
-        gated.path = self._keep(ffi.new("char[]", _encode(program.path)))
-        gated.argv = self._strings(program.argv)
-        gated.standard = list(program.standard)
-        gated.status = CANNOT_EXECUTE
-        gated.inherited = self._keep(ffi.new("int32_t[]", list(program.inherited)))
-        gated.inherited_count = len(program.inherited)
-        gated.defaults = self._keep(ffi.new("int32_t[]", list(_DEFAULTS)))
-        gated.defaults_count = len(_DEFAULTS)
+        held = self._held
+        held.path = self._keep(ffi.new("char[]", _encode(program.path)))
+        held.argv = self._strings(program.argv)
+        held.standard = list(program.standard)
+        held.status = CANNOT_EXECUTE
+        held.inherited = self._keep(ffi.new("int32_t[]", list(program.inherited)))
+        held.inherited_count = len(program.inherited)
+        held.defaults = self._keep(ffi.new("int32_t[]", list(_DEFAULTS)))
+        held.defaults_count = len(_DEFAULTS)
         words = _words_of(program.cpus)
-        gated.cpus = self._keep(ffi.new("uint64_t[]", words))
-        gated.cpu_words = len(words)
+        held.cpus = self._keep(ffi.new("uint64_t[]", words))
+        held.cpu_words = len(words)
 
     def open(self, environ: Mapping[str, str]) -> None:
         """Lets the process become the program, with this environment. Does nothing if the
-        gate is closed."""
-        if self._gate < 0:
+        start pipe is closed."""
+        if self._start_pipe < 0:
             return
         lines = [f"{name}={value}" for name, value in environ.items()]
-        self._gated.environ = self._strings(lines)
+        self._held.environ = self._strings(lines)
         with contextlib.suppress(BrokenPipeError):  # it was killed
-            os.write(self._gate, _OPEN)
+            os.write(self._start_pipe, _OPEN)
         self.discard()
 
     def discard(self) -> None:
-        """Closes the gate: a process that still waits there ends with status 0."""
-        if self._gate >= 0:
-            os.close(self._gate)
-            self._gate = -1
+        """Closes the start pipe: a process that is still held ends with status 0."""
+        if self._start_pipe >= 0:
+            os.close(self._start_pipe)
+            self._start_pipe = -1
 
     def read_failure(self) -> str:
         """Returns why the process did not become the program; empty if it did."""
@@ -113,7 +113,7 @@ class Gated:
         """Frees the memory and the descriptors of a process that has ended."""
         self.discard()
         os.close(self.failure)
-        lib.cosched_gated_free(self._gated)
+        lib.cosched_held_free(self._held)
         self._kept.clear()
 
     def _strings(self, words: Sequence[str]) -> Any:

@@ -19,7 +19,7 @@ _TABLE = "CREATE TABLE snapshot (id INTEGER PRIMARY KEY, data BLOB NOT NULL) STR
 _REMEDY = "move the file away to forget the jobs' groups"
 
 
-class Memory:
+class SnapshotStore:
     """The snapshot in the file ``path``. Raises CoschedError if it cannot be used."""
 
     def __init__(self, path: Path) -> None:

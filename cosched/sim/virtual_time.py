@@ -29,7 +29,7 @@ def no_progress(_share: float) -> None:
     """Ignores the progress of a run."""
 
 
-class Engine:
+class VirtualTime:
     """The clock and the heap."""
 
     __slots__ = ("_heap", "_requests", "now_ns")
@@ -59,7 +59,7 @@ class Engine:
 
 
 def submit_in_order(
-    engine: Engine, submit_ns: Sequence[int], submit: Callable[[int], None]
+    engine: VirtualTime, submit_ns: Sequence[int], submit: Callable[[int], None]
 ) -> None:
     """Calls ``submit(index)`` at each of these ascending times.
 
@@ -79,7 +79,7 @@ def submit_in_order(
 class Decisions:
     """Calls ``decide()`` once a moment, after the jobs of that moment ended or arrived."""
 
-    def __init__(self, engine: Engine, decide: Callable[[], None]) -> None:
+    def __init__(self, engine: VirtualTime, decide: Callable[[], None]) -> None:
         self._engine = engine
         self._decide = decide
         self._due_ns = NEVER

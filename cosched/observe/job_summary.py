@@ -13,7 +13,7 @@ import msgspec
 
 from cosched.core.decoding import convert
 from cosched.core.errors import CoschedError, NoDaemon
-from cosched.core.trace.history import JobRecord, decode_record
+from cosched.core.trace.job_record import JobRecord, decode_record
 from cosched.core.units import NS_PER_S, NS_PER_US
 from cosched.node.records.bounded_file import Place
 from cosched.node.sockets.client import request

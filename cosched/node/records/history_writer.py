@@ -15,7 +15,7 @@ from cosched.core.errors import CoschedError
 from cosched.core.node.knowledge import Ended
 from cosched.core.trace.account import Account, Standing
 from cosched.core.trace.fair_ring import FairRing
-from cosched.core.trace.history import (
+from cosched.core.trace.job_record import (
     JobRecord,
     decode_record,
     encode_record,

@@ -66,7 +66,7 @@ class Order(Struct, frozen=True):
     go: bool
 
 
-class OpenGate(Struct, frozen=True):
+class Begin(Struct, frozen=True):
     """Let this node's tasks begin."""
 
 
@@ -75,10 +75,10 @@ class Discard(Struct, frozen=True):
 
 
 Event = Prepared | SubtreePrepared | PrepareFailed | Ordered
-Command = ReportPrepared | ReportFailure | Order | OpenGate | Discard
+Command = ReportPrepared | ReportFailure | Order | Begin | Discard
 
 
-class Gate:
+class TwoPhaseStart:
     """The start of one job at one node. Each order is carried out once."""
 
     def __init__(self, children: tuple[Place, ...]) -> None:
@@ -111,4 +111,4 @@ class Gate:
             return ()  # only a prepared subtree goes; the manager orders it again
         self.stage = Stage.GONE if go else Stage.ABORTED
         orders = (Order(child, go=go) for child in self._children)
-        return (*orders, OpenGate() if go else Discard())
+        return (*orders, Begin() if go else Discard())

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from cosched.linux.native.gate import CANNOT_EXECUTE, Gated, Program
+from cosched.linux.native.held_process import CANNOT_EXECUTE, HeldProcess, Program
 
 WITHIN_S = 20.0
 ENVIRON = {"PATH": os.environ["PATH"]}
@@ -29,7 +29,7 @@ def make():
         null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
         more.setdefault("standard", (null, null, null))
         try:
-            gated = Gated(Program(path, argv or ("sh", "-c", script), **more))
+            gated = HeldProcess(Program(path, argv or ("sh", "-c", script), **more))
         finally:
             os.close(null)
         made.append((gated, os.pidfd_open(gated.pid)))
@@ -243,8 +243,8 @@ def test_a_process_that_stops_and_continues_at_the_gate_becomes_the_program(make
 
 MAKER = """
 import os, time
-from cosched.linux.native.gate import Gated, Program
-gated = Gated(Program("/bin/sh", ("sh", "-c", "exit 0"), (0, 1, 2)))
+from cosched.linux.native.held_process import HeldProcess, Program
+gated = HeldProcess(Program("/bin/sh", ("sh", "-c", "exit 0"), (0, 1, 2)))
 print(gated.pid, flush=True)
 time.sleep(1000)
 """
@@ -275,7 +275,7 @@ def test_many_processes_wait_while_their_maker_works(make, tmp_path):
 def test_processes_leave_no_memory_and_no_descriptor():
     def run():
         null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
-        gated = Gated(Program("/bin/true", ("true",), (null, null, null)))
+        gated = HeldProcess(Program("/bin/true", ("true",), (null, null, null)))
         os.close(null)
         gated.open({})
         assert status_of(gated) == 0
@@ -298,13 +298,13 @@ def test_the_signal_mask_of_the_maker_stays(make):
 def test_a_process_that_cannot_be_made_leaves_nothing():
     script = """
 import os, resource
-from cosched.linux.native.gate import Gated, Program
+from cosched.linux.native.held_process import HeldProcess, Program
 os.setgroups([])
 os.setresuid(12345, 12345, 12345)
 before = os.listdir("/proc/self/fd")
 resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))
 try:
-    Gated(Program("/bin/true", ("true",), (0, 1, 2)))
+    HeldProcess(Program("/bin/true", ("true",), (0, 1, 2)))
 except BlockingIOError:
     print(os.listdir("/proc/self/fd") == before)
 """

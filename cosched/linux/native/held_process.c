@@ -1,5 +1,5 @@
 #define _GNU_SOURCE
-#include "gate.h"
+#include "held_process.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -61,14 +61,14 @@ IN_NEW_PROCESS static void end(int32_t status) {
         call(SYS_exit_group, status, 0, 0, 0, 0);
 }
 
-IN_NEW_PROCESS static long set_signals(const struct cosched_gated *gated) {
+IN_NEW_PROCESS static long set_signals(const struct cosched_held *held) {
     uint64_t action[ACTION_BYTES / sizeof(uint64_t)] = {0};
     long result = 0;
-    for (uint32_t i = 0; i < gated->defaults_count && result == 0; i++)
-        result = call(SYS_rt_sigaction, gated->defaults[i], (long)action, 0,
+    for (uint32_t i = 0; i < held->defaults_count && result == 0; i++)
+        result = call(SYS_rt_sigaction, held->defaults[i], (long)action, 0,
                       KERNEL_MASK_BYTES, 0);
     if (result == 0)
-        result = call(SYS_rt_sigprocmask, SIG_SETMASK, (long)&gated->signals, 0,
+        result = call(SYS_rt_sigprocmask, SIG_SETMASK, (long)&held->signals, 0,
                       KERNEL_MASK_BYTES, 0);
     return result;
 }
@@ -77,94 +77,94 @@ IN_NEW_PROCESS static long keep(int32_t descriptor) {
     return call(SYS_fcntl, descriptor, F_SETFD, 0, 0, 0);
 }
 
-IN_NEW_PROCESS static long set_descriptors(const struct cosched_gated *gated) {
-    long result = call(SYS_close, gated->gate_of_maker, 0, 0, 0, 0);
+IN_NEW_PROCESS static long set_descriptors(const struct cosched_held *held) {
+    long result = call(SYS_close, held->start_pipe_of_maker, 0, 0, 0, 0);
     for (int32_t i = 0; i < 3 && result >= 0; i++)
-        result = gated->standard[i] == i ? keep(i)
-                                         : call(SYS_dup3, gated->standard[i], i, 0, 0, 0);
-    for (uint32_t i = 0; i < gated->inherited_count && result >= 0; i++)
-        result = keep(gated->inherited[i]);
+        result = held->standard[i] == i ? keep(i)
+                                         : call(SYS_dup3, held->standard[i], i, 0, 0, 0);
+    for (uint32_t i = 0; i < held->inherited_count && result >= 0; i++)
+        result = keep(held->inherited[i]);
     return result < 0 ? result : 0;
 }
 
-IN_NEW_PROCESS static long set_cpus(const struct cosched_gated *gated) {
-    if (gated->cpu_words == 0)
+IN_NEW_PROCESS static long set_cpus(const struct cosched_held *held) {
+    if (held->cpu_words == 0)
         return 0;
-    long bytes = (long)(gated->cpu_words * sizeof *gated->cpus);
-    return call(SYS_sched_setaffinity, 0, bytes, (long)gated->cpus, 0, 0);
+    long bytes = (long)(held->cpu_words * sizeof *held->cpus);
+    return call(SYS_sched_setaffinity, 0, bytes, (long)held->cpus, 0, 0);
 }
 
-/* Returns once the gate is open; ends the process if it closes. */
-IN_NEW_PROCESS static long wait_at_gate(const struct cosched_gated *gated) {
+/* Returns once the order to start has come; ends the process if the pipe closes. */
+IN_NEW_PROCESS static long wait_for_start(const struct cosched_held *held) {
     char byte;
     long result;
     do {
-        result = call(SYS_read, gated->gate, (long)&byte, 1, 0, 0);
+        result = call(SYS_read, held->start_pipe, (long)&byte, 1, 0, 0);
     } while (result == -EINTR);
     if (result == 0)
         end(0);
     return result < 0 ? result : 0;
 }
 
-IN_NEW_PROCESS static long become_program(const struct cosched_gated *gated) {
+IN_NEW_PROCESS static long become_program(const struct cosched_held *held) {
     long result = call(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-    if (call(SYS_getppid, 0, 0, 0, 0, 0) != gated->maker)
-        end(gated->status); /* it has ended already */
+    if (call(SYS_getppid, 0, 0, 0, 0, 0) != held->maker)
+        end(held->status); /* it has ended already */
     if (result == 0)
         result = call(SYS_setpgid, 0, 0, 0, 0, 0);
     if (result == 0)
-        result = set_signals(gated);
+        result = set_signals(held);
     if (result == 0)
-        result = set_descriptors(gated);
+        result = set_descriptors(held);
     if (result == 0)
-        result = set_cpus(gated);
+        result = set_cpus(held);
     if (result == 0)
-        result = wait_at_gate(gated);
+        result = wait_for_start(held);
     if (result == 0)
-        result = call(SYS_execve, (long)gated->path, (long)gated->argv,
-                      (long)__atomic_load_n(&gated->environ, __ATOMIC_ACQUIRE), 0, 0);
+        result = call(SYS_execve, (long)held->path, (long)held->argv,
+                      (long)__atomic_load_n(&held->environ, __ATOMIC_ACQUIRE), 0, 0);
     return result;
 }
 
 IN_NEW_PROCESS static int run(void *argument) {
-    const struct cosched_gated *gated = argument;
-    int32_t error = (int32_t)-become_program(gated);
-    call(SYS_write, gated->failure, (long)&error, sizeof error, 0, 0);
-    end(gated->status);
+    const struct cosched_held *held = argument;
+    int32_t error = (int32_t)-become_program(held);
+    call(SYS_write, held->failure, (long)&error, sizeof error, 0, 0);
+    end(held->status);
     return 0;
 }
 
 /* Makes the process with all signals blocked: until it has reset them, a handler of the
  * maker would run in its memory. */
-static int make(struct cosched_gated *gated) {
+static int make(struct cosched_held *held) {
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    memcpy(&gated->signals, &before, sizeof gated->signals);
-    int pid = clone(run, (char *)gated->stack + STACK_BYTES, CLONE_VM | SIGCHLD, gated);
+    memcpy(&held->signals, &before, sizeof held->signals);
+    int pid = clone(run, (char *)held->stack + STACK_BYTES, CLONE_VM | SIGCHLD, held);
     int result = pid < 0 ? -errno : pid;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return result;
 }
 
-int cosched_gated_start(struct cosched_gated *gated) {
+int cosched_held_start(struct cosched_held *held) {
     void *stack = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
     if (stack == MAP_FAILED)
         return -errno;
-    gated->stack = stack;
-    gated->maker = getpid();
-    int pid = make(gated);
+    held->stack = stack;
+    held->maker = getpid();
+    int pid = make(held);
     if (pid < 0) {
-        cosched_gated_free(gated);
+        cosched_held_free(held);
         return pid;
     }
-    gated->pid = pid;
+    held->pid = pid;
     return 0;
 }
 
-void cosched_gated_free(struct cosched_gated *gated) {
-    if (gated->stack != NULL)
-        munmap(gated->stack, STACK_BYTES);
-    gated->stack = NULL;
+void cosched_held_free(struct cosched_held *held) {
+    if (held->stack != NULL)
+        munmap(held->stack, STACK_BYTES);
+    held->stack = NULL;
 }

@@ -1,4 +1,4 @@
-"""Makes the tasks of a node: processes that wait at their gates and then become the user's
+"""Makes the tasks of a node: processes that are held and then become the user's
 programs."""
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from cosched.core.cluster.startup.questions import Command
 from cosched.core.errors import CoschedError
 from cosched.core.identity import identify
 from cosched.linux.identity import become, find_account
-from cosched.linux.native.gate import Gated, Program
+from cosched.linux.native.held_process import HeldProcess, Program
 from cosched.linux.processes.signals import signal_name
 
 STDOUT, STDERR = 1, 2
@@ -48,7 +48,7 @@ class Task:
     status: its wait status, None while it lives."""
 
     member: Member
-    process: Gated
+    process: HeldProcess
     outputs: dict[int, int] = field(default_factory=dict)
     status: int | None = None
 
@@ -120,7 +120,7 @@ def open_input(path: str) -> int:
 
 
 def make_task(member: Member, given: Given) -> Task:
-    """Makes the process of a task, which waits at its gate."""
+    """Makes the process of a task, which is held."""
     outputs, theirs = {}, [given.stdin]
     with contextlib.ExitStack() as ours, contextlib.ExitStack() as its:
         for stream in (STDOUT, STDERR):
@@ -132,7 +132,7 @@ def make_task(member: Member, given: Given) -> Task:
             theirs.append(writable)
         standard = (theirs[0], theirs[1], theirs[2])
         program = Program(member.path, member.argv, standard, given.inherited, given.cpus)
-        task = Task(member, Gated(program), outputs)
+        task = Task(member, HeldProcess(program), outputs)
         ours.pop_all()
     return task
 

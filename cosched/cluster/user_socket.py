@@ -39,7 +39,7 @@ REST = 19
 SHUT_S = 1.0
 _MODE = 0o666
 _READ_BYTES = 1 << 16
-#: How long answers may take when the desk closes.
+#: How long answers may take when the socket closes.
 CLOSE_WITHIN_S = 1.0
 
 
@@ -67,7 +67,7 @@ class Caller(Protocol):
         """Notes that the user has closed the connection."""
 
 
-class Desk:
+class UserSocket:
     """A socket at ``path``, open to all users of the node. receive: returns what answers a
     user's connection. A request whose answer fails costs its user the connection, and
     ``log`` one line."""
@@ -132,7 +132,7 @@ class Desk:
                 if not self._closed:
                     caller.leave()
         except (asyncio.CancelledError, ConnectionError):
-            return  # the desk closes, or the user has left
+            return  # the socket closes, or the user has left
         except StateLost as error:
             context = {"message": f"{self._path}: a request failed", "exception": error}
             asyncio.get_running_loop().call_exception_handler(context)
