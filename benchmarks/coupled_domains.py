@@ -20,7 +20,7 @@ import tomlkit
 from cosched.bench.run.interrupts import interruptible, shielded
 from cosched.cluster.client import Client, make_submission
 from cosched.cluster.coupling.snapshot_store import SnapshotStore
-from cosched.cluster.engines.slurm.front import front_script, task_script
+from cosched.cluster.engines.slurm.prolog_scripts import front_script, task_script
 from cosched.cluster.keys import make_keys
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.up.domain import (
@@ -29,7 +29,7 @@ from cosched.cluster.up.domain import (
     stop_domain,
     write_domain,
 )
-from cosched.cluster.up.places import Place
+from cosched.cluster.up.nodes import DomainNode
 from cosched.config.coupling import CouplingTable
 from cosched.config.domain import DomainConfig, LifeSettings, QueueSettings
 from cosched.config.slurm import load_coupled
@@ -103,7 +103,7 @@ class Native:
         first = free_ports(2 * (nodes + 1))
         addresses = [f"127.0.0.1:{first + 2 * place}" for place in range(nodes + 1)]
         self.places = [
-            Place(f"{name}{number}", address)
+            DomainNode(f"{name}{number}", address)
             for number, address in enumerate(addresses[1:], 1)
         ]
         self.config = DomainConfig(

@@ -12,7 +12,7 @@ from cosched.cluster.controller.controller import Controller
 from cosched.cluster.coupling.pairs import open_pairs
 from cosched.cluster.engines.native.engine import NativeEngine
 from cosched.cluster.engines.slurm.engine import SlurmEngine
-from cosched.cluster.engines.slurm.front import uid_of
+from cosched.cluster.engines.slurm.prolog_scripts import uid_of
 from cosched.cluster.engines.slurm.steering import Names, SlurmSteering
 from cosched.cluster.keys import load_keys
 from cosched.cluster.member import Log, Make, Ready, run_member

@@ -16,7 +16,7 @@ from cosched.launch.environment import (
     submission_ns,
     task_environment,
 )
-from cosched.launch.job import Job
+from cosched.launch.job import ResolvedJob
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Wanted:
 
 
 def rank_environment(
-    job: Job,
+    job: ResolvedJob,
     choices: Choices,
     wanted: Wanted | None,
     environ: Mapping[str, str],
@@ -89,7 +89,7 @@ def rank_environment(
     )
 
 
-def _shim(job: Job, environ: Mapping[str, str], reports: Reports) -> Path | None:
+def _shim(job: ResolvedJob, environ: Mapping[str, str], reports: Reports) -> Path | None:
     """Returns the library to preload; None, with a warning, if there is none."""
     from cosched.launch.shim import make_shim, plan_build
 

@@ -16,8 +16,8 @@ from cosched.core.errors import CoschedError
 from cosched.launch import intel
 from cosched.launch.family import Family, LauncherKind, Mpi
 from cosched.launch.given.carried import carry
-from cosched.launch.given.front import sets_variables
 from cosched.launch.given.line import Line, read_line
+from cosched.launch.given.wrapping_programs import sets_variables
 
 #: Launchers of batch systems: they start ranks on the nodes of their job.
 BATCH_LAUNCHERS = ("srun", "jsrun", "aprun", "ibrun", "flux")

@@ -29,7 +29,7 @@ from cosched.node.memory_meter import MemoryMeter
 from cosched.node.records.user_lines import by
 from cosched.node.sockets.registration import Applicant, Register, RegistrationRefused
 from cosched.node.tasks.live import LiveJob
-from cosched.node.tasks.table import JobTable
+from cosched.node.tasks.live_jobs import JobTable
 from cosched.shm.paths import job_key
 
 log = logging.getLogger(__name__)

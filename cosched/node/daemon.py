@@ -44,7 +44,7 @@ from cosched.node.live_settings import LiveSettings
 from cosched.node.loop import Loop
 from cosched.node.memory_meter import MemoryMeter, MemoryTerms
 from cosched.node.owners import Owners
-from cosched.node.records.bounded_file import Place
+from cosched.node.records.bounded_file import FilePair
 from cosched.node.records.explain import explain
 from cosched.node.records.history_writer import HistoryWriter
 from cosched.node.records.recorder import Recorder
@@ -56,10 +56,10 @@ from cosched.node.sockets.control import ControlSocket, Held
 from cosched.node.sockets.pacing import Pacer
 from cosched.node.sockets.registration import RegistrationSocket
 from cosched.node.status import NodeView, node_status
+from cosched.node.tasks.life import TaskLife
 from cosched.node.tasks.live import LiveJob
-from cosched.node.tasks.members import Members
+from cosched.node.tasks.live_jobs import JobTable
 from cosched.node.tasks.registrar import Registrar, Terms
-from cosched.node.tasks.table import JobTable
 from cosched.shm._native import lib
 from cosched.shm.paths import NodePaths
 from cosched.shm.region import NodeRegion
@@ -99,7 +99,7 @@ class DaemonOptions:
     trace_bytes: int = TRACE_BYTES
     memory: MemoryTerms = field(default_factory=MemoryTerms)
     allow_raise: bool | None = None
-    history: Place | None = None
+    history: FilePair | None = None
 
 
 class SchedulerDaemon:
@@ -151,7 +151,7 @@ class SchedulerDaemon:
         )
         self.driver = Driver(self.machine, effects, self.recorder)
         self.settings = LiveSettings(self.driver, options.limits, settings)
-        self._members = Members(
+        self._members = TaskLife(
             self.driver,
             self.jobs,
             self._loop,

@@ -23,7 +23,7 @@ from cosched.node.children.timer_process import TimerProcess
 from cosched.node.records.history_writer import HistoryWriter
 from cosched.node.records.recorder import Recorder
 from cosched.node.tasks.live import LiveJob
-from cosched.node.tasks.table import JobTable
+from cosched.node.tasks.live_jobs import JobTable
 from cosched.shm.region import CARRIERS, NodeRegion
 
 

@@ -15,7 +15,7 @@ from cosched.core.decoding import convert
 from cosched.core.errors import CoschedError, NoDaemon
 from cosched.core.trace.job_record import JobRecord, decode_record
 from cosched.core.units import NS_PER_S, NS_PER_US
-from cosched.node.records.bounded_file import Place
+from cosched.node.records.bounded_file import FilePair
 from cosched.node.sockets.client import request
 from cosched.observe.timeline.overlap import Interval, clipped, shared
 from cosched.shm.paths import NodePaths
@@ -68,18 +68,18 @@ def gather(
     nodes: Sequence[NodePaths],
     since_wall_ns: int,
     complain: Callable[[str], object],
-    saved: Sequence[Place] = (),
+    saved: Sequence[FilePair] = (),
 ) -> list[JobRecord]:
     """Returns the records of these nodes since then, and the records in ``saved``.
 
     They come from the files if the user may read them, otherwise from the daemons, which
-    return only the user's own jobs. complain: as for ``read_place``.
+    return only the user's own jobs. complain: as for ``read_files``.
     """
     found = [
         record for paths in nodes for record in _of_node(paths, since_wall_ns, complain)
     ]
     for place in saved:
-        found += read_place(place, since_wall_ns, complain)
+        found += read_files(place, since_wall_ns, complain)
     # A private daemon that is up returns records that are also in the state directory.
     return list({(r.node, r.job, r.began_wall_ns): r for r in found}.values())
 
@@ -87,9 +87,9 @@ def gather(
 def _of_node(
     paths: NodePaths, since_wall_ns: int, complain: Callable[[str], object]
 ) -> list[JobRecord]:
-    place = Place(paths.directory, "history", 0)
+    place = FilePair(paths.directory, "history", 0)
     if place.files and all(os.access(path, os.R_OK) for path in place.files):
-        return read_place(place, since_wall_ns, complain)
+        return read_files(place, since_wall_ns, complain)
     try:
         answer = request(paths, "history", since_wall_ns=since_wall_ns)
     except NoDaemon:
@@ -99,8 +99,8 @@ def _of_node(
     return records
 
 
-def read_place(
-    place: Place, since_wall_ns: int, complain: Callable[[str], object]
+def read_files(
+    place: FilePair, since_wall_ns: int, complain: Callable[[str], object]
 ) -> list[JobRecord]:
     """Returns the records in a history's files; skips a last line that was cut short.
 
@@ -121,7 +121,7 @@ def read_place(
     return [record for record in records if record.ended_wall_ns >= since_wall_ns]
 
 
-def _contents(place: Place) -> list[tuple[Path, bytes]]:
+def _contents(place: FilePair) -> list[tuple[Path, bytes]]:
     """Returns the content of each file; CoschedError for one that cannot be read.
 
     Reads again if the daemon rotated the files meanwhile.
@@ -145,7 +145,7 @@ def _identity(path: Path) -> tuple[Path, int, int]:
     return path, status.st_dev, status.st_ino
 
 
-def saved_places(state: Path | None) -> list[Place]:
+def saved_places(state: Path | None) -> list[FilePair]:
     """Returns the histories in a state directory that this process may read.
 
     Other users' daemons return the user's own jobs on request.
@@ -153,7 +153,7 @@ def saved_places(state: Path | None) -> list[Place]:
     if state is None:
         return []
     return [
-        Place(path.parent, "history", 0)
+        FilePair(path.parent, "history", 0)
         for path in sorted(state.glob("*/history.jsonl"))
         if os.access(path, os.R_OK)
     ]

@@ -36,9 +36,9 @@ _OWN = "reads what this repository's own programs have written or printed"
 _LENGTH = "bytes whose number is checked before, each of which is good"
 #: Decoders elsewhere, by kind and file or folder, with the reason.
 ELSEWHERE = {
-    ("json", "cosched/cluster/engines/slurm/gate.py"): _ALONE,
-    ("number", "cosched/cluster/engines/slurm/gate.py"): _ALONE,
-    ("struct", "cosched/cluster/engines/slurm/gate.py"): _ALONE,
+    ("json", "cosched/cluster/engines/slurm/prolog_gate.py"): _ALONE,
+    ("number", "cosched/cluster/engines/slurm/prolog_gate.py"): _ALONE,
+    ("struct", "cosched/cluster/engines/slurm/prolog_gate.py"): _ALONE,
     ("bytes", "cosched/sim/logs/swf.py"): _LOG,
     ("number", "cosched/sim/logs/swf.py"): _LOG,
     ("bytes", "mpi_shim/wrapper"): _SHIM,

@@ -22,7 +22,7 @@ from cosched.cluster.messages import (
 )
 from cosched.core.cluster.coupling.messages import Addresses
 from cosched.core.cluster.startup import object_relay, tables, two_phase
-from cosched.core.cluster.startup.tree import Place
+from cosched.core.cluster.startup.tree import Position
 from cosched.core.errors import CoschedError
 
 #: The longest table of one node, in bytes, and of all nodes of a job together. A message
@@ -62,7 +62,7 @@ class Surroundings(Protocol):
 class _Outgoing:
     """Tables that wait for a message to one neighbour."""
 
-    places: list[Place] = field(default_factory=list)
+    places: list[Position] = field(default_factory=list)
     size: int = 0
 
 
@@ -138,7 +138,7 @@ class Dispatch:
                 case two_phase.Discard():
                     self._around.discard(self._reason)
 
-    def _send_chunk(self, child: Place, number: int) -> None:
+    def _send_chunk(self, child: Position, number: int) -> None:
         chunk = msgspec.structs.replace(self._chunks[number], place=child)
         self._send(self._route.hosts[child], chunk)
 
@@ -232,7 +232,7 @@ class TableExchanges:
         if command.last or waiting.size >= self._message_bytes:
             self._send(number, exchange, command.to, last=command.last)
 
-    def _send(self, number: int, exchange: _Exchange, to: Place, *, last: bool) -> None:
+    def _send(self, number: int, exchange: _Exchange, to: Position, *, last: bool) -> None:
         waiting, route = exchange.outgoing[to], self._route
         places = tuple(waiting.places)
         data = tuple(exchange.data[place] for place in places)
@@ -245,5 +245,5 @@ class TableExchanges:
 @dataclass(slots=True)
 class _Exchange:
     machine: tables.Exchange
-    data: dict[Place, bytes] = field(default_factory=dict)
-    outgoing: dict[Place, _Outgoing] = field(default_factory=dict)
+    data: dict[Position, bytes] = field(default_factory=dict)
+    outgoing: dict[Position, _Outgoing] = field(default_factory=dict)

@@ -17,7 +17,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from cosched.core.cluster.coupling.engine import CapacityChanged
+from cosched.core.cluster.coupling.engine_messages import CapacityChanged
 from cosched.core.cluster.coupling.machine import Coupling
 from cosched.core.cluster.coupling.settings import CouplingSettings
 from cosched.core.cluster.coupling.state import Counts, Stage

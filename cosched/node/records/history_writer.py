@@ -26,7 +26,7 @@ from cosched.core.trace.job_record import (
 from cosched.core.trace.predictions import Predictions
 from cosched.core.units import NS_PER_S
 from cosched.linux.homes import state_directory
-from cosched.node.records.bounded_file import BoundedFile, Place
+from cosched.node.records.bounded_file import BoundedFile, FilePair
 from cosched.node.records.recorder import Recorder
 from cosched.node.records.user_lines import by
 from cosched.node.tasks.live import LiveJob, LiveTask
@@ -44,9 +44,9 @@ RECENT_RECORDS = 1000
 ANSWER_BYTES = 100_000
 
 
-def history_place(
+def history_files(
     paths: NodePaths, private: bool, environ: Mapping[str, str], euid: int
-) -> Place:
+) -> FilePair:
     """Returns the place of a node's history: the node's directory.
 
     Two kinds of daemons use a directory that outlives a boot: the daemons of a systemd unit
@@ -54,11 +54,11 @@ def history_place(
     """
     site = environ.get("STATE_DIRECTORY", "").partition(":")[0]
     if site and not private:
-        return Place(Path(site) / paths.node, "history", HISTORY_BYTES)
+        return FilePair(Path(site) / paths.node, "history", HISTORY_BYTES)
     state = state_directory(environ)
     if private and paths.run_dir == default_run_dir({}, euid) and state is not None:
-        return Place(state / paths.node, "history", HISTORY_BYTES)
-    return Place(paths.directory, "history", HISTORY_BYTES)
+        return FilePair(state / paths.node, "history", HISTORY_BYTES)
+    return FilePair(paths.directory, "history", HISTORY_BYTES)
 
 
 @dataclass(slots=True)
@@ -94,7 +94,7 @@ class HistoryWriter:
         self._file: BoundedFile | None = None
         self.predictions = Predictions()
 
-    def open(self, place: Place) -> None:
+    def open(self, place: FilePair) -> None:
         """Reads the records in ``place`` and starts to write there."""
         try:
             place.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -250,7 +250,7 @@ def keep_fairly(lines: Iterable[bytes], most_bytes: int) -> Iterable[bytes]:
     return ring
 
 
-def _read(place: Place) -> list[JobRecord]:
+def _read(place: FilePair) -> list[JobRecord]:
     """Returns the records of earlier daemons; skips other lines, with one line a file."""
     records = []
     seen: set[bytes] = set()

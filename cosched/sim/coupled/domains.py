@@ -14,7 +14,7 @@ from functools import partial
 
 import msgspec
 
-from cosched.core.cluster.coupling.engine import (
+from cosched.core.cluster.coupling.engine_messages import (
     GoJob,
     HoldJob,
     JobAnnounced,
@@ -24,7 +24,7 @@ from cosched.core.cluster.coupling.engine import (
     ReleaseJob,
     Send,
 )
-from cosched.core.cluster.coupling.engine import Why as Released
+from cosched.core.cluster.coupling.engine_messages import Why as Released
 from cosched.core.cluster.coupling.groups import Group
 from cosched.core.cluster.coupling.messages import (
     Answer,

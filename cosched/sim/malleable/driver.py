@@ -28,7 +28,7 @@ from cosched.core.cluster.queue.plans.malleable import Malleable, SizeCounts
 from cosched.core.cluster.queue.plans.planner import InOrder
 from cosched.core.cluster.queue.policies import Policy
 from cosched.core.cluster.queue.sizes.job import MalleableJob
-from cosched.core.cluster.queue.sizes.running import Running
+from cosched.core.cluster.queue.sizes.resizable_run import ResizableRun
 from cosched.core.cluster.queue.sizes.settings import SizePolicy
 from cosched.sim.virtual_time import END, NEVER, VirtualTime, submit_in_order
 
@@ -64,7 +64,7 @@ class MalleableDomain:
         self._engine = engine
         self._jobs = jobs
         self._queue = queue
-        self._running: dict[int, Running] = {}
+        self._running: dict[int, ResizableRun] = {}
         self._planned_ns = array("q", [NEVER]) * len(jobs)  # the earliest on the heap
         submit_in_order(engine, self.schedule.submit_ns, self._submit)
 
@@ -95,7 +95,7 @@ class MalleableDomain:
     def _start(self, command: StartJob) -> None:
         now_ns, place = self._engine.now_ns, command.job.number
         size = count(command.nodes)
-        self._running[place] = Running(self._jobs[place], size, now_ns)
+        self._running[place] = ResizableRun(self._jobs[place], size, now_ns)
         self.schedule.start_ns[place] = now_ns
         self._resize(place, size)
 

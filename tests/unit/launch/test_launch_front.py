@@ -4,8 +4,8 @@ import pytest
 
 from cosched.launch.command import wrapped_command
 from cosched.launch.family import LauncherKind
-from cosched.launch.given.front import split_front
 from cosched.launch.given.line import read_line
+from cosched.launch.given.wrapping_programs import split_front
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from cosched.launch.family import Family, LauncherKind
 from cosched.launch.given.carried import drops_environment
 from cosched.launch.given.line import read_line
 from cosched.launch.job import Request, resolve
-from cosched.launch.mpi import Places
+from cosched.launch.mpi import SearchPath
 from tests.unit.launch import launch_fakes as fakes
 
 
@@ -30,7 +30,7 @@ def machine(tmp_path, monkeypatch):
     fakes.executable(tmp_path / "mpich-app", fakes.elf(["libmpi.so.12"]))
     fakes.executable(tmp_path / "open-app", fakes.elf(["libmpi.so.40"]))
     monkeypatch.chdir(tmp_path)
-    return Places(tmp_path / "python/bin", {"PATH": str(tmp_path / "path")})
+    return SearchPath(tmp_path / "python/bin", {"PATH": str(tmp_path / "path")})
 
 
 def test_program_gets_a_launcher_of_its_family(machine):

@@ -8,7 +8,7 @@ import pytest
 
 from cosched.core.errors import CoschedError
 from cosched.launch.family import Family, LauncherKind, Mpi
-from cosched.launch.mpi import Places, find_compiler, find_mpi, find_mpicc
+from cosched.launch.mpi import SearchPath, find_compiler, find_mpi, find_mpicc
 from cosched.launch.program import Program
 from tests.unit.launch import launch_fakes as fakes
 
@@ -28,7 +28,7 @@ def at(tmp_path):
             if not (tools / "cat").exists():
                 (tools / "cat").symlink_to("/bin/cat")
             path = ":".join(map(str, [*self.path, tools]))
-            return Places(self.python_bin, {"PATH": path})
+            return SearchPath(self.python_bin, {"PATH": path})
 
         def find(self, program, asked=None):
             return find_mpi(program, asked, self.places())

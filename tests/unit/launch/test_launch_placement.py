@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from cosched.cli.run.placement import place_of, ranks_stay_here
-from cosched.jobs.places import Place
+from cosched.jobs.job_nodes import JobNodes
 from cosched.launch.command import Layout, Site
 from cosched.launch.family import LauncherKind
-from cosched.launch.given.engine_job import EngineJob
+from cosched.launch.given.batch_job import EngineJob
 from cosched.launch.given.line import read_line
-from cosched.launch.job import Job
+from cosched.launch.job import ResolvedJob
 from cosched.linux.here import Here, parse_address
 
 SITE = Site()
@@ -24,7 +24,7 @@ def job(words, site=SITE, engine=LauncherKind.HYDRA, *, wrapped=True):
     argv = tuple(words.split())
     layout = None if wrapped else Layout(1, None)
     line = read_line(argv, engine, {}) if wrapped else None
-    return Job(argv, "app", engine, None, None, site, layout, False, line=line)
+    return ResolvedJob(argv, "app", engine, None, None, site, layout, False, line=line)
 
 
 @pytest.mark.parametrize(
@@ -105,4 +105,4 @@ def test_place_of_ranks_of_a_rankfile(tmp_path):
         file.write_text(text)
         given = job(f"mpirun -rf {file} app", engine=LauncherKind.ORTE)
         assert ranks_stay_here(given, None, HERE, {}) is stays
-    assert place_of(given, None, {}) == Place("", ("n2",))
+    assert place_of(given, None, {}) == JobNodes("", ("n2",))

@@ -20,7 +20,7 @@ from cosched.jobs.rank_environment import Reports
 from cosched.jobs.serving import Served, Surroundings, serve
 from cosched.launch.command import Layout, Site
 from cosched.launch.family import Family, LauncherKind, Mpi
-from cosched.launch.job import Job as Resolved
+from cosched.launch.job import ResolvedJob as Resolved
 from cosched.launch.program import Program
 
 HYDRA = Mpi(Family.MPICH, LauncherKind.HYDRA, "5.0.2", Path("/m/bin/mpiexec"), None)

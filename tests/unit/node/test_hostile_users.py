@@ -42,9 +42,9 @@ from cosched.node.sockets import listener
 from cosched.node.sockets.control import ControlSocket, parse_request
 from cosched.node.sockets.listener import hold_peer, peer_of
 from cosched.node.sockets.pacing import MALFORMED_TIMES, REST, Allowance, Lane, Pacer
-from cosched.node.sockets.registration import Applicant, Hello
+from cosched.node.sockets.registration import Applicant, TaskHello
 from cosched.node.tasks.left import attach_left, find_left, left_regions
-from cosched.node.tasks.table import JobTable
+from cosched.node.tasks.live_jobs import JobTable
 from cosched.shm import userdirs
 from cosched.shm.objects import SHM
 from cosched.shm.paths import NodePaths, check_job_name
@@ -508,7 +508,7 @@ def test_process_with_changed_user_is_refused(visitor, kernels):
 def test_process_with_a_reused_pid_is_not_registered(visitor):
     connection, _, end = visitor()
     end()
-    applicant = Applicant(connection, Loop(), Hello("a", 0, 1, 0, 0))
+    applicant = Applicant(connection, Loop(), TaskHello("a", 0, 1, 0, 0))
     applicant.answer(lambda *_: pytest.fail("registered a process that has ended"))
     assert connection.fileno() == -1
 

@@ -26,7 +26,7 @@ from cosched.node.service.remains import remove_remains
 from cosched.node.service.stop import free_jobs, stop_node
 from cosched.node.sockets.client import ControlClient
 from cosched.node.tasks.left import left_regions
-from cosched.node.tasks.table import JobTable
+from cosched.node.tasks.live_jobs import JobTable
 from cosched.node.timer import timer
 from cosched.node.timer.guardian import Guardian
 from cosched.node.timer.timer import TimerDaemon

@@ -33,7 +33,7 @@ from cosched.node.loop import Loop
 from cosched.node.memory_meter import MemoryMeter, MemoryTerms
 from cosched.node.owners import Owners
 from cosched.node.sockets.pacing import BURST_NS, REST, Pacer
-from cosched.node.sockets.registration import Hello, RegistrationRefused, Welcome
+from cosched.node.sockets.registration import RegistrationRefused, TaskHello, Welcome
 from cosched.node.tasks.bells import JobBells
 from cosched.node.tasks.registrar import USERS_JOBS, Terms
 from cosched.shm._native import lib
@@ -229,7 +229,7 @@ class Applicant:
     """A task of a job of user 1000 at the door."""
 
     def __init__(self, job, need_bytes, launched=False):
-        self.hello = Hello(job, 0, 1, 0, need_bytes, launched=launched)
+        self.hello = TaskHello(job, 0, 1, 0, need_bytes, launched=launched)
         self.peer = SimpleNamespace(pid=os.getpid(), uid=1000)
         self.inside = False
         self.refusals = []

@@ -20,7 +20,7 @@ from cosched.sim.logs.workload import Estimates, Workload
 from cosched.sim.queue.metrics import summarise
 from cosched.sim.queue.runs import simulate
 from cosched.sim.share.machine import SharedMachine, Sharing
-from cosched.sim.share.turns import Costs, Running, Turns
+from cosched.sim.share.turns import Costs, SharingRun, Turns
 from cosched.sim.virtual_time import VirtualTime
 
 S = NS_PER_S
@@ -114,7 +114,7 @@ def test_all_jobs_end_and_take_at_least_their_run_time(jobs):
 )
 def test_rates_never_exceed_a_node(jobs):
     running = [
-        Running(index, nodes, (), 100.0 * S, age_ns=float(age * S))
+        SharingRun(index, nodes, (), 100.0 * S, age_ns=float(age * S))
         for index, (nodes, age) in enumerate(jobs)
     ]
     for job in running:

@@ -58,7 +58,7 @@ from cosched.cluster.agent.steward.task_process import (
     become_user,
     describe_end,
     exit_code,
-    find_members,
+    find_tasks,
     layout_of,
     make_task,
     open_input,
@@ -155,7 +155,7 @@ class Steward:
         job = self._job
         become_user(job)
         layout = layout_of(job)
-        members = find_members(job, layout)
+        members = find_tasks(job, layout)
         if job.world == 0 and job.place == 0:
             self._files = OutputFiles(job.output, job.error, job.cwd, self._lose_output)
         adopt_orphans()

@@ -21,7 +21,7 @@ STDOUT, STDERR = 1, 2
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class TaskSpec:
     """A task of this node. path: the file of its program. environ: variables of its own
     program."""
 
@@ -47,7 +47,7 @@ class Task:
     """One task of this node. outputs: the steward's ends of pipes, with their streams.
     status: its wait status, None while it lives."""
 
-    member: Member
+    member: TaskSpec
     process: HeldProcess
     outputs: dict[int, int] = field(default_factory=dict)
     status: int | None = None
@@ -80,7 +80,7 @@ def layout_of(job: Prepare) -> JobLayout:
     return JobLayout(job.name, nodes, job.place, programs, given, job.world)
 
 
-def find_members(job: Prepare, layout: JobLayout) -> list[Member]:
+def find_tasks(job: Prepare, layout: JobLayout) -> list[TaskSpec]:
     """Returns the tasks of this node. Raises CoschedError for a directory or a program that
     is not there."""
     here = {layout.program_of(rank) for rank in layout.ranks}
@@ -91,7 +91,7 @@ def find_members(job: Prepare, layout: JobLayout) -> list[Member]:
         program = layout.program_of(rank)
         command = job.commands[program]
         members.append(
-            Member(rank, paths[program], command.argv, cwds[program], command.environ)
+            TaskSpec(rank, paths[program], command.argv, cwds[program], command.environ)
         )
     return members
 
@@ -119,7 +119,7 @@ def open_input(path: str) -> int:
         raise CoschedError(f"input {path}: {error.strerror}") from None
 
 
-def make_task(member: Member, given: Given) -> Task:
+def make_task(member: TaskSpec, given: Given) -> Task:
     """Makes the process of a task, which is held."""
     outputs, theirs = {}, [given.stdin]
     with contextlib.ExitStack() as ours, contextlib.ExitStack() as its:

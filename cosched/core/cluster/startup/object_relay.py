@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from cosched.core.cluster.startup.tree import Place
+from cosched.core.cluster.startup.tree import Position
 from cosched.core.errors import CoschedError
 
 
@@ -23,20 +23,20 @@ class ChunkArrived(Struct, frozen=True):
 class ChildReplaced(Struct, frozen=True):
     """The tree was mended: ``child`` has none of the chunks."""
 
-    child: Place
+    child: Position
 
 
 class SendChunk(Struct, frozen=True):
     """Send this chunk, which this node has, to a child."""
 
-    child: Place
+    child: Position
     number: int
 
 
 class SendPart(Struct, frozen=True):
     """Send a child the part of the object that concerns the child's subtree."""
 
-    child: Place
+    child: Position
 
 
 class ReadObject(Struct, frozen=True):
@@ -77,7 +77,7 @@ class Arrival:
 class Pipeline:
     """Forwards chunk by chunk to ``children``."""
 
-    def __init__(self, children: tuple[Place, ...]) -> None:
+    def __init__(self, children: tuple[Position, ...]) -> None:
         self._children = children
         self._arrival = Arrival()
 
@@ -96,7 +96,7 @@ class Pipeline:
 class StoreAndForward:
     """Waits for the whole object, and then sends each child its part."""
 
-    def __init__(self, children: tuple[Place, ...]) -> None:
+    def __init__(self, children: tuple[Position, ...]) -> None:
         self._children = children
         self._arrival = Arrival()
 

@@ -19,7 +19,7 @@ from cosched.core.cluster.startup.assignment import Assignment
 from cosched.core.cluster.startup.jobobject import JobObject
 from cosched.core.cluster.startup.matching import Request
 from cosched.core.cluster.startup.seal import Tied
-from cosched.core.cluster.startup.tree import Place, Tree
+from cosched.core.cluster.startup.tree import Position, Tree
 from cosched.core.errors import CoschedError
 
 #: The resource whose units the network table has: windows for direct memory access.
@@ -87,7 +87,7 @@ class Placement:
             grace_s=_GRACE_S,
         )
 
-    def node_at(self, place: Place) -> int:
+    def node_at(self, place: Position) -> int:
         """Returns the number of the node at a place. Raises CoschedError without one."""
         left = place
         for first, last in self.nodes:
@@ -96,7 +96,7 @@ class Placement:
             left -= last - first + 1
         raise CoschedError(f"job {self.job.number}: has no node {place}")
 
-    def place_of(self, node: int) -> Place:
+    def place_of(self, node: int) -> Position:
         """Returns the place of a node. Raises CoschedError if the job does not have it."""
         before = 0
         for first, last in self.nodes:
@@ -117,17 +117,17 @@ class CentralObject(msgspec.Struct, frozen=True, array_like=True):
     job: JobObject
     arity: int
     per_task: tuple[tuple[str, int], ...]
-    units: dict[Place, bytes]
+    units: dict[Position, bytes]
     table: bytes
 
-    def part(self, child: Place) -> CentralObject:
+    def part(self, child: Position) -> CentralObject:
         """Returns the part for a child: it has the units of the child's subtree."""
         tree = Tree(len(self.job.counts), self.arity)
         places = (place for level in tree.levels(child) for place in level)
         units = {place: self.units[place] for place in places}
         return msgspec.structs.replace(self, units=units)
 
-    def assignment(self, place: Place) -> Assignment:
+    def assignment(self, place: Position) -> Assignment:
         """Returns the units of each task of a node."""
         flat = unpack_units(self.units[place])
         tasks: list[dict[str, tuple[int, ...]]] = [
@@ -151,7 +151,7 @@ def unpack_units(data: bytes) -> Sequence[int]:
     return array(_UNITS, data)
 
 
-def node_table(placed: Placement, place: Place, windows: Sequence[int]) -> bytes:
+def node_table(placed: Placement, place: Position, windows: Sequence[int]) -> bytes:
     """Returns a node's part of the network table: an entry for each of its tasks.
 
     windows: the window of each task.

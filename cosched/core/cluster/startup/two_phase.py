@@ -10,7 +10,7 @@ from enum import Enum
 
 from msgspec import Struct
 
-from cosched.core.cluster.startup.tree import Place
+from cosched.core.cluster.startup.tree import Position
 
 
 class Stage(Enum):
@@ -29,14 +29,14 @@ class Prepared(Struct, frozen=True):
 class SubtreePrepared(Struct, frozen=True):
     """A child reports that its whole subtree is prepared."""
 
-    child: Place
+    child: Position
 
 
 class PrepareFailed(Struct, frozen=True):
     """A node of this subtree cannot start its tasks, or is lost; reason: one line. again:
     another start may succeed."""
 
-    place: Place
+    place: Position
     reason: str
     again: bool = False
 
@@ -54,7 +54,7 @@ class ReportPrepared(Struct, frozen=True):
 class ReportFailure(Struct, frozen=True):
     """Report to the parent that the job cannot start, and why."""
 
-    place: Place
+    place: Position
     reason: str
     again: bool = False
 
@@ -62,7 +62,7 @@ class ReportFailure(Struct, frozen=True):
 class Order(Struct, frozen=True):
     """Order a child's subtree to go, or to abort."""
 
-    child: Place
+    child: Position
     go: bool
 
 
@@ -81,7 +81,7 @@ Command = ReportPrepared | ReportFailure | Order | Begin | Discard
 class TwoPhaseStart:
     """The start of one job at one node. Each order is carried out once."""
 
-    def __init__(self, children: tuple[Place, ...]) -> None:
+    def __init__(self, children: tuple[Position, ...]) -> None:
         self._children = children
         self._waits_for = set(children)
         self._own = False

@@ -14,7 +14,7 @@ from cosched.cluster.coupling.clock import DomainClock
 from cosched.cluster.coupling.pairs import Pairs
 from cosched.cluster.coupling.snapshot_store import SnapshotStore
 from cosched.cluster.engines.native.jobs import Jobs
-from cosched.cluster.engines.native.members import Members, NodeState
+from cosched.cluster.engines.native.node_entries import NodeEntries, NodeState
 from cosched.cluster.engines.native.recovery import Recovery
 from cosched.cluster.messages import (
     ENDED,
@@ -102,7 +102,7 @@ class Site:
         clock = DomainClock()
         coupled = self.config.coupled
         assert coupled is not None
-        members = self.members = Members(self.config)
+        members = self.members = NodeEntries(self.config)
         self.pairs = Pairs(coupled, self.memory, _Mail(self, self.life), clock)
         send = _Post(self, self.life)
         self.jobs = Jobs(

@@ -10,7 +10,7 @@ from random import Random
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from cosched.core.cluster.coupling.engine import Received
+from cosched.core.cluster.coupling.engine_messages import Received
 from cosched.core.cluster.coupling.groups import Timing
 from cosched.core.cluster.coupling.settings import CouplingSettings, Scheme
 from cosched.sim.coupled.domains import CoupledDomain, Exchange

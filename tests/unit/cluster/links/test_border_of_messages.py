@@ -17,7 +17,7 @@ from cosched.cluster.agent.nodejob import Designs, NodeJob
 from cosched.cluster.agent.route import Route, route_of
 from cosched.cluster.controller import requests
 from cosched.cluster.coupling import mail
-from cosched.cluster.engines.slurm import gates, jobs
+from cosched.cluster.engines.slurm import jobs, waiting_gates
 from cosched.cluster.messages import Chunk, OfJob
 from cosched.cluster.store import JobStore
 from cosched.core.cluster.coupling import snapshot
@@ -45,7 +45,7 @@ JSON = {
     "input": inputs._request.decode,
     "kind of a request": inputs._what.decode,
     "request": requests._request.decode,
-    "gate": gates._decoder.decode,
+    "gate": waiting_gates._decoder.decode,
     "jobs of Slurm": jobs.read_jobs,
     "submission": submission.decode_submission,
     "trace": codec.decode,

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.up.members import start_controller
-from cosched.cluster.up.places import controller_place
+from cosched.cluster.up.nodes import controller_node
 from cosched.config.domain import DomainConfig, load_config
 from cosched.config.slurm import is_coupled
 from cosched.core.errors import CoschedError
@@ -27,7 +27,7 @@ def controller_to_end(paths: DomainPaths) -> Iterator[DomainConfig | None]:
     Another process, such as an init system, may start it at the same time.
     """
     config = _config_of_agents(paths)
-    place = None if config is None else controller_place(config, paths.run_dir)
+    place = None if config is None else controller_node(config, paths.run_dir)
     if place is None:
         yield None
         return

@@ -20,7 +20,7 @@ from cosched.core.complaints import Complaints
 from cosched.core.decoding import JsonDecoder, Malformed
 
 
-class Hello(msgspec.Struct, frozen=True):
+class GateHello(msgspec.Struct, frozen=True):
     """The message of a gate. restarts: how often Slurm has put the job back into its queue.
     life: tells the gate from an earlier one of the job. waited_s: for how long it has
     waited, perhaps for another controller before."""
@@ -33,7 +33,9 @@ class Hello(msgspec.Struct, frozen=True):
     waited_s: Seconds = 0.0
 
 
-_decoder: JsonDecoder[Hello] = JsonDecoder(Hello, "the hello of a gate", LONGEST_REQUEST)
+_decoder: JsonDecoder[GateHello] = JsonDecoder(
+    GateHello, "the hello of a gate", LONGEST_REQUEST
+)
 
 
 class Gates:
@@ -44,7 +46,7 @@ class Gates:
         self,
         path: Path,
         users: Collection[int],
-        came: Callable[[Hello], None],
+        came: Callable[[GateHello], None],
         left: Callable[[str], None],
         log: Callable[[str], None],
     ) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from cosched.core.cluster.queue.sizes.job import MalleableJob
 
 
-class Running:
+class ResizableRun:
     """A job with nodes. ``held`` is 0 until the job starts at the end of this event.
 
     harvests: the changes that took nodes from it. end_ns: its expected end with ``held``.

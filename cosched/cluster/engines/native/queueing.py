@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from cosched.cluster.coupling.clock import DomainClock
 from cosched.cluster.coupling.driver import Driver
-from cosched.cluster.engines.native.members import Members
+from cosched.cluster.engines.native.node_entries import NodeEntries
 from cosched.cluster.engines.native.records import Records
 from cosched.cluster.store import Record, State
 from cosched.cluster.submission import MOST
@@ -20,13 +20,13 @@ from cosched.core.cluster.queue.messages import JobCancelled, JobSubmitted
 from cosched.core.errors import CoschedError
 
 
-class Entries:
+class Queueing:
     """The ways of a domain's jobs into its queue. driver: feeds the queue."""
 
     def __init__(
         self,
         settings: QueueSettings,
-        members: Members,
+        members: NodeEntries,
         records: Records,
         queue: QueueMachine,
         driver: Driver,

@@ -21,7 +21,7 @@ MOST_JOBS = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class JobNodes:
     """Where a job runs. slurm: the number of its Slurm job, or "". hosts: otherwise its
     nodes."""
 
@@ -29,7 +29,7 @@ class Place:
     hosts: tuple[str, ...] = ()
 
 
-def write_place(state: Path, job: str, place: Place) -> None:
+def write_job_nodes(state: Path, job: str, place: JobNodes) -> None:
     """Writes the place of a job. Raises CoschedError if that fails."""
     folder = state / "places"
     try:
@@ -42,10 +42,10 @@ def write_place(state: Path, job: str, place: Place) -> None:
     write_whole(folder / f"{job}.json", msgspec.json.encode(place), PRIVATE)
 
 
-_decoder: JsonDecoder[Place] = JsonDecoder(Place, "the place of a job")
+_decoder: JsonDecoder[JobNodes] = JsonDecoder(JobNodes, "the place of a job")
 
 
-def read_place(state: Path | None, job: str) -> Place | None:
+def read_job_nodes(state: Path | None, job: str) -> JobNodes | None:
     """Returns the place of a job; None if it is not known."""
     if state is None:
         return None

@@ -3,7 +3,7 @@
 It sends the controller one line about the job, and waits for the order: *go* or *yield*.
 While the controller is away it tries again. It uses nothing but Python's own library, so
 that it starts quickly and no other package can break it. The shell script that Slurm runs
-(``front.py``) turns its status into Slurm's: 0 starts the job, 1 puts it back.
+(``prolog_scripts.py``) turns its status into Slurm's: 0 starts the job, 1 puts it back.
 """
 
 from __future__ import annotations

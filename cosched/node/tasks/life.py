@@ -19,7 +19,7 @@ from cosched.node.records.user_lines import by
 from cosched.node.sockets.pacing import Pacer
 from cosched.node.tasks.bells import JobBells
 from cosched.node.tasks.live import Claim, LiveJob, LiveTask
-from cosched.node.tasks.table import JobTable
+from cosched.node.tasks.live_jobs import JobTable
 from cosched.shm._native import lib
 from cosched.shm.region import Request
 
@@ -33,7 +33,7 @@ class Origin(NamedTuple):
     expectation: Expectation
 
 
-class Members:
+class TaskLife:
     """The tasks of a node. ``on_job_end()`` is called when a job has ended.
 
     ``pacer`` has the accounts of their users."""

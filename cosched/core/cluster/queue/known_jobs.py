@@ -31,7 +31,7 @@ class Entry(Struct, gc=False):
 
 # The objects that stay here for some time are not tracked by Python's garbage collector:
 # in a simulation of a year it would take a third of the time.
-class Entries(dict[JobId, Entry]):
+class KnownJobs(dict[JobId, Entry]):
     """The jobs of a queue by number."""
 
     def __init__(self) -> None:

@@ -28,7 +28,7 @@ class NodeState(Enum):
 
 
 @dataclass(slots=True)
-class Member:
+class NodeEntry:
     """A node.
 
     reason: the operator's, or that of the loss. refused: the cause of the last refusal.
@@ -68,12 +68,12 @@ class Member:
         return self.reason if self.answers else self.refused or self.reason
 
 
-class Members:
+class NodeEntries:
     """The nodes of a domain by name and number."""
 
     def __init__(self, config: DomainConfig) -> None:
         self._config = config
-        self.by_number = [Member(name, at) for at, name in enumerate(config.node_names)]
+        self.by_number = [NodeEntry(name, at) for at, name in enumerate(config.node_names)]
         self.by_name = {member.name: member for member in self.by_number}
 
     def configure(self, config: DomainConfig) -> None:
@@ -137,7 +137,7 @@ class Members:
         for member in self.by_number:
             member.received_ns = max(member.received_ns, now_ns)
 
-    def silent(self, now_ns: int) -> list[Member]:
+    def silent(self, now_ns: int) -> list[NodeEntry]:
         """Returns the nodes that sent nothing for too long."""
         limit_ns = now_ns - self._config.life.lost_after_ns
         return [

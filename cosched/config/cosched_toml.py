@@ -33,7 +33,7 @@ OPERATOR_FILE = Path("/etc/cosched.toml")
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class ConfigFiles:
     """The configuration files. ``user`` is None for a user without a home."""
 
     operator: Path
@@ -44,16 +44,16 @@ class Places:
         return [path for path in (self.operator, self.user) if path is not None]
 
 
-def usual_places(environ: Mapping[str, str]) -> Places:
+def usual_files(environ: Mapping[str, str]) -> ConfigFiles:
     """Returns the operator's file and the file of the user with this environment."""
     base = config_home(environ)
-    return Places(OPERATOR_FILE, base / "cosched" / "config.toml" if base else None)
+    return ConfigFiles(OPERATOR_FILE, base / "cosched" / "config.toml" if base else None)
 
 
 def load(
     environ: Mapping[str, str],
     options: Mapping[str, tuple[str, str]] | None = None,
-    places: Places | None = None,
+    places: ConfigFiles | None = None,
 ) -> tuple[Config, list[Problem]]:
     """Returns the merged configuration and its warnings.
 
@@ -70,10 +70,10 @@ def load(
 def examine(
     environ: Mapping[str, str],
     options: Mapping[str, tuple[str, str]] | None = None,
-    places: Places | None = None,
+    places: ConfigFiles | None = None,
 ) -> tuple[Config, list[Problem], list[Problem]]:
     """Returns the readable part of the configuration, all errors and all warnings."""
-    places = places or usual_places(environ)
+    places = places or usual_files(environ)
     layers: list[Layer] = []
     errors: list[Problem] = []
     read = [

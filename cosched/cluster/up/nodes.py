@@ -16,7 +16,7 @@ from cosched.linux.here import this_machine
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class DomainNode:
     """A node of a domain. address: ``HOST:PORT`` of its agent. enter: the words in front of
     a command that make it run there: none for this machine, ``nsenter`` for a node of the
     lab, ``ssh HOST`` for a cluster."""
@@ -26,24 +26,26 @@ class Place:
     enter: tuple[str, ...] = ()
 
 
-def local_places(port: int) -> tuple[Place, ...]:
+def local_nodes(port: int) -> tuple[DomainNode, ...]:
     """Returns this machine as the only node, on the loopback."""
-    return (Place(member_of(os.uname().nodename), f"127.0.0.1:{port}"),)
+    return (DomainNode(member_of(os.uname().nodename), f"127.0.0.1:{port}"),)
 
 
-def lab_places(lab: Lab, port: int) -> tuple[Place, ...]:
+def lab_nodes(lab: Lab, port: int) -> tuple[DomainNode, ...]:
     """Returns the nodes of a lab."""
     return tuple(
-        Place(node.name, f"{node.address}:{port}", tuple(lab.enter_argv(node.name, "/")))
+        DomainNode(
+            node.name, f"{node.address}:{port}", tuple(lab.enter_argv(node.name, "/"))
+        )
         for node in lab.nodes
     )
 
 
-def host_places(hosts: Sequence[str], port: int, enter: str) -> tuple[Place, ...]:
+def host_nodes(hosts: Sequence[str], port: int, enter: str) -> tuple[DomainNode, ...]:
     """Returns hosts that a remote shell reaches. enter: its command; the host follows."""
     here = this_machine()
     return tuple(
-        Place(
+        DomainNode(
             member_of(host),
             f"{host}:{port}",
             () if here.is_meant_by(host) else (*shlex.split(enter), host),
@@ -52,13 +54,13 @@ def host_places(hosts: Sequence[str], port: int, enter: str) -> tuple[Place, ...
     )
 
 
-def controller_place(config: DomainConfig, run_dir: Path) -> Place | None:
+def controller_node(config: DomainConfig, run_dir: Path) -> DomainNode | None:
     """Returns the place of a domain's controller if that is on this machine."""
     host = host_of(config.controller)
     lab = Lab.load(run_dir)
-    for place in lab_places(lab, 0) if lab is not None else ():
+    for place in lab_nodes(lab, 0) if lab is not None else ():
         if host_of(place.address) == host:
             return place
     if not this_machine().is_meant_by(host):
         return None
-    return Place(os.uname().nodename, config.controller)
+    return DomainNode(os.uname().nodename, config.controller)

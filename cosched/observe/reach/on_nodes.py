@@ -24,7 +24,7 @@ THIS_NODE = "."
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class NodeAnswer:
     """One node's answer: the members of its JSON object, or the line of its error."""
 
     node: str
@@ -38,13 +38,13 @@ def ask_nodes(
     within_s: float = WITHIN_S,
     progress: Callable[[int, int], None] = lambda done, of: None,
     module: str = COSCHED,
-) -> list[Answer]:
+) -> list[NodeAnswer]:
     """Runs ``cosched WORDS --node . --json`` on each node; returns the answers in order.
 
     progress: called with the number of answers and of nodes. module: another program than
     ``cosched``. Python and cosched are at the same path on all nodes.
     """
-    answers: list[Answer] = []
+    answers: list[NodeAnswer] = []
     full = [*own_command(module), *words, "--node", THIS_NODE, "--json"]
     with ThreadPoolExecutor(AT_ONCE) as pool:
         for answer in pool.map(lambda node: _ask(way, node, full, within_s), way.nodes):
@@ -53,24 +53,24 @@ def ask_nodes(
     return answers
 
 
-def merged(answers: Sequence[Answer], member: str) -> list[Any]:
+def merged(answers: Sequence[NodeAnswer], member: str) -> list[Any]:
     """Returns the lists of this name in all answers, one after the other."""
     return [one for answer in answers for one in answer.found.get(member, [])]
 
 
-def complaints(answers: Sequence[Answer]) -> list[str]:
+def complaints(answers: Sequence[NodeAnswer]) -> list[str]:
     """Returns one line for each node without an answer."""
     return [f"node {a.node}: {a.error}" for a in answers if a.error is not None]
 
 
-def refuse_silence(answers: Sequence[Answer]) -> None:
+def refuse_silence(answers: Sequence[NodeAnswer]) -> None:
     """Raises CoschedError if no node has answered."""
     lines = complaints(answers)
     if len(lines) == len(answers):
         raise CoschedError(lines[0] if lines else "the job has no nodes")
 
 
-def _ask(way: Way, node: str, words: Sequence[str], within_s: float) -> Answer:
+def _ask(way: Way, node: str, words: Sequence[str], within_s: float) -> NodeAnswer:
     command = way.command(node, words)
     try:
         done = subprocess.run(
@@ -84,15 +84,15 @@ def _ask(way: Way, node: str, words: Sequence[str], within_s: float) -> Answer:
             cwd="/",
         )
     except subprocess.TimeoutExpired:
-        return Answer(node, {}, f"no answer within {within_s:g} s")
+        return NodeAnswer(node, {}, f"no answer within {within_s:g} s")
     except OSError as error:
-        return Answer(node, {}, f"{command[0]}: {error.strerror}")
+        return NodeAnswer(node, {}, f"{command[0]}: {error.strerror}")
     try:
         found = decode_json(done.stdout, node)
     except Malformed:
         reason = _last_line(done.stderr, done.returncode)
-        return Answer(node, {}, reason.removeprefix(f"node {node}: "))
-    return Answer(node, found if isinstance(found, dict) else {})
+        return NodeAnswer(node, {}, reason.removeprefix(f"node {node}: "))
+    return NodeAnswer(node, found if isinstance(found, dict) else {})
 
 
 def _last_line(text: str, status: int) -> str:

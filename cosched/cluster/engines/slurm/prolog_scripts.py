@@ -13,12 +13,12 @@ import stat
 from pathlib import Path
 
 from cosched.cluster.coupling.mates import MARK
-from cosched.cluster.engines.slurm import gate
+from cosched.cluster.engines.slurm import prolog_gate
 from cosched.config.slurm import SlurmSettings
 from cosched.core.errors import CoschedError
 
 #: The program that keeps a job with mates until its start.
-GATE = gate.__file__
+GATE = prolog_gate.__file__
 
 _SCRIPT = """#!/bin/sh
 # PrologSlurmctld of a Slurm that cosched couples with other clusters. Made by:
@@ -83,8 +83,8 @@ def front_script(python: str, socket: Path, settings: SlurmSettings) -> str:
     return _SCRIPT.format(
         mark=MARK,
         words=shlex.join(words),
-        go=gate.GO,
-        give_back=gate.YIELD,
+        go=prolog_gate.GO,
+        give_back=prolog_gate.YIELD,
         broken=0 if settings.then == "start" else 1,
     )
 
