@@ -38,7 +38,7 @@ from cosched.core.config.tables import read
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
 from cosched.linux.ports import free_ports
-from cosched.node.service.lock import is_held
+from cosched.rundir.lock import is_held
 from tests.labs import slurms
 
 ENGINES = ("native", "slurm")

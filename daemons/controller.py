@@ -22,7 +22,7 @@ from cosched.config.domain import load_config
 from cosched.config.slurm import is_coupled, load_coupled
 from cosched.core.errors import CoschedError
 from cosched.core.names import CONTROLLER
-from cosched.node.service.run_dir import add_run_dir, chosen_run_dir
+from cosched.rundir.option import add_run_dir, chosen_run_dir
 from cosched.start.streams import begin
 
 #: How long the controller waits for the end of its companion when the domain has ended.

@@ -24,14 +24,14 @@ from cosched.linux.descriptors import raise_descriptor_limit
 from cosched.linux.priority import raise_daemon_priority
 from cosched.linux.probe import probe
 from cosched.node.daemon import DaemonOptions, SchedulerDaemon
+from cosched.node.lifetime.handover import end_orphans, lock_node
 from cosched.node.memory_meter import MemoryTerms
 from cosched.node.records.history_writer import history_files
 from cosched.node.records.log_file import open_log
-from cosched.node.service.handover import end_orphans, lock_node
-from cosched.node.service.run_dir import add_run_dir, chosen_run_dir
-from cosched.shm.paths import NodePaths
+from cosched.rundir.directories import make_node_directory
+from cosched.rundir.option import add_run_dir, chosen_run_dir
+from cosched.rundir.paths import NodePaths
 from cosched.shm.region import survive_torn_regions
-from cosched.shm.userdirs import make_node_directory
 from cosched.start.streams import begin
 
 

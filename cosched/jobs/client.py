@@ -26,7 +26,7 @@ from cosched.jobs.outer import without_outer_job
 from cosched.jobs.rank_environment import Reports
 from cosched.launch.command import Site
 from cosched.linux.processes.limits import own_limits
-from cosched.shm.userdirs import (
+from cosched.rundir.directories import (
     SYSTEM_RUN_DIR,
     daemons_are_up,
     domain_dir_to_ask,

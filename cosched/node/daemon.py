@@ -40,28 +40,28 @@ from cosched.node.children.metrics_process import MetricsProcess
 from cosched.node.children.timer_process import TimerProcess
 from cosched.node.driver import Driver, clocks
 from cosched.node.effects import Effects
+from cosched.node.lifetime.handover import end_orphans
+from cosched.node.lifetime.presence import Presence
+from cosched.node.lifetime.remains import remove_remains
 from cosched.node.live_settings import LiveSettings
-from cosched.node.loop import Loop
 from cosched.node.memory_meter import MemoryMeter, MemoryTerms
 from cosched.node.owners import Owners
 from cosched.node.records.bounded_file import FilePair
 from cosched.node.records.explain import explain
 from cosched.node.records.history_writer import HistoryWriter
 from cosched.node.records.recorder import Recorder
-from cosched.node.service.handover import end_orphans
-from cosched.node.service.lock import DaemonLock
-from cosched.node.service.presence import Presence
-from cosched.node.service.remains import remove_remains
 from cosched.node.sockets.control import ControlSocket, Held
-from cosched.node.sockets.pacing import Pacer
 from cosched.node.sockets.registration import RegistrationSocket
 from cosched.node.status import NodeView, node_status
 from cosched.node.tasks.life import TaskLife
 from cosched.node.tasks.live import LiveJob
 from cosched.node.tasks.live_jobs import JobTable
 from cosched.node.tasks.registrar import Registrar, Terms
+from cosched.rundir.lock import DaemonLock
+from cosched.rundir.paths import NodePaths
+from cosched.service.loop import Loop
+from cosched.service.pacing import Pacer
 from cosched.shm._native import lib
-from cosched.shm.paths import NodePaths
 from cosched.shm.region import NodeRegion
 from cosched.version import VERSION
 

@@ -18,7 +18,7 @@ from cosched.core.units import NS_PER_S, NS_PER_US
 from cosched.node.records.bounded_file import FilePair
 from cosched.node.sockets.client import request
 from cosched.observe.timeline.overlap import Interval, clipped, shared
-from cosched.shm.paths import NodePaths
+from cosched.rundir.paths import NodePaths
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from cosched.launch.family import Family, LauncherKind
 from cosched.launch.intel import wrapper_environment
 from cosched.launch.mpi import find_mpicc, launcher_version
 from cosched.launch.program import Program
-from cosched.shm.paths import NodePaths
+from cosched.rundir.paths import NodePaths
 from tests.places import ROOT
 
 SOURCE = Path(__file__).parent / "task.c"

@@ -70,7 +70,7 @@ ALLOWED = {
     "cosched/launch/process.py": ({"psutil"}, START_UP),
     "cosched/launch/shim.py": ({"concurrent.futures"}, START_UP),
     "cosched/linux/here.py": ({"psutil"}, START_UP),
-    "cosched/shm/paths.py": ({"cosched.core.decoding", "hashlib"}, START_UP),
+    "cosched/rundir/paths.py": ({"cosched.core.decoding", "hashlib"}, START_UP),
     "mpi_shim/__main__.py": ({"mpi_shim"}, LATER),
     "mpi_shim/choose.py": ({"mpi4py", "mpi_shim.wrapper"}, LATER),
     "benchmarks/npb/__main__.py": ({"mpi4py", "benchmarks.npb"}, LATER),

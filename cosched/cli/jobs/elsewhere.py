@@ -27,7 +27,7 @@ from cosched.observe.reach.on_nodes import (
     refuse_silence,
 )
 from cosched.observe.reach.ways import Slurm, Way, names_of_this_node, slurm_job_in
-from cosched.shm.paths import NodePaths
+from cosched.rundir.paths import NodePaths
 from cosched.start.own_command import COSCHED
 
 _SQUEUE_WITHIN_S = 20

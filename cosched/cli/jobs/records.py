@@ -24,8 +24,8 @@ from cosched.linux.homes import state_directory
 from cosched.node.records.history_writer import SITE_STATE
 from cosched.observe.job_summary import gather, saved_places
 from cosched.observe.reach.ways import Way
-from cosched.shm.paths import NodePaths, default_run_dir
-from cosched.shm.userdirs import SYSTEM_RUN_DIR
+from cosched.rundir.directories import SYSTEM_RUN_DIR
+from cosched.rundir.paths import NodePaths, default_run_dir
 
 _MODULE = "cosched.cli.jobs.records"
 

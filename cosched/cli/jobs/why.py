@@ -35,7 +35,7 @@ from cosched.launch.environment import job_label
 from cosched.observe.reach.on_nodes import merged
 from cosched.observe.reach.ways import Way
 from cosched.observe.why.why import Asker, Story, nodes_with_stories, stories
-from cosched.shm.paths import NodePaths
+from cosched.rundir.paths import NodePaths
 
 WIDTH = 79
 

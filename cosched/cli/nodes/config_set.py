@@ -22,7 +22,7 @@ from cosched.core.errors import CoschedError, NoDaemon
 from cosched.core.node.settings import Settings
 from cosched.node.sockets.client import HeldChanges, nodes_in, request
 from cosched.observe.status import no_daemons
-from cosched.shm.paths import NodePaths
+from cosched.rundir.paths import NodePaths
 
 
 @command("set", short_help="Change settings, live or in the file.")

@@ -27,7 +27,7 @@ from cosched.observe.doctor.gather import gather_health, gather_node
 from cosched.observe.doctor.judge import document, judge, judge_health
 from cosched.observe.doctor.slurm import read_slurm
 from cosched.observe.reach.named_nodes import way_to_hosts
-from cosched.shm.paths import NodePaths
+from cosched.rundir.paths import NodePaths
 
 
 @command("doctor")

@@ -10,7 +10,7 @@ from cosched.core.errors import CoschedError
 from cosched.jobs.records import records_of
 from cosched.observe.job_summary import in_words, summary
 from cosched.observe.reach.ways import Way
-from cosched.shm.paths import NodePaths
+from cosched.rundir.paths import NodePaths
 
 
 def print_account(

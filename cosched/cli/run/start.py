@@ -31,7 +31,7 @@ from cosched.launch.mpi import SearchPath
 from cosched.launch.process import exit_like, run_launcher
 from cosched.linux.here import this_machine
 from cosched.linux.homes import state_directory
-from cosched.shm.paths import NodePaths
+from cosched.rundir.paths import NodePaths
 
 _NOISE_BYTES = 4
 

@@ -27,8 +27,8 @@ from cosched.launch.selfcheck import (
     run_selftest,
 )
 from cosched.launch.target import Target
-from cosched.node.service.stop import stop_node
-from cosched.shm.paths import NodePaths
+from cosched.node.lifetime.stop import stop_node
+from cosched.rundir.paths import NodePaths
 
 
 def outcomes(target: Target, shim: Path) -> Iterator[Outcome]:

@@ -20,7 +20,7 @@ from cosched.core.units import NS_PER_S
 from cosched.linux.files.owners import acting_as_owner
 from cosched.linux.files.whole import write_whole
 from cosched.linux.waiting import comes_true
-from cosched.node.service.lock import is_held
+from cosched.rundir.lock import is_held
 
 #: How long members may take to come up.
 WITHIN_S = 60.0

@@ -29,9 +29,9 @@ from cosched.core.names import member_of
 from cosched.linux.ports import free_ports
 from cosched.linux.processes.background import count_cpus
 from cosched.linux.waiting import comes_true
-from cosched.node.service.lock import is_held
-from cosched.shm.paths import NodePaths
-from cosched.shm.userdirs import check_own, is_listening, make_node_directory
+from cosched.rundir.directories import check_own, is_listening, make_node_directory
+from cosched.rundir.lock import is_held
+from cosched.rundir.paths import NodePaths
 
 #: The name of each private domain.
 PRIVATE = "private"

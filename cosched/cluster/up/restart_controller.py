@@ -13,8 +13,8 @@ from cosched.config.domain import DomainConfig, load_config
 from cosched.config.slurm import is_coupled
 from cosched.core.errors import CoschedError
 from cosched.linux.files.owners import acts_for_another
-from cosched.node.service.lock import is_held
-from cosched.shm.userdirs import check_own, is_listening
+from cosched.rundir.directories import check_own, is_listening
+from cosched.rundir.lock import is_held
 
 
 @contextlib.contextmanager

@@ -30,7 +30,7 @@ from cosched.node.records.bounded_file import BoundedFile, FilePair
 from cosched.node.records.recorder import Recorder
 from cosched.node.records.user_lines import by
 from cosched.node.tasks.live import LiveJob, LiveTask
-from cosched.shm.paths import NodePaths, default_run_dir
+from cosched.rundir.paths import NodePaths, default_run_dir
 from cosched.shm.region import CARRIERS
 
 log = logging.getLogger(__name__)

@@ -21,11 +21,11 @@ from cosched.core.decoding import decode_text
 from cosched.core.errors import CoschedError
 from cosched.core.node.knowledge import UNKNOWN, Expectation
 from cosched.core.units import NS_PER_S
-from cosched.node.loop import Loop
-from cosched.node.sockets.listener import Peer, UnixListener, hold_peer, peer_of
-from cosched.node.sockets.pacing import Lane, Pacer
+from cosched.rundir.paths import check_job_name
+from cosched.service.listener import Peer, UnixListener, hold_peer, peer_of
+from cosched.service.loop import Loop
+from cosched.service.pacing import Lane, Pacer
 from cosched.shm._native import ffi, lib
-from cosched.shm.paths import check_job_name
 from cosched.shm.region import CARRIERS, read_expectation
 
 HELLO_TIMEOUT_NS = 2 * NS_PER_S

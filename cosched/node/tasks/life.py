@@ -13,13 +13,13 @@ from cosched.core.node.knowledge import Expectation
 from cosched.core.node.messages import MessageTrapped, TaskExited, TaskRegistered
 from cosched.linux.proc import started_wall_ns
 from cosched.node.driver import Driver, clocks
-from cosched.node.loop import Loop
 from cosched.node.records.history_writer import HistoryWriter
 from cosched.node.records.user_lines import by
-from cosched.node.sockets.pacing import Pacer
 from cosched.node.tasks.bells import JobBells
 from cosched.node.tasks.live import Claim, LiveJob, LiveTask
 from cosched.node.tasks.live_jobs import JobTable
+from cosched.service.loop import Loop
+from cosched.service.pacing import Pacer
 from cosched.shm._native import lib
 from cosched.shm.region import Request
 

@@ -13,13 +13,13 @@ from cosched.core.config.schema import Limits
 from cosched.core.errors import CoschedError
 from cosched.core.node.machine import NodeScheduler
 from cosched.linux.pidfd import exited
-from cosched.node.sockets.listener import USERS_SHARE, Peer
 from cosched.node.sockets.registration import RegistrationRefused, TaskHello, Welcome
 from cosched.node.tasks.life import Origin, TaskLife
 from cosched.node.tasks.live import Claim, LiveJob, LiveTask
 from cosched.node.tasks.live_jobs import JobTable
+from cosched.rundir.paths import job_key
+from cosched.service.listener import USERS_SHARE, Peer
 from cosched.shm._native import lib
-from cosched.shm.paths import job_key
 from cosched.shm.region import CARRIERS
 
 #: The most jobs of one user: each needs a region, and the daemon can map only so many.

@@ -23,9 +23,9 @@ from cosched.linux.processes.tools import ask_tool
 from cosched.node.records.history_writer import SITE_STATE
 from cosched.node.sockets.client import request
 from cosched.observe.doctor.facts import Clock, Daemon, MpiFacts, NodeFacts
+from cosched.rundir.directories import SYSTEM_RUN_DIR
+from cosched.rundir.paths import NodePaths
 from cosched.shm._native import lib
-from cosched.shm.paths import NodePaths
-from cosched.shm.userdirs import SYSTEM_RUN_DIR
 from cosched.version import VERSION
 
 UNIT = "cosched.service"

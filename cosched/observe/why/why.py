@@ -22,7 +22,7 @@ from cosched.node.sockets.client import request
 from cosched.observe.timeline.trace import Trace, read_trace, trace_files
 from cosched.observe.why.reasons import Explained, Explainer, explain_all
 from cosched.observe.why.standing import find_job, standing
-from cosched.shm.paths import NodePaths, job_key
+from cosched.rundir.paths import NodePaths, job_key
 
 log = logging.getLogger(__name__)
 

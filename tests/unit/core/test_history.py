@@ -53,7 +53,7 @@ from cosched.node.records.history_writer import SITE_STATE, history_files
 from cosched.node.records.history_writer import _read as earlier_records
 from cosched.observe.columns import COLUMNS
 from cosched.observe.job_summary import gather, in_words, read_files, runs, summary
-from cosched.shm.paths import NodePaths
+from cosched.rundir.paths import NodePaths
 from tests.unit.core.trace_histories import CHOICES, JOBS, SETTINGS, run_choices
 
 BEGAN = 1_700_000_000 * NS_PER_S

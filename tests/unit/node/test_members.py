@@ -20,16 +20,16 @@ from cosched.core.node.settings import LENGTH_MAX_NS, Settings
 from cosched.core.units import NS_PER_S
 from cosched.linux.pidfd import exited
 from cosched.node.driver import Driver
-from cosched.node.loop import Loop
 from cosched.node.records.history_writer import HistoryWriter
 from cosched.node.records.recorder import Recorder
-from cosched.node.sockets.pacing import Pacer
 from cosched.node.sockets.registration import RegistrationRefused, TaskHello
 from cosched.node.tasks.life import TaskLife
 from cosched.node.tasks.live_jobs import JobTable
 from cosched.node.tasks.registrar import Registrar, Terms
+from cosched.rundir.paths import NodePaths, job_key
+from cosched.service.loop import Loop
+from cosched.service.pacing import Pacer
 from cosched.shm._native import lib
-from cosched.shm.paths import NodePaths, job_key
 
 SHADOW = lib.COSCHED_CARRIER_SHADOW
 _numbers = itertools.count()

@@ -29,15 +29,15 @@ from cosched.node.children.child import start_child
 from cosched.node.children.metrics_process import MetricsProcess
 from cosched.node.children.timer_process import TimerProcess
 from cosched.node.effects import Effects
-from cosched.node.loop import Loop
 from cosched.node.memory_meter import MemoryMeter, MemoryTerms
 from cosched.node.owners import Owners
-from cosched.node.sockets.pacing import BURST_NS, REST, Pacer
 from cosched.node.sockets.registration import RegistrationRefused, TaskHello, Welcome
 from cosched.node.tasks.bells import JobBells
 from cosched.node.tasks.registrar import USERS_JOBS, Terms
+from cosched.rundir.paths import NodePaths, job_key
+from cosched.service.loop import Loop
+from cosched.service.pacing import BURST_NS, REST, Pacer
 from cosched.shm._native import lib
-from cosched.shm.paths import NodePaths, job_key
 
 ONE = frozenset({0})
 GIB = 1 << 30

@@ -79,7 +79,7 @@ from cosched.linux.prctl import adopt_orphans
 from cosched.linux.processes.descendants import REAPED_AT_ONCE
 from cosched.linux.processes.limits import limit_task, most_processes
 from cosched.linux.processes.signals import Delivery, send, send_to_group
-from cosched.node.loop import Watch
+from cosched.service.loop import Watch
 
 #: PMIs of a job; for PMI-1 the longest value, too.
 PMI1: Mapping[str, int] = {"pmi1": VALUE_BYTES, "pmi1-long": LONG_VALUE_BYTES}

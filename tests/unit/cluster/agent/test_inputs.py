@@ -9,7 +9,7 @@ from cosched.cluster.agent.frames import InputWritten, WriteInput
 from cosched.cluster.agent.input import WAITING_MOST, InputPipe, InputValve
 from cosched.cluster.inputs import AT_END
 from cosched.cluster.messages import GiveInput, InputTaken
-from cosched.node.loop import Watch
+from cosched.service.loop import Watch
 
 
 class Root:

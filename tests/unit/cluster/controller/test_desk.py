@@ -265,12 +265,8 @@ def test_kernel_refuses_a_user_with_too_many_connections(tmp_path, monkeypatch):
     monkeypatch.setattr("cosched.cluster.user_socket.CONNECTIONS_PER_USER", 1)
     monkeypatch.setattr("cosched.cluster.user_socket.SHUT_S", 0.2)
     uid, shut, opened = os.getuid(), [], []
-    monkeypatch.setattr(
-        "cosched.node.sockets.door.Door.shut", lambda _, uid: shut.append(uid)
-    )
-    monkeypatch.setattr(
-        "cosched.node.sockets.door.Door.open", lambda _, uid: opened.append(uid)
-    )
+    monkeypatch.setattr("cosched.service.door.Door.shut", lambda _, uid: shut.append(uid))
+    monkeypatch.setattr("cosched.service.door.Door.open", lambda _, uid: opened.append(uid))
 
     async def check():
         async with desk(tmp_path), caller(tmp_path) as first:

@@ -12,7 +12,7 @@ from cosched.cluster.engines.native.node_entries import NodeEntries, NodeState
 from cosched.cluster.store import JobStore
 from cosched.cluster.user_socket import Person
 from cosched.config.domain import DomainConfig
-from cosched.node.sockets.pacing import Allowance
+from cosched.service.pacing import Allowance
 from tests.unit.cluster.controller.controller_alone import requests_about
 
 USER = Person(4711, 4711)

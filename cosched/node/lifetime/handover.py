@@ -12,9 +12,9 @@ from pathlib import Path
 
 from cosched.core.errors import CoschedError, NoDaemon
 from cosched.linux.processes.signals import Delivery, send_by_pidfd
-from cosched.node.service.lock import DaemonLock, hold_daemon, lock_holder
 from cosched.node.sockets.client import request
-from cosched.shm.paths import NodePaths
+from cosched.rundir.lock import DaemonLock, hold_daemon, lock_holder
+from cosched.rundir.paths import NodePaths
 
 START_TIMEOUT_S = 20.0
 STOP_TIMEOUT_S = 10.0

@@ -5,9 +5,9 @@ Log, trace and history are not in the list: they stay."""
 from __future__ import annotations
 
 from cosched.core.errors import CoschedError
-from cosched.node.service.lock import lock_holder
 from cosched.node.tasks.left import named_regions
-from cosched.shm.paths import NodePaths
+from cosched.rundir.lock import lock_holder
+from cosched.rundir.paths import NodePaths
 from cosched.shm.region import unlink_region
 
 

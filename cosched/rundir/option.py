@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from cosched.shm.userdirs import own_run_dir
+from cosched.rundir.directories import own_run_dir
 
 
 def add_run_dir(options: argparse.ArgumentParser) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
-from cosched.node.service.lock import DaemonLock
+from cosched.rundir.lock import DaemonLock
 
 log = logging.getLogger(__name__)
 

@@ -13,15 +13,15 @@ from cosched.core.config.schema import NodeConfig
 from cosched.core.errors import CoschedError, NoDaemon
 from cosched.core.node.settings import Settings
 from cosched.linux.processes.background import start_background
-from cosched.node.service.handover import (
+from cosched.node.lifetime.handover import (
     START_TIMEOUT_S,
     UP_ALREADY,
     Patience,
     wait_readable,
 )
-from cosched.node.service.lock import lock_holder
 from cosched.node.sockets.client import request
-from cosched.shm.paths import NodePaths
+from cosched.rundir.lock import lock_holder
+from cosched.rundir.paths import NodePaths
 from cosched.start.own_command import own_command
 
 _USUAL = NodeConfig()

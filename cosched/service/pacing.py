@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Hashable
 from dataclasses import dataclass, field
 
 from cosched.core.units import NS_PER_S
-from cosched.node.loop import Loop
+from cosched.service.loop import Loop
 
 Work = Callable[[], None]
 

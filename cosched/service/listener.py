@@ -20,9 +20,9 @@ from cosched.core.complaints import Complaints
 from cosched.core.units import NS_PER_MS
 from cosched.linux import pidfd, proc
 from cosched.linux.identity import peer_ids
-from cosched.node.loop import Loop
-from cosched.node.sockets.door import Door
-from cosched.node.sockets.pacing import Allowance, Pacer
+from cosched.service.door import Door
+from cosched.service.loop import Loop
+from cosched.service.pacing import Allowance, Pacer
 
 BACKLOG = 512
 #: How long no connection is accepted after the descriptors ran out.

@@ -14,12 +14,12 @@ from cosched.linux.classes import ClassScheduler
 from cosched.linux.files.owners import acting_as_owner
 from cosched.linux.pidfd import open_pidfd
 from cosched.linux.probe import attach
-from cosched.node.service.handover import Patience, await_end, end_orphans
-from cosched.node.service.lock import lock_holder, locked
-from cosched.node.service.remains import remove_remains
+from cosched.node.lifetime.handover import Patience, await_end, end_orphans
+from cosched.node.lifetime.remains import remove_remains
 from cosched.node.sockets.client import ControlClient
 from cosched.node.tasks.left import find_left, left_regions
-from cosched.shm.paths import NodePaths
+from cosched.rundir.lock import lock_holder, locked
+from cosched.rundir.paths import NodePaths
 
 #: Returns the class scheduler of a tag by its name; CoschedError if it does not work here.
 Attach = Callable[[str, str], ClassScheduler]

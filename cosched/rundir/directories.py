@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from cosched.core.errors import CoschedError
-from cosched.shm.paths import NodePaths, default_run_dir
+from cosched.rundir.paths import NodePaths, default_run_dir
 
 SYSTEM_RUN_DIR = Path("/run/cosched")
 ROOT_UID = 0
