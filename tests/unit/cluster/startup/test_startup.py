@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.experiments.startup.matching import Matcher, NodeOffer, Request, first_of
 from cosched.core.cluster.startup import tables
 from cosched.core.cluster.startup.assignment import Inventory, Units
-from cosched.core.cluster.startup.matching import Matcher, NodeOffer, Request, first_of
 from cosched.core.cluster.startup.object_relay import (
     ChildReplaced,
     ChunkArrived,

@@ -1,7 +1,7 @@
 """Schedules one job in a process of its own, and prints the cost of that as JSON.
 
-usage: python -m benchmarks.experiments.startup.central DESIGN NODES TASKS cpu|memory
-       python -m benchmarks.experiments.startup.central WAY NODES WORKERS workers
+usage: python -m benchmarks.experiments.startup.central_cost DESIGN NODES TASKS cpu|memory
+       python -m benchmarks.experiments.startup.central_cost WAY NODES WORKERS workers
 
 cpu: CPU time from the request of a job until its job object can be sent; for few nodes the
 median of several new managers. A probe, always the same computation, runs before and after,
@@ -30,18 +30,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks.experiments.startup.workers import choose_s
-from cosched.core.cluster.startup.assignment import Units
-from cosched.core.cluster.startup.central import CentralManager, PartitionedManager
-from cosched.core.cluster.startup.jobobject import encode_object
-from cosched.core.cluster.startup.matching import Matcher, NodeOffer, Request
-from cosched.core.cluster.startup.placement import (
+from benchmarks.experiments.startup.managers import CentralManager, PartitionedManager
+from benchmarks.experiments.startup.matching import Matcher, NodeOffer, Request
+from benchmarks.experiments.startup.placement import (
     WINDOWS,
     CentralObject,
     Placement,
     Submission,
     encode_central,
 )
+from benchmarks.experiments.startup.workers import choose_s
+from cosched.core.cluster.startup.assignment import Units
+from cosched.core.cluster.startup.jobobject import encode_object
 from cosched.core.cluster.startup.seal import seal
 
 #: A node's resources: enough for the largest number of tasks in the paper.

@@ -11,10 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from cosched.core.cluster.queue.nodes import from_numbers, numbers
-from cosched.core.cluster.startup.assignment import Pool, Units
-from cosched.core.cluster.startup.matching import Matcher, NodeOffer, Request
-from cosched.core.cluster.startup.placement import (
+from benchmarks.experiments.startup.matching import Matcher, NodeOffer, Request
+from benchmarks.experiments.startup.placement import (
     WINDOWS,
     CentralObject,
     Placement,
@@ -23,6 +21,8 @@ from cosched.core.cluster.startup.placement import (
     pack_units,
     unpack_units,
 )
+from cosched.core.cluster.queue.nodes import from_numbers, numbers
+from cosched.core.cluster.startup.assignment import Pool, Units
 from cosched.core.errors import CoschedError
 
 

@@ -14,10 +14,10 @@ from struct import Struct
 
 import msgspec
 
+from benchmarks.experiments.startup.matching import Request
 from cosched.core.cluster.queue.nodes import Intervals, count
 from cosched.core.cluster.startup.assignment import Assignment
 from cosched.core.cluster.startup.jobobject import JobObject
-from cosched.core.cluster.startup.matching import Request
 from cosched.core.cluster.startup.seal import Tied
 from cosched.core.cluster.startup.tree import Position, Tree
 from cosched.core.errors import CoschedError
