@@ -34,6 +34,6 @@ setup(
     cffi_modules=[
         "cosched/shm/_build.py:ffibuilder",
         "cosched/linux/native/_build.py:kick",
-        "cosched/linux/native/_build.py:gate",
+        "cosched/linux/native/_build.py:held_process",
     ],
 )

@@ -19,8 +19,8 @@ import tomlkit
 
 from cosched.bench.run.interrupts import interruptible, shielded
 from cosched.cluster.client import Client, make_submission
-from cosched.cluster.coupling.memory import Memory
-from cosched.cluster.engines.slurm.front import front_script, task_script
+from cosched.cluster.coupling.snapshot_store import SnapshotStore
+from cosched.cluster.engines.slurm.prolog_scripts import front_script, task_script
 from cosched.cluster.keys import make_keys
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.up.domain import (
@@ -29,7 +29,7 @@ from cosched.cluster.up.domain import (
     stop_domain,
     write_domain,
 )
-from cosched.cluster.up.places import Place
+from cosched.cluster.up.nodes import DomainNode
 from cosched.config.coupling import CouplingTable
 from cosched.config.domain import DomainConfig, LifeSettings, QueueSettings
 from cosched.config.slurm import load_coupled
@@ -38,7 +38,7 @@ from cosched.core.config.tables import read
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
 from cosched.linux.ports import free_ports
-from cosched.node.service.lock import is_held
+from cosched.rundir.lock import is_held
 from tests.labs import slurms
 
 ENGINES = ("native", "slurm")
@@ -103,7 +103,7 @@ class Native:
         first = free_ports(2 * (nodes + 1))
         addresses = [f"127.0.0.1:{first + 2 * place}" for place in range(nodes + 1)]
         self.places = [
-            Place(f"{name}{number}", address)
+            DomainNode(f"{name}{number}", address)
             for number, address in enumerate(addresses[1:], 1)
         ]
         self.config = DomainConfig(
@@ -211,7 +211,7 @@ class Slurm:
 
 def coupling_counts(domain: Domain) -> dict[str, Any]:
     """Returns how often each branch of a domain's coupling was taken, as it is stored."""
-    with contextlib.closing(Memory(domain.paths.mates)) as memory:
+    with contextlib.closing(SnapshotStore(domain.paths.mates)) as memory:
         stored = memory.load()
     return {} if stored is None else msgspec.to_builtins(unpack(stored).state.counts)
 

@@ -11,7 +11,7 @@ from typing import Any
 from cosched.bench.run.interrupts import interruptible
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.up.domain import start_domain, stop_domain, write_domain
-from cosched.cluster.up.places import lab_places
+from cosched.cluster.up.nodes import lab_nodes
 from cosched.config.domain import PORT, DomainConfig, QueueSettings
 from cosched.lab import life
 from cosched.lab.lab import Lab
@@ -79,7 +79,7 @@ def domain(lab: Lab, steps: Path | None = None, **settings: Any) -> Iterator[Non
 
     steps: where agents note the steps of each start. settings: those of ``DomainConfig``.
     """
-    paths, places = DomainPaths(lab.run_dir), lab_places(lab, PORT + 1)
+    paths, places = DomainPaths(lab.run_dir), lab_nodes(lab, PORT + 1)
     first = lab.nodes[0]
     addresses = {place.name: place.address for place in places}
     write_domain(

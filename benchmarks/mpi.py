@@ -9,15 +9,15 @@ from pathlib import Path
 from cosched.bench.workload.build import build_program
 from cosched.core.errors import CoschedError
 from cosched.launch.family import Mpi
-from cosched.launch.mpi import Places, find_mpi
+from cosched.launch.mpi import SearchPath, find_mpi
 from cosched.launch.program import Program
 
 PROGRAMS = Path(__file__).parent / "programs"
 
 
-def places() -> Places:
+def places() -> SearchPath:
     """Returns where an MPI is looked for: beside this Python, and in PATH."""
-    return Places(Path(sys.executable).parent, os.environ)
+    return SearchPath(Path(sys.executable).parent, os.environ)
 
 
 def find(asked: str | None) -> Mpi:

@@ -10,7 +10,7 @@ from cosched.cluster.agent.agent import serve
 from cosched.cluster.agent.steps import NoStepNotes, StepFile
 from cosched.core.errors import CoschedError
 from cosched.core.names import member_of
-from cosched.node.service.run_dir import add_run_dir, chosen_run_dir
+from cosched.rundir.option import add_run_dir, chosen_run_dir
 from cosched.start.streams import begin
 
 

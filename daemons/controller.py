@@ -12,7 +12,7 @@ from cosched.cluster.controller.controller import Controller
 from cosched.cluster.coupling.pairs import open_pairs
 from cosched.cluster.engines.native.engine import NativeEngine
 from cosched.cluster.engines.slurm.engine import SlurmEngine
-from cosched.cluster.engines.slurm.front import uid_of
+from cosched.cluster.engines.slurm.prolog_scripts import uid_of
 from cosched.cluster.engines.slurm.steering import Names, SlurmSteering
 from cosched.cluster.keys import load_keys
 from cosched.cluster.member import Log, Make, Ready, run_member
@@ -22,7 +22,7 @@ from cosched.config.domain import load_config
 from cosched.config.slurm import is_coupled, load_coupled
 from cosched.core.errors import CoschedError
 from cosched.core.names import CONTROLLER
-from cosched.node.service.run_dir import add_run_dir, chosen_run_dir
+from cosched.rundir.option import add_run_dir, chosen_run_dir
 from cosched.start.streams import begin
 
 #: How long the controller waits for the end of its companion when the domain has ended.

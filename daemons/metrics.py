@@ -12,10 +12,10 @@ from pathlib import Path
 from prometheus_client import CollectorRegistry
 
 from cosched.core.errors import CoschedError
-from cosched.node.service.lock import DaemonLock
-from cosched.node.service.metrics_server import MetricsServer
 from cosched.observe.metrics import NodeCollector
-from cosched.shm.paths import NodePaths
+from cosched.rundir.lock import DaemonLock
+from cosched.rundir.paths import NodePaths
+from cosched.service.metrics_server import MetricsServer
 from cosched.start.streams import begin
 
 NICE = 5

@@ -9,7 +9,7 @@ import os
 import socket
 import sys
 
-from cosched.config.places import load
+from cosched.config.cosched_toml import load
 from cosched.core.config.limits import (
     bounded,
     limits_for,
@@ -24,14 +24,14 @@ from cosched.linux.descriptors import raise_descriptor_limit
 from cosched.linux.priority import raise_daemon_priority
 from cosched.linux.probe import probe
 from cosched.node.daemon import DaemonOptions, SchedulerDaemon
+from cosched.node.lifetime.handover import end_orphans, lock_node
 from cosched.node.memory_meter import MemoryTerms
-from cosched.node.records.history import history_place
+from cosched.node.records.history_writer import history_files
 from cosched.node.records.log_file import open_log
-from cosched.node.service.handover import end_orphans, lock_node
-from cosched.node.service.run_dir import add_run_dir, chosen_run_dir
-from cosched.shm.paths import NodePaths
+from cosched.rundir.directories import make_node_directory
+from cosched.rundir.option import add_run_dir, chosen_run_dir
+from cosched.rundir.paths import NodePaths
 from cosched.shm.region import survive_torn_regions
-from cosched.shm.userdirs import make_node_directory
 from cosched.start.streams import begin
 
 
@@ -129,7 +129,7 @@ def serve(options: argparse.Namespace, starter: Starter) -> None:
                 trace_bytes=config.node.trace_bytes,
                 memory=MemoryTerms(config.node.memory_bytes, config.node.memory_wait_ns),
                 allow_raise=config.node.allow_raise,
-                history=history_place(paths, options.private, os.environ, os.geteuid()),
+                history=history_files(paths, options.private, os.environ, os.geteuid()),
             ),
             lock,
         )

@@ -17,14 +17,14 @@ from cosched.core.errors import CoschedError
 from cosched.linux.cgroups.placement import place_tasks
 from cosched.linux.priority import raise_daemon_priority
 from cosched.linux.probe import attach
-from cosched.node.loop import hold_back
 from cosched.node.records.log_file import join_log
-from cosched.node.service.lock import DaemonLock, hold_daemon
 from cosched.node.timer.guardian import Guardian
 from cosched.node.timer.spare import scheduler_above, start_spare
 from cosched.node.timer.timer import STDIN, TimerDaemon
+from cosched.rundir.lock import DaemonLock, hold_daemon
+from cosched.rundir.paths import NodePaths
+from cosched.service.loop import hold_back
 from cosched.shm.objects import path_of
-from cosched.shm.paths import NodePaths
 from cosched.shm.region import NodeRegion, survive_torn_regions
 from cosched.start.streams import begin
 

@@ -18,7 +18,7 @@ from rich.progress import Progress
 from benchmarks.experiment import in_one_line, positive, write_json
 from benchmarks.kernels.build import KERNELS, build
 from benchmarks.kernels.matrix import Halves, Heard, Rates, measure, model_of, rate_of
-from benchmarks.kernels.occupant import Place
+from benchmarks.kernels.occupant import KernelSetup
 from cosched.core.errors import CoschedError
 from cosched.sim.symbiotic.matrix import model_document
 from cosched.sim.symbiotic.table import matrix_table
@@ -133,8 +133,8 @@ def _kernels(text: str) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def _place(cpus: tuple[int, ...], options: argparse.Namespace) -> Place:
-    return Place(cpus, options.size << 20, options.folder.resolve())
+def _place(cpus: tuple[int, ...], options: argparse.Namespace) -> KernelSetup:
+    return KernelSetup(cpus, options.size << 20, options.folder.resolve())
 
 
 def _with_progress(work: Callable[[Heard], Rates]) -> Rates:

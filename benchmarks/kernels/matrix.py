@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from benchmarks.kernels.build import KERNELS, Built
-from benchmarks.kernels.occupant import Occupant, Place, occupied
+from benchmarks.kernels.occupant import KernelSetup, Occupant, occupied
 from cosched.sim.symbiotic.matrix import Model, SpeedupMatrix
 
 Rates = dict[tuple[str, "str | None"], list[float]]
@@ -27,11 +27,11 @@ Heard = Callable[[float, str], None]
 class Halves:
     """``primary``: CPUs of the measured kernel; ``background``: CPUs of the other one."""
 
-    primary: Place
-    background: Place
+    primary: KernelSetup
+    background: KernelSetup
 
 
-def rate_of(kernel: str, built: Built, place: Place, seconds: float) -> float:
+def rate_of(kernel: str, built: Built, place: KernelSetup, seconds: float) -> float:
     """Returns a kernel's work a second on some CPUs."""
     with ExitStack() as stack:
         occupant = Occupant(kernel, built, place, seconds, stack)

@@ -26,7 +26,7 @@ PATIENCE_S = 120.0
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class KernelSetup:
     """CPUs of a node and the data of the kernels. ``size``: bytes for each process."""
 
     cpus: tuple[int, ...]
@@ -122,7 +122,12 @@ class Occupant:
     """A kernel on a place. seconds: how long it runs; 0: until it is stopped."""
 
     def __init__(
-        self, kernel: str, built: Built, place: Place, seconds: float, stack: ExitStack
+        self,
+        kernel: str,
+        built: Built,
+        place: KernelSetup,
+        seconds: float,
+        stack: ExitStack,
     ) -> None:
         self._seconds = seconds
         tail = [
@@ -172,7 +177,9 @@ def _launcher(built: Built, cpus: int) -> list[str]:
 
 
 @contextmanager
-def occupied(kernel: str | None, built: Built, place: Place) -> Iterator[Occupant | None]:
+def occupied(
+    kernel: str | None, built: Built, place: KernelSetup
+) -> Iterator[Occupant | None]:
     """A kernel that runs in the background until the end of the block, and was right."""
     with ExitStack() as stack:
         if kernel is None:

@@ -13,9 +13,9 @@ from benchmarks.experiment import Bench, positive
 from benchmarks.micro.load import await_tasks, jobs_of, new_node, spin
 from cosched.core.node.settings import Settings
 from cosched.linux.proc import process_cpu_ns
-from cosched.node.service.start import NodeOptions
+from cosched.node.lifetime.start import NodeOptions
 from cosched.node.sockets.client import request
-from cosched.shm.paths import NodePaths
+from cosched.rundir.paths import NodePaths
 
 
 def measure(slice_: str, jobs: int, seconds: int) -> dict[str, Any]:

@@ -40,7 +40,7 @@ from cosched.lab.lab import Lab
 from cosched.lab.slurm_conf import SHARED
 from cosched.launch.family import Family, Mpi
 from cosched.launch.given.hosts import Hosts
-from cosched.launch.job import Job, Request, resolve
+from cosched.launch.job import Request, ResolvedJob, resolve
 from cosched.launch.program import inspect
 from cosched.tables import table
 from tests.labs.ssh import ssh_servers
@@ -122,7 +122,7 @@ class Starts:
             environ["LD_LIBRARY_PATH"] = str(Path(self._library).parent)
         return environ
 
-    def _job(self, nodes: int, tasks: int) -> Job:
+    def _job(self, nodes: int, tasks: int) -> ResolvedJob:
         """Returns the job as mpiexec starts it; the ranks use the same transport in both
         ways."""
         hosts = tuple(node.name for node in self._lab.nodes[:nodes])

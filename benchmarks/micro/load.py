@@ -12,11 +12,11 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from cosched.core.errors import CoschedError
-from cosched.node.service.start import NodeOptions, start_node
-from cosched.node.service.stop import stop_node
+from cosched.node.lifetime.start import NodeOptions, start_node
+from cosched.node.lifetime.stop import stop_node
 from cosched.node.sockets.client import request
+from cosched.rundir.paths import NodePaths
 from cosched.shm._native import ffi, lib
-from cosched.shm.paths import NodePaths
 
 START_S = 60.0
 

@@ -31,9 +31,9 @@ from benchmarks.micro.load import START_S, await_tasks, new_node
 from benchmarks.mpi import PROGRAMS, build, find
 from cosched.core.errors import CoschedError
 from cosched.core.node.settings import Settings
-from cosched.node.service.start import NodeOptions
+from cosched.node.lifetime.start import NodeOptions
 from cosched.node.sockets.client import request
-from cosched.shm.paths import NodePaths
+from cosched.rundir.paths import NodePaths
 
 #: About a third of a millisecond between two messages, and no end.
 WORK = ("--steps", "1000000000", "--work", "300000")

@@ -32,7 +32,7 @@ from cosched.core.node.settings import Settings
 from cosched.lab import life
 from cosched.lab.plan import plan_nodes
 from cosched.launch.family import Family, Mpi
-from cosched.node.service.start import NodeOptions
+from cosched.node.lifetime.start import NodeOptions
 from cosched.tables import table
 
 SIZES = (8, 1024, 65536, 1048576)

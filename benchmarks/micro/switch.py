@@ -30,10 +30,10 @@ from benchmarks.experiment import Bench, need_cpus, positive
 from benchmarks.micro.load import child, jobs_of, new_node, register, spin
 from cosched.core.node.settings import Settings
 from cosched.linux.cgroups.cgroupfs import hierarchies, move, own_base
-from cosched.node.service.start import NodeOptions
+from cosched.node.lifetime.start import NodeOptions
 from cosched.node.sockets.client import request
+from cosched.rundir.paths import NodePaths
 from cosched.shm._native import lib
-from cosched.shm.paths import NodePaths
 from cosched.tables import table
 
 EMPTY, ASKED = 0, 1

@@ -26,7 +26,7 @@ from benchmarks.experiment import Bench, positive
 from benchmarks.micro.load import idle, jobs_of
 from cosched.node.records.recorder import Recorder
 from cosched.node.sockets.client import request
-from cosched.shm.paths import NodePaths
+from cosched.rundir.paths import NodePaths
 from daemons.scheduler import Starter, parse, serve
 
 CLOCK_SAMPLES = 10_000

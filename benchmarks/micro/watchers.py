@@ -21,9 +21,9 @@ from benchmarks.micro.observing import on_a_terminal, scrape_once, scraped
 from cosched.core.errors import CoschedError
 from cosched.core.node.settings import Settings
 from cosched.linux.ports import free_address
-from cosched.node.service.lock import lock_holder
-from cosched.node.service.start import NodeOptions
+from cosched.node.lifetime.start import NodeOptions
 from cosched.node.sockets.client import request
+from cosched.rundir.lock import lock_holder
 from cosched.tables import table
 
 #: The start of a program (imports, the first picture) does not count.

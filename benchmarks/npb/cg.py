@@ -30,7 +30,7 @@ Doubles = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class MatrixBlock:
     """A rank's block of a matrix of ``order``, and its partners."""
 
     rows: range
@@ -44,7 +44,7 @@ class Place:
     oblong: bool
 
 
-def place(rank: int, ranks: int, order: int) -> Place:
+def place(rank: int, ranks: int, order: int) -> MatrixBlock:
     """Where ``rank`` of ``ranks`` sits; CoschedError unless that is a power of two."""
     levels = ranks.bit_length() - 1
     if ranks != 1 << levels:
@@ -67,7 +67,7 @@ def place(rank: int, ranks: int, order: int) -> Place:
         across = column * tall + row
     spans = [wide >> level for level in range(1, wide.bit_length())]
     partners = tuple(rank ^ span for span in spans)
-    return Place(rows, columns, share, across, partners, oblong)
+    return MatrixBlock(rows, columns, share, across, partners, oblong)
 
 
 def _part(whole: range, index: int, count: int) -> range:
@@ -187,7 +187,9 @@ class _Solver:
         return [float(value) for value in mine]
 
 
-def _matrix(kernels: Kernels, size: ConjugateGradient, mine: Place) -> tuple[Any, ...]:
+def _matrix(
+    kernels: Kernels, size: ConjugateGradient, mine: MatrixBlock
+) -> tuple[Any, ...]:
     """Row starts, columns and elements of this rank's block."""
     block = kernels.new(
         "struct npb_cg_block *",

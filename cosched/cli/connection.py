@@ -12,7 +12,7 @@ from cosched.cluster.submission import JOB_VARIABLE
 from cosched.cluster.up.killed import lacks_a_member
 from cosched.core.errors import CoschedError
 from cosched.jobs.client import Client
-from cosched.shm.userdirs import is_listening
+from cosched.rundir.directories import is_listening
 
 #: For a shell that completes a word: the user waits at the prompt.
 AT_THE_PROMPT = Patience(within_s=1.0)

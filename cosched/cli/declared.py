@@ -22,7 +22,7 @@ from typing import Any, ClassVar, Protocol, TypeVar
 
 import click
 
-from cosched.cli.values import Member, Parsed
+from cosched.cli.values import EnumChoice, Parsed
 
 _Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 _KEY = "declared"
@@ -65,7 +65,7 @@ class _Parameter:
         yield from attributes.pop("before", ())
         kind, default = attributes.get("type"), attributes.get("default")
         is_shown = attributes.get("show_default") is not False
-        if isinstance(kind, (Parsed, Member)) and default and is_shown:
+        if isinstance(kind, (Parsed, EnumChoice)) and default and is_shown:
             attributes["default"] = kind.show(default)
         words = self.words
         if self.make is click.option and not words:

@@ -14,7 +14,7 @@ from cosched.cli.declared import argument, option
 from cosched.cli.values import COMMAND, HOSTS, SECONDS, SIZE
 from cosched.core.errors import CoschedError
 from cosched.linux.files.owners import refuse_foreign, without_links
-from cosched.shm.userdirs import domain_dir_to_ask, own_run_dir, run_dir_to_ask
+from cosched.rundir.directories import domain_dir_to_ask, own_run_dir, run_dir_to_ask
 
 #: A file that a command reads.
 PATH = click.Path(path_type=Path)

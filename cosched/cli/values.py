@@ -128,7 +128,7 @@ def whole(least: int, most: int | None = None) -> Parser:
     return parse
 
 
-class Member(click.Choice):  # type: ignore[type-arg,unused-ignore]
+class EnumChoice(click.Choice):  # type: ignore[type-arg,unused-ignore]
     """A word that names a member of an enumeration; the value is the member."""
 
     def __init__(self, kind: type[enum.Enum], *without: enum.Enum) -> None:

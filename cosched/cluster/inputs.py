@@ -1,4 +1,4 @@
-"""Passes standard input on: from a user at a member's desk to the root of the user's job.
+"""Passes standard input on: from a user at a member's socket to the root of the user's job.
 
 A user gives input in pieces, each with its place in the whole. A piece is answered when
 rank 0 has room for more, so a user has one piece under way. After a broken connection the
@@ -18,9 +18,9 @@ from typing import Any
 
 import msgspec
 
-from cosched.cluster.desk import Person
 from cosched.cluster.messages import GiveInput, InputTaken, Message
 from cosched.cluster.submission import LONGEST_REQUEST
+from cosched.cluster.user_socket import Person
 from cosched.core.bounds import Name, Natural, Offset
 from cosched.core.decoding import JsonDecoder, Malformed, decode_json
 from cosched.core.errors import CoschedError
@@ -104,7 +104,7 @@ class Inputs:
 
 class Visitor:
     """Answers one user's connection: passes input on, and all other requests to
-    ``answer``. It is the ``Caller`` of a desk."""
+    ``answer``. It is the ``Caller`` of a user's socket."""
 
     def __init__(
         self,

@@ -14,7 +14,7 @@ from typing import Any
 from cosched.core.decoding import printable
 from cosched.core.errors import CoschedError, StateLost
 from cosched.linux.descriptors import raise_descriptor_limit
-from cosched.node.service.lock import DaemonLock
+from cosched.rundir.lock import DaemonLock
 
 Log = Callable[[str], None]
 Ready = Callable[[], None]

@@ -25,7 +25,7 @@ from cosched.core.bounds import (
     UserId,
 )
 from cosched.core.cluster.coupling.messages import Addresses
-from cosched.core.cluster.startup.questions import Answer, Question
+from cosched.core.cluster.startup.questions import Question, RootAnswer
 from cosched.core.decoding import MessagePackDecoder
 
 #: Peers of another version are refused.
@@ -262,14 +262,14 @@ class Answered(OfJob, frozen=True):
     """The root's answer to the question ``number``."""
 
     number: Natural
-    answer: Answer
+    answer: RootAnswer
 
 
 # --- requests of users --------------------------------------------------------------------
 
 
 class UserRequest(Message, frozen=True):
-    """A user's request from the desk of an agent. uid: from the kernel of that node."""
+    """A user's request from the socket of an agent. uid: from the kernel of that node."""
 
     number: Natural
     uid: UserId

@@ -9,7 +9,7 @@ from typing import Any
 import tomlkit
 from tomlkit.exceptions import TOMLKitError
 
-from cosched.config.places import read_text
+from cosched.config.cosched_toml import read_text
 from cosched.core.config.layers import merge
 from cosched.core.config.relations import judge
 from cosched.core.config.schema import BY_PATH

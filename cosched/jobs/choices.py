@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from cosched.config.places import load
+from cosched.config.cosched_toml import load
 from cosched.core.config.limits import limits_for, refuse_task, refuse_wait
 from cosched.core.config.schema import Limits
 from cosched.core.errors import CoschedError

@@ -23,10 +23,10 @@ from cosched.core.units import NS_PER_S
 from cosched.jobs.choices import Choices, configured_choices
 from cosched.jobs.job import Job, sendable
 from cosched.jobs.outer import without_outer_job
-from cosched.jobs.tasks import Reports
+from cosched.jobs.rank_environment import Reports
 from cosched.launch.command import Site
 from cosched.linux.processes.limits import own_limits
-from cosched.shm.userdirs import (
+from cosched.rundir.directories import (
     SYSTEM_RUN_DIR,
     daemons_are_up,
     domain_dir_to_ask,

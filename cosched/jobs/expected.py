@@ -6,13 +6,13 @@ import os
 from collections.abc import Callable, Sequence
 
 from cosched.core.errors import CoschedError
-from cosched.core.likeness import Likeness, PastRun, expect
+from cosched.core.expectation import Likeness, PastRun, expect
 from cosched.core.node.knowledge import Expectation
 from cosched.core.units import NS_PER_S
-from cosched.launch.job import Job
+from cosched.launch.job import ResolvedJob
 from cosched.launch.program import which
 from cosched.launch.runs import add_run, read_runs, record_of_runs
-from cosched.shm.paths import NodePaths
+from cosched.rundir.paths import NodePaths
 
 #: A record is worth no longer wait.
 PATIENCE_S = 0.2
@@ -27,7 +27,7 @@ class Lengths:
         self._path = record_of_runs(os.environ)
         self._warn = warn
 
-    def expectation(self, job: Job, time_ns: int | None) -> Expectation:
+    def expectation(self, job: ResolvedJob, time_ns: int | None) -> Expectation:
         """Returns the user's estimate ``time_ns`` if there is one, otherwise the lengths of
         earlier runs."""
         likeness = _likeness_of(job)
@@ -43,7 +43,7 @@ class Lengths:
             return ()
 
     def add(
-        self, job: Job, name: str, nodes: Sequence[NodePaths], began_wall_ns: int
+        self, job: ResolvedJob, name: str, nodes: Sequence[NodePaths], began_wall_ns: int
     ) -> None:
         """Records how long the job was scheduled on the node where that was longest.
 
@@ -70,7 +70,7 @@ def _length_ns(name: str, nodes: Sequence[NodePaths], began_wall_ns: int) -> int
     return max((round(r.scheduled_s * NS_PER_S) for r in complete), default=0)
 
 
-def _likeness_of(job: Job) -> Likeness:
+def _likeness_of(job: ResolvedJob) -> Likeness:
     """Returns what makes other jobs like this one."""
     path = which(job.argv[0], os.environ) or job.argv[0]
     ranks = None if job.layout is None else job.layout.ranks

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 from cosched.core.decoding import convert
 from cosched.core.errors import NoDaemon
-from cosched.core.trace.history import JobRecord
+from cosched.core.trace.job_record import JobRecord
 from cosched.linux.waiting import comes_true
 from cosched.node.sockets.client import request
-from cosched.shm.paths import NodePaths, job_key
+from cosched.rundir.paths import NodePaths, job_key
 
 #: The kernel reports a task's end to the daemons at about the time of our own wait.
 PATIENCE_S = 3.0

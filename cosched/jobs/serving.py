@@ -16,13 +16,13 @@ from cosched.core.decoding import is_whole
 from cosched.core.errors import CoschedError
 from cosched.jobs.choices import Choices
 from cosched.jobs.job import Job
-from cosched.jobs.tasks import Reports, Wanted, rank_environment
+from cosched.jobs.rank_environment import Reports, Wanted, rank_environment
 from cosched.launch.command import TRANSPORT_VARIABLES, Site, is_launcher
 from cosched.launch.environment import job_label
 from cosched.launch.family import Family, Mpi
-from cosched.launch.job import Job as Resolved
 from cosched.launch.job import Request, resolve
-from cosched.launch.mpi import Places
+from cosched.launch.job import ResolvedJob as Resolved
+from cosched.launch.mpi import SearchPath
 from cosched.launch.program import inspect, require
 
 #: For ``Job.mpi``: the program has no MPI.
@@ -133,7 +133,7 @@ def _one_task(job: Job, found: Resolved, around: Surroundings, reports: Reports)
 
 
 def _resolve(request: Request, around: Surroundings) -> Resolved:
-    places = Places(Path(sys.executable).parent, around.environ)
+    places = SearchPath(Path(sys.executable).parent, around.environ)
     return resolve(request, Site(), places)
 
 

@@ -23,8 +23,8 @@ from cosched.lab.agent import agent_places
 from cosched.lab.plan import mark_prefix
 from cosched.lab.state import read_state, state_path
 from cosched.linux.namespaces import processes_inside
-from cosched.node.service.remains import remove_regions
-from cosched.shm.paths import NodePaths
+from cosched.node.lifetime.remains import remove_regions
+from cosched.rundir.paths import NodePaths
 
 LOCK_WITHIN_S = 2.0
 LOCK_POLL_S = 0.02

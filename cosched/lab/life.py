@@ -48,7 +48,7 @@ from cosched.linux.namespaces import (
     processes_inside,
 )
 from cosched.linux.proc import parse_cpu_list
-from cosched.shm.paths import NodePaths
+from cosched.rundir.paths import NodePaths
 from cosched.start.own_command import COSCHED, own_command
 
 DAEMONS_WITHIN_S = 30.0

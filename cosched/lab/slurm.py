@@ -31,7 +31,7 @@ from cosched.linux.files.whole import write_whole
 from cosched.linux.namespaces import bears_mark
 from cosched.linux.proc import PID_MOST
 from cosched.linux.processes.signals import send_by_pidfd
-from cosched.shm.paths import default_run_dir
+from cosched.rundir.paths import default_run_dir
 from cosched.start.streams import begin
 
 READY_WITHIN_S = 30.0

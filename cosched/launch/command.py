@@ -14,10 +14,10 @@ from pathlib import Path
 
 from cosched.core.errors import CoschedError
 from cosched.launch import intel
-from cosched.launch.family import Engine, Family, Mpi
+from cosched.launch.family import Family, LauncherKind, Mpi
 from cosched.launch.given.carried import carry
-from cosched.launch.given.front import sets_variables
 from cosched.launch.given.line import Line, read_line
+from cosched.launch.given.wrapping_programs import sets_variables
 
 #: Launchers of batch systems: they start ranks on the nodes of their job.
 BATCH_LAUNCHERS = ("srun", "jsrun", "aprun", "ibrun", "flux")
@@ -28,10 +28,10 @@ _LAUNCHERS = (
     *("mpirun.openmpi", *_INHERITING),
 )
 _BY_NAME = {
-    "orterun": Engine.ORTE,
-    "prterun": Engine.PRRTE,
-    "prun": Engine.PRRTE,
-    **dict.fromkeys(_INHERITING, Engine.INHERIT),
+    "orterun": LauncherKind.ORTE,
+    "prterun": LauncherKind.PRRTE,
+    "prun": LauncherKind.PRRTE,
+    **dict.fromkeys(_INHERITING, LauncherKind.INHERIT),
 }
 
 
@@ -106,7 +106,7 @@ def is_launcher(word: str) -> bool:
     return os.path.basename(word) in _LAUNCHERS
 
 
-def engine_by_name(word: str) -> Engine | None:
+def engine_by_name(word: str) -> LauncherKind | None:
     """Returns the engine if the launcher's name alone determines it."""
     return _BY_NAME.get(os.path.basename(word))
 
@@ -123,9 +123,9 @@ def job_command(
 ) -> Command:
     """Returns the command that starts ``program``, with ``tasks`` for every rank. environ:
     the user's environment."""
-    if mpi.engine is Engine.HYDRA:
+    if mpi.engine is LauncherKind.HYDRA:
         argv = _hydra(site, layout)
-    elif mpi.engine in (Engine.ORTE, Engine.PRRTE):
+    elif mpi.engine in (LauncherKind.ORTE, LauncherKind.PRRTE):
         argv = _open_mpi(mpi.engine, site, layout, root=root)
     else:
         raise CoschedError(
@@ -186,8 +186,8 @@ def binding_in(environ: Mapping[str, str], mpi: Mpi) -> str:
 #: The variables by which a user chooses the binding, the stronger one first. Hydra binds
 #: nothing by default, so its own variable needs no help.
 _BINDING_VARIABLES = {
-    Engine.ORTE: ("OMPI_MCA_hwloc_base_binding_policy",),
-    Engine.PRRTE: (
+    LauncherKind.ORTE: ("OMPI_MCA_hwloc_base_binding_policy",),
+    LauncherKind.PRRTE: (
         "PRTE_MCA_hwloc_default_binding_policy",
         "OMPI_MCA_hwloc_base_binding_policy",
     ),
@@ -206,7 +206,7 @@ def _hydra(site: Site, layout: Layout) -> list[str]:
     return [*argv, "-n", str(layout.ranks)]
 
 
-def _open_mpi(engine: Engine, site: Site, layout: Layout, *, root: bool) -> list[str]:
+def _open_mpi(engine: LauncherKind, site: Site, layout: Layout, *, root: bool) -> list[str]:
     """Both generations of Open MPI's launcher.
 
     Unless the user's environment binds them, ranks are not bound. Two jobs bound to one
@@ -238,8 +238,8 @@ def _hosts_with_slots(
     return [f"{address}:{otherwise}" for address in site.addresses]
 
 
-def _open_mpi_agent(engine: Engine, site: Site) -> list[str]:
-    if engine is Engine.PRRTE:
+def _open_mpi_agent(engine: LauncherKind, site: Site) -> list[str]:
+    if engine is LauncherKind.PRRTE:
         argv = ["--prtemca", "plm_ssh_agent", str(site.agent)]
         argv += ["--prtemca", "prte_if_include", site.network]
     else:

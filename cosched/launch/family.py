@@ -21,7 +21,7 @@ class Family(Enum):
         return "MPICH" if self is Family.MPICH else "Open MPI"
 
 
-class Engine(Enum):
+class LauncherKind(Enum):
     """The kind of launcher, by its command line."""
 
     HYDRA = "hydra"
@@ -36,7 +36,7 @@ class Version:
     """The contents of ``mpiexec --version``."""
 
     family: Family | None
-    engine: Engine
+    engine: LauncherKind
     number: str
     intel: bool = False
 
@@ -46,7 +46,7 @@ class Mpi:
     """One installation: its launcher and the compiler wrapper of the same build."""
 
     family: Family
-    engine: Engine
+    engine: LauncherKind
     version: str
     mpiexec: Path
     mpicc: Path | None
@@ -106,11 +106,11 @@ def is_mpi_library(name: str) -> bool:
 def read_version(text: str) -> Version:
     """Recognises the launcher that printed ``text`` when asked for its version."""
     if match := _HYDRA.search(text):
-        return Version(Family.MPICH, Engine.HYDRA, match[1])
+        return Version(Family.MPICH, LauncherKind.HYDRA, match[1])
     if match := _INTEL.search(text):
-        return Version(Family.MPICH, Engine.HYDRA, match[1].rstrip(","), intel=True)
+        return Version(Family.MPICH, LauncherKind.HYDRA, match[1].rstrip(","), intel=True)
     if match := _OPEN_MPI.search(text):
         old = is_whole(match[1], most=4) and "(PRRTE)" not in match[0]
-        engine = Engine.ORTE if old else Engine.PRRTE
+        engine = LauncherKind.ORTE if old else LauncherKind.PRRTE
         return Version(Family.OPENMPI, engine, match[1] + match[2])
-    return Version(None, Engine.INHERIT, "")
+    return Version(None, LauncherKind.INHERIT, "")

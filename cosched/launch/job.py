@@ -1,8 +1,8 @@
 """Turns the user's request into a job that can be started.
 
 ``resolve`` decides whose launcher starts the job, finds the MPI and says what does not
-fit. ``Job.command`` is then pure: the same job with and without cosched's environment,
-so that both arms of a comparison start the same way.
+fit. ``ResolvedJob.command`` is then pure: the same job with and without cosched's
+environment, so that both arms of a comparison start the same way.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from cosched.launch.command import (
     own_environment,
     wrapped_command,
 )
-from cosched.launch.family import Engine, Family, Mpi
+from cosched.launch.family import Family, LauncherKind, Mpi
 from cosched.launch.given.alike import ranks_are_alike
 from cosched.launch.given.carried import drops_environment, hides_preload
-from cosched.launch.given.front import split_front
 from cosched.launch.given.line import Line, read_line
 from cosched.launch.given.preloads import environment_behind
 from cosched.launch.given.step_pmi import unserved
+from cosched.launch.given.wrapping_programs import split_front
 from cosched.launch.mpi import (
-    Places,
+    SearchPath,
     find_compiler,
     find_mpi,
     find_mpicc,
@@ -58,7 +58,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class ResolvedJob:
     """A job that can be started. ``layout`` is None behind a user's own launcher, whose
     command line is ``argv``, read as ``line``; ``front`` are the words in front of it, such
     as ``time``. ``environ`` is the user's environment.
@@ -69,7 +69,7 @@ class Job:
 
     argv: tuple[str, ...]
     label: str
-    engine: Engine
+    engine: LauncherKind
     mpi: Mpi | None
     mpicc: Path | None
     site: Site
@@ -128,10 +128,10 @@ class Job:
         Hydra's proxies kill the ranks when their launcher is dead, but only pass SIGTERM
         on. Open MPI's launcher needs SIGTERM to end the ranks.
         """
-        return signal.SIGKILL if self.engine is Engine.HYDRA else signal.SIGTERM
+        return signal.SIGKILL if self.engine is LauncherKind.HYDRA else signal.SIGTERM
 
 
-def resolve(request: Request, site: Site, places: Places) -> Job:
+def resolve(request: Request, site: Site, places: SearchPath) -> ResolvedJob:
     """Finds everything that ``request`` needs; CoschedError names what is missing."""
     front, rest = split_front(request.argv)
     if is_launcher(rest[0]):
@@ -143,7 +143,7 @@ def resolve(request: Request, site: Site, places: Places) -> Job:
     program = inspect(rest, environ, path)
     mpi = find_mpi(program, request.mpi, places)
     chosen = any(name in environ for name in TRANSPORT_VARIABLES[mpi.family])
-    return Job(
+    return ResolvedJob(
         argv=request.argv,
         label=program.label,
         engine=mpi.engine,
@@ -169,8 +169,8 @@ def _resolve_wrapped(
     front: tuple[str, ...],
     argv: tuple[str, ...],
     site: Site,
-    places: Places,
-) -> Job:
+    places: SearchPath,
+) -> ResolvedJob:
     word = argv[0]
     for option, given in (
         ("--ranks", request.ranks is not None),
@@ -188,15 +188,15 @@ def _resolve_wrapped(
     launcher = require(word, places.environ, "launcher")
     engine = engine_by_name(word)
     family = None
-    if engine is None or engine is Engine.ORTE:
+    if engine is None or engine is LauncherKind.ORTE:
         version = launcher_version(launcher, places.environ)
         engine, family = version.engine, version.family
-    elif engine is Engine.PRRTE:
+    elif engine is LauncherKind.PRRTE:
         family = Family.OPENMPI
     line = read_line(argv, engine, environment_behind(front, places.environ))
     program = _guess_program(line, places.environ)
     warnings = tuple(_wrapped_warnings(line, family, program))
-    return Job(
+    return ResolvedJob(
         argv=argv,
         label=program.label,
         engine=engine,
@@ -215,7 +215,7 @@ def _resolve_wrapped(
 
 
 def _wrapped_mpicc(
-    launcher: Path, family: Family | None, program: Program, places: Places
+    launcher: Path, family: Family | None, program: Program, places: SearchPath
 ) -> Path | None:
     """Returns the wrapper of the program's MPI if known, otherwise of the launcher's."""
     if program.library is None and family is not None:

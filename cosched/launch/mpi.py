@@ -31,14 +31,14 @@ _ANCESTORS_MAX = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class SearchPath:
     """Places to search: the running Python's directory and the environment."""
 
     python_bin: Path
     environ: Mapping[str, str]
 
 
-def find_mpi(program: Program, asked: str | None, places: Places) -> Mpi:
+def find_mpi(program: Program, asked: str | None, places: SearchPath) -> Mpi:
     """Returns the MPI for ``program``; CoschedError if there is none."""
     search = _Search(program, places)
     if asked is None:
@@ -76,7 +76,7 @@ def find_mpicc(program: Program, launcher: Path, family: Family | None) -> Path 
     return None
 
 
-def find_compiler(program: Program, places: Places) -> Path | None:
+def find_compiler(program: Program, places: SearchPath) -> Path | None:
     """Returns the wrapper for a program whose launcher has none (srun)."""
     for directory in _directories(program, places):
         found = find_mpicc(program, directory / "mpicc", program.family)
@@ -88,7 +88,7 @@ def find_compiler(program: Program, places: Places) -> Path | None:
 class _Search:
     """One search for one program; keeps rejected launchers for the error message."""
 
-    def __init__(self, program: Program, places: Places) -> None:
+    def __init__(self, program: Program, places: SearchPath) -> None:
         self._program = program
         self._places = places
         self._others: list[tuple[Path, Family]] = []
@@ -184,12 +184,12 @@ class _Search:
         return str(self._program.interpreter or self._places.python_bin / "python")
 
 
-def _directories(program: Program, places: Places) -> Iterator[Path]:
+def _directories(program: Program, places: SearchPath) -> Iterator[Path]:
     """Yields each directory that may hold the right launcher once, best first."""
     return iter(dict.fromkeys(_all_directories(program, places)))
 
 
-def _all_directories(program: Program, places: Places) -> Iterator[Path]:
+def _all_directories(program: Program, places: SearchPath) -> Iterator[Path]:
     if program.library is not None:
         for library in (program.library, Path(os.path.realpath(program.library))):
             for ancestor in list(library.absolute().parents)[1:_ANCESTORS_MAX]:

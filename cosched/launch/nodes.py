@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from cosched.core.errors import CoschedError, NoDaemon
 from cosched.core.units import format_bytes
 from cosched.linux.processes.background import what_holds_back
-from cosched.shm.paths import NodePaths
+from cosched.rundir.paths import NodePaths
 from cosched.start.own_command import COSCHED, own_command
 
 START_TIMEOUT_S = 30

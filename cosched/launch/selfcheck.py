@@ -23,7 +23,7 @@ from typing import Any
 
 from cosched.core.decoding import parse_integer
 from cosched.launch.environment import Part, task_environment
-from cosched.launch.job import Job
+from cosched.launch.job import ResolvedJob
 from cosched.launch.shim import ShimBuild, compile_program
 from cosched.linux.processes.signals import send_to_child
 
@@ -66,7 +66,7 @@ def compile_selftest(build: ShimBuild, folder: Path) -> Path:
 
 def run_selftest(
     program: Path,
-    start: Callable[[Sequence[str]], Job],
+    start: Callable[[Sequence[str]], ResolvedJob],
     carrier: str,
     *,
     environ: Mapping[str, str],
@@ -163,7 +163,7 @@ def _complaint(
 class _Watched:
     """The running job; it is ended if it takes too long or if the block is left."""
 
-    def __init__(self, process: subprocess.Popen[str], job: Job) -> None:
+    def __init__(self, process: subprocess.Popen[str], job: ResolvedJob) -> None:
         self._process, self._job = process, job
         self.too_late = False
 

@@ -17,7 +17,7 @@ from cosched.launch.family import (
     is_mpi_library,
 )
 from cosched.launch.job import Request, resolve
-from cosched.launch.mpi import Places, find_mpi
+from cosched.launch.mpi import SearchPath, find_mpi
 from cosched.launch.program import Program, require
 from cosched.launch.shim import ShimBuild, plan_build
 
@@ -48,7 +48,7 @@ class Target:
 
 
 def find_target(
-    argv: Sequence[str], mpi: str | None, mpicc: Path | None, places: Places
+    argv: Sequence[str], mpi: str | None, mpicc: Path | None, places: SearchPath
 ) -> Target:
     """Returns the MPI of ``mpicc``; without it, of the program or launcher ``argv``.
 
@@ -68,7 +68,7 @@ def find_target(
     return _target(build, job.mpi, places)
 
 
-def _target(build: ShimBuild, mpi: Mpi | None, places: Places) -> Target:
+def _target(build: ShimBuild, mpi: Mpi | None, places: SearchPath) -> Target:
     library = next((path for path in build.libraries if _is_main(path.name)), None)
     name = library.name if library is not None else ""
     family = family_of_library(name)

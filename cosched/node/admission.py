@@ -24,13 +24,13 @@ from cosched.core.node.admission import (
     judge,
 )
 from cosched.core.units import NS_PER_MS, NS_PER_S
-from cosched.node.loop import Loop
 from cosched.node.memory_meter import MemoryMeter
 from cosched.node.records.user_lines import by
 from cosched.node.sockets.registration import Applicant, Register, RegistrationRefused
 from cosched.node.tasks.live import LiveJob
-from cosched.node.tasks.table import JobTable
-from cosched.shm.paths import job_key
+from cosched.node.tasks.live_jobs import JobTable
+from cosched.rundir.paths import job_key
+from cosched.service.loop import Loop
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +61,7 @@ class _Line:
         return {applicant.peer.pid for applicant in self.applicants}
 
 
-class MemoryGate:
+class MemoryAdmission:
     """Registers the tasks of a job when the job's memory fits."""
 
     def __init__(

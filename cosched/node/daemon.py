@@ -34,34 +34,34 @@ from cosched.core.node.settings import Settings
 from cosched.core.units import NS_PER_MS, NS_PER_S
 from cosched.linux.classes import ClassScheduler
 from cosched.linux.native.kick import Kicker
-from cosched.node.admission import MemoryGate
+from cosched.node.admission import MemoryAdmission
 from cosched.node.bell import make_bell, open_bell, silence
 from cosched.node.children.metrics_process import MetricsProcess
 from cosched.node.children.timer_process import TimerProcess
 from cosched.node.driver import Driver, clocks
 from cosched.node.effects import Effects
+from cosched.node.lifetime.handover import end_orphans
+from cosched.node.lifetime.presence import Presence
+from cosched.node.lifetime.remains import remove_remains
 from cosched.node.live_settings import LiveSettings
-from cosched.node.loop import Loop
 from cosched.node.memory_meter import MemoryMeter, MemoryTerms
 from cosched.node.owners import Owners
-from cosched.node.records.bounded_file import Place
+from cosched.node.records.bounded_file import FilePair
 from cosched.node.records.explain import explain
-from cosched.node.records.history import HistoryWriter
+from cosched.node.records.history_writer import HistoryWriter
 from cosched.node.records.recorder import Recorder
-from cosched.node.service.handover import end_orphans
-from cosched.node.service.lock import DaemonLock
-from cosched.node.service.presence import Presence
-from cosched.node.service.remains import remove_remains
 from cosched.node.sockets.control import ControlSocket, Held
-from cosched.node.sockets.pacing import Pacer
 from cosched.node.sockets.registration import RegistrationSocket
 from cosched.node.status import NodeView, node_status
+from cosched.node.tasks.life import TaskLife
 from cosched.node.tasks.live import LiveJob
-from cosched.node.tasks.members import Members
+from cosched.node.tasks.live_jobs import JobTable
 from cosched.node.tasks.registrar import Registrar, Terms
-from cosched.node.tasks.table import JobTable
+from cosched.rundir.lock import DaemonLock
+from cosched.rundir.paths import NodePaths
+from cosched.service.loop import Loop
+from cosched.service.pacing import Pacer
 from cosched.shm._native import lib
-from cosched.shm.paths import NodePaths
 from cosched.shm.region import NodeRegion
 from cosched.version import VERSION
 
@@ -99,7 +99,7 @@ class DaemonOptions:
     trace_bytes: int = TRACE_BYTES
     memory: MemoryTerms = field(default_factory=MemoryTerms)
     allow_raise: bool | None = None
-    history: Place | None = None
+    history: FilePair | None = None
 
 
 class SchedulerDaemon:
@@ -151,7 +151,7 @@ class SchedulerDaemon:
         )
         self.driver = Driver(self.machine, effects, self.recorder)
         self.settings = LiveSettings(self.driver, options.limits, settings)
-        self._members = Members(
+        self._members = TaskLife(
             self.driver,
             self.jobs,
             self._loop,
@@ -162,7 +162,9 @@ class SchedulerDaemon:
         terms = Terms(options.private, options.limits)
         registrar = Registrar(self.machine, self.jobs, self._members, terms)
         meter = MemoryMeter(options.memory)
-        self.gate = MemoryGate(paths.node, self.jobs, self._loop, registrar.register, meter)
+        self.gate = MemoryAdmission(
+            paths.node, self.jobs, self._loop, registrar.register, meter
+        )
         allow = options.private if options.allow_raise is None else options.allow_raise
         self._owners = Owners(self.driver, self.jobs, raising=allow)
 

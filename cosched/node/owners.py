@@ -17,7 +17,7 @@ from cosched.core.node.messages import Mode, ModeChosen
 from cosched.node.driver import Driver, clocks
 from cosched.node.records.user_lines import by
 from cosched.node.tasks.live import LiveJob
-from cosched.node.tasks.table import JobTable
+from cosched.node.tasks.live_jobs import JobTable
 
 log = logging.getLogger(__name__)
 

@@ -18,12 +18,12 @@ from cosched.core.node.messages import Mode
 from cosched.core.node.prospect import Prospect
 from cosched.core.units import NS_PER_S
 from cosched.linux.classes import ClassPlace, ClassScheduler
-from cosched.node.admission import MemoryGate
+from cosched.node.admission import MemoryAdmission
 from cosched.node.children.timer_process import TimerProcess
-from cosched.node.records.history import HistoryWriter
+from cosched.node.records.history_writer import HistoryWriter
 from cosched.node.records.recorder import Recorder
 from cosched.node.tasks.live import LiveJob
-from cosched.node.tasks.table import JobTable
+from cosched.node.tasks.live_jobs import JobTable
 from cosched.shm.region import CARRIERS, NodeRegion
 
 
@@ -46,7 +46,7 @@ class NodeView:
     jobs: JobTable
     region: NodeRegion
     timer: TimerProcess
-    gate: MemoryGate
+    gate: MemoryAdmission
     recorder: Recorder
     history: HistoryWriter
     lent: Mapping[str, int]

@@ -14,7 +14,7 @@ from typing import Any
 from cosched.core.config.kinds import suggest
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
-from cosched.observe.history import JobSummary
+from cosched.observe.job_summary import JobSummary
 from cosched.tables import table
 
 #: A table for people has this in the place of an unknown value.

@@ -20,7 +20,7 @@ from cosched.core.node.messages import Branch, Refusal
 from cosched.core.units import NS_PER_S
 from cosched.node.sockets.client import request
 from cosched.observe.series import JobLabels, Labels
-from cosched.shm.paths import NodePaths
+from cosched.rundir.paths import NodePaths
 
 #: The daemon gets at most one question in this time, however often Prometheus asks.
 FRESH_S = 0.5

@@ -9,8 +9,8 @@ from typing import Any
 
 from cosched.core.errors import CoschedError, NoDaemon
 from cosched.node.sockets.client import nodes_in, request
-from cosched.shm.paths import NodePaths, default_run_dir
-from cosched.shm.userdirs import SYSTEM_RUN_DIR
+from cosched.rundir.directories import SYSTEM_RUN_DIR
+from cosched.rundir.paths import NodePaths, default_run_dir
 from cosched.tables import table
 
 Status = dict[str, Any]

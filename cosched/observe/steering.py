@@ -11,7 +11,7 @@ from typing import Any
 from cosched.core.errors import CoschedError
 from cosched.node.sockets.client import request
 from cosched.observe.status import Status, gather, no_daemons
-from cosched.shm.paths import NodePaths
+from cosched.rundir.paths import NodePaths
 
 
 @dataclass(frozen=True, slots=True)

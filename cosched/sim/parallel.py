@@ -21,7 +21,7 @@ from typing import Protocol, TypeAlias, TypeVar
 
 from cosched.core.errors import CoschedError
 from cosched.linux.prctl import die_with_parent
-from cosched.sim.engine import Progress
+from cosched.sim.virtual_time import Progress
 
 #: Seconds between two reports of the progress of all runs.
 POLL_S = 0.2

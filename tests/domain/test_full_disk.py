@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from cosched.node.service.lock import is_held
+from cosched.rundir.lock import is_held
 from tests.domain.test_killed_members import NODE, Private, ended, until
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="mounts a small file system")

@@ -16,7 +16,7 @@ import pytest
 
 from cosched.cluster.paths import DomainPaths
 from cosched.core.names import CONTROLLER
-from cosched.node.service.lock import is_held
+from cosched.rundir.lock import is_held
 from tests.domain.rig import ENVIRON, WITHIN_S
 from tests.domain.user import BIN
 

@@ -8,8 +8,8 @@ import threading
 from pathlib import Path
 
 from cosched.core.errors import CoschedError
+from cosched.rundir.paths import NodePaths, job_key
 from cosched.shm._native import lib
-from cosched.shm.paths import NodePaths, job_key
 from cosched.shm.region import JobRegion
 
 LOOK_S = 0.005

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import msgspec
 
 from cosched.cluster.coupling.mail import AnyMessage as BetweenJobs
-from cosched.cluster.engines.slurm.gates import Hello as GateHello
+from cosched.cluster.engines.slurm.waiting_gates import GateHello
 from cosched.cluster.messages import AnyMessage, BetweenDomains, Leave, Refused
 from cosched.cluster.submission import Submission
 from cosched.shm._native import ffi, lib

@@ -22,10 +22,10 @@ from cosched.config.coupling import CouplingTable
 from cosched.core.config.tables import read
 from cosched.core.names import CONTROLLER
 from cosched.core.node.settings import Settings
-from cosched.node.service.lock import lock_holder
-from cosched.node.service.start import NodeOptions, start_node
-from cosched.node.service.stop import stop_node
-from cosched.shm.paths import NodePaths
+from cosched.node.lifetime.start import NodeOptions, start_node
+from cosched.node.lifetime.stop import stop_node
+from cosched.rundir.lock import lock_holder
+from cosched.rundir.paths import NodePaths
 from tests.domain.rig import Rig
 from tests.tools.ports import free_ports
 

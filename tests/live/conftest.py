@@ -17,11 +17,11 @@ import pytest
 from cosched.core.node.settings import Settings
 from cosched.linux.pidfd import open_pidfd
 from cosched.linux.processes.signals import send_by_pidfd
-from cosched.node.service.lock import lock_holder
-from cosched.node.service.start import NodeOptions, start_node
-from cosched.node.service.stop import stop_node
+from cosched.node.lifetime.start import NodeOptions, start_node
+from cosched.node.lifetime.stop import stop_node
 from cosched.node.sockets.client import request
-from cosched.shm.paths import NodePaths
+from cosched.rundir.lock import lock_holder
+from cosched.rundir.paths import NodePaths
 
 TOOLS = Path(__file__).parent.parent / "tools"
 DEADLINE_S = 60.0

@@ -22,10 +22,10 @@ import psutil
 
 from cosched.cluster.client import Client, make_submission
 from cosched.core.node.settings import Settings
-from cosched.node.service.lock import lock_holder
-from cosched.node.service.start import NodeOptions, start_node
-from cosched.node.service.stop import stop_node
-from cosched.shm.paths import NodePaths
+from cosched.node.lifetime.start import NodeOptions, start_node
+from cosched.node.lifetime.stop import stop_node
+from cosched.rundir.lock import lock_holder
+from cosched.rundir.paths import NodePaths
 from tests.domain.rig import Rig
 from tests.fuzz.probe import PROBES
 

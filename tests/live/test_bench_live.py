@@ -14,7 +14,7 @@ import pytest
 
 from cosched.lab import life
 from cosched.node.sockets.client import request
-from cosched.shm.paths import NodePaths
+from cosched.rundir.paths import NodePaths
 from tests.places import ROOT
 
 WORKLOADS = ROOT / "benchmarks" / "workloads" / "lab"

@@ -17,10 +17,10 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from cosched.core.errors import CoschedError
 from cosched.core.node.settings import Settings
-from cosched.node.service.lock import lock_holder
-from cosched.node.service.start import NodeOptions, start_node
+from cosched.node.lifetime.start import NodeOptions, start_node
 from cosched.node.sockets.client import request
-from cosched.shm.paths import NodePaths
+from cosched.rundir.lock import lock_holder
+from cosched.rundir.paths import NodePaths
 from tests.live.conftest import TOOLS, eventually
 from tests.places import ROOT
 from tests.tools.ports import free_address

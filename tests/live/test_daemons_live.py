@@ -19,9 +19,9 @@ import pytest
 from cosched.core.errors import CoschedError, NoDaemon
 from cosched.core.node.settings import Settings
 from cosched.core.units import NS_PER_S
-from cosched.node.service.lock import lock_holder
 from cosched.node.sockets.client import ControlClient, request
-from cosched.shm.paths import job_key
+from cosched.rundir.lock import lock_holder
+from cosched.rundir.paths import job_key
 from cosched.shm.region import JobRegion
 from tests.live.conftest import eventually
 from tests.places import ROOT

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cosched.node.sockets.client import request
-from cosched.shm.paths import NodePaths
+from cosched.rundir.paths import NodePaths
 from tests.live.conftest import eventually
 from tests.live.test_docs_live import BIN, ROOT, commands
 from tests.live.test_docs_live import folder as folder  # noqa: PLC0414

@@ -14,9 +14,9 @@ import pytest
 
 from cosched.lab import life, slurm
 from cosched.lab.slurm_conf import SHARED
-from cosched.node.service.stop import stop_node
+from cosched.node.lifetime.stop import stop_node
 from cosched.node.sockets.client import request
-from cosched.shm.paths import NodePaths
+from cosched.rundir.paths import NodePaths
 from tests.places import ROOT
 
 pytestmark = [

@@ -16,9 +16,9 @@ import pytest
 from cosched.core.hostlist import expand_hosts
 from cosched.lab import life
 from cosched.lab.plan import plan_crowded_nodes
-from cosched.node.service.lock import lock_holder
 from cosched.node.sockets.client import request
-from cosched.shm.paths import NodePaths
+from cosched.rundir.lock import lock_holder
+from cosched.rundir.paths import NodePaths
 from tests.live.conftest import eventually
 
 pytestmark = [

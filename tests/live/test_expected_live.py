@@ -12,7 +12,7 @@ import pytest
 
 from cosched.core.units import NS_PER_S
 from cosched.node.sockets.client import request
-from cosched.shm.paths import job_key
+from cosched.rundir.paths import job_key
 from cosched.shm.region import JobRegion
 from tests.live.conftest import eventually
 from tests.live.test_docs_live import BIN

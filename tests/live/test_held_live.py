@@ -87,7 +87,7 @@ def test_user_may_not_borrow_the_operators_settings(node):
     program = (
         "import sys, pathlib\n"
         "from cosched.node.sockets.client import request\n"
-        "from cosched.shm.paths import NodePaths\n"
+        "from cosched.rundir.paths import NodePaths\n"
         "paths = NodePaths(pathlib.Path(sys.argv[1]), 'node1')\n"
         "request(paths, 'borrow', settings={'slice': '1s'})\n"
     )

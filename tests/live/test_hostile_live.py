@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from cosched.node.records.history import RECENT_RECORDS
+from cosched.node.records.history_writer import RECENT_RECORDS
 from cosched.node.records.user_lines import AT_ONCE
 from cosched.node.sockets.client import ControlClient, request
 from cosched.shm.region import JobRegion, NodeRegion

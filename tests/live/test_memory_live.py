@@ -11,7 +11,7 @@ import subprocess
 import pytest
 
 from cosched.core.errors import CoschedError
-from cosched.shm.paths import job_key
+from cosched.rundir.paths import job_key
 from cosched.shm.region import JobRegion
 from tests.live.conftest import eventually
 from tests.live.test_docs_live import BIN

@@ -16,7 +16,7 @@ import pytest
 from cosched.node.sockets.client import ControlClient, request
 from cosched.observe.timeline.replay import replay
 from cosched.observe.timeline.trace import read_trace
-from cosched.shm.paths import job_key
+from cosched.rundir.paths import job_key
 from tests.live.conftest import LiveNode, eventually
 
 pytestmark = pytest.mark.live

@@ -17,7 +17,7 @@ import pytest
 
 from cosched.linux import proc
 from cosched.linux.cgroups.cgroupfs import Hierarchy, hierarchies, move, write
-from cosched.node.service.lock import lock_holder
+from cosched.rundir.lock import lock_holder
 from tests.live.conftest import LiveNode, eventually
 from tests.places import ROOT
 

@@ -15,7 +15,7 @@ import urllib.request
 import pytest
 
 from cosched.core.node.settings import Settings
-from cosched.node.service.start import NodeOptions, start_node
+from cosched.node.lifetime.start import NodeOptions, start_node
 from tests.live.conftest import eventually
 from tests.places import ROOT
 from tests.tools.ports import free_address

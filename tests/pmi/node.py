@@ -17,7 +17,7 @@ from pathlib import Path
 from cosched.cluster.agent.topology import write_topology
 from cosched.cluster.pmi.pmix import PmixService
 from cosched.cluster.pmi.service import JobLayout, NodeTasks
-from cosched.core.cluster.startup.questions import Answer
+from cosched.core.cluster.startup.questions import RootAnswer
 
 
 class Reporter:
@@ -27,7 +27,7 @@ class Reporter:
 
     def asked(self, number, question):
         self.report("asked", type(question).__name__)
-        self.service.answer(number, Answer("no"))
+        self.service.answer(number, RootAnswer("no"))
 
     def refused(self, rank, what):
         self.report("refused", rank, what)

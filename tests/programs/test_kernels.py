@@ -16,7 +16,7 @@ import pytest
 from benchmarks.kernels.__main__ import parse_halves
 from benchmarks.kernels.build import KERNELS, NETWORK, SOURCES, build
 from benchmarks.kernels.matrix import model_of
-from benchmarks.kernels.occupant import Occupant, Place, occupied
+from benchmarks.kernels.occupant import KernelSetup, Occupant, occupied
 from cosched.core.errors import CoschedError
 from cosched.sim.symbiotic.matrix import parse_model
 from tests.places import ROOT
@@ -49,7 +49,7 @@ def built(tmp_path_factory):
 
 
 def place(folder):
-    return Place(CPUS, SIZE, folder)
+    return KernelSetup(CPUS, SIZE, folder)
 
 
 @pytest.mark.parametrize("kernel", KERNELS)

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from cosched.launch.family import Engine, Family
+from cosched.launch.family import Family, LauncherKind
 from cosched.launch.intel import wrapper_environment
 from cosched.launch.mpi import find_mpicc, launcher_version
 from cosched.launch.program import Program
-from cosched.shm.paths import NodePaths
+from cosched.rundir.paths import NodePaths
 from tests.places import ROOT
 
 SOURCE = Path(__file__).parent / "task.c"
@@ -28,7 +28,7 @@ class Installed:
     mpiexec: Path
     mpicc: Path
     family: Family
-    engine: Engine
+    engine: LauncherKind
     version: str
     intel: bool = False
 

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from cosched.launch.family import Engine, Family
+from cosched.launch.family import Family, LauncherKind
 
 pytestmark = [
     pytest.mark.live,
@@ -92,7 +92,7 @@ def test_ranks_register_with_daemon_of_their_node(run, hosts, lab_size, lab_task
 
 
 def test_exit_status_passes_through(run, hosts, lab_size, lab_task, mpi):
-    if mpi.engine is Engine.PRRTE and lab_size.nodes > 3:
+    if mpi.engine is LauncherKind.PRRTE and lab_size.nodes > 3:
         pytest.skip(
             "prterun of Open MPI 5.0 now and then crashes when the ranks of four or more "
             "nodes fail, with cosched or without"

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from cosched.launch.family import Engine
+from cosched.launch.family import LauncherKind
 from tests.shim.jobs import CROWDED, compile_program
 
 #: Leaves a line with the rank's context, as a tool that measures a rank does.
@@ -64,13 +64,13 @@ def test_ranks_of_all_app_contexts_are_coscheduled(cosched_run, mpi, task, tmp_p
     assert registered(done) == 2
     file = tmp_path / "contexts"
     file.write_text("".join(" ".join(words) + "\n" for words in contexts))
-    option = "-configfile" if mpi.engine is Engine.HYDRA else "--app"
+    option = "-configfile" if mpi.engine is LauncherKind.HYDRA else "--app"
     assert registered(cosched_run("-v", "--", *mpi.launch(option, str(file)))) == 2
 
 
 def options(mpi, tool):
     """Yields the ways in which a user may preload a tool into a launcher's ranks."""
-    if mpi.engine is Engine.HYDRA:
+    if mpi.engine is LauncherKind.HYDRA:
         yield ("-genv", "LD_PRELOAD", tool)
         yield ("-env", f"LD_PRELOAD={tool}")
         return
@@ -93,7 +93,7 @@ def test_variables_beside_a_list_of_open_mpi_stop_no_job(
     cosched_run, mpi, task, tool, monkeypatch
 ):
     """Open MPI 4 ends a job that has both the list and -x."""
-    if mpi.engine is Engine.HYDRA:
+    if mpi.engine is LauncherKind.HYDRA:
         pytest.skip("it is a setting of Open MPI")
     monkeypatch.setenv("OMPI_MCA_mca_base_env_list", f"LD_PRELOAD={tool};A=1")
     done = cosched_run("-v", "--mpi", str(mpi.mpiexec), "-n", "2", task)

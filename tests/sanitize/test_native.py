@@ -16,10 +16,10 @@ from tests.sanitize.sanitizers import FLAGS, options, runtime
 
 PARTS = ("cosched", "mpi_shim", "daemons", "tests")
 FILES = ("pyproject.toml", "setup.py", "README.md", "LICENSE")
-#: tests of cosched/shm/*.c, cosched/linux/native/gate.c and kick.c.
+#: tests of cosched/shm/*.c, cosched/linux/native/held_process.c and kick.c.
 TESTS = (
     *("tests/unit/node/test_shm.py", "tests/wrapper/test_task.py"),
-    *("tests/unit/node/test_join.py", "tests/unit/linux/test_gate.py"),
+    *("tests/unit/node/test_join.py", "tests/unit/linux/test_held_process.py"),
 )
 LIVE_TESTS = ("tests/live/test_kick_live.py",)
 PATIENCE_S = 300
@@ -65,9 +65,9 @@ def run_tests(tree, *tests):
 
 def test_python_loads_the_sanitized_modules(tree):
     script = """
-from cosched.linux.native import _gate, _kick
+from cosched.linux.native import _held_process, _kick
 from cosched.shm import _native
-files = [module.__file__ for module in (_gate, _kick, _native)]
+files = [module.__file__ for module in (_held_process, _kick, _native)]
 print(*files, open("/proc/self/maps").read())
 """
     done = subprocess.run(

@@ -27,10 +27,10 @@ import psutil
 from cosched.core.errors import CoschedError
 from cosched.core.node.settings import Settings
 from cosched.launch.shim import make_shim, plan_build
-from cosched.node.service.lock import lock_holder
-from cosched.node.service.start import NodeOptions, start_node
-from cosched.node.service.stop import stop_node
-from cosched.shm.paths import NodePaths
+from cosched.node.lifetime.start import NodeOptions, start_node
+from cosched.node.lifetime.stop import stop_node
+from cosched.rundir.lock import lock_holder
+from cosched.rundir.paths import NodePaths
 from tests.run.conftest import INSTALLED, Installed, wrapper_works
 from tests.shim.jobs import CROWDED, compile_program, launch_on_nodes
 

@@ -10,8 +10,8 @@ import threading
 import pytest
 
 from cosched.launch.family import Family
+from cosched.rundir.paths import NodePaths
 from cosched.shm._native import lib
-from cosched.shm.paths import NodePaths
 from tests.fakes import FakeNode, eventually
 from tests.run.conftest import INSTALLED, wrapper_works
 from tests.shim.jobs import (

@@ -11,7 +11,7 @@ import sys
 import pytest
 
 from cosched.launch.family import Family
-from cosched.shm.paths import NodePaths
+from cosched.rundir.paths import NodePaths
 from tests.shim.jobs import cosched_run, outcome, run_job
 
 pytestmark = pytest.mark.mpi_job

@@ -15,7 +15,7 @@ from queue import Empty, SimpleQueue
 
 import pytest
 
-from cosched.cluster.engines.slurm.front import front_script
+from cosched.cluster.engines.slurm.prolog_scripts import front_script
 from cosched.config.slurm import SlurmSettings
 from tests.labs.slurms import Cluster, SmallSlurm
 from tests.tools.ports import free_ports

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cosched.cluster.engines.slurm.front import task_script
+from cosched.cluster.engines.slurm.prolog_scripts import task_script
 from tests.places import ROOT
 from tests.slurm.conftest import USER, until
 from tests.slurm.test_traps import finishes, held

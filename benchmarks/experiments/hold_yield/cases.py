@@ -25,10 +25,10 @@ from cosched.core.cluster.coupling.settings import CouplingSettings, Scheme
 from cosched.core.units import NS_PER_S
 from cosched.sim.coupled.pairs import VICINITY_NS, Mates, by_share, by_vicinity
 from cosched.sim.coupled.runs import Coupling, simulate
-from cosched.sim.engine import Progress, no_progress
 from cosched.sim.logs.generate import Recipe, generate
 from cosched.sim.logs.swf import read_swf
 from cosched.sim.logs.workload import Workload
+from cosched.sim.virtual_time import Progress, no_progress
 
 DAY_NS = 86400 * NS_PER_S
 MONTH_NS = 30 * DAY_NS

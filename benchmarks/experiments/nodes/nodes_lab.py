@@ -32,7 +32,7 @@ from cosched.bench.simulate.virtual import VirtualSession
 from cosched.bench.workload.file import load_workload
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S, parse_duration
-from cosched.shm.userdirs import own_run_dir
+from cosched.rundir.directories import own_run_dir
 from cosched.sim.nodes.runs import carry_out
 from cosched.tables import markdown
 

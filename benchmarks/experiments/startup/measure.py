@@ -55,7 +55,7 @@ def in_new_process(design: str, nodes: int, tasks: int, what: str) -> dict[str, 
     """Runs ``central`` and returns its figures."""
     words = [design, str(nodes), str(tasks), what]
     done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.experiments.startup.central", *words],
+        [sys.executable, "-m", "benchmarks.experiments.startup.central_cost", *words],
         capture_output=True,
         text=True,
         check=False,

@@ -14,7 +14,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from cosched.core.cluster.startup.matching import Block, Matcher, Request, first_of
+from benchmarks.experiments.startup.matching import Block, Matcher, Request, first_of
 
 #: Small enough that four workers end at about the same time.
 BLOCK_NODES = 250

@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 from benchmarks.kernels.build import Built
 from benchmarks.kernels.matrix import rate_of
-from benchmarks.kernels.occupant import Place, occupied
+from benchmarks.kernels.occupant import KernelSetup, occupied
 from benchmarks.results import Results
 from cosched.core.units import NS_PER_S
 from cosched.linux.proc import cpu_busy_ns, cpu_stolen_ns
@@ -117,8 +117,8 @@ Rates: TypeAlias = Mapping[Cell, float]
 def measure(cell: Cell, built: Built, setting: Setting, folder: Path) -> Sample:
     """Runs a cell once."""
     cpus = setting.cpus
-    primary = Place(cpus[: cell.instances], setting.size, folder)
-    background = Place(
+    primary = KernelSetup(cpus[: cell.instances], setting.size, folder)
+    background = KernelSetup(
         cpus[cell.instances : cell.instances + cell.beside], setting.size, folder
     )
     before = _usage()

@@ -56,7 +56,7 @@ from cosched.bench.run.testbed import Testbed, TestbedOptions, open_testbed
 from cosched.bench.workload.file import JobSpec
 from cosched.core.errors import CoschedError
 from cosched.documents import read_json
-from cosched.shm.paths import default_run_dir
+from cosched.rundir.paths import default_run_dir
 
 FORMAT = "cosched-yoo-1"
 ALL = "all"

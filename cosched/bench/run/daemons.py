@@ -17,7 +17,7 @@ from cosched.core.node.messages import Branch
 from cosched.core.node.settings import USUAL
 from cosched.lab import life
 from cosched.node.sockets.client import HeldChanges, request
-from cosched.shm.paths import NodePaths
+from cosched.rundir.paths import NodePaths
 
 #: The settings that a bench may change.
 NAMES = tuple(USUAL.texts())

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Sequence
 
 from cosched.bench.run.site import Site
 from cosched.node.sockets.client import request
-from cosched.shm.paths import NodePaths, job_key
+from cosched.rundir.paths import NodePaths, job_key
 
 #: The pause before a job that is not registered on all nodes gets its turn again.
 RETRY_S = 0.05

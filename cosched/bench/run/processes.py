@@ -63,7 +63,7 @@ class RunFailed(CoschedError):
 
 
 @dataclass(slots=True)
-class _Running:
+class _StartedJob:
     submission: Submission
     process: subprocess.Popen[bytes]
     output: Path
@@ -108,7 +108,7 @@ class _Round:
     ) -> None:
         self.results: dict[str, JobResult] = {}
         self._waiting = deque(sorted(submissions, key=lambda job: job.start_s))
-        self._running: dict[int, _Running] = {}
+        self._running: dict[int, _StartedJob] = {}
         self._at_most = at_most or len(submissions)
         self._limit_s = limit_s
         self._folder = folder
@@ -171,7 +171,7 @@ class _Round:
             )
 
 
-def _start(submission: Submission, folder: Path, now_s: float) -> _Running:
+def _start(submission: Submission, folder: Path, now_s: float) -> _StartedJob:
     output = folder / f"{submission.name}.out"
     with output.open("wb") as stream:
         try:
@@ -193,7 +193,7 @@ def _start(submission: Submission, folder: Path, now_s: float) -> _Running:
             raise CoschedError(
                 f"job '{submission.name}': cannot {how}: {error.strerror}"
             ) from error
-    return _Running(submission, process, output, now_s, now_s + submission.timeout_s)
+    return _StartedJob(submission, process, output, now_s, now_s + submission.timeout_s)
 
 
 def last_lines(output: Path) -> tuple[str, ...]:
@@ -211,7 +211,7 @@ def last_lines(output: Path) -> tuple[str, ...]:
     )
 
 
-def _reap(job: _Running, fd: int) -> struct_rusage:
+def _reap(job: _StartedJob, fd: int) -> struct_rusage:
     os.close(fd)
     _, status, usage = os.wait4(job.process.pid, 0)
     # wait4 took the status, so Popen cannot read it.
@@ -219,7 +219,7 @@ def _reap(job: _Running, fd: int) -> struct_rusage:
     return usage
 
 
-def _result(job: _Running, usage: struct_rusage, now_s: float) -> JobResult:
+def _result(job: _StartedJob, usage: struct_rusage, now_s: float) -> JobResult:
     """Returns the result of an ended job; RunFailed unless its status is 0."""
     name, code = job.submission.name, job.process.returncode
     if code != 0:
@@ -236,7 +236,7 @@ def _result(job: _Running, usage: struct_rusage, now_s: float) -> JobResult:
     )
 
 
-def _check_deadlines(running: Iterable[_Running], now_s: float) -> None:
+def _check_deadlines(running: Iterable[_StartedJob], now_s: float) -> None:
     for job in running:
         if now_s >= job.deadline_s:
             raise RunFailed(
@@ -248,7 +248,7 @@ def _check_deadlines(running: Iterable[_Running], now_s: float) -> None:
             )
 
 
-def _stop(running: dict[int, _Running]) -> None:
+def _stop(running: dict[int, _StartedJob]) -> None:
     """Ends the running jobs: SIGTERM, and later SIGKILL to their whole sessions."""
     with selectors.DefaultSelector() as selector:
         for fd in running:
@@ -267,7 +267,7 @@ def _stop(running: dict[int, _Running]) -> None:
     running.clear()
 
 
-def _kill(job: _Running, pidfd: int) -> None:
+def _kill(job: _StartedJob, pidfd: int) -> None:
     """Kills a job's session. A launcher that has taken the rights of another user is left;
     a line names it."""
     send_to_group(job.process.pid, signal.SIGKILL)

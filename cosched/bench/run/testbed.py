@@ -26,7 +26,7 @@ from cosched.core.node.settings import Settings
 from cosched.lab.slurm import conf_path
 from cosched.lab.slurm_conf import SHARED, partition
 from cosched.launch.family import Mpi
-from cosched.launch.mpi import Places, find_mpi
+from cosched.launch.mpi import SearchPath, find_mpi
 from cosched.launch.program import inspect, which
 from cosched.version import VERSION
 
@@ -215,7 +215,7 @@ def _mpi_at_hand(
     words = next((spec.command for spec in jobs if spec.command), ("cosched",))
     to_build = any(spec.source is not None for spec in jobs)
     path = None if to_build else which(words[0], environ)
-    places = Places(Path(sys.executable).parent, environ)
+    places = SearchPath(Path(sys.executable).parent, environ)
     try:
         return find_mpi(inspect(words, environ, path), asked, places)
     except CoschedError:

@@ -32,7 +32,7 @@ from cosched.bench.simulate.models import (
 from cosched.bench.workload.file import JobInstance, load_workload
 from cosched.core.decoding import convert, is_whole
 from cosched.core.errors import CoschedError
-from cosched.core.trace.history import JobRecord
+from cosched.core.trace.job_record import JobRecord
 from cosched.launch.family import Family, Mpi
 from cosched.node.sockets.client import request
 from cosched.sim.nodes.model import Pattern

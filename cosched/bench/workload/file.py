@@ -73,7 +73,7 @@ from cosched.core.config.tables import (
 )
 from cosched.core.errors import CoschedError
 from cosched.documents import parse_text, read_document
-from cosched.shm.paths import check_job_name
+from cosched.rundir.paths import check_job_name
 
 A_YEAR_S = 366 * 86400.0
 RANKS_MAX = 1 << 20

@@ -17,7 +17,7 @@ from cosched.cli.options import (
     run_dir_option,
     this_node,
 )
-from cosched.cluster.engines.slurm.front import (
+from cosched.cluster.engines.slurm.prolog_scripts import (
     GATE,
     check_reads,
     check_runs,

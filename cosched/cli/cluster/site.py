@@ -11,7 +11,7 @@ from cosched.cluster.paths import DomainPaths
 from cosched.cluster.slurm.allocation import Allocation, find_allocation
 from cosched.cluster.slurm.step import allocation_places, start_in_allocation
 from cosched.cluster.up.domain import refuse_second, start_domain, write_domain
-from cosched.cluster.up.places import Place, host_places, lab_places, local_places
+from cosched.cluster.up.nodes import DomainNode, host_nodes, lab_nodes, local_nodes
 from cosched.config.domain import PORT, DomainConfig
 from cosched.core.decoding import host_of
 from cosched.core.errors import CoschedError
@@ -24,7 +24,7 @@ class Site:
     """The nodes of a new domain. controller: its ``HOST:PORT``. root_from: the nodes from
     which root may send jobs. allocation: the Slurm job that has the nodes, or None."""
 
-    places: tuple[Place, ...]
+    places: tuple[DomainNode, ...]
     controller: str
     root_from: tuple[str, ...] = ()
     allocation: Allocation | None = None
@@ -51,7 +51,7 @@ class Site:
 def hosts_site(hosts: Sequence[str], shell: str, port: int | None) -> Site:
     """Returns hosts that a remote shell reaches; the controller is on the first one."""
     port = PORT if port is None else port
-    return _site(host_places(hosts, port + 1, shell), port)
+    return _site(host_nodes(hosts, port + 1, shell), port)
 
 
 def lab_site(run_dir: Path, port: int | None) -> Site:
@@ -60,7 +60,7 @@ def lab_site(run_dir: Path, port: int | None) -> Site:
     if lab is None:
         raise CoschedError("no lab is up: make one with 'cosched lab up --nodes 2'")
     port = PORT if port is None else port
-    places = lab_places(lab, port + 1)
+    places = lab_nodes(lab, port + 1)
     # A lab's nodes are one machine with one root.
     return _site(places, port, root_from=tuple(place.name for place in places))
 
@@ -71,7 +71,7 @@ def site_here(port: int | None) -> Site:
     allocation = find_allocation(os.environ, os.uname().nodename)
     if allocation is None:
         port = free_ports(2) if port is None else port
-        return _site(local_places(port + 1), port)
+        return _site(local_nodes(port + 1), port)
     port = allocation.port if port is None else port
     return Site(
         allocation_places(allocation, port + 1),
@@ -80,6 +80,8 @@ def site_here(port: int | None) -> Site:
     )
 
 
-def _site(places: tuple[Place, ...], port: int, root_from: tuple[str, ...] = ()) -> Site:
+def _site(
+    places: tuple[DomainNode, ...], port: int, root_from: tuple[str, ...] = ()
+) -> Site:
     first = host_of(places[0].address)
     return Site(places, f"{first}:{port}", root_from)

@@ -17,7 +17,7 @@ from cosched.cluster.up.heldback import held_back
 from cosched.core.names import member_of
 from cosched.jobs.client import Client, NoDomain
 from cosched.jobs.job import Job
-from cosched.jobs.tasks import Reports
+from cosched.jobs.rank_environment import Reports
 
 
 @dataclass(frozen=True)

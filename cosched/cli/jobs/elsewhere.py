@@ -15,19 +15,19 @@ from cosched.core.bounds import JOB_MOST
 from cosched.core.decoding import is_whole, parse_integer
 from cosched.core.errors import CoschedError
 from cosched.core.hostlist import expand_hosts
-from cosched.jobs.places import read_place
+from cosched.jobs.job_nodes import read_job_nodes
 from cosched.launch.environment import job_label
 from cosched.linux.homes import state_directory
 from cosched.linux.processes.tools import ask_tool
-from cosched.observe.reach.asking import (
-    Answer,
+from cosched.observe.reach.named_nodes import way_to_hosts
+from cosched.observe.reach.on_nodes import (
+    NodeAnswer,
     ask_nodes,
     complaints,
     refuse_silence,
 )
-from cosched.observe.reach.hosts import way_to_hosts
 from cosched.observe.reach.ways import Slurm, Way, names_of_this_node, slurm_job_in
-from cosched.shm.paths import NodePaths
+from cosched.rundir.paths import NodePaths
 from cosched.start.own_command import COSCHED
 
 _SQUEUE_WITHIN_S = 20
@@ -50,7 +50,7 @@ def way_to(job: str | None, hosts: Sequence[str], run_dir: Path) -> Way | None:
     if job is None:
         return None
     state = state_directory(os.environ)
-    place = read_place(state, job) or read_place(state, job.partition(".")[2])
+    place = read_job_nodes(state, job) or read_job_nodes(state, job.partition(".")[2])
     number = place.slurm if place is not None else slurm_job_in(job)
     if number:
         nodes = nodes_of_slurm_job(number)
@@ -93,7 +93,9 @@ def nodes_of_slurm_job(number: str) -> tuple[str, ...]:
         return ()
 
 
-def ask_elsewhere(way: Way, words: Sequence[str], module: str = COSCHED) -> list[Answer]:
+def ask_elsewhere(
+    way: Way, words: Sequence[str], module: str = COSCHED
+) -> list[NodeAnswer]:
     """Asks all nodes; names those that did not answer on stderr. Raises CoschedError if
     none answered. module: another program than ``cosched``."""
     answers = ask_nodes(way, words, progress=_show, module=module)

@@ -18,9 +18,9 @@ from cosched.cli.options import nodes_option
 from cosched.core.bounds import UID_MOST
 from cosched.core.decoding import is_whole, parse_integer
 from cosched.core.errors import CoschedError
-from cosched.core.trace.history import JobRecord
+from cosched.core.trace.job_record import JobRecord
 from cosched.core.units import NS_PER_S, parse_duration
-from cosched.observe.history import JobSummary, runs, summary
+from cosched.observe.job_summary import JobSummary, runs, summary
 from cosched.observe.reach.ways import Way
 
 

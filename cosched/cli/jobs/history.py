@@ -17,7 +17,7 @@ from cosched.core.decoding import is_whole, parse_integer
 from cosched.core.errors import CoschedError
 from cosched.core.units import parse_duration
 from cosched.observe.columns import COLUMNS, as_csv, read_columns, shown
-from cosched.observe.history import document
+from cosched.observe.job_summary import document
 
 #: The columns without --format.
 _USUAL = "ended,job,nodes,response,expected,ran,together,alone,cpu"

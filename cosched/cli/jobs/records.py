@@ -19,13 +19,13 @@ from cosched.cli.entry import run_cli
 from cosched.cli.jobs.elsewhere import ask_elsewhere
 from cosched.cli.options import asked_run_dir_option, json_option, nodes_option
 from cosched.core.decoding import convert
-from cosched.core.trace.history import JobRecord
+from cosched.core.trace.job_record import JobRecord
 from cosched.linux.homes import state_directory
-from cosched.node.records.history import SITE_STATE
-from cosched.observe.history import gather, saved_places
+from cosched.node.records.history_writer import SITE_STATE
+from cosched.observe.job_summary import gather, saved_places
 from cosched.observe.reach.ways import Way
-from cosched.shm.paths import NodePaths, default_run_dir
-from cosched.shm.userdirs import SYSTEM_RUN_DIR
+from cosched.rundir.directories import SYSTEM_RUN_DIR
+from cosched.rundir.paths import NodePaths, default_run_dir
 
 _MODULE = "cosched.cli.jobs.records"
 

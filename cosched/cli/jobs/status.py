@@ -16,7 +16,7 @@ from cosched.cli.options import (
     json_option,
     nodes_option,
 )
-from cosched.observe.reach.asking import merged
+from cosched.observe.reach.on_nodes import merged
 from cosched.observe.status import gather, no_daemons, nodes_of_job, render
 
 

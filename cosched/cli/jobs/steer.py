@@ -17,7 +17,7 @@ from cosched.cli.options import (
     json_option,
     nodes_option,
 )
-from cosched.observe.reach.asking import ask_nodes, refuse_silence
+from cosched.observe.reach.on_nodes import ask_nodes, refuse_silence
 from cosched.observe.reach.ways import Way
 from cosched.observe.steering import Steered, steer
 

@@ -22,7 +22,7 @@ from cosched.observe.top.sampler import Sampler, check_interval, sample
 from cosched.observe.top.text import page, plain
 from cosched.observe.why.job_detail import detail
 from cosched.observe.why.why import Asker, stories
-from cosched.shm.paths import NodePaths
+from cosched.rundir.paths import NodePaths
 
 #: How far back the screen's answer to why goes, and how many changes it shows at most.
 WHY_SINCE_NS = 60 * NS_PER_S

@@ -32,10 +32,10 @@ from cosched.core.errors import CoschedError
 from cosched.core.node.messages import Cause
 from cosched.core.units import NS_PER_S, parse_duration
 from cosched.launch.environment import job_label
-from cosched.observe.reach.asking import merged
+from cosched.observe.reach.on_nodes import merged
 from cosched.observe.reach.ways import Way
 from cosched.observe.why.why import Asker, Story, nodes_with_stories, stories
-from cosched.shm.paths import NodePaths
+from cosched.rundir.paths import NodePaths
 
 WIDTH = 79
 

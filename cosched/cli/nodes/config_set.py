@@ -13,7 +13,7 @@ import click
 
 from cosched.cli.declared import Command, argument, command, flag
 from cosched.cli.options import asked_run_dir_option, nodes_option
-from cosched.config.places import usual_places
+from cosched.config.cosched_toml import usual_files
 from cosched.config.save import save
 from cosched.core.config.kinds import suggest
 from cosched.core.config.schema import BY_PATH, LIVE
@@ -22,7 +22,7 @@ from cosched.core.errors import CoschedError, NoDaemon
 from cosched.core.node.settings import Settings
 from cosched.node.sockets.client import HeldChanges, nodes_in, request
 from cosched.observe.status import no_daemons
-from cosched.shm.paths import NodePaths
+from cosched.rundir.paths import NodePaths
 
 
 @command("set", short_help="Change settings, live or in the file.")
@@ -99,7 +99,7 @@ def _split(word: str) -> tuple[Key, str]:
 
 
 def _save(values: Mapping[str, Any]) -> Path:
-    places = usual_places(os.environ)
+    places = usual_files(os.environ)
     operator = os.geteuid() == 0
     path = places.operator if operator else places.user
     if path is None:

@@ -17,7 +17,7 @@ from cosched.cli.printing import show_progress
 from cosched.cli.tools import shim_check
 from cosched.cli.values import COMMAND
 from cosched.core.errors import CoschedError
-from cosched.launch.mpi import Places
+from cosched.launch.mpi import SearchPath
 from cosched.launch.shim import make_shim
 from cosched.launch.target import find_target
 from cosched.observe.doctor.asking import answer, ask_nodes
@@ -26,8 +26,8 @@ from cosched.observe.doctor.findings import Finding, good, is_bad, problem, rend
 from cosched.observe.doctor.gather import gather_health, gather_node
 from cosched.observe.doctor.judge import document, judge, judge_health
 from cosched.observe.doctor.slurm import read_slurm
-from cosched.observe.reach.hosts import way_to_hosts
-from cosched.shm.paths import NodePaths
+from cosched.observe.reach.named_nodes import way_to_hosts
+from cosched.rundir.paths import NodePaths
 
 
 @command("doctor")
@@ -128,7 +128,7 @@ def _examine(hosts: Sequence[str], shell: Sequence[str], here: NodePaths) -> Sit
 
 def _check_shims(facts: NodeFacts) -> Iterator[Finding]:
     """Runs the shim's own check with each MPI of this node."""
-    places = Places(_python_bin(), os.environ)
+    places = SearchPath(_python_bin(), os.environ)
     for mpi in facts.mpis or ():
         name = f"{mpi.title} {mpi.version}"
         try:

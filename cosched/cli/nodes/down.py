@@ -9,8 +9,8 @@ import click
 from cosched.cli.declared import Command, command, flag
 from cosched.cli.options import any_run_dir_option, this_node_option
 from cosched.core.errors import CoschedError
-from cosched.node.service.stop import free_jobs, stop_node
-from cosched.shm.paths import NodePaths
+from cosched.node.lifetime.stop import free_jobs, stop_node
+from cosched.rundir.paths import NodePaths
 
 
 @command("down")

@@ -9,11 +9,11 @@ import click
 
 from cosched.cli.declared import Command, command, flag, option
 from cosched.cli.options import run_dir_option, this_node_option
-from cosched.config.places import load
+from cosched.config.cosched_toml import load
 from cosched.core.config.schema import CLASS_SCHEDULERS, MODES, given_options
 from cosched.core.node.settings import Fairness, Order
-from cosched.node.service.start import NodeOptions, start_node
-from cosched.shm.paths import NodePaths
+from cosched.node.lifetime.start import NodeOptions, start_node
+from cosched.rundir.paths import NodePaths
 
 METRICS_USUAL = "127.0.0.1:9434"
 

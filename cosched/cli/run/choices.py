@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import click
 
 from cosched.cli.declared import flag, option
-from cosched.config.places import load
+from cosched.config.cosched_toml import load
 from cosched.core.config.limits import limits_for, refuse_wait
 from cosched.core.config.schema import CARRIERS
 from cosched.core.errors import CoschedError

@@ -22,8 +22,8 @@ from cosched.cli.options import (
 )
 from cosched.cli.run.choices import Asked
 from cosched.cli.values import RUN_TIME, Parsed
-from cosched.shm.paths import check_job_name
-from cosched.shm.userdirs import run_dir_to_ask
+from cosched.rundir.directories import run_dir_to_ask
+from cosched.rundir.paths import check_job_name
 
 
 def _job_name(text: str, _what: str) -> str:

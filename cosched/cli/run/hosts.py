@@ -8,7 +8,7 @@ from pathlib import Path
 
 from cosched.cli.run.reports import warn
 from cosched.core.errors import CoschedError
-from cosched.launch.given.engine_job import EngineJob
+from cosched.launch.given.batch_job import EngineJob
 from cosched.launch.given.hosts import Hosts, read_hostfile
 
 

@@ -10,20 +10,20 @@ import os
 from collections.abc import Mapping
 
 from cosched.core.errors import CoschedError
-from cosched.jobs.places import Place
+from cosched.jobs.job_nodes import JobNodes
 from cosched.launch.command import BATCH_LAUNCHERS
-from cosched.launch.given.engine_job import EngineJob
+from cosched.launch.given.batch_job import EngineJob
 from cosched.launch.given.named_hosts import (
     UnknownHosts,
     hosts_in_environment,
     hosts_on_line,
 )
-from cosched.launch.job import Job
+from cosched.launch.job import ResolvedJob
 from cosched.linux.here import Here
 
 
 def ranks_stay_here(
-    job: Job, engine: EngineJob | None, here: Here, environ: Mapping[str, str]
+    job: ResolvedJob, engine: EngineJob | None, here: Here, environ: Mapping[str, str]
 ) -> bool:
     """Whether all ranks surely run on this node. environ: the user's environment."""
     if job.site.agent is not None:
@@ -41,8 +41,8 @@ def ranks_stay_here(
 
 
 def place_of(
-    job: Job, engine: EngineJob | None, environ: Mapping[str, str]
-) -> Place | None:
+    job: ResolvedJob, engine: EngineJob | None, environ: Mapping[str, str]
+) -> JobNodes | None:
     """Returns where the ranks of a job of other nodes run; None if that is not known here,
     or if these are virtual nodes, which all answer here."""
     if job.site.agent is not None:
@@ -52,10 +52,10 @@ def place_of(
     if engine is not None and engine.engine == "slurm" and not job.site.names:
         slurm = engine.number.partition(".")[0]
     hosts = hosts or _nodes_of(engine)
-    return Place(slurm, hosts) if slurm or hosts else None
+    return JobNodes(slurm, hosts) if slurm or hosts else None
 
 
-def _hosts_of(job: Job, environ: Mapping[str, str]) -> tuple[str, ...]:
+def _hosts_of(job: ResolvedJob, environ: Mapping[str, str]) -> tuple[str, ...]:
     """Returns the hosts that a user's launcher gets, each once; () if not known."""
     try:
         named = () if job.line is None else hosts_on_line(job.line)

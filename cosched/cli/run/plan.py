@@ -7,17 +7,17 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from cosched.launch.job import Job
+from cosched.launch.job import ResolvedJob
 
 
-def plan_text(job: Job, tasks: Mapping[str, str]) -> str:
+def plan_text(job: ResolvedJob, tasks: Mapping[str, str]) -> str:
     """Returns the command and the environment in two lines."""
     words = [f"{name}={shlex.quote(text)}" for name, text in _environment(job, tasks)]
     command = shlex.join(job.command(tasks).argv)
     return f"command: {command}\nenvironment: {' '.join(words)}"
 
 
-def plan_json(job: Job, name: str, tasks: Mapping[str, str]) -> str:
+def plan_json(job: ResolvedJob, name: str, tasks: Mapping[str, str]) -> str:
     """Returns one JSON object on one line."""
     mpi: dict[str, Any] | None = None
     if job.mpi is not None:
@@ -38,11 +38,11 @@ def plan_json(job: Job, name: str, tasks: Mapping[str, str]) -> str:
     return json.dumps(plan)
 
 
-def _environment(job: Job, tasks: Mapping[str, str]) -> list[tuple[str, str]]:
+def _environment(job: ResolvedJob, tasks: Mapping[str, str]) -> list[tuple[str, str]]:
     return list({**job.own_environment(), **tasks}.items())
 
 
-def headline(job: Job, name: str, tasks: Mapping[str, str]) -> str:
+def headline(job: ResolvedJob, name: str, tasks: Mapping[str, str]) -> str:
     """Returns one line: the launcher, the carrier and the wait policy."""
     how = job.launcher
     if job.mpi is not None:

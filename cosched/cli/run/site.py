@@ -15,7 +15,7 @@ from cosched.launch.given.hosts import Hosts
 from cosched.launch.nodes import Control, JobRefused, check_nodes, lease_node
 from cosched.linux.here import this_machine
 from cosched.node.sockets.client import ControlClient
-from cosched.shm.paths import NodePaths
+from cosched.rundir.paths import NodePaths
 
 _LAB_HOST = re.compile(r"lab[0-9]+")
 

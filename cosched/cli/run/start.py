@@ -21,17 +21,17 @@ from cosched.cli.run.site import check_hosts, find_site, lease_here, local_nodes
 from cosched.core.errors import CoschedError
 from cosched.jobs.choices import Choices
 from cosched.jobs.expected import Lengths
-from cosched.jobs.places import Place, write_place
-from cosched.jobs.tasks import Reports, Wanted, rank_environment
+from cosched.jobs.job_nodes import JobNodes, write_job_nodes
+from cosched.jobs.rank_environment import Reports, Wanted, rank_environment
 from cosched.launch.environment import default_job_name
-from cosched.launch.given.engine_job import EngineJob, engine_job
+from cosched.launch.given.batch_job import EngineJob, engine_job
 from cosched.launch.given.hosts import Hosts
-from cosched.launch.job import Job, Request, resolve, starts_ranks_itself
-from cosched.launch.mpi import Places
+from cosched.launch.job import Request, ResolvedJob, resolve, starts_ranks_itself
+from cosched.launch.mpi import SearchPath
 from cosched.launch.process import exit_like, run_launcher
 from cosched.linux.here import this_machine
 from cosched.linux.homes import state_directory
-from cosched.shm.paths import NodePaths
+from cosched.rundir.paths import NodePaths
 
 _NOISE_BYTES = 4
 
@@ -48,11 +48,11 @@ class Start:
 
     given: Given
     choices: Choices
-    job: Job
+    job: ResolvedJob
     name: str
     named_run_dir: Path | None
     stays_here: bool
-    place: Place | None
+    place: JobNodes | None
 
     @cached_property
     def _lengths(self) -> Lengths:
@@ -94,7 +94,7 @@ class Start:
                 self._check_nodes(check_hosts(job.site, *wanted))
         if self.given.verbose:
             print(f"cosched-run: {headline(job, self.name, tasks)}", file=sys.stderr)
-        self._remember_place(tasks)
+        self._remember_nodes(tasks)
         began_wall_ns = time.time_ns()
         status_word = _run(job, tasks)
         if "COSCHED_JOB" in tasks:
@@ -117,7 +117,7 @@ class Start:
         virtual = self.job.site.agent is not None
         return self.given.run_dir if self.stays_here or virtual else self.named_run_dir
 
-    def _remember_place(self, tasks: Mapping[str, str]) -> None:
+    def _remember_nodes(self, tasks: Mapping[str, str]) -> None:
         """Records where the job runs, for 'cosched suspend' and the like."""
         if self.place is None or "COSCHED_JOB" not in tasks:
             return
@@ -125,7 +125,7 @@ class Start:
         if state is None:
             return
         try:
-            write_place(state, self.name, self.place)
+            write_job_nodes(state, self.name, self.place)
         except CoschedError as error:
             warn(f"{error}; name the nodes with --hosts to ask about this job")
 
@@ -186,9 +186,9 @@ def run_here(given: Given) -> int:
     return start.carry_out(tasks)
 
 
-def _resolve(request: Request, run_dir: Path, hosts: Hosts) -> Job:
+def _resolve(request: Request, run_dir: Path, hosts: Hosts) -> ResolvedJob:
     """Returns how the ranks are started; prints the warnings about it."""
-    places = Places(Path(sys.executable).parent, os.environ)
+    places = SearchPath(Path(sys.executable).parent, os.environ)
     resolved = resolve(request, find_site(run_dir, hosts), places)
     for warning in resolved.warnings:
         warn(warning)
@@ -200,7 +200,7 @@ def _usual_name(label: str, engine: EngineJob | None) -> str:
     return default_job_name(label, os.urandom(_NOISE_BYTES), number)
 
 
-def _run(job: Job, tasks: Mapping[str, str]) -> int:
+def _run(job: ResolvedJob, tasks: Mapping[str, str]) -> int:
     """Runs the launcher; returns its wait status as wait(2) defines it."""
     command = job.command(tasks)
     sys.stdout.flush()

@@ -19,7 +19,7 @@ from cosched.cli.sim.options import (
     strict_option,
     write_results,
 )
-from cosched.cli.values import Member, Parsed
+from cosched.cli.values import EnumChoice, Parsed
 from cosched.core.cluster.coupling.groups import Timing
 from cosched.core.cluster.coupling.settings import CouplingSettings, Scheme, WhenDown
 from cosched.core.cluster.queue.policies import POLICIES
@@ -97,7 +97,7 @@ class Couple(Command):
             help="Order and backfill of every queue.",
         ),
         estimates=option(
-            type=Member(Estimates),
+            type=EnumChoice(Estimates),
             help="Run times that the queues expect: as users asked (log), or exact.",
         ),
     )

@@ -16,7 +16,7 @@ from cosched.cli.declared import Command, argument, command, flag, option, part
 from cosched.cli.files import check_writable
 from cosched.cli.options import PATH, json_file_option, parallel_option
 from cosched.cli.sim.options import calibration_option, carry_out_runs, write_results
-from cosched.cli.values import TIME, Member, some_of
+from cosched.cli.values import TIME, EnumChoice, some_of
 from cosched.core.node.knowledge import Expectation
 from cosched.core.node.settings import Settings
 from cosched.sim.nodes.expected import exact, read_lengths
@@ -107,7 +107,7 @@ class Nodes(Command):
         default=4,
         help="Degree of multiprogramming: jobs at once.",
     )
-    pattern: Pattern = option(type=Member(Pattern), default=Pattern.BULK)
+    pattern: Pattern = option(type=EnumChoice(Pattern), default=Pattern.BULK)
     grain_ns: int = option(
         "--grain", type=TIME, default="1ms", help="CPU between messages."
     )

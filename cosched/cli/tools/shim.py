@@ -20,7 +20,7 @@ from cosched.cli.printing import show_progress
 from cosched.cli.tools import shim_check
 from cosched.core.config.schema import CARRIERS
 from cosched.core.errors import CoschedError
-from cosched.launch.mpi import Places
+from cosched.launch.mpi import SearchPath
 from cosched.launch.shim import for_all_users, make_shim, plan_build
 from cosched.launch.target import Target, find_target
 
@@ -63,7 +63,7 @@ class _OfMpi(Command):
 
     def target(self) -> Target:
         """Returns the MPI that the options choose."""
-        places = Places(Path(sys.executable).parent, os.environ)
+        places = SearchPath(Path(sys.executable).parent, os.environ)
         return find_target(self.argv, self.mpi, self.mpicc, places)
 
 

@@ -15,8 +15,8 @@ from cosched.cli.options import this_node
 from cosched.cli.run.site import connect
 from cosched.core.config.schema import CARRIERS
 from cosched.launch.command import Site
-from cosched.launch.job import Job, Request, resolve
-from cosched.launch.mpi import Places
+from cosched.launch.job import Request, ResolvedJob, resolve
+from cosched.launch.mpi import SearchPath
 from cosched.launch.nodes import lease_node
 from cosched.launch.selfcheck import (
     PLAIN,
@@ -27,8 +27,8 @@ from cosched.launch.selfcheck import (
     run_selftest,
 )
 from cosched.launch.target import Target
-from cosched.node.service.stop import stop_node
-from cosched.shm.paths import NodePaths
+from cosched.node.lifetime.stop import stop_node
+from cosched.rundir.paths import NodePaths
 
 
 def outcomes(target: Target, shim: Path) -> Iterator[Outcome]:
@@ -48,11 +48,13 @@ def outcomes(target: Target, shim: Path) -> Iterator[Outcome]:
                 jobs_of=jobs_of,
             )
 
-        def start(words: Sequence[str]) -> Job:
+        def start(words: Sequence[str]) -> ResolvedJob:
             assert target.mpi is not None
             launcher, root = str(target.mpi.mpiexec), os.geteuid() == 0
             request = Request(tuple(words), RANKS, mpi=launcher, root=root)
-            return resolve(request, Site(), Places(Path(sys.executable).parent, os.environ))
+            return resolve(
+                request, Site(), SearchPath(Path(sys.executable).parent, os.environ)
+            )
 
         yield run(PLAIN, tuple)
         jobs_of = stack.enter_context(_private_node(folder))

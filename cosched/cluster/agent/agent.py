@@ -22,7 +22,6 @@ from cosched.cluster.agent.requests import UserRequests
 from cosched.cluster.agent.route import Route, route_of
 from cosched.cluster.agent.steps import StepNotes
 from cosched.cluster.agent.stewards import Nursery, Steward
-from cosched.cluster.desk import Desk, Person
 from cosched.cluster.inputs import Inputs, Visitor
 from cosched.cluster.keys import KeyRing, load_keys
 from cosched.cluster.links import Links
@@ -48,6 +47,7 @@ from cosched.cluster.messages import (
     Welcome,
 )
 from cosched.cluster.paths import DomainPaths
+from cosched.cluster.user_socket import Person, UserSocket
 from cosched.config.domain import DomainConfig, load_config
 from cosched.core.cluster.startup.jobobject import JobObject, decode_object
 from cosched.core.complaints import Complaints, fault
@@ -117,17 +117,19 @@ class Agent:
         self._stewards = Stewards(
             self.name, self._paths, self._slots, nursery, self._spawn, self._log
         )
-        desk = Desk(self._paths.agent_socket(self.name), self._receive_user, self._log)
+        users = UserSocket(
+            self._paths.agent_socket(self.name), self._receive_user, self._log
+        )
         try:
             self._links.listen(self._config.nodes[self.name])
-            await desk.open()
+            await users.open()
             self._spawn(self._links.receive(self._take))
             self._spawn(self._beat())
             ready()
             await self._over
         finally:
             self._requests.close()
-            await desk.close()
+            await users.close()
             for task in self._tasks:
                 task.cancel()
             self._stewards.close()

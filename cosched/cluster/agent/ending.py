@@ -15,7 +15,7 @@ from cosched.cluster.agent.stewards import Steward
 from cosched.cluster.agent.worlds.worlds import Worlds
 from cosched.cluster.messages import End, Failure, Message, SubtreeEnded, TaskFailed
 from cosched.core.cluster.startup.ends import Awaited, Check, EndLimit
-from cosched.core.cluster.startup.tree import Place
+from cosched.core.cluster.startup.tree import Position
 from cosched.core.names import CONTROLLER
 
 #: The exit status of a job that never began.
@@ -49,7 +49,7 @@ class Ending:
         self._send = send
         self._later = later
         self._forget = forget
-        self._children: set[Place] = set(route.children)  # their subtrees have not ended
+        self._children: set[Position] = set(route.children)  # their subtrees have not ended
         self._steward: Steward | None = None
         self._grace_s = 0.0
         self._tasks_gone = False
@@ -91,7 +91,7 @@ class Ending:
         """Notes why the job never begins."""
         self.note_failure(Failure(NOT_STARTED, reason))
 
-    def child_ended(self, child: Place, failure: Failure | None) -> None:
+    def child_ended(self, child: Position, failure: Failure | None) -> None:
         """Notes that a child's subtree has ended. failure: its reason, if any."""
         self._children.discard(child)
         self.note_failure(failure)

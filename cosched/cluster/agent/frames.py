@@ -24,7 +24,7 @@ from cosched.core.bounds import (
     UserId,
 )
 from cosched.core.cluster.coupling.messages import Addresses
-from cosched.core.cluster.startup.questions import Answer, Command, Question
+from cosched.core.cluster.startup.questions import Command, Question, RootAnswer
 from cosched.core.decoding import Malformed, MessagePackDecoder
 
 _LENGTH = struct.Struct("!I")
@@ -118,7 +118,7 @@ class TaskAnswered(Frame, frozen=True):
     """The answer to the question ``number``."""
 
     number: Natural
-    answer: Answer
+    answer: RootAnswer
 
 
 # --- from the steward ---------------------------------------------------------------------

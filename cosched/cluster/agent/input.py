@@ -8,13 +8,13 @@ from collections.abc import Callable
 from cosched.cluster.agent.frames import Frame, InputWritten, WriteInput
 from cosched.cluster.inputs import AT_END, PIECE_MOST
 from cosched.cluster.messages import GiveInput, InputTaken
-from cosched.node.loop import Watch
+from cosched.service.loop import Watch
 
 #: Input that may wait for rank 0, in bytes.
 WAITING_MOST = 4 * PIECE_MOST
 
 
-class InputGate:
+class InputValve:
     """Puts the pieces of input in order and answers each once it is written.
 
     may_give: returns whether a user (by uid) of a member may give input to the job. reply:

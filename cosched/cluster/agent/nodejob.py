@@ -56,12 +56,12 @@ from cosched.cluster.messages import (
     TaskFailed,
 )
 from cosched.cluster.submission import FROM_CLIENT
-from cosched.core.cluster.startup.gate import (
+from cosched.core.cluster.startup.jobobject import JobObject, decode_world
+from cosched.core.cluster.startup.two_phase import (
     Prepared,
     PrepareFailed,
 )
-from cosched.core.cluster.startup.gate import SubtreePrepared as ChildPrepared
-from cosched.core.cluster.startup.jobobject import JobObject, decode_world
+from cosched.core.cluster.startup.two_phase import SubtreePrepared as ChildPrepared
 from cosched.core.complaints import fault
 from cosched.core.errors import CoschedError, StateLost
 from cosched.core.names import CONTROLLER

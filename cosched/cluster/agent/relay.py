@@ -17,7 +17,7 @@ from cosched.cluster.agent.frames import (
     TasksWrote,
     WriteOutput,
 )
-from cosched.cluster.agent.input import InputGate
+from cosched.cluster.agent.input import InputValve
 from cosched.cluster.agent.route import Route
 from cosched.cluster.agent.steward.streams import LONGEST_OUTPUT
 from cosched.cluster.agent.worlds.worlds import Worlds
@@ -39,14 +39,14 @@ class Relay:
         self._worlds = worlds
         self._send = send
         self._write = write
-        self._input: InputGate | None = None
+        self._input: InputValve | None = None
         # At the root: bytes without credit by world and place; None without a steward.
         self._unwritten: Counter[tuple[int, int]] | None = Counter()
 
     def accept_input(self, may_give: Callable[[str, int], bool]) -> None:
         """Takes the input of rank 0 from now on. may_give: whether a member may pass on
         a user's bytes."""
-        self._input = InputGate(may_give, self._send, self._write)
+        self._input = InputValve(may_give, self._send, self._write)
 
     def take_input(self, sender: str, message: GiveInput) -> None:
         """Passes input on; a job that takes none refuses it."""

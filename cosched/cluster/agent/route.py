@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from cosched.cluster.messages import Chunk
 from cosched.core.cluster.queue.nodes import Intervals, numbers
-from cosched.core.cluster.startup.tree import Place, Tree
+from cosched.core.cluster.startup.tree import Position, Tree
 from cosched.core.errors import CoschedError
 from cosched.core.names import CONTROLLER
 
@@ -19,7 +19,7 @@ class Route:
 
     job: int
     start: int
-    place: Place
+    place: Position
     nodes: Intervals
     hosts: tuple[str, ...]
     tree: Tree
@@ -42,14 +42,14 @@ class Route:
         return self.place == 0 and self.world == 0
 
     @property
-    def children(self) -> tuple[Place, ...]:
+    def children(self) -> tuple[Position, ...]:
         return tuple(self.tree.children(self.place))
 
     def has(self, hosts: Sequence[str]) -> bool:
         """Returns whether all these nodes are in the tree."""
         return set(hosts) <= set(self.hosts)
 
-    def place_of(self, host: str) -> Place:
+    def place_of(self, host: str) -> Position:
         """Returns the neighbour's place. Raises CoschedError for another member."""
         for place in self.tree.neighbours(self.place):
             if self.hosts[place] == host:
@@ -66,20 +66,20 @@ class Route:
         if host != self.root:
             raise CoschedError(f"job {self.job}: {host} is not its root")
 
-    def expect_child(self, host: str) -> Place:
+    def expect_child(self, host: str) -> Position:
         """Returns the child's place. Raises CoschedError for another member."""
         place = self.place_of(host)
         if place not in self.children:
             raise CoschedError(f"job {self.job}: {host} is not below this node")
         return place
 
-    def expect_below(self, host: str, place: Place) -> None:
+    def expect_below(self, host: str, place: Position) -> None:
         """Raises CoschedError unless ``place`` is in the subtree of the child ``host``."""
         self.expect_child(host)
         if self.towards(place) != host:
             raise CoschedError(f"job {self.job}: node {place} is not below {host}")
 
-    def towards(self, place: Place) -> str:
+    def towards(self, place: Position) -> str:
         """Returns the child whose subtree has ``place``."""
         while (above := self.tree.parent(place)) != self.place:
             if above is None:

@@ -21,8 +21,8 @@ from cosched.cluster.messages import (
     Tables,
 )
 from cosched.core.cluster.coupling.messages import Addresses
-from cosched.core.cluster.startup import gate, relay, tables
-from cosched.core.cluster.startup.tree import Place
+from cosched.core.cluster.startup import object_relay, tables, two_phase
+from cosched.core.cluster.startup.tree import Position
 from cosched.core.errors import CoschedError
 
 #: The longest table of one node, in bytes, and of all nodes of a job together. A message
@@ -62,28 +62,30 @@ class Surroundings(Protocol):
 class _Outgoing:
     """Tables that wait for a message to one neighbour."""
 
-    places: list[Place] = field(default_factory=list)
+    places: list[Position] = field(default_factory=list)
     size: int = 0
 
 
 class Dispatch:
-    """Receives the job object and passes it on; prepares, then opens the gate."""
+    """Receives the job object and passes it on; prepares the tasks, then they begin."""
 
     def __init__(self, route: Route, around: Surroundings, design: str) -> None:
         self._route = route
         self._around = around
-        machine = relay.Pipeline if design == "pipeline" else relay.StoreAndForward
+        machine = (
+            object_relay.Pipeline if design == "pipeline" else object_relay.StoreAndForward
+        )
         self._relay = machine(route.children)
-        self._gate = gate.Gate(route.children)
+        self._two_phase = two_phase.TwoPhaseStart(route.children)
         self._chunks: dict[int, Chunk] = {}
         self._bytes = 0  # of all chunks
         self._reason = ""
         self.mates: Addresses = ()  #: as the order to go names them
 
     @property
-    def stage(self) -> gate.Stage:
+    def stage(self) -> two_phase.Stage:
         """How far the start is on this node."""
-        return self._gate.stage
+        return self._two_phase.stage
 
     def take_chunk(self, chunk: Chunk) -> None:
         """Takes a part of the job object. Raises CoschedError for one that does not belong
@@ -91,18 +93,18 @@ class Dispatch:
         size = self._bytes + len(chunk.data)
         if size > LONGEST:
             raise CoschedError(f"job {chunk.job}: its object is longer than {LONGEST}")
-        commands = self._relay.handle(relay.ChunkArrived(chunk.number, chunk.count))
+        commands = self._relay.handle(object_relay.ChunkArrived(chunk.number, chunk.count))
         if chunk.number not in self._chunks:
             self._chunks[chunk.number] = chunk
             self._bytes = size
         for command in commands:
             match command:
-                case relay.SendChunk():
+                case object_relay.SendChunk():
                     self._send_chunk(command.child, command.number)
-                case relay.SendPart():
+                case object_relay.SendPart():
                     for number in range(chunk.count):
                         self._send_chunk(command.child, number)
-                case relay.ReadObject():
+                case object_relay.ReadObject():
                     parts = (self._chunks[number] for number in range(chunk.count))
                     whole = b"".join(part.data for part in parts)
                     self._around.note(steps.OBJECT)
@@ -111,32 +113,32 @@ class Dispatch:
     def obey(self, order: Order) -> None:
         """Takes the parent's order."""
         self.mates = order.mates
-        self.take(gate.Ordered(order.go))
+        self.take(two_phase.Ordered(order.go))
 
-    def take(self, event: gate.Event) -> None:
+    def take(self, event: two_phase.Event) -> None:
         """Takes an event of the two-phase start."""
         route = self._route
-        if isinstance(event, gate.PrepareFailed):
+        if isinstance(event, two_phase.PrepareFailed):
             self._reason = event.reason
-        for command in self._gate.handle(event):
+        for command in self._two_phase.handle(event):
             match command:
-                case gate.ReportPrepared():
+                case two_phase.ReportPrepared():
                     self._send(route.parent, SubtreePrepared(route.job, route.start))
-                case gate.ReportFailure():
+                case two_phase.ReportFailure():
                     failed = StartFailed(
                         route.job, route.start, command.place, command.reason, command.again
                     )
                     self._send(route.parent, failed)
-                case gate.Order():
+                case two_phase.Order():
                     order = Order(route.job, route.start, command.go, self.mates)
                     self._send(route.hosts[command.child], order)
-                case gate.OpenGate():
+                case two_phase.Begin():
                     self._around.note(steps.GO)
                     self._around.open_gate()
-                case gate.Discard():
+                case two_phase.Discard():
                     self._around.discard(self._reason)
 
-    def _send_chunk(self, child: Place, number: int) -> None:
+    def _send_chunk(self, child: Position, number: int) -> None:
         chunk = msgspec.structs.replace(self._chunks[number], place=child)
         self._send(self._route.hosts[child], chunk)
 
@@ -230,7 +232,7 @@ class TableExchanges:
         if command.last or waiting.size >= self._message_bytes:
             self._send(number, exchange, command.to, last=command.last)
 
-    def _send(self, number: int, exchange: _Exchange, to: Place, *, last: bool) -> None:
+    def _send(self, number: int, exchange: _Exchange, to: Position, *, last: bool) -> None:
         waiting, route = exchange.outgoing[to], self._route
         places = tuple(waiting.places)
         data = tuple(exchange.data[place] for place in places)
@@ -243,5 +245,5 @@ class TableExchanges:
 @dataclass(slots=True)
 class _Exchange:
     machine: tables.Exchange
-    data: dict[Place, bytes] = field(default_factory=dict)
-    outgoing: dict[Place, _Outgoing] = field(default_factory=dict)
+    data: dict[Position, bytes] = field(default_factory=dict)
+    outgoing: dict[Position, _Outgoing] = field(default_factory=dict)

@@ -11,11 +11,11 @@ from typing import Any
 from cosched.cluster.answers import MateInfo, ReloadInfo
 from cosched.cluster.controller.requests import Requests
 from cosched.cluster.coupling.metrics import serve_metrics
-from cosched.cluster.desk import Desk, Person
 from cosched.cluster.engines.interface import Engine
 from cosched.cluster.inputs import Visitor
 from cosched.cluster.member import first_error, until_one_ends
 from cosched.cluster.paths import DomainPaths
+from cosched.cluster.user_socket import Person, UserSocket
 from cosched.core.errors import CoschedError, changing
 
 
@@ -41,10 +41,10 @@ class Controller:
         """
         failed = first_error()  # it must not act on a state that it could not store
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._reload_by_signal)
-        desk = Desk(self._paths.controller_socket, self._receive_user, self._log)
+        users = UserSocket(self._paths.controller_socket, self._receive_user, self._log)
         with ExitStack() as opened:
             self._open(opened)
-            await desk.open()
+            await users.open()
             works: list[Awaitable[Any]] = [failed, self._engine.run()]
             if self._engine.pairs is not None:
                 works.append(self._engine.pairs.receive(self._engine.driver.receive))
@@ -52,7 +52,7 @@ class Controller:
             try:
                 await until_one_ends(*works)
             finally:
-                await desk.close()
+                await users.close()
 
     def _open(self, opened: ExitStack) -> None:
         """Starts to listen for agents, domains and Prometheus. opened: closes all that."""

@@ -9,15 +9,15 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from cosched.cluster.desk import Person
 from cosched.cluster.engines.interface import Handler
 from cosched.cluster.messages import LONGEST
 from cosched.cluster.submission import LONGEST_REQUEST
+from cosched.cluster.user_socket import Person
 from cosched.core.decoding import JsonDecoder, Malformed
 from cosched.core.errors import CoschedError
 from cosched.core.identity import ROOT
 from cosched.core.units import NS_PER_MS, NS_PER_S
-from cosched.node.sockets.pacing import Allowance
+from cosched.service.pacing import Allowance
 
 #: Work for one user that may come at once, before the user's requests are paced.
 BURST_NS = 5 * NS_PER_S

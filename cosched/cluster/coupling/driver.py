@@ -11,7 +11,7 @@ from typing import Any
 
 from cosched.cluster.coupling.clock import DomainClock
 from cosched.cluster.coupling.pairs import Pairs
-from cosched.core.cluster.coupling.engine import Send
+from cosched.core.cluster.coupling.engine_messages import Send
 from cosched.core.cluster.coupling.messages import AnyMessage
 from cosched.core.cluster.queue.messages import Machine, Ticked, WakeAt
 from cosched.core.errors import changing, must_succeed

@@ -17,13 +17,13 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from cosched.core.cluster.coupling.engine import CapacityChanged
+from cosched.core.cluster.coupling.engine_messages import CapacityChanged
 from cosched.core.cluster.coupling.machine import Coupling
 from cosched.core.cluster.coupling.settings import CouplingSettings
 from cosched.core.cluster.coupling.state import Counts, Stage
 from cosched.core.units import NS_PER_S
-from cosched.node.service.metrics_server import MetricsServer
-from cosched.node.sockets.tcp import listen_at
+from cosched.service.metrics_server import MetricsServer
+from cosched.service.tcp import listen_at
 
 #: The controller answers in this time, or the metrics are missing once.
 ANSWER_S = 5.0

@@ -16,11 +16,11 @@ from cosched.cluster.answers import MateInfo
 from cosched.cluster.coupling.clock import DomainClock, clock_time
 from cosched.cluster.coupling.mail import DomainMail, connect
 from cosched.cluster.coupling.mates import Mates, group_of
-from cosched.cluster.coupling.memory import Memory
 from cosched.cluster.coupling.metrics import Figures, figures
+from cosched.cluster.coupling.snapshot_store import SnapshotStore
 from cosched.cluster.paths import DomainPaths
 from cosched.config.coupling import Coupled
-from cosched.core.cluster.coupling.engine import (
+from cosched.core.cluster.coupling.engine_messages import (
     GroupDisputed,
     JobAnnounced,
     PassWanted,
@@ -36,7 +36,7 @@ from cosched.core.cluster.coupling.messages import (
     AnyMessage,
     Cause,
 )
-from cosched.core.cluster.coupling.state import Member, Stage
+from cosched.core.cluster.coupling.state import GroupJob, Stage
 from cosched.core.cluster.coupling.why import Moment, reason, sentence
 from cosched.core.cluster.queue.messages import EndJob, StartJob, WakeAt
 from cosched.core.units import NS_PER_S
@@ -49,7 +49,7 @@ class Pairs:
     """The jobs with mates of this domain."""
 
     def __init__(
-        self, coupled: Coupled, memory: Memory, mail: DomainMail, clock: DomainClock
+        self, coupled: Coupled, memory: SnapshotStore, mail: DomainMail, clock: DomainClock
     ) -> None:
         self.coupled = coupled  #: the settings in use
         self.clock = clock
@@ -157,7 +157,7 @@ class Pairs:
 
     # --- for users ------------------------------------------------------------------------
 
-    def member(self, number: int) -> Member | None:
+    def member(self, number: int) -> GroupJob | None:
         """Returns a job with mates; None for another one."""
         return self.coupling.state.members.get(number)
 
@@ -176,7 +176,7 @@ class Pairs:
         """Returns the present figures for Prometheus."""
         return figures(self.coupling, self.coupled.domains, self.clock.now_ns())
 
-    def _describe(self, member: Member) -> MateInfo:
+    def _describe(self, member: GroupJob) -> MateInfo:
         return MateInfo(
             job=member.number,
             group=member.group.name,
@@ -189,7 +189,7 @@ class Pairs:
             why=self._why(member),
         )
 
-    def _why(self, member: Member) -> str:
+    def _why(self, member: GroupJob) -> str:
         if member.past.cause is Cause.REFUSED and member.number in self._disputes:
             return self._disputes[member.number]
         moment = Moment(self.clock.now_ns(), time.time_ns())
@@ -200,7 +200,7 @@ def open_pairs(coupled: Coupled, paths: DomainPaths, log: Callable[[str], None])
     """Returns the jobs with mates as they are stored. Raises CoschedError for a key or a
     store that cannot be used."""
     mail = connect(paths, coupled, log)
-    return Pairs(coupled, Memory(paths.mates), mail, DomainClock())
+    return Pairs(coupled, SnapshotStore(paths.mates), mail, DomainClock())
 
 
 def objection(dispute: GroupDisputed) -> str:

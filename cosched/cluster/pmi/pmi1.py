@@ -20,10 +20,10 @@ import msgspec
 from cosched.cluster.pmi.pmi1_spawn import BEGIN, SpawnReader
 from cosched.cluster.pmi.service import Events, JobLayout, Service
 from cosched.core.cluster.startup.questions import (
-    Answer,
     Lookup,
     Publish,
     Question,
+    RootAnswer,
     Unpublish,
 )
 from cosched.core.decoding import Malformed, MessagePackDecoder, parse_integer
@@ -121,7 +121,7 @@ class Pmi1Service(Service):
         for client in self._clients.values():
             self._answer(client, "cmd=barrier_out rc=0")
 
-    def answer(self, number: int, answer: Answer) -> None:
+    def answer(self, number: int, answer: RootAnswer) -> None:
         client = self._clients[number]
         request, client.waits = client.waits, ""
         if answer.error:

@@ -26,12 +26,12 @@ from cosched.cluster.pmi.pmix_library import ERROR, SUCCESS, PmixLibrary
 from cosched.cluster.pmi.pmix_server import Fence, PmixServer, Reply
 from cosched.cluster.pmi.service import Events, JobLayout, Service, nodes_of
 from cosched.core.cluster.startup.questions import (
-    Answer,
     Gather,
-    Members,
     Publish,
     Question,
+    RootAnswer,
     Spawn,
+    WorldRanks,
 )
 from cosched.core.decoding import MessagePackDecoder
 from cosched.core.errors import CoschedError
@@ -54,7 +54,7 @@ class _Asked:
     """A question to the job's root. explained: the call that fails if it is refused."""
 
     rank: int
-    take: Callable[[Answer], None]
+    take: Callable[[RootAnswer], None]
     explained: str
 
 
@@ -107,7 +107,7 @@ class PmixService(Service):
     def deliver(self, tables: Sequence[bytes]) -> None:
         self._server.complete(self._fences.popleft().reply, b"".join(tables))
 
-    def answer(self, number: int, answer: Answer) -> None:
+    def answer(self, number: int, answer: RootAnswer) -> None:
         asked = self._asked.pop(number)
         if answer.error and asked.explained:
             self._events.refused(asked.rank, f"{asked.explained}: {answer.error}")
@@ -166,11 +166,11 @@ class PmixService(Service):
         self._fences.append(fence)
         self._events.table_ready(fence.table)
 
-    def members_fenced(self, members: tuple[Members, ...], fence: Fence) -> None:
+    def members_fenced(self, members: tuple[WorldRanks, ...], fence: Fence) -> None:
         """Notes that this node's tasks are in a fence of some ranks, or of several
         worlds. Several worlds exchange their values when they connect."""
 
-        def take(answer: Answer) -> None:
+        def take(answer: RootAnswer) -> None:
             if answer.error:
                 self._server.complete(fence.reply, None)
             else:
@@ -180,12 +180,12 @@ class PmixService(Service):
         self._gather("fence", members, fence.table, take)
 
     def members_connected(
-        self, members: tuple[Members, ...], done: Callable[[int], None]
+        self, members: tuple[WorldRanks, ...], done: Callable[[int], None]
     ) -> None:
         """Notes that this node's tasks connect worlds. Each server then gets the values of
         the other worlds' tasks, and their nodes."""
 
-        def answered(answer: Answer) -> None:
+        def answered(answer: RootAnswer) -> None:
             if not answer.error:
                 self._learn(answer)
             done(ERROR if answer.error else SUCCESS)
@@ -200,7 +200,7 @@ class PmixService(Service):
         self._server.read_values(ranks, read)
 
     def members_disconnected(
-        self, members: tuple[Members, ...], done: Callable[[int], None]
+        self, members: tuple[WorldRanks, ...], done: Callable[[int], None]
     ) -> None:
         """Notes that this node's tasks disconnect worlds."""
         self._gather(
@@ -215,7 +215,7 @@ class PmixService(Service):
         self._server.complete(reply, self._values.get((world, rank)))
 
     def task_asked(
-        self, rank: int, question: Question, take: Callable[[Answer], None]
+        self, rank: int, question: Question, take: Callable[[RootAnswer], None]
     ) -> None:
         """Passes a task's question to the job's root."""
         self._last_question += 1
@@ -226,13 +226,13 @@ class PmixService(Service):
     def _gather(
         self,
         what: str,
-        members: tuple[Members, ...],
+        members: tuple[WorldRanks, ...],
         part: bytes,
-        take: Callable[[Answer], None],
+        take: Callable[[RootAnswer], None],
     ) -> None:
         self.task_asked(self._layout.here.first, Gather(what, members, part), take)
 
-    def _learn(self, answer: Answer) -> None:
+    def _learn(self, answer: RootAnswer) -> None:
         """Makes other worlds known to libpmix, and keeps the values of their tasks."""
         for world in answer.worlds:
             if world.number not in self._worlds:

@@ -38,12 +38,12 @@ from cosched.cluster.pmi.pmix_values import (
 )
 from cosched.cluster.pmi.service import JobLayout
 from cosched.core.cluster.startup.questions import (
-    Answer,
     Lookup,
-    Members,
     Question,
+    RootAnswer,
     Spawn,
     Unpublish,
+    WorldRanks,
 )
 from cosched.core.errors import CoschedError
 
@@ -51,7 +51,7 @@ _GROUP = "a communicator made from a group (a PMIx group)"
 #: The rank of no task.
 _NO_RANK = 0xFFFFFFFF
 
-Take = Callable[[Answer], None]
+Take = Callable[[RootAnswer], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +77,12 @@ class Reports(Protocol):
     def task_finalized(self, rank: int) -> None: ...
     def task_aborted(self, rank: int, status: int, message: str) -> None: ...
     def fence_reached(self, fence: Fence) -> None: ...
-    def members_fenced(self, members: tuple[Members, ...], fence: Fence) -> None: ...
+    def members_fenced(self, members: tuple[WorldRanks, ...], fence: Fence) -> None: ...
     def members_connected(
-        self, members: tuple[Members, ...], done: Callable[[int], None]
+        self, members: tuple[WorldRanks, ...], done: Callable[[int], None]
     ) -> None: ...
     def members_disconnected(
-        self, members: tuple[Members, ...], done: Callable[[int], None]
+        self, members: tuple[WorldRanks, ...], done: Callable[[int], None]
     ) -> None: ...
     def values_wanted(self, world: int, rank: int, reply: Reply) -> None: ...
     def task_asked(self, rank: int, question: Question, take: Take) -> None: ...
@@ -261,7 +261,7 @@ class PmixServer:
 
     def _bring_together(
         self,
-        report: Callable[[tuple[Members, ...], Callable[[int], None]], None],
+        report: Callable[[tuple[WorldRanks, ...], Callable[[int], None]], None],
         tasks: Any,
         count: int,
         _infos: Any,
@@ -309,7 +309,7 @@ class PmixServer:
         callback: Any,
         data: Any,
     ) -> int:
-        def answered(answer: Answer) -> None:
+        def answered(answer: RootAnswer) -> None:
             if answer.error:
                 callback(NOT_LAUNCHED, self._ffi.NULL, data)
             else:
@@ -338,7 +338,7 @@ class PmixServer:
         asker: Any = self._ffi.new("pmix_proc_t *")
         asker.nspace, asker.rank = self._ffi.string(task.nspace), _NO_RANK
 
-        def answered(answer: Answer) -> None:
+        def answered(answer: RootAnswer) -> None:
             if answer.error:
                 callback(NOT_FOUND, self._ffi.NULL, 0, data)
             else:

@@ -9,7 +9,7 @@ from typing import Any
 
 from cosched.cluster.pmi.pmix_declarations import PMIX
 from cosched.cluster.pmi.service import JobLayout
-from cosched.core.cluster.startup.questions import Command, Members, Publish
+from cosched.core.cluster.startup.questions import Command, Publish, WorldRanks
 from cosched.core.decoding import parse_integer, shown_text
 from cosched.core.errors import CoschedError
 from cosched.core.wire_text import wire_from_bytes, wire_to_bytes
@@ -88,14 +88,14 @@ def write_published(task: Any, name: str, port: str) -> tuple[Any, Any]:
     return found, kept
 
 
-def read_members(layout: JobLayout, tasks: Any, count: int) -> tuple[Members, ...]:
+def read_members(layout: JobLayout, tasks: Any, count: int) -> tuple[WorldRanks, ...]:
     """Returns tasks by their worlds. Raises CoschedError for those of another job."""
     ranks: defaultdict[int, set[int]] = defaultdict(set)
     for number in range(count):
         world = layout.world_of(read_text(tasks[number].nspace))
         ranks[world].add(tasks[number].rank)
     return tuple(
-        Members(world, () if ALL_RANKS in each else tuple(sorted(each)))
+        WorldRanks(world, () if ALL_RANKS in each else tuple(sorted(each)))
         for world, each in sorted(ranks.items())
     )
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Protocol
 
-from cosched.core.cluster.startup.questions import Answer, Question
+from cosched.core.cluster.startup.questions import Question, RootAnswer
 from cosched.core.decoding import is_whole, parse_integer
 from cosched.core.errors import CoschedError
 
@@ -144,7 +144,7 @@ class Service(ABC):
         """Takes the tables of all nodes, by place, for the oldest open exchange."""
 
     @abstractmethod
-    def answer(self, number: int, answer: Answer) -> None:
+    def answer(self, number: int, answer: RootAnswer) -> None:
         """Takes the answer of the job's root to a question."""
 
     @abstractmethod
@@ -174,7 +174,7 @@ class NoService(Service):
     def deliver(self, tables: Sequence[bytes]) -> None:
         return
 
-    def answer(self, number: int, answer: Answer) -> None:
+    def answer(self, number: int, answer: RootAnswer) -> None:
         return
 
     def ended(self, rank: int) -> None:

@@ -25,7 +25,7 @@ from cosched.cluster.paths import DomainPaths
 from cosched.cluster.slurm.allocation import Allocation
 from cosched.cluster.up.domain import WITHIN_S, wait_joined
 from cosched.cluster.up.members import CONTROLLER_MODULE, start_member
-from cosched.cluster.up.places import Place
+from cosched.cluster.up.nodes import DomainNode
 from cosched.core.decoding import is_whole, parse_integer, shown_text
 from cosched.core.errors import CoschedError
 from cosched.linux.files.whole import write_whole
@@ -38,9 +38,9 @@ FAILED = "failed"
 _READ_BYTES = 1 << 16
 
 
-def allocation_places(allocation: Allocation, port: int) -> tuple[Place, ...]:
+def allocation_places(allocation: Allocation, port: int) -> tuple[DomainNode, ...]:
     """Returns the nodes of the allocation; srun reaches them."""
-    return tuple(Place(name, f"{name}:{port}") for name in allocation.nodes)
+    return tuple(DomainNode(name, f"{name}:{port}") for name in allocation.nodes)
 
 
 def mark_path(paths: DomainPaths) -> Path:
@@ -85,7 +85,7 @@ def start_in_allocation(
         step = _start_step(paths, allocation, environ)
         started.callback(step.end)
         controller = start_member(
-            Place(allocation.here, ""),
+            DomainNode(allocation.here, ""),
             CONTROLLER_MODULE,
             ["--run-dir", str(paths.run_dir), "--with", str(step.process.pid)],
             paths.controller_log,

@@ -11,16 +11,16 @@ from pathlib import Path
 from cosched.cluster.client import USUAL_PATIENCE, Client, NoDomain, Patience
 from cosched.cluster.keys import make_keys
 from cosched.cluster.paths import DomainPaths
-from cosched.cluster.up.again import controller_to_end
 from cosched.cluster.up.members import start_agent, start_controller
-from cosched.cluster.up.places import Place
+from cosched.cluster.up.nodes import DomainNode
+from cosched.cluster.up.restart_controller import controller_to_end
 from cosched.config.domain import DomainConfig, load_config, write_config
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
 from cosched.linux.files.owners import acting_as_owner
 from cosched.linux.files.whole import write_whole
 from cosched.linux.waiting import comes_true
-from cosched.node.service.lock import is_held
+from cosched.rundir.lock import is_held
 
 #: How long members may take to come up.
 WITHIN_S = 60.0
@@ -36,7 +36,7 @@ def write_domain(paths: DomainPaths, config: DomainConfig) -> None:
 
 def start_domain(
     paths: DomainPaths,
-    places: Sequence[Place],
+    places: Sequence[DomainNode],
     *options: str,
     steps: Path | None = None,
 ) -> None:
@@ -66,7 +66,7 @@ def start_domain(
 
 def start_coupled(paths: DomainPaths) -> None:
     """Starts only the controller of a domain, on this machine."""
-    start_controller(Place(os.uname().nodename, ""), paths).settle()
+    start_controller(DomainNode(os.uname().nodename, ""), paths).settle()
 
 
 def refuse_second(paths: DomainPaths, nodes: Sequence[str]) -> None:

@@ -12,7 +12,7 @@ import os
 
 from cosched.cluster.paths import DomainPaths
 from cosched.linux.processes.background import what_holds_back
-from cosched.node.service.lock import lock_holder
+from cosched.rundir.lock import lock_holder
 
 
 def held_back(paths: DomainPaths) -> str:

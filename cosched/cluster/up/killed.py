@@ -9,7 +9,7 @@ import os
 
 from cosched.cluster.paths import DomainPaths
 from cosched.core.names import member_of
-from cosched.shm.userdirs import is_listening
+from cosched.rundir.directories import is_listening
 
 
 def lacks_a_member(paths: DomainPaths) -> bool:

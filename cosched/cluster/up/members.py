@@ -9,7 +9,7 @@ from pathlib import Path
 
 from cosched.cluster.member import READY
 from cosched.cluster.paths import DomainPaths
-from cosched.cluster.up.places import Place
+from cosched.cluster.up.nodes import DomainNode
 from cosched.core.errors import CoschedError
 from cosched.linux.processes.background import start_background
 from cosched.start.own_command import own_command
@@ -18,14 +18,14 @@ CONTROLLER_MODULE = "cosched_daemons.controller"
 AGENT_MODULE = "cosched_daemons.agent"
 
 
-def start_controller(place: Place, paths: DomainPaths, *options: str) -> StartedMember:
+def start_controller(place: DomainNode, paths: DomainPaths, *options: str) -> StartedMember:
     """Starts the controller of a domain that is written. options: of cosched-controller."""
     words = ("--run-dir", str(paths.run_dir), *options)
     return start_member(place, CONTROLLER_MODULE, words, paths.controller_log)
 
 
 def start_agent(
-    place: Place, paths: DomainPaths, steps: Path | None = None
+    place: DomainNode, paths: DomainPaths, steps: Path | None = None
 ) -> StartedMember:
     """Starts the agent of a node. steps: the file in which it notes the steps of starts."""
     paths.node(place.name).mkdir(mode=0o755, exist_ok=True)
@@ -72,7 +72,7 @@ class StartedMember:
 
 
 def start_member(
-    place: Place, module: str, words: Sequence[str], log: Path
+    place: DomainNode, module: str, words: Sequence[str], log: Path
 ) -> StartedMember:
     """Starts a member at a place; its log gets what it writes to stderr."""
     log.touch(mode=0o644)

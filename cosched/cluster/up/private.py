@@ -22,16 +22,16 @@ from cosched.cluster.up.domain import (
     write_domain,
 )
 from cosched.cluster.up.members import start_agent, start_controller
-from cosched.cluster.up.places import Place, local_places
+from cosched.cluster.up.nodes import DomainNode, local_nodes
 from cosched.config.domain import DomainConfig, load_config
 from cosched.core.errors import CoschedError
 from cosched.core.names import member_of
 from cosched.linux.ports import free_ports
 from cosched.linux.processes.background import count_cpus
 from cosched.linux.waiting import comes_true
-from cosched.node.service.lock import is_held
-from cosched.shm.paths import NodePaths
-from cosched.shm.userdirs import check_own, is_listening, make_node_directory
+from cosched.rundir.directories import check_own, is_listening, make_node_directory
+from cosched.rundir.lock import is_held
+from cosched.rundir.paths import NodePaths
 
 #: The name of each private domain.
 PRIVATE = "private"
@@ -126,7 +126,7 @@ def _has_locked(descriptor: int) -> bool:
 
 def _start_all(paths: DomainPaths) -> None:
     port = free_ports(2)
-    places = local_places(port + 1)
+    places = local_nodes(port + 1)
     slots = TASKS_PER_CPU * count_cpus()
     nodes = {place.name: place.address for place in places}
     config = DomainConfig(PRIVATE, f"127.0.0.1:{port}", nodes, slots)
@@ -142,7 +142,7 @@ def _start_missing(paths: DomainPaths, note: Callable[[str], object]) -> bool:
         return False
     config = load_config(paths.config)
     (node,) = config.nodes
-    place = Place(node, config.nodes[node])
+    place = DomainNode(node, config.nodes[node])
     has_controller = _is_up(paths.controller_socket, paths.controller_lock)
     has_agent = _is_up(paths.agent_socket(node), paths.agent_lock(node))
     if not (has_controller or has_agent):

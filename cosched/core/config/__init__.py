@@ -1,5 +1,5 @@
 """Configuration: its keys, how its sources are merged, and which values contradict each
 other.
 
-Pure; ``cosched.config.places`` reads the sources.
+Pure; ``cosched.config.cosched_toml`` reads the sources.
 """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cosched.core.trace.history import JobRecord
+from cosched.core.trace.job_record import JobRecord
 
 #: An expectation is met if it differs from the job's length by at most this part of it.
 MET_PART = 0.25

@@ -10,9 +10,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 
-from cosched.launch.given.front import split_front
 from cosched.launch.given.line import Line
 from cosched.launch.given.preloads import PRELOAD
+from cosched.launch.given.wrapping_programs import split_front
 from cosched.launch.program import Program, which
 
 _ELF = b"\x7fELF"

@@ -18,7 +18,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from cosched.launch.family import Engine
+from cosched.launch.family import LauncherKind
 from cosched.launch.given.line import Context, Line, Option, with_files_inside
 from cosched.launch.given.preloads import (
     PRELOAD,
@@ -76,9 +76,9 @@ def carry(line: Line, tasks: Mapping[str, str], environ: Mapping[str, str]) -> C
         words = merge_in_program(context.program, shims)
         carried.words[context.program_at : context.program_at + len(words)] = words
     inherited = _with_preload(tasks, line.environ.get(PRELOAD, ""), shims)
-    if line.engine is Engine.HYDRA:
+    if line.engine is LauncherKind.HYDRA:
         _by_genv(line, carried, inherited, shims)
-    elif line.engine in (Engine.ORTE, Engine.PRRTE):
+    elif line.engine in (LauncherKind.ORTE, LauncherKind.PRRTE):
         carried.environ |= inherited
         _by_x(line, carried, inherited, shims)
     else:
@@ -165,14 +165,14 @@ def _by_x(
 ) -> None:
     given = list(_env_lists(line))
     usual = _listed_preload(line, given) if shims else None
-    if given and line.engine is Engine.ORTE:
+    if given and line.engine is LauncherKind.ORTE:
         _fill_list(line, carried, given[-1], tasks, shims)
         return
     if PRELOAD in tasks and usual is not None:
         tasks = {**tasks, PRELOAD: join_preloads(usual, shims)}
     for number, context in enumerate(line.contexts):
         own = _merge_options(line, (context,), carried, shims) if shims else []
-        if own and number == 0 and line.engine is Engine.PRRTE:
+        if own and number == 0 and line.engine is LauncherKind.PRRTE:
             tasks = {**tasks, PRELOAD: own[0]}  # the other contexts inherit it
         wanted = {name: text for name, text in tasks.items() if name != PRELOAD or not own}
         carried.new.setdefault(context.at, []).extend(exports(wanted))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field, replace
 
-from cosched.launch.family import Engine
+from cosched.launch.family import LauncherKind
 
 
 def _words(text: str) -> frozenset[str]:
@@ -203,7 +203,11 @@ _APRUN = Grammar(
 )
 _IBRUN = Grammar(values=_words("n np o"))
 
-_BY_ENGINE = {Engine.HYDRA: _HYDRA, Engine.ORTE: _ORTE, Engine.PRRTE: _PRRTE}
+_BY_ENGINE = {
+    LauncherKind.HYDRA: _HYDRA,
+    LauncherKind.ORTE: _ORTE,
+    LauncherKind.PRRTE: _PRRTE,
+}
 _BY_NAME = {
     "srun": _SRUN,
     "flux": _FLUX,
@@ -213,7 +217,7 @@ _BY_NAME = {
 }
 
 
-def grammar_of(launcher: str, engine: Engine) -> Grammar:
+def grammar_of(launcher: str, engine: LauncherKind) -> Grammar:
     """Returns the options of a launcher. launcher: its name or path."""
     known = _BY_NAME.get(os.path.basename(launcher))
     return known or _BY_ENGINE.get(engine, _HYDRA)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cosched.launch.family import Engine
+from cosched.launch.family import LauncherKind
 from cosched.launch.given.grammar import Grammar, grammar_of
 from cosched.launch.program import which
 
@@ -66,7 +66,7 @@ class Line:
     """
 
     argv: tuple[str, ...]
-    engine: Engine
+    engine: LauncherKind
     grammar: Grammar
     contexts: tuple[Context, ...]
     environ: Mapping[str, str]
@@ -90,7 +90,9 @@ class Line:
         return (option for option in self.options if option.name in names)
 
 
-def read_line(argv: Sequence[str], engine: Engine, environ: Mapping[str, str]) -> Line:
+def read_line(
+    argv: Sequence[str], engine: LauncherKind, environ: Mapping[str, str]
+) -> Line:
     """Returns the parts of a launcher's command line; reads the files that it names."""
     grammar = grammar_of(argv[0], engine)
     contexts = tuple(_contexts(argv, 1, grammar, environ))
@@ -118,7 +120,7 @@ def with_files_inside(line: Line) -> Line:
     kept: list[str] = []
     for option in context.options:
         # With a file, Open MPI 4 ignores all options but these.
-        counts = line.engine is not Engine.ORTE or option.name in _BESIDE_A_FILE
+        counts = line.engine is not LauncherKind.ORTE or option.name in _BESIDE_A_FILE
         if option is not files[0] and counts:
             kept += line.argv[option.at : option.next_at]
     joined = [word for each in line.from_files for word in (BETWEEN_CONTEXTS, *each.words)]

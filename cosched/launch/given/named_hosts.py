@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from cosched.core.errors import CoschedError
-from cosched.launch.family import Engine
+from cosched.launch.family import LauncherKind
 from cosched.launch.given.hosts import host_of, read_hostfile
 from cosched.launch.given.line import Context, Line
 
@@ -18,9 +18,12 @@ _RANK = re.compile(r"rank\s+\S+\s*=\s*([^\s#]+)", re.IGNORECASE)
 #: MCA parameters that name a hostfile have this end.
 _HOSTFILE_PARAMETER = "default_hostfile"
 _VARIABLES = {
-    Engine.HYDRA: ("HYDRA_HOST_FILE", "I_MPI_HYDRA_HOST_FILE"),
-    Engine.ORTE: ("OMPI_MCA_orte_default_hostfile",),
-    Engine.PRRTE: ("PRTE_MCA_prte_default_hostfile", "OMPI_MCA_prte_default_hostfile"),
+    LauncherKind.HYDRA: ("HYDRA_HOST_FILE", "I_MPI_HYDRA_HOST_FILE"),
+    LauncherKind.ORTE: ("OMPI_MCA_orte_default_hostfile",),
+    LauncherKind.PRRTE: (
+        "PRTE_MCA_prte_default_hostfile",
+        "OMPI_MCA_prte_default_hostfile",
+    ),
 }
 
 
@@ -42,7 +45,9 @@ def hosts_on_line(line: Line) -> tuple[tuple[str, ...], ...]:
     return tuple(found)
 
 
-def hosts_in_environment(engine: Engine, environ: Mapping[str, str]) -> tuple[str, ...]:
+def hosts_in_environment(
+    engine: LauncherKind, environ: Mapping[str, str]
+) -> tuple[str, ...]:
     """Returns the hosts of the file that the launcher reads by default; () for none.
     Raises UnknownHosts if it cannot be read."""
     for name in _VARIABLES.get(engine, ()):
@@ -56,7 +61,7 @@ def _of_all_contexts(line: Line) -> tuple[str, ...]:
     and Open MPI a parameter."""
     found: tuple[str, ...] = ()
     for context in (*line.contexts, *line.from_files):
-        if line.engine is Engine.HYDRA:
+        if line.engine is LauncherKind.HYDRA:
             found = found or _hosts_of(line, context)
         for option in context.named(line.grammar.lists):
             if len(option.values) == 2 and option.values[0].endswith(_HOSTFILE_PARAMETER):

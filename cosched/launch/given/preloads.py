@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from cosched.launch.given.front import split_front
+from cosched.launch.given.wrapping_programs import split_front
 
 PRELOAD = "LD_PRELOAD"
 _ASSIGNS = f"{PRELOAD}="

@@ -34,7 +34,7 @@ from cosched.linux.cgroups.cgroupfs import (
     own_base,
     remove_group,
 )
-from cosched.linux.cgroups.inplace.engines import job_group
+from cosched.linux.cgroups.inplace.job_groups import job_group
 from cosched.linux.processes.signals import send
 from cosched.linux.waiting import comes_true
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from cosched.linux import proc
 from cosched.linux.cgroups.cgroupfs import Hierarchy, has_delegate_mark
-from cosched.linux.cgroups.inplace.engines import job_group
+from cosched.linux.cgroups.inplace.job_groups import job_group
 
 _FREE = {
     1: {"cpu.cfs_quota_us": "-1", "cpu.shares": "1024"},

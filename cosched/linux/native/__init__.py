@@ -1,1 +1,1 @@
-"""Has the parts of ``linux`` that are in C: kicks of CPUs, and processes at gates."""
+"""Has the parts of ``linux`` that are in C: kicks of CPUs, and held processes."""

@@ -1,4 +1,4 @@
-"""Builds ``_kick`` and ``_gate`` from their headers and sources."""
+"""Builds ``_kick`` and ``_held_process`` from their headers and sources."""
 
 from __future__ import annotations
 
@@ -25,4 +25,4 @@ def _builder(name: str, *flags: str) -> FFI:
 
 
 kick = _builder("kick", "-pthread")
-gate = _builder("gate")
+held_process = _builder("held_process")

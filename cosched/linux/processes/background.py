@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from typing import IO
 
 from cosched.linux.cgroups.cgroupfs import hierarchies
-from cosched.linux.cgroups.inplace.engines import job_group
+from cosched.linux.cgroups.inplace.job_groups import job_group
 from cosched.linux.processes.limits import (
     TRAVELLING,
     UNLIMITED,

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from cosched.core.complaints import Complaints
 from cosched.node.children.child import Child
-from cosched.node.loop import Loop
+from cosched.service.loop import Loop
 
 log = logging.getLogger(__name__)
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 from cosched.core.units import NS_PER_S
 from cosched.node.children.child import Child, start_child
 from cosched.node.children.kept_child import KeptChild
-from cosched.node.loop import Loop
-from cosched.node.sockets.tcp import listen_at
-from cosched.shm.paths import NodePaths
+from cosched.rundir.paths import NodePaths
+from cosched.service.loop import Loop
+from cosched.service.tcp import listen_at
 
 RESTART_DELAY_NS = NS_PER_S
 

@@ -16,7 +16,7 @@ from cosched.core.units import NS_PER_MS
 from cosched.node.bell import ring
 from cosched.node.children.child import Child, start_child
 from cosched.node.children.kept_child import KeptChild
-from cosched.node.loop import Loop
+from cosched.service.loop import Loop
 
 log = logging.getLogger(__name__)
 

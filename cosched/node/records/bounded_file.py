@@ -14,7 +14,7 @@ from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class FilePair:
     """The directory and name of the two files, and the most bytes of both together.
 
     The last write before a change of files may exceed the limit.
@@ -51,7 +51,7 @@ class BoundedFile:
 
     def __init__(
         self,
-        place: Place,
+        place: FilePair,
         header: Callable[[], bytes] = bytes,
         choose: Choose | None = None,
     ) -> None:

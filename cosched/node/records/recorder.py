@@ -19,9 +19,9 @@ from cosched.core.trace.account import Account, Accounts, Moment
 from cosched.core.trace.codec import VERSION, Header, Step, TaskNote, encode
 from cosched.core.trace.tracker import TaskTracker
 from cosched.node.records.bounded_file import BoundedFile
-from cosched.node.records.trace_file import open_trace, trace_place
+from cosched.node.records.trace_file import open_trace, trace_file_pair
 from cosched.node.tasks.live import LiveJob, LiveTask
-from cosched.node.tasks.table import JobTable
+from cosched.node.tasks.live_jobs import JobTable
 from cosched.shm.region import CARRIERS
 
 log = logging.getLogger(__name__)
@@ -59,7 +59,7 @@ class Recorder:
         if limit_bytes <= 0:
             return
         try:
-            self._file = open_trace(trace_place(directory, limit_bytes), self._header)
+            self._file = open_trace(trace_file_pair(directory, limit_bytes), self._header)
         except OSError as error:
             log.warning("no trace: %s: %s", directory, error.strerror)
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from cosched.core.config.schema import TRACE_BYTES
 from cosched.core.decoding import parse_integer
 from cosched.core.trace.codec import VERSION, Header, encode
-from cosched.node.records.bounded_file import BoundedFile, Place
+from cosched.node.records.bounded_file import BoundedFile, FilePair
 
 #: The greatest version that is recognised.
 _VERSION_MOST = 1 << 30
@@ -27,12 +27,12 @@ _FIRST = re.compile(rb'\{"cosched_trace":(\d+),')
 _FIRST_BYTES = 64
 
 
-def trace_place(directory: Path, limit_bytes: int = TRACE_BYTES) -> Place:
+def trace_file_pair(directory: Path, limit_bytes: int = TRACE_BYTES) -> FilePair:
     """Returns the place of a node's trace."""
-    return Place(directory, "trace", limit_bytes)
+    return FilePair(directory, "trace", limit_bytes)
 
 
-def open_trace(place: Place, header: Callable[[], Header]) -> BoundedFile:
+def open_trace(place: FilePair, header: Callable[[], Header]) -> BoundedFile:
     """Opens a trace; ``header`` returns the header of a segment that begins now.
 
     Raises OSError."""

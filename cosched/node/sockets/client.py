@@ -11,8 +11,8 @@ from typing import Any
 
 from cosched.core.decoding import JsonDecoder
 from cosched.core.errors import CoschedError, NoDaemon
-from cosched.shm.paths import NodePaths
-from cosched.shm.userdirs import is_public
+from cosched.rundir.directories import is_public
+from cosched.rundir.paths import NodePaths
 
 TIMEOUT_S = 10.0
 

@@ -27,9 +27,9 @@ from cosched.core.complaints import Complaints
 from cosched.core.decoding import JsonDecoder, Malformed
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
-from cosched.node.loop import Loop
-from cosched.node.sockets.listener import Peer, UnixListener
-from cosched.node.sockets.pacing import Lane, Pacer
+from cosched.service.listener import Peer, UnixListener
+from cosched.service.loop import Loop
+from cosched.service.pacing import Lane, Pacer
 
 LINE_MAX = 65536
 NOTHING = memoryview(b"")

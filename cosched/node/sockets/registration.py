@@ -21,18 +21,18 @@ from cosched.core.decoding import decode_text
 from cosched.core.errors import CoschedError
 from cosched.core.node.knowledge import UNKNOWN, Expectation
 from cosched.core.units import NS_PER_S
-from cosched.node.loop import Loop
-from cosched.node.sockets.listener import Peer, UnixListener, hold_peer, peer_of
-from cosched.node.sockets.pacing import Lane, Pacer
+from cosched.rundir.paths import check_job_name
+from cosched.service.listener import Peer, UnixListener, hold_peer, peer_of
+from cosched.service.loop import Loop
+from cosched.service.pacing import Lane, Pacer
 from cosched.shm._native import ffi, lib
-from cosched.shm.paths import check_job_name
 from cosched.shm.region import CARRIERS, read_expectation
 
 HELLO_TIMEOUT_NS = 2 * NS_PER_S
 
 
 @dataclass(frozen=True, slots=True)
-class Hello:
+class TaskHello:
     """The fields that a task sends about itself."""
 
     job: str
@@ -55,7 +55,7 @@ class Welcome:
     bell_fd: int
 
 
-_NO_HELLO = Hello("", 0, 0, lib.COSCHED_CARRIER_NONE, 0)
+_NO_HELLO = TaskHello("", 0, 0, lib.COSCHED_CARRIER_NONE, 0)
 
 
 class RegistrationRefused(CoschedError):
@@ -66,7 +66,7 @@ class RegistrationRefused(CoschedError):
         self.errno = code
 
 
-def parse_hello(data: bytes) -> Hello:
+def parse_hello(data: bytes) -> TaskHello:
     """Parses a ``cosched_hello``. Raises RegistrationRefused for another version."""
     hello = ffi.new("struct cosched_hello *")
     if len(data) != ffi.sizeof(hello[0]):
@@ -88,7 +88,7 @@ def parse_hello(data: bytes) -> Hello:
         raise RegistrationRefused(errno.EINVAL, "unknown phase of a process")
     if hello.rank < 0 or hello.world < 0:
         raise RegistrationRefused(errno.EINVAL, "a rank or a world below 0")
-    return Hello(
+    return TaskHello(
         job,
         hello.rank,
         hello.world,
@@ -109,7 +109,7 @@ def _pack_welcome(error: int, slot: int, region_bytes: int, reason: str) -> byte
     return bytes(ffi.buffer(welcome))
 
 
-Register = Callable[[Peer, Hello, int], Welcome]
+Register = Callable[[Peer, TaskHello, int], Welcome]
 """Makes the process of a pidfd a task of its job, or raises RegistrationRefused. The caller
 closes the pidfd."""
 
@@ -117,7 +117,7 @@ closes the pidfd."""
 class Applicant:
     """A task that wants to register; its connection is open until it gets an answer."""
 
-    def __init__(self, connection: socket.socket, loop: Loop, hello: Hello) -> None:
+    def __init__(self, connection: socket.socket, loop: Loop, hello: TaskHello) -> None:
         self.peer = peer_of(connection)
         self.hello = hello
         self._connection = connection

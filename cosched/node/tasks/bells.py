@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable
 
 from cosched.node.bell import silence
-from cosched.node.sockets.pacing import Lane, Pacer
 from cosched.node.tasks.live import LiveJob
+from cosched.service.pacing import Lane, Pacer
 
 
 class JobBells:

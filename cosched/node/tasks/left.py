@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from cosched.core.errors import CoschedError
 from cosched.linux import proc
 from cosched.node.tasks.live import LiveTask
+from cosched.rundir.paths import NodePaths, check_job_name
 from cosched.shm._native import lib
 from cosched.shm.objects import SHM
-from cosched.shm.paths import NodePaths, check_job_name
 from cosched.shm.region import JobRegion
 
 

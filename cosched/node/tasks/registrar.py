@@ -13,13 +13,13 @@ from cosched.core.config.schema import Limits
 from cosched.core.errors import CoschedError
 from cosched.core.node.machine import NodeScheduler
 from cosched.linux.pidfd import exited
-from cosched.node.sockets.listener import USERS_SHARE, Peer
-from cosched.node.sockets.registration import Hello, RegistrationRefused, Welcome
+from cosched.node.sockets.registration import RegistrationRefused, TaskHello, Welcome
+from cosched.node.tasks.life import Origin, TaskLife
 from cosched.node.tasks.live import Claim, LiveJob, LiveTask
-from cosched.node.tasks.members import Members, Origin
-from cosched.node.tasks.table import JobTable
+from cosched.node.tasks.live_jobs import JobTable
+from cosched.rundir.paths import job_key
+from cosched.service.listener import USERS_SHARE, Peer
 from cosched.shm._native import lib
-from cosched.shm.paths import job_key
 from cosched.shm.region import CARRIERS
 
 #: The most jobs of one user: each needs a region, and the daemon can map only so many.
@@ -37,7 +37,7 @@ class Terms:
     limits: Limits
     most_jobs: int = USERS_JOBS
 
-    def check_task(self, peer: Peer, hello: Hello, jobs: Iterable[LiveJob]) -> None:
+    def check_task(self, peer: Peer, hello: TaskHello, jobs: Iterable[LiveJob]) -> None:
         """Raises RegistrationRefused if the process may not register."""
         if self.private and peer.uid != os.geteuid():
             raise RegistrationRefused(errno.EACCES, "these daemons are another user's")
@@ -66,7 +66,7 @@ class Registrar:
         self,
         machine: NodeScheduler,
         jobs: JobTable,
-        members: Members,
+        members: TaskLife,
         terms: Terms,
         has_ended: Callable[[int], bool] = exited,
     ) -> None:
@@ -76,7 +76,7 @@ class Registrar:
         self._terms = terms
         self._has_ended = has_ended
 
-    def register(self, peer: Peer, hello: Hello, pidfd: int) -> Welcome:
+    def register(self, peer: Peer, hello: TaskHello, pidfd: int) -> Welcome:
         """Makes a process a task of its job.
 
         If that raises RegistrationRefused, the process is no task of any job."""
@@ -90,7 +90,7 @@ class Registrar:
             self._drop_refused(peer.pid, hello)
             raise
 
-    def _drop_refused(self, pid: int, hello: Hello) -> None:
+    def _drop_refused(self, pid: int, hello: TaskHello) -> None:
         """Removes the task of a refused process, and of the shell that started it."""
         for job in self._jobs:
             task = job.tasks.get(pid)
@@ -101,7 +101,7 @@ class Registrar:
             if task is not None:
                 self._members.leave(job, task.pid)
 
-    def _register(self, peer: Peer, hello: Hello, pidfd: int) -> Welcome:
+    def _register(self, peer: Peer, hello: TaskHello, pidfd: int) -> Welcome:
         before = self._known(peer, hello)
         self._terms.check_task(peer, hello, self._jobs)
         job = self._find_or_create(peer, hello)
@@ -127,7 +127,7 @@ class Registrar:
         return Welcome(task.slot, job.region.size(), job.region.fd, job.task_bell_fd)
 
     @staticmethod
-    def _launcher(job: LiveJob, pid: int, hello: Hello) -> LiveTask | None:
+    def _launcher(job: LiveJob, pid: int, hello: TaskHello) -> LiveTask | None:
         """Returns the launched task, such as a shell, that this process replaces."""
         above = job.above(pid)
         if above is not None and hello.launched:
@@ -136,7 +136,7 @@ class Registrar:
         # A child of a rank that called MPI_Init is a separate program.
         return above if above is not None and above.launched else None
 
-    def _known(self, peer: Peer, hello: Hello) -> LiveTask | None:
+    def _known(self, peer: Peer, hello: TaskHello) -> LiveTask | None:
         """Returns the task of the job that this process already is, if any.
 
         It called MPI_Init, perhaps again, or became another program. If it is a task of
@@ -151,7 +151,7 @@ class Registrar:
         self._members.leave(job, peer.pid)
         return None
 
-    def _find_or_create(self, peer: Peer, hello: Hello) -> LiveJob:
+    def _find_or_create(self, peer: Peer, hello: TaskHello) -> LiveJob:
         job = self._jobs.get(job_key(peer.uid, hello.job))
         if job is not None:
             return job

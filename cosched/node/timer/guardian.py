@@ -18,12 +18,12 @@ from collections.abc import Iterator
 from cosched.core.errors import CoschedError
 from cosched.core.node.messages import Mode
 from cosched.linux.classes import ClassScheduler
-from cosched.node.loop import Loop
-from cosched.node.service.lock import lock_holder, locked
-from cosched.node.service.remains import remove_remains
+from cosched.node.lifetime.remains import remove_remains
 from cosched.node.tasks.left import LeftJob, find_left
 from cosched.node.tasks.live import LiveTask
-from cosched.shm.paths import NodePaths
+from cosched.rundir.lock import lock_holder, locked
+from cosched.rundir.paths import NodePaths
+from cosched.service.loop import Loop
 from cosched.shm.region import unlink_region
 
 log = logging.getLogger(__name__)

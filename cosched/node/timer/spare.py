@@ -21,7 +21,7 @@ from pathlib import Path
 from cosched.core.errors import CoschedError
 from cosched.linux.pidfd import open_pidfd
 from cosched.linux.processes.signals import send_by_pidfd
-from cosched.node.service.lock import DaemonLock, hold_daemon
+from cosched.rundir.lock import DaemonLock, hold_daemon
 
 log = logging.getLogger(__name__)
 

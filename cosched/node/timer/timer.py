@@ -27,7 +27,7 @@ from cosched.core.errors import CoschedError
 from cosched.core.node.messages import OrderTimer
 from cosched.core.units import NS_PER_S
 from cosched.node.bell import open_bell, ring
-from cosched.node.loop import Loop, hold_back
+from cosched.service.loop import Loop, hold_back
 from cosched.shm._native import lib
 from cosched.shm.region import NodeRegion
 

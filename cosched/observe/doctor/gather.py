@@ -13,19 +13,19 @@ from typing import Any
 from cosched.core.config.schema import LIVE
 from cosched.core.errors import CoschedError, NoDaemon
 from cosched.launch.family import Family
-from cosched.launch.mpi import Places, find_mpi
+from cosched.launch.mpi import SearchPath, find_mpi
 from cosched.launch.program import Program
 from cosched.linux import proc
 from cosched.linux.cgroups.mounts import parse_mountinfo
 from cosched.linux.clock import clock_error_s
 from cosched.linux.memory import machine_memory
 from cosched.linux.processes.tools import ask_tool
-from cosched.node.records.history import SITE_STATE
+from cosched.node.records.history_writer import SITE_STATE
 from cosched.node.sockets.client import request
 from cosched.observe.doctor.facts import Clock, Daemon, MpiFacts, NodeFacts
+from cosched.rundir.directories import SYSTEM_RUN_DIR
+from cosched.rundir.paths import NodePaths
 from cosched.shm._native import lib
-from cosched.shm.paths import NodePaths
-from cosched.shm.userdirs import SYSTEM_RUN_DIR
 from cosched.version import VERSION
 
 UNIT = "cosched.service"
@@ -43,7 +43,7 @@ def gather_node(
     paths: NodePaths, python_bin: Path, environ: Mapping[str, str], root: Path = proc.ROOT
 ) -> NodeFacts:
     """Returns all facts about this node; those of Slurm are read once for all nodes."""
-    places = Places(python_bin, environ)
+    places = SearchPath(python_bin, environ)
     return NodeFacts(**_base(paths, root), mpis=_mpis(places))
 
 
@@ -155,7 +155,7 @@ def _unit(root: Path) -> str:
     return answer.output.strip() or "not-found"
 
 
-def _mpis(places: Places) -> tuple[MpiFacts, ...]:
+def _mpis(places: SearchPath) -> tuple[MpiFacts, ...]:
     found = []
     for family in Family:
         try:

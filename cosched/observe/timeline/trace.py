@@ -18,7 +18,7 @@ from typing import NamedTuple
 from cosched.core.errors import CoschedError
 from cosched.core.node.messages import Command, Event, Job, Task
 from cosched.core.trace.codec import Header, Step, TaskNote, decode
-from cosched.node.records.trace_file import trace_place
+from cosched.node.records.trace_file import trace_file_pair
 
 
 class Entry(NamedTuple):
@@ -72,7 +72,7 @@ class Trace:
 
 def trace_files(directory: Path) -> list[Path]:
     """Returns the files of the trace in a node's directory, oldest first."""
-    return trace_place(directory).files
+    return trace_file_pair(directory).files
 
 
 def refuse(line: str) -> None:

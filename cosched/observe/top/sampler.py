@@ -13,7 +13,7 @@ from cosched.node.sockets.client import ControlClient, nodes_in
 from cosched.observe.status import no_daemons
 from cosched.observe.top.model import WINDOW_NS
 from cosched.observe.top.sample import Sample, Status
-from cosched.shm.paths import NodePaths
+from cosched.rundir.paths import NodePaths
 
 
 class Sampler:

@@ -22,7 +22,7 @@ from cosched.node.sockets.client import request
 from cosched.observe.timeline.trace import Trace, read_trace, trace_files
 from cosched.observe.why.reasons import Explained, Explainer, explain_all
 from cosched.observe.why.standing import find_job, standing
-from cosched.shm.paths import NodePaths, job_key
+from cosched.rundir.paths import NodePaths, job_key
 
 log = logging.getLogger(__name__)
 
@@ -124,7 +124,7 @@ def _status(paths: NodePaths) -> Status | None:
         return None
 
 
-class _Answer(msgspec.Struct):
+class _Remembered(msgspec.Struct):
     """The answer of a daemon to ``why``. ranks: by pid."""
 
     notes: list[Note]
@@ -139,8 +139,8 @@ def _remembered(
     if status is None:
         return [], {}, 2**63
     answer = request(paths, "why", job=key, since_wall_ns=asker.since_wall_ns)
-    found: _Answer = convert(
-        answer, _Answer, f"the answer of {paths.node}", keys_are_text=True
+    found: _Remembered = convert(
+        answer, _Remembered, f"the answer of {paths.node}", keys_are_text=True
     )
     return found.notes, found.ranks, found.reaches_back_to_wall_ns
 

@@ -14,7 +14,7 @@ from functools import partial
 
 import msgspec
 
-from cosched.core.cluster.coupling.engine import (
+from cosched.core.cluster.coupling.engine_messages import (
     GoJob,
     HoldJob,
     JobAnnounced,
@@ -24,7 +24,7 @@ from cosched.core.cluster.coupling.engine import (
     ReleaseJob,
     Send,
 )
-from cosched.core.cluster.coupling.engine import Why as Released
+from cosched.core.cluster.coupling.engine_messages import Why as Released
 from cosched.core.cluster.coupling.groups import Group
 from cosched.core.cluster.coupling.messages import (
     Answer,
@@ -35,9 +35,9 @@ from cosched.core.cluster.coupling.messages import (
 )
 from cosched.core.cluster.coupling.queue import Command, CoupledQueue, Event, PrepareOn
 from cosched.core.cluster.queue.messages import EndJob, JobFailedToStart, StartJob, WakeAt
-from cosched.sim.engine import END, NEVER, Engine
 from cosched.sim.logs.workload import Estimates, Workload
 from cosched.sim.queue.domain import Domain
+from cosched.sim.virtual_time import END, NEVER, VirtualTime
 
 
 class Exchange:
@@ -47,7 +47,9 @@ class Exchange:
     although as many are free. 0: it answers at once.
     """
 
-    def __init__(self, engine: Engine, search_ns: Mapping[str, int] | None = None) -> None:
+    def __init__(
+        self, engine: VirtualTime, search_ns: Mapping[str, int] | None = None
+    ) -> None:
         self.domains: dict[str, CoupledDomain] = {}
         self._engine = engine
         self._search_ns = search_ns or {}
@@ -86,7 +88,7 @@ class CoupledDomain(Domain):
 
     def __init__(
         self,
-        engine: Engine,
+        engine: VirtualTime,
         exchange: Exchange,
         workload: Workload,
         queue: CoupledQueue,

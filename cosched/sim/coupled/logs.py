@@ -16,11 +16,11 @@ from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
 from cosched.sim.coupled.pairs import Mates, by_share, by_vicinity
 from cosched.sim.coupled.runs import Coupled, CoupledSchedule, Coupling, simulate
-from cosched.sim.engine import NEVER, Progress, no_progress
 from cosched.sim.logs.opening import log_name
 from cosched.sim.logs.swf import Log, read_swf
 from cosched.sim.logs.workload import Workload
 from cosched.sim.queue.columns import Columns, save_columns
+from cosched.sim.virtual_time import NEVER, Progress, no_progress
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,9 +27,9 @@ from cosched.core.cluster.queue.policies import POLICIES
 from cosched.core.units import NS_PER_S
 from cosched.sim.coupled.domains import CoupledDomain, Exchange
 from cosched.sim.coupled.pairs import Mates, groups_of
-from cosched.sim.engine import NEVER, Engine, Progress, no_progress
 from cosched.sim.logs.workload import Estimates, Workload
 from cosched.sim.queue.metrics import column
+from cosched.sim.virtual_time import NEVER, Progress, VirtualTime, no_progress
 
 HOUR_NS = 3600 * NS_PER_S
 
@@ -96,7 +96,7 @@ def simulate(
     """Runs each log through a domain with its name and settings."""
     began_s = time.process_time()
     how = coupling or Coupling()
-    engine = Engine()
+    engine = VirtualTime()
     exchange = Exchange(engine, how.search_ns)
     groups = groups_of(mates, names, how.timing, how.delay_ns)
     domains = {

@@ -28,9 +28,9 @@ from cosched.core.cluster.queue.plans.malleable import Malleable, SizeCounts
 from cosched.core.cluster.queue.plans.planner import InOrder
 from cosched.core.cluster.queue.policies import Policy
 from cosched.core.cluster.queue.sizes.job import MalleableJob
-from cosched.core.cluster.queue.sizes.running import Running
+from cosched.core.cluster.queue.sizes.resizable_run import ResizableRun
 from cosched.core.cluster.queue.sizes.settings import SizePolicy
-from cosched.sim.engine import END, NEVER, Engine, submit_in_order
+from cosched.sim.virtual_time import END, NEVER, VirtualTime, submit_in_order
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class MalleableDomain:
     """Feeds a stream of jobs to a queue. A job's number is its place in the stream."""
 
     def __init__(
-        self, engine: Engine, jobs: Sequence[MalleableJob], queue: QueueMachine
+        self, engine: VirtualTime, jobs: Sequence[MalleableJob], queue: QueueMachine
     ) -> None:
         assert isinstance(queue.planner, Malleable)
         self.schedule = MalleableSchedule(
@@ -64,7 +64,7 @@ class MalleableDomain:
         self._engine = engine
         self._jobs = jobs
         self._queue = queue
-        self._running: dict[int, Running] = {}
+        self._running: dict[int, ResizableRun] = {}
         self._planned_ns = array("q", [NEVER]) * len(jobs)  # the earliest on the heap
         submit_in_order(engine, self.schedule.submit_ns, self._submit)
 
@@ -95,7 +95,7 @@ class MalleableDomain:
     def _start(self, command: StartJob) -> None:
         now_ns, place = self._engine.now_ns, command.job.number
         size = count(command.nodes)
-        self._running[place] = Running(self._jobs[place], size, now_ns)
+        self._running[place] = ResizableRun(self._jobs[place], size, now_ns)
         self.schedule.start_ns[place] = now_ns
         self._resize(place, size)
 
@@ -115,7 +115,7 @@ def simulate(
     jobs: Sequence[MalleableJob], nodes: int, sizes: SizePolicy
 ) -> MalleableSchedule:
     """Runs a stream of jobs, sorted by submission, on a machine of ``nodes`` nodes."""
-    engine = Engine()
+    engine = VirtualTime()
     queue = QueueMachine(Elastic(((0, nodes - 1),)), Policy(FCFS, InOrder, sizes))
     domain = MalleableDomain(engine, jobs, queue)
     engine.run(lambda: None)

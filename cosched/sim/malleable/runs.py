@@ -11,7 +11,6 @@ from cosched.core.cluster.queue.sizes.job import MalleableJob
 from cosched.core.cluster.queue.sizes.settings import Control
 from cosched.core.errors import CoschedError
 from cosched.documents import read_json
-from cosched.sim.engine import Progress, no_progress
 from cosched.sim.logs.fit import generate_like, model_of
 from cosched.sim.logs.log_models import MODELS
 from cosched.sim.logs.swf import Log, read_swf
@@ -24,6 +23,7 @@ from cosched.sim.malleable.policies import (
     no_worse,
     run_stream,
 )
+from cosched.sim.virtual_time import Progress, no_progress
 
 #: The cluster of the paper's user-centric experiments.
 USERS_NODES = 64

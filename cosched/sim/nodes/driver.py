@@ -42,10 +42,10 @@ from cosched.core.node.messages import (
 )
 from cosched.core.node.settings import Settings
 from cosched.core.units import NS_PER_S
-from cosched.sim.engine import DECIDE, END, SUBMIT, Engine
 from cosched.sim.nodes.jobs import SimulatedJob, SimulatedNode
 from cosched.sim.nodes.model import Cluster, Pattern, Program
 from cosched.sim.nodes.ranks import Floats, make_ranks
+from cosched.sim.virtual_time import DECIDE, END, SUBMIT, VirtualTime
 
 ONE_CPU = frozenset({0})
 #: Far enough in the past that every clock is positive, and no boundary falls on the start.
@@ -72,7 +72,7 @@ class Coscheduled:
         self._cluster = cluster
         self._expectations = expectations or {}
         self._chance = Random(seed)
-        self._engine = Engine()
+        self._engine = VirtualTime()
         self._gang_slice_ns = gang_slice_ns
         self._row: list[int] = []  # the places of the jobs that the central driver runs
         self._turn_version = 0

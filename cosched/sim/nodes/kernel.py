@@ -21,7 +21,6 @@ from collections.abc import Callable, Sequence
 from random import Random
 
 from cosched.core.units import NS_PER_US
-from cosched.sim.engine import DECIDE, END, Engine
 from cosched.sim.nodes.model import (
     BLOCKS,
     Cluster,
@@ -30,6 +29,7 @@ from cosched.sim.nodes.model import (
     grid,
     rounds,
 )
+from cosched.sim.virtual_time import DECIDE, END, VirtualTime
 
 #: Interrupts take up to this share of a slice.
 TAKEN = 0.01
@@ -122,7 +122,7 @@ class Uncoordinated:
         self._cluster = cluster
         self._spins = spins
         self._chance = Random(seed)
-        self._engine = Engine()
+        self._engine = VirtualTime()
         self._taken_ns = round(cluster.quantum_ns * TAKEN)
         tick_ns = cluster.quantum_ns
         self._nodes = [

@@ -26,11 +26,11 @@ from cosched.core.node.groups import UNSCHEDULED_PERCENT
 from cosched.core.node.knowledge import Expectation
 from cosched.core.node.settings import Order, Settings
 from cosched.core.units import NS_PER_S
-from cosched.sim.engine import Progress, no_progress
 from cosched.sim.nodes.driver import Coscheduled
 from cosched.sim.nodes.kernel import Uncoordinated
 from cosched.sim.nodes.model import Cluster, Program
 from cosched.sim.nodes.ranks import make_ranks
+from cosched.sim.virtual_time import Progress, no_progress
 
 ARMS = ("batch", "gang", "cosched", "messages", "paper", "kernel", "spin", "yield")
 #: Arms in which the settings decide.

@@ -18,8 +18,8 @@ from cosched.core.cluster.queue.messages import (
     WakeAt,
 )
 from cosched.core.cluster.queue.nodes import Intervals
-from cosched.sim.engine import END, NEVER, Decisions, Engine, submit_in_order
 from cosched.sim.logs.workload import Estimates, Workload
+from cosched.sim.virtual_time import END, NEVER, Decisions, VirtualTime, submit_in_order
 
 
 class Domain:
@@ -31,7 +31,7 @@ class Domain:
 
     def __init__(
         self,
-        engine: Engine,
+        engine: VirtualTime,
         workload: Workload,
         queue: Machine,
         estimates: Estimates,

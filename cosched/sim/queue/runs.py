@@ -11,13 +11,13 @@ from cosched.core.cluster.queue.machine import QueueMachine
 from cosched.core.cluster.queue.places.blocks import allocation_of
 from cosched.core.cluster.queue.places.ledger import Ledger
 from cosched.core.cluster.queue.policies import POLICIES
-from cosched.sim.engine import Engine, Progress, no_progress
 from cosched.sim.logs.opening import log_name
 from cosched.sim.logs.swf import read_swf
 from cosched.sim.logs.workload import Estimates, Workload
 from cosched.sim.queue.domain import Domain
 from cosched.sim.queue.metrics import summarise
 from cosched.sim.queue.results import Schedule, save
+from cosched.sim.virtual_time import Progress, VirtualTime, no_progress
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ def simulate(
 ) -> tuple[Schedule, QueueMachine]:
     """Runs a workload through a policy; returns the schedule and the queue.
     Raises CoschedError if the machine is not made of blocks of ``unit`` nodes."""
-    engine = Engine()
+    engine = VirtualTime()
     nodes = ((0, workload.machine - 1),)
     queue = QueueMachine(Ledger(nodes, allocation=allocation_of(unit)), POLICIES[policy])
     domain = Domain(engine, workload, queue, estimates, keep_nodes)

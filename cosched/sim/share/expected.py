@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 
-from cosched.core.likeness import Likeness, PastRun, expect
+from cosched.core.expectation import Likeness, PastRun, expect
 from cosched.core.node.knowledge import Expectation
 from cosched.sim.logs.workload import Workload
 

@@ -20,11 +20,11 @@ from cosched.core.cluster.queue.places.sharing import bits, to_bits
 from cosched.core.cluster.queue.policies import POLICIES
 from cosched.core.node.knowledge import Ended, Expectation, Knowledge
 from cosched.core.node.settings import Settings
-from cosched.sim.engine import END, NEVER, Engine
 from cosched.sim.logs.workload import Estimates, Workload
 from cosched.sim.queue.domain import Domain
 from cosched.sim.share.expected import Expected
-from cosched.sim.share.turns import Costs, Running, Turns
+from cosched.sim.share.turns import Costs, SharingRun, Turns
+from cosched.sim.virtual_time import END, NEVER, VirtualTime
 
 #: A job whose rest is shorter has ended, ns.
 DONE_NS = 0.5
@@ -56,7 +56,7 @@ class SharedMachine(Domain):
     requested time for each job that may share its nodes.
     """
 
-    def __init__(self, engine: Engine, workload: Workload, sharing: Sharing) -> None:
+    def __init__(self, engine: VirtualTime, workload: Workload, sharing: Sharing) -> None:
         shorter_ns = [short_ns * sharing.dom for short_ns in sharing.short_ns]
         rows = Rows(((0, workload.machine - 1),), sharing.dom, shorter_ns)
         queue = QueueMachine(rows, POLICIES[sharing.queue])
@@ -68,7 +68,7 @@ class SharedMachine(Domain):
         self._expected = Expected(workload)
         self._turns = Turns(sharing.settings, sharing.costs)
         self._expectations: dict[int, Expectation] = {}
-        self._running: dict[int, Running] = {}
+        self._running: dict[int, SharingRun] = {}
         self._since_ns = 0  # the jobs progressed until then
         self._changed = 0  # the nodes on which jobs came or left
         self._review = 0  # the number of the last review that was asked for
@@ -115,7 +115,7 @@ class SharedMachine(Domain):
             job.age_ns += got_ns
             job.left_ns -= got_ns * job.speed
 
-    def _end_job(self, job: Running) -> None:
+    def _end_job(self, job: SharingRun) -> None:
         now_ns = self._engine.now_ns
         del self._running[job.index]
         self._changed |= job.nodes
@@ -137,7 +137,7 @@ class SharedMachine(Domain):
         user = self._workload.user[index]
         lengths_ns = self._knowledge.lengths_of(expectation, user)
         run_ns = float(self._workload.run_ns[index])
-        self._running[index] = Running(index, nodes, lengths_ns, max(1.0, run_ns))
+        self._running[index] = SharingRun(index, nodes, lengths_ns, max(1.0, run_ns))
         self._changed |= nodes
 
     def _allot(self) -> None:

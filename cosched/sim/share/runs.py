@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from cosched.core.units import NS_PER_S
-from cosched.sim.engine import Engine, Progress, no_progress
 from cosched.sim.logs.swf import read_swf
 from cosched.sim.queue.metrics import summarise
 from cosched.sim.share.machine import SharedMachine, Sharing
+from cosched.sim.virtual_time import Progress, VirtualTime, no_progress
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ def carry_out(run: Run, progress: Progress = no_progress) -> Outcome:
     workload = log.workload
     if run.first is not None and run.first < len(workload):
         workload = workload.moved(0, end_ns=workload.submit_ns[run.first])
-    engine = Engine()
+    engine = VirtualTime()
     machine = SharedMachine(engine, workload, run.sharing)
     engine.run(lambda: progress(machine.ended / len(workload)))
     return Outcome(

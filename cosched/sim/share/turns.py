@@ -26,7 +26,7 @@ class Costs:
 
 
 @dataclass(slots=True)
-class Running:
+class SharingRun:
     """A job on the machine. Times are in ns; ``age_ns`` is the time it was scheduled.
 
     rivals: the number of jobs on the fullest of its nodes, this one included.
@@ -58,15 +58,15 @@ class Turns:
         self._share = settings.least_share
         self._costs = costs
 
-    def order(self, jobs: Iterable[Running]) -> list[Running]:
+    def order(self, jobs: Iterable[SharingRun]) -> list[SharingRun]:
         """Returns the jobs by their costs; equal ones by their start."""
         return sorted(jobs, key=lambda job: (self._cost_ns(job), job.index))
 
-    def _cost_ns(self, job: Running) -> int:
+    def _cost_ns(self, job: SharingRun) -> int:
         cost_ns = estimate(round(job.age_ns), job.lengths_ns, self._least_ns).cost_ns
         return cost_ns * HOLD_PERCENT // 100 if job.first else cost_ns
 
-    def allot(self, jobs: Iterable[Running]) -> None:
+    def allot(self, jobs: Iterable[SharingRun]) -> None:
         """Sets the rate and the speed of each job."""
         taken = 0
         for job in self.order(jobs):
@@ -75,7 +75,7 @@ class Turns:
                 taken |= job.nodes
             self._set(job, first)
 
-    def _set(self, job: Running, first: bool) -> None:
+    def _set(self, job: SharingRun, first: bool) -> None:
         rivals = job.rivals
         guaranteed = self._share.percent / 100 if rivals > 1 else 0.0
         if first and not job.first and rivals > 1:
@@ -87,7 +87,7 @@ class Turns:
         lost = (rivals > 1) * 2 * self._costs.switch_ns / self._share.period_ns
         job.speed = max(0.01, (1 - lost) * (1 - self._costs.beside * (rivals - 1)))
 
-    def review_in_ns(self, job: Running) -> float:
+    def review_in_ns(self, job: SharingRun) -> float:
         """Returns after which time the job's cost may rise above that of another job."""
         ages_ns = map(outlived_ns, job.lengths_ns)
         left = [at_ns + 1 - job.age_ns for at_ns in ages_ns if at_ns >= job.age_ns]

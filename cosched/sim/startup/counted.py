@@ -19,7 +19,7 @@ from cosched.core.cluster.startup.tables import (
     TablesArrived,
     ThroughRoot,
 )
-from cosched.core.cluster.startup.tree import Place, Tree
+from cosched.core.cluster.startup.tree import Position, Tree
 
 #: Up to so many nodes a simulation has the machines themselves.
 MACHINES_UP_TO = 496
@@ -28,21 +28,21 @@ MACHINES_UP_TO = 496
 class Tables(Protocol):
     """How a simulation exchanges tables."""
 
-    def machine(self, kind: type[Exchange], tree: Tree, place: Place) -> Exchange:
+    def machine(self, kind: type[Exchange], tree: Tree, place: Position) -> Exchange:
         """Returns the exchange of a node."""
 
-    def join(self, parts: Sequence[Sequence[Place]]) -> Sequence[Place]:
+    def join(self, parts: Sequence[Sequence[Position]]) -> Sequence[Position]:
         """Returns several sets of tables as one."""
 
 
 class Kept:
     """The machines themselves."""
 
-    def machine(self, kind: type[Exchange], tree: Tree, place: Place) -> Exchange:
+    def machine(self, kind: type[Exchange], tree: Tree, place: Position) -> Exchange:
         """Returns the exchange of a node."""
         return kind(tree, place)
 
-    def join(self, parts: Sequence[Sequence[Place]]) -> Sequence[Place]:
+    def join(self, parts: Sequence[Sequence[Position]]) -> Sequence[Position]:
         """Returns several sets of tables as one."""
         return tuple(place for part in parts for place in part)
 
@@ -50,11 +50,11 @@ class Kept:
 class Counted:
     """Machines that count."""
 
-    def machine(self, kind: type[Exchange], tree: Tree, place: Place) -> Exchange:
+    def machine(self, kind: type[Exchange], tree: Tree, place: Position) -> Exchange:
         """Returns the exchange of a node."""
         return _COUNTED[kind](tree, place)
 
-    def join(self, parts: Sequence[Sequence[Place]]) -> Sequence[Place]:
+    def join(self, parts: Sequence[Sequence[Position]]) -> Sequence[Position]:
         """Returns several sets of tables as one."""
         return range(sum(map(len, parts)))
 
@@ -67,7 +67,7 @@ def tables_for(nodes: int) -> Tables:
 class _Counting(Exchange):
     """Counts tables instead of keeping their places."""
 
-    def __init__(self, tree: Tree, place: Place) -> None:
+    def __init__(self, tree: Tree, place: Position) -> None:
         super().__init__(tree, place)
         self._own = False
         self._count = 0
@@ -84,10 +84,10 @@ class _Counting(Exchange):
     def _check(self, event: TablesArrived) -> None:
         """Checks nothing: the places have no meaning."""
 
-    def _add(self, places: Sequence[Place]) -> None:
+    def _add(self, places: Sequence[Position]) -> None:
         self._count += len(places)
 
-    def _subtree(self) -> Sequence[Place]:
+    def _subtree(self) -> Sequence[Position]:
         return range(self._count)
 
 

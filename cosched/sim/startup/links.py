@@ -12,10 +12,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
-from cosched.core.cluster.startup.tree import Place
+from cosched.core.cluster.startup.tree import Position
 from cosched.core.units import NS_PER_S
-from cosched.sim.engine import END, Engine
 from cosched.sim.startup.costs import Costs
+from cosched.sim.virtual_time import END, VirtualTime
 
 #: Takes a message that has arrived.
 Arrive: TypeAlias = Callable[[Any], None]
@@ -27,8 +27,8 @@ _PIECES = 4
 class Message:
     """A message of ``size`` bytes. arrive: called with ``what`` when it has arrived."""
 
-    place: Place
-    to: Place
+    place: Position
+    to: Position
     size: float
     arrive: Arrive
     what: object
@@ -44,7 +44,7 @@ class Links(Protocol):
 class Wholes:
     """Each link sends one message after the other."""
 
-    def __init__(self, engine: Engine, costs: Costs, size: int) -> None:
+    def __init__(self, engine: VirtualTime, costs: Costs, size: int) -> None:
         self._engine = engine
         self._costs = costs
         self._free_ns = [0] * size
@@ -70,7 +70,7 @@ class _Connection:
     """A node's connection to another one. queued_ns: the link's time for what is queued.
     waiting: the oldest first."""
 
-    place: Place
+    place: Position
     queued_ns: int = 0
     waiting: deque[_Rest] = field(default_factory=deque)
 
@@ -79,13 +79,13 @@ class Windows:
     """Each connection has at most a window in the queue of its link. The window moves on
     when bytes leave the link, not when they have arrived."""
 
-    def __init__(self, engine: Engine, costs: Costs, size: int) -> None:
+    def __init__(self, engine: VirtualTime, costs: Costs, size: int) -> None:
         self._engine = engine
         self._costs = costs
         self._window_ns = round(costs.window_bytes * NS_PER_S / (costs.link_mb_s * 1e6))
         self._piece_ns = max(1, self._window_ns // _PIECES)
         self._free_ns = [0] * size
-        self._connections: dict[tuple[Place, Place], _Connection] = {}
+        self._connections: dict[tuple[Position, Position], _Connection] = {}
 
     def send(self, message: Message, ready_ns: int) -> None:
         self._engine.at(ready_ns, END, self._add, message)
@@ -123,7 +123,7 @@ class Windows:
         self._fill(connection)
 
 
-def links_for(engine: Engine, costs: Costs, size: int) -> Links:
+def links_for(engine: VirtualTime, costs: Costs, size: int) -> Links:
     """Returns the links of ``size`` nodes."""
     kind = Windows if costs.window_bytes else Wholes
     return kind(engine, costs, size)

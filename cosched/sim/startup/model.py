@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from cosched.core.cluster.startup.jobobject import COUNT_BYTES
-from cosched.core.cluster.startup.relay import Pipeline, StoreAndForward
+from cosched.core.cluster.startup.object_relay import Pipeline, StoreAndForward
 from cosched.core.cluster.startup.seal import PROOF_BYTES
 from cosched.core.cluster.startup.tables import Exchange, Siblings, ThroughRoot
-from cosched.core.cluster.startup.tree import Place, Tree
+from cosched.core.cluster.startup.tree import Position, Tree
 from cosched.core.errors import CoschedError
 from cosched.sim.startup.costs import Costs
 
@@ -126,7 +126,7 @@ class StartupRun:
         central = self.way.exchange is None
         return self.node_bytes + (self.tasks * UNITS_BYTES if central else 0)
 
-    def object_of(self, place: Place) -> int:
+    def object_of(self, place: Position) -> int:
         """Returns the bytes of the object, or of its part, that a node gets."""
         central = self.way.exchange is None
         for_each = COUNT_BYTES + PROOF_BYTES + (self.node_table_bytes if central else 0)

@@ -8,10 +8,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from cosched.core.units import NS_PER_S
-from cosched.sim.engine import NEVER, Progress, no_progress
 from cosched.sim.startup.counted import Tables, tables_for
 from cosched.sim.startup.driver import NodeTimes, Start
 from cosched.sim.startup.model import PAPERS_ORDER, Stage, StartupRun
+from cosched.sim.virtual_time import NEVER, Progress, no_progress
 
 
 @dataclass(frozen=True, slots=True)

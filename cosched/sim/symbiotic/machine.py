@@ -30,13 +30,13 @@ from cosched.core.cluster.queue.messages import (
 )
 from cosched.core.cluster.queue.nodes import numbers
 from cosched.core.cluster.queue.policies import Policy
-from cosched.sim.engine import END, NEVER, Decisions, Engine, submit_in_order
 from cosched.sim.symbiotic.matrix import SpeedupMatrix
 from cosched.sim.symbiotic.stream import StreamJob
+from cosched.sim.virtual_time import END, NEVER, Decisions, VirtualTime, submit_in_order
 
 
 @dataclass(slots=True)
-class Running:
+class SymbioticRun:
     """A running job.
 
     left: the run time that is left at ``since_ns``, in nanoseconds on whole nodes.
@@ -63,7 +63,7 @@ class SharedMachine:
 
     def __init__(
         self,
-        engine: Engine,
+        engine: VirtualTime,
         stream: Sequence[StreamJob],
         halves: Halves,
         policy: Policy,
@@ -83,7 +83,7 @@ class SharedMachine:
         self._queue_limit = queue_limit
         self._arrived = 0  # jobs whose time of submission has come
         self._submitted = 0  # those of them that had room in the queue
-        self._running: dict[int, Running] = {}
+        self._running: dict[int, SymbioticRun] = {}
         self._decisions = Decisions(engine, self._decide)
         self._decisions.request()
         submit_in_order(engine, [entry.job.submit_ns for entry in stream], self._arrive)
@@ -126,7 +126,7 @@ class SharedMachine:
         halves = numbers(command.nodes)
         self.halves[number] = halves
         application = self._stream[number].job.application
-        self._running[number] = Running(
+        self._running[number] = SymbioticRun(
             number, application, halves, self._stream[number].run_ns, now_ns
         )
 
@@ -159,7 +159,7 @@ class SharedMachine:
             end_ns = now_ns + max(0, round(running.left / running.speed))
             self._engine.at(end_ns, END, self._end, (number, running.plan))
 
-    def _neighbours(self, running: Running) -> frozenset[str | None]:
+    def _neighbours(self, running: SymbioticRun) -> frozenset[str | None]:
         """Returns the applications beside a job; ``None`` stands for an idle half."""
         used = set(running.halves)
         found: set[str | None] = set()
@@ -170,7 +170,7 @@ class SharedMachine:
             found.add(None if other is None or closed else other.application)
         return frozenset(found)
 
-    def _observe(self, running: Running, now_ns: int) -> None:
+    def _observe(self, running: SymbioticRun, now_ns: int) -> None:
         """Reports the speed that the job had, if all its halves had one neighbour."""
         if len(running.beside) == 1 and now_ns > running.since_ns:
             (beside,) = running.beside

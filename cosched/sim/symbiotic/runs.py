@@ -31,11 +31,11 @@ from cosched.core.cluster.queue.order import FCFS, LARGEST
 from cosched.core.cluster.queue.plans.easy import Easy
 from cosched.core.cluster.queue.policies import Policy
 from cosched.core.units import NS_PER_S
-from cosched.sim.engine import Engine, Progress, no_progress
 from cosched.sim.logs.swf import read_swf
 from cosched.sim.symbiotic.machine import SharedMachine
 from cosched.sim.symbiotic.matrix import Model
 from cosched.sim.symbiotic.stream import StreamJob, StreamRecipe, make_stream, stream_of
+from cosched.sim.virtual_time import Progress, VirtualTime, no_progress
 
 NAMES = (*PLACEMENTS, LEARNED)
 ORDERS = MappingProxyType({order.name: order for order in (FCFS, LARGEST)})
@@ -146,7 +146,7 @@ def simulate(
     placement: Placement = (
         spread(by_learner(learner)) if name == LEARNED else PLACEMENTS[name]
     )
-    engine = Engine()
+    engine = VirtualTime()
     machine = SharedMachine(
         engine,
         stream,

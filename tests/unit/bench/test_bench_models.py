@@ -25,8 +25,8 @@ from cosched.bench.workload.file import parse_workload
 from cosched.cli.entry import run_cli
 from cosched.cli.main import cosched
 from cosched.core.errors import CoschedError
-from cosched.core.trace.history import JobRecord
-from cosched.launch.family import Engine, Family, Mpi
+from cosched.core.trace.job_record import JobRecord
+from cosched.launch.family import Family, LauncherKind, Mpi
 from cosched.sim.nodes.model import Cluster, Pattern
 from cosched.sim.nodes.runs import alone_s
 
@@ -226,7 +226,7 @@ def workload(tmp_path):
     ],
 )
 def test_yields_depends_on_the_mpi(family, version, intel, says):
-    mpi = Mpi(family, Engine.HYDRA, version, Path("mpiexec"), None, intel)
+    mpi = Mpi(family, LauncherKind.HYDRA, version, Path("mpiexec"), None, intel)
     assert yields(mpi) is says
 
 

@@ -23,7 +23,7 @@ from cosched.cli.entry import run_cli
 from cosched.cli.main import cosched
 from cosched.core.errors import CoschedError
 from cosched.core.node.settings import USUAL
-from cosched.shm.paths import NodePaths
+from cosched.rundir.paths import NodePaths
 
 STAND_IN = """\
 #!/bin/sh

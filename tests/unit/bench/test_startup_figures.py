@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.experiments.claims import MISSING
 from benchmarks.experiments.startup import __main__ as experiment
-from benchmarks.experiments.startup import central, page
+from benchmarks.experiments.startup import central_cost, page
 from benchmarks.experiments.startup.claims import aims, claims
 from benchmarks.experiments.startup.documents import (
     MIDDLE,
@@ -87,8 +87,8 @@ def test_costs_cover_the_papers_bandwidth():
 def test_new_design_is_constant_in_tasks_and_old_is_not():
     objects = {
         (design, tasks): len(
-            central.sendable(
-                central.MANAGERS[design](20).place(central.submission(20, tasks))
+            central_cost.sendable(
+                central_cost.MANAGERS[design](20).place(central_cost.submission(20, tasks))
             )
         )
         for design in ("old", "new")
@@ -96,16 +96,16 @@ def test_new_design_is_constant_in_tasks_and_old_is_not():
     }
     assert objects["new", 100] == objects["new", 1]
     assert objects["old", 100] > 20 * objects["old", 1] - 20 * 4096
-    found = central.memory("new", 20, 100)
-    assert found["memory_bytes"] < central.memory("old", 20, 100)["memory_bytes"]
+    found = central_cost.memory("new", 20, 100)
+    assert found["memory_bytes"] < central_cost.memory("old", 20, 100)["memory_bytes"]
     assert found["object_bytes"] == objects["new", 100]
-    found = central.cpu("new", 20, 3)
+    found = central_cost.cpu("new", 20, 3)
     assert found["probes"] == pytest.approx(found["cpu_s"] / found["probe_s"], rel=0.5)
 
 
 @pytest.mark.parametrize("way", ["threads", "cores"])
 def test_workers_choose_the_nodes_of_a_job(way):
-    found = central.workers(way, 600, 3)
+    found = central_cost.workers(way, 600, 3)
     assert 0 < found["cpu_s"] < 5
 
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosched.config.places import Places, examine, load, read_text, usual_places
+from cosched.config.cosched_toml import ConfigFiles, examine, load, read_text, usual_files
 from cosched.config.save import edited, save
 from cosched.core.config import limits as limit_rules
 from cosched.core.config.layers import (
@@ -85,7 +85,7 @@ def test_default_is_a_value_of_its_kind(key):
 
 @pytest.fixture
 def places(tmp_path):
-    return Places(tmp_path / "etc.toml", tmp_path / "user.toml")
+    return ConfigFiles(tmp_path / "etc.toml", tmp_path / "user.toml")
 
 
 def test_later_place_overrides_earlier_place(places):
@@ -117,7 +117,7 @@ def test_later_place_overrides_earlier_place(places):
     ],
 )
 def test_user_file_follows_environment(environ, user):
-    found = usual_places(environ).user
+    found = usual_files(environ).user
     assert (found and str(found)) == user
 
 

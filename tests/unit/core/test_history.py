@@ -39,7 +39,7 @@ from cosched.core.trace.account import (
     Moment,
     Standing,
 )
-from cosched.core.trace.history import (
+from cosched.core.trace.job_record import (
     JobRecord,
     decode_record,
     encode_record,
@@ -48,12 +48,12 @@ from cosched.core.trace.history import (
 )
 from cosched.core.units import NS_PER_S, NS_PER_US
 from cosched.linux.homes import state_directory
-from cosched.node.records.bounded_file import Place
-from cosched.node.records.history import SITE_STATE, history_place
-from cosched.node.records.history import _read as earlier_records
+from cosched.node.records.bounded_file import FilePair
+from cosched.node.records.history_writer import SITE_STATE, history_files
+from cosched.node.records.history_writer import _read as earlier_records
 from cosched.observe.columns import COLUMNS
-from cosched.observe.history import gather, in_words, read_place, runs, summary
-from cosched.shm.paths import NodePaths
+from cosched.observe.job_summary import gather, in_words, read_files, runs, summary
+from cosched.rundir.paths import NodePaths
 from tests.unit.core.trace_histories import CHOICES, JOBS, SETTINGS, run_choices
 
 BEGAN = 1_700_000_000 * NS_PER_S
@@ -376,20 +376,20 @@ def test_history_reports_that_it_is_empty(run_dir):
 def test_history_skips_a_cut_last_line_only(run_dir):
     path = run_dir / "n1/history.jsonl"
     lines = path.read_bytes()
-    place = Place(run_dir / "n1", "history", 0)
+    place = FilePair(run_dir / "n1", "history", 0)
     path.write_bytes(lines[:-5])
-    assert len(read_place(place, 0, refuse)) == 1
+    assert len(read_files(place, 0, refuse)) == 1
 
 
 @pytest.mark.parametrize("bad", [b"\xff", b'{"node":"\xff"}', b"{", b"[" * 100_000])
 def test_a_bad_line_is_skipped_with_one_line(run_dir, caplog, bad):
     path = run_dir / "n1" / "history.jsonl"
     lines = path.read_bytes()
-    place = Place(run_dir / "n1", "history", 0)
-    whole = len(read_place(place, 0, refuse))
+    place = FilePair(run_dir / "n1", "history", 0)
+    whole = len(read_files(place, 0, refuse))
     path.write_bytes(bad + b"\n" + lines + bad + b"\n" + bad + b"\n")
     told = []
-    assert len(read_place(place, 0, told.append)) == whole
+    assert len(read_files(place, 0, told.append)) == whole
     (line,) = told
     assert f"{path}:1: not a line of a history" in line
     assert line.endswith("; 3 lines of this file are skipped")
@@ -404,8 +404,8 @@ def refuse(line):
 
 
 def test_history_follows_a_file_rotated_while_read(run_dir, monkeypatch):
-    place = Place(run_dir / "n1", "history", 0)
-    whole = len(read_place(place, 0, refuse))
+    place = FilePair(run_dir / "n1", "history", 0)
+    whole = len(read_files(place, 0, refuse))
     place.previous.write_bytes(place.current.read_bytes())
     read, rotated = Path.read_bytes, []
 
@@ -415,12 +415,12 @@ def test_history_follows_a_file_rotated_while_read(run_dir, monkeypatch):
         return read(path)
 
     monkeypatch.setattr(Path, "read_bytes", rotate_first)
-    assert len(read_place(place, 0, refuse)) == whole
+    assert len(read_files(place, 0, refuse)) == whole
     assert rotated
 
 
 def test_history_follows_a_file_rotated_between_reads(run_dir, monkeypatch):
-    place = Place(run_dir / "n1", "history", 0)
+    place = FilePair(run_dir / "n1", "history", 0)
     middle = place.current.read_bytes()
     place.previous.write_bytes(encode_record(record(node="n1", name="old", job="0.old")))
     read, rotated = Path.read_bytes, []
@@ -433,22 +433,22 @@ def test_history_follows_a_file_rotated_between_reads(run_dir, monkeypatch):
         return content
 
     monkeypatch.setattr(Path, "read_bytes", rotate_after)
-    names = [found.name for found in read_place(place, 0, refuse)]
+    names = [found.name for found in read_files(place, 0, refuse)]
     assert rotated
     assert len(names) == len(middle.splitlines())
     assert "old" not in names  # as in the files that there are now
 
 
 def test_unreadable_history_is_one_line(run_dir):
-    place = Place(run_dir / "n1", "history", 0)
+    place = FilePair(run_dir / "n1", "history", 0)
     place.previous.mkdir()
     with pytest.raises(CoschedError, match=r"history\.1\.jsonl: cannot be read \(Is a dir"):
-        read_place(place, 0, refuse)
+        read_files(place, 0, refuse)
 
 
 def test_record_in_file_and_memory_counts_once(run_dir):
     nodes = [NodePaths(run_dir, "n1"), NodePaths(run_dir, "n2")]
-    saved = [Place(run_dir / "n1", "history", 0)]
+    saved = [FilePair(run_dir / "n1", "history", 0)]
     assert len(gather(nodes, 0, refuse, saved)) == len(gather(nodes, 0, refuse)) == 4
     assert len(gather(nodes[1:], 0, refuse, saved)) == 4
 
@@ -459,7 +459,7 @@ def test_history_place_outlives_a_boot():
     home = {"HOME": "/home/u"}
 
     def place(paths, private, environ):
-        return history_place(paths, private, environ, 1000).directory
+        return history_files(paths, private, environ, 1000).directory
 
     assert place(usual, True, home) == Path("/home/u/.local/state/cosched/n1")
     assert place(usual, True, {**home, "XDG_STATE_HOME": "/s"}) == Path("/s/cosched/n1")

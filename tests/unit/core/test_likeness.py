@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosched.core.likeness import ENOUGH_KINDS, Likeness, PastRun, expect
+from cosched.core.expectation import ENOUGH_KINDS, Likeness, PastRun, expect
 from cosched.core.node.knowledge import LENGTHS_MAX
 
 JOB = Likeness("/opt/lu", ("-n", "8"), 4)

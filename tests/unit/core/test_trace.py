@@ -31,7 +31,7 @@ from cosched.core.node.settings import Settings
 from cosched.core.trace.codec import VERSION, Header, TaskNote, decode, encode
 from cosched.node.driver import Driver
 from cosched.node.records.recorder import Recorder
-from cosched.node.records.trace_file import open_trace, trace_place
+from cosched.node.records.trace_file import open_trace, trace_file_pair
 from cosched.observe.timeline.replay import replay
 from cosched.observe.timeline.trace import read_trace
 from tests.places import ROOT
@@ -49,7 +49,7 @@ def header_of(machine, node="node1"):
 def write_history(directory, settings, choices, limit_bytes, restart_at=None):
     """Writes a trace as a daemon does, with a flush after each event; returns all steps."""
     machine = NodeScheduler(settings)
-    file = open_trace(trace_place(directory, limit_bytes), lambda: header_of(machine))
+    file = open_trace(trace_file_pair(directory, limit_bytes), lambda: header_of(machine))
     steps = []
     for number, step in enumerate(run_choices(machine, choices)):
         steps.append(step)
@@ -57,7 +57,7 @@ def write_history(directory, settings, choices, limit_bytes, restart_at=None):
         if number == restart_at:
             file.close()
             file = open_trace(
-                trace_place(directory, limit_bytes), lambda: header_of(machine)
+                trace_file_pair(directory, limit_bytes), lambda: header_of(machine)
             )
     file.close()
     return steps
@@ -145,7 +145,7 @@ def test_daemon_after_a_killed_one_appends_to_its_trace(written):
     path, lines = written
     path.write_bytes(b"".join(lines)[:-7])
     open_trace(
-        trace_place(path.parent), lambda: header_of(NodeScheduler(Settings()))
+        trace_file_pair(path.parent), lambda: header_of(NodeScheduler(Settings()))
     ).close()
     trace = read_trace([path.parent])
     assert [len(segment.entries) for segment in trace.segments] == [3, 0]
@@ -157,7 +157,7 @@ def test_daemon_sets_a_trace_of_another_version_aside(written):
     older = b'{"cosched_trace":5,"node":"node1"}\n'
     path.write_bytes(older + b"".join(lines))
     open_trace(
-        trace_place(path.parent), lambda: header_of(NodeScheduler(Settings()))
+        trace_file_pair(path.parent), lambda: header_of(NodeScheduler(Settings()))
     ).close()
     assert len(read_trace([path.parent]).segments) == 1
     aside = path.with_name("trace.version5.jsonl")

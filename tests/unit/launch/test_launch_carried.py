@@ -5,12 +5,17 @@ from __future__ import annotations
 import pytest
 
 from cosched.launch.command import wrapped_command
-from cosched.launch.family import Engine
+from cosched.launch.family import LauncherKind
 from cosched.launch.given.carried import hides_preload
 from cosched.launch.given.line import read_line
 from cosched.launch.given.preloads import environment_behind, merge_in_program
 
-HYDRA, ORTE, PRRTE, INHERIT = Engine.HYDRA, Engine.ORTE, Engine.PRRTE, Engine.INHERIT
+HYDRA, ORTE, PRRTE, INHERIT = (
+    LauncherKind.HYDRA,
+    LauncherKind.ORTE,
+    LauncherKind.PRRTE,
+    LauncherKind.INHERIT,
+)
 TASKS = {"COSCHED_JOB": "j", "LD_PRELOAD": "/shim.so"}
 BOTH = "LD_PRELOAD=t.so:/shim.so"
 ENV_LIST = "OMPI_MCA_mca_base_env_list"

@@ -19,7 +19,7 @@ from cosched.launch.command import (
     own_environment,
     wrapped_command,
 )
-from cosched.launch.family import Engine, Family, Mpi
+from cosched.launch.family import Family, LauncherKind, Mpi
 from cosched.launch.given.line import read_line
 
 TASKS = {"COSCHED_JOB": "a b", "LD_PRELOAD": "/x.so:/y.so"}
@@ -35,7 +35,7 @@ LAB = Site(
 
 
 def mpi(engine):
-    family = Family.MPICH if engine is Engine.HYDRA else Family.OPENMPI
+    family = Family.MPICH if engine is LauncherKind.HYDRA else Family.OPENMPI
     return Mpi(family, engine, "1", Path("/opt/bin/mpiexec"), None)
 
 
@@ -59,34 +59,44 @@ FREE = "--map-by slot:OVERSUBSCRIBE --bind-to none"
 @pytest.mark.parametrize(
     ("engine", "site", "layout", "expected"),
     [
-        (Engine.HYDRA, HERE, Layout(4, None), "/opt/bin/mpiexec -n 4"),
-        (Engine.HYDRA, HERE, Layout(4, 2), "/opt/bin/mpiexec -ppn 2 -n 4"),
-        (Engine.HYDRA, REAL, Layout(4, 2), "/opt/bin/mpiexec -hosts n1,n2 -ppn 2 -n 4"),
-        (Engine.HYDRA, LAB, Layout(4, 2), LAB_HYDRA),
-        (Engine.PRRTE, HERE, Layout(4, None), f"/opt/bin/mpiexec {FREE} -n 4"),
+        (LauncherKind.HYDRA, HERE, Layout(4, None), "/opt/bin/mpiexec -n 4"),
+        (LauncherKind.HYDRA, HERE, Layout(4, 2), "/opt/bin/mpiexec -ppn 2 -n 4"),
         (
-            Engine.PRRTE,
+            LauncherKind.HYDRA,
+            REAL,
+            Layout(4, 2),
+            "/opt/bin/mpiexec -hosts n1,n2 -ppn 2 -n 4",
+        ),
+        (LauncherKind.HYDRA, LAB, Layout(4, 2), LAB_HYDRA),
+        (LauncherKind.PRRTE, HERE, Layout(4, None), f"/opt/bin/mpiexec {FREE} -n 4"),
+        (
+            LauncherKind.PRRTE,
             HERE,
             Layout(4, 2),
             "/opt/bin/mpiexec --map-by ppr:2:node:OVERSUBSCRIBE --bind-to none -n 4",
         ),
         (
-            Engine.PRRTE,
+            LauncherKind.PRRTE,
             REAL,
             Layout(4, 2),
             f"/opt/bin/mpiexec --host n1:2,n2:2 {FREE} -n 4",
         ),
         (
-            Engine.PRRTE,
+            LauncherKind.PRRTE,
             LAB,
             Layout(2, 1),
             "enter lab1 /opt/bin/mpiexec --prtemca plm_ssh_agent /run/lab/agent "
             f"--prtemca prte_if_include 10.0.0.0/24 {LAB_TRANSPORT} "
             f"--host 10.0.0.1:1,10.0.0.2:1 {FREE} -n 2",
         ),
-        (Engine.ORTE, REAL, Layout(3, 2), f"/opt/bin/mpiexec --host n1:2,n2:2 {FREE} -n 3"),
         (
-            Engine.ORTE,
+            LauncherKind.ORTE,
+            REAL,
+            Layout(3, 2),
+            f"/opt/bin/mpiexec --host n1:2,n2:2 {FREE} -n 3",
+        ),
+        (
+            LauncherKind.ORTE,
             LAB,
             Layout(2, 1),
             "enter lab1 /opt/bin/mpiexec --mca plm_rsh_agent /run/lab/agent "
@@ -99,7 +109,7 @@ def test_command_lines(engine, site, layout, expected):
     assert line(engine, site, layout) == expected
 
 
-@pytest.mark.parametrize("engine", [Engine.ORTE, Engine.PRRTE])
+@pytest.mark.parametrize("engine", [LauncherKind.ORTE, LauncherKind.PRRTE])
 def test_open_mpi_gets_option_for_root(engine):
     assert line(engine, HERE, Layout(1, None), root=True) == (
         f"/opt/bin/mpiexec --allow-run-as-root {FREE} -n 1"
@@ -107,8 +117,8 @@ def test_open_mpi_gets_option_for_root(engine):
 
 
 POLICIES = {
-    Engine.ORTE: "OMPI_MCA_hwloc_base_binding_policy",
-    Engine.PRRTE: "PRTE_MCA_hwloc_default_binding_policy",
+    LauncherKind.ORTE: "OMPI_MCA_hwloc_base_binding_policy",
+    LauncherKind.PRRTE: "PRTE_MCA_hwloc_default_binding_policy",
 }
 
 
@@ -121,22 +131,25 @@ def test_users_binding_stays(engine, variable):
         "--map-by slot:OVERSUBSCRIBE --bind-to core:overload-allowed -n 2"
     )
     assert binding_in({variable: ""}, mpi(engine)) == ""
-    assert binding_in(environ, mpi(Engine.HYDRA)) == ""
+    assert binding_in(environ, mpi(LauncherKind.HYDRA)) == ""
 
 
 def test_users_pinning_of_intel_mpi_stays():
-    intel = replace(mpi(Engine.HYDRA), intel=True)
+    intel = replace(mpi(LauncherKind.HYDRA), intel=True)
     binding = binding_in({"I_MPI_PIN_DOMAIN": "numa"}, intel)
     assert own_environment(replace(REAL, binding=binding), intel) == {}
 
 
 def test_hydra_needs_no_option_for_root():
-    assert line(Engine.HYDRA, HERE, Layout(1, None), root=True) == "/opt/bin/mpiexec -n 1"
+    assert (
+        line(LauncherKind.HYDRA, HERE, Layout(1, None), root=True)
+        == "/opt/bin/mpiexec -n 1"
+    )
 
 
 def test_hydra_passes_environment_by_genv():
     found = job_command(
-        mpi(Engine.HYDRA), HERE, Layout(2, None), TASKS, ["app"], {}, root=False
+        mpi(LauncherKind.HYDRA), HERE, Layout(2, None), TASKS, ["app"], {}, root=False
     )
     assert found.argv == (
         "/opt/bin/mpiexec",
@@ -146,7 +159,7 @@ def test_hydra_passes_environment_by_genv():
     assert found.environ == {}
 
 
-@pytest.mark.parametrize("engine", [Engine.ORTE, Engine.PRRTE])
+@pytest.mark.parametrize("engine", [LauncherKind.ORTE, LauncherKind.PRRTE])
 def test_open_mpi_passes_environment_by_its_own_and_by_x(engine):
     """The launcher's own environment reaches spawned ranks, -x ranks of other nodes."""
     found = job_command(mpi(engine), HERE, Layout(2, None), TASKS, ["app"], {}, root=False)
@@ -159,7 +172,9 @@ def test_open_mpi_passes_environment_by_its_own_and_by_x(engine):
 
 def test_unknown_engine_is_an_error():
     with pytest.raises(CoschedError, match="cosched-run -- /opt/bin/mpiexec"):
-        job_command(mpi(Engine.INHERIT), HERE, Layout(1, None), {}, ["app"], {}, root=False)
+        job_command(
+            mpi(LauncherKind.INHERIT), HERE, Layout(1, None), {}, ["app"], {}, root=False
+        )
 
 
 USERS = ("mpiexec", "-n", "4", "./app", ":", "-n", "1", "./other")
@@ -170,10 +185,10 @@ EXPORTS = ("-x", "COSCHED_JOB=a b", "-x", "LD_PRELOAD=/x.so:/y.so")
 @pytest.mark.parametrize(
     ("engine", "first", "second", "inherited"),
     [
-        (Engine.HYDRA, GENV, (), {}),
-        (Engine.PRRTE, EXPORTS, EXPORTS, TASKS),
-        (Engine.ORTE, EXPORTS, EXPORTS, TASKS),
-        (Engine.INHERIT, (), (), TASKS),
+        (LauncherKind.HYDRA, GENV, (), {}),
+        (LauncherKind.PRRTE, EXPORTS, EXPORTS, TASKS),
+        (LauncherKind.ORTE, EXPORTS, EXPORTS, TASKS),
+        (LauncherKind.INHERIT, (), (), TASKS),
     ],
 )
 def test_each_app_context_of_a_users_launcher_gets_the_environment(
@@ -184,7 +199,7 @@ def test_each_app_context_of_a_users_launcher_gets_the_environment(
     assert command.environ == inherited
 
 
-@pytest.mark.parametrize("engine", list(Engine))
+@pytest.mark.parametrize("engine", list(LauncherKind))
 def test_users_launcher_without_cosched_is_unchanged(engine):
     command = wrapped_command(read_line(USERS, engine, {}), {}, {})
     assert (command.argv, command.environ) == (USERS, {})
@@ -208,8 +223,8 @@ def test_launchers_are_known_by_name(word, known):
 
 
 def test_some_names_determine_the_engine():
-    assert engine_by_name("/usr/bin/srun") is Engine.INHERIT
-    assert engine_by_name("prterun") is Engine.PRRTE
+    assert engine_by_name("/usr/bin/srun") is LauncherKind.INHERIT
+    assert engine_by_name("prterun") is LauncherKind.PRRTE
     assert engine_by_name("mpiexec") is None
 
 
@@ -236,13 +251,13 @@ def test_ranks_that_do_not_fit_are_an_error():
 
 
 def test_lab_tasks_stay_on_the_lab_network():
-    assert own_environment(LAB, mpi(Engine.HYDRA)) == {"UCX_TLS": "tcp,self"}
-    assert own_environment(LAB, mpi(Engine.PRRTE)) == {}
-    assert own_environment(REAL, mpi(Engine.HYDRA)) == {}
+    assert own_environment(LAB, mpi(LauncherKind.HYDRA)) == {"UCX_TLS": "tcp,self"}
+    assert own_environment(LAB, mpi(LauncherKind.PRRTE)) == {}
+    assert own_environment(REAL, mpi(LauncherKind.HYDRA)) == {}
 
 
 def test_intel_tasks_are_unbound_and_use_tcp_in_the_lab():
-    intel = replace(mpi(Engine.HYDRA), intel=True)
+    intel = replace(mpi(LauncherKind.HYDRA), intel=True)
     assert own_environment(REAL, intel) == {"I_MPI_PIN": "off"}
     assert own_environment(LAB, intel) == {
         "I_MPI_PIN": "off",
@@ -253,7 +268,7 @@ def test_intel_tasks_are_unbound_and_use_tcp_in_the_lab():
 
 def test_users_transport_is_kept_on_virtual_nodes():
     chosen = replace(LAB, transport_chosen=True)
-    assert "--mca pml" not in line(Engine.PRRTE, chosen, Layout(2, 1))
-    assert "--mca btl_tcp_if_include" in line(Engine.PRRTE, chosen, Layout(2, 1))
-    assert own_environment(LAB, mpi(Engine.HYDRA)) == {"UCX_TLS": "tcp,self"}
-    assert own_environment(chosen, mpi(Engine.HYDRA)) == {}
+    assert "--mca pml" not in line(LauncherKind.PRRTE, chosen, Layout(2, 1))
+    assert "--mca btl_tcp_if_include" in line(LauncherKind.PRRTE, chosen, Layout(2, 1))
+    assert own_environment(LAB, mpi(LauncherKind.HYDRA)) == {"UCX_TLS": "tcp,self"}
+    assert own_environment(chosen, mpi(LauncherKind.HYDRA)) == {}

@@ -19,7 +19,7 @@ from cosched.launch.environment import (
     task_environment,
     wait_policy,
 )
-from cosched.shm.paths import check_job_name
+from cosched.rundir.paths import check_job_name
 
 SHIM = Path("/cache/shim.so")
 

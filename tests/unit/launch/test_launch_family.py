@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from cosched.launch.family import (
-    Engine,
     Family,
+    LauncherKind,
     family_of_library,
     is_mpi_library,
     read_version,
@@ -45,14 +45,14 @@ def test_standard_abi_has_no_family():
 @pytest.mark.parametrize(
     ("text", "family", "engine", "number"),
     [
-        (fakes.HYDRA, Family.MPICH, Engine.HYDRA, "5.0.2"),
-        (fakes.INTEL, Family.MPICH, Engine.HYDRA, "2021.10"),
-        (fakes.OPEN_MPI_5, Family.OPENMPI, Engine.PRRTE, "5.0.11"),
-        (fakes.OPEN_MPI_4, Family.OPENMPI, Engine.ORTE, "4.1.4"),
-        ("mpirun (Open MPI) 4.1.6", Family.OPENMPI, Engine.ORTE, "4.1.6"),
-        ("prte (PRRTE) 3.0.8", Family.OPENMPI, Engine.PRRTE, "3.0.8"),
-        ("slurm 23.02.3", None, Engine.INHERIT, ""),
-        ("", None, Engine.INHERIT, ""),
+        (fakes.HYDRA, Family.MPICH, LauncherKind.HYDRA, "5.0.2"),
+        (fakes.INTEL, Family.MPICH, LauncherKind.HYDRA, "2021.10"),
+        (fakes.OPEN_MPI_5, Family.OPENMPI, LauncherKind.PRRTE, "5.0.11"),
+        (fakes.OPEN_MPI_4, Family.OPENMPI, LauncherKind.ORTE, "4.1.4"),
+        ("mpirun (Open MPI) 4.1.6", Family.OPENMPI, LauncherKind.ORTE, "4.1.6"),
+        ("prte (PRRTE) 3.0.8", Family.OPENMPI, LauncherKind.PRRTE, "3.0.8"),
+        ("slurm 23.02.3", None, LauncherKind.INHERIT, ""),
+        ("", None, LauncherKind.INHERIT, ""),
     ],
 )
 def test_launcher_version_gives_the_family(text, family, engine, number):

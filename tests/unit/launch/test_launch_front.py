@@ -3,9 +3,9 @@
 import pytest
 
 from cosched.launch.command import wrapped_command
-from cosched.launch.family import Engine
-from cosched.launch.given.front import split_front
+from cosched.launch.family import LauncherKind
 from cosched.launch.given.line import read_line
+from cosched.launch.given.wrapping_programs import split_front
 
 
 @pytest.mark.parametrize(
@@ -45,11 +45,11 @@ def test_variables_reach_the_ranks_behind_env():
         (("env", "-i"), "env -i env COSCHED_JOB=j srun app", {}),
     ):
         command = wrapped_command(
-            read_line(("srun", "app"), Engine.INHERIT, {}), tasks, {}, front
+            read_line(("srun", "app"), LauncherKind.INHERIT, {}), tasks, {}, front
         )
         assert " ".join(command.argv) == words
         assert command.environ == environ
     command = wrapped_command(
-        read_line(("mpiexec", "app"), Engine.HYDRA, {}), tasks, {}, ("nice",)
+        read_line(("mpiexec", "app"), LauncherKind.HYDRA, {}), tasks, {}, ("nice",)
     )
     assert " ".join(command.argv) == "nice mpiexec -genv COSCHED_JOB j app"

@@ -9,11 +9,11 @@ import pytest
 
 from cosched.core.errors import CoschedError
 from cosched.launch.command import Layout, Site
-from cosched.launch.family import Engine, Family
+from cosched.launch.family import Family, LauncherKind
 from cosched.launch.given.carried import drops_environment
 from cosched.launch.given.line import read_line
 from cosched.launch.job import Request, resolve
-from cosched.launch.mpi import Places
+from cosched.launch.mpi import SearchPath
 from tests.unit.launch import launch_fakes as fakes
 
 
@@ -30,7 +30,7 @@ def machine(tmp_path, monkeypatch):
     fakes.executable(tmp_path / "mpich-app", fakes.elf(["libmpi.so.12"]))
     fakes.executable(tmp_path / "open-app", fakes.elf(["libmpi.so.40"]))
     monkeypatch.chdir(tmp_path)
-    return Places(tmp_path / "python/bin", {"PATH": str(tmp_path / "path")})
+    return SearchPath(tmp_path / "python/bin", {"PATH": str(tmp_path / "path")})
 
 
 def test_program_gets_a_launcher_of_its_family(machine):
@@ -58,7 +58,7 @@ def test_launcher_in_front_is_kept(machine, tmp_path):
     argv = ("mpiexec.openmpi", "-n", "2", "./open-app", "x")
     job = resolve(Request(argv), Site(), machine)
     assert job.wrapped
-    assert job.engine is Engine.ORTE
+    assert job.engine is LauncherKind.ORTE
     assert job.label == "open-app"
     assert job.command({}).argv == argv
     assert job.mpicc == tmp_path / "path/mpicc"
@@ -67,7 +67,7 @@ def test_launcher_in_front_is_kept(machine, tmp_path):
 
 def test_srun_needs_no_version_and_gets_the_programs_compiler(machine, tmp_path):
     job = resolve(Request(("srun", "-N", "2", "./mpich-app")), Site(), machine)
-    assert job.engine is Engine.INHERIT
+    assert job.engine is LauncherKind.INHERIT
     assert job.mpicc == tmp_path / "python/bin/mpicc"
     assert job.command({"A": "b"}).environ == {"A": "b"}
 
@@ -200,7 +200,7 @@ def test_ranks_of_a_script_are_alike_unless_it_changes_the_preload(
     ],
 )
 def test_srun_that_drops_variables_is_seen(words, environ, drops):
-    line = read_line(words.split(), Engine.INHERIT, environ)
+    line = read_line(words.split(), LauncherKind.INHERIT, environ)
     assert drops_environment(line) is drops
 
 

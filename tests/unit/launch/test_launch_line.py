@@ -8,14 +8,19 @@ from hypothesis import strategies as st
 
 from cosched.cli.run.placement import place_of, ranks_stay_here
 from cosched.launch.command import Site
-from cosched.launch.family import Engine
+from cosched.launch.family import LauncherKind
 from cosched.launch.given.line import read_line, with_files_inside
 from cosched.launch.job import Request, resolve
-from cosched.launch.mpi import Places
+from cosched.launch.mpi import SearchPath
 from cosched.linux.here import Here
 from tests.unit.launch import launch_fakes as fakes
 
-HYDRA, ORTE, PRRTE, INHERIT = Engine.HYDRA, Engine.ORTE, Engine.PRRTE, Engine.INHERIT
+HYDRA, ORTE, PRRTE, INHERIT = (
+    LauncherKind.HYDRA,
+    LauncherKind.ORTE,
+    LauncherKind.PRRTE,
+    LauncherKind.INHERIT,
+)
 HERE = Here("n1", list, lambda name: ())
 
 
@@ -102,7 +107,7 @@ def machine(tmp_path_factory):
     fakes.executable(folder / "srun", "#!/bin/sh\n")
     fakes.executable(folder / "mpich-app", fakes.elf(["libmpi.so.12"]))
     fakes.executable(folder / "open-app", fakes.elf(["libmpi.so.40"]))
-    return Places(folder, {"PATH": str(folder)})
+    return SearchPath(folder, {"PATH": str(folder)})
 
 
 #: Words that a launcher would take for options, and values of them.

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from cosched.core.errors import CoschedError
-from cosched.launch.family import Engine, Family, Mpi
-from cosched.launch.mpi import Places, find_compiler, find_mpi, find_mpicc
+from cosched.launch.family import Family, LauncherKind, Mpi
+from cosched.launch.mpi import SearchPath, find_compiler, find_mpi, find_mpicc
 from cosched.launch.program import Program
 from tests.unit.launch import launch_fakes as fakes
 
@@ -28,7 +28,7 @@ def at(tmp_path):
             if not (tools / "cat").exists():
                 (tools / "cat").symlink_to("/bin/cat")
             path = ":".join(map(str, [*self.path, tools]))
-            return Places(self.python_bin, {"PATH": path})
+            return SearchPath(self.python_bin, {"PATH": path})
 
         def find(self, program, asked=None):
             return find_mpi(program, asked, self.places())
@@ -46,7 +46,9 @@ def test_launcher_beside_the_running_python_is_used(at, tmp_path):
     mpicc = fakes.executable(at.python_bin / "mpicc", "")
     at.path = (tmp_path / "other",)
     fakes.launcher(tmp_path / "other/mpiexec", fakes.OPEN_MPI_5)
-    assert at.find(program()) == Mpi(Family.MPICH, Engine.HYDRA, "5.0.2", mpiexec, mpicc)
+    assert at.find(program()) == Mpi(
+        Family.MPICH, LauncherKind.HYDRA, "5.0.2", mpiexec, mpicc
+    )
 
 
 def test_python_programs_own_environment_comes_first(at, tmp_path):
@@ -70,7 +72,7 @@ def test_launchers_of_another_family_are_skipped(at, tmp_path):
     right = fakes.launcher(tmp_path / "a/mpiexec.openmpi", fakes.OPEN_MPI_4)
     fakes.launcher(tmp_path / "b/mpiexec", fakes.OPEN_MPI_5)
     found = at.find(program(Family.OPENMPI))
-    assert (found.mpiexec, found.engine) == (right, Engine.ORTE)
+    assert (found.mpiexec, found.engine) == (right, LauncherKind.ORTE)
 
 
 def test_only_another_family_is_an_error(at, tmp_path):

@@ -10,7 +10,7 @@ import pytest
 from cosched.core.errors import CoschedError, NoDaemon
 from cosched.launch import nodes
 from cosched.launch.nodes import JobNameTaken, JobRefused, check_nodes, lease_node
-from cosched.shm.paths import NodePaths
+from cosched.rundir.paths import NodePaths
 
 UP = NodePaths(Path("/r"), "up")
 DOWN = NodePaths(Path("/r"), "down")

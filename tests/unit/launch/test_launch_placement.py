@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from cosched.cli.run.placement import place_of, ranks_stay_here
-from cosched.jobs.places import Place
+from cosched.jobs.job_nodes import JobNodes
 from cosched.launch.command import Layout, Site
-from cosched.launch.family import Engine
-from cosched.launch.given.engine_job import EngineJob
+from cosched.launch.family import LauncherKind
+from cosched.launch.given.batch_job import EngineJob
 from cosched.launch.given.line import read_line
-from cosched.launch.job import Job
+from cosched.launch.job import ResolvedJob
 from cosched.linux.here import Here, parse_address
 
 SITE = Site()
@@ -20,11 +20,11 @@ NODES = EngineJob("slurm", "5", "n[1-2]")
 NODE = EngineJob("slurm", "5", "n1")
 
 
-def job(words, site=SITE, engine=Engine.HYDRA, *, wrapped=True):
+def job(words, site=SITE, engine=LauncherKind.HYDRA, *, wrapped=True):
     argv = tuple(words.split())
     layout = None if wrapped else Layout(1, None)
     line = read_line(argv, engine, {}) if wrapped else None
-    return Job(argv, "app", engine, None, None, site, layout, False, line=line)
+    return ResolvedJob(argv, "app", engine, None, None, site, layout, False, line=line)
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def job(words, site=SITE, engine=Engine.HYDRA, *, wrapped=True):
 )
 def test_place_of_a_users_launcher(words, engine, stays):
     prrte = words.startswith("mpirun")
-    given = job(words, engine=Engine.PRRTE if prrte else Engine.HYDRA)
+    given = job(words, engine=LauncherKind.PRRTE if prrte else LauncherKind.HYDRA)
     assert ranks_stay_here(given, engine, HERE, {}) is stays
 
 
@@ -84,11 +84,11 @@ def test_place_of_ranks_whose_hosts_are_in_a_file(tmp_path, hosts, stays):
     file = tmp_path / "hosts"
     file.write_text(hosts)
     for engine, words, variable in (
-        (Engine.HYDRA, "mpiexec -f {}", "HYDRA_HOST_FILE"),
-        (Engine.ORTE, "mpirun -machinefile {}", "OMPI_MCA_orte_default_hostfile"),
-        (Engine.PRRTE, "mpirun --hostfile {}", "PRTE_MCA_prte_default_hostfile"),
-        (Engine.PRRTE, "mpirun --prtemca a b --default-hostfile {}", ""),
-        (Engine.ORTE, "mpirun --mca orte_default_hostfile {}", ""),
+        (LauncherKind.HYDRA, "mpiexec -f {}", "HYDRA_HOST_FILE"),
+        (LauncherKind.ORTE, "mpirun -machinefile {}", "OMPI_MCA_orte_default_hostfile"),
+        (LauncherKind.PRRTE, "mpirun --hostfile {}", "PRTE_MCA_prte_default_hostfile"),
+        (LauncherKind.PRRTE, "mpirun --prtemca a b --default-hostfile {}", ""),
+        (LauncherKind.ORTE, "mpirun --mca orte_default_hostfile {}", ""),
     ):
         given = job(f"{words.format(file)} app", engine=engine)
         assert ranks_stay_here(given, None, HERE, {}) is stays
@@ -103,6 +103,6 @@ def test_place_of_ranks_of_a_rankfile(tmp_path):
     file = tmp_path / "ranks"
     for text, stays in (("rank 0=n1 slot=1\n", True), ("rank 0 = n2 slots=0\n", False)):
         file.write_text(text)
-        given = job(f"mpirun -rf {file} app", engine=Engine.ORTE)
+        given = job(f"mpirun -rf {file} app", engine=LauncherKind.ORTE)
         assert ranks_stay_here(given, None, HERE, {}) is stays
-    assert place_of(given, None, {}) == Place("", ("n2",))
+    assert place_of(given, None, {}) == JobNodes("", ("n2",))

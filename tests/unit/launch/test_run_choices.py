@@ -10,7 +10,7 @@ import pytest
 from cosched.cli.entry import run_cli
 from cosched.cli.run.choices import Asked
 from cosched.cli.run.main import Run
-from cosched.config import places
+from cosched.config import cosched_toml
 from cosched.core.config.schema import Limits
 from cosched.core.errors import CoschedError
 from cosched.core.units import parse_run_time
@@ -25,7 +25,7 @@ def settings(tmp_path, monkeypatch):
             monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path))
     operator = tmp_path / "operator.toml"
-    monkeypatch.setattr(places, "OPERATOR_FILE", operator)
+    monkeypatch.setattr(cosched_toml, "OPERATOR_FILE", operator)
     return operator.write_text
 
 
@@ -57,7 +57,7 @@ def test_limits_bind_users_but_not_root(settings, monkeypatch):
     settings('[limits]\nwaits = ["spin"]\ncarriers = ["shadow"]\n')
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     # The test's file may belong to any user.
-    monkeypatch.setattr(places, "trusted_owner", lambda uid: True)
+    monkeypatch.setattr(cosched_toml, "trusted_owner", lambda uid: True)
     with pytest.raises(CoschedError, match="wait 'yield' is not allowed here: use spin"):
         run(wait="yield")
     with pytest.raises(CoschedError, match="carrier 'none' is not allowed here"):

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cosched.core.errors import CoschedError
-from cosched.core.likeness import Likeness, PastRun
+from cosched.core.expectation import Likeness, PastRun
 from cosched.core.node.knowledge import Expectation
 from cosched.core.node.settings import LENGTH_MAX_NS
 from cosched.core.units import NS_PER_S
@@ -154,7 +154,7 @@ def test_run_that_cannot_be_a_line_is_not_recorded(path, arg):
 def test_launchers_that_end_together_lose_no_run(path):
     code = (
         "import sys; from pathlib import Path\n"
-        "from cosched.core.likeness import Likeness, PastRun\n"
+        "from cosched.core.expectation import Likeness, PastRun\n"
         "from cosched.launch.runs import add_run\n"
         "for number in range(50):\n"
         "    add_run(Path(sys.argv[1]), PastRun(Likeness('p', (sys.argv[2],), 1), 9))\n"

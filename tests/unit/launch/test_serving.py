@@ -16,17 +16,17 @@ from cosched.jobs import serving
 from cosched.jobs.choices import Choices
 from cosched.jobs.job import Job
 from cosched.jobs.outer import without_outer_job
+from cosched.jobs.rank_environment import Reports
 from cosched.jobs.serving import Served, Surroundings, serve
-from cosched.jobs.tasks import Reports
 from cosched.launch.command import Layout, Site
-from cosched.launch.family import Engine, Family, Mpi
-from cosched.launch.job import Job as Resolved
+from cosched.launch.family import Family, LauncherKind, Mpi
+from cosched.launch.job import ResolvedJob as Resolved
 from cosched.launch.program import Program
 
-HYDRA = Mpi(Family.MPICH, Engine.HYDRA, "5.0.2", Path("/m/bin/mpiexec"), None)
+HYDRA = Mpi(Family.MPICH, LauncherKind.HYDRA, "5.0.2", Path("/m/bin/mpiexec"), None)
 INTEL = replace(HYDRA, version="2021.16", intel=True)
-ORTE = Mpi(Family.OPENMPI, Engine.ORTE, "4.1.4", Path("/o/bin/mpiexec"), None)
-PRRTE = replace(ORTE, engine=Engine.PRRTE, version="5.0.11")
+ORTE = Mpi(Family.OPENMPI, LauncherKind.ORTE, "4.1.4", Path("/o/bin/mpiexec"), None)
+PRRTE = replace(ORTE, engine=LauncherKind.PRRTE, version="5.0.11")
 AROUND = Surroundings(
     {"PATH": os.defpath, "COSCHED_RUNS": "off"},
     Path("/run/x"),

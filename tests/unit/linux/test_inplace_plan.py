@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cosched.linux.cgroups.inplace.choice import Refusal, choose
-from cosched.linux.cgroups.inplace.engines import Group, job_group
+from cosched.linux.cgroups.inplace.job_groups import Group, job_group
 from cosched.linux.cgroups.inplace.levels import (
     Part,
     Plan,

@@ -33,7 +33,7 @@ NOT_WHOLE = {
     ("cosched/cluster/agent/steward/streams.py", "_open"): "output of a job",
     ("cosched/cli/files.py", "writing"): "stdout, a device or a pipe",
     # locks, which hold nothing or a pid of fixed width
-    ("cosched/node/service/lock.py", "_open"): "lock",
+    ("cosched/rundir/lock.py", "_open"): "lock",
     ("cosched/cluster/up/private.py", "_starting"): "lock",
     ("cosched/launch/compile.py", "locked"): "lock",
     # no files of a disk

@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from cosched.core.trace.history import owner_of
-from cosched.node.records.bounded_file import BoundedFile, Place
-from cosched.node.records.history import keep_fairly
+from cosched.core.trace.job_record import owner_of
+from cosched.node.records.bounded_file import BoundedFile, FilePair
+from cosched.node.records.history_writer import keep_fairly
 
 
 @pytest.fixture
 def place(tmp_path):
-    return Place(tmp_path, "log", 200)
+    return FilePair(tmp_path, "log", 200)
 
 
 def appended(place, *lines, header=bytes):
@@ -41,7 +41,7 @@ def record_line(uid, number, words="x" * 20):
 
 
 def test_user_with_many_lines_pushes_out_no_other_users(tmp_path):
-    place = Place(tmp_path, "history", 4000)
+    place = FilePair(tmp_path, "history", 4000)
     file = BoundedFile(place, choose=keep_fairly)
     for number in range(5):
         file.append(record_line(1, number))
@@ -63,7 +63,7 @@ def test_user_with_many_lines_pushes_out_no_other_users(tmp_path):
 
 @pytest.mark.parametrize("dies_at", [1, 2])
 def test_daemon_killed_over_a_change_of_files_loses_no_line(tmp_path, monkeypatch, dies_at):
-    place = Place(tmp_path, "history", 4000)
+    place = FilePair(tmp_path, "history", 4000)
     lines = [record_line(1, number) for number in range(60)]
     replace, calls = Path.replace, []
 

@@ -16,14 +16,14 @@ from hypothesis import strategies as st
 
 from cosched.core.complaints import Complaints
 from cosched.core.errors import CoschedError, NoDaemon
-from cosched.node.loop import Loop
-from cosched.node.sockets import listener as listening
 from cosched.node.sockets.client import ControlClient
-from cosched.node.sockets.door import SHUT_MOST, Door, encode_list
-from cosched.node.sockets.listener import Peer, UnixListener, users_share
-from cosched.node.sockets.pacing import Lane, Pacer
-from cosched.shm.paths import NodePaths
-from cosched.shm.userdirs import is_listening
+from cosched.rundir.directories import is_listening
+from cosched.rundir.paths import NodePaths
+from cosched.service import listener as listening
+from cosched.service.door import SHUT_MOST, Door, encode_list
+from cosched.service.listener import Peer, UnixListener, users_share
+from cosched.service.loop import Loop
+from cosched.service.pacing import Lane, Pacer
 
 USER = 12345
 

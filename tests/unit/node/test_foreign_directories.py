@@ -26,10 +26,10 @@ from cosched.linux.files.owners import (
     refuse_foreign,
     without_links,
 )
-from cosched.node.service import handover
-from cosched.node.service.stop import stop_node
-from cosched.shm.paths import NodePaths
-from cosched.shm.userdirs import make_node_directory
+from cosched.node.lifetime import handover
+from cosched.node.lifetime.stop import stop_node
+from cosched.rundir.directories import make_node_directory
+from cosched.rundir.paths import NodePaths
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root acts as others")
 

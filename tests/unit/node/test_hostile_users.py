@@ -33,28 +33,27 @@ from cosched.linux import pidfd
 from cosched.linux.cgroups import cgroupfs
 from cosched.linux.probe import attach
 from cosched.node.bell import silence
-from cosched.node.loop import Loop
+from cosched.node.lifetime.remains import remove_regions
 from cosched.node.records import log_file
-from cosched.node.service import lock
-from cosched.node.service.lock import DaemonLock, hold_daemon, lock_holder
-from cosched.node.service.remains import remove_regions
-from cosched.node.sockets import listener
 from cosched.node.sockets.control import ControlSocket, parse_request
-from cosched.node.sockets.listener import hold_peer, peer_of
-from cosched.node.sockets.pacing import MALFORMED_TIMES, REST, Allowance, Lane, Pacer
-from cosched.node.sockets.registration import Applicant, Hello
+from cosched.node.sockets.registration import Applicant, TaskHello
 from cosched.node.tasks.left import attach_left, find_left, left_regions
-from cosched.node.tasks.table import JobTable
-from cosched.shm import userdirs
-from cosched.shm.objects import SHM
-from cosched.shm.paths import NodePaths, check_job_name
-from cosched.shm.region import JobRegion, NodeRegion
-from cosched.shm.userdirs import (
+from cosched.node.tasks.live_jobs import JobTable
+from cosched.rundir import directories, lock
+from cosched.rundir.directories import (
     domain_dir_to_ask,
     make_node_directory,
     own_run_dir,
     run_dir_to_ask,
 )
+from cosched.rundir.lock import DaemonLock, hold_daemon, lock_holder
+from cosched.rundir.paths import NodePaths, check_job_name
+from cosched.service import listener
+from cosched.service.listener import hold_peer, peer_of
+from cosched.service.loop import Loop
+from cosched.service.pacing import MALFORMED_TIMES, REST, Allowance, Lane, Pacer
+from cosched.shm.objects import SHM
+from cosched.shm.region import JobRegion, NodeRegion
 from tests.fakes import eventually
 from tests.unit.linux.fake_cgroups import FakeKernel
 
@@ -508,7 +507,7 @@ def test_process_with_changed_user_is_refused(visitor, kernels):
 def test_process_with_a_reused_pid_is_not_registered(visitor):
     connection, _, end = visitor()
     end()
-    applicant = Applicant(connection, Loop(), Hello("a", 0, 1, 0, 0))
+    applicant = Applicant(connection, Loop(), TaskHello("a", 0, 1, 0, 0))
     applicant.answer(lambda *_: pytest.fail("registered a process that has ended"))
     assert connection.fileno() == -1
 
@@ -846,8 +845,8 @@ def test_log_is_bounded_and_private(tmp_path, bare_logging):
 @pytest.fixture
 def places(tmp_path, monkeypatch):
     """The user's own run directory and root's, both within the test's."""
-    monkeypatch.setattr(userdirs, "ROOT_UID", os.geteuid())
-    monkeypatch.setattr(userdirs, "default_run_dir", lambda *_: tmp_path / "own")
+    monkeypatch.setattr(directories, "ROOT_UID", os.geteuid())
+    monkeypatch.setattr(directories, "default_run_dir", lambda *_: tmp_path / "own")
     return tmp_path / "own", tmp_path / "system"
 
 

@@ -20,16 +20,16 @@ from cosched.core.node.settings import LENGTH_MAX_NS, Settings
 from cosched.core.units import NS_PER_S
 from cosched.linux.pidfd import exited
 from cosched.node.driver import Driver
-from cosched.node.loop import Loop
-from cosched.node.records.history import HistoryWriter
+from cosched.node.records.history_writer import HistoryWriter
 from cosched.node.records.recorder import Recorder
-from cosched.node.sockets.pacing import Pacer
-from cosched.node.sockets.registration import Hello, RegistrationRefused
-from cosched.node.tasks.members import Members
+from cosched.node.sockets.registration import RegistrationRefused, TaskHello
+from cosched.node.tasks.life import TaskLife
+from cosched.node.tasks.live_jobs import JobTable
 from cosched.node.tasks.registrar import Registrar, Terms
-from cosched.node.tasks.table import JobTable
+from cosched.rundir.paths import NodePaths, job_key
+from cosched.service.loop import Loop
+from cosched.service.pacing import Pacer
 from cosched.shm._native import lib
-from cosched.shm.paths import NodePaths, job_key
 
 SHADOW = lib.COSCHED_CARRIER_SHADOW
 _numbers = itertools.count()
@@ -53,7 +53,7 @@ class Node:
         loop = Loop()
         effects = SimpleNamespace(carry_out=lambda _commands: None)
         driver = Driver(self.machine, effects, self.recorder)
-        self.members = Members(
+        self.members = TaskLife(
             driver, self.jobs, loop, Pacer(loop, exempt=[]), self.history, lambda: None
         )
         self.registrar = Registrar(
@@ -81,7 +81,7 @@ class Node:
         pidfd = os.pidfd_open(pid)
         try:
             peer = SimpleNamespace(pid=pid, uid=os.geteuid(), gid=os.getegid())
-            hello = Hello(
+            hello = TaskHello(
                 job, rank, 2, SHADOW, 0, expectation=expectation, launched=launched
             )
             return self.registrar.register(peer, hello, pidfd)

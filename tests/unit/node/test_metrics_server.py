@@ -7,9 +7,9 @@ import urllib.request
 
 from prometheus_client import CollectorRegistry, Gauge
 
-from cosched.node.service import metrics_server
-from cosched.node.service.metrics_server import MetricsServer
-from cosched.node.sockets.tcp import listen_at
+from cosched.service import metrics_server
+from cosched.service.metrics_server import MetricsServer
+from cosched.service.tcp import listen_at
 
 
 def test_flood_is_paced_and_answers_go_on(monkeypatch):

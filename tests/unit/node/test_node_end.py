@@ -20,18 +20,18 @@ from cosched.core.errors import CoschedError, NoDaemon
 from cosched.core.node.messages import Mode
 from cosched.linux import proc
 from cosched.node.daemon import SchedulerDaemon
-from cosched.node.service.handover import Patience, lock_node, wait_readable
-from cosched.node.service.lock import DaemonLock, lock_holder
-from cosched.node.service.remains import remove_remains
-from cosched.node.service.stop import free_jobs, stop_node
+from cosched.node.lifetime.handover import Patience, lock_node, wait_readable
+from cosched.node.lifetime.remains import remove_remains
+from cosched.node.lifetime.stop import free_jobs, stop_node
 from cosched.node.sockets.client import ControlClient
 from cosched.node.tasks.left import left_regions
-from cosched.node.tasks.table import JobTable
+from cosched.node.tasks.live_jobs import JobTable
 from cosched.node.timer import timer
 from cosched.node.timer.guardian import Guardian
 from cosched.node.timer.timer import TimerDaemon
+from cosched.rundir.lock import DaemonLock, lock_holder
+from cosched.rundir.paths import NodePaths
 from cosched.shm.objects import path_of
-from cosched.shm.paths import NodePaths
 from cosched.shm.region import NodeRegion
 
 ME = os.geteuid()
@@ -125,7 +125,7 @@ class Classes:
 def hold(*locks):
     """A process that holds these locks until its input ends."""
     code = (
-        "import pathlib, sys; from cosched.node.service.lock import DaemonLock\n"
+        "import pathlib, sys; from cosched.rundir.lock import DaemonLock\n"
         "locks = [DaemonLock(pathlib.Path(path)) for path in sys.argv[1:]]\n"
         "assert all(lock.acquire() for lock in locks)\n"
         "print('held', flush=True); sys.stdin.read()\n"

@@ -23,21 +23,21 @@ from cosched.core.node.messages import (
 )
 from cosched.core.units import NS_PER_S
 from cosched.linux.classes import ShareRefused
-from cosched.node.admission import MemoryGate
+from cosched.node.admission import MemoryAdmission
 from cosched.node.children import child
 from cosched.node.children.child import start_child
 from cosched.node.children.metrics_process import MetricsProcess
 from cosched.node.children.timer_process import TimerProcess
 from cosched.node.effects import Effects
-from cosched.node.loop import Loop
 from cosched.node.memory_meter import MemoryMeter, MemoryTerms
 from cosched.node.owners import Owners
-from cosched.node.sockets.pacing import BURST_NS, REST, Pacer
-from cosched.node.sockets.registration import Hello, RegistrationRefused, Welcome
+from cosched.node.sockets.registration import RegistrationRefused, TaskHello, Welcome
 from cosched.node.tasks.bells import JobBells
 from cosched.node.tasks.registrar import USERS_JOBS, Terms
+from cosched.rundir.paths import NodePaths, job_key
+from cosched.service.loop import Loop
+from cosched.service.pacing import BURST_NS, REST, Pacer
 from cosched.shm._native import lib
-from cosched.shm.paths import NodePaths, job_key
 
 ONE = frozenset({0})
 GIB = 1 << 30
@@ -229,7 +229,7 @@ class Applicant:
     """A task of a job of user 1000 at the door."""
 
     def __init__(self, job, need_bytes, launched=False):
-        self.hello = Hello(job, 0, 1, 0, need_bytes, launched=launched)
+        self.hello = TaskHello(job, 0, 1, 0, need_bytes, launched=launched)
         self.peer = SimpleNamespace(pid=os.getpid(), uid=1000)
         self.inside = False
         self.refusals = []
@@ -254,7 +254,7 @@ class Door:
     def __init__(self, pressure=lambda: 0.0):
         self.jobs, self.calls = {}, []
         self.now_ns = NS_PER_S
-        self.gate = MemoryGate(
+        self.gate = MemoryAdmission(
             "n",
             Table(self.jobs),
             SimpleNamespace(call_at=lambda _at, call: self.calls.append(call)),

@@ -8,8 +8,8 @@ import pytest
 
 from cosched.core.errors import CoschedError
 from cosched.core.node.settings import Settings
-from cosched.node.service.start import NodeOptions, start_node
-from cosched.shm.paths import NodePaths
+from cosched.node.lifetime.start import NodeOptions, start_node
+from cosched.rundir.paths import NodePaths
 from tests.unit.launch import launch_fakes as fakes
 
 

@@ -20,16 +20,16 @@ from cosched.core.complaints import QUIET_NS, Complaints
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
 from cosched.node.children.kept_child import MOST_DELAYS, KeptChild
-from cosched.node.loop import Loop
-from cosched.node.service.handover import lock_node
-from cosched.node.service.lock import DaemonLock, lock_holder
-from cosched.node.service.presence import Presence
+from cosched.node.lifetime.handover import lock_node
+from cosched.node.lifetime.presence import Presence
 from cosched.node.sockets.client import ControlClient
-from cosched.node.sockets.listener import UnixListener
-from cosched.node.sockets.pacing import Pacer
 from cosched.node.timer.guardian import Guardian
 from cosched.node.timer.spare import scheduler_above, start_spare
-from cosched.shm.paths import NodePaths
+from cosched.rundir.lock import DaemonLock, lock_holder
+from cosched.rundir.paths import NodePaths
+from cosched.service.listener import UnixListener
+from cosched.service.loop import Loop
+from cosched.service.pacing import Pacer
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cosched.node.service.run_dir import chosen_run_dir
+from cosched.rundir.option import chosen_run_dir
 
 
 def test_option_then_variable_then_the_users_own():

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from cosched.core.errors import CoschedError
 from cosched.core.node.messages import OrderTimer
+from cosched.rundir.paths import NodePaths, check_job_name, default_run_dir
 from cosched.shm._build import INCLUDE, declarations
 from cosched.shm._native import ffi, lib
-from cosched.shm.paths import NodePaths, check_job_name, default_run_dir
 from cosched.shm.region import JobRegion, NodeRegion, unlink_region
 from tests.places import ROOT
 

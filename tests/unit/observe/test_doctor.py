@@ -38,7 +38,7 @@ from cosched.observe.doctor.gather import gather_health, gather_node
 from cosched.observe.doctor.judge import BETWEEN, SLURM, document, judge, judge_health
 from cosched.observe.doctor.slurm import parse_config, parse_partitions
 from cosched.observe.reach.ways import Inside, Shell
-from cosched.shm.paths import NodePaths
+from cosched.rundir.paths import NodePaths
 from tests.places import ROOT
 
 CLUSTER = ROOT / "docs/cluster.md"

@@ -7,9 +7,9 @@ import shlex
 import pytest
 
 from cosched.core.errors import CoschedError
-from cosched.jobs.places import MOST_JOBS, Place, read_place, write_place
-from cosched.observe.reach.asking import ask_nodes, complaints, merged, refuse_silence
-from cosched.observe.reach.hosts import way_to_hosts
+from cosched.jobs.job_nodes import MOST_JOBS, JobNodes, read_job_nodes, write_job_nodes
+from cosched.observe.reach.named_nodes import way_to_hosts
+from cosched.observe.reach.on_nodes import ask_nodes, complaints, merged, refuse_silence
 from cosched.observe.reach.ways import Inside, Shell, slurm_job_in
 
 HERE = frozenset(["n1"])
@@ -107,22 +107,22 @@ def test_missing_shell_is_an_answer():
 
 
 def test_place_of_a_job_is_remembered(tmp_path):
-    place = Place("12", ("n1", "n2"))
-    write_place(tmp_path, "app-12-abcde", place)
-    assert read_place(tmp_path, "app-12-abcde") == place
-    assert read_place(tmp_path, "other") is None
-    assert read_place(None, "app") is None
+    place = JobNodes("12", ("n1", "n2"))
+    write_job_nodes(tmp_path, "app-12-abcde", place)
+    assert read_job_nodes(tmp_path, "app-12-abcde") == place
+    assert read_job_nodes(tmp_path, "other") is None
+    assert read_job_nodes(None, "app") is None
     (tmp_path / "places/app.json").write_text("{")
-    assert read_place(tmp_path, "app") is None
+    assert read_job_nodes(tmp_path, "app") is None
 
 
 def test_old_places_are_removed(tmp_path):
     for number in range(MOST_JOBS + 3):
-        write_place(tmp_path, f"j{number}", Place(hosts=("n",)))
+        write_job_nodes(tmp_path, f"j{number}", JobNodes(hosts=("n",)))
     assert len(list((tmp_path / "places").iterdir())) == MOST_JOBS
 
 
 def test_place_that_cannot_be_written_is_one_line(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(CoschedError, match="Not a directory"):
-        write_place(tmp_path / "file", "app", Place())
+        write_job_nodes(tmp_path / "file", "app", JobNodes())

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cosched.observe.status import no_daemons, render
-from cosched.shm.paths import default_run_dir
+from cosched.rundir.paths import default_run_dir
 from tests.unit.observe.top_samples import job, status, task
 
 

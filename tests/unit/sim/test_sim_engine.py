@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosched.sim.engine import PROGRESS_EVERY, Engine
+from cosched.sim.virtual_time import PROGRESS_EVERY, VirtualTime
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 2)), max_size=60))
 def test_engine_orders_by_time_rank_and_request(asked):
-    engine = Engine()
+    engine = VirtualTime()
     seen = []
     for place, (at, rank) in enumerate(asked):
         engine.at(at, rank, seen.append, (at, rank, place))
@@ -21,7 +21,7 @@ def test_engine_orders_by_time_rank_and_request(asked):
 
 
 def test_engine_call_requested_meanwhile_is_in_order():
-    engine = Engine()
+    engine = VirtualTime()
     seen = []
 
     def first(_):
@@ -37,14 +37,14 @@ def test_engine_call_requested_meanwhile_is_in_order():
 
 
 def test_engine_request_in_the_past_raises():
-    engine = Engine()
+    engine = VirtualTime()
     engine.at(5, 0, lambda _: engine.at(4, 0, print, None), None)
     with pytest.raises(ValueError, match="at 5 ns something is asked for 4 ns"):
         engine.run(lambda: None)
 
 
 def test_engine_progress_may_stop_the_run():
-    engine = Engine()
+    engine = VirtualTime()
     calls, done = [], []
     for at in range(3 * PROGRESS_EVERY):
         engine.at(at, 0, calls.append, at)

@@ -15,13 +15,13 @@ from cosched.cli.main import cosched
 from cosched.core.cluster.queue.places.sharing import bits, least_stopped
 from cosched.core.node.settings import USUAL
 from cosched.core.units import NS_PER_S
-from cosched.sim.engine import Engine
 from cosched.sim.logs.swf import write_swf
 from cosched.sim.logs.workload import Estimates, Workload
 from cosched.sim.queue.metrics import summarise
 from cosched.sim.queue.runs import simulate
 from cosched.sim.share.machine import SharedMachine, Sharing
-from cosched.sim.share.turns import Costs, Running, Turns
+from cosched.sim.share.turns import Costs, SharingRun, Turns
+from cosched.sim.virtual_time import VirtualTime
 
 S = NS_PER_S
 FREE = Costs(switch_ns=0, beside=0.0)
@@ -37,7 +37,7 @@ def workload(*jobs, machine=4):
 
 
 def run(log, *short_ns, costs=FREE, queue="easy"):
-    engine = Engine()
+    engine = VirtualTime()
     machine = SharedMachine(engine, log, Sharing(queue, short_ns, USUAL, costs))
     engine.run(lambda: None)
     return machine
@@ -114,7 +114,7 @@ def test_all_jobs_end_and_take_at_least_their_run_time(jobs):
 )
 def test_rates_never_exceed_a_node(jobs):
     running = [
-        Running(index, nodes, (), 100.0 * S, age_ns=float(age * S))
+        SharingRun(index, nodes, (), 100.0 * S, age_ns=float(age * S))
         for index, (nodes, age) in enumerate(jobs)
     ]
     for job in running:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cosched.core.cluster.startup.gate import Stage as GateStage
+from cosched.core.cluster.startup.two_phase import Stage as GateStage
 from cosched.core.errors import CoschedError
 from cosched.sim.startup.costs import Costs, read_costs
 from cosched.sim.startup.counted import Counted, Kept, tables_for

@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cosched.core.cluster.startup.tables import SendTables
-from cosched.sim.engine import Engine, no_progress
 from cosched.sim.startup.costs import Costs
 from cosched.sim.startup.counted import Counted, Kept
 from cosched.sim.startup.driver import Start
 from cosched.sim.startup.links import Message, links_for
 from cosched.sim.startup.model import StartupRun
+from cosched.sim.virtual_time import VirtualTime, no_progress
 
 #: 10 ns a byte, and no other time.
 COSTS = Costs(link_mb_s=100, latency_us=0, overhead_bytes=0)
@@ -21,7 +21,7 @@ WINDOWED = replace(COSTS, window_bytes=400)
 
 def arrivals(costs, sent):
     """Returns when messages arrive, in ns. sent: place, neighbour, bytes and time."""
-    engine, found = Engine(), {}
+    engine, found = VirtualTime(), {}
     links = links_for(engine, costs, 4)
     for number, (place, to, size, at_ns) in enumerate(sent):
 

@@ -13,8 +13,8 @@ from functools import partial
 
 from cosched.cluster.agent.frames import Frame, TasksWrote
 from cosched.cluster.agent.steward.streams import CREDIT_BYTES, READ_BYTES, Labeler
-from cosched.cluster.agent.steward.tasks import Task
-from cosched.node.loop import Watch
+from cosched.cluster.agent.steward.task_process import Task
+from cosched.service.loop import Watch
 
 #: The most that the kernel lets an ordinary user's pipe hold.
 _PIPE_MOST = 1 << 20

@@ -51,14 +51,14 @@ from cosched.cluster.agent.steward.leftovers import (
 from cosched.cluster.agent.steward.mates import introduce
 from cosched.cluster.agent.steward.outputs import TaskOutputs
 from cosched.cluster.agent.steward.streams import OutputFiles
-from cosched.cluster.agent.steward.tasks import (
+from cosched.cluster.agent.steward.task_process import (
     STDERR,
     Given,
     Task,
     become_user,
     describe_end,
     exit_code,
-    find_members,
+    find_tasks,
     layout_of,
     make_task,
     open_input,
@@ -79,7 +79,7 @@ from cosched.linux.prctl import adopt_orphans
 from cosched.linux.processes.descendants import REAPED_AT_ONCE
 from cosched.linux.processes.limits import limit_task, most_processes
 from cosched.linux.processes.signals import Delivery, send, send_to_group
-from cosched.node.loop import Watch
+from cosched.service.loop import Watch
 
 #: PMIs of a job; for PMI-1 the longest value, too.
 PMI1: Mapping[str, int] = {"pmi1": VALUE_BYTES, "pmi1-long": LONG_VALUE_BYTES}
@@ -155,7 +155,7 @@ class Steward:
         job = self._job
         become_user(job)
         layout = layout_of(job)
-        members = find_members(job, layout)
+        members = find_tasks(job, layout)
         if job.world == 0 and job.place == 0:
             self._files = OutputFiles(job.output, job.error, job.cwd, self._lose_output)
         adopt_orphans()
@@ -289,7 +289,7 @@ class Steward:
     def _obey(self, frame: AnyFrame) -> None:
         match frame:
             case Go():
-                self._open_gates(frame.mates)
+                self._start_tasks(frame.mates)
             case DeliverTables():
                 self._service.deliver(frame.tables)
             case EndTasks():
@@ -310,7 +310,7 @@ class Steward:
 
     # --- the tasks ------------------------------------------------------------------------
 
-    def _open_gates(self, mates: Addresses) -> None:
+    def _start_tasks(self, mates: Addresses) -> None:
         environ = {**self._job.environ, **introduce(mates, Path(self._job.directory))}
         for task in self._tasks:
             own = self._service.environment(task.rank)

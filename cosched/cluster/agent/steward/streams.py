@@ -6,7 +6,7 @@ import errno
 import os
 from collections.abc import Callable
 
-from cosched.cluster.agent.steward.tasks import STDERR, STDOUT
+from cosched.cluster.agent.steward.task_process import STDERR, STDOUT
 from cosched.core.errors import CoschedError
 
 #: A node may send so many bytes before the root has written them.

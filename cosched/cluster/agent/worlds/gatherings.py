@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from cosched.cluster.messages import LONGEST
-from cosched.core.cluster.startup.questions import Answer, Gather, Members, World
+from cosched.core.cluster.startup.questions import Gather, RootAnswer, World, WorldRanks
 from cosched.core.errors import CoschedError
 
 #: Bytes of all parts together: the answer must fit into a message.
@@ -14,7 +14,7 @@ PARTS_MOST = LONGEST - (LONGEST >> 4)
 #: Gatherings that are open at once, so that a program without end cannot fill the memory.
 GATHERINGS_MOST = 10_000
 
-Reply = Callable[[Answer], None]
+Reply = Callable[[RootAnswer], None]
 #: A world's number, and the place of a node in it.
 Server = tuple[int, int]
 
@@ -33,7 +33,7 @@ class Gatherings:
     """The gatherings of one job that are not complete yet."""
 
     def __init__(self) -> None:
-        self._open: dict[tuple[str, tuple[Members, ...]], _Gathering] = {}
+        self._open: dict[tuple[str, tuple[WorldRanks, ...]], _Gathering] = {}
 
     def take(
         self,
@@ -71,16 +71,16 @@ class Gatherings:
             if any(number == world for number, _ in missing):
                 del self._open[key]
                 for each in gathering.replies:
-                    each(Answer(f"world {world} has ended"))
+                    each(RootAnswer(f"world {world} has ended"))
 
 
-def _answer(gathering: _Gathering) -> Answer:
+def _answer(gathering: _Gathering) -> RootAnswer:
     """Returns the answer to a gathering that is complete."""
     parts = tuple(part for _, part in sorted(gathering.parts.items()))
     size = sum(map(len, parts))
     if size > PARTS_MOST:
-        return Answer(f"the members' data have {size} bytes, more than {PARTS_MOST}")
-    return Answer(parts=parts, worlds=gathering.worlds)
+        return RootAnswer(f"the members' data have {size} bytes, more than {PARTS_MOST}")
+    return RootAnswer(parts=parts, worlds=gathering.worlds)
 
 
 def _place(world: World, host: str) -> int:
@@ -88,7 +88,7 @@ def _place(world: World, host: str) -> int:
     return world.hosts.index(host) if host in world.hosts else -1
 
 
-def _begin(members: tuple[Members, ...], worlds: Mapping[int, World]) -> _Gathering:
+def _begin(members: tuple[WorldRanks, ...], worlds: Mapping[int, World]) -> _Gathering:
     servers: set[Server] = set()
     for each in members:
         if each.world not in worlds:

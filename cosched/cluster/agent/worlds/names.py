@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable
 
-from cosched.core.cluster.startup.questions import Answer, Lookup, Publish, Unpublish
+from cosched.core.cluster.startup.questions import Lookup, Publish, RootAnswer, Unpublish
 
 #: The names of a job, and the questions that wait for one, so that a program without end
 #: cannot fill the agent's memory.
 NAMES_MOST = 10_000
 
-Reply = Callable[[Answer], None]
+Reply = Callable[[RootAnswer], None]
 
 
 class Names:
@@ -32,21 +32,21 @@ class Names:
                 reply(self._read(name))
             else:
                 del self._published[name]
-                reply(Answer())
+                reply(RootAnswer())
         elif not isinstance(question, Lookup) or not question.wait:
-            reply(Answer(f"the name '{name}' is not published in this job"))
+            reply(RootAnswer(f"the name '{name}' is not published in this job"))
         elif self._waiting_count >= NAMES_MOST:
-            reply(Answer(f"{NAMES_MOST} tasks of the job wait for names"))
+            reply(RootAnswer(f"{NAMES_MOST} tasks of the job wait for names"))
         else:
             self._waiting_count += 1
             self._waiting[name].append(reply)
 
-    def _publish(self, question: Publish) -> Answer:
+    def _publish(self, question: Publish) -> RootAnswer:
         name = question.name
         if name in self._published:
-            return Answer(f"the name '{name}' is published already")
+            return RootAnswer(f"the name '{name}' is published already")
         if len(self._published) >= NAMES_MOST:
-            return Answer(f"the job has published {NAMES_MOST} names; unpublish some")
+            return RootAnswer(f"the job has published {NAMES_MOST} names; unpublish some")
         self._published[name] = question
         waiting = self._waiting.pop(name, [])
         while waiting and name in self._published:
@@ -54,10 +54,10 @@ class Names:
             waiting.pop(0)(self._read(name))
         if waiting:
             self._waiting[name] = waiting
-        return Answer()
+        return RootAnswer()
 
-    def _read(self, name: str) -> Answer:
+    def _read(self, name: str) -> RootAnswer:
         published = self._published[name]
         if published.once:
             del self._published[name]
-        return Answer(value=published.port)
+        return RootAnswer(value=published.port)

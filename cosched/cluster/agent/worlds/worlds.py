@@ -42,13 +42,13 @@ from cosched.core.cluster.startup.jobobject import (
     encode_object,
 )
 from cosched.core.cluster.startup.questions import (
-    Answer,
     Command,
     Gather,
+    RootAnswer,
     Spawn,
     World,
 )
-from cosched.core.cluster.startup.tree import Place
+from cosched.core.cluster.startup.tree import Position
 from cosched.core.cluster.startup.worlds import Block, Part, place_world
 from cosched.core.errors import CoschedError
 
@@ -119,7 +119,7 @@ class Worlds:
         for number in self._worlds:
             self._send(number, End(*self._start, reason, direct=False))
 
-    def written(self, number: int, place: Place, size: int) -> None:
+    def written(self, number: int, place: Position, size: int) -> None:
         """Lets the tasks of a world's node go on writing."""
         if number in self._worlds:
             self._send(number, Credit(*self._start, place, size))
@@ -141,14 +141,14 @@ class Worlds:
             case Ask():
                 self._take_question(sender, message)
             case SubtreePrepared():
-                self._answer_spawn(number, Answer(value=str(number)))
+                self._answer_spawn(number, RootAnswer(value=str(number)))
                 self._send(number, Order(*self._start, go=True))
             case StartFailed():
-                self._answer_spawn(number, Answer(message.reason))
+                self._answer_spawn(number, RootAnswer(message.reason))
             case TaskFailed():
                 self._head.task_failed(message.failure)
             case SubtreeEnded():
-                self._answer_spawn(number, Answer("the start was given up"))
+                self._answer_spawn(number, RootAnswer("the start was given up"))
                 del self._worlds[number]
                 self._gatherings.leave(number)
                 self._head.check_end()
@@ -175,7 +175,7 @@ class Worlds:
         question = message.question
         reply = partial(self._reply, sender, message)
         if self._found is None:
-            reply(Answer("the job ends"))
+            reply(RootAnswer("the job ends"))
             return
         try:
             if isinstance(question, Spawn):
@@ -187,7 +187,7 @@ class Worlds:
             else:
                 self._names.take(question, reply)
         except CoschedError as error:
-            reply(Answer(str(error)))
+            reply(RootAnswer(str(error)))
 
     def _all(self, job: JobObject) -> dict[int, World]:
         """Returns the worlds that run, and that which the job began with."""
@@ -210,7 +210,7 @@ class Worlds:
         for chunk in chunks:
             self._send(self._last, chunk)
 
-    def _places(self, command: Command) -> tuple[Place, ...]:
+    def _places(self, command: Command) -> tuple[Position, ...]:
         hosts = self._route.hosts
         for host in command.hosts:
             if host not in hosts:
@@ -249,12 +249,12 @@ class Worlds:
             for number, part in enumerate(parts)
         ]
 
-    def _answer_spawn(self, number: int, answer: Answer) -> None:
+    def _answer_spawn(self, number: int, answer: RootAnswer) -> None:
         """Answers the question for a world, once."""
         world = self._worlds[number]
         if world.waits is not None:
             self._reply(world.asker, world.waits, answer)
             world.waits = None
 
-    def _reply(self, to: str, ask: Ask, answer: Answer) -> None:
+    def _reply(self, to: str, ask: Ask, answer: RootAnswer) -> None:
         self._head.send(to, Answered(*self._start, ask.number, answer, world=ask.world))

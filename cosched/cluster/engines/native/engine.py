@@ -16,11 +16,10 @@ import msgspec
 from cosched.cluster.answers import ReloadInfo, reload_info
 from cosched.cluster.coupling.metrics import Figures, figures_alone
 from cosched.cluster.coupling.pairs import open_pairs
-from cosched.cluster.desk import Person
 from cosched.cluster.engines.interface import Answer
 from cosched.cluster.engines.native.answering import Answering
 from cosched.cluster.engines.native.jobs import Jobs
-from cosched.cluster.engines.native.members import Member, Members, NodeState
+from cosched.cluster.engines.native.node_entries import NodeEntries, NodeEntry, NodeState
 from cosched.cluster.engines.native.recovery import Recovery
 from cosched.cluster.engines.native.requests import JobRequests
 from cosched.cluster.inputs import Inputs
@@ -43,6 +42,7 @@ from cosched.cluster.messages import (
 )
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.store import JobStore, State
+from cosched.cluster.user_socket import Person
 from cosched.config.domain import DomainConfig, load_config
 from cosched.core.complaints import Complaints
 from cosched.core.config.tables import reload
@@ -85,7 +85,7 @@ class NativeEngine:
         former = Former(former_keys(paths.keys, keys), encode(Refused(REMOVED)))
         pause_ns = config.life.beat_ns
         self._links = Links(keys, config.addresses, log, former=former, pause_ns=pause_ns)
-        self._members = Members(config)
+        self._members = NodeEntries(config)
         for name, incarnation in store.agents().items():
             if name in self._members.by_name:
                 self._members.by_name[name].agent = incarnation
@@ -239,7 +239,7 @@ class NativeEngine:
 
     # --- nodes ----------------------------------------------------------------------------
 
-    def _join(self, member: Member, hello: Hello) -> None:
+    def _join(self, member: NodeEntry, hello: Hello) -> None:
         problem = self._members.problem(hello)
         if problem is not None:
             self._complaints.about(member.name, "is refused", problem)
@@ -249,7 +249,7 @@ class NativeEngine:
         with must_succeed(f"the join of node {member.name}"):
             self._take_in(member, hello)
 
-    def _take_in(self, member: Member, hello: Hello) -> None:
+    def _take_in(self, member: NodeEntry, hello: Hello) -> None:
         """Notes a node whose agent may join."""
         recovering = self._recovery is not None
         if member.agent != hello.incarnation:
@@ -282,7 +282,7 @@ class NativeEngine:
         if self._recovery is not None and not self._recovery.awaited:
             self._recover()
 
-    def _end_strays(self, member: Member) -> None:
+    def _end_strays(self, member: NodeEntry) -> None:
         starts = self._jobs.starts
         self._jobs.strays.replace(
             member.name,
@@ -294,7 +294,7 @@ class NativeEngine:
             },
         )
 
-    def _lose(self, member: Member, reason: str) -> None:
+    def _lose(self, member: NodeEntry, reason: str) -> None:
         self._log(f"node {member.name} is lost: {reason}")
         with must_succeed(f"the loss of node {member.name}"):
             member.state = NodeState.LOST

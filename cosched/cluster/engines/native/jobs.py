@@ -14,14 +14,14 @@ from cosched.cluster.coupling.clock import DomainClock
 from cosched.cluster.coupling.driver import Driver
 from cosched.cluster.coupling.mates import first_nodes, parse_mates
 from cosched.cluster.coupling.pairs import Pairs
-from cosched.cluster.engines.native.entries import Entries
-from cosched.cluster.engines.native.members import Member, Members, NodeState
+from cosched.cluster.engines.native.node_entries import NodeEntries, NodeEntry, NodeState
+from cosched.cluster.engines.native.queueing import Queueing
 from cosched.cluster.engines.native.records import Records
 from cosched.cluster.engines.native.starts.running import Starts, Strays
 from cosched.cluster.engines.native.starts.start import ActiveStart, Outbox
 from cosched.cluster.store import JobStore, Record, State
 from cosched.config.domain import DomainConfig
-from cosched.core.cluster.coupling.engine import (
+from cosched.core.cluster.coupling.engine_messages import (
     GoJob,
     JobAnnounced,
     JobPrepared,
@@ -67,7 +67,7 @@ class Jobs:
         self,
         config: DomainConfig,
         store: JobStore,
-        members: Members,
+        members: NodeEntries,
         send: Outbox,
         log: Callable[[str], None],
         pairs: Pairs | None = None,
@@ -96,7 +96,7 @@ class Jobs:
         self.queue.handle(NodesDrained(self.clock.now_ns(), members.all))
         coupled = None if pairs is None else CoupledQueue(self.queue, pairs.coupling)
         self.driver = Driver(coupled or self.queue, self.clock, self._carry_out, pairs)
-        self._entries = Entries(
+        self._entries = Queueing(
             config.queue, members, self.records, self.queue, self.driver, self.clock
         )
 
@@ -280,17 +280,17 @@ class Jobs:
 
     # --- nodes ----------------------------------------------------------------------------
 
-    def node_joined(self, member: Member) -> None:
+    def node_joined(self, member: NodeEntry) -> None:
         """Puts a node into service, once tasks that should not be there are gone."""
         self._entries.node_joined()
         if not self.strays.on(member.name):
             self.driver.handle(NodesJoined(self.clock.now_ns(), member.interval))
 
-    def node_drained(self, member: Member) -> None:
+    def node_drained(self, member: NodeEntry) -> None:
         """Keeps new jobs away from a node."""
         self.driver.handle(NodesDrained(self.clock.now_ns(), member.interval))
 
-    def node_lost(self, member: Member) -> None:
+    def node_lost(self, member: NodeEntry) -> None:
         """Ends the jobs of a node that does not answer."""
         self.driver.handle(NodesLost(self.clock.now_ns(), member.interval))
         self.starts.node_lost(member.name)

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from cosched.cluster.engines.native.jobs import Jobs
-from cosched.cluster.engines.native.members import Member, Members
+from cosched.cluster.engines.native.node_entries import NodeEntries, NodeEntry
 from cosched.cluster.messages import ENDED, Message, Order, StartReport
 from cosched.cluster.store import Record, State
-from cosched.core.cluster.startup.gate import Stage
+from cosched.core.cluster.startup.two_phase import Stage
 
 
 class Recovery:
@@ -22,7 +22,7 @@ class Recovery:
     def __init__(
         self,
         jobs: Jobs,
-        members: Members,
+        members: NodeEntries,
         send: Callable[[str, Message], None],
         records: list[Record],
     ) -> None:
@@ -94,6 +94,6 @@ class Recovery:
             self._send(start.root, order)
 
 
-def _report(member: Member, record: Record) -> StartReport | None:
+def _report(member: NodeEntry, record: Record) -> StartReport | None:
     wanted = (record.number, record.start)
     return next((each for each in member.starts if (each.job, each.start) == wanted), None)

@@ -10,13 +10,13 @@ from typing import Any
 import msgspec
 
 from cosched.cluster.coupling.clock import clock_time
-from cosched.cluster.desk import Person
 from cosched.cluster.engines.interface import Handler
 from cosched.cluster.engines.native.jobs import Jobs
-from cosched.cluster.engines.native.members import Member, Members, NodeState
+from cosched.cluster.engines.native.node_entries import NodeEntries, NodeEntry, NodeState
 from cosched.cluster.engines.native.starts.start import expand
 from cosched.cluster.store import JobStore, Record, State
 from cosched.cluster.submission import convert_submission
+from cosched.cluster.user_socket import Person
 from cosched.config.domain import DomainConfig
 from cosched.core.bounds import JobNumber, Name, Natural
 from cosched.core.cluster.queue.forecast import forecast
@@ -40,7 +40,7 @@ class JobRequests:
         config: DomainConfig,
         jobs: Jobs,
         store: JobStore,
-        members: Members,
+        members: NodeEntries,
         end_domain: Callable[[], None],
     ) -> None:
         self._config = config
@@ -284,7 +284,7 @@ class JobRequests:
         asyncio.get_running_loop().call_soon(self._end_domain)
         return {"ended_jobs": running}
 
-    def _named(self, request: dict[str, Any]) -> list[Member]:
+    def _named(self, request: dict[str, Any]) -> list[NodeEntry]:
         names: list[str] = convert(request.get("names") or [], list[Name], "names of nodes")
         for name in names:
             if name not in self._members.by_name:

@@ -1,7 +1,7 @@
 """Steers the jobs of a site's Slurm that have mates. Nothing is compiled into Slurm.
 
-Slurm runs ``gate.py`` as PrologSlurmctld when a job has its nodes, and waits for its end.
-The gate of a job with mates asks the controller: *go* lets the job start, *yield* puts it
-back into the queue. ``tracker`` decides what happens to a job by what its gate and
+Slurm runs ``prolog_gate.py`` as PrologSlurmctld when a job has its nodes, and waits for
+its end. The gate of a job with mates asks the controller: *go* lets the job start, *yield*
+puts it back into the queue. ``tracker`` decides what happens to a job by what its gate and
 ``squeue`` report; ``commands`` has Slurm's commands.
 """

@@ -21,8 +21,8 @@ from cosched.cluster.engines.slurm.jobs import (
     read_jobs,
     shown_nice,
 )
-from cosched.cluster.engines.slurm.likeness import options
-from cosched.cluster.engines.slurm.nodes import COLUMNS
+from cosched.cluster.engines.slurm.sinfo import COLUMNS
+from cosched.cluster.engines.slurm.try_options import options
 from cosched.core.decoding import shown_text
 from cosched.core.errors import CoschedError
 from cosched.linux.processes.signals import send_to_child

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from cosched.cluster.engines.slurm.commands import CommandFailed, SlurmCommands
 from cosched.cluster.engines.slurm.events import Capacity, Report
 from cosched.cluster.engines.slurm.jobs import SlurmJob
-from cosched.cluster.engines.slurm.nodes import in_service, may_be_free, preempts
+from cosched.cluster.engines.slurm.sinfo import in_service, may_be_free, preempts
 from cosched.core.decoding import is_whole, parse_integer
 
 _EVERY_S = 30.0

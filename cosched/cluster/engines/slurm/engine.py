@@ -16,7 +16,6 @@ from cosched.cluster.coupling.driver import Driver
 from cosched.cluster.coupling.mates import first_nodes, group_of
 from cosched.cluster.coupling.metrics import Figures
 from cosched.cluster.coupling.pairs import Pairs, objection
-from cosched.cluster.desk import Person
 from cosched.cluster.engines.interface import Answer, Handler
 from cosched.cluster.engines.slurm import events as live
 from cosched.cluster.engines.slurm.events import PairedJob
@@ -26,8 +25,9 @@ from cosched.cluster.inputs import Inputs
 from cosched.cluster.member import until_one_ends
 from cosched.cluster.messages import Message
 from cosched.cluster.paths import DomainPaths
+from cosched.cluster.user_socket import Person
 from cosched.config.slurm import CoupledConfig, Waits, coupled_config, load_coupled
-from cosched.core.cluster.coupling.engine import (
+from cosched.core.cluster.coupling.engine_messages import (
     CapacityChanged,
     Command,
     GoJob,
@@ -48,7 +48,7 @@ from cosched.core.cluster.coupling.engine import (
     Why,
 )
 from cosched.core.cluster.coupling.messages import LONGEST_ADDRESS
-from cosched.core.cluster.coupling.state import Member, Stage
+from cosched.core.cluster.coupling.state import GroupJob, Stage
 from cosched.core.config.tables import reload
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
@@ -326,7 +326,7 @@ class SlurmEngine:
     def _now_ns(self) -> int:
         return self._pairs.clock.now_ns()
 
-    def _member(self, number: int) -> Member | None:
+    def _member(self, number: int) -> GroupJob | None:
         return self._pairs.member(number)
 
 

@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from cosched.cluster.coupling.mates import group_of
 from cosched.cluster.engines.slurm import events as live
 from cosched.cluster.engines.slurm.events import PairedJob
-from cosched.core.cluster.coupling.engine import Found
-from cosched.core.cluster.coupling.state import Member, Stage
+from cosched.core.cluster.coupling.engine_messages import Found
+from cosched.core.cluster.coupling.state import GroupJob, Stage
 
 
 def submitted(events: Iterable[live.Event]) -> dict[int, PairedJob]:
@@ -19,7 +19,7 @@ def submitted(events: Iterable[live.Event]) -> dict[int, PairedJob]:
 
 
 def inventory(
-    events: Collection[live.Event], members: Mapping[int, Member], own: str
+    events: Collection[live.Event], members: Mapping[int, GroupJob], own: str
 ) -> Iterator[tuple[int, Found, int]]:
     """Yields the number, state and size of each member that the scheduler has.
 
@@ -35,7 +35,7 @@ def inventory(
             yield number, _as_found(member, found, own), job.nodes
 
 
-def _as_found(member: Member, found: Found, own: str) -> Found:
+def _as_found(member: GroupJob, found: Found, own: str) -> Found:
     """Returns PREPARED only for a job whose start is decided, or is being decided in
     another domain. A job that only has nodes waits, and is ready at once: it keeps them."""
     if found is not Found.PREPARED or member.stage is Stage.RUNNING:

@@ -205,12 +205,12 @@ class _Problem(msgspec.Struct):
     description: str = ""
 
 
-class _Answer(msgspec.Struct):
+class _Squeue(msgspec.Struct):
     jobs: list[SlurmJob]
     errors: list[_Problem] = []
 
 
-_decoder: JsonDecoder[_Answer] = JsonDecoder(_Answer, "the jobs of Slurm", _ANSWER_MOST)
+_decoder: JsonDecoder[_Squeue] = JsonDecoder(_Squeue, "the jobs of Slurm", _ANSWER_MOST)
 
 
 def read_jobs(text: bytes) -> list[SlurmJob]:

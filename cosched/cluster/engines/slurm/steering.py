@@ -27,12 +27,11 @@ from cosched.cluster.engines.slurm.events import (
     Ready,
     Report,
 )
-from cosched.cluster.engines.slurm.gates import Gates, Hello
 from cosched.cluster.engines.slurm.jobs import SlurmJob
 from cosched.cluster.engines.slurm.tracker import (
     YIELD,
-    Answer,
     Gate,
+    GateOrder,
     Phase,
     Step,
     Tracked,
@@ -40,6 +39,7 @@ from cosched.cluster.engines.slurm.tracker import (
     TurnAway,
 )
 from cosched.cluster.engines.slurm.tries import Tries
+from cosched.cluster.engines.slurm.waiting_gates import GateHello, Gates
 from cosched.cluster.member import until_one_ends
 from cosched.config.slurm import SlurmSettings
 
@@ -273,7 +273,7 @@ class SlurmSteering:
 
     # --- events ---------------------------------------------------------------------------
 
-    def _came(self, hello: Hello) -> None:
+    def _came(self, hello: GateHello) -> None:
         now = time.monotonic()
         ends = now + self._settings.lease_s - hello.waited_s
         gate = Gate(hello.job, hello.restarts, hello.nodes, hello.life, now, ends)
@@ -287,7 +287,7 @@ class SlurmSteering:
 
     def _carry_out(self, steps: Iterable[Step]) -> None:
         for step in steps:
-            if isinstance(step, Answer):
+            if isinstance(step, GateOrder):
                 self._gates.answer(step.life, step.order)
                 continue
             if isinstance(step, TurnAway):

@@ -33,7 +33,7 @@ YIELD = "yield"
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class GateOrder:
     """Give this order to the gate ``life``."""
 
     life: str
@@ -57,7 +57,7 @@ class TurnAway:
         return self.slurm.job_id
 
 
-Step = Event | Answer | TurnAway
+Step = Event | GateOrder | TurnAway
 
 
 class Phase(Enum):
@@ -204,7 +204,7 @@ class Tracker:
     def _came(self, tracked: Tracked, gate: Gate) -> None:
         if tracked.phase is Phase.GOING and tracked.restarts == gate.restarts:
             tracked.life, tracked.since = gate.life, gate.at
-            self._steps.append(Answer(gate.life, GO))  # the order was lost
+            self._steps.append(GateOrder(gate.life, GO))  # the order was lost
             return
         if tracked.phase is Phase.READY and tracked.life != gate.life:
             self._steps.append(NotReady(gate.job, "Slurm has started its prolog again"))
@@ -255,7 +255,7 @@ class Tracker:
         if tracked is None or tracked.phase is not Phase.READY:
             return []
         self._enter(tracked, phase, now)
-        return [Answer(tracked.life, order)]
+        return [GateOrder(tracked.life, order)]
 
     # --- comparing ------------------------------------------------------------------------
 
@@ -272,7 +272,7 @@ class Tracker:
             self._steps.append(Started(job, tracked.slurm.started_ns))
             self._enter(tracked, Phase.RUNNING, asked)
         elif stage is Stage.WAITS and phase is Phase.READY:
-            self._steps.append(Answer(tracked.life, YIELD))
+            self._steps.append(GateOrder(tracked.life, YIELD))
             self._steps.append(NotReady(job, "it was put back into Slurm's queue"))
             tracked.life = ""
             self._enter(tracked, Phase.QUEUED, asked)
@@ -295,7 +295,7 @@ class Tracker:
 
     def _drop(self, tracked: Tracked, order: str) -> None:
         if tracked.phase is Phase.READY:  # otherwise its gate has an order, or none waits
-            self._steps.append(Answer(tracked.life, order))
+            self._steps.append(GateOrder(tracked.life, order))
         del self._jobs[tracked.job.number]
 
     def _forget_changed(self, tracked: Tracked, slurm: SlurmJob) -> None:
@@ -323,7 +323,7 @@ class Tracker:
     def _let_go(self, job: int, asked: float) -> None:
         """Starts a job that names no mates any more, or is over, at its gate."""
         if job in self._early and self._early[job].at < asked:
-            self._steps.append(Answer(self._early.pop(job).life, GO))
+            self._steps.append(GateOrder(self._early.pop(job).life, GO))
 
     # --- new jobs -------------------------------------------------------------------------
 
@@ -389,12 +389,12 @@ class Tracker:
         life = "" if gate is None else gate.life
         if self._turned_at.get(job, -math.inf) >= asked:
             if life:
-                self._steps.append(Answer(life, YIELD))
+                self._steps.append(GateOrder(life, YIELD))
             return
         news = self._turned_away.get(job) != comment
         waits = slurm.batch_flag and not life
         if life and _may_yield(slurm):
-            self._steps.append(Answer(life, YIELD))  # and it is held when it waits again
+            self._steps.append(GateOrder(life, YIELD))  # and it is held when it waits again
         elif not waits or (slurm.stage is Stage.WAITS and (news or not slurm.held)):
             self._steps.append(TurnAway(slurm, waits, reason, life))
             self._turned_at[job] = math.inf

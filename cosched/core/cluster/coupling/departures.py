@@ -11,10 +11,10 @@ from collections.abc import Iterable
 from cosched.core.cluster.coupling.groups import DomainName, Timing
 from cosched.core.cluster.coupling.mail.post import Post
 from cosched.core.cluster.coupling.messages import Departed
-from cosched.core.cluster.coupling.state import Member, Stage, State
+from cosched.core.cluster.coupling.state import GroupJob, Stage, State
 
 
-def depart(post: Post, member: Member, domains: Iterable[DomainName]) -> None:
+def depart(post: Post, member: GroupJob, domains: Iterable[DomainName]) -> None:
     """Reports it to these domains, and again after a restart, until each has confirmed.
 
     No job waits for a follower, and a leader reports in its own way."""
@@ -24,7 +24,7 @@ def depart(post: Post, member: Member, domains: Iterable[DomainName]) -> None:
             post.ask(name, member, Departed())
 
 
-def started_alone(state: State, post: Post, member: Member) -> None:
+def started_alone(state: State, post: Post, member: GroupJob) -> None:
     """Notes a job that its engine has started although nothing here decided that."""
     member.past.began = True
     member.past.alone = "its engine started it"
@@ -32,13 +32,13 @@ def started_alone(state: State, post: Post, member: Member) -> None:
     depart(post, member, member.group.others(state.name))
 
 
-def depart_again(post: Post, member: Member) -> None:
+def depart_again(post: Post, member: GroupJob) -> None:
     """Repeats the report to the domains that have not confirmed it."""
     for name in member.past.unconfirmed:
         post.ask(name, member, Departed())
 
 
-def mate_departed(member: Member, now_ns: int) -> None:
+def mate_departed(member: GroupJob, now_ns: int) -> None:
     """Lets a job that waits for its mates ask again now. A job in a round, or with an open
     question, asks again once it waits."""
     if member.stage in (Stage.QUEUING, Stage.HOLDING):

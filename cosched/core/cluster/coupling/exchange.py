@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from cosched.core.cluster.coupling.departures import mate_departed
-from cosched.core.cluster.coupling.engine import GroupDisputed
+from cosched.core.cluster.coupling.engine_messages import GroupDisputed
 from cosched.core.cluster.coupling.groups import DomainName, Rights, Timing
 from cosched.core.cluster.coupling.jobs import Jobs
 from cosched.core.cluster.coupling.mail.replies import Replies
@@ -46,7 +46,7 @@ from cosched.core.cluster.coupling.messages import (
 from cosched.core.cluster.coupling.ready import ReadyJobs
 from cosched.core.cluster.coupling.rounds.coordinator import Coordinator
 from cosched.core.cluster.coupling.rounds.participant import Participant
-from cosched.core.cluster.coupling.state import Member, Open, Owed, Stage
+from cosched.core.cluster.coupling.state import GroupJob, Open, Owed, Stage
 
 
 class Exchange:
@@ -61,7 +61,7 @@ class Exchange:
         ready: ReadyJobs,
         participant: Participant,
         coordinator: Coordinator,
-        consider: Callable[[Member], None],
+        consider: Callable[[GroupJob], None],
     ) -> None:
         self._jobs = jobs
         self._state = jobs.state
@@ -124,7 +124,7 @@ class Exchange:
             return Refused("the jobs of the group do not start in rounds")
         return self._step(peer, member, ask, owed)
 
-    def _member(self, peer: DomainName, question: Question) -> Member | None:
+    def _member(self, peer: DomainName, question: Question) -> GroupJob | None:
         """Returns this domain's job of a group that another domain names: that of the same
         user, or that whose token is the same. Other users' groups are not shown."""
         named = self._jobs.named(question.group)
@@ -135,7 +135,7 @@ class Exchange:
         return next((member for member in named if member.user in own), None)
 
     def _objection(
-        self, peer: DomainName, question: Question, member: Member
+        self, peer: DomainName, question: Question, member: GroupJob
     ) -> str | None:
         own = self._state.name
         if peer not in member.group.members:
@@ -145,7 +145,7 @@ class Exchange:
         return None
 
     def _step(
-        self, peer: DomainName, member: Member, ask: object, owed: Owed
+        self, peer: DomainName, member: GroupJob, ask: object, owed: Owed
     ) -> AnyReply | None:
         match ask:
             case Ready():
@@ -171,7 +171,7 @@ class Exchange:
         raise TypeError(f"not a step of a round: {ask!r}")
 
     def _about_leader(
-        self, peer: DomainName, member: Member, ask: LeaderStatus | LeaderStarted
+        self, peer: DomainName, member: GroupJob, ask: LeaderStatus | LeaderStarted
     ) -> AnyReply:
         group = member.group
         if group.timing is not Timing.AFTER:
@@ -185,7 +185,7 @@ class Exchange:
             return Running(self._state.now_ns - member.since_ns)
         return Over() if member.stage is Stage.OVER else NotReady(Cause.UNSUBMITTED)
 
-    def _has_group(self, member: Member, name: DomainName) -> None:
+    def _has_group(self, member: GroupJob, name: DomainName) -> None:
         """Notes that a domain has a job of the group by now."""
         member.past.unknown_since.pop(name, None)
         if name in member.turn.without:
@@ -226,7 +226,7 @@ class Exchange:
             case LeaderStatus() if member.turn.asking == opened.question.number:
                 self._ready.took_leader(member, reply)
 
-    def _joined(self, member: Member, opened: Open, reply: AnyReply | None) -> None:
+    def _joined(self, member: GroupJob, opened: Open, reply: AnyReply | None) -> None:
         """Takes the coordinator's answer to a job that is ready."""
         if member.turn.asking != opened.question.number:
             return
@@ -250,7 +250,7 @@ class Exchange:
                 member.turn.without.append(name)
             self._consider(member)
 
-    def _may_join(self, member: Member, name: DomainName, reply: Joined) -> bool:
+    def _may_join(self, member: GroupJob, name: DomainName, reply: Joined) -> bool:
         """Returns whether a round goes on, and is one of the domain that names it."""
         if reply.round[0] != name:
             self._state.counts.dropped += 1

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
-from cosched.core.cluster.coupling.engine import (
+from cosched.core.cluster.coupling.engine_messages import (
     Command,
     GoJob,
     HoldJob,
@@ -22,7 +22,7 @@ from cosched.core.cluster.coupling.engine import (
 from cosched.core.cluster.coupling.groups import Group, GroupKey, GroupName, group_key
 from cosched.core.cluster.coupling.messages import Addresses, RoundId
 from cosched.core.cluster.coupling.settings import CouplingSettings
-from cosched.core.cluster.coupling.state import Dates, Member, Stage, State, Turn
+from cosched.core.cluster.coupling.state import Dates, GroupJob, Stage, State, Turn
 from cosched.core.cluster.queue.job import JobId
 from cosched.core.errors import CoschedError
 
@@ -50,20 +50,20 @@ class Jobs:
 
     # --- finding --------------------------------------------------------------------------
 
-    def get(self, number: JobId) -> Member | None:
+    def get(self, number: JobId) -> GroupJob | None:
         """Returns a job of a group; None if it is not one."""
         return self.state.members.get(number)
 
-    def of_group(self, key: GroupKey) -> Member | None:
+    def of_group(self, key: GroupKey) -> GroupJob | None:
         """Returns this domain's job of a group, if there is one."""
         number = self.state.groups.get(key)
         return None if number is None else self.state.members[number]
 
-    def named(self, name: GroupName) -> list[Member]:
+    def named(self, name: GroupName) -> list[GroupJob]:
         """Returns this domain's jobs of groups of this name, one for each user."""
         return [self.state.members[number] for number in self._named.get(name, ())]
 
-    def expect(self, number: JobId) -> Member:
+    def expect(self, number: JobId) -> GroupJob:
         """Returns a job of a group; raises CoschedError if it is none."""
         member = self.state.members.get(number)
         if member is None:
@@ -89,7 +89,7 @@ class Jobs:
         """Returns whether a job has promised its latest start."""
         return any(member.has_promised for member in self.waiting.values())
 
-    def others_busy(self, member: Member) -> bool:
+    def others_busy(self, member: GroupJob) -> bool:
         """Returns whether jobs of other groups have nodes only for a moment."""
         return any(
             other.stage in (Stage.READY, Stage.PREPARING) or other.turn.round is not None
@@ -97,14 +97,14 @@ class Jobs:
             if other is not member
         )
 
-    def leaves_out(self, member: Member) -> bool:
+    def leaves_out(self, member: GroupJob) -> bool:
         """Returns whether a queuing job gets no nodes by itself in a pass now."""
         state = self.state
         return member.aside == state.epoch or member.dates.may_start_ns > state.now_ns
 
     # --- changes --------------------------------------------------------------------------
 
-    def announce(self, number: JobId, group: Group, user: str, wall_ns: int) -> Member:
+    def announce(self, number: JobId, group: Group, user: str, wall_ns: int) -> GroupJob:
         """Adds a job. Raises CoschedError if it or its group has one here already."""
         state = self.state
         group.check(number, state.name)
@@ -116,18 +116,18 @@ class Jobs:
                 f"job {number} cannot join group '{group.name}': job {other} is in it; "
                 "a group has one job in each domain"
             )
-        member = Member(number, group, group.digest, user, wall_ns, since_ns=state.now_ns)
+        member = GroupJob(number, group, group.digest, user, wall_ns, since_ns=state.now_ns)
         state.members[number] = member
         state.groups[member.key] = number
         self._named.setdefault(group.name, []).append(number)
         return member
 
-    def queue(self, member: Member, size: int) -> None:
+    def queue(self, member: GroupJob, size: int) -> None:
         """Notes that a job waits in the engine's queue."""
         member.size = size
         self.lost(member)
 
-    def ready(self, member: Member, *, own: bool) -> None:
+    def ready(self, member: GroupJob, *, own: bool) -> None:
         """Notes that a job has nodes. own: because it was its turn."""
         member.turn.own = own
         member.dates.rest_ns = None
@@ -137,7 +137,7 @@ class Jobs:
             member.past.ready_ns = self.state.now_ns
         self._enter(member, Stage.READY)
 
-    def offer(self, member: Member) -> None:
+    def offer(self, member: GroupJob) -> None:
         """Lets a queuing job be tried by itself in a pass now."""
         member.aside = -1
         member.dates.rest_ns = None
@@ -147,14 +147,14 @@ class Jobs:
         """Lets the engine make a pass: the order of the queue has changed."""
         self.commands.append(PassWanted())
 
-    def try_(self, member: Member, round_id: RoundId) -> None:
+    def try_(self, member: GroupJob, round_id: RoundId) -> None:
         """Lets the engine look for nodes now."""
         self.state.counts.tries += 1
         member.turn.trying = round_id
         member.dates.rest_ns = None
         self.commands.append(TryJob(member.number))
 
-    def hold(self, member: Member) -> None:
+    def hold(self, member: GroupJob) -> None:
         """Lets a job keep its nodes until its lease ends."""
         self.state.counts.holds += 1
         release_ns = self.settings.release_ns
@@ -165,18 +165,18 @@ class Jobs:
         self._ask_again(member)
         self.commands.append(HoldJob(member.number))
 
-    def prepare(self, member: Member) -> None:
+    def prepare(self, member: GroupJob) -> None:
         """Lets the engine prepare a job."""
         member.turn.asking = None
         self._enter(member, Stage.PREPARING)
         self.commands.append(PrepareJob(member.number))
 
-    def prepared(self, member: Member, address: str) -> None:
+    def prepared(self, member: GroupJob, address: str) -> None:
         """Notes that a job is prepared."""
         member.past.address = address
         self._enter(member, Stage.PREPARED)
 
-    def go(self, member: Member, addresses: Addresses) -> None:
+    def go(self, member: GroupJob, addresses: Addresses) -> None:
         """Lets a prepared job begin."""
         counts = self.state.counts
         counts.started += 1
@@ -188,7 +188,7 @@ class Jobs:
         member.dates = Dates()
         self.commands.append(GoJob(member.number, addresses))
 
-    def release(self, member: Member, why: Why) -> None:
+    def release(self, member: GroupJob, why: Why) -> None:
         """Frees the nodes of a job; it waits in the queue again."""
         if why is Why.LEASE:
             self.state.counts.releases += 1
@@ -196,20 +196,20 @@ class Jobs:
         self.commands += [ReleaseJob(member.number, why), PassWanted()]
         self.lost(member)
 
-    def lost(self, member: Member) -> None:
+    def lost(self, member: GroupJob) -> None:
         """Notes that a job has no nodes any more; it waits in the queue again."""
         self._enter(member, Stage.QUEUING)
         self.waiting[member.number] = member
         member.turn = Turn()
         self._ask_again(member)
 
-    def _ask_again(self, member: Member) -> None:
+    def _ask_again(self, member: GroupJob) -> None:
         """Lets a job ask again now if a mate has departed while it had nodes."""
         if member.past.mate_left:
             member.past.mate_left = False
             member.dates.retry_ns = self.state.now_ns
 
-    def end(self, member: Member) -> None:
+    def end(self, member: GroupJob) -> None:
         """Notes that a job is over."""
         self._enter(member, Stage.OVER)
         self._over[member.number] = None
@@ -217,7 +217,7 @@ class Jobs:
         member.turn = Turn()
         member.dates = Dates()
 
-    def over_before(self, limit_ns: int) -> list[Member]:
+    def over_before(self, limit_ns: int) -> list[GroupJob]:
         """Returns the jobs that were over at a time, and drops them from the list."""
         found = []
         for number in self._over:
@@ -229,14 +229,14 @@ class Jobs:
             del self._over[member.number]
         return found
 
-    def begin(self, member: Member) -> None:
+    def begin(self, member: GroupJob) -> None:
         """Notes that a job runs, or is about to."""
         member.past.began = True
         self._enter(member, Stage.RUNNING)
         self.waiting.pop(member.number, None)
         member.turn = Turn()
 
-    def forget(self, member: Member) -> None:
+    def forget(self, member: GroupJob) -> None:
         """Removes a job that was over long ago."""
         del self.state.members[member.number]
         del self.state.groups[member.key]
@@ -248,7 +248,7 @@ class Jobs:
         self.state.rounds.pop(member.key, None)
         self.state.decisions.pop(member.key, None)
 
-    def _enter(self, member: Member, stage: Stage) -> None:
+    def _enter(self, member: GroupJob, stage: Stage) -> None:
         now_ns = self.state.now_ns
         self._over.pop(member.number, None)
         if member.waits and member.stage is not Stage.QUEUING:

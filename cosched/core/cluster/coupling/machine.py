@@ -19,7 +19,7 @@ from functools import partial
 from typing import Any, ClassVar
 
 from cosched.core.cluster.coupling.departures import started_alone
-from cosched.core.cluster.coupling.engine import (
+from cosched.core.cluster.coupling.engine_messages import (
     CapacityChanged,
     Command,
     Event,
@@ -52,14 +52,14 @@ from cosched.core.cluster.coupling.messages import (
     NotReady,
     RoundId,
 )
-from cosched.core.cluster.coupling.order import rules, rules_for
+from cosched.core.cluster.coupling.pass_rules import rules, rules_for
 from cosched.core.cluster.coupling.ready import ReadyJobs
 from cosched.core.cluster.coupling.recovery import reconcile, restarted, shift_clock
 from cosched.core.cluster.coupling.rounds.coordinator import Coordinator
 from cosched.core.cluster.coupling.rounds.participant import Participant
 from cosched.core.cluster.coupling.settings import CouplingSettings
 from cosched.core.cluster.coupling.snapshot import pack, unpack
-from cosched.core.cluster.coupling.state import Counts, Member, Owed, Stage, State
+from cosched.core.cluster.coupling.state import Counts, GroupJob, Owed, Stage, State
 from cosched.core.cluster.coupling.timers import Timers
 from cosched.core.cluster.queue.job import JobId
 from cosched.core.cluster.queue.messages import Ticked
@@ -127,7 +127,7 @@ class Coupling:
         return self._jobs.settings
 
     @property
-    def waiting(self) -> list[Member]:
+    def waiting(self) -> list[GroupJob]:
         """Returns the jobs that queue or have nodes, by submission."""
         return list(self._jobs.waiting.values())
 
@@ -230,19 +230,19 @@ class Coupling:
             )
         step(self, member, event)
 
-    def _queued(self, member: Member, event: JobQueued) -> None:
+    def _queued(self, member: GroupJob, event: JobQueued) -> None:
         self._state.epoch += 1
         self._jobs.queue(member, event.size)
 
-    def _got_no_nodes(self, member: Member, event: JobNotReady) -> None:
+    def _got_no_nodes(self, member: GroupJob, event: JobNotReady) -> None:
         if member.stage is Stage.QUEUING:
             self._participant.got_no_nodes(member, event)
 
-    def _prepared(self, member: Member, event: JobPrepared) -> None:
+    def _prepared(self, member: GroupJob, event: JobPrepared) -> None:
         self._participant.prepared(member, event.address)
         self._ready.tell_followers(member)
 
-    def _started_alone(self, member: Member, _event: JobStartedAlone) -> None:
+    def _started_alone(self, member: GroupJob, _event: JobStartedAlone) -> None:
         started_alone(self._state, self._post, member)
         self._over(member)
 
@@ -252,7 +252,7 @@ class Coupling:
         for domain in event.group.others(self.name):
             self._post.ask(domain, member, Announce())
 
-    def _got_nodes(self, member: Member, event: JobReady) -> None:
+    def _got_nodes(self, member: GroupJob, event: JobReady) -> None:
         member.size = event.size or member.size
         own = member.turn.trying is None
         self._jobs.ready(member, own=own)
@@ -261,7 +261,7 @@ class Coupling:
         else:
             self._participant.got_nodes(member)
 
-    def _consider(self, member: Member) -> None:
+    def _consider(self, member: GroupJob) -> None:
         """Decides about a job that has nodes."""
         group = member.group
         if member.turn.promised is not None:
@@ -280,7 +280,7 @@ class Coupling:
             else:
                 self._ready.ask_coordinator(member, coordinator)
 
-    def _failed(self, member: Member, _event: JobFailed) -> None:
+    def _failed(self, member: GroupJob, _event: JobFailed) -> None:
         """Lets a job that has lost its nodes wait again."""
         owed, starting = member.turn.owed, member.turn.starting
         self._jobs.lost(member)
@@ -292,7 +292,7 @@ class Coupling:
         member.aside = self._state.epoch
         member.dates.retry_ns = self._state.now_ns + self._jobs.settings.patience.retry_ns
 
-    def _over(self, member: Member, _event: object = None) -> None:
+    def _over(self, member: GroupJob, _event: object = None) -> None:
         self._state.epoch += 1
         self._state.found.pop(member.number, None)
         owed = member.turn.owed
@@ -335,7 +335,7 @@ class Coupling:
     def _answered(self, opened: Any, reply: AnyReply | None) -> None:
         self._exchange.answered(opened, reply)
 
-    def _respond(self, member: Member, owed: Owed, reply: AnyReply) -> None:
+    def _respond(self, member: GroupJob, owed: Owed, reply: AnyReply) -> None:
         """Gives an answer to another domain, or to this domain's own round."""
         if owed.peer != self._state.name:
             self._replies.give(owed, reply)
@@ -347,7 +347,7 @@ class Coupling:
             takes = self._coordinator.took_prepared
         self._jobs.todo.append(partial(takes, member, self._state.name, round_id, reply))
 
-    def _left(self, member: Member) -> None:
+    def _left(self, member: GroupJob) -> None:
         """Decides about a job that keeps its nodes after its round has failed."""
         self._ready.wait(member, Cause.BUSY, "")
 

@@ -20,8 +20,8 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from cosched.core.cluster.coupling import engine
-from cosched.core.cluster.coupling.engine import (
+from cosched.core.cluster.coupling import engine_messages
+from cosched.core.cluster.coupling.engine_messages import (
     CapacityChanged,
     Found,
     GoJob,
@@ -47,7 +47,7 @@ from cosched.core.cluster.coupling.engine import (
     TryJob,
 )
 from cosched.core.cluster.coupling.machine import Coupling
-from cosched.core.cluster.coupling.state import Member, Stage
+from cosched.core.cluster.coupling.state import GroupJob, Stage
 from cosched.core.cluster.queue import messages
 from cosched.core.cluster.queue.job import Job, JobId
 from cosched.core.cluster.queue.machine import QueueMachine
@@ -117,7 +117,7 @@ class CoupledQueue:
             )
         self._queue = queue
         self.coupling = coupling  #: for reading
-        self._orders: deque[engine.Command] = deque()  # from the coupling
+        self._orders: deque[engine_messages.Command] = deque()  # from the coupling
         self._out: list[Command] = []
         self._now_ns = 0
         self._jobs: dict[JobId, Job] = {}  # those of groups, until they end
@@ -170,7 +170,7 @@ class CoupledQueue:
 
     # --- jobs -----------------------------------------------------------------------------
 
-    def _member(self, number: JobId) -> Member | None:
+    def _member(self, number: JobId) -> GroupJob | None:
         return self.coupling.state.members.get(number)
 
     def _submit(self, event: JobSubmitted) -> None:
@@ -317,7 +317,7 @@ class CoupledQueue:
 
     # --- the coupling ---------------------------------------------------------------------
 
-    def _couple(self, event: engine.Event) -> None:
+    def _couple(self, event: engine_messages.Event) -> None:
         """Feeds the coupling, and carries out what it orders.
 
         An order can cause another event; the orders of that event come last."""
@@ -327,7 +327,7 @@ class CoupledQueue:
             self._carry_out(self._orders[0])
             self._orders.popleft()
 
-    def _carry_out(self, command: engine.Command) -> None:
+    def _carry_out(self, command: engine_messages.Command) -> None:
         match command:
             case TryJob():
                 self._try(command.number)

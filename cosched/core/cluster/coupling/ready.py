@@ -18,7 +18,7 @@ from __future__ import annotations
 from zlib import crc32
 
 from cosched.core.cluster.coupling.departures import depart
-from cosched.core.cluster.coupling.engine import Why
+from cosched.core.cluster.coupling.engine_messages import Why
 from cosched.core.cluster.coupling.groups import DomainName, Timing
 from cosched.core.cluster.coupling.jobs import Jobs
 from cosched.core.cluster.coupling.mail.post import Post
@@ -36,7 +36,7 @@ from cosched.core.cluster.coupling.messages import (
     Unknown,
 )
 from cosched.core.cluster.coupling.settings import Scheme, WhenDown
-from cosched.core.cluster.coupling.state import Member, Stage
+from cosched.core.cluster.coupling.state import GroupJob, Stage
 
 #: Causes that pass without an event in this domain's queue.
 PASSES = (Cause.BUSY, Cause.DOWN, Cause.UNKNOWN, Cause.RECOVERING, Cause.FAILED)
@@ -50,7 +50,7 @@ class ReadyJobs:
         self._state = jobs.state
         self._post = post
 
-    def coordinator(self, member: Member) -> DomainName:
+    def coordinator(self, member: GroupJob) -> DomainName:
         """Returns the domain that should coordinate a job's group now: the first that
         answers and has the group."""
         for name in member.group.coordinators:
@@ -60,12 +60,12 @@ class ReadyJobs:
                 return name
         return self._state.name
 
-    def ask_coordinator(self, member: Member, name: DomainName) -> None:
+    def ask_coordinator(self, member: GroupJob, name: DomainName) -> None:
         """Asks another domain for a round."""
         member.past.asked += 1
         member.turn.asking = self._post.ask(name, member, Ready(member.older_ns))
 
-    def ask_leader(self, member: Member) -> None:
+    def ask_leader(self, member: GroupJob) -> None:
         """Asks the leader's domain whether a follower may start."""
         group = member.group
         member.past.asked += 1
@@ -74,7 +74,7 @@ class ReadyJobs:
         else:
             member.turn.asking = self._post.ask(group.leader, member, LeaderStatus())
 
-    def start(self, member: Member, alone: str = "") -> None:
+    def start(self, member: GroupJob, alone: str = "") -> None:
         """Starts a job that has nodes, without waiting for its mates any more."""
         if alone:
             member.past.alone = alone
@@ -85,7 +85,7 @@ class ReadyJobs:
         member.turn.starting = True
         self._jobs.prepare(member)
 
-    def end(self, member: Member) -> None:
+    def end(self, member: GroupJob) -> None:
         """Notes that a job is over, and reports it to jobs that may wait for it."""
         began = member.stage is Stage.RUNNING
         self._jobs.end(member)
@@ -94,7 +94,7 @@ class ReadyJobs:
             depart(self._post, member, member.group.others(self._state.name))
 
     def absent(
-        self, member: Member, domain: DomainName, reply: AnyReply | None
+        self, member: GroupJob, domain: DomainName, reply: AnyReply | None
     ) -> str | None:
         """Returns why a job need not wait for a mate that gave this answer, or None if it
         must; None as an answer means that the domain is down."""
@@ -112,7 +112,7 @@ class ReadyJobs:
             return None
         return reason if now_ns >= since.setdefault(domain, now_ns) + limit_ns else None
 
-    def wait(self, member: Member, cause: Cause, domain: DomainName) -> None:
+    def wait(self, member: GroupJob, cause: Cause, domain: DomainName) -> None:
         """Lets a job with nodes wait for its mates: it holds or yields."""
         settings = self._jobs.settings
         member.turn.asking = None
@@ -133,7 +133,7 @@ class ReadyJobs:
     def _yields_while_down(self, cause: Cause) -> bool:
         return cause is Cause.DOWN and self._jobs.settings.when_down is WhenDown.YIELD
 
-    def _retry_ns(self, member: Member, cause: Cause, domain: DomainName) -> int:
+    def _retry_ns(self, member: GroupJob, cause: Cause, domain: DomainName) -> int:
         """Returns when to ask again."""
         settings, now_ns = self._jobs.settings, self._state.now_ns
         retry_ns = now_ns + self._spread(member, settings.patience.retry_ns)
@@ -144,14 +144,14 @@ class ReadyJobs:
         due_ns = since.get(domain, now_ns) + limit_ns
         return min(retry_ns, due_ns) if domain in since and due_ns > now_ns else retry_ns
 
-    def _spread(self, member: Member, least_ns: int) -> int:
+    def _spread(self, member: GroupJob, least_ns: int) -> int:
         """Returns a time from ``least_ns`` to twice as much. It differs between domains
         that got into each other's way, and from one time to the next."""
         past = member.past
         word = f"{self._state.name}/{member.number}/{past.asked}/{past.yields}"
         return least_ns + least_ns * (crc32(word.encode()) % 1000) // 1000
 
-    def _hold_or_yield(self, member: Member, scheme: Scheme) -> None:
+    def _hold_or_yield(self, member: GroupJob, scheme: Scheme) -> None:
         settings, counts = self._jobs.settings, self._state.counts
         by_cap = (
             scheme is Scheme.YIELD
@@ -175,7 +175,7 @@ class ReadyJobs:
         else:
             self._yield(member)
 
-    def _displaces_older(self, member: Member) -> bool:
+    def _displaces_older(self, member: GroupJob) -> bool:
         """Returns whether nodes were just released, and an older group's job may want
         them."""
         settings, state = self._jobs.settings, self._state
@@ -190,7 +190,7 @@ class ReadyJobs:
             for other in self._jobs.waiting.values()
         )
 
-    def _yield(self, member: Member) -> None:
+    def _yield(self, member: GroupJob) -> None:
         member.past.yields += 1
         member.aside = self._state.epoch
         rest_ns = self._spread(member, self._jobs.settings.rest_ns)
@@ -200,7 +200,7 @@ class ReadyJobs:
 
     # --- leaders and followers ------------------------------------------------------------
 
-    def took_leader(self, member: Member, reply: AnyReply | None) -> None:
+    def took_leader(self, member: GroupJob, reply: AnyReply | None) -> None:
         """Decides about a follower by the state of its leader."""
         leader, now_ns = member.group.leader, self._state.now_ns
         member.turn.asking = None
@@ -218,14 +218,14 @@ class ReadyJobs:
         else:
             self.start(member, alone)
 
-    def _not_due(self, member: Member, due_ns: int | None) -> None:
+    def _not_due(self, member: GroupJob, due_ns: int | None) -> None:
         self._state.counts.not_due += 1
         member.dates.due_ns = due_ns
         member.past.cause, member.past.cause_at = Cause.UNSUBMITTED, member.group.leader
         member.aside = self._state.epoch
         self._jobs.release(member, Why.NOT_DUE)
 
-    def leader_started(self, member: Member, age_ns: int, *, over: bool) -> None:
+    def leader_started(self, member: GroupJob, age_ns: int, *, over: bool) -> None:
         """Notes in a follower's domain that its leader runs."""
         now_ns = self._state.now_ns
         due_ns = now_ns if over else now_ns - age_ns + member.group.delay_ns
@@ -233,7 +233,7 @@ class ReadyJobs:
         if member.stage is Stage.QUEUING:
             self._jobs.offer(member)
 
-    def tell_followers(self, member: Member, *, over: bool = False) -> None:
+    def tell_followers(self, member: GroupJob, *, over: bool = False) -> None:
         """Reports to the domains of a leader's followers that it runs, or has ended."""
         group = member.group
         if group.timing is not Timing.AFTER or group.leader != self._state.name:

@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from cosched.core.cluster.coupling.departures import depart_again, started_alone
-from cosched.core.cluster.coupling.engine import Found, GoJob, Why
+from cosched.core.cluster.coupling.engine_messages import Found, GoJob, Why
 from cosched.core.cluster.coupling.jobs import Jobs
 from cosched.core.cluster.coupling.mail.post import Post
 from cosched.core.cluster.coupling.messages import Go
 from cosched.core.cluster.coupling.ready import ReadyJobs
-from cosched.core.cluster.coupling.state import Member, Stage, State
+from cosched.core.cluster.coupling.state import GroupJob, Stage, State
 
 
 def restarted(state: State) -> None:
@@ -96,7 +96,9 @@ def reconcile(jobs: Jobs, post: Post, ready: ReadyJobs) -> None:
     jobs.want_pass()
 
 
-def _reconcile_one(jobs: Jobs, post: Post, member: Member, found: Found, size: int) -> None:
+def _reconcile_one(
+    jobs: Jobs, post: Post, member: GroupJob, found: Found, size: int
+) -> None:
     if found is Found.RUNS:
         if not member.past.began:
             started_alone(jobs.state, post, member)

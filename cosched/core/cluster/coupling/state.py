@@ -6,7 +6,7 @@ from enum import Enum
 
 import msgspec
 
-from cosched.core.cluster.coupling.engine import Found
+from cosched.core.cluster.coupling.engine_messages import Found
 from cosched.core.cluster.coupling.groups import (
     DomainName,
     Group,
@@ -159,7 +159,7 @@ class Past(msgspec.Struct, omit_defaults=True):
         return name in self.seen and round_id < self.seen[name]
 
 
-class Member(msgspec.Struct, omit_defaults=True):
+class GroupJob(msgspec.Struct, omit_defaults=True):
     """This domain's job of a group, from its announcement until it is forgotten."""
 
     number: JobId
@@ -337,7 +337,7 @@ class State(msgspec.Struct):
     wake_ns: int | None = None
     recovering: bool = False
     found: dict[JobId, tuple[Found, int]] = {}
-    members: dict[JobId, Member] = {}
+    members: dict[JobId, GroupJob] = {}
     groups: dict[GroupKey, JobId] = {}
     rounds: dict[GroupKey, Round] = {}
     decisions: dict[GroupKey, list[Decision]] = {}

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from cosched.core.cluster.coupling.engine import Why
+from cosched.core.cluster.coupling.engine_messages import Why
 from cosched.core.cluster.coupling.jobs import Jobs
 from cosched.core.cluster.coupling.mail.post import Post
 from cosched.core.cluster.coupling.messages import LeaderStatus, Ready
 from cosched.core.cluster.coupling.rounds.coordinator import Coordinator
 from cosched.core.cluster.coupling.rounds.participant import Participant
-from cosched.core.cluster.coupling.state import Member, Stage
+from cosched.core.cluster.coupling.state import GroupJob, Stage
 from cosched.core.cluster.queue.messages import WakeAt
 
 
@@ -23,7 +23,7 @@ class Timers:
         post: Post,
         participant: Participant,
         coordinator: Coordinator,
-        consider: Callable[[Member], None],
+        consider: Callable[[GroupJob], None],
     ) -> None:
         self._jobs = jobs
         self._state = jobs.state
@@ -55,7 +55,7 @@ class Timers:
             self._post.withdraw_all(member)
             self._jobs.forget(member)
 
-    def _end_lease(self, member: Member) -> None:
+    def _end_lease(self, member: GroupJob) -> None:
         """Releases the nodes of a job that has held for the release period."""
         lease_ns = member.turn.lease_ns
         if lease_ns is None or self._state.now_ns < lease_ns:

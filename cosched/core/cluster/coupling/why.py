@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from cosched.core.cluster.coupling.groups import DomainName
 from cosched.core.cluster.coupling.messages import Cause
-from cosched.core.cluster.coupling.state import Member, Stage
+from cosched.core.cluster.coupling.state import GroupJob, Stage
 from cosched.core.units import NS_PER_S
 
 
@@ -45,7 +45,7 @@ _CAUSES = {
 }
 
 
-def reason(member: Member, own: DomainName, moment: Moment) -> Reason:
+def reason(member: GroupJob, own: DomainName, moment: Moment) -> Reason:
     """Returns why a job of a group in the domain ``own`` is in its stage."""
     mates = _mates(member, own)
     match member.stage:
@@ -80,7 +80,7 @@ def sentence(why: Reason, clock: Callable[[int], str]) -> str:
     return f"{why.text}; {why.word} at {clock(why.until_ns)}"
 
 
-def _queuing(member: Member, own: DomainName, mates: str, moment: Moment) -> Reason:
+def _queuing(member: GroupJob, own: DomainName, mates: str, moment: Moment) -> Reason:
     if member.dates.promise_ns is not None:
         text = f"goes first, because {mates} started before it"
         return _until(text, member.dates.promise_ns, "promised", moment)
@@ -98,7 +98,7 @@ def _until(text: str, at_ns: int | None, word: str, moment: Moment) -> Reason:
     return Reason(text, moment.wall(at_ns), word)
 
 
-def _mates(member: Member, own: DomainName) -> str:
+def _mates(member: GroupJob, own: DomainName) -> str:
     """Returns the mates as ``eureka:812``, or ``GROUP@eureka`` without a known number."""
     names = [
         f"{name}:{member.past.mates[name]}"
@@ -110,7 +110,7 @@ def _mates(member: Member, own: DomainName) -> str:
     return " and ".join(names)
 
 
-def _because(member: Member, own: DomainName) -> str:
+def _because(member: GroupJob, own: DomainName) -> str:
     if member.past.cause is None or not member.past.cause_at:
         return ""
     if member.past.cause is Cause.UNKNOWN and member.past.cause_at in member.past.mates:
@@ -119,7 +119,7 @@ def _because(member: Member, own: DomainName) -> str:
     return f": {where} {_CAUSES[member.past.cause]}"
 
 
-def _nodes(member: Member) -> str:
+def _nodes(member: GroupJob) -> str:
     return f"{member.size} node" + ("s" if member.size > 1 else "")
 
 

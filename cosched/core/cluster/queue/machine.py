@@ -29,8 +29,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from cosched.core.cluster.queue import exclusive
-from cosched.core.cluster.queue.entries import Entries, Entry
 from cosched.core.cluster.queue.job import Job, JobId
+from cosched.core.cluster.queue.known_jobs import Entry, KnownJobs
 from cosched.core.cluster.queue.messages import (
     Command,
     EndJob,
@@ -88,7 +88,7 @@ class QueueMachine:
         self._policy = policy
         self.planner: Planner = policy.planner(place)
         self._alone = WaitingList()  # exclusive jobs, where nodes take several jobs
-        self.jobs = Entries()
+        self.jobs = KnownJobs()
         self._limits: list[tuple[int, JobId]] = []  # heap: when walltime and grace are over
         self._rules = NO_RULES  # for all passes until they are changed
         self.wake_ns: int | None = None

@@ -64,7 +64,7 @@ class Unpublish(_Question, frozen=True):
     name: str
 
 
-class Members(msgspec.Struct, frozen=True, array_like=True, order=True):
+class WorldRanks(msgspec.Struct, frozen=True, array_like=True, order=True):
     """Ranks of a world. ranks: empty for all of them."""
 
     world: Slots
@@ -77,7 +77,7 @@ class Gather(_Question, frozen=True):
     members. part: bytes for all of them."""
 
     what: str
-    members: tuple[Members, ...]
+    members: tuple[WorldRanks, ...]
     part: bytes
 
 
@@ -102,7 +102,7 @@ class World(msgspec.Struct, frozen=True, array_like=True):
         return tuple(sorted({bisect_right(ends, rank) for rank in ranks}))
 
 
-class Answer(msgspec.Struct, frozen=True, array_like=True):
+class RootAnswer(msgspec.Struct, frozen=True, array_like=True):
     """The root's answer. error: one line; empty if all went well.
 
     value: the port, or the number of the new world. parts: the bytes of each node in a

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import msgspec
 
 from cosched.core.cluster.queue.nodes import Intervals
-from cosched.core.cluster.startup.tree import Place
+from cosched.core.cluster.startup.tree import Position
 from cosched.core.decoding import MessagePackDecoder
 from cosched.core.errors import CoschedError
 
@@ -50,7 +50,7 @@ def seal(data: bytes, tied: Tied, secrets: Sequence[bytes]) -> bytes:
     return _encoder.encode(_Sealed(data, b"".join(proofs)))
 
 
-def unseal(sealed: bytes, tied: Tied, place: Place, secrets: Sequence[bytes]) -> bytes:
+def unseal(sealed: bytes, tied: Tied, place: Position, secrets: Sequence[bytes]) -> bytes:
     """Returns the object. Raises CoschedError if the controller did not seal it for this
     start and this node, with one of the secrets."""
     found = _decoder.decode(sealed)
@@ -68,7 +68,7 @@ def _facts(data: bytes, tied: Tied) -> bytes:
     return _encoder.encode(facts)
 
 
-def _proof(facts: bytes, place: Place, secret: bytes) -> bytes:
+def _proof(facts: bytes, place: Position, secret: bytes) -> bytes:
     if not secret:
         raise CoschedError("a proof needs a secret")
     data = facts + place.to_bytes(4, "big")

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
-from cosched.core.cluster.startup.tree import Place, Tree
+from cosched.core.cluster.startup.tree import Position, Tree
 from cosched.core.errors import CoschedError
 
 
@@ -27,16 +27,16 @@ class TableReady(Struct, frozen=True):
 class TablesArrived(Struct, frozen=True):
     """A neighbour sent the tables of these nodes; ``last``: it will send no more."""
 
-    sender: Place
-    places: Sequence[Place]
+    sender: Position
+    places: Sequence[Position]
     last: bool
 
 
 class SendTables(Struct, frozen=True):
     """Send a neighbour the tables of these nodes; ``last``: no more will follow."""
 
-    to: Place
-    places: Sequence[Place]
+    to: Position
+    places: Sequence[Position]
     last: bool
 
 
@@ -54,12 +54,12 @@ class Exchange(ABC):
     #: Whether tables may come again: the full set has those of this subtree, too.
     _repeats = False
 
-    def __init__(self, tree: Tree, place: Place) -> None:
+    def __init__(self, tree: Tree, place: Position) -> None:
         self._tree = tree
         self._place = place
-        self._here: set[Place] = set()
+        self._here: set[Position] = set()
         self._open = set(tree.neighbours(place))  #: neighbours that will send more
-        self._missing: dict[Place, int] = {}  #: tables that neighbours have not sent
+        self._missing: dict[Position, int] = {}  #: tables that neighbours have not sent
 
     def handle(self, event: Event) -> tuple[Command, ...]:
         """Takes one event and returns the commands. Raises CoschedError for a sender that
@@ -85,7 +85,7 @@ class Exchange(ABC):
         if event.sender != self._place:
             self._check_side(event)
 
-    def _check_new(self, places: Sequence[Place]) -> None:
+    def _check_new(self, places: Sequence[Position]) -> None:
         """Raises CoschedError if the job lacks one of the nodes, or its table is here."""
         here = set() if self._repeats else self._here
         if len(set(places)) < len(places) or any(
@@ -115,13 +115,13 @@ class Exchange(ABC):
             )
         self._missing[event.sender] = missing - new
 
-    def _size_of(self, neighbour: Place) -> int:
+    def _size_of(self, neighbour: Position) -> int:
         """Returns the number of nodes behind a neighbour."""
         if neighbour > self._place:
             return self._tree.below(neighbour)
         return self._tree.size - self._tree.below(self._place)
 
-    def _side_of(self, neighbour: Place) -> Callable[[Place], bool]:
+    def _side_of(self, neighbour: Position) -> Callable[[Position], bool]:
         """Returns whether a place is behind a neighbour, as this node sees the tree."""
         if neighbour > self._place:
             levels = self._tree.levels(neighbour)
@@ -129,7 +129,7 @@ class Exchange(ABC):
         own = self._tree.levels(self._place)
         return lambda place: not any(place in level for level in own)
 
-    def _add(self, places: Sequence[Place]) -> None:
+    def _add(self, places: Sequence[Position]) -> None:
         self._here.update(places)
 
     @property
@@ -139,7 +139,7 @@ class Exchange(ABC):
 
     @abstractmethod
     def _pass_on(
-        self, places: Sequence[Place], sender: Place | None
+        self, places: Sequence[Position], sender: Position | None
     ) -> tuple[Command, ...]:
         """Returns the commands for new tables. sender: None for the own table."""
 
@@ -147,12 +147,12 @@ class Exchange(ABC):
 class Siblings(Exchange):
     """Passes tables on as they come."""
 
-    def __init__(self, tree: Tree, place: Place) -> None:
+    def __init__(self, tree: Tree, place: Position) -> None:
         super().__init__(tree, place)
         self._unfinished = list(tree.neighbours(place))  #: to whom the last is not sent
 
     def _pass_on(
-        self, places: Sequence[Place], sender: Place | None
+        self, places: Sequence[Position], sender: Position | None
     ) -> tuple[Command, ...]:
         commands: list[Command] = []
         for neighbour in tuple(self._unfinished):
@@ -173,7 +173,7 @@ class ThroughRoot(Exchange):
     _repeats = True
 
     def _pass_on(
-        self, places: Sequence[Place], sender: Place | None
+        self, places: Sequence[Position], sender: Position | None
     ) -> tuple[Command, ...]:
         tree, parent = self._tree, self._tree.parent(self._place)
         if not self._ready or self._open - {parent}:
@@ -187,6 +187,6 @@ class ThroughRoot(Exchange):
         down = (SendTables(child, everything, last=True) for child in children)
         return (*down, PublishTables())
 
-    def _subtree(self) -> Sequence[Place]:
+    def _subtree(self) -> Sequence[Position]:
         """Returns the tables that are here."""
         return tuple(sorted(self._here))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from cosched.core.errors import CoschedError
 
 #: A node's place in its job; 0 is the root.
-Place = int
+Position = int
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,30 +28,30 @@ class Tree:
                 "be 1 or more"
             )
 
-    def parent(self, place: Place) -> Place | None:
+    def parent(self, place: Position) -> Position | None:
         """Returns the parent; None for the root. Raises CoschedError for no place."""
         if not 0 <= place < self.size:
             raise CoschedError(f"a tree of {self.size} nodes has no node {place}")
         return (place - 1) // self.arity if place else None
 
-    def children(self, place: Place) -> range:
+    def children(self, place: Position) -> range:
         """Returns the places of the children."""
         first = place * self.arity + 1
         return range(min(first, self.size), min(first + self.arity, self.size))
 
-    def neighbours(self, place: Place) -> tuple[Place, ...]:
+    def neighbours(self, place: Position) -> tuple[Position, ...]:
         """Returns the parent, if there is one, and the children."""
         parent = self.parent(place)
         return (*(() if parent is None else (parent,)), *self.children(place))
 
-    def depth(self, place: Place) -> int:
+    def depth(self, place: Position) -> int:
         """Returns the number of links between the root and the place."""
         depth, above = 0, self.parent(place)
         while above is not None:
             depth, above = depth + 1, self.parent(above)
         return depth
 
-    def levels(self, place: Place) -> tuple[range, ...]:
+    def levels(self, place: Position) -> tuple[range, ...]:
         """Returns the subtree of a place, itself included, level by level."""
         found = []
         level = range(place, place + 1)
@@ -60,6 +60,6 @@ class Tree:
             level = range(level.start * self.arity + 1, level.stop * self.arity + 1)
         return tuple(found)
 
-    def below(self, place: Place) -> int:
+    def below(self, place: Position) -> int:
         """Returns the number of nodes in the subtree of a place, itself included."""
         return sum(len(level) for level in self.levels(place))

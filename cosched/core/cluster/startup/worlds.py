@@ -9,7 +9,7 @@ import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cosched.core.cluster.startup.tree import Place
+from cosched.core.cluster.startup.tree import Position
 from cosched.core.errors import CoschedError
 
 #: The most ranks of one world. An agent places them one by one.
@@ -21,14 +21,14 @@ class Part:
     """Ranks of a world that may run on the same nodes of the job."""
 
     ranks: int
-    places: tuple[Place, ...]
+    places: tuple[Position, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
     """Ranks in a row that a node of the job gets."""
 
-    place: Place
+    place: Position
     ranks: int
 
 

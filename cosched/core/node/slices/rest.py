@@ -45,7 +45,7 @@ PATIENCE = 16
 ENDING_PART = 2
 
 
-class _Place(NamedTuple):
+class _Position(NamedTuple):
     """A place in the order: a key to sort by, as far as the job's ``number``, which is its
     own; and the facts behind it."""
 
@@ -91,12 +91,12 @@ class RestSlices(FreeSlices):
         places = self._places(group, now_ns)
         return sorted(group.jobs, key=lambda job: places[job.key])
 
-    def _places(self, group: Group, now_ns: int) -> dict[Job, _Place]:
+    def _places(self, group: Group, now_ns: int) -> dict[Job, _Position]:
         """Returns a key for each job by which the group is sorted: first a job that is
         about to end, then the job that is due, then all others."""
         due = due_job(group, self._settings, now_ns)
         oldest_ns = _oldest_ns(group, now_ns)
-        places: dict[Job, _Place] = {}
+        places: dict[Job, _Position] = {}
         for number, job in enumerate(group.jobs):  # by precedence
             lengths_ns = self._knowledge.lengths_of(job.expectation, job.user)
             age_ns = job.age_ns(now_ns)
@@ -110,7 +110,7 @@ class RestSlices(FreeSlices):
                 rank = ENDING
             else:
                 rank = DUE if job is due else USUAL
-            places[job.key] = _Place(
+            places[job.key] = _Position(
                 rank, cost_ns, not job.scheduled, number, age_ns, lengths_ns, found
             )
         return places

@@ -19,7 +19,7 @@ from cosched.core.errors import CoschedError
 from cosched.linux import proc
 from cosched.linux.cgroups.cgroupfs import Hierarchy, why
 from cosched.linux.cgroups.controls import Controls
-from cosched.linux.cgroups.inplace.engines import Group
+from cosched.linux.cgroups.inplace.job_groups import Group
 from cosched.linux.cgroups.inplace.levels import (
     Part,
     Plan,

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from cosched.linux.cgroups.inplace.engines import Group, job_group
+from cosched.linux.cgroups.inplace.job_groups import Group, job_group
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from cosched.core.node.groups import UNSCHEDULED_PERCENT
-from cosched.linux.cgroups.inplace.engines import Group
+from cosched.linux.cgroups.inplace.job_groups import Group
 
 # An unscheduled job may get this many times its share before a quota bounds it.
 _TOLERANCE = 2.0

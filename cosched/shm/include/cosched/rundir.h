@@ -1,7 +1,7 @@
 /*
  * cosched/rundir.h - finds the run directory of the daemons that serve a task, where no variable
  * names it: the user's own daemons if they are up on this node, otherwise root's. The same rule
- * as in cosched/shm/userdirs.py.
+ * as in cosched/rundir/directories.py.
  */
 #ifndef COSCHED_RUNDIR_H
 #define COSCHED_RUNDIR_H

@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cosched.cluster.agent.frames import InputWritten, WriteInput
-from cosched.cluster.agent.input import WAITING_MOST, InputGate, InputPipe
+from cosched.cluster.agent.input import WAITING_MOST, InputPipe, InputValve
 from cosched.cluster.inputs import AT_END
 from cosched.cluster.messages import GiveInput, InputTaken
-from cosched.node.loop import Watch
+from cosched.service.loop import Watch
 
 
 class Root:
@@ -17,7 +17,7 @@ class Root:
 
     def __init__(self):
         self.answers, self.frames = [], []
-        self.gate = InputGate(
+        self.gate = InputValve(
             lambda member, uid: member == "n2" and uid in (0, 7),
             lambda _, answer: self.answers.append(answer),
             self.write,

@@ -7,8 +7,8 @@ import pytest
 
 from cosched.cluster.agent.steward.outputs import TaskOutputs
 from cosched.cluster.agent.steward.streams import CREDIT_BYTES, READ_BYTES
-from cosched.cluster.agent.steward.tasks import STDOUT
-from cosched.node.loop import Watch
+from cosched.cluster.agent.steward.task_process import STDOUT
+from cosched.service.loop import Watch
 
 PIECE = b"x" * READ_BYTES
 

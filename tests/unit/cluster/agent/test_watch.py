@@ -5,7 +5,7 @@ import socket
 
 import pytest
 
-from cosched.node.loop import Watch
+from cosched.service.loop import Watch
 
 
 @pytest.fixture

@@ -5,15 +5,15 @@ import json
 import secrets
 
 from cosched.cluster.controller.requests import Requests
-from cosched.cluster.desk import Person
 from cosched.cluster.engines.native.engine import NativeEngine
 from cosched.cluster.engines.native.jobs import Jobs
-from cosched.cluster.engines.native.members import Members, NodeState
+from cosched.cluster.engines.native.node_entries import NodeEntries, NodeState
 from cosched.cluster.engines.native.recovery import Recovery
 from cosched.cluster.engines.native.requests import JobRequests
 from cosched.cluster.messages import Chunk, SubtreePrepared
 from cosched.cluster.store import Record, State
 from cosched.cluster.submission import Submission
+from cosched.cluster.user_socket import Person
 from cosched.config.domain import DomainConfig, LifeSettings, QueueSettings
 
 NODES = ("n0", "n1", "n2")
@@ -42,7 +42,7 @@ class Controller:
         )
         self.sent, self.log, self.ended = [], [], False
         self.store = store
-        self.members = Members(config)
+        self.members = NodeEntries(config)
         self.jobs = Jobs(config, store, self.members, self._send, self.log.append)
         self.requests = requests_about(config, self.jobs, store, self.members, self._end)
         self.recovery = Recovery(self.jobs, self.members, self._send, store.live())

@@ -16,7 +16,7 @@ from cosched.cluster.messages import (
 )
 from cosched.cluster.store import State
 from cosched.config.domain import LifeSettings
-from cosched.core.cluster.startup.gate import Stage
+from cosched.core.cluster.startup.two_phase import Stage
 from cosched.core.errors import CoschedError
 from tests.unit.cluster.controller.controller_alone import Controller, passes
 

@@ -14,7 +14,7 @@ import msgspec
 import pytest
 from cosched_daemons import controller
 
-from cosched.cluster.coupling.memory import Memory
+from cosched.cluster.coupling.snapshot_store import SnapshotStore
 from cosched.cluster.database import open_database
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.store import VERSION, JobStore, Record, State
@@ -39,7 +39,7 @@ def filled_jobs(path):
 
 
 def filled_memory(path):
-    memory = Memory(path)
+    memory = SnapshotStore(path)
     memory.save(GROUPS)
     memory.close()
 
@@ -50,7 +50,7 @@ def read_jobs(path):
 
 
 def read_memory(path):
-    with contextlib.closing(Memory(path)) as memory:
+    with contextlib.closing(SnapshotStore(path)) as memory:
         return memory.load()
 
 

@@ -11,18 +11,18 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 
-from cosched.cluster.desk import (
-    BURST_NS,
-    BYTES_PER_USER,
-    REQUEST_NS,
-    REST,
-    Desk,
-    Person,
-)
 from cosched.cluster.inputs import Inputs, Visitor
 from cosched.cluster.member import first_error
 from cosched.cluster.messages import InputTaken
 from cosched.cluster.submission import LONGEST_REQUEST
+from cosched.cluster.user_socket import (
+    BURST_NS,
+    BYTES_PER_USER,
+    REQUEST_NS,
+    REST,
+    Person,
+    UserSocket,
+)
 from cosched.core.errors import StateLost
 from cosched.core.units import NS_PER_S
 
@@ -39,7 +39,7 @@ class Echo:
 
 @asynccontextmanager
 async def desk(folder):
-    found = Desk(folder / "desk.sock", lambda person: Echo(), print)
+    found = UserSocket(folder / "desk.sock", lambda person: Echo(), print)
     await found.open()
     try:
         yield found
@@ -139,7 +139,7 @@ def test_request_that_fails_costs_its_connection_only(tmp_path):
 
     async def check():
         failed = first_error()
-        found = Desk(tmp_path / "desk.sock", lambda person: broken, log.append)
+        found = UserSocket(tmp_path / "desk.sock", lambda person: broken, log.append)
         await found.open()
         for _ in range(3):
             async with caller(tmp_path) as (reader, writer):
@@ -163,7 +163,7 @@ def test_lost_state_is_seen(tmp_path):
 
     async def check():
         failed = first_error()
-        found = Desk(tmp_path / "desk.sock", lambda person: broken, log.append)
+        found = UserSocket(tmp_path / "desk.sock", lambda person: broken, log.append)
         await found.open()
         async with caller(tmp_path) as (reader, writer):
             writer.write(b"x\n")
@@ -202,7 +202,7 @@ def test_user_who_leaves_with_an_answer_unread_disturbs_nothing(tmp_path):
     async def check():
         loop, failures = asyncio.get_running_loop(), []
         loop.set_exception_handler(lambda _, context: failures.append(context))
-        found = Desk(tmp_path / "desk.sock", lambda person: Slow(), print)
+        found = UserSocket(tmp_path / "desk.sock", lambda person: Slow(), print)
         await found.open()
         client = socket.socket(socket.AF_UNIX)
         client.connect(str(tmp_path / "desk.sock"))
@@ -287,11 +287,11 @@ def test_answer_of_a_node_that_does_not_run_the_job_is_ignored():
 
 
 def test_kernel_refuses_a_user_with_too_many_connections(tmp_path, monkeypatch):
-    monkeypatch.setattr("cosched.cluster.desk.CONNECTIONS_PER_USER", 1)
-    monkeypatch.setattr("cosched.cluster.desk.SHUT_S", 0.2)
+    monkeypatch.setattr("cosched.cluster.user_socket.CONNECTIONS_PER_USER", 1)
+    monkeypatch.setattr("cosched.cluster.user_socket.SHUT_S", 0.2)
     uid, shut, opened = os.getuid(), [], []
-    monkeypatch.setattr("cosched.cluster.desk.Door.shut", lambda _, uid: shut.append(uid))
-    monkeypatch.setattr("cosched.cluster.desk.Door.open", lambda _, uid: opened.append(uid))
+    monkeypatch.setattr("cosched.service.door.Door.shut", lambda _, uid: shut.append(uid))
+    monkeypatch.setattr("cosched.service.door.Door.open", lambda _, uid: opened.append(uid))
 
     async def check():
         async with desk(tmp_path), caller(tmp_path) as first:

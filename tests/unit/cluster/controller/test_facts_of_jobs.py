@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from cosched.cluster.engines.native.members import NodeState
+from cosched.cluster.engines.native.node_entries import NodeState
 from cosched.cluster.messages import SubtreePrepared
 from cosched.cluster.store import State
 from cosched.config.domain import (

@@ -5,10 +5,10 @@ import json
 
 import pytest
 
-from cosched.cluster.desk import Person
 from cosched.cluster.engines.native.jobs import Jobs
-from cosched.cluster.engines.native.members import Members
+from cosched.cluster.engines.native.node_entries import NodeEntries
 from cosched.cluster.store import JobStore
+from cosched.cluster.user_socket import Person
 from cosched.config.domain import DomainConfig
 from cosched.core.errors import CoschedError
 from tests.unit.cluster.controller.controller_alone import requests_about
@@ -22,7 +22,7 @@ class Desk:
 
     def __init__(self, store):
         config = DomainConfig("test", "127.0.0.1:1", {"n1": "127.0.0.1:2"}, 4)
-        members = Members(config)
+        members = NodeEntries(config)
         self.jobs = Jobs(config, store, members, lambda *_: None, lambda _: None)
         self.requests = requests_about(config, self.jobs, store, members)
 

@@ -9,7 +9,7 @@ import sqlite3
 import pytest
 
 from cosched.cluster.client import make_submission
-from cosched.cluster.engines.native.members import Members
+from cosched.cluster.engines.native.node_entries import NodeEntries
 from cosched.cluster.full_disk import SpaceWait, advice
 from cosched.cluster.store import JobStore, Record, State
 from cosched.config.domain import DomainConfig
@@ -97,7 +97,7 @@ def test_an_input_output_error_of_a_full_disk_counts_as_full(tmp_path, monkeypat
 
 
 def test_nodes_are_not_lost_while_the_controller_stood_still():
-    members = Members(DomainConfig("t", "127.0.0.1:1", {"n1": "127.0.0.1:2"}, 4))
+    members = NodeEntries(DomainConfig("t", "127.0.0.1:1", {"n1": "127.0.0.1:2"}, 4))
     (node,) = members.by_number
     node.state = type(node.state).UP
     now_ns = 10**12

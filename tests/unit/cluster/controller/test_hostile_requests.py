@@ -7,12 +7,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cosched.cluster.desk import Person
 from cosched.cluster.engines.native.jobs import Jobs
-from cosched.cluster.engines.native.members import Members, NodeState
+from cosched.cluster.engines.native.node_entries import NodeEntries, NodeState
 from cosched.cluster.store import JobStore
+from cosched.cluster.user_socket import Person
 from cosched.config.domain import DomainConfig
-from cosched.node.sockets.pacing import Allowance
+from cosched.service.pacing import Allowance
 from tests.unit.cluster.controller.controller_alone import requests_about
 
 USER = Person(4711, 4711)
@@ -34,7 +34,7 @@ CONFIG = DomainConfig("test", "127.0.0.1:1", {"n1": "127.0.0.1:2"}, 4)
 
 @pytest.fixture
 def members():
-    return Members(CONFIG)
+    return NodeEntries(CONFIG)
 
 
 @pytest.fixture

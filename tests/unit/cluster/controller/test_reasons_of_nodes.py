@@ -1,9 +1,9 @@
 """The reasons of nodes that are down, for users."""
 
-from cosched.cluster.engines.native.members import (
+from cosched.cluster.engines.native.node_entries import (
     UNKNOWN_KEY,
     UNREADABLE,
-    Members,
+    NodeEntries,
     NodeState,
 )
 from cosched.config.domain import DomainConfig
@@ -13,7 +13,7 @@ HERE, THERE = "10.0.0.1", "10.0.0.2"
 
 def members():
     nodes = {"n1": f"{HERE}:2", "n2": f"{HERE}:3", "n3": f"{THERE}:2", "n4": "host4:2"}
-    found = Members(DomainConfig("test", "10.0.0.9:1", nodes))
+    found = NodeEntries(DomainConfig("test", "10.0.0.9:1", nodes))
     found.by_name["n1"].state = NodeState.UP
     return found
 

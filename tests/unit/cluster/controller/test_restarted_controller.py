@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
-from cosched.cluster.engines.native.members import Members, NodeState
+from cosched.cluster.engines.native.node_entries import NodeEntries, NodeState
 from cosched.cluster.messages import (
     ENDED,
     PROTOCOL,
@@ -16,7 +16,7 @@ from cosched.cluster.messages import (
 )
 from cosched.cluster.store import State
 from cosched.config.domain import DomainConfig
-from cosched.core.cluster.startup.gate import Stage
+from cosched.core.cluster.startup.two_phase import Stage
 from tests.unit.cluster.controller.controller_alone import (
     NODES,
     Controller,
@@ -125,7 +125,7 @@ def test_agent_with_other_nodes_is_refused(nodes):
         DomainConfig("test", "c:1", {name: f"{name}:1" for name in names})
         for names in (NODES, nodes)
     )
-    members = Members(own)
+    members = NodeEntries(own)
     hello = Hello(PROTOCOL, 1, own.digest(), {"slots": 1}, ())
     assert members.problem(hello) is None
     problem = members.problem(replace(hello, config=other.digest()))

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosched.cluster.desk import Person
 from cosched.cluster.engines.native.jobs import Jobs
-from cosched.cluster.engines.native.members import Members
+from cosched.cluster.engines.native.node_entries import NodeEntries
 from cosched.cluster.store import JobStore
+from cosched.cluster.user_socket import Person
 from cosched.config.domain import DomainConfig, SecuritySettings, parse_config
 from cosched.core.errors import CoschedError
 from cosched.core.names import CONTROLLER
@@ -46,7 +46,7 @@ def test_member_may_vouch_for_users_from_the_least_on(member, uid):
 @pytest.fixture
 def ask(tmp_path):
     store = JobStore(tmp_path / "jobs.sqlite", CONFIG.node_names)
-    members = Members(CONFIG)
+    members = NodeEntries(CONFIG)
     for member in members.by_number:
         member.slots = 4
     jobs = Jobs(CONFIG, store, members, lambda *_: None, lambda _: None)

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from cosched.cluster.coupling.clock import DomainClock
 from cosched.cluster.coupling.mail import LONGEST, DomainMail
 from cosched.cluster.coupling.mates import parse_mates
-from cosched.cluster.coupling.memory import Memory
 from cosched.cluster.coupling.pairs import Pairs
+from cosched.cluster.coupling.snapshot_store import SnapshotStore
 from cosched.cluster.engines.slurm.engine import SlurmEngine
 from cosched.cluster.engines.slurm.events import (
     Capacity,
@@ -214,7 +214,7 @@ class Doomed(SlurmEngine):
         asyncio.get_running_loop().call_soon(self.on_death)
 
 
-class MortalMemory(Memory):
+class MortalMemory(SnapshotStore):
     """The store of a controller that may be dead."""
 
     domain = None

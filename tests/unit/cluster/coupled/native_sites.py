@@ -11,10 +11,10 @@ from contextlib import suppress
 import msgspec
 
 from cosched.cluster.coupling.clock import DomainClock
-from cosched.cluster.coupling.memory import Memory
 from cosched.cluster.coupling.pairs import Pairs
+from cosched.cluster.coupling.snapshot_store import SnapshotStore
 from cosched.cluster.engines.native.jobs import Jobs
-from cosched.cluster.engines.native.members import Members, NodeState
+from cosched.cluster.engines.native.node_entries import NodeEntries, NodeState
 from cosched.cluster.engines.native.recovery import Recovery
 from cosched.cluster.messages import (
     ENDED,
@@ -34,7 +34,7 @@ from cosched.config.coupling import CouplingTable
 from cosched.config.domain import DomainConfig, QueueSettings
 from cosched.core.cluster.coupling.messages import AnyMessage
 from cosched.core.cluster.coupling.state import Stage as MemberStage
-from cosched.core.cluster.startup.gate import Stage
+from cosched.core.cluster.startup.two_phase import Stage
 from cosched.core.config.tables import read
 
 WITHIN_S = 10.0
@@ -102,7 +102,7 @@ class Site:
         clock = DomainClock()
         coupled = self.config.coupled
         assert coupled is not None
-        members = self.members = Members(self.config)
+        members = self.members = NodeEntries(self.config)
         self.pairs = Pairs(coupled, self.memory, _Mail(self, self.life), clock)
         send = _Post(self, self.life)
         self.jobs = Jobs(
@@ -272,7 +272,7 @@ class _Store(JobStore):
         super().save(record)
 
 
-class _Memory(Memory):
+class _Memory(SnapshotStore):
     """The store of the coupling, in one life of the controller."""
 
     def __init__(self, site, life):

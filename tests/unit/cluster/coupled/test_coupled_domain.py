@@ -11,9 +11,8 @@ import pytest
 from cosched.cluster.controller.controller import Controller
 from cosched.cluster.coupling.clock import DomainClock
 from cosched.cluster.coupling.mates import parse_mates, read_comment
-from cosched.cluster.coupling.memory import Memory
 from cosched.cluster.coupling.pairs import Pairs
-from cosched.cluster.desk import Person
+from cosched.cluster.coupling.snapshot_store import SnapshotStore
 from cosched.cluster.engines.slurm.engine import SlurmEngine
 from cosched.cluster.engines.slurm.events import (
     Cancelled,
@@ -30,6 +29,7 @@ from cosched.cluster.engines.slurm.events import (
     Tried,
 )
 from cosched.cluster.paths import DomainPaths
+from cosched.cluster.user_socket import Person
 from cosched.config.slurm import parse_coupled
 from cosched.core.cluster.coupling.state import Stage
 from cosched.core.errors import CoschedError, StateLost
@@ -144,7 +144,7 @@ class Pair:
                     loop = asyncio.get_running_loop()
                     loop.call_soon(self.domains[to].driver.receive, name, message)
 
-        memory = Memory(self.folder / f"{name}.sqlite")
+        memory = SnapshotStore(self.folder / f"{name}.sqlite")
         engine = self.engines[name]
         pairs = Pairs(config, memory, Mail(), DomainClock())
         domain = SlurmEngine(config, engine, pairs, self.log.append)

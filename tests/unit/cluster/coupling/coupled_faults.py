@@ -14,7 +14,7 @@ from random import Random
 
 import msgspec
 
-from cosched.core.cluster.coupling.engine import (
+from cosched.core.cluster.coupling.engine_messages import (
     GoJob,
     HoldJob,
     JobAnnounced,

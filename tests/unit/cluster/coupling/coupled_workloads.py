@@ -10,14 +10,14 @@ from random import Random
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from cosched.core.cluster.coupling.engine import Received
+from cosched.core.cluster.coupling.engine_messages import Received
 from cosched.core.cluster.coupling.groups import Timing
 from cosched.core.cluster.coupling.settings import CouplingSettings, Scheme
 from cosched.sim.coupled.domains import CoupledDomain, Exchange
 from cosched.sim.coupled.pairs import groups_of
 from cosched.sim.coupled.runs import make_queue
-from cosched.sim.engine import END, SUBMIT, Engine
 from cosched.sim.logs.workload import Estimates
+from cosched.sim.virtual_time import END, SUBMIT, VirtualTime
 from tests.unit.cluster.queue.queue_workloads import workload_of
 
 RELEASE = 9
@@ -86,7 +86,7 @@ def systems(draw, domains=2, overruns=True, settings=None, down=False, **timing)
 class SlowExchange(Exchange):
     """Messages take their time, and other things happen meanwhile."""
 
-    def __init__(self, engine: Engine, slowest: int, seed: int) -> None:
+    def __init__(self, engine: VirtualTime, slowest: int, seed: int) -> None:
         super().__init__(engine)
         self._delay = partial(Random(seed).randint, 0, slowest)
 
@@ -103,7 +103,7 @@ def run(
     system: System, until: int | None = None, slowest: int = 0, seed: int = 0
 ) -> list[CoupledDomain]:
     """The domains that are up, after all is over, or at a time."""
-    engine = Engine()
+    engine = VirtualTime()
     exchange = SlowExchange(engine, slowest, seed) if slowest else Exchange(engine)
     names = [f"d{place}" for place in range(len(system.machines))]
     groups = groups_of(system.mates, names, system.timing, system.delay)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cosched.core.cluster.coupling.engine import (
+from cosched.core.cluster.coupling.engine_messages import (
     Found,
     JobOver,
     JobPrepared,

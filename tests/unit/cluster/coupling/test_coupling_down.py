@@ -10,9 +10,9 @@ from cosched.core.cluster.coupling.settings import CouplingSettings, WhenDown
 from cosched.sim.coupled.domains import CoupledDomain, Exchange
 from cosched.sim.coupled.pairs import by_share, groups_of
 from cosched.sim.coupled.runs import make_queue
-from cosched.sim.engine import NEVER, Engine
 from cosched.sim.logs.generate import Recipe, generate
 from cosched.sim.logs.workload import Estimates
+from cosched.sim.virtual_time import NEVER, VirtualTime
 
 SHARE = 0.1
 
@@ -20,7 +20,7 @@ SHARE = 0.1
 def mean_wait_s(log, settings, unit=None):
     """Runs a log whose mates' domain is down; returns the mean wait of jobs without mates,
     in seconds, and how many jobs never started."""
-    engine, names = Engine(), ("up", "down")
+    engine, names = VirtualTime(), ("up", "down")
     (groups, _) = groups_of(by_share([log, log], SHARE), names)
     queue = make_queue("up", log.machine, "wfp", settings, names, unit)
     exchange = Exchange(engine)  # has no other domain

@@ -8,7 +8,7 @@ from unittest.mock import ANY
 import msgspec
 import pytest
 
-from cosched.core.cluster.coupling.engine import (
+from cosched.core.cluster.coupling.engine_messages import (
     CapacityChanged,
     Found,
     GoJob,

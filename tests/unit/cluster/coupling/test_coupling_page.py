@@ -8,7 +8,7 @@ import typing
 import pytest
 
 from cosched.core.cluster.coupling import messages
-from cosched.core.cluster.coupling.engine import (
+from cosched.core.cluster.coupling.engine_messages import (
     CapacityChanged,
     JobAnnounced,
     JobNotReady,

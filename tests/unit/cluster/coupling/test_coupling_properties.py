@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from cosched.core.cluster.coupling.groups import Timing
 from cosched.core.cluster.coupling.settings import CouplingSettings, Patience, Scheme
-from cosched.sim.engine import NEVER
+from cosched.sim.virtual_time import NEVER
 from tests.unit.cluster.coupling.coupled_workloads import (
     RELEASE,
     System,

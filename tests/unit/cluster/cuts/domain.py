@@ -13,11 +13,11 @@ import zmq
 from cosched.cluster.agent import agent as agents
 from cosched.cluster.agent.steps import NoStepNotes
 from cosched.cluster.controller import controller as controllers
-from cosched.cluster.desk import Person
 from cosched.cluster.engines.native import engine as engines
 from cosched.cluster.keys import KeyRing
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.store import JobStore
+from cosched.cluster.user_socket import Person
 from cosched.config.domain import DomainConfig, LifeSettings, QueueSettings
 from cosched.core.names import CONTROLLER
 from cosched.core.units import NS_PER_S

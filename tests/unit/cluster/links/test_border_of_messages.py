@@ -17,7 +17,7 @@ from cosched.cluster.agent.nodejob import Designs, NodeJob
 from cosched.cluster.agent.route import Route, route_of
 from cosched.cluster.controller import requests
 from cosched.cluster.coupling import mail
-from cosched.cluster.engines.slurm import gates, jobs
+from cosched.cluster.engines.slurm import jobs, waiting_gates
 from cosched.cluster.messages import Chunk, OfJob
 from cosched.cluster.store import JobStore
 from cosched.core.cluster.coupling import snapshot
@@ -25,7 +25,7 @@ from cosched.core.cluster.startup import jobobject, seal
 from cosched.core.cluster.startup.tree import Tree
 from cosched.core.errors import CoschedError
 from cosched.core.names import CONTROLLER
-from cosched.core.trace import codec, history
+from cosched.core.trace import codec, job_record
 from cosched.node.sockets.control import parse_request
 from tests.tools.arbitrary import NAMES, PLAIN, jsoned, packed, values
 from tests.unit.cluster.controller.controller_alone import NODES, Controller, passes
@@ -45,11 +45,11 @@ JSON = {
     "input": inputs._request.decode,
     "kind of a request": inputs._what.decode,
     "request": requests._request.decode,
-    "gate": gates._decoder.decode,
+    "gate": waiting_gates._decoder.decode,
     "jobs of Slurm": jobs.read_jobs,
     "submission": submission.decode_submission,
     "trace": codec.decode,
-    "history": history.decode_record,
+    "history": job_record.decode_record,
     "request to a daemon": parse_request,
 }
 TAGS = tuple(each.__name__ for each in typing.get_args(messages.AnyMessage))

@@ -10,7 +10,7 @@ import zmq
 
 from cosched.cluster.intake import BURST_NS, LONGEST_NS, REST, Intake, Taken
 from cosched.core.units import NS_PER_S
-from cosched.node.sockets.pacing import MALFORMED_TIMES
+from cosched.service.pacing import MALFORMED_TIMES
 
 WORK_NS = 50_000
 SPAN_S = 1.0

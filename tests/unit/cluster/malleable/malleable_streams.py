@@ -17,8 +17,8 @@ from cosched.core.cluster.queue.sizes.execution import AdaptationCost, linear, p
 from cosched.core.cluster.queue.sizes.harvest import EVEN, HARVESTS, LOW_IMPACT
 from cosched.core.cluster.queue.sizes.job import MalleableJob
 from cosched.core.cluster.queue.sizes.settings import Control, Distribution, SizePolicy
-from cosched.sim.engine import Engine
 from cosched.sim.malleable.driver import MalleableDomain
+from cosched.sim.virtual_time import VirtualTime
 
 #: A moment: long enough that rounding to nanoseconds does not matter.
 MOMENT = 1_000_000
@@ -134,7 +134,7 @@ class Watched:
 
 def run(jobs, nodes, policy):
     """The stream under a policy: its schedule and the watched scheduler."""
-    engine = Engine()
+    engine = VirtualTime()
     scheduler = Watched(nodes, policy)
     domain = MalleableDomain(engine, jobs, scheduler)
     engine.run(lambda: None)

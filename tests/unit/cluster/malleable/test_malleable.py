@@ -35,7 +35,7 @@ from cosched.core.cluster.queue.sizes.harvest import (
     SHORT,
 )
 from cosched.core.cluster.queue.sizes.job import MalleableJob
-from cosched.core.cluster.queue.sizes.running import Running
+from cosched.core.cluster.queue.sizes.resizable_run import ResizableRun
 from cosched.core.cluster.queue.sizes.settings import Control, Distribution, SizePolicy
 from cosched.core.errors import CoschedError
 from tests.unit.cluster.malleable.malleable_streams import queue_of
@@ -48,7 +48,7 @@ def job(number, minimum, ideal, run_ns=1000, submit_ns=0, **more):
 
 
 def running(number, minimum, size, ideal, **more):
-    record = Running(job(number, minimum, ideal, **more), size, 0)
+    record = ResizableRun(job(number, minimum, ideal, **more), size, 0)
     record.settle(0)
     return record
 

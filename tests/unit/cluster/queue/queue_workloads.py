@@ -14,9 +14,9 @@ from cosched.core.cluster.queue.plans.conservative import Conservative
 from cosched.core.cluster.queue.plans.easy import Easy
 from cosched.core.cluster.queue.plans.planner import InOrder
 from cosched.core.cluster.queue.policies import Policy
-from cosched.sim.engine import Engine
 from cosched.sim.logs.workload import Estimates, Workload
 from cosched.sim.queue.domain import Domain
+from cosched.sim.virtual_time import VirtualTime
 
 OVERRUN = 7
 
@@ -50,7 +50,7 @@ def workload_of(jobs, machine) -> Workload:
 
 def simulated(jobs, machine, policy, keep_nodes=False) -> tuple[Domain, QueueMachine]:
     """The jobs after they went through the simulator."""
-    engine = Engine()
+    engine = VirtualTime()
     queue = QueueMachine(Ledger(((0, machine - 1),), OVERRUN), policy)
     domain = Domain(engine, workload_of(jobs, machine), queue, Estimates.LOG, keep_nodes)
     engine.run(lambda: None)

@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from cosched.core.cluster.queue.entries import Entries
 from cosched.core.cluster.queue.job import Job
+from cosched.core.cluster.queue.known_jobs import KnownJobs
 from cosched.core.cluster.queue.states import NEXT, State, Step
 from cosched.core.errors import CoschedError
 from tests.places import ROOT
@@ -45,7 +45,7 @@ def test_page_names_files_that_exist():
 @pytest.mark.parametrize("state", State)
 @pytest.mark.parametrize("step", Step)
 def test_each_step_follows_the_table_or_is_refused_with_the_story(state, step):
-    entries = Entries()
+    entries = KnownJobs()
     entries.enter(Job(7, 1, 1, 0), Step.SUBMITTED, 3)
     entries[7].state = state
     wanted = NEXT.get((state, step))

@@ -12,8 +12,8 @@ import time
 import msgspec
 import pytest
 
-from cosched.cluster.engines.slurm.front import front_script
-from cosched.cluster.engines.slurm.gates import Hello
+from cosched.cluster.engines.slurm.prolog_scripts import front_script
+from cosched.cluster.engines.slurm.waiting_gates import GateHello
 from cosched.config.slurm import SlurmSettings
 
 JOB = {
@@ -101,7 +101,7 @@ def test_comment_that_is_no_text_is_not_sent(site, comment):
         process = site.start(job={**JOB, "SLURM_JOB_COMMENT": comment})
         connection, _ = server.accept()
         with connection, connection.makefile("rb") as file:
-            hello = msgspec.json.decode(file.readline(), type=Hello)
+            hello = msgspec.json.decode(file.readline(), type=GateHello)
             connection.sendall(b'{"ok": "go"}\n')
     assert hello.job == 7
     assert ends(process) == 0
@@ -121,7 +121,7 @@ def test_gate_that_is_refused_asks_less_and_less_often(site):
 
 def test_hello_of_an_earlier_version_is_taken():
     line = b'{"job":7,"uid":0,"restarts":0,"nodes":"n1","comment":"c","life":"x"}'
-    assert msgspec.json.decode(line, type=Hello).job == 7
+    assert msgspec.json.decode(line, type=GateHello).job == 7
 
 
 @pytest.mark.parametrize(("then", "status"), [("start", 0), ("yield", 1)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cosched.cluster.engines.slurm.jobs import SlurmJob, read_jobs
-from cosched.cluster.engines.slurm.likeness import (
+from cosched.cluster.engines.slurm.try_options import (
     can_be_described,
     options,
     waits_for_nodes,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cosched.cluster.engines.slurm.front import check_reads, check_runs
+from cosched.cluster.engines.slurm.prolog_scripts import check_reads, check_runs
 from cosched.core.errors import CoschedError
 
 

@@ -30,8 +30,8 @@ from cosched.cluster.engines.slurm.jobs import Stage
 from cosched.cluster.engines.slurm.tracker import (
     GO,
     YIELD,
-    Answer,
     Gate,
+    GateOrder,
     Phase,
     Tracker,
     TurnAway,
@@ -76,7 +76,7 @@ class Slurm(RuleBasedStateMachine):
 
     def take(self, steps):
         for step in steps:
-            if isinstance(step, Answer):
+            if isinstance(step, GateOrder):
                 assert step.life not in self.answers, "a second order"
                 self.answers[step.life] = step.order
                 continue
@@ -291,14 +291,14 @@ def test_gate_of_a_job_that_is_being_cancelled_gets_an_order():
     srun = SlurmJob(7, comment=PAIRED, batch_flag=False)
     assert isinstance(tracker.polled([srun], 1.0)[0], TurnAway)
     tracker.came(Gate(7, 0, "n1", "life", 1.5))
-    assert tracker.polled([srun], 2.0) == [Answer("life", YIELD)]
+    assert tracker.polled([srun], 2.0) == [GateOrder("life", YIELD)]
 
 
 def test_bad_comment_at_a_gate_yields_and_is_held_then():
     tracker = Tracker("a", ["b"], only_hold=False)
     tracker.came(Gate(7, 0, "n1", "life", 1.0))
     running = SlurmJob(7, comment="cosched:x", job_state="CONFIGURING")
-    assert tracker.polled([running], 2.0)[0] == Answer("life", YIELD)
+    assert tracker.polled([running], 2.0)[0] == GateOrder("life", YIELD)
     waits = SlurmJob(7, comment="cosched:x")
     (away,) = tracker.polled([waits], 3.0)
     assert (away.number, away.waits) == (7, True)
@@ -312,7 +312,7 @@ def test_changed_comment_lets_a_ready_job_go_or_wait_for_other_mates():
         changed = SlurmJob(7, comment=comment, job_state="CONFIGURING")
         steps = tracker.polled([changed], 3.0)
         assert Cancelled(7, "its comment has changed") in steps
-        assert Answer("life", order) in steps
+        assert GateOrder("life", order) in steps
 
 
 def test_job_that_squeue_forgot_is_over():
@@ -327,7 +327,7 @@ def test_poll_that_is_older_than_the_gate_does_not_start_the_job():
         tracker.came(Gate(7, 0, "n1", "life", 2.0))
         assert tracker.polled([shown], 1.0) == []
         assert tracker.early
-        assert tracker.polled([shown], 3.0) == [Answer("life", GO)]
+        assert tracker.polled([shown], 3.0) == [GateOrder("life", GO)]
 
 
 def test_epilog_after_a_yield_is_no_start():
@@ -358,7 +358,7 @@ def test_gate_of_a_refused_job_gets_an_order_after_the_epilog():
     ends = SlurmJob(7, comment="cosched:x", job_state="COMPLETING")
     assert tracker.polled([ends], 1.0) == []
     ready = SlurmJob(7, comment="cosched:x", job_state="CONFIGURING")
-    assert tracker.polled([ready], 3.0)[0] == Answer("life", YIELD)
+    assert tracker.polled([ready], 3.0)[0] == GateOrder("life", YIELD)
 
 
 def test_waiting_job_that_must_not_be_requeued_any_more_is_refused():
@@ -404,4 +404,4 @@ def test_changed_comment_of_a_ready_job_that_cannot_yield_does_not_end_it():
     other = SlurmJob(7, comment="cosched:mate=h@b", **fields)
     steps = tracker.polled([other], 3.0)
     assert [type(step) for step in steps] == [Cancelled, Submitted, Ready]
-    assert tracker.go(7, 4.0) == [Answer("life", GO)]
+    assert tracker.go(7, 4.0) == [GateOrder("life", GO)]

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from cosched.cluster.engines.slurm.front import task_script
+from cosched.cluster.engines.slurm.prolog_scripts import task_script
 
 MATES = "   AdminComment=cosched: mates eureka=812@e[1-4] lens=7@l1 "
 COMMENT = "   Comment=cosched:mate=g@eureka"

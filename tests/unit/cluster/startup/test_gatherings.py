@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 
 from cosched.cluster.agent.worlds import gatherings as module
 from cosched.cluster.agent.worlds.gatherings import Gatherings
-from cosched.core.cluster.startup.questions import Gather, Members, World
+from cosched.core.cluster.startup.questions import Gather, World, WorldRanks
 from cosched.core.errors import CoschedError
 
 FIRST = World(0, ("n1", "n2", "n3"), (2, 1, 2))
 SECOND = World(1, ("n2", "n1"), (1, 1))
 WORLDS = {0: FIRST, 1: SECOND}
-BOTH = (Members(0), Members(1))
+BOTH = (WorldRanks(0), WorldRanks(1))
 
 
 def take(gatherings, world, host, members=BOTH, part=b"", what="connect"):
@@ -44,7 +44,7 @@ def test_all_are_answered_alike_once_the_last_has_come(order):
 
 def test_only_nodes_that_run_a_member_take_part():
     gatherings = Gatherings()
-    members = (Members(0, (2, 4)), Members(1, (0,)))
+    members = (WorldRanks(0, (2, 4)), WorldRanks(1, (0,)))
     with pytest.raises(CoschedError, match="n1: runs none of the members"):
         take(gatherings, 0, "n1", members)
     waiting = [take(gatherings, 0, host, members) for host in ("n2", "n3")]
@@ -55,7 +55,7 @@ def test_only_nodes_that_run_a_member_take_part():
 
 def test_gatherings_of_the_same_members_follow_each_other():
     gatherings = Gatherings()
-    members = (Members(1),)
+    members = (WorldRanks(1),)
     for part in (b"1", b"2"):
         first = take(gatherings, 1, "n1", members, part)
         assert first == []
@@ -65,7 +65,7 @@ def test_gatherings_of_the_same_members_follow_each_other():
 
 def test_gatherings_for_different_purposes_do_not_mix():
     gatherings = Gatherings()
-    members = (Members(1),)
+    members = (WorldRanks(1),)
     take(gatherings, 1, "n1", members, what="connect")
     assert take(gatherings, 1, "n2", members, what="fence") == []
 
@@ -73,11 +73,11 @@ def test_gatherings_for_different_purposes_do_not_mix():
 @pytest.mark.parametrize(
     ("asker", "members", "line"),
     [
-        ((0, "n1"), (Members(0), Members(7)), "world 7 has ended"),
+        ((0, "n1"), (WorldRanks(0), WorldRanks(7)), "world 7 has ended"),
         ((7, "n1"), BOTH, "n1: runs none of the members"),
         ((1, "n3"), BOTH, "n3: runs none of the members"),
-        ((0, "n1"), (Members(0, (0, 5)),), "world 0 lacks one of the ranks"),
-        ((0, "n1"), (Members(0, (-1,)),), "world 0 lacks one of the ranks"),
+        ((0, "n1"), (WorldRanks(0, (0, 5)),), "world 0 lacks one of the ranks"),
+        ((0, "n1"), (WorldRanks(0, (-1,)),), "world 0 lacks one of the ranks"),
     ],
 )
 def test_members_that_the_job_lacks_are_refused(asker, members, line):
@@ -94,7 +94,7 @@ def test_a_node_that_comes_twice_is_refused():
 
 def test_a_world_that_ends_ends_the_gatherings_that_wait_for_it():
     gatherings = Gatherings()
-    both, alone = take(gatherings, 0, "n1"), take(gatherings, 0, "n1", (Members(0),))
+    both, alone = take(gatherings, 0, "n1"), take(gatherings, 0, "n1", (WorldRanks(0),))
     gatherings.leave(1)
     assert [answer.error for answer in both] == ["world 1 has ended"]
     assert alone == []

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from cosched.cluster.agent.worlds import names as module
 from cosched.cluster.agent.worlds.names import Names
-from cosched.core.cluster.startup.questions import Answer, Lookup, Publish, Unpublish
+from cosched.core.cluster.startup.questions import Lookup, Publish, RootAnswer, Unpublish
 
 
 class Asker:
@@ -31,23 +31,25 @@ def asker():
 
 
 def test_port_of_a_name_is_found_until_it_is_removed(asker):
-    assert asker.ask(Publish("name", "port")) == [Answer()]
-    assert asker.ask(Lookup("name")) == asker.ask(Lookup("name")) == [Answer(value="port")]
-    assert asker.ask(Unpublish("name")) == [Answer()]
+    assert asker.ask(Publish("name", "port")) == [RootAnswer()]
+    assert (
+        asker.ask(Lookup("name")) == asker.ask(Lookup("name")) == [RootAnswer(value="port")]
+    )
+    assert asker.ask(Unpublish("name")) == [RootAnswer()]
     line = "the name 'name' is not published in this job"
-    assert asker.ask(Lookup("name")) == asker.ask(Unpublish("name")) == [Answer(line)]
+    assert asker.ask(Lookup("name")) == asker.ask(Unpublish("name")) == [RootAnswer(line)]
 
 
 def test_name_in_use_is_refused(asker):
     asker.ask(Publish("name", "port"))
     line = "the name 'name' is published already"
-    assert asker.ask(Publish("name", "other")) == [Answer(line)]
+    assert asker.ask(Publish("name", "other")) == [RootAnswer(line)]
 
 
 def test_name_for_one_reader_is_free_after_it(asker):
     for port in ("first", "second"):
-        assert asker.ask(Publish("name", port, once=True)) == [Answer()]
-        assert asker.ask(Lookup("name", wait=True)) == [Answer(value=port)]
+        assert asker.ask(Publish("name", port, once=True)) == [RootAnswer()]
+        assert asker.ask(Lookup("name", wait=True)) == [RootAnswer(value=port)]
     assert asker.ask(Lookup("name"))[0].error
 
 
@@ -57,15 +59,15 @@ def test_readers_that_wait_get_the_port_once_it_is_published(asker):
     asker.ask(Publish("other", "no"))
     assert waiting == [[], []]
     asker.ask(Publish("name", "port"))
-    assert waiting == [[Answer(value="port")], [Answer(value="port")]]
+    assert waiting == [[RootAnswer(value="port")], [RootAnswer(value="port")]]
 
 
 def test_first_of_the_readers_that_wait_gets_a_port_for_one(asker):
     first, second = (asker.ask(Lookup("name", wait=True)) for _ in range(2))
     asker.ask(Publish("name", "a", once=True))
-    assert (first, second) == ([Answer(value="a")], [])
+    assert (first, second) == ([RootAnswer(value="a")], [])
     asker.ask(Publish("name", "b", once=True))
-    assert second == [Answer(value="b")]
+    assert second == [RootAnswer(value="b")]
 
 
 def test_numbers_of_names_and_of_readers_that_wait_are_bounded(asker, monkeypatch):
@@ -88,7 +90,7 @@ def test_each_port_for_one_reader_reaches_exactly_one_of_those_that_wait(publish
     for number, publish in enumerate(publishes):
         if publish:
             done = asker.ask(Publish("name", str(number), once=True))
-            ports[str(number)] += done == [Answer()]
+            ports[str(number)] += done == [RootAnswer()]
         else:
             waiting.append(asker.ask(Lookup("name", wait=True)))
     found = Counter(answer.value for each in waiting for answer in each)

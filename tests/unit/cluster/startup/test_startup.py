@@ -8,10 +8,30 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosched.core.cluster.startup import gate, relay, tables
+from benchmarks.experiments.startup.matching import Matcher, NodeOffer, Request, first_of
+from cosched.core.cluster.startup import tables
 from cosched.core.cluster.startup.assignment import Inventory, Units
-from cosched.core.cluster.startup.matching import Matcher, NodeOffer, Request, first_of
+from cosched.core.cluster.startup.object_relay import (
+    ChildReplaced,
+    ChunkArrived,
+    Pipeline,
+    ReadObject,
+    SendChunk,
+    StoreAndForward,
+)
 from cosched.core.cluster.startup.tree import Tree
+from cosched.core.cluster.startup.two_phase import (
+    Begin,
+    Order,
+    Ordered,
+    Prepared,
+    PrepareFailed,
+    ReportFailure,
+    ReportPrepared,
+    Stage,
+    SubtreePrepared,
+    TwoPhaseStart,
+)
 from cosched.core.errors import CoschedError
 
 TREES = st.builds(Tree, st.integers(1, 40), st.integers(1, 5))
@@ -76,17 +96,17 @@ def pass_down(tree, chunks, machine, chance):
 
     def take(to, _sender, message):
         for command in nodes[to].handle(message):
-            if isinstance(command, relay.ReadObject):
+            if isinstance(command, ReadObject):
                 read[to] += 1
                 continue
             sent[to, command.child] += 1
-            if isinstance(command, relay.SendChunk):
-                links.send(to, command.child, relay.ChunkArrived(command.number, chunks))
+            if isinstance(command, SendChunk):
+                links.send(to, command.child, ChunkArrived(command.number, chunks))
             else:
-                links.send(to, command.child, relay.ChunkArrived(0, 1))
+                links.send(to, command.child, ChunkArrived(0, 1))
 
     for number in range(chunks):
-        links.send(-1, 0, relay.ChunkArrived(number, chunks))
+        links.send(-1, 0, ChunkArrived(number, chunks))
     links.deliver_all(take)
     return read, sent
 
@@ -95,32 +115,36 @@ def pass_down(tree, chunks, machine, chance):
 def test_each_node_reads_the_object_once(tree, chunks, chance):
     everywhere = Counter(range(tree.size))
     edges = {(tree.parent(place), place) for place in range(1, tree.size)}
-    read, sent = pass_down(tree, chunks, relay.Pipeline, chance)
+    read, sent = pass_down(tree, chunks, Pipeline, chance)
     assert read == everywhere
     assert sent == Counter(dict.fromkeys(edges, chunks))
-    read, sent = pass_down(tree, chunks, relay.StoreAndForward, chance)
+    read, sent = pass_down(tree, chunks, StoreAndForward, chance)
     assert read == everywhere
     assert sent == Counter(dict.fromkeys(edges, 1))
 
 
 @given(st.permutations([0, 1, 2, 0, 2]))
 def test_chunks_may_come_twice_and_in_any_order(numbers):
-    node = relay.Pipeline((1,))
+    node = Pipeline((1,))
     commands = []
     for number in numbers:
-        commands += node.handle(relay.ChunkArrived(number, 3))
-    assert commands.count(relay.ReadObject()) == 1
-    assert sorted(c.number for c in commands if isinstance(c, relay.SendChunk)) == [0, 1, 2]
-    again = node.handle(relay.ChildReplaced(7))
-    assert again == tuple(relay.SendChunk(7, number) for number in range(3))
+        commands += node.handle(ChunkArrived(number, 3))
+    assert commands.count(ReadObject()) == 1
+    assert sorted(c.number for c in commands if isinstance(c, SendChunk)) == [
+        0,
+        1,
+        2,
+    ]
+    again = node.handle(ChildReplaced(7))
+    assert again == tuple(SendChunk(7, number) for number in range(3))
 
 
 @pytest.mark.parametrize(("number", "count"), [(3, 3), (-1, 3), (0, 2), (0, 0)])
 def test_chunk_of_another_object_is_refused(number, count):
-    node = relay.Pipeline(())
-    node.handle(relay.ChunkArrived(0, 3))
+    node = Pipeline(())
+    node.handle(ChunkArrived(0, 3))
     with pytest.raises(CoschedError, match="does not belong"):
-        node.handle(relay.ChunkArrived(number, count))
+        node.handle(ChunkArrived(number, count))
 
 
 # -- the tables -------------------------------------------------------------------------
@@ -209,7 +233,7 @@ def test_tables_from_strangers_are_refused(machine):
 
 def start(tree, chance, failing=(), go_when_prepared=True):
     """Returns the stage of each node after all messages, and the manager's reports."""
-    nodes = [gate.Gate(tuple(tree.children(place))) for place in range(tree.size)]
+    nodes = [TwoPhaseStart(tuple(tree.children(place))) for place in range(tree.size)]
     links, reports, opened = Links(chance), [], Counter()
 
     def report(sender, message):
@@ -218,23 +242,23 @@ def start(tree, chance, failing=(), go_when_prepared=True):
             links.send(sender, parent, message)
             return
         reports.append(message)
-        if isinstance(message, gate.SubtreePrepared) and go_when_prepared:
-            links.send(-1, 0, gate.Ordered(go=True))
+        if isinstance(message, SubtreePrepared) and go_when_prepared:
+            links.send(-1, 0, Ordered(go=True))
 
     def take(to, _sender, message):
         for command in nodes[to].handle(message):
-            if isinstance(command, gate.ReportPrepared):
-                report(to, gate.SubtreePrepared(to))
-            elif isinstance(command, gate.ReportFailure):
-                report(to, gate.PrepareFailed(command.place, command.reason))
-            elif isinstance(command, gate.Order):
-                links.send(to, command.child, gate.Ordered(command.go))
-            elif isinstance(command, gate.OpenGate):
+            if isinstance(command, ReportPrepared):
+                report(to, SubtreePrepared(to))
+            elif isinstance(command, ReportFailure):
+                report(to, PrepareFailed(command.place, command.reason))
+            elif isinstance(command, Order):
+                links.send(to, command.child, Ordered(command.go))
+            elif isinstance(command, Begin):
                 opened[to] += 1
 
     for place in range(tree.size):
-        failed = gate.PrepareFailed(place, "no such program")
-        links.send(-1, place, failed if place in failing else gate.Prepared())
+        failed = PrepareFailed(place, "no such program")
+        links.send(-1, place, failed if place in failing else Prepared())
     links.deliver_all(take)
     assert max(opened.values(), default=0) <= 1
     return [node.stage for node in nodes], reports, opened
@@ -243,8 +267,8 @@ def start(tree, chance, failing=(), go_when_prepared=True):
 @given(TREES, st.randoms())
 def test_all_nodes_go_when_all_are_prepared(tree, chance):
     stages, reports, opened = start(tree, chance)
-    assert set(stages) == {gate.Stage.GONE}
-    assert reports == [gate.SubtreePrepared(0)]
+    assert set(stages) == {Stage.GONE}
+    assert reports == [SubtreePrepared(0)]
     assert len(opened) == tree.size
 
 
@@ -253,26 +277,30 @@ def test_no_node_goes_if_one_fails(tree, chance, data):
     failing = data.draw(st.sets(st.integers(0, tree.size - 1), min_size=1))
     stages, reports, opened = start(tree, chance, failing)
     assert not opened
-    assert set(stages) <= {gate.Stage.ABORTED}
-    places = {report.place for report in reports if isinstance(report, gate.PrepareFailed)}
+    assert set(stages) <= {Stage.ABORTED}
+    places = {report.place for report in reports if isinstance(report, PrepareFailed)}
     assert places
     assert places <= failing
-    assert gate.SubtreePrepared(0) not in reports
+    assert SubtreePrepared(0) not in reports
 
 
 def test_no_node_goes_before_the_order():
     stages, _, opened = start(Tree(9, 2), _First(), go_when_prepared=False)
-    assert set(stages) == {gate.Stage.PREPARED}
+    assert set(stages) == {Stage.PREPARED}
     assert not opened
 
 
 def test_node_that_fails_after_the_order_is_reported():
-    root = gate.Gate((1,))
-    for event in (gate.Prepared(), gate.SubtreePrepared(1), gate.Ordered(go=True)):
+    root = TwoPhaseStart((1,))
+    for event in (
+        Prepared(),
+        SubtreePrepared(1),
+        Ordered(go=True),
+    ):
         root.handle(event)
-    lost = root.handle(gate.PrepareFailed(1, "node n2 is lost"))
-    assert lost == (gate.ReportFailure(1, "node n2 is lost"),)
-    assert root.stage is gate.Stage.GONE
+    lost = root.handle(PrepareFailed(1, "node n2 is lost"))
+    assert lost == (ReportFailure(1, "node n2 is lost"),)
+    assert root.stage is Stage.GONE
 
 
 # -- counts and assignments -------------------------------------------------------------

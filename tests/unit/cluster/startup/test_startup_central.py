@@ -8,21 +8,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosched.core.cluster.queue.nodes import count, from_numbers
-from cosched.core.cluster.startup.assignment import Inventory, Units
-from cosched.core.cluster.startup.central import CentralManager, PartitionedManager
-from cosched.core.cluster.startup.jobobject import (
-    COUNT_BYTES,
-    decode_object,
-    encode_object,
-)
-from cosched.core.cluster.startup.matching import NodeOffer, Request
-from cosched.core.cluster.startup.placement import (
+from benchmarks.experiments.startup.managers import CentralManager, PartitionedManager
+from benchmarks.experiments.startup.matching import NodeOffer, Request
+from benchmarks.experiments.startup.placement import (
     ENTRY,
     Placement,
     Submission,
     encode_central,
     node_table,
+)
+from cosched.core.cluster.queue.nodes import count, from_numbers
+from cosched.core.cluster.startup.assignment import Inventory, Units
+from cosched.core.cluster.startup.jobobject import (
+    COUNT_BYTES,
+    decode_object,
+    encode_object,
 )
 from cosched.core.cluster.startup.seal import PROOF_BYTES, seal
 from cosched.core.errors import CoschedError

@@ -11,11 +11,11 @@ from cosched.core.cluster.queue.halves.placement import PLACEMENTS, by_learner, 
 from cosched.core.cluster.queue.machine import QueueMachine
 from cosched.core.cluster.queue.plans.easy import Easy
 from cosched.core.cluster.queue.policies import Policy
-from cosched.sim.engine import Engine
 from cosched.sim.symbiotic.datastar import DATASTAR, NPB
 from cosched.sim.symbiotic.machine import SharedMachine
 from cosched.sim.symbiotic.runs import NAMES, ORDERS
 from cosched.sim.symbiotic.stream import StreamJob
+from cosched.sim.virtual_time import VirtualTime
 
 MODELS = (DATASTAR, NPB)
 
@@ -54,7 +54,7 @@ def scheduler(model, nodes, placement):
 
 def run(model, stream, nodes, placement, order="fcfs", queue_limit=12):
     """The machine after all is over."""
-    engine = Engine()
+    engine = VirtualTime()
     machine = SharedMachine(
         engine,
         stream,

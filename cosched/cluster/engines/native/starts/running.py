@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable
 
 from cosched.cluster.coupling.clock import DomainClock
-from cosched.cluster.engines.native.members import Members
+from cosched.cluster.engines.native.node_entries import NodeEntries
 from cosched.cluster.engines.native.records import Records
 from cosched.cluster.engines.native.starts.start import (
     ActiveStart,
@@ -71,7 +71,7 @@ class Starts:
     def __init__(
         self,
         config: DomainConfig,
-        members: Members,
+        members: NodeEntries,
         records: Records,
         clock: DomainClock,
         strays: Strays,

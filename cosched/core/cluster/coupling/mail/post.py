@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from cosched.core.cluster.coupling.engine import Send
+from cosched.core.cluster.coupling.engine_messages import Send
 from cosched.core.cluster.coupling.groups import DomainName
 from cosched.core.cluster.coupling.jobs import Jobs
 from cosched.core.cluster.coupling.messages import (
@@ -29,7 +29,7 @@ from cosched.core.cluster.coupling.messages import (
     Undecided,
     Working,
 )
-from cosched.core.cluster.coupling.state import Member, Open, Peer
+from cosched.core.cluster.coupling.state import GroupJob, Open, Peer
 from cosched.core.cluster.queue.job import JobId
 
 #: Questions that are kept while the other domain is down.
@@ -54,12 +54,12 @@ class Post:
         self._on_reply = on_reply
         self._on_back = on_back
 
-    def ask(self, to: DomainName, member: Member, ask: AnyAsk) -> int:
+    def ask(self, to: DomainName, member: GroupJob, ask: AnyAsk) -> int:
         """Asks about the group of a job; returns the number of the question."""
         return self._send(to, member.number, member, ask)
 
     def _send(
-        self, to: DomainName, job: JobId | None, member: Member | None, ask: AnyAsk
+        self, to: DomainName, job: JobId | None, member: GroupJob | None, ask: AnyAsk
     ) -> int:
         state = self._state
         number = state.next_number
@@ -100,13 +100,13 @@ class Post:
         if number is not None:
             self._state.questions.pop(number, None)
 
-    def withdraw_about(self, member: Member, *kinds: type[AnyAsk]) -> None:
+    def withdraw_about(self, member: GroupJob, *kinds: type[AnyAsk]) -> None:
         """Forgets the questions of these kinds about a job's group."""
         for number, opened in list(self._state.questions.items()):
             if opened.job == member.number and isinstance(opened.question.ask, kinds):
                 del self._state.questions[number]
 
-    def withdraw_all(self, member: Member) -> None:
+    def withdraw_all(self, member: GroupJob) -> None:
         """Forgets all questions about a job's group."""
         for number, opened in list(self._state.questions.items()):
             if opened.job == member.number:

@@ -7,7 +7,7 @@ Questions of an earlier incarnation of a domain are dropped: it has forgotten th
 
 from __future__ import annotations
 
-from cosched.core.cluster.coupling.engine import Send
+from cosched.core.cluster.coupling.engine_messages import Send
 from cosched.core.cluster.coupling.groups import DomainName
 from cosched.core.cluster.coupling.jobs import Jobs
 from cosched.core.cluster.coupling.messages import (

@@ -41,7 +41,7 @@ from cosched.core.cluster.coupling.messages import (
 )
 from cosched.core.cluster.coupling.ready import ReadyJobs
 from cosched.core.cluster.coupling.rounds.participant import Participant
-from cosched.core.cluster.coupling.state import Decision, Member, Owed, Round
+from cosched.core.cluster.coupling.state import Decision, GroupJob, Owed, Round
 from cosched.core.decoding import shown_text
 
 
@@ -65,7 +65,7 @@ class Coordinator:
 
     # --- the begin of a round -------------------------------------------------------------
 
-    def own_ready(self, member: Member) -> None:
+    def own_ready(self, member: GroupJob) -> None:
         """Begins a round for a job of this domain that has nodes, or joins one."""
         state = self._state
         member.past.asked += 1
@@ -79,7 +79,7 @@ class Coordinator:
             current.reserved.append(state.name)
             self._ask_others(current, member)
 
-    def ready(self, member: Member, by: DomainName, owed: Owed) -> None:
+    def ready(self, member: GroupJob, by: DomainName, owed: Owed) -> None:
         """Begins a round because the job of another domain has nodes, or lets it join."""
         going = self._going(member.key)
         if by in going:
@@ -108,7 +108,7 @@ class Coordinator:
         decisions = self._state.decisions.get(key, ())
         return {name: each.id for each in decisions for name in each.open}
 
-    def _begin(self, member: Member, by: DomainName) -> Round:
+    def _begin(self, member: GroupJob, by: DomainName) -> Round:
         state = self._state
         number = state.next_number
         state.next_number += 1
@@ -121,7 +121,7 @@ class Coordinator:
     def _own(self, current: Round) -> Owed:
         return Owed(*current.id)
 
-    def _ask_others(self, current: Round, member: Member) -> None:
+    def _ask_others(self, current: Round, member: GroupJob) -> None:
         """Asks the domains that were not asked yet, once this domain's job has nodes.
 
         The round does not wait for a job that has to go by an earlier decision. This domain
@@ -141,7 +141,11 @@ class Coordinator:
     # --- answers --------------------------------------------------------------------------
 
     def took(
-        self, member: Member, domain: DomainName, round_id: RoundId, reply: AnyReply | None
+        self,
+        member: GroupJob,
+        domain: DomainName,
+        round_id: RoundId,
+        reply: AnyReply | None,
     ) -> None:
         """Takes the answer of a member, or of this domain's own job, whether it has nodes;
         None: the domain is down."""
@@ -167,7 +171,7 @@ class Coordinator:
         else:
             self._advance(current, member)
 
-    def _advance(self, current: Round, member: Member) -> None:
+    def _advance(self, current: Round, member: GroupJob) -> None:
         """Lets all jobs prepare once all have nodes."""
         asked_all = len(current.asked) == len(member.group.members)
         if current.preparing or current.awaited or not asked_all:
@@ -186,7 +190,11 @@ class Coordinator:
             self._participant.prepare(member, current.id, self._own(current))
 
     def took_prepared(
-        self, member: Member, domain: DomainName, round_id: RoundId, reply: AnyReply | None
+        self,
+        member: GroupJob,
+        domain: DomainName,
+        round_id: RoundId,
+        reply: AnyReply | None,
     ) -> None:
         """Takes the answer of a member, or of this domain's own job, whether it is
         prepared; None: the domain is down."""
@@ -210,7 +218,7 @@ class Coordinator:
 
     # --- the end of a round ---------------------------------------------------------------
 
-    def _decide(self, current: Round, member: Member) -> None:
+    def _decide(self, current: Round, member: GroupJob) -> None:
         state = self._state
         addresses = tuple(sorted(current.prepared.items()))
         going = [*current.reserved, *current.promised]
@@ -232,7 +240,7 @@ class Coordinator:
         depart(self._post, member, left)
 
     def _fail(
-        self, current: Round, member: Member, cause: Cause, domain: DomainName
+        self, current: Round, member: GroupJob, cause: Cause, domain: DomainName
     ) -> None:
         """Ends a round that has failed because of the job of ``domain``."""
         self._end(current, member, cause)
@@ -244,7 +252,7 @@ class Coordinator:
         else:
             self._participant.abort(member, current.id)
 
-    def give_way(self, member: Member, round_id: RoundId) -> None:
+    def give_way(self, member: GroupJob, round_id: RoundId) -> None:
         """Ends a round of this domain for one of a coordinator that its group prefers.
 
         Two domains may begin rounds of a group at the same time, each because it knew
@@ -261,7 +269,7 @@ class Coordinator:
             member.past.note_failed(current.id)
             member.turn.round = member.turn.pin_ns = None
 
-    def _end(self, current: Round, member: Member, cause: Cause) -> None:
+    def _end(self, current: Round, member: GroupJob, cause: Cause) -> None:
         """Reports to the other domains of a round that it has failed."""
         state = self._state
         state.counts.rounds_failed += 1
@@ -274,7 +282,7 @@ class Coordinator:
             self._answer(owed, NotReady(cause))
         self._post.withdraw_about(member, Reserve, Prepare)
 
-    def confirmed(self, member: Member, domain: DomainName, round_id: RoundId) -> None:
+    def confirmed(self, member: GroupJob, domain: DomainName, round_id: RoundId) -> None:
         """Notes that a domain has carried out a decision, or will not any more."""
         open_ = self._state.decisions.get(member.key, [])
         for decision in open_:
@@ -293,7 +301,7 @@ class Coordinator:
             return Undecided()
         return Aborted()
 
-    def cancel(self, member: Member) -> None:
+    def cancel(self, member: GroupJob) -> None:
         """Ends the round of a job that is over; the others ask again."""
         current = self._state.rounds.get(member.key)
         if current is not None:

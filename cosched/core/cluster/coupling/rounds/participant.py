@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from cosched.core.cluster.coupling.departures import depart
-from cosched.core.cluster.coupling.engine import JobNotReady, Why
+from cosched.core.cluster.coupling.engine_messages import JobNotReady, Why
 from cosched.core.cluster.coupling.groups import Timing
 from cosched.core.cluster.coupling.jobs import Jobs
 from cosched.core.cluster.coupling.mail.post import Post
@@ -30,7 +30,7 @@ from cosched.core.cluster.coupling.messages import (
     Went,
 )
 from cosched.core.cluster.coupling.settings import WhenDown
-from cosched.core.cluster.coupling.state import Member, Owed, Stage, is_until
+from cosched.core.cluster.coupling.state import GroupJob, Owed, Stage, is_until
 
 
 class Participant:
@@ -44,8 +44,8 @@ class Participant:
         self,
         jobs: Jobs,
         post: Post,
-        respond: Callable[[Member, Owed, AnyReply], None],
-        on_left: Callable[[Member], None],
+        respond: Callable[[GroupJob, Owed, AnyReply], None],
+        on_left: Callable[[GroupJob], None],
     ) -> None:
         self._jobs = jobs
         self._state = jobs.state
@@ -55,7 +55,7 @@ class Participant:
 
     # --- orders of the coordinator --------------------------------------------------------
 
-    def reserve(self, member: Member, round_id: RoundId, owed: Owed) -> None:
+    def reserve(self, member: GroupJob, round_id: RoundId, owed: Owed) -> None:
         """Gives a job nodes for a round, if it can have them now.
 
         A refusal leaves an answer that is owed to another question as it is.
@@ -69,7 +69,7 @@ class Participant:
         member.turn.owed = owed
         self._reserve_now(member, round_id)
 
-    def _refusal(self, member: Member, round_id: RoundId) -> AnyReply | None:
+    def _refusal(self, member: GroupJob, round_id: RoundId) -> AnyReply | None:
         """Returns why a job cannot have nodes for a round; None if it may."""
         if member.stage is Stage.OVER:
             return Over()
@@ -86,7 +86,7 @@ class Participant:
             return NotReady(Cause.BUSY)  # it prepares for this round already
         return None
 
-    def _in_other_round(self, member: Member, round_id: RoundId) -> bool:
+    def _in_other_round(self, member: GroupJob, round_id: RoundId) -> bool:
         """Returns whether a round of another coordinator has the job, and keeps it.
 
         A job that only has nodes for a round leaves it for one of another domain that the
@@ -101,7 +101,7 @@ class Participant:
             return member.group.prefers(others[0][0], round_id[0])
         return bool(others)
 
-    def _reserve_now(self, member: Member, round_id: RoundId) -> None:
+    def _reserve_now(self, member: GroupJob, round_id: RoundId) -> None:
         member.past.note_round(round_id)
         if member.stage.has_nodes:
             self.join(member, round_id)
@@ -111,14 +111,14 @@ class Participant:
         else:
             self._jobs.try_(member, round_id)
 
-    def got_nodes(self, member: Member) -> None:
+    def got_nodes(self, member: GroupJob) -> None:
         """Notes that a job has the nodes that were looked for."""
         round_id, member.turn.trying = member.turn.trying, None
         if round_id is not None:
             self.join(member, round_id)
             self._answer(member, Reserved(round_id))
 
-    def got_no_nodes(self, member: Member, result: JobNotReady) -> None:
+    def got_no_nodes(self, member: GroupJob, result: JobNotReady) -> None:
         """Notes that a job got no nodes; it may promise to start in time."""
         round_id, member.turn.trying = member.turn.trying, None
         self._state.counts.tries_refused += 1
@@ -134,7 +134,7 @@ class Participant:
         self._state.counts.busy += busy
         self._answer(member, NotReady(Cause.BUSY if busy else Cause.NODES))
 
-    def _may_promise(self, member: Member, expected_ns: int | None) -> bool:
+    def _may_promise(self, member: GroupJob, expected_ns: int | None) -> bool:
         """Returns whether a start within the group's time is safe.
 
         There is one promise at a time, because backfill protects only the first job of the
@@ -147,7 +147,7 @@ class Participant:
             return False
         return expected_ns <= self._state.now_ns + group.delay_ns
 
-    def prepare(self, member: Member, round_id: RoundId, owed: Owed) -> None:
+    def prepare(self, member: GroupJob, round_id: RoundId, owed: Owed) -> None:
         """Prepares a job that has nodes for this round."""
         if not member.stage.has_nodes or not self._may_prepare(member, round_id):
             self._respond(member, owed, NotReady(Cause.BUSY))
@@ -159,12 +159,12 @@ class Participant:
         self._post.withdraw(member.turn.asking)
         self._jobs.prepare(member)
 
-    def _may_prepare(self, member: Member, round_id: RoundId) -> bool:
+    def _may_prepare(self, member: GroupJob, round_id: RoundId) -> bool:
         if member.past.is_over(round_id) or self._in_other_round(member, round_id):
             return False
         return member.turn.round in (None, round_id) or member.turn.round[0] != round_id[0]
 
-    def prepared(self, member: Member, address: str) -> None:
+    def prepared(self, member: GroupJob, address: str) -> None:
         """Votes for the start of a job that is prepared."""
         self._jobs.prepared(member, address)
         if member.turn.starting or member.turn.round is None:
@@ -175,7 +175,7 @@ class Participant:
         member.turn.vote_ns = self._state.now_ns + doubt_ns
         self._answer(member, Prepared(member.turn.round, doubt_ns, address))
 
-    def go(self, member: Member, round_id: RoundId, addresses: Addresses) -> AnyReply:
+    def go(self, member: GroupJob, round_id: RoundId, addresses: Addresses) -> AnyReply:
         """Lets a job begin whose round goes; returns the answer."""
         if member.past.went == round_id:
             return Went()
@@ -198,7 +198,7 @@ class Participant:
         self._state.counts.lapsed += 1
         return Lapsed()
 
-    def abort(self, member: Member, round_id: RoundId) -> None:
+    def abort(self, member: GroupJob, round_id: RoundId) -> None:
         """Takes a job out of a round that has failed. It keeps a hold of its own."""
         member.past.note_failed(round_id)
         if is_until(member.turn.trying, round_id):
@@ -210,7 +210,7 @@ class Participant:
         if is_until(member.turn.round, round_id):
             self._leave(member)
 
-    def _leave(self, member: Member) -> None:
+    def _leave(self, member: GroupJob) -> None:
         """Takes a job out of its round. If it has asked a coordinator, the answer decides
         its next step."""
         member.turn.owed = None
@@ -224,7 +224,7 @@ class Participant:
 
     # --- time -----------------------------------------------------------------------------
 
-    def tick(self, member: Member) -> None:
+    def tick(self, member: GroupJob) -> None:
         """Leaves a round whose next step does not come; asks for a missing decision."""
         now_ns = self._state.now_ns
         if member.turn.pin_ns is not None and now_ns >= member.turn.pin_ns:
@@ -249,7 +249,7 @@ class Participant:
             self._state.counts.doubts += 1
             self._post.ask(coordinator, member, Outcome(member.turn.round))
 
-    def _end_doubt(self, member: Member) -> None:
+    def _end_doubt(self, member: GroupJob) -> None:
         """Applies the policy for a domain that is down: the decision has not come."""
         self._post.withdraw_about(member, Outcome)
         if self._jobs.settings.when_down is WhenDown.YIELD:
@@ -262,7 +262,7 @@ class Participant:
         self._jobs.go(member, ())
         depart(self._post, member, member.group.others(self._state.name))
 
-    def wake_ns(self, member: Member) -> int | None:
+    def wake_ns(self, member: GroupJob) -> int | None:
         """Returns when ``tick`` has work for this job."""
         turn = member.turn
         times = [at for at in (turn.pin_ns, turn.vote_ns) if at is not None]
@@ -274,7 +274,7 @@ class Participant:
                 times.append(ask_ns)
         return min(times, default=None)
 
-    def join(self, member: Member, round_id: RoundId) -> None:
+    def join(self, member: GroupJob, round_id: RoundId) -> None:
         """Lets a job with nodes wait for the next step of a round."""
         member.turn.round = round_id
         member.past.note_round(round_id)
@@ -283,7 +283,7 @@ class Participant:
     def _pin_end(self) -> int:
         return self._state.now_ns + self._jobs.settings.patience.prepare_ns
 
-    def _answer(self, member: Member, reply: AnyReply) -> None:
+    def _answer(self, member: GroupJob, reply: AnyReply) -> None:
         owed, member.turn.owed = member.turn.owed, None
         if owed is not None:
             self._respond(member, owed, reply)

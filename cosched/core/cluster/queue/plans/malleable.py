@@ -33,7 +33,7 @@ from cosched.core.cluster.queue.rules import NO_RULES, PassRules
 from cosched.core.cluster.queue.sizes.benefit import gift_benefit, harvest_benefit
 from cosched.core.cluster.queue.sizes.harvest import NEVER
 from cosched.core.cluster.queue.sizes.job import MalleableJob
-from cosched.core.cluster.queue.sizes.running import Running
+from cosched.core.cluster.queue.sizes.resizable_run import ResizableRun
 from cosched.core.cluster.queue.sizes.settings import Distribution, SizePolicy
 from cosched.core.errors import CoschedError
 
@@ -64,10 +64,10 @@ class Malleable(Planner):
             raise CoschedError("sizes that change combine with fcfs on any nodes only")
         self.sizes = sizes
         self.size_counts = SizeCounts()
-        self.running: dict[JobId, Running] = {}  # in the order of their starts
+        self.running: dict[JobId, ResizableRun] = {}  # in the order of their starts
         self._free = place.free  # by the plan
         self._slack = 0  # nodes of running jobs above their minima
-        self._changed: dict[JobId, Running] = {}  # in this pass
+        self._changed: dict[JobId, ResizableRun] = {}  # in this pass
         self._degree = place.total if sizes.degree is None else sizes.degree
         self._arrived = self._ended = False  # since the last pass
 
@@ -133,7 +133,7 @@ class Malleable(Planner):
         size = min(job.size, self._free)
         self._free -= size
         self._slack += size - job.minimum
-        running = Running(job, size, now_ns)
+        running = ResizableRun(job, size, now_ns)
         self.running[job.number] = running
         self._changed[job.number] = running
         self.counts.started_in_order += 1
@@ -161,7 +161,7 @@ class Malleable(Planner):
         self.size_counts.harvests += 1
         return True
 
-    def _victims(self, now_ns: int) -> Sequence[Running]:
+    def _victims(self, now_ns: int) -> Sequence[ResizableRun]:
         """Returns the jobs to harvest. Averages cover all running jobs."""
         control = self.sizes.control
         limit, protected_ns = control.harvest_limit, control.protected_ns
@@ -185,7 +185,7 @@ class Malleable(Planner):
             chosen = set(map(id, first))
             self._give_to([job for job in short if id(job) not in chosen], now_ns)
 
-    def _give_to(self, receivers: Sequence[Running], now_ns: int) -> None:
+    def _give_to(self, receivers: Sequence[ResizableRun], now_ns: int) -> None:
         """Gives free nodes to these jobs.
 
         A job whose gift is not worth its cost gets none; the least worthy job is removed
@@ -207,7 +207,7 @@ class Malleable(Planner):
             if amount:
                 self._change(job, amount)
 
-    def _change(self, job: Running, by: int) -> None:
+    def _change(self, job: ResizableRun, by: int) -> None:
         job.size += by
         self._free -= by
         self._slack += by
@@ -215,9 +215,9 @@ class Malleable(Planner):
 
     def _settle(self, now_ns: int) -> Offers:
         """Yields the changes of the plan: first shrink, then start, then grow."""
-        shrinks: list[Running] = []
-        starts: list[Running] = []
-        grows: list[Running] = []
+        shrinks: list[ResizableRun] = []
+        starts: list[ResizableRun] = []
+        grows: list[ResizableRun] = []
         for job in self._changed.values():
             held, size = job.held, job.size
             if size == held:

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from cosched.core.cluster.queue.sizes.division import Amounts
-from cosched.core.cluster.queue.sizes.running import Running
+from cosched.core.cluster.queue.sizes.resizable_run import ResizableRun
 
 
-def wait_saved_ns(running: Iterable[Running], missing: int, now_ns: int) -> int:
+def wait_saved_ns(running: Iterable[ResizableRun], missing: int, now_ns: int) -> int:
     """Returns the time until running jobs have released ``missing`` nodes."""
     ends = sorted((job.left_ns(now_ns), job.size) for job in running)
     for left_ns, size in ends:
@@ -24,8 +24,8 @@ def wait_saved_ns(running: Iterable[Running], missing: int, now_ns: int) -> int:
 
 
 def harvest_benefit(
-    running: Iterable[Running],
-    victims: Sequence[Running],
+    running: Iterable[ResizableRun],
+    victims: Sequence[ResizableRun],
     amounts: Amounts,
     now_ns: int,
 ) -> float:
@@ -39,7 +39,7 @@ def harvest_benefit(
     return saved_ns / delay_ns if delay_ns > 0 else float("inf")
 
 
-def gift_benefit(job: Running, amount: int, now_ns: int) -> float:
+def gift_benefit(job: ResizableRun, amount: int, now_ns: int) -> float:
     """Returns the saved time divided by the cost of the change."""
     now_end_ns = job.end_with_ns(job.size, now_ns)
     saved_ns = now_end_ns - job.end_with_ns(job.size + amount, now_ns)

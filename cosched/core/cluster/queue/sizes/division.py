@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from heapq import heapify, heappop, heapreplace
 from typing import TypeAlias
 
-from cosched.core.cluster.queue.sizes.running import Running
+from cosched.core.cluster.queue.sizes.resizable_run import ResizableRun
 
 Amounts: TypeAlias = list[int]
 
@@ -31,30 +31,30 @@ def divide_evenly(rooms: Sequence[int], count: int) -> Amounts:
     return amounts
 
 
-def take_evenly(victims: Sequence[Running], count: int) -> Amounts:
+def take_evenly(victims: Sequence[ResizableRun], count: int) -> Amounts:
     """Takes one node from each job in turn, down to its minimum."""
     return divide_evenly([job.size - job.minimum for job in victims], count)
 
 
-def give_evenly(receivers: Sequence[Running], count: int) -> Amounts:
+def give_evenly(receivers: Sequence[ResizableRun], count: int) -> Amounts:
     """Gives one node to each job in turn, up to its ideal."""
     return divide_evenly([job.ideal - job.size for job in receivers], count)
 
 
-def take_least_impact(victims: Sequence[Running], count: int) -> Amounts:
+def take_least_impact(victims: Sequence[ResizableRun], count: int) -> Amounts:
     """Takes each node from the job that then keeps the greatest share of its ideal."""
 
-    def rank(job: Running, taken: int) -> float | None:
+    def rank(job: ResizableRun, taken: int) -> float | None:
         size = job.size - taken
         return -(size - 1) / job.ideal if size > job.minimum else None
 
     return _one_by_one(victims, count, rank)
 
 
-def give_most_impact(receivers: Sequence[Running], count: int) -> Amounts:
+def give_most_impact(receivers: Sequence[ResizableRun], count: int) -> Amounts:
     """Gives each node to the job that has the least share of its ideal."""
 
-    def rank(job: Running, given: int) -> float | None:
+    def rank(job: ResizableRun, given: int) -> float | None:
         size = job.size + given
         return size / job.ideal if size < job.ideal else None
 
@@ -62,7 +62,9 @@ def give_most_impact(receivers: Sequence[Running], count: int) -> Amounts:
 
 
 def _one_by_one(
-    jobs: Sequence[Running], count: int, rank: Callable[[Running, int], float | None]
+    jobs: Sequence[ResizableRun],
+    count: int,
+    rank: Callable[[ResizableRun, int], float | None],
 ) -> Amounts:
     """Deals each node to the job with the least rank. ``rank`` takes a job and its amount
     so far; it returns None for a job without room."""

@@ -29,9 +29,9 @@ from cosched.core.cluster.queue.sizes.division import (
     take_evenly,
     take_least_impact,
 )
-from cosched.core.cluster.queue.sizes.running import Running
+from cosched.core.cluster.queue.sizes.resizable_run import ResizableRun
 
-Jobs: TypeAlias = Sequence[Running]
+Jobs: TypeAlias = Sequence[ResizableRun]
 
 #: Chooses jobs from the running jobs at a time, in order.
 Choose: TypeAlias = Callable[[Jobs, int], Jobs]
@@ -80,7 +80,7 @@ def _young(jobs: Jobs, now_ns: int) -> Jobs:
     return [job for job in reversed(jobs) if job.age_ns(now_ns) * len(jobs) <= total]
 
 
-def _by_time_left(jobs: Jobs, now_ns: int) -> tuple[list[tuple[int, Running]], int]:
+def _by_time_left(jobs: Jobs, now_ns: int) -> tuple[list[tuple[int, ResizableRun]], int]:
     """Returns each job with its time left, least first, and the sum of these times."""
     left = [(job.left_ns(now_ns), job) for job in jobs]
     left.sort(key=lambda pair: pair[0])

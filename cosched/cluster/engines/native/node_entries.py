@@ -1,0 +1,147 @@
+"""Keeps the nodes of a domain: which are up, drained or lost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import Enum
+
+from cosched.cluster.messages import PROTOCOL, Hello, StartReport
+from cosched.cluster.submission import Submission
+from cosched.config.domain import DomainConfig
+from cosched.core.cluster.queue.nodes import Intervals, from_numbers, numbers
+from cosched.core.decoding import host_of
+from cosched.core.errors import CoschedError
+
+#: Why an agent could not join that did not come as far as ``Hello``.
+UNREADABLE = "refused: its messages cannot be read"
+UNKNOWN_KEY = "an unknown key came from its address"
+
+
+class NodeState(Enum):
+    """The state of a node in its domain."""
+
+    DOWN = "down"  #: it never joined
+    UP = "up"
+    DRAINED = "drained"  #: an operator keeps new jobs away
+    LOST = "lost"  #: it was up and does not answer
+
+
+@dataclass(slots=True)
+class NodeEntry:
+    """A node.
+
+    reason: the operator's, or that of the loss. refused: the cause of the last refusal.
+    received_ns: when its last message came, by a monotonic clock. agent: the incarnation of
+    its agent; 0: it never joined. restarted: its agent is another one than before the
+    controller's own restart. session: of its agent, as it was in the last ``Welcome``.
+    secret: shared with this life of the agent.
+    """
+
+    name: str
+    number: int
+    state: NodeState = NodeState.DOWN
+    drained: bool = False
+    reason: str = ""
+    refused: str = ""
+    received_ns: int = 0
+    agent: int = 0
+    restarted: bool = False
+    session: int = 0
+    secret: bytes = field(default=b"", repr=False)
+    slots: int = 0
+    starts: tuple[StartReport, ...] = field(default=())
+
+    @property
+    def interval(self) -> Intervals:
+        """The node as a set."""
+        return ((self.number, self.number),)
+
+    @property
+    def answers(self) -> bool:
+        """Whether the agent is there."""
+        return self.state in (NodeState.UP, NodeState.DRAINED)
+
+    @property
+    def why(self) -> str:
+        """The reason of its state; empty if there is none."""
+        return self.reason if self.answers else self.refused or self.reason
+
+
+class NodeEntries:
+    """The nodes of a domain by name and number."""
+
+    def __init__(self, config: DomainConfig) -> None:
+        self._config = config
+        self.by_number = [NodeEntry(name, at) for at, name in enumerate(config.node_names)]
+        self.by_name = {member.name: member for member in self.by_number}
+
+    def configure(self, config: DomainConfig) -> None:
+        """Takes changed settings; the nodes are the same."""
+        self._config = config
+
+    @property
+    def all(self) -> Intervals:
+        """All nodes of the domain, up or not."""
+        return ((0, len(self.by_number) - 1),)
+
+    @property
+    def slots(self) -> int:
+        """The tasks that each node takes of a job; 0 as long as no node has joined."""
+        known = [member.slots for member in self.by_number if member.slots]
+        return self._config.slots or min(known, default=0)
+
+    def counts(self, job: Submission) -> tuple[int, ...]:
+        """Returns the tasks of a job on each of its nodes. Raises CoschedError if the
+        domain can never run it."""
+        if not self.slots:
+            raise CoschedError("no node has joined the domain yet; try again")
+        return job.counts(self.slots, len(self.by_number))
+
+    def problem(self, hello: Hello) -> str | None:
+        """Returns why an agent cannot join; None if it can."""
+        if hello.protocol != PROTOCOL:
+            return f"it speaks version {hello.protocol} of the protocol, not {PROTOCOL}"
+        if hello.config != self._config.digest():
+            return "its domain.toml differs from the controller's"
+        return None
+
+    def note_unreadable(self, name: str) -> None:
+        """Notes that the agent of a node speaks in another way, if the node has none."""
+        member = self.by_name.get(name)
+        if member is not None and not member.answers:
+            member.refused = UNREADABLE
+
+    def note_unknown_key(self, address: str) -> None:
+        """Notes that an unknown key came from a numeric address, for the nodes there that
+        have no agent. It is a hint: the sender is not known."""
+        for name, where in self._config.nodes.items():
+            member = self.by_name[name]
+            if host_of(where) == address and not member.answers:
+                member.refused = member.refused or UNKNOWN_KEY
+
+    def removed(self, names: Iterable[str]) -> list[str]:
+        """Returns the names that no node in domain.toml has."""
+        return [name for name in names if name not in self.by_name]
+
+    def numbers(self, names: Iterable[str]) -> Intervals:
+        """Returns the nodes with these names as a set."""
+        return from_numbers(self.by_name[name].number for name in names)
+
+    def names(self, nodes: Intervals) -> tuple[str, ...]:
+        """Returns the names of these nodes, in order."""
+        return tuple(self.by_number[number].name for number in numbers(nodes))
+
+    def excuse(self, now_ns: int) -> None:
+        """Counts no node as silent until now: this process has read nothing."""
+        for member in self.by_number:
+            member.received_ns = max(member.received_ns, now_ns)
+
+    def silent(self, now_ns: int) -> list[NodeEntry]:
+        """Returns the nodes that sent nothing for too long."""
+        limit_ns = now_ns - self._config.life.lost_after_ns
+        return [
+            member
+            for member in self.by_number
+            if member.answers and member.received_ns < limit_ns
+        ]

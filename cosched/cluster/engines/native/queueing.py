@@ -1,0 +1,125 @@
+"""Puts jobs into the queue, each with the number of nodes that it needs.
+
+The number depends on the slots of the nodes, so it changes when nodes with other slots
+join. After a restart no slots are known until a node has joined: the number is a guess
+until then. A job with mates waits for the right one, because other domains get it once.
+"""
+
+from __future__ import annotations
+
+from cosched.cluster.coupling.clock import DomainClock
+from cosched.cluster.coupling.driver import Driver
+from cosched.cluster.engines.native.node_entries import NodeEntries
+from cosched.cluster.engines.native.records import Records
+from cosched.cluster.store import Record, State
+from cosched.cluster.submission import MOST
+from cosched.config.domain import QueueSettings
+from cosched.core.cluster.queue.job import Job
+from cosched.core.cluster.queue.machine import QueueMachine
+from cosched.core.cluster.queue.messages import JobCancelled, JobSubmitted
+from cosched.core.errors import CoschedError
+
+
+class Queueing:
+    """The ways of a domain's jobs into its queue. driver: feeds the queue."""
+
+    def __init__(
+        self,
+        settings: QueueSettings,
+        members: NodeEntries,
+        records: Records,
+        queue: QueueMachine,
+        driver: Driver,
+        clock: DomainClock,
+    ) -> None:
+        self._settings = settings
+        self._members = members
+        self._records = records
+        self._queue = queue
+        self._driver = driver
+        self._clock = clock
+        self._slots = 0  # those of a node when the waiting jobs got their sizes
+        self._unsized: dict[int, Record] = {}  # with mates, until a node has joined
+
+    def configure(self, settings: QueueSettings) -> None:
+        """Takes changed settings, for jobs from now on."""
+        self._settings = settings
+
+    def add(self, record: Record, size: int) -> None:
+        """Lets a job wait in the queue. size: the number of its nodes."""
+        self._driver.handle(JobSubmitted(self._clock.now_ns(), self.job(record, size)))
+
+    def add_again(self, record: Record) -> None:
+        """Lets a job wait that was accepted before. Its size is a guess as long as no node
+        has joined. A job that the queue refuses now ends with the reason."""
+        try:
+            self.add(record, self._size(record))
+        except CoschedError as error:
+            self._records.finish(record, State.CANCELLED, None, str(error))
+
+    def add_with_mates(self, record: Record) -> None:
+        """Lets a job with mates wait that was accepted before, once a node has joined."""
+        if self._members.slots:
+            self.add_again(record)
+        else:
+            self._unsized[record.number] = record
+
+    def add_unsized(self) -> None:
+        """Lets the jobs wait that wait for a node to join; their sizes may be guesses."""
+        unsized, self._unsized = self._unsized, {}
+        for record in unsized.values():
+            self.add_again(record)
+
+    def is_unsized(self, number: int) -> bool:
+        """Returns whether a job is not in the queue because no node has joined."""
+        return number in self._unsized
+
+    def node_joined(self) -> None:
+        """Sizes the waiting jobs again if nodes have other slots than before."""
+        if self._slots != self._members.slots:
+            self._slots = self._members.slots
+            self.add_unsized()
+            self.resize()
+
+    def resize(self) -> None:
+        """Gives waiting jobs the number of nodes that they need now. Jobs with mates keep
+        theirs, which other domains know."""
+        for job in self._queue.waiting:
+            record = self._records.live[job.number]
+            try:
+                size = len(self._members.counts(record.submission))
+            except CoschedError:
+                continue  # its start fails, and names the reason
+            if size != job.size and not job.gated:
+                self._driver.handle(JobCancelled(self._clock.now_ns(), job.number))
+                self.add(record, size)
+
+    def job(self, record: Record, size: int) -> Job:
+        """Returns a job as the queue takes it."""
+        return Job(
+            record.number,
+            size,
+            self._walltime_ns(record),
+            record.submitted_ns,
+            # Where nodes take several jobs, a job that waits for mates shares its nodes.
+            exclusive=record.submission.exclusive and not record.submission.mates,
+        )
+
+    def walltimes_ns(self) -> dict[int, int]:
+        """Returns the walltimes of all live jobs by the present settings."""
+        live = self._records.live
+        return {number: self._walltime_ns(record) for number, record in live.items()}
+
+    def _walltime_ns(self, record: Record) -> int:
+        asked_ns = record.submission.time_ns or self._settings.default_time_ns
+        # While a job waits for its turn on shared nodes, its time passes.
+        alone = record.submission.exclusive
+        return asked_ns * (1 if alone else self._settings.jobs_per_node)
+
+    def _size(self, record: Record) -> int:
+        """Returns the number of nodes of a job that was accepted before."""
+        slots = self._members.slots or MOST
+        try:
+            return len(record.submission.counts(slots, len(self._members.by_number)))
+        except CoschedError:
+            return len(self._members.by_number)

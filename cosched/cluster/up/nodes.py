@@ -1,0 +1,66 @@
+"""Names the nodes of a domain, and the words that run a command on each."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from cosched.config.domain import DomainConfig
+from cosched.core.decoding import host_of
+from cosched.core.names import member_of
+from cosched.lab.lab import Lab
+from cosched.linux.here import this_machine
+
+
+@dataclass(frozen=True, slots=True)
+class DomainNode:
+    """A node of a domain. address: ``HOST:PORT`` of its agent. enter: the words in front of
+    a command that make it run there: none for this machine, ``nsenter`` for a node of the
+    lab, ``ssh HOST`` for a cluster."""
+
+    name: str
+    address: str
+    enter: tuple[str, ...] = ()
+
+
+def local_nodes(port: int) -> tuple[DomainNode, ...]:
+    """Returns this machine as the only node, on the loopback."""
+    return (DomainNode(member_of(os.uname().nodename), f"127.0.0.1:{port}"),)
+
+
+def lab_nodes(lab: Lab, port: int) -> tuple[DomainNode, ...]:
+    """Returns the nodes of a lab."""
+    return tuple(
+        DomainNode(
+            node.name, f"{node.address}:{port}", tuple(lab.enter_argv(node.name, "/"))
+        )
+        for node in lab.nodes
+    )
+
+
+def host_nodes(hosts: Sequence[str], port: int, enter: str) -> tuple[DomainNode, ...]:
+    """Returns hosts that a remote shell reaches. enter: its command; the host follows."""
+    here = this_machine()
+    return tuple(
+        DomainNode(
+            member_of(host),
+            f"{host}:{port}",
+            () if here.is_meant_by(host) else (*shlex.split(enter), host),
+        )
+        for host in hosts
+    )
+
+
+def controller_node(config: DomainConfig, run_dir: Path) -> DomainNode | None:
+    """Returns the place of a domain's controller if that is on this machine."""
+    host = host_of(config.controller)
+    lab = Lab.load(run_dir)
+    for place in lab_nodes(lab, 0) if lab is not None else ():
+        if host_of(place.address) == host:
+            return place
+    if not this_machine().is_meant_by(host):
+        return None
+    return DomainNode(os.uname().nodename, config.controller)

@@ -1,0 +1,109 @@
+"""Passes the job object down the tree (section 5).
+
+``Pipeline`` is the new design: a node forwards each chunk as soon as it has it, and all
+nodes receive the whole object. ``StoreAndForward`` is the old design, for comparison: a
+node waits for the whole object and sends each child only the part of the child's subtree.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from cosched.core.cluster.startup.tree import Position
+from cosched.core.errors import CoschedError
+
+
+class ChunkArrived(Struct, frozen=True):
+    """The parent sent one of the ``count`` chunks of the job object."""
+
+    number: int
+    count: int
+
+
+class ChildReplaced(Struct, frozen=True):
+    """The tree was mended: ``child`` has none of the chunks."""
+
+    child: Position
+
+
+class SendChunk(Struct, frozen=True):
+    """Send this chunk, which this node has, to a child."""
+
+    child: Position
+    number: int
+
+
+class SendPart(Struct, frozen=True):
+    """Send a child the part of the object that concerns the child's subtree."""
+
+    child: Position
+
+
+class ReadObject(Struct, frozen=True):
+    """All chunks are here: read the job object."""
+
+
+Event = ChunkArrived | ChildReplaced
+Command = SendChunk | SendPart | ReadObject
+
+
+class Arrival:
+    """The chunks of one object that this node has. They may arrive twice, in any order."""
+
+    def __init__(self) -> None:
+        self._count: int | None = None
+        self.numbers: set[int] = set()
+
+    @property
+    def complete(self) -> bool:
+        return self._count is not None and len(self.numbers) == self._count
+
+    def add(self, chunk: ChunkArrived) -> bool:
+        """Adds a chunk; returns False if it is here already. Raises CoschedError for a
+        chunk that contradicts the others."""
+        if self._count is None and chunk.count >= 1:
+            self._count = chunk.count
+        if chunk.count != self._count or not 0 <= chunk.number < chunk.count:
+            raise CoschedError(
+                f"job object: chunk {chunk.number} of {chunk.count} does not belong to an "
+                f"object of {self._count} chunks"
+            )
+        if chunk.number in self.numbers:
+            return False
+        self.numbers.add(chunk.number)
+        return True
+
+
+class Pipeline:
+    """Forwards chunk by chunk to ``children``."""
+
+    def __init__(self, children: tuple[Position, ...]) -> None:
+        self._children = children
+        self._arrival = Arrival()
+
+    def handle(self, event: Event) -> tuple[Command, ...]:
+        """Takes one event and returns the commands."""
+        if isinstance(event, ChildReplaced):
+            return tuple(
+                SendChunk(event.child, number) for number in sorted(self._arrival.numbers)
+            )
+        if not self._arrival.add(event):
+            return ()
+        sent = tuple(SendChunk(child, event.number) for child in self._children)
+        return (*sent, ReadObject()) if self._arrival.complete else sent
+
+
+class StoreAndForward:
+    """Waits for the whole object, and then sends each child its part."""
+
+    def __init__(self, children: tuple[Position, ...]) -> None:
+        self._children = children
+        self._arrival = Arrival()
+
+    def handle(self, event: Event) -> tuple[Command, ...]:
+        """Takes one event and returns the commands."""
+        if isinstance(event, ChildReplaced):
+            return (SendPart(event.child),) if self._arrival.complete else ()
+        if not self._arrival.add(event) or not self._arrival.complete:
+            return ()
+        return (ReadObject(), *(SendPart(child) for child in self._children))

@@ -1,0 +1,54 @@
+"""Remembers the nodes of the user's jobs that run on other nodes.
+
+cosched-run writes one small file a job, below the user's state directory. The login node
+and the nodes share it with the home.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from cosched.core.decoding import JsonDecoder, Malformed
+from cosched.core.errors import CoschedError
+from cosched.linux.files.whole import PRIVATE, write_whole
+
+#: Older ones are removed.
+MOST_JOBS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class JobNodes:
+    """Where a job runs. slurm: the number of its Slurm job, or "". hosts: otherwise its
+    nodes."""
+
+    slurm: str = ""
+    hosts: tuple[str, ...] = ()
+
+
+def write_job_nodes(state: Path, job: str, place: JobNodes) -> None:
+    """Writes the place of a job. Raises CoschedError if that fails."""
+    folder = state / "places"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        files = sorted(folder.glob("*.json"), key=lambda path: path.stat().st_mtime)
+        for old in files[: max(0, len(files) - MOST_JOBS + 1)]:
+            old.unlink(missing_ok=True)
+    except OSError as error:
+        raise CoschedError(f"{folder}: {error.strerror}") from None
+    write_whole(folder / f"{job}.json", msgspec.json.encode(place), PRIVATE)
+
+
+_decoder: JsonDecoder[JobNodes] = JsonDecoder(JobNodes, "the place of a job")
+
+
+def read_job_nodes(state: Path | None, job: str) -> JobNodes | None:
+    """Returns the place of a job; None if it is not known."""
+    if state is None:
+        return None
+    with contextlib.suppress(OSError, Malformed):
+        return _decoder.decode((state / "places" / f"{Path(job).name}.json").read_bytes())
+    return None

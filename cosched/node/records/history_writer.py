@@ -1,0 +1,270 @@
+"""Records each ended job: a line in the log and a record in the node's history."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cosched.core.errors import CoschedError
+from cosched.core.node.knowledge import Ended
+from cosched.core.trace.account import Account, Standing
+from cosched.core.trace.fair_ring import FairRing
+from cosched.core.trace.job_record import (
+    JobRecord,
+    decode_record,
+    encode_record,
+    intervals_of,
+    line_of,
+    owner_of,
+)
+from cosched.core.trace.predictions import Predictions
+from cosched.core.units import NS_PER_S
+from cosched.linux.homes import state_directory
+from cosched.node.records.bounded_file import BoundedFile, FilePair
+from cosched.node.records.recorder import Recorder
+from cosched.node.records.user_lines import by
+from cosched.node.tasks.live import LiveJob, LiveTask
+from cosched.rundir.paths import NodePaths, default_run_dir
+from cosched.shm.region import CARRIERS
+
+log = logging.getLogger(__name__)
+
+HISTORY_BYTES = 4 * 1024 * 1024
+#: The state directory of the systemd unit (StateDirectory=cosched).
+SITE_STATE = Path("/var/lib/cosched")
+#: Records kept in memory for users who may not read the file; each user's part is safe.
+RECENT_RECORDS = 1000
+#: The most bytes of records in one answer.
+ANSWER_BYTES = 100_000
+
+
+def history_files(
+    paths: NodePaths, private: bool, environ: Mapping[str, str], euid: int
+) -> FilePair:
+    """Returns the place of a node's history: the node's directory.
+
+    Two kinds of daemons use a directory that outlives a boot: the daemons of a systemd unit
+    with a state directory, and private daemons in the usual run directory (below /tmp).
+    """
+    site = environ.get("STATE_DIRECTORY", "").partition(":")[0]
+    if site and not private:
+        return FilePair(Path(site) / paths.node, "history", HISTORY_BYTES)
+    state = state_directory(environ)
+    if private and paths.run_dir == default_run_dir({}, euid) and state is not None:
+        return FilePair(state / paths.node, "history", HISTORY_BYTES)
+    return FilePair(paths.directory, "history", HISTORY_BYTES)
+
+
+@dataclass(slots=True)
+class _Tally:
+    """The sums of the counters of a job's tasks that left."""
+
+    ranks: set[int] = field(default_factory=set)
+    world: int = 0
+    carrier: str = "none"
+    counters: Counter[str] = field(default_factory=Counter)
+    cpu_ns: int | None = None
+    partial: bool = False
+    unfinished: int = 0
+    in_mpi: set[int] = field(default_factory=set)  # the ranks that called MPI_Init
+    in_mpi_ns: int | None = None  # when the last of them did so, CLOCK_MONOTONIC
+
+
+class HistoryWriter:
+    """Keeps the history of one node.
+
+    ``cpu_ns`` returns the CPU time of a job's class. A write error ends the history with
+    one line in the log, and has no other effect.
+    """
+
+    def __init__(
+        self, node: str, recorder: Recorder, cpu_ns: Callable[[str], int | None]
+    ) -> None:
+        self._node = node
+        self._recorder = recorder
+        self._cpu_ns = cpu_ns
+        self._tallies: dict[str, _Tally] = {}
+        self._records: FairRing[JobRecord] = FairRing(RECENT_RECORDS)
+        self._file: BoundedFile | None = None
+        self.predictions = Predictions()
+
+    def open(self, place: FilePair) -> None:
+        """Reads the records in ``place`` and starts to write there."""
+        try:
+            place.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            for record in _read(place):
+                self._records.add(record.uid, record)
+            self._file = BoundedFile(place, choose=keep_fairly)
+        except OSError as error:
+            log.warning("no history: %s: %s", place.directory, error.strerror)
+
+    def ended(self, since_wall_ns: int = 0) -> list[Ended]:
+        """Returns how long each job was scheduled that ended since then, for jobs with
+        complete records."""
+        return [
+            Ended(
+                round(record.scheduled_s * NS_PER_S),
+                record.kind,
+                record.uid,
+                round(record.expected_s * NS_PER_S),
+            )
+            for record in self._records
+            if record.ended_wall_ns >= since_wall_ns and record.is_complete
+        ]
+
+    def adopt(self, job: LiveJob) -> None:
+        """Adds a job that ran under an earlier daemon."""
+        self._tally(job).partial = True
+        for task in job.tasks.values():
+            if not task.launched:
+                self.came_to_mpi(job, task)
+
+    def came_to_mpi(self, job: LiveJob, task: LiveTask) -> None:
+        """Notes that a task called MPI_Init; only the first process of a rank counts."""
+        tally = self._tally(job)
+        if task.rank not in tally.in_mpi:
+            tally.in_mpi.add(task.rank)
+            tally.in_mpi_ns = time.monotonic_ns()
+
+    def task_leaves(self, job: LiveJob, task: LiveTask) -> None:
+        """Adds a task's counters to the job; call it before its slot is freed."""
+        tally = self._tally(job)
+        tally.ranks.add(task.rank)
+        tally.world = task.world
+        tally.carrier = CARRIERS.get(job.carrier, "unknown")
+        tally.counters.update(job.region.counters(task.slot))
+        used_ns = self._cpu_ns(job.key)
+        tally.cpu_ns = tally.cpu_ns if used_ns is None else used_ns
+
+    def task_died(self, job: LiveJob, task: LiveTask) -> None:
+        """Notes that a task ended by itself; one that was in MPI has not finalized it."""
+        if not task.launched:
+            self._tally(job).unfinished += 1
+
+    def left(self, key: str) -> dict[str, int]:
+        """Returns the sums of the counters of the tasks that left a running job."""
+        tally = self._tallies.get(key)
+        return {} if tally is None else dict(tally.counters)
+
+    def daemon_leaves(self, job: LiveJob) -> None:
+        """Notes that the daemon ends before the job; call it while its class exists."""
+        self._tally(job).partial = True
+        for task in job.tasks.values():
+            self.task_leaves(job, task)
+
+    def job_ended(self, job: LiveJob) -> None:
+        """Records a job without remaining tasks; ignores a job that never had a task."""
+        tally = self._tallies.pop(job.key, None)
+        if tally is None:
+            return
+        account = self._recorder.take_account(job.key)
+        record = _record(self._node, job, tally, account)
+        self._records.add(record.uid, record)
+        self.predictions.add(record)
+        log.info("%s", line_of(record), extra=by(job.uid))
+        if self._file is not None:
+            try:
+                self._file.append(encode_record(record))
+            except OSError as error:
+                log.warning("the history ends here: %s", error.strerror)
+                self.close()
+
+    def close(self) -> None:
+        """Closes the file."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def answer(self, request: Mapping[str, Any], uid: int) -> Mapping[str, Any]:
+        """Returns the answer to ``history``: the last records since ``since_wall_ns``.
+
+        An ordinary user gets only records of that user's own jobs."""
+        since_wall_ns = request.get("since_wall_ns", 0)
+        if not isinstance(since_wall_ns, int):
+            raise CoschedError("since_wall_ns: must be a whole number of nanoseconds")
+        records: list[dict[str, Any]] = []
+        left = ANSWER_BYTES
+        all_users = uid in (0, os.geteuid())
+        for record in reversed(list(self._records if all_users else self._records.of(uid))):
+            if record.ended_wall_ns < since_wall_ns or left <= 0:
+                break
+            left -= len(encode_record(record))
+            records.append(asdict(record))
+        return {"records": records[::-1], "complete": left > 0}
+
+    def _tally(self, job: LiveJob) -> _Tally:
+        return self._tallies.setdefault(job.key, _Tally())
+
+
+def _record(node: str, job: LiveJob, tally: _Tally, account: Account) -> JobRecord:
+    counters = tally.counters
+    lasted_ns = account.spent_ns.total()
+    in_mpi_ns = 0 if tally.in_mpi_ns is None else account.since.now_ns - tally.in_mpi_ns
+    launch_ns = max(0, lasted_ns - in_mpi_ns)
+    released_s = account.spent_s(Standing.RELEASED)
+    return JobRecord(
+        node=node,
+        job=job.key,
+        name=job.name,
+        uid=job.uid,
+        ranks=tuple(sorted(tally.ranks)),
+        world=tally.world,
+        carrier=tally.carrier,
+        began_wall_ns=account.began.wall_ns,
+        ended_wall_ns=account.began.wall_ns + lasted_ns,
+        partial=tally.partial,
+        response_s=lasted_ns / NS_PER_S,
+        scheduled_s=account.spent_s(Standing.SCHEDULED),
+        unscheduled_s=account.spent_s(Standing.UNSCHEDULED),
+        suspended_s=account.spent_s(Standing.SUSPENDED),
+        released_s=released_s,
+        kind=job.expectation.kind,
+        expected_s=job.expectation.mean_ns / NS_PER_S,
+        launch_s=launch_ns / NS_PER_S,
+        # Without a class, a job's CPU time is not counted.
+        cpu_s=None if tally.cpu_ns is None or released_s else tally.cpu_ns / NS_PER_S,
+        switches=account.switches,
+        granted=account.granted,
+        refused=dict(account.refused),
+        unfinished=tally.unfinished,
+        trapped=counters["trapped"],
+        sent=counters["sent"],
+        received=counters["received"],
+        waited_s=counters["waited_ns"] / NS_PER_S,
+        intervals_us=intervals_of(account),
+        complete_from_us=account.complete_from_ns // 1000,
+    )
+
+
+def keep_fairly(lines: Iterable[bytes], most_bytes: int) -> Iterable[bytes]:
+    """Returns the lines of a history that are kept: each user has the same room."""
+    ring: FairRing[bytes] = FairRing(most_bytes)
+    for line in dict.fromkeys(lines):  # a killed daemon may have left a line in both files
+        ring.add(owner_of(line), line, len(line))
+    return ring
+
+
+def _read(place: FilePair) -> list[JobRecord]:
+    """Returns the records of earlier daemons; skips other lines, with one line a file."""
+    records = []
+    seen: set[bytes] = set()
+    for path in place.files:
+        problems = []
+        for line in path.read_bytes().splitlines():
+            try:
+                record = decode_record(line)
+            except CoschedError as error:
+                problems.append(str(error))
+                continue
+            if line not in seen:
+                seen.add(line)
+                records.append(record)
+        if problems:
+            log.warning("%s: %d lines are skipped: %s", path, len(problems), problems[0])
+    return records

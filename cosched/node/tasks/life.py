@@ -1,0 +1,196 @@
+"""Turns the life of tasks into events: arrival, takeover, requests, exit."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+from cosched.core.node.job import restored_submission_key
+from cosched.core.node.knowledge import Expectation
+from cosched.core.node.messages import MessageTrapped, TaskExited, TaskRegistered
+from cosched.linux.proc import started_wall_ns
+from cosched.node.driver import Driver, clocks
+from cosched.node.records.history_writer import HistoryWriter
+from cosched.node.records.user_lines import by
+from cosched.node.tasks.bells import JobBells
+from cosched.node.tasks.live import Claim, LiveJob, LiveTask
+from cosched.node.tasks.live_jobs import JobTable
+from cosched.service.loop import Loop
+from cosched.service.pacing import Pacer
+from cosched.shm._native import lib
+from cosched.shm.region import Request
+
+log = logging.getLogger(__name__)
+
+
+class Origin(NamedTuple):
+    """Facts from a job's launcher: the time of submission and the expected length."""
+
+    submitted_ns: int
+    expectation: Expectation
+
+
+class TaskLife:
+    """The tasks of a node. ``on_job_end()`` is called when a job has ended.
+
+    ``pacer`` has the accounts of their users."""
+
+    def __init__(
+        self,
+        driver: Driver,
+        jobs: JobTable,
+        loop: Loop,
+        pacer: Pacer,
+        history: HistoryWriter,
+        on_job_end: Callable[[], None],
+    ) -> None:
+        self._driver = driver
+        self._jobs = jobs
+        self._loop = loop
+        self._pacer = pacer
+        self._history = history
+        self._on_job_end = on_job_end
+        self._bells = JobBells(pacer, self.take_requests)
+
+    def open_job(self, name: str, uid: int, gid: int) -> LiveJob:
+        """Makes a job without tasks; OSError if it cannot be made."""
+        job = self._jobs.create(name, uid, gid)
+        self._bells.watch(job)
+        return job
+
+    def take_in(
+        self, job: LiveJob, pid: int, pidfd: int, claim: Claim, before: LiveTask | None
+    ) -> LiveTask:
+        """Gives the process a slot and removes the task that it replaces.
+
+        Raises CoschedError or OSError if the job cannot have it."""
+        if before is not None:
+            self._history.task_leaves(job, before)
+        if before is not None and before.pid == pid:
+            return self._jobs.renew_task(job, pid, claim)
+        task = self._jobs.add_task(job, pid, pidfd, claim)
+        self._loop.watch(task.pidfd, lambda: self._has_ended(job, pid))
+        if before is not None:
+            self._loop.unwatch(before.pidfd)
+            self._jobs.remove_task(job, before.pid)
+        return task
+
+    def introduce(
+        self,
+        job: LiveJob,
+        task: LiveTask,
+        cpus: frozenset[int],
+        origin: Origin,
+        *,
+        adopted: bool = False,
+        replaces: int | None = None,
+    ) -> None:
+        """Feeds the registration of a task to the machine."""
+        self._driver.recorder.introduce(job, task)
+        self._driver.feed(
+            TaskRegistered(
+                **clocks(),
+                job=job.key,
+                task=task.pid,
+                cpus=cpus,
+                submitted_ns=origin.submitted_ns,
+                adopted=adopted,
+                replaces=replaces,
+                user=job.uid,
+                expectation=origin.expectation,
+            )
+        )
+        if not task.launched and not adopted:
+            self._history.came_to_mpi(job, task)
+
+    def take_requests(self, job: LiveJob) -> None:
+        """Feeds the requests in the job's ring to the machine."""
+        for request in job.region.take_requests():
+            self._take_request(job, request)
+
+    def _take_request(self, job: LiveJob, request: Request) -> None:
+        task = job.task_in_slot(request.slot)
+        if task is None:
+            return
+        if request.code == lib.COSCHED_CMDSCH:
+            self._driver.feed(
+                MessageTrapped(**clocks(), job=job.key, task=task.pid, epoch=request.epoch)
+            )
+        elif request.code == lib.COSCHED_CMDOUT:
+            self.leave(job, task.pid)
+
+    def _has_ended(self, job: LiveJob, pid: int) -> None:
+        """Removes a task whose process has ended; its CMDOUT may not be read yet."""
+        began_ns = time.monotonic_ns()
+        self.take_requests(job)
+        if pid in job.tasks:
+            self._history.task_died(job, job.tasks[pid])
+            self.leave(job, pid)
+        # At once, because other jobs wait for its CPUs; its user rests later.
+        self._pacer.charge(job.uid, time.monotonic_ns() - began_ns)
+
+    def leave(self, job: LiveJob, pid: int) -> None:
+        """Removes a task, and its job after the last task."""
+        task = job.tasks[pid]
+        self._loop.unwatch(task.pidfd)
+        self._history.task_leaves(job, task)
+        self._jobs.remove_task(job, pid)
+        self._driver.feed(TaskExited(**clocks(), job=job.key, task=pid))
+        self.end_if_empty(job)
+
+    def end_if_empty(self, job: LiveJob) -> None:
+        """Ends a job without tasks."""
+        if not job.tasks:
+            self.end(job)
+            self._on_job_end()
+
+    def end(self, job: LiveJob) -> None:
+        """Writes the job's record and removes it with its remaining tasks."""
+        self._history.job_ended(job)
+        for task in job.tasks.values():
+            self._loop.unwatch(task.pidfd)
+        self._bells.forget(job)
+        self._jobs.destroy(job)
+
+    def give_up(self, job: LiveJob) -> None:
+        """Takes a job with an unusable region out of coscheduling."""
+        log.error(
+            "job %s: its owner truncated its region; not coscheduled",
+            job.key,
+            extra=by(job.uid),
+        )
+        for pid in list(job.tasks):
+            self.leave(job, pid)
+
+    def adopt(self, known: Callable[[LiveJob], None]) -> None:
+        """Registers the tasks that a dead daemon left running.
+
+        Calls ``known(job)`` for each job with such tasks."""
+        for problem in self._jobs.adopt():
+            log.warning("not taken over: %s", problem)
+        for job in self._jobs:
+            self._history.adopt(job)
+            self._bells.watch(job)
+            job.region.publish_contention(False)  # as in a new machine
+            job.expectation = job.region.expectation
+            origin = Origin(_submission_key(job), job.expectation)
+            back = 0
+            for pid, task in list(job.tasks.items()):
+                self._loop.watch(task.pidfd, lambda j=job, p=pid: self._has_ended(j, p))  # type: ignore[misc]
+                try:
+                    cpus = frozenset(os.sched_getaffinity(pid))
+                except OSError:
+                    continue  # it just ended; its pidfd will report that
+                self.introduce(job, task, cpus, origin, adopted=True)
+                back += 1
+            if back:
+                known(job)
+            log.info("took over job %s with %d tasks", job.key, back)
+
+
+def _submission_key(job: LiveJob) -> int:
+    began_ns = min(started_wall_ns(task.start_ticks) for task in job.tasks.values())
+    return restored_submission_key(job.region.submitted_ns, began_ns, time.time_ns())

@@ -1,0 +1,278 @@
+"""Reads the records of ended jobs from all nodes and sums up each job."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from cosched.core.decoding import convert
+from cosched.core.errors import CoschedError, NoDaemon
+from cosched.core.trace.job_record import JobRecord, decode_record
+from cosched.core.units import NS_PER_S, NS_PER_US
+from cosched.node.records.bounded_file import FilePair
+from cosched.node.sockets.client import request
+from cosched.observe.timeline.overlap import Interval, clipped, shared
+from cosched.rundir.paths import NodePaths
+
+
+@dataclass(frozen=True, slots=True)
+class JobSummary:
+    """One run of a job over all its nodes.
+
+    response_s: from the first start to the last end, which is no run time on shared CPUs.
+    scheduled_s, unscheduled_s, suspended_s, released_s: as in the records, the mean of the
+        nodes.
+    together: the time scheduled on all nodes, as a fraction of the time scheduled on any;
+        1 on a single node, None if the job was never scheduled.
+    alone_s: an estimate of its run time alone: the time in which it was scheduled on all
+        its nodes, or released.
+    expected_s: how long it was expected to be scheduled; None if that is unknown.
+    cpu_s, switches, granted, refused, trapped, waited_s: sums.
+    unfinished: its ranks that ended without MPI_Finalize; None if that is unknown.
+    came_to_mpi: whether one of its ranks called MPI_Init.
+    """
+
+    job: str
+    name: str
+    uid: int
+    nodes: tuple[str, ...]
+    tasks: int
+    began_wall_ns: int
+    ended_wall_ns: int
+    partial: bool
+    response_s: float
+    scheduled_s: float
+    unscheduled_s: float
+    suspended_s: float
+    released_s: float
+    together: float | None
+    alone_s: float
+    cpu_s: float | None
+    switches: int
+    granted: int
+    refused: dict[str, int]
+    trapped: int
+    waited_s: float
+    expected_s: float | None
+    unfinished: int | None
+    came_to_mpi: bool
+
+
+def gather(
+    nodes: Sequence[NodePaths],
+    since_wall_ns: int,
+    complain: Callable[[str], object],
+    saved: Sequence[FilePair] = (),
+) -> list[JobRecord]:
+    """Returns the records of these nodes since then, and the records in ``saved``.
+
+    They come from the files if the user may read them, otherwise from the daemons, which
+    return only the user's own jobs. complain: as for ``read_files``.
+    """
+    found = [
+        record for paths in nodes for record in _of_node(paths, since_wall_ns, complain)
+    ]
+    for place in saved:
+        found += read_files(place, since_wall_ns, complain)
+    # A private daemon that is up returns records that are also in the state directory.
+    return list({(r.node, r.job, r.began_wall_ns): r for r in found}.values())
+
+
+def _of_node(
+    paths: NodePaths, since_wall_ns: int, complain: Callable[[str], object]
+) -> list[JobRecord]:
+    place = FilePair(paths.directory, "history", 0)
+    if place.files and all(os.access(path, os.R_OK) for path in place.files):
+        return read_files(place, since_wall_ns, complain)
+    try:
+        answer = request(paths, "history", since_wall_ns=since_wall_ns)
+    except NoDaemon:
+        return []
+    what = f"the history of {paths.node}"
+    records: list[JobRecord] = convert(answer["records"], list[JobRecord], what)
+    return records
+
+
+def read_files(
+    place: FilePair, since_wall_ns: int, complain: Callable[[str], object]
+) -> list[JobRecord]:
+    """Returns the records in a history's files; skips a last line that was cut short.
+
+    complain: takes one line about other lines of a file that are not records.
+    """
+    records = []
+    for path, content in _contents(place):
+        lines = content.splitlines(keepends=True)
+        problems = []
+        for number, line in enumerate(lines, 1):
+            try:
+                records.append(decode_record(line))
+            except CoschedError as error:
+                if number < len(lines) or line.endswith(b"\n"):
+                    problems.append(f"{path}:{number}: {error}")
+        if problems:
+            complain(f"{problems[0]}; {len(problems)} lines of this file are skipped")
+    return [record for record in records if record.ended_wall_ns >= since_wall_ns]
+
+
+def _contents(place: FilePair) -> list[tuple[Path, bytes]]:
+    """Returns the content of each file; CoschedError for one that cannot be read.
+
+    Reads again if the daemon rotated the files meanwhile.
+    """
+    while True:
+        try:
+            before = list(map(_identity, place.files))
+            found = [(path, path.read_bytes()) for path in place.files]
+            if list(map(_identity, place.files)) == before:
+                return found
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            raise CoschedError(
+                f"{error.filename}: cannot be read ({error.strerror})"
+            ) from None
+
+
+def _identity(path: Path) -> tuple[Path, int, int]:
+    status = path.stat()
+    return path, status.st_dev, status.st_ino
+
+
+def saved_places(state: Path | None) -> list[FilePair]:
+    """Returns the histories in a state directory that this process may read.
+
+    Other users' daemons return the user's own jobs on request.
+    """
+    if state is None:
+        return []
+    return [
+        FilePair(path.parent, "history", 0)
+        for path in sorted(state.glob("*/history.jsonl"))
+        if os.access(path, os.R_OK)
+    ]
+
+
+def runs(records: Iterable[JobRecord]) -> list[list[JobRecord]]:
+    """Groups the records of one run: the same job, on different nodes, at one time."""
+    found: list[list[JobRecord]] = []
+    for record in sorted(records, key=lambda r: (r.began_wall_ns, r.node)):
+        mates = next((run for run in reversed(found) if _belongs(record, run)), None)
+        if mates is None:
+            found.append([record])
+        else:
+            mates.append(record)
+    return found
+
+
+def _belongs(record: JobRecord, run: Sequence[JobRecord]) -> bool:
+    return all(
+        (other.job, other.world) == (record.job, record.world)
+        and other.node != record.node
+        and other.ended_wall_ns >= record.began_wall_ns
+        for other in run
+    )
+
+
+def summary(run: Sequence[JobRecord]) -> JobSummary:
+    """Sums up the records of one run."""
+    first = run[0]
+    began = min(record.began_wall_ns for record in run)
+    ended = max(record.ended_wall_ns for record in run)
+    refused: Counter[str] = Counter()
+    for record in run:
+        refused.update({reason.value: n for reason, n in record.refused.items()})
+    cpu = [record.cpu_s for record in run if record.cpu_s is not None]
+    ends = [record.unfinished for record in run if record.unfinished is not None]
+    fraction, together_s = _together(run)
+    return JobSummary(
+        job=first.job,
+        name=first.name,
+        uid=first.uid,
+        nodes=tuple(sorted(record.node for record in run)),
+        tasks=sum(len(record.ranks) for record in run),
+        began_wall_ns=began,
+        ended_wall_ns=ended,
+        partial=any(record.partial for record in run),
+        response_s=(ended - began) / NS_PER_S,
+        scheduled_s=_mean(record.scheduled_s for record in run),
+        unscheduled_s=_mean(record.unscheduled_s for record in run),
+        suspended_s=_mean(record.suspended_s for record in run),
+        released_s=_mean(record.released_s for record in run),
+        together=fraction,
+        alone_s=together_s + min(record.released_s for record in run),
+        cpu_s=sum(cpu) if len(cpu) == len(run) else None,
+        switches=sum(record.switches for record in run),
+        granted=sum(record.granted for record in run),
+        refused=dict(refused),
+        trapped=sum(record.trapped for record in run),
+        waited_s=sum(record.waited_s for record in run),
+        expected_s=max(record.expected_s for record in run) or None,
+        unfinished=sum(ends) if len(ends) == len(run) else None,
+        came_to_mpi=any(record.launch_s < record.response_s for record in run),
+    )
+
+
+def _mean(values: Iterable[float]) -> float:
+    listed = list(values)
+    return sum(listed) / len(listed)
+
+
+def _together(run: Sequence[JobRecord]) -> tuple[float | None, float]:
+    """Returns the fraction of its scheduled time that a job was scheduled on all nodes, and
+    that time in seconds.
+
+    If the records have only the last intervals, the earlier time counts like these.
+    """
+    if len(run) == 1:
+        scheduled_s = run[0].scheduled_s
+        return (1.0 if scheduled_s else None), scheduled_s
+    began = max(record.began_wall_ns for record in run)
+    until = min(record.ended_wall_ns for record in run)
+    since = max(
+        record.began_wall_ns + record.complete_from_us * NS_PER_US for record in run
+    )
+    if since >= until:
+        return None, 0.0
+    common = shared([clipped(_intervals(record), since, until) for record in run])
+    scale = (until - began) / (until - since)
+    return common.fraction, common.all_ns * scale / NS_PER_S
+
+
+def _intervals(record: JobRecord) -> list[Interval]:
+    began = record.began_wall_ns
+    return [
+        (began + start * NS_PER_US, began + end * NS_PER_US)
+        for start, end in record.intervals_us
+    ]
+
+
+def document(found: JobSummary) -> dict[str, Any]:
+    """Returns the summary's JSON fields."""
+    plain: dict[str, Any] = msgspec.to_builtins(found)
+    return plain
+
+
+def in_words(found: JobSummary) -> list[str]:
+    """Describes the summary at the end of a run, in lines of about 70 characters."""
+    cpu = "" if found.cpu_s is None else f", CPU {found.cpu_s:.2f} s"
+    on_all = (
+        f", {found.together:.0%} of it on all nodes"
+        if found.together is not None and len(found.nodes) > 1
+        else ""
+    )
+    switches = "1 switch" if found.switches == 1 else f"{found.switches} switches"
+    return [
+        f"job {found.name}: response {found.response_s:.2f} s (shared, no run time){cpu}",
+        f"  scheduled {found.scheduled_s:.2f} s{on_all}",
+        f"  unscheduled {found.unscheduled_s:.2f} s; "
+        f"alone it might have taken {found.alone_s:.2f} s",
+        f"  {switches}; messages trapped {found.trapped}, "
+        f"requests granted {found.granted}, refused {sum(found.refused.values())}",
+    ]

@@ -1,0 +1,1 @@
+"""Has what a run directory is: its paths, who may use it, and the locks of its daemons."""

@@ -1,0 +1,1 @@
+"""Has what each daemon needs: a loop, sockets for users, and the limits of each user."""

@@ -1,0 +1,68 @@
+"""Serves metrics to Prometheus by HTTP, and limits the time that clients may take.
+
+Clients have no identity, so all share one account: with too many requests, all wait.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Callable
+from socketserver import ThreadingMixIn
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
+
+from prometheus_client import CollectorRegistry, make_wsgi_app
+
+from cosched.core.units import NS_PER_MS, NS_PER_S
+from cosched.service.pacing import Allowance
+
+#: A silent connection ends after this time.
+REQUEST_TIMEOUT_S = 10
+#: The cost of one request, roughly; all may take a twentieth of a CPU in the long run.
+_COST_NS = NS_PER_MS
+_BURST_NS = 100 * NS_PER_MS
+_REST = 19
+
+
+class _Handler(WSGIRequestHandler):
+    """Ends silent connections; writes no log of requests."""
+
+    timeout = REQUEST_TIMEOUT_S
+
+    def log_message(self, format: str, *args: object) -> None:
+        return
+
+
+class MetricsServer(ThreadingMixIn, WSGIServer):
+    """Serves a registry on ``listening``, a listening socket, with a thread per request."""
+
+    daemon_threads = True
+    block_on_close = False
+
+    def __init__(self, listening: socket.socket, registry: CollectorRegistry) -> None:
+        super().__init__(("", 0), _Handler, bind_and_activate=False)
+        self.socket.close()
+        self.socket = listening
+        self.server_name, self.server_port = listening.getsockname()[:2]
+        self.setup_environ()
+        self.set_app(make_wsgi_app(registry))
+        self._costs = Allowance(_BURST_NS, _REST)
+
+    def get_request(self) -> tuple[socket.socket, object]:
+        """Accepts a connection after the rest that earlier ones have caused."""
+        rest_ns = self._costs.charge(None, _COST_NS, time.monotonic_ns())
+        time.sleep(rest_ns / NS_PER_S)
+        return super().get_request()
+
+    def start(self) -> Callable[[], None]:
+        """Serves in a thread; returns a function that ends it."""
+        thread = threading.Thread(target=self.serve_forever, daemon=True)
+        thread.start()
+
+        def end() -> None:
+            self.shutdown()
+            self.server_close()
+            thread.join()
+
+        return end
