@@ -5,16 +5,16 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from cosched.cluster.coupling.clock import DomainClock
 from cosched.cluster.coupling.pairs import Pairs
-from cosched.core.cluster.coupling.engine_messages import Send
+from cosched.core.cluster.coupling.engine_messages import Received, Send
 from cosched.core.cluster.coupling.messages import AnyMessage
 from cosched.core.cluster.queue.messages import Machine, Ticked, WakeAt
-from cosched.core.errors import changing, must_succeed
+from cosched.core.errors import CoschedError, StateLost, changing, must_succeed
 from cosched.core.units import NS_PER_S
 
 
@@ -40,8 +40,8 @@ class Driver:
         self._pairs = pairs
         self._timer: asyncio.TimerHandle | None = None
         self._pass: asyncio.Handle | None = None
-        self._owed: list[Any] = []  # commands that are not carried out yet
-        self._settling: asyncio.Handle | None = None
+        self._received: list[Received] = []  # messages that are not taken yet
+        self._taking: asyncio.Handle | None = None
         self._busy = False
         self._postponed: deque[Callable[[], None]] = deque()
 
@@ -55,15 +55,15 @@ class Driver:
         self._soon()
 
     def receive(self, peer: str, message: AnyMessage) -> None:
-        """Takes a message of the domain ``peer``, if it is coupled with this one. The state
-        is stored once for all messages of this moment, before they are answered."""
+        """Takes a message of the domain ``peer``, if it is coupled with this one, together
+        with all others of this moment: the state is stored once, before they are answered.
+        Meanwhile the machine does not change, so no order to the engine is out of date."""
         event = None if self._pairs is None else self._pairs.received(peer, message)
         if event is None:
             return
-        self._owe(event)
-        if self._settling is None:
-            self._settling = asyncio.get_running_loop().call_soon(self._settle_owed)
-        self._soon()
+        self._received.append(event)
+        if self._taking is None:
+            self._taking = asyncio.get_running_loop().call_soon(self._take_received)
 
     def when_idle(self, work: Callable[[], None]) -> None:
         """Calls ``work`` at once, or after all orders that are being carried out. For an
@@ -90,8 +90,11 @@ class Driver:
         self._soon()
 
     def close(self) -> None:
-        """Makes no more passes."""
+        """Makes no more passes. Messages of this moment are as if they were lost: their
+        senders send them again."""
         self.freeze()
+        if self._taking is not None:
+            self._taking.cancel()
         self._wake(None)
 
     def _soon(self) -> None:
@@ -104,29 +107,44 @@ class Driver:
             self._feed(Ticked(self._clock.now_ns()))
 
     def _feed(self, event: Any) -> None:
+        what = f"the event {type(event).__name__}"
         with self._carrying_out():
-            self._owe(event)
-            self._settle(f"the orders after the event {type(event).__name__}")
+            with changing(what):
+                commands = self._machine.handle(event)
+            with must_succeed(f"the orders after {what}"):
+                self._settle(commands)
 
-    def _owe(self, event: Any) -> None:
-        with changing(f"the event {type(event).__name__}"):
-            self._owed += self._machine.handle(event)
+    def _take_received(self) -> None:
+        self._taking = None
+        events, self._received = self._received, []
+        commands: list[Any] = []
+        for event in events:
+            commands += self._handle_received(event)
+        with (
+            self._carrying_out(),
+            must_succeed("the orders after messages of other domains"),
+        ):
+            self._settle(commands)
+        self._soon()
 
-    def _settle_owed(self) -> None:
-        with self._carrying_out():
-            self._settle("the orders after messages")
+    def _handle_received(self, event: Received) -> Sequence[Any]:
+        """Returns the orders after a message; none if the machine refuses it."""
+        try:
+            with changing(f"a message of {event.peer}"):
+                return self._machine.handle(event)
+        except StateLost:
+            raise
+        except CoschedError as error:  # it costs its sender only
+            assert self._pairs is not None
+            self._pairs.complain(event.peer, error)
+            return ()
 
-    def _settle(self, what: str) -> None:
-        """Stores the state, then carries out all commands that are owed, in their order."""
-        if self._settling is not None:
-            self._settling.cancel()
-            self._settling = None
-        with must_succeed(what):
-            commands, self._owed = self._owed, []
-            if self._pairs is not None:
-                self._pairs.before(commands)
-            for command in commands:
-                self._pass_on(command)
+    def _settle(self, commands: Sequence[Any]) -> None:
+        """Stores the state, then carries out commands in their order."""
+        if self._pairs is not None:
+            self._pairs.before(commands)
+        for command in commands:
+            self._pass_on(command)
 
     def _pass_on(self, command: Any) -> None:
         match command:

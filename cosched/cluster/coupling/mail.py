@@ -21,6 +21,7 @@ from cosched.config.coupling import Coupled
 from cosched.core.cluster.coupling.messages import AnyMessage
 from cosched.core.complaints import Complaints
 from cosched.core.decoding import Malformed, MessagePackDecoder
+from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
 
 #: Messages that a domain may send at once, and each second in the long run. A pair of jobs
@@ -92,6 +93,10 @@ class DomainMail:
             handler(sender, _decoder.decode(message.data))
 
         await self._links.receive(take)
+
+    def complain(self, peer: str, error: CoschedError) -> None:
+        """Logs that a message of another domain is dropped."""
+        self._complaints.about(peer, "a message is dropped", str(error))
 
     def listen(self, address: str) -> None:
         """Lets the other domains connect at ``HOST:PORT``. Raises CoschedError if it is

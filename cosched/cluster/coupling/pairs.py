@@ -39,6 +39,7 @@ from cosched.core.cluster.coupling.messages import (
 from cosched.core.cluster.coupling.state import GroupJob, Stage
 from cosched.core.cluster.coupling.why import Moment, reason, sentence
 from cosched.core.cluster.queue.messages import EndJob, StartJob, WakeAt
+from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
 
 #: How long a submission waits for the opinion of the other domains about its group.
@@ -100,6 +101,10 @@ class Pairs:
         if peer not in self.coupled.domains:
             return None
         return Received(self.clock.now_ns(), peer, message)
+
+    def complain(self, peer: str, error: CoschedError) -> None:
+        """Logs that a message of another domain is dropped."""
+        self._mail.complain(peer, error)
 
     # --- what the coupling orders ---------------------------------------------------------
 

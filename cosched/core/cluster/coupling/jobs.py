@@ -125,7 +125,7 @@ class Jobs:
     def queue(self, member: GroupJob, size: int) -> None:
         """Notes that a job waits in the engine's queue."""
         member.size = size
-        self.lost(member)
+        self.lose(member)
 
     def ready(self, member: GroupJob, *, own: bool) -> None:
         """Notes that a job has nodes. own: because it was its turn."""
@@ -193,8 +193,16 @@ class Jobs:
         if why is Why.LEASE:
             self.state.counts.releases += 1
             member.past.released_ns = self.state.released_ns = self.state.now_ns
-        self.commands += [ReleaseJob(member.number, why), PassWanted()]
+        self._free(member, why)
         self.lost(member)
+
+    def take_back(self, member: GroupJob) -> None:
+        """Frees the nodes of a job after a restart; its vote or promise stays."""
+        self._free(member, Why.ROUND)
+        self.lose(member)
+
+    def _free(self, member: GroupJob, why: Why) -> None:
+        self.commands += [ReleaseJob(member.number, why), PassWanted()]
 
     def lost(self, member: GroupJob) -> None:
         """Notes that a job has no nodes any more; it waits in the queue again."""
@@ -202,6 +210,26 @@ class Jobs:
         self.waiting[member.number] = member
         member.turn = Turn()
         self._ask_again(member)
+
+    def lose(self, member: GroupJob) -> None:
+        """Notes that a job lost its nodes against its will. A vote that it gave to another
+        domain stays as a promise: if that round goes, the job begins by it."""
+        promise = self.promise_of(member)
+        self.lost(member)
+        if promise is not None:
+            member.turn.promised, member.turn.pin_ns = promise
+
+    def promise_of(self, member: GroupJob) -> tuple[RoundId, int | None] | None:
+        """Returns the round of another domain to which a job has voted or promised its
+        start, and until when; None: no such round."""
+        turn = member.turn
+        promise = (turn.promised, turn.pin_ns)
+        if turn.vote_ns is not None:
+            promise = (turn.round, turn.vote_ns)
+        round_id, until_ns = promise
+        if round_id is None or round_id[0] == self.state.name:
+            return None
+        return round_id, until_ns
 
     def _ask_again(self, member: GroupJob) -> None:
         """Lets a job ask again now if a mate has departed while it had nodes."""

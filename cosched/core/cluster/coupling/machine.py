@@ -283,7 +283,7 @@ class Coupling:
     def _failed(self, member: GroupJob, _event: JobFailed) -> None:
         """Lets a job that has lost its nodes wait again."""
         owed, starting = member.turn.owed, member.turn.starting
-        self._jobs.lost(member)
+        self._jobs.lose(member)
         if starting and member.dates.promise_ns is None:
             member.dates.promise_ns = self._state.now_ns
         if owed is not None:

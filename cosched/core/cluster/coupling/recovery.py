@@ -1,8 +1,8 @@
 """Continues after a restart of a domain's controller.
 
-Decisions and votes survive; the rest is found out again. So a job that had nodes only
-waits in the queue again. A prepared job that has voted waits for the decision on; one that
-has not is released. A job whose start was decided begins, if its engine still has it
+Decisions, votes and promises survive; the rest is found out again. So a job that had nodes
+only waits in the queue again. A prepared job that has voted waits for the decision on; one
+that has not is released. A job whose start was decided begins, if its engine still has it
 prepared; if not, it starts without its mates as soon as it can. A round that was not
 decided has failed.
 """
@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from cosched.core.cluster.coupling.departures import depart_again, started_alone
-from cosched.core.cluster.coupling.engine_messages import Found, GoJob, Why
+from cosched.core.cluster.coupling.engine_messages import Found, GoJob
 from cosched.core.cluster.coupling.jobs import Jobs
 from cosched.core.cluster.coupling.mail.post import Post
 from cosched.core.cluster.coupling.messages import Go
@@ -34,8 +34,9 @@ def restarted(state: State) -> None:
     for member in state.members.values():
         member.turn.asking = member.turn.owed = member.turn.trying = None
         member.dates.retry_ns = None
-        if member.turn.promised is not None:
-            member.turn.promised = member.turn.pin_ns = None
+        promised = member.turn.promised
+        if promised is not None and promised[0] == state.name:
+            member.turn.promised = member.turn.pin_ns = None  # its round has failed
         member.aside = -1
 
 
@@ -107,10 +108,8 @@ def _reconcile_one(
     elif found is Found.PREPARED:
         if member.stage is Stage.RUNNING:
             jobs.commands.append(GoJob(member.number, member.past.addresses))
-        elif member.stage is not Stage.PREPARED or member.turn.round is None:
-            jobs.release(member, Why.ROUND)
-        elif member.turn.round[0] == jobs.state.name:
-            jobs.release(member, Why.ROUND)  # its round was not decided
+        elif member.stage is not Stage.PREPARED or jobs.promise_of(member) is None:
+            jobs.take_back(member)  # it has no vote, or its round here was not decided
     else:
         began = member.stage is Stage.RUNNING
         jobs.queue(member, size)

@@ -74,7 +74,8 @@ class Turn(msgspec.Struct, omit_defaults=True):
     vote_ns: int | None = None
     #: The end of its hold; None: it does not hold, or without a limit.
     lease_ns: int | None = None
-    #: The round to which it has promised its latest start, until that goes; None: none.
+    #: The round to which it has promised its latest start, until that goes; None: none. A
+    #: job that voted and then lost its nodes has promised to start once it has others.
     promised: RoundId | None = None
     #: The domains that have no job of the group.
     without: list[DomainName] = []

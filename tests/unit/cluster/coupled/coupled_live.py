@@ -277,6 +277,9 @@ class LiveDomain:
         if self.domain.lives_on():
             self._deliver(send, to)
 
+    def complain(self, peer, error):
+        self.mail.complain(peer, error)
+
     @property
     def coupling(self):
         return self.pairs.coupling

@@ -10,6 +10,7 @@ import pytest
 
 from cosched.cluster.controller.controller import Controller
 from cosched.cluster.coupling.clock import DomainClock
+from cosched.cluster.coupling.driver import Driver
 from cosched.cluster.coupling.mates import parse_mates, read_comment
 from cosched.cluster.coupling.pairs import Pairs
 from cosched.cluster.coupling.snapshot_store import SnapshotStore
@@ -31,7 +32,10 @@ from cosched.cluster.engines.slurm.events import (
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.user_socket import Person
 from cosched.config.slurm import parse_coupled
+from cosched.core.cluster.coupling.engine_messages import Received
+from cosched.core.cluster.coupling.messages import Question
 from cosched.core.cluster.coupling.state import Stage
+from cosched.core.cluster.queue.messages import Ticked
 from cosched.core.errors import CoschedError, StateLost
 from cosched.documents import decode_toml
 from tests.places import ROOT
@@ -579,3 +583,65 @@ async def test_state_that_cannot_be_stored_is_no_fault_of_the_user(tmp_path):
     with pytest.raises(StateLost):
         a.submit(1)
     assert a.refused == {}
+
+
+@scenario
+async def test_controller_that_ends_stores_no_message_of_that_moment(tmp_path):
+    """Its store is closed by then. The sender asks again."""
+    pair = Pair(tmp_path)
+    await asyncio.sleep(0.05)
+    failed = []
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _, context: failed.append(context))
+    ending = pair.domains["a"]
+    pair.engines["a"].submit(1)
+    await until(lambda: pair.stage("a", 1) is Stage.HOLDING, "a holds")
+    received = []
+    receive = ending.driver.receive
+
+    def receive_and_end(peer, message):
+        if not received:
+            receive(peer, message)
+        if isinstance(message, Question):
+            received.append(message)
+            ending.driver.close()
+            ending.pairs._memory.close()
+
+    ending.driver.receive = receive_and_end
+    pair.engines["b"].submit(7, text="mate=g@a", own="b")  # b asks a
+    await until(lambda: received, "a receives a question")
+    pair.lost = True
+    await asyncio.sleep(0.05)
+    assert failed == []
+
+
+class Echo:
+    """A machine that orders each event to be carried out, and the pairs of its domain."""
+
+    def __init__(self):
+        self.stored = []
+
+    def handle(self, event):
+        return () if isinstance(event, Ticked) else (event,)
+
+    def received(self, peer, message):
+        return Received(0, peer, message)
+
+    def before(self, commands):
+        self.stored.append(list(commands))
+
+
+@scenario
+async def test_messages_wait_until_the_engine_has_done_what_it_does():
+    """The engine may have ended a job already, and reports it next. An order about that job
+    would be out of date."""
+    echo, done = Echo(), []
+    driver = Driver(echo, DomainClock(), done.append, echo)
+    driver.receive("b", "first")
+    driver.receive("b", "second")
+    driver.handle("the end of a job")
+    assert done == ["the end of a job"]
+    await asyncio.sleep(0)
+    messages = [Received(0, "b", "first"), Received(0, "b", "second")]
+    assert done == ["the end of a job", *messages]
+    assert echo.stored == [["the end of a job"], messages]

@@ -18,6 +18,7 @@ from cosched.cluster.coupling.mail import (
 from cosched.cluster.keys import load_keys
 from cosched.cluster.links import Links
 from cosched.cluster.messages import BetweenDomains
+from cosched.core.cluster.coupling.engine_messages import Received
 from cosched.core.cluster.coupling.messages import (
     Abort,
     Announce,
@@ -31,6 +32,7 @@ from cosched.core.cluster.coupling.messages import (
     Went,
 )
 from cosched.core.cluster.coupling.state import Stage
+from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
 from tests.unit.cluster.coupled.coupled_live import EngineDouble, LiveDomain, free_addresses
 
@@ -217,3 +219,21 @@ def test_allowance_comes_back_with_time():
     assert sum(allowance.admit(NS_PER_S) for _ in range(2 * MOST_AT_ONCE)) == MOST_AT_ONCE
     assert not allowance.admit(NS_PER_S)
     assert sum(allowance.admit(2 * NS_PER_S) for _ in range(2 * MOST_PER_S)) == MOST_PER_S
+
+
+@attack
+async def test_message_that_the_coupling_refuses_costs_its_sender_only(under):
+    await a_holds(under)
+    driver = under.live["a"].domain.driver
+    handle = driver._machine.handle
+
+    def refuse(event):
+        if isinstance(event, Received) and event.peer == "c":
+            raise CoschedError("no such thing")
+        return handle(event)
+
+    driver._machine.handle = refuse
+    under.ask("a", Ping())
+    line = "c: a message is dropped: no such thing"
+    await until(lambda: line in under.log, "a logs a line")
+    await pair_starts(under)

@@ -68,6 +68,7 @@ class Faults:
     crash: float = 0.0
     away: int = 300
     fails: float = 0.0  # preparations
+    lost: float = 0.0  # nodes of jobs that are prepared
 
 
 class World:
@@ -293,8 +294,18 @@ class Site:
             self.feed(Ticked)
             return
         tasks.state = "prepared"
+        if self.world.happens(self.world.faults.lost):
+            late = self.world.chance.randint(1, 2 * self.world.faults.slowest)
+            self.world.at(self.world.now_ns + late, lambda: self._lose_nodes(tasks))
         self.feed(JobPrepared, number, f"{self.name}:{number}")
         self.feed(Ticked)
+
+    def _lose_nodes(self, tasks: Tasks) -> None:
+        if tasks.state == "prepared" and not tasks.withdrawn:
+            tasks.state = "waiting"
+            self._end_hold(tasks.job.number)
+            self.feed(JobFailedToStart, tasks.job.number, True)
+            self.feed(Ticked)
 
     def _end_tasks(self, tasks: Tasks, why: str) -> None:
         """The nodes end tasks, which takes some time."""

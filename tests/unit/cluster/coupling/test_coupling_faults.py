@@ -37,6 +37,7 @@ FAULTS = st.builds(
     slowest=st.sampled_from([1, 5, 40]),
     crash=st.sampled_from([0.0, 0.01, 0.03]),
     fails=st.sampled_from([0.0, 0.1]),
+    lost=st.sampled_from([0.0, 0.5]),
 )
 
 

@@ -36,6 +36,7 @@ from cosched.core.cluster.coupling.groups import Group, Rights, Timing
 from cosched.core.cluster.coupling.machine import Coupling
 from cosched.core.cluster.coupling.messages import (
     Abort,
+    Aborted,
     Alive,
     Announce,
     Answer,
@@ -1144,3 +1145,80 @@ def test_job_counts_with_the_nodes_that_it_got():
     assert domain.member.size == 6
     asked = reserve_asked(domain)
     assert domain.answer(asked, NotReady(Cause.NODES)) == [ReleaseJob(1, Why.YIELD), ANY]
+
+
+# --- nodes that are lost after the vote ---------------------------------------------------
+
+
+def test_job_that_lost_its_nodes_after_its_vote_begins_by_the_decision():
+    """Its mates have begun by it already."""
+    domain = voted()
+    domain.feed(JobFailed(0, 1))
+    assert domain.member.stage is Stage.QUEUING
+    domain.ask(Go(("a", 1, 9), ADDRESSES), "a", user="ann")
+    assert domain.answers() == [Went()]
+    assert domain.ready() == [PrepareJob(1)]
+    assert domain.feed(JobPrepared(0, 1)) == [GoJob(1, ADDRESSES)]
+    assert domain.member.past.went == ("a", 1, 9)
+
+
+def test_job_that_has_other_nodes_by_then_begins_at_once():
+    domain = voted()
+    domain.feed(JobFailed(0, 1))
+    assert domain.ready() == []
+    commands, _ = domain.ask(Go(("a", 1, 9), ADDRESSES), "a", user="ann")
+    assert commands == [PrepareJob(1)]
+    assert domain.feed(JobPrepared(0, 1)) == [GoJob(1, ADDRESSES)]
+    assert domain.member.past.went == ("a", 1, 9)
+
+
+@pytest.mark.parametrize("found", [Found.WAITS, Found.PREPARED])
+@pytest.mark.parametrize("noticed", [True, False])
+def test_restart_keeps_the_vote_of_a_job_that_lost_its_nodes(found, noticed):
+    domain = voted()
+    if noticed:
+        domain.feed(JobFailed(0, 1))
+    restarted(domain, found)
+    domain.ask(Go(("a", 1, 9), ADDRESSES), "a", user="ann")
+    assert domain.answers() == [Went()]
+    if domain.member.stage is Stage.QUEUING:
+        domain.ready()
+        domain.feed(JobPrepared(domain.now, 1))
+    assert domain.member.past.went == ("a", 1, 9)
+
+
+@pytest.mark.parametrize("ready", [True, False])
+def test_job_that_lost_its_nodes_asks_for_the_decision(ready):
+    domain = voted()
+    domain.feed(JobFailed(0, 1))
+    if ready:
+        domain.ready()
+    domain.tick(SECOND)
+    (question,) = domain.sent(Outcome)
+    assert question.ask == Outcome(("a", 1, 9))
+    domain.answer(question, Aborted(), "a")
+    assert not domain.sent(Outcome)
+    assert domain.member.turn.promised is None
+    if not ready:
+        domain.ready()
+        assert domain.sent(Ready)
+
+
+def test_lost_vote_ends_with_its_lease():
+    domain = voted()
+    domain.feed(JobFailed(0, 1))
+    domain.tick(300 * SECOND)
+    domain.ask(Go(("a", 1, 9), ADDRESSES), "a", user="ann")
+    assert domain.answers() == [Lapsed()]
+
+
+def test_own_round_of_a_job_that_lost_its_nodes_has_failed():
+    domain = Domain()
+    domain.ready()
+    name = domain.round()
+    domain.answer(reserve_asked(domain), Reserved(name))
+    domain.feed(JobPrepared(0, 1))
+    domain.feed(JobFailed(0, 1))
+    assert domain.member.turn.promised is None
+    assert not domain.coupling.state.rounds
+    assert domain.sent(Abort)

@@ -184,6 +184,7 @@ class Participant:
             self._jobs.go(member, addresses)
             return Went()
         if member.turn.promised == round_id:
+            self._post.withdraw_about(member, Outcome)
             member.turn.promised = member.turn.pin_ns = None
             member.past.went = round_id
             member.past.addresses = addresses
@@ -204,6 +205,7 @@ class Participant:
         if is_until(member.turn.trying, round_id):
             member.turn.trying = member.turn.owed = None
         if is_until(member.turn.promised, round_id):
+            self._post.withdraw_about(member, Outcome)
             member.turn.promised = member.turn.pin_ns = member.turn.owed = None
             if member.stage is Stage.READY and member.turn.round is None:
                 self._on_left(member)
@@ -232,14 +234,13 @@ class Participant:
             pinned = member.turn.round or member.turn.promised
             if pinned is not None:
                 self.abort(member, pinned)
-        if member.stage is not Stage.PREPARED or member.turn.vote_ns is None:
+        vote_ns, round_id = member.turn.vote_ns, _undecided(member)
+        if round_id is None:
             return
-        assert member.turn.round is not None
-        coordinator = member.turn.round[0]
-        if now_ns >= member.turn.vote_ns:
+        if vote_ns is not None and now_ns >= vote_ns:
             self._end_doubt(member)
         elif (
-            coordinator != self._state.name
+            round_id[0] != self._state.name
             and now_ns >= member.since_ns + self._jobs.settings.patience.resend_ns
             and not any(
                 opened.job == member.number and isinstance(opened.question.ask, Outcome)
@@ -247,7 +248,7 @@ class Participant:
             )
         ):
             self._state.counts.doubts += 1
-            self._post.ask(coordinator, member, Outcome(member.turn.round))
+            self._post.ask(round_id[0], member, Outcome(round_id))
 
     def _end_doubt(self, member: GroupJob) -> None:
         """Applies the policy for a domain that is down: the decision has not come."""
@@ -266,8 +267,8 @@ class Participant:
         """Returns when ``tick`` has work for this job."""
         turn = member.turn
         times = [at for at in (turn.pin_ns, turn.vote_ns) if at is not None]
-        waits = member.stage is Stage.PREPARED and turn.vote_ns is not None
-        if waits and turn.round is not None and turn.round[0] != self._state.name:
+        round_id = _undecided(member)
+        if round_id is not None and round_id[0] != self._state.name:
             resend_ns = self._jobs.settings.patience.resend_ns
             ask_ns = member.since_ns + resend_ns
             if ask_ns > self._state.now_ns:
@@ -287,3 +288,11 @@ class Participant:
         owed, member.turn.owed = member.turn.owed, None
         if owed is not None:
             self._respond(member, owed, reply)
+
+
+def _undecided(member: GroupJob) -> RoundId | None:
+    """Returns the round whose decision a job waits for, because it has voted or promised
+    its start."""
+    if member.turn.vote_ns is None:
+        return member.turn.promised
+    return member.turn.round
