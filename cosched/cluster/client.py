@@ -68,10 +68,10 @@ class NoAnswer(NoDomain):
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How a client waits for the answer to a request. within_s: the request fails then.
-    note_slow: called once if the answer takes longer than SLOW_S."""
+    """How a client waits for the answer to a request."""
 
-    within_s: float = ANSWER_WITHIN_S
+    within_s: float = ANSWER_WITHIN_S  #: the request fails then
+    #: Called once if the answer takes longer than SLOW_S.
     note_slow: Callable[[], object] = lambda: None
 
 

@@ -45,11 +45,11 @@ CLOSE_WITHIN_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """The user of a connection, by SO_PEERCRED. member: where the connection is: the
-    controller, or the node whose agent vouches for it."""
+    """The user of a connection, by SO_PEERCRED."""
 
-    uid: int
-    gid: int
+    uid: int  #: the user
+    gid: int  #: the user's group
+    #: Where the connection is: the controller, or the node whose agent vouches for it.
     member: str = CONTROLLER
 
 

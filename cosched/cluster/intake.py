@@ -30,10 +30,10 @@ LONGEST_NS = 2 * NS_PER_MS
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """A message that was taken. useless: it was dropped."""
+    """A message that was taken."""
 
-    sender: str
-    useless: bool = False
+    sender: str  #: its name
+    useless: bool = False  #: it was dropped
 
 
 class Intake:

@@ -105,8 +105,8 @@ class Node(Protocol):
 class Designs:
     """The designs by which starts are made; see ``StartupSettings``."""
 
-    object: str
-    chunk_bytes: int
+    object: str  #: how the job object travels: a word of ``StartupSettings``
+    chunk_bytes: int  #: the size of its chunks
 
 
 class NodeJob:

@@ -97,13 +97,13 @@ class Nursery:
 class Steward:
     """The steward of a job. on_frame gets its frames, on_end is called when it is gone."""
 
-    nursery: Nursery
+    nursery: Nursery  #: forked it
     number: int  #: the nursery's
-    connection: socket.socket
-    job: int
-    on_frame: Callable[[AnyFrame], None]
-    on_end: Callable[[], None]
-    complain: Callable[[str], None]
+    connection: socket.socket  #: to the steward
+    job: int  #: the job's number
+    on_frame: Callable[[AnyFrame], None]  #: takes its frames
+    on_end: Callable[[], None]  #: is called when it is gone
+    complain: Callable[[str], None]  #: takes one line about a frame that cannot be read
     _early: bytes = b""  #: frames that wait for the connection, the first one included
     _writer: asyncio.StreamWriter | None = None
     _closing: bool = False

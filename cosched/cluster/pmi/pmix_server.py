@@ -58,16 +58,16 @@ Take = Callable[[Answer], None]
 class Reply:
     """Where libpmix waits for bytes."""
 
-    callback: Any
-    callback_data: Any
+    callback: Any  #: libpmix's function
+    callback_data: Any  #: for that function
 
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """A fence. table: values that this node's tasks have put."""
+    """A fence."""
 
-    table: bytes
-    reply: Reply
+    table: bytes  #: values that this node's tasks have put
+    reply: Reply  #: where the tables of all nodes go
 
 
 class Reports(Protocol):

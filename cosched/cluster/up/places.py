@@ -17,12 +17,12 @@ from cosched.linux.here import this_machine
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A node of a domain. address: ``HOST:PORT`` of its agent. enter: the words in front of
-    a command that make it run there: none for this machine, ``nsenter`` for a node of the
-    lab, ``ssh HOST`` for a cluster."""
+    """A node of a domain."""
 
-    name: str
-    address: str
+    name: str  #: of the node
+    address: str  #: ``HOST:PORT`` of its agent
+    #: The words in front of a command that make it run there: none for this machine,
+    #: ``nsenter`` for a node of the lab, ``ssh HOST`` for a cluster.
     enter: tuple[str, ...] = ()
 
 

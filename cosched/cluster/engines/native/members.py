@@ -29,27 +29,22 @@ class NodeState(Enum):
 
 @dataclass(slots=True)
 class Member:
-    """A node.
+    """A node."""
 
-    reason: the operator's, or that of the loss. refused: the cause of the last refusal.
-    received_ns: when its last message came, by a monotonic clock. agent: the incarnation of
-    its agent; 0: it never joined. restarted: its agent is another one than before the
-    controller's own restart. session: of its agent, as it was in the last ``Welcome``.
-    secret: shared with this life of the agent.
-    """
-
-    name: str
-    number: int
-    state: NodeState = NodeState.DOWN
-    drained: bool = False
-    reason: str = ""
-    refused: str = ""
-    received_ns: int = 0
-    agent: int = 0
+    name: str  #: in domain.toml
+    number: int  #: its place in domain.toml, from 0
+    state: NodeState = NodeState.DOWN  #: whether jobs may start there
+    drained: bool = False  #: whether an operator has drained it
+    reason: str = ""  #: the operator's, or that of the loss
+    refused: str = ""  #: the cause of the last refusal
+    received_ns: int = 0  #: when its last message came, by a monotonic clock
+    agent: int = 0  #: the incarnation of its agent; 0: it never joined
+    #: Its agent is another one than before the controller's own restart.
     restarted: bool = False
-    session: int = 0
-    secret: bytes = field(default=b"", repr=False)
-    slots: int = 0
+    session: int = 0  #: of its agent, as it was in the last ``Welcome``
+    secret: bytes = field(default=b"", repr=False)  #: shared with this life of the agent
+    slots: int = 0  #: tasks of one job; 0: not known yet
+    #: That its agent had when it joined.
     starts: tuple[StartReport, ...] = field(default=())
 
     @property

@@ -60,10 +60,10 @@ _LONGEST_PAUSE_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """own: this domain's name; others: those of the domains with which it is coupled."""
+    """The names of coupled domains."""
 
-    own: str
-    others: Collection[str]
+    own: str  #: this domain's name
+    others: Collection[str]  #: the domains with which it is coupled
 
 
 class SlurmSteering:

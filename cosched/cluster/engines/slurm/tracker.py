@@ -36,20 +36,19 @@ YIELD = "yield"
 class Answer:
     """Give this order to the gate ``life``."""
 
-    life: str
-    order: str
+    life: str  #: of the gate
+    order: str  #: ``GO`` or ``YIELD``
 
 
 @dataclass(frozen=True, slots=True)
 class TurnAway:
     """Hold this job in the queue, or cancel it if it cannot wait there, for this reason;
-    then call ``turned_away``. slurm: the job as squeue showed it. life: its gate, which
-    waits meanwhile; empty: none."""
+    then call ``turned_away``."""
 
-    slurm: SlurmJob
-    waits: bool
-    reason: str
-    life: str
+    slurm: SlurmJob  #: the job as squeue showed it
+    waits: bool  #: whether it can wait in the queue
+    reason: str  #: one line for its user
+    life: str  #: its gate, which waits meanwhile; empty: none
 
     @property
     def number(self) -> int:
@@ -72,17 +71,17 @@ class Phase(Enum):
 
 @dataclass(slots=True)
 class Tracked:
-    """A job with mates. since: the begin of its phase. restarts, ends: of its latest gate.
-    life: of the gate that waits for an order, or ends."""
+    """A job with mates."""
 
-    job: PairedJob
-    slurm: SlurmJob
-    phase: Phase = Phase.QUEUED
-    since: float = 0.0
+    job: PairedJob  #: with its mates
+    slurm: SlurmJob  #: as squeue showed it last
+    phase: Phase = Phase.QUEUED  #: where it is between submission and end
+    since: float = 0.0  #: the begin of its phase, in s by the monotonic clock
+    #: How often it was put back, as its latest gate reported; -1: no gate yet.
     restarts: int = -1
-    life: str = ""
-    nodes: str = ""
-    ends: float = math.inf
+    life: str = ""  #: of the gate that waits for an order, or ends
+    nodes: str = ""  #: their names, as Slurm writes them; empty: none
+    ends: float = math.inf  #: the end of that gate's lease, in s by the monotonic clock
 
     @property
     def may_yield(self) -> bool:
@@ -106,12 +105,12 @@ class Gate:
     """A gate that waits here since ``at``, and whose lease ends at ``ends``. The other
     fields are those of its hello."""
 
-    job: int
-    restarts: int
-    nodes: str
-    life: str
-    at: float
-    ends: float = math.inf
+    job: int  #: Slurm's number of the job
+    restarts: int  #: how often the job was put back
+    nodes: str  #: their names, as Slurm writes them
+    life: str  #: differs for each gate of the job
+    at: float  #: the begin of its wait, in s by the monotonic clock
+    ends: float = math.inf  #: the end of its lease, in s by the monotonic clock
 
 
 class Tracker:

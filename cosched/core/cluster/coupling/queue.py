@@ -79,8 +79,8 @@ from cosched.core.errors import CoschedError
 class PrepareOn:
     """Prepare the job on these nodes: make its tasks, which wait."""
 
-    job: Job
-    nodes: Intervals
+    job: Job  #: the nodes are reserved for it
+    nodes: Intervals  #: by number
 
 
 Event = (

@@ -16,17 +16,13 @@ STEPS_MOST = 1000
 
 
 class Entry(Struct, gc=False):
-    """A job in the queue.
+    """A job in the queue."""
 
-    since_ns: when it got its nodes, or began on them. limit_ns: when it must end; None:
-    never. nodes: empty while it waits.
-    """
-
-    job: Job
-    state: State
-    since_ns: int = 0
-    limit_ns: int | None = None
-    nodes: Intervals = ()
+    job: Job  #: the request
+    state: State  #: changes as ``states`` allows
+    since_ns: int = 0  #: when it got its nodes, or began on them
+    limit_ns: int | None = None  #: when it must end; None: never
+    nodes: Intervals = ()  #: empty while it waits
 
 
 # The objects that stay here for some time are not tracked by Python's garbage collector:

@@ -14,10 +14,11 @@ from cosched.core.errors import CoschedError
 
 @dataclass(frozen=True, slots=True)
 class Units:
-    """The numbers of a resource's units on a node. jobs: how many jobs a unit serves at
-    once, as a mean over the units; 1: no two jobs ever have the same unit."""
+    """The numbers of a resource's units on a node."""
 
-    numbers: tuple[int, ...]
+    numbers: tuple[int, ...]  #: of the units
+    #: How many jobs a unit serves at once, as a mean over the units; 1: no two jobs ever
+    #: have the same unit.
     jobs: int = 1
 
 

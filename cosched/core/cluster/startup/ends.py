@@ -32,8 +32,8 @@ class Awaited(Enum):
 class Check(Struct, frozen=True):
     """Check after this time what is awaited; if it is still there, kill the steward."""
 
-    after_s: float
-    awaited: Awaited
+    after_s: float  #: seconds
+    awaited: Awaited  #: what should be gone by then
 
     def describe(self, node: str) -> str:
         """Returns one line about a steward that was killed."""

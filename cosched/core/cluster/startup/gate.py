@@ -29,22 +29,21 @@ class Prepared(Struct, frozen=True):
 class SubtreePrepared(Struct, frozen=True):
     """A child reports that its whole subtree is prepared."""
 
-    child: Place
+    child: Place  #: the root of the subtree
 
 
 class PrepareFailed(Struct, frozen=True):
-    """A node of this subtree cannot start its tasks, or is lost; reason: one line. again:
-    another start may succeed."""
+    """A node of this subtree cannot start its tasks, or is lost."""
 
-    place: Place
-    reason: str
-    again: bool = False
+    place: Place  #: the node
+    reason: str  #: one line
+    again: bool = False  #: another start may succeed
 
 
 class Ordered(Struct, frozen=True):
     """The parent orders this subtree to go, or to abort."""
 
-    go: bool
+    go: bool  #: False: the tasks are discarded
 
 
 class ReportPrepared(Struct, frozen=True):
@@ -54,16 +53,16 @@ class ReportPrepared(Struct, frozen=True):
 class ReportFailure(Struct, frozen=True):
     """Report to the parent that the job cannot start, and why."""
 
-    place: Place
-    reason: str
-    again: bool = False
+    place: Place  #: the node
+    reason: str  #: one line
+    again: bool = False  #: whether another start may succeed
 
 
 class Order(Struct, frozen=True):
     """Order a child's subtree to go, or to abort."""
 
-    child: Place
-    go: bool
+    child: Place  #: the root of the subtree
+    go: bool  #: False: the subtree aborts
 
 
 class OpenGate(Struct, frozen=True):

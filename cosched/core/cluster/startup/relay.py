@@ -16,27 +16,27 @@ from cosched.core.errors import CoschedError
 class ChunkArrived(Struct, frozen=True):
     """The parent sent one of the ``count`` chunks of the job object."""
 
-    number: int
-    count: int
+    number: int  #: of the chunk, from 0
+    count: int  #: of all chunks
 
 
 class ChildReplaced(Struct, frozen=True):
     """The tree was mended: ``child`` has none of the chunks."""
 
-    child: Place
+    child: Place  #: the place that has another node now
 
 
 class SendChunk(Struct, frozen=True):
     """Send this chunk, which this node has, to a child."""
 
-    child: Place
-    number: int
+    child: Place  #: the receiver
+    number: int  #: of the chunk, from 0
 
 
 class SendPart(Struct, frozen=True):
     """Send a child the part of the object that concerns the child's subtree."""
 
-    child: Place
+    child: Place  #: the receiver
 
 
 class ReadObject(Struct, frozen=True):

@@ -25,19 +25,19 @@ class TableReady(Struct, frozen=True):
 
 
 class TablesArrived(Struct, frozen=True):
-    """A neighbour sent the tables of these nodes; ``last``: it will send no more."""
+    """A neighbour sent the tables of these nodes."""
 
-    sender: Place
-    places: Sequence[Place]
-    last: bool
+    sender: Place  #: the neighbour
+    places: Sequence[Place]  #: whose tables they are
+    last: bool  #: it will send no more
 
 
 class SendTables(Struct, frozen=True):
-    """Send a neighbour the tables of these nodes; ``last``: no more will follow."""
+    """Send a neighbour the tables of these nodes."""
 
-    to: Place
-    places: Sequence[Place]
-    last: bool
+    to: Place  #: the neighbour
+    places: Sequence[Place]  #: whose tables they are
+    last: bool  #: no more will follow
 
 
 class PublishTables(Struct, frozen=True):
