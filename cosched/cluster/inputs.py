@@ -63,7 +63,7 @@ class Inputs:
         self._open: dict[int, asyncio.Future[InputTaken]] = {}
 
     def take(self, message: InputTaken) -> None:
-        """Takes the answer of a job's root."""
+        """Handles the answer of a job's root."""
         answer = self._open.get(message.number)
         if answer is not None and not answer.done():
             answer.set_result(message)

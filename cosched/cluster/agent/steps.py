@@ -1,4 +1,4 @@
-"""Notes when the starts of jobs reach their steps on a node, for measurements."""
+"""Records when the starts of jobs reach their steps on a node, for measurements."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class StepNotes(ABC):
 
     @abstractmethod
     def note(self, start: tuple[int, int], step: str) -> None:
-        """Notes that a start (a job and how often it was started) has reached a step."""
+        """Records that a start (a job and how often it was started) has reached a step."""
 
 
 class NoStepNotes(StepNotes):

@@ -73,7 +73,7 @@ class Nursery:
             self._send(KillSteward(number))
 
     def write_topology(self, path: Path) -> None:
-        """Lets a process write the node's topology into a file."""
+        """Makes a process write the node's topology into a file."""
         self._send(WriteTopology(os.fsencode(path)))
 
     def _send(self, request: Request, descriptors: Sequence[int] = ()) -> None:
@@ -137,7 +137,7 @@ class Steward:
             self._writer.write(encode_frame(frame))
 
     def close(self) -> None:
-        """Lets the steward end once it has handled all frames."""
+        """Closes the connection; the steward ends once it has handled all frames."""
         if self._closing:
             return
         self._closing = True

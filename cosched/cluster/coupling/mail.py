@@ -40,7 +40,7 @@ _decoder: MessagePackDecoder[AnyMessage] = MessagePackDecoder(
 
 
 class Allowance:
-    """Lets ``most`` messages through at once, and ``per_s`` a second in the long run."""
+    """Admits ``most`` messages at once, and ``per_s`` a second in the long run."""
 
     __slots__ = ("_at_ns", "_left", "_most", "_per_s")
 
@@ -94,7 +94,7 @@ class DomainMail:
         await self._links.receive(take)
 
     def listen(self, address: str) -> None:
-        """Lets the other domains connect at ``HOST:PORT``. Raises CoschedError if it is
+        """Listens for the other domains at ``HOST:PORT``. Raises CoschedError if it is
         taken."""
         self._links.listen(address)
 

@@ -62,15 +62,15 @@ class Pairs:
         )
 
     def configure(self, coupled: Coupled) -> None:
-        """Takes changed settings and rights; the rest of ``coupled`` is the same, and holds
-        keep their leases."""
+        """Applies changed settings and rights; the rest of ``coupled`` is the same, and
+        holds keep their leases."""
         self.coupled = coupled
         self.coupling.configure(coupled.settings, coupled.rights)
 
     # --- other domains --------------------------------------------------------------------
 
     def listen(self) -> None:
-        """Lets the other domains connect. Raises CoschedError if the address is taken."""
+        """Listens for the other domains. Raises CoschedError if the address is taken."""
         self._mail.listen(self.coupled.listen)
 
     async def receive(self, handler: Callable[[str, AnyMessage], None]) -> None:

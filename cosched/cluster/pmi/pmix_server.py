@@ -191,7 +191,7 @@ class PmixServer:
             )
 
     def forget_tasks(self, within_s: float) -> None:
-        """Lets libpmix remove the files that this node's tasks registered for that. Waits
+        """Makes libpmix remove the files that this node's tasks registered for that. Waits
         for it no longer than ``within_s``: its thread may wait for ever."""
         forgotten = threading.Semaphore(0)
         self._on_forgotten = self._ffi.callback(

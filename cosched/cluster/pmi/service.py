@@ -128,7 +128,7 @@ class Service(ABC):
 
     @abstractmethod
     def started(self, rank: int, pid: int) -> None:
-        """Notes that the task's process exists."""
+        """Called when the task's process exists."""
 
     @abstractmethod
     def watched(self) -> Mapping[int, Callable[[], object]]:
@@ -137,15 +137,15 @@ class Service(ABC):
 
     @abstractmethod
     def deliver(self, tables: Sequence[bytes]) -> None:
-        """Takes the tables of all nodes, by place, for the oldest open exchange."""
+        """Delivers the tables of all nodes, by place, for the oldest open exchange."""
 
     @abstractmethod
     def answer(self, number: int, answer: Answer) -> None:
-        """Takes the answer of the job's root to a question."""
+        """Delivers the answer of the job's root to a question."""
 
     @abstractmethod
     def ended(self, rank: int) -> None:
-        """Notes that the task's process is gone."""
+        """Called when the task's process is gone."""
 
     @abstractmethod
     def close(self) -> None:

@@ -185,7 +185,7 @@ class Step:
         self.process.stdout.close()
 
     def leave(self) -> None:
-        """Lets it run on without this process."""
+        """Leaves it running without this process."""
         assert self.process.stdout is not None
         self.process.stdout.close()
         self.process.returncode = 0  # or its end would be awaited

@@ -65,7 +65,7 @@ class StartedMember:
         self.process.wait()
 
     def leave(self) -> None:
-        """Lets it run on without this process."""
+        """Leaves it running without this process."""
         assert self.process.stdout is not None
         self.process.stdout.close()
         self.process.returncode = 0  # or its end would be awaited

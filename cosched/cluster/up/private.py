@@ -104,8 +104,8 @@ def _check_directories(paths: DomainPaths, node: str) -> None:
 
 @contextlib.contextmanager
 def _starting(paths: DomainPaths) -> Iterator[None]:
-    """Lets no other process start members meanwhile. Raises CoschedError if one does for
-    too long."""
+    """Keeps other processes from starting members meanwhile. Raises CoschedError if one
+    does for too long."""
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     lock = os.open(paths.private_lock, flags, 0o600)
     try:

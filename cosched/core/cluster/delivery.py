@@ -175,7 +175,7 @@ class Delivery:
         return all_kept
 
     def _meet(self, envelope: Envelope) -> None:
-        """Notes a new life or a new stream of the peer."""
+        """Stores a new life or a new stream of the peer."""
         if envelope.session != self._peer_session:
             if self._peer_session:
                 self._begin_stream()

@@ -72,7 +72,7 @@ class Members:
         self.by_name = {member.name: member for member in self.by_number}
 
     def configure(self, config: DomainConfig) -> None:
-        """Takes changed settings; the nodes are the same."""
+        """Applies changed settings; the nodes are the same."""
         self._config = config
 
     @property
@@ -102,14 +102,14 @@ class Members:
         return None
 
     def note_unreadable(self, name: str) -> None:
-        """Notes that the agent of a node speaks in another way, if the node has none."""
+        """Marks a node without an agent: messages came that cannot be read."""
         member = self.by_name.get(name)
         if member is not None and not member.answers:
             member.refused = UNREADABLE
 
     def note_unknown_key(self, address: str) -> None:
-        """Notes that an unknown key came from a numeric address, for the nodes there that
-        have no agent. It is a hint: the sender is not known."""
+        """Marks the nodes of a numeric address that have no agent: an unknown key came from
+        there. It is a hint: the sender is not known."""
         for name, where in self._config.nodes.items():
             member = self.by_name[name]
             if host_of(where) == address and not member.answers:

@@ -120,7 +120,7 @@ class SlurmEngine:
     # --- events of Slurm ------------------------------------------------------------------
 
     def report(self, event: live.Event) -> None:
-        """Takes an event of Slurm. Those before Slurm answers wait for that."""
+        """Handles an event of Slurm. Those before Slurm answers wait for that."""
         if self._early is None:
             self.driver.when_idle(partial(self._take, event))
             return
@@ -192,7 +192,8 @@ class SlurmEngine:
             self._slurm.go(number, self._pairs.others(member.past.addresses))
 
     def _started(self, number: int) -> None:
-        """Notes that a job runs. If nothing here decided that, its mates need not wait."""
+        """Handles the begin of a job. If nothing here decided that, its mates need not
+        wait."""
         self._nodes.pop(number, None)
         member = self._member(number)
         if member is not None and member.stage not in (Stage.RUNNING, Stage.OVER):

@@ -322,7 +322,7 @@ class SlurmSteering:
             await asyncio.sleep(ahead_s / 4)
 
     async def _poll(self) -> None:
-        """Takes the jobs as Slurm shows them now. An answer is taken before the next is
+        """Reads the jobs as Slurm shows them now. An answer is taken before the next is
         asked for: an older one could bring back a job that is over."""
         async with self._polling:
             asked = time.monotonic()

@@ -166,7 +166,8 @@ class Tracker:
     # --- what Slurm reports ---------------------------------------------------------------
 
     def polled(self, jobs: Iterable[SlurmJob], asked: float) -> list[Step]:
-        """Takes all jobs of Slurm, as it was asked for at the time ``asked``."""
+        """Compares the state with all jobs of Slurm, as of the query at the time
+        ``asked``."""
         gone = set(self._jobs)
         known = set()
         for slurm in jobs:
@@ -192,7 +193,7 @@ class Tracker:
         return self._take_steps()
 
     def came(self, gate: Gate) -> list[Step]:
-        """Takes a gate that begins to wait."""
+        """Adds a gate that begins to wait."""
         tracked = self._jobs.get(gate.job)
         if tracked is None:
             self._early[gate.job] = gate
@@ -220,7 +221,7 @@ class Tracker:
         self._steps.append(Ready(gate.job, gate.nodes, size))
 
     def left(self, life: str, now: float) -> list[Step]:
-        """Takes the end of a gate."""
+        """Handles the end of a gate."""
         self._early = {job: gate for job, gate in self._early.items() if gate.life != life}
         tracked = next((each for each in self._jobs.values() if each.life == life), None)
         if tracked is None:
@@ -235,7 +236,7 @@ class Tracker:
         return self._take_steps()
 
     def turned_away(self, job: int, now: float) -> None:
-        """Takes the end of the commands that turned a job away."""
+        """Handles the end of the commands that turned a job away."""
         if job in self._turned_at:
             self._turned_at[job] = now
 
@@ -246,7 +247,7 @@ class Tracker:
         return self._order(job, Phase.GOING, GO, now)
 
     def give_back(self, job: int, now: float) -> list[Step]:
-        """Lets a ready job yield."""
+        """Orders the gate of a ready job to yield."""
         return self._order(job, Phase.LEAVING, YIELD, now)
 
     def _order(self, job: int, phase: Phase, order: str, now: float) -> list[Step]:

@@ -54,7 +54,7 @@ class Tries:
             self._report(await self._wait_for_nodes(tracked))
 
     def got_ready(self, number: int) -> None:
-        """Notes that the gate of a job waits."""
+        """Reports that the gate of a job waits."""
         ready = self._got_ready.get(number)
         if ready is not None and not ready.done():
             ready.set_result(None)

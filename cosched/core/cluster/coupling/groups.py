@@ -21,7 +21,7 @@ GroupKey = str
 
 
 def group_key(user: str, name: GroupName) -> GroupKey:
-    """Returns by what a domain finds the group of one of its users."""
+    """Returns the key of a user's group."""
     return f"{user}/{name}"
 
 

@@ -134,7 +134,7 @@ class CoupledQueue:
         return self._queue.free_for(exclusive=False)
 
     def handle(self, event: Event) -> tuple[Command, ...]:
-        """Takes one event and returns the commands. Raises CoschedError for a job that does
+        """Handles an event; returns the commands. Raises CoschedError for a job that does
         not exist, or that cannot be in its group; nothing has changed then."""
         self._now_ns = max(self._now_ns, event.now_ns)
         match event:

@@ -144,11 +144,11 @@ class Past(msgspec.Struct, omit_defaults=True):
     began: bool = False
 
     def note_round(self, round_id: RoundId) -> None:
-        """Notes that a round has asked for the job."""
+        """Records that a round has asked for the job."""
         self.seen[round_id[0]] = max(round_id, self.seen.get(round_id[0], round_id))
 
     def note_failed(self, round_id: RoundId) -> None:
-        """Notes that a round has failed."""
+        """Records that a round has failed."""
         self.failed[round_id[0]] = max(round_id, self.failed.get(round_id[0], round_id))
 
     def is_over(self, round_id: RoundId) -> bool:

@@ -47,13 +47,13 @@ class Entries(dict[JobId, Entry]):
             raise self._refusal(number, step)
 
     def enter(self, job: Job, step: Step, now_ns: int) -> Entry:
-        """Takes the first step of a job that is absent; returns it."""
+        """Adds an absent job by its first step; returns its entry."""
         entry = self[job.number] = Entry(job, State.ABSENT)
         self.move(entry, step, now_ns)
         return entry
 
     def step(self, number: JobId, step: Step, now_ns: int) -> Entry:
-        """Takes a step of a job; returns it with its new state. Raises CoschedError for a
+        """Moves a job by a step; returns it with its new state. Raises CoschedError for a
         step that is not in the table."""
         entry = self.get(number)
         if entry is None:
@@ -62,7 +62,7 @@ class Entries(dict[JobId, Entry]):
         return entry
 
     def move(self, entry: Entry, step: Step, now_ns: int) -> None:
-        """Takes a step of a job, as ``step`` does."""
+        """Moves a job by a step, as ``step`` does."""
         number = entry.job.number
         try:
             state = entry.state = NEXT[entry.state, step]

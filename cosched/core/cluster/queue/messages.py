@@ -212,4 +212,4 @@ class Machine(Protocol):
     """Decides when jobs start: a queue, the coupling with other domains, or both."""
 
     def handle(self, event: Any, /) -> Sequence[Any]:
-        """Takes one event and returns the commands."""
+        """Handles an event; returns the commands."""

@@ -87,7 +87,7 @@ class Gate:
         self.stage = Stage.PREPARING
 
     def handle(self, event: Event) -> tuple[Command, ...]:
-        """Takes one event and returns the commands."""
+        """Handles an event; returns the commands."""
         if isinstance(event, Ordered):
             return self._carry_out(go=event.go)
         if isinstance(event, PrepareFailed):

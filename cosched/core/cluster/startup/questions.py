@@ -16,7 +16,7 @@ from cosched.core.errors import CoschedError
 
 
 class Command(msgspec.Struct, frozen=True, array_like=True):
-    """A program of a job, on so many ranks in a row."""
+    """A program of a job, on several ranks in a row."""
 
     argv: tuple[str, ...]  #: the program and its arguments
     ranks: Slots  #: how many ranks in a row run it

@@ -82,7 +82,7 @@ class Pipeline:
         self._arrival = Arrival()
 
     def handle(self, event: Event) -> tuple[Command, ...]:
-        """Takes one event and returns the commands."""
+        """Handles an event; returns the commands."""
         if isinstance(event, ChildReplaced):
             return tuple(
                 SendChunk(event.child, number) for number in sorted(self._arrival.numbers)
@@ -101,7 +101,7 @@ class StoreAndForward:
         self._arrival = Arrival()
 
     def handle(self, event: Event) -> tuple[Command, ...]:
-        """Takes one event and returns the commands."""
+        """Handles an event; returns the commands."""
         if isinstance(event, ChildReplaced):
             return (SendPart(event.child),) if self._arrival.complete else ()
         if not self._arrival.add(event) or not self._arrival.complete:

@@ -62,8 +62,8 @@ class Exchange(ABC):
         self._missing: dict[Place, int] = {}  #: tables that neighbours have not sent
 
     def handle(self, event: Event) -> tuple[Command, ...]:
-        """Takes one event and returns the commands. Raises CoschedError for a sender that
-        is no neighbour or has sent its last table, and for a table that came twice."""
+        """Handles an event; returns the commands. Raises CoschedError for a sender that is
+        no neighbour or has sent its last table, and for a table that came twice."""
         if isinstance(event, TableReady):
             self._check(TablesArrived(self._place, (self._place,), last=False))
             self._add((self._place,))

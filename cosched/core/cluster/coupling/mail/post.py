@@ -129,7 +129,7 @@ class Post:
         self._on_reply(opened, answer.reply)
 
     def heard(self, name: DomainName) -> None:
-        """Notes a message from a domain: it is not down."""
+        """Records that a domain sent a message: it is not down."""
         peer = self._state.peers.get(name)
         if peer is None or not peer.down:
             return
@@ -143,7 +143,7 @@ class Post:
         self._on_back(name)
 
     def lose(self, name: DomainName) -> None:
-        """Notes that a domain is down, and gives up the questions to it."""
+        """Marks a domain as down, and gives up the questions to it."""
         peer = self._state.peers.setdefault(name, Peer())
         if not peer.down:
             peer.down, peer.down_ns = True, self._state.now_ns

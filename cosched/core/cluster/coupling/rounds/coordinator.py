@@ -143,7 +143,7 @@ class Coordinator:
     def took(
         self, member: Member, domain: DomainName, round_id: RoundId, reply: AnyReply | None
     ) -> None:
-        """Takes the answer of a member, or of this domain's own job, whether it has nodes;
+        """Handles the answer to Reserve, of a member or of this domain's own job. reply
         None: the domain is down."""
         current = self._state.rounds.get(member.key)
         if current is None or current.id != round_id or current.preparing:
@@ -168,7 +168,7 @@ class Coordinator:
             self._advance(current, member)
 
     def _advance(self, current: Round, member: Member) -> None:
-        """Lets all jobs prepare once all have nodes."""
+        """Orders all jobs to prepare once all have nodes."""
         asked_all = len(current.asked) == len(member.group.members)
         if current.preparing or current.awaited or not asked_all:
             return
@@ -188,8 +188,8 @@ class Coordinator:
     def took_prepared(
         self, member: Member, domain: DomainName, round_id: RoundId, reply: AnyReply | None
     ) -> None:
-        """Takes the answer of a member, or of this domain's own job, whether it is
-        prepared; None: the domain is down."""
+        """Handles the answer to Prepare, of a member or of this domain's own job. reply
+        None: the domain is down."""
         current = self._state.rounds.get(member.key)
         if current is None or current.id != round_id:
             return
@@ -275,7 +275,8 @@ class Coordinator:
         self._post.withdraw_about(member, Reserve, Prepare)
 
     def confirmed(self, member: Member, domain: DomainName, round_id: RoundId) -> None:
-        """Notes that a domain has carried out a decision, or will not any more."""
+        """Removes a domain from a decision that it has carried out, or will not carry
+        out."""
         open_ = self._state.decisions.get(member.key, [])
         for decision in open_:
             if decision.id == round_id and domain in decision.open:

@@ -112,14 +112,14 @@ class Participant:
             self._jobs.try_(member, round_id)
 
     def got_nodes(self, member: Member) -> None:
-        """Notes that a job has the nodes that were looked for."""
+        """Handles the success of TryJob: the job has nodes."""
         round_id, member.turn.trying = member.turn.trying, None
         if round_id is not None:
             self.join(member, round_id)
             self._answer(member, Reserved(round_id))
 
     def got_no_nodes(self, member: Member, result: JobNotReady) -> None:
-        """Notes that a job got no nodes; it may promise to start in time."""
+        """Handles the failure of TryJob; the job may promise to start in time."""
         round_id, member.turn.trying = member.turn.trying, None
         self._state.counts.tries_refused += 1
         if round_id is None:
@@ -176,7 +176,7 @@ class Participant:
         self._answer(member, Prepared(member.turn.round, doubt_ns, address))
 
     def go(self, member: Member, round_id: RoundId, addresses: Addresses) -> AnyReply:
-        """Lets a job begin whose round goes; returns the answer."""
+        """Begins the job of a round that goes; returns the answer."""
         if member.past.went == round_id:
             return Went()
         if member.stage is Stage.PREPARED and member.turn.round == round_id:
@@ -199,7 +199,7 @@ class Participant:
         return Lapsed()
 
     def abort(self, member: Member, round_id: RoundId) -> None:
-        """Takes a job out of a round that has failed. It keeps a hold of its own."""
+        """Removes a job from a round that has failed. It keeps a hold of its own."""
         member.past.note_failed(round_id)
         if is_until(member.turn.trying, round_id):
             member.turn.trying = member.turn.owed = None
@@ -211,7 +211,7 @@ class Participant:
             self._leave(member)
 
     def _leave(self, member: Member) -> None:
-        """Takes a job out of its round. If it has asked a coordinator, the answer decides
+        """Removes a job from its round. If it has asked a coordinator, the answer decides
         its next step."""
         member.turn.owed = None
         self._post.withdraw_about(member, Outcome)
@@ -275,7 +275,7 @@ class Participant:
         return min(times, default=None)
 
     def join(self, member: Member, round_id: RoundId) -> None:
-        """Lets a job with nodes wait for the next step of a round."""
+        """Keeps a job with nodes for the next step of a round."""
         member.turn.round = round_id
         member.past.note_round(round_id)
         member.turn.pin_ns = self._pin_end()

@@ -149,7 +149,7 @@ class Conservative(Planner):
             heappop(due)
 
     def _take_back(self, now_ns: int) -> bool:
-        """Frees the nodes of jobs that ended early; returns whether there were any."""
+        """Frees the nodes after early ends; returns whether there were any."""
         for profile in self._profiles:
             profile.advance(now_ns)
         early = False

@@ -135,7 +135,7 @@ class Malleable(Planner):
         self.counts.started_in_order += 1
 
     def _harvest(self, missing: int, now_ns: int) -> bool:
-        """Takes ``missing`` nodes from running jobs, or none; returns whether it did."""
+        """Removes ``missing`` nodes from running jobs, or none; returns whether it did."""
         harvest = self.sizes.harvest
         if harvest is NEVER:
             return False
