@@ -29,7 +29,7 @@ class KeyRing:
 
     name: str  #: of this member
     secret: bytes  #: of its own pair
-    public: Mapping[str, bytes]  #: of all members, by name
+    public: Mapping[str, bytes]  #: the public keys of all members, by name
 
     @property
     def own_public(self) -> bytes:

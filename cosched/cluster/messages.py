@@ -79,7 +79,7 @@ class Hello(Message, frozen=True):
     protocol: Natural  #: the version that it speaks
     incarnation: Natural  #: differs for each life of the agent
     config: Name  #: the digest of its domain.toml
-    totals: dict[Name, Slots]  #: what it has for each job, by name
+    totals: dict[Name, Slots]  #: resources for each job, by name
     starts: tuple[StartReport, ...]  #: that it has
 
 
@@ -121,13 +121,13 @@ class HelloAgain(Message, frozen=True):
 class Chunk(OfJob, frozen=True):
     """A part of the job object, for the node at ``place`` of the tree."""
 
-    place: Slots  #: of the receiver in the tree
+    place: Slots  #: the receiver's place in the tree
     #: The job's nodes, as numbers in domain.toml, by place.
     nodes: tuple[tuple[Slots, Slots], ...]
     arity: Positive  #: the children of a node in the tree
     exchange: Name  #: the design of the table exchange
-    number: Slots  #: of the chunk, from 0
-    count: Positive  #: of all chunks
+    number: Slots  #: the chunk's number, from 0
+    count: Positive  #: the number of all chunks
     root: Slots  #: the number of the job's root
     data: bytes  #: the bytes
 
@@ -161,7 +161,7 @@ class Began(OfJob, frozen=True):
 class Tables(OfJob, frozen=True):
     """Tables of these nodes, in the job's exchange ``number``."""
 
-    number: Natural  #: of the exchange, from 0
+    number: Natural  #: the exchange's number, from 0
     places: tuple[Slots, ...]  #: whose tables they are
     data: tuple[bytes, ...]  #: a table for each place
     last: bool  #: no more will follow from this sender
@@ -173,7 +173,7 @@ class Tables(OfJob, frozen=True):
 class Output(OfJob, frozen=True):
     """Bytes that tasks of the node ``place`` wrote. Goes to the root."""
 
-    place: Slots  #: of the node whose tasks wrote
+    place: Slots  #: the place of the node whose tasks wrote
     stream: Stream  #: 1: standard output; 2: standard error
     data: bytes  #: the bytes
 
@@ -181,7 +181,7 @@ class Output(OfJob, frozen=True):
 class Credit(OfJob, frozen=True):
     """The root has written output of a node."""
 
-    place: Slots  #: of the node whose tasks wrote
+    place: Slots  #: the place of the node whose tasks wrote
     written: Natural  #: bytes since the last such message
 
 
@@ -198,7 +198,7 @@ class GiveInput(OfJob, frozen=True):
 class InputTaken(Message, frozen=True):
     """The answer to ``GiveInput``."""
 
-    number: Natural  #: of the input
+    number: Natural  #: the input's number
     taken: Natural  #: the bytes that rank 0 got, in all
     open: bool  #: whether it takes more
     problem: str  #: why the input was refused
@@ -252,8 +252,8 @@ class Ask(OfJob, frozen=True):
 class Answered(OfJob, frozen=True):
     """The root's answer to the question ``number``."""
 
-    number: Natural  #: of the question
-    answer: Answer  #: of the job's root
+    number: Natural  #: the question's number
+    answer: Answer  #: the answer of the job's root
 
 
 # --- requests of users --------------------------------------------------------------------
@@ -271,13 +271,13 @@ class UserRequest(Message, frozen=True):
 class UserLeft(Message, frozen=True):
     """The user of the request ``number`` has left: no answer is wanted."""
 
-    number: Natural  #: of the request
+    number: Natural  #: the request's number
 
 
 class UserReply(Message, frozen=True):
     """The answer to the request ``number``."""
 
-    number: Natural  #: of the request
+    number: Natural  #: the request's number
     body: bytes  #: one line of JSON
 
 

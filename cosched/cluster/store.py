@@ -84,12 +84,12 @@ _LIVE = frozenset({State.HELD, State.QUEUED, State.STARTING, State.RUNNING})
 class Record:
     """A job as it is stored. Times are by the wall clock, ns; None: not yet."""
 
-    number: int  #: of the job
+    number: int  #: the job's number
     uid: int  #: its user
     gid: int  #: the user's group
     submission: Submission  #: as its user wrote it
     submitted_ns: int  #: ns since 1970
-    state: State  #: of the job in its domain
+    state: State  #: the job's state in its domain
     start: int = 0  #: how often the job was started
     #: The names of its nodes in its latest start, by place; they stay when domain.toml gets
     #: other nodes.

@@ -1,6 +1,6 @@
 """Defines the messages between an agent and the stewards of its jobs, and carries them over
 a stream socket: each is MessagePack behind its length (4 bytes). Also defines the requests
-of the agent to the nursery, which forks the stewards."""
+to the nursery of the agent, which forks the stewards."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Frame(msgspec.Struct, frozen=True, array_like=True, tag=True):
 class Prepare(Frame, frozen=True):
     """Make the tasks of the job, waiting at their gates. The first frame."""
 
-    name: Name  #: of the job, unique for this start
+    name: Name  #: the job's name, unique for this start
     uid: UserId  #: the job's user
     gid: GroupId  #: the user's group
     world: Slots  #: 0, or the number of a spawned world
@@ -77,7 +77,7 @@ class Go(Frame, frozen=True):
 class DeliverTables(Frame, frozen=True):
     """The tables of all nodes, by place, for the oldest open exchange."""
 
-    tables: tuple[bytes, ...]  #: of all nodes, by place
+    tables: tuple[bytes, ...]  #: the tables of all nodes, by place
 
 
 class EndTasks(Frame, frozen=True):
@@ -92,7 +92,7 @@ class WriteOutput(Frame, frozen=True):
     """Write what tasks of the node ``place`` of a world wrote (only at the job's root)."""
 
     world: Slots  #: 0, or the number of a spawned world
-    place: Slots  #: of the node whose tasks wrote
+    place: Slots  #: the place of the node whose tasks wrote
     stream: Stream  #: standard output or standard error
     data: bytes  #: the bytes
 
@@ -113,8 +113,8 @@ class WriteInput(Frame, frozen=True):
 class TaskAnswered(Frame, frozen=True):
     """The answer to the question ``number``."""
 
-    number: Natural  #: of the question
-    answer: Answer  #: of the job's root
+    number: Natural  #: the question's number
+    answer: Answer  #: the answer of the job's root
 
 
 # --- from the steward ---------------------------------------------------------------------
@@ -148,7 +148,7 @@ class OutputWritten(Frame, frozen=True):
     """Reports how much output of a node of a world is written (only at the job's root)."""
 
     world: Slots  #: 0, or the number of a spawned world
-    place: Slots  #: of the node whose tasks wrote
+    place: Slots  #: the place of the node whose tasks wrote
     written: Natural  #: bytes since the last such frame
 
 
@@ -224,7 +224,7 @@ class KillSteward(Frame, frozen=True):
 class WriteTopology(Frame, frozen=True):
     """Fork a process that writes the node's topology into a file."""
 
-    path: bytes  #: of the file
+    path: bytes  #: the file's path
 
 
 Request: TypeAlias = MakeSteward | KillSteward | WriteTopology

@@ -147,8 +147,8 @@ class Dispatch:
 class TableExchanges:
     """The exchanges of network tables of one job on one node, which are numbered.
 
-    chunk_bytes: tables for one neighbour wait until they have so many bytes, or until no
-    more will follow. The old design, through the root, sends them all at once if it can.
+    chunk_bytes: tables for one neighbour wait until they have this size, or until no more
+    will follow. The old design, through the root, sends them all at once if it can.
     """
 
     def __init__(self, route: Route, around: Surroundings, chunk_bytes: int) -> None:

@@ -30,7 +30,7 @@ class Mates:
     """The mates of a job."""
 
     group: str  #: the name that all jobs of the group give
-    domains: tuple[str, ...]  #: of the other jobs, sorted
+    domains: tuple[str, ...]  #: the domains of the other jobs, sorted
     within_ns: int = 0  #: how far apart the starts may be
     #: The domain whose job starts first, perhaps the job's own; None: all start together.
     after: str | None = None

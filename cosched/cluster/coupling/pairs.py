@@ -105,7 +105,7 @@ class Pairs:
 
     def before(self, commands: Sequence[Any]) -> None:
         """Stores the state before these commands are carried out, if it matters to them.
-        Notes what other domains think of the groups of new jobs."""
+        Keeps the other domains' opinions about the groups of new jobs."""
         for command in commands:
             if isinstance(command, GroupDisputed):
                 self._disputes[command.number] = objection(command)

@@ -38,8 +38,8 @@ from cosched.core.errors import CoschedError
 
 #: The variable by which libpmix learns where it stores the facts of jobs.
 _STORE = "PMIX_MCA_gds"
-#: Up to so many entries, copies in all tasks are faster than a segment that they share. An
-#: entry is what one task of the node learns of one rank: 1 to 2 KB.
+#: The most entries for which copies in all tasks are faster than a segment that they share.
+#: An entry has the facts of one rank for one task of the node: 1 to 2 KB.
 COPIES_MOST = 1 << 16
 #: How long the library may take to remove the files of tasks that have ended.
 FORGET_WITHIN_S = 2.0

@@ -128,7 +128,7 @@ class Step:
 
     process: subprocess.Popen[bytes]  #: srun
     nodes: tuple[str, ...]  #: by the numbers of its tasks
-    paths: DomainPaths  #: of the private domain
+    paths: DomainPaths  #: the paths of the private domain
     _missing: set[str] = field(default_factory=set)
 
     def wait_ready(self, within_s: float = WITHIN_S) -> None:

@@ -19,7 +19,7 @@ from cosched.linux.here import this_machine
 class Place:
     """A node of a domain."""
 
-    name: str  #: of the node
+    name: str  #: the node's name
     address: str  #: ``HOST:PORT`` of its agent
     #: The words in front of a command that make it run there: none for this machine,
     #: ``nsenter`` for a node of the lab, ``ssh HOST`` for a cluster.
@@ -53,7 +53,7 @@ def host_places(hosts: Sequence[str], port: int, enter: str) -> tuple[Place, ...
 
 
 def controller_place(config: DomainConfig, run_dir: Path) -> Place | None:
-    """Returns the place of a domain's controller if that is on this machine."""
+    """Returns the place of a domain's controller; None if it is on another machine."""
     host = host_of(config.controller)
     lab = Lab.load(run_dir)
     for place in lab_places(lab, 0) if lab is not None else ():

@@ -36,7 +36,7 @@ from cosched.shm.userdirs import check_own, is_listening, make_node_directory
 #: The name of each private domain.
 PRIVATE = "private"
 TASKS_PER_CPU = 8
-#: The controller ends the domain when no job came for so many seconds.
+#: The controller ends the domain when no job came for this time, in seconds.
 _IDLE = ("--idle", "60")
 #: How long another command may need to start members, or a member to end.
 WITHIN_S = 60.0

@@ -34,7 +34,7 @@ RESEND_BYTE_NS = 8_000
 CONFIRM_NS = 50_000_000
 #: Messages that came too early; those beyond are sent again.
 WINDOW = 16_384
-#: A delivery with so many messages, or bytes, that are not confirmed is full.
+#: The messages without a confirmation, and their bytes, with which a delivery is full.
 FULL = 16_384
 FULL_BYTES = 256 << 20
 #: Bytes of messages that came too early; those beyond are sent again.

@@ -44,7 +44,7 @@ class Given:
 class Task:
     """One task of this node."""
 
-    member: Member  #: what the task runs
+    member: Member  #: the program, and its place among the ranks
     process: Gated  #: waits at its gate, then becomes the program
     #: The steward's ends of pipes, with their streams.
     outputs: dict[int, int] = field(default_factory=dict)

@@ -125,7 +125,7 @@ class Worlds:
             self._send(number, Credit(*self._start, place, size))
 
     def concern(self, sender: str, message: OfJob) -> bool:
-        """Returns whether a message is for the job's root as such."""
+        """Returns whether a message is addressed to the job's root."""
         if isinstance(message, Ask):
             return True
         world = self._worlds.get(message.world)

@@ -19,7 +19,7 @@ class PairedJob:
     number: int  #: Slurm's number of the job
     uid: int  #: its user
     user: str  #: the name of its user, as Slurm reports it
-    mates: Mates  #: what its comment names
+    mates: Mates  #: the mates that its comment names
     nodes: int  #: how many it wants
     limit_ns: int | None  #: its time limit; None: unlimited
     submitted_ns: int  #: by the wall clock

@@ -1,7 +1,7 @@
 """Follows the jobs with mates of one Slurm: decides what its gates and squeue mean. Pure.
 
-squeue shows the past. So nothing follows from it about a gate or an order that is younger
-than the question. Times are seconds of the monotonic clock.
+squeue shows the past. So it is ignored for a gate or an order that came after the query.
+Times are seconds of the monotonic clock.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ YIELD = "yield"
 class Answer:
     """Give this order to the gate ``life``."""
 
-    life: str  #: of the gate
+    life: str  #: the gate's life
     order: str  #: ``GO`` or ``YIELD``
 
 
@@ -64,8 +64,8 @@ class Phase(Enum):
 
     QUEUED = "queued"
     READY = "ready"  #: its gate waits
-    GOING = "going"  #: told to go; not seen running
-    LEAVING = "leaving"  #: told to yield; its gate has not ended
+    GOING = "going"  #: ordered to go; not seen running
+    LEAVING = "leaving"  #: ordered to yield; its gate has not ended
     RUNNING = "running"
 
 
@@ -79,7 +79,7 @@ class Tracked:
     since: float = 0.0  #: the begin of its phase, in s by the monotonic clock
     #: How often it was put back, as its latest gate reported; -1: no gate yet.
     restarts: int = -1
-    life: str = ""  #: of the gate that waits for an order, or ends
+    life: str = ""  #: the life of the gate that waits for an order, or ends
     nodes: str = ""  #: their names, as Slurm writes them; empty: none
     ends: float = math.inf  #: the end of that gate's lease, in s by the monotonic clock
 

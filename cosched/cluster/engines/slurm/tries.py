@@ -17,8 +17,8 @@ class Tries:
     """The tries of one cluster.
 
     try_s: how long Slurm may take to give a job nodes that are free. report: takes the
-    events. poll: takes the jobs as Slurm shows them now. release: lets a job have nodes
-    from now on.
+    events. poll: takes the jobs as Slurm shows them now. release: ends the wait of a
+    job for nodes.
     """
 
     def __init__(

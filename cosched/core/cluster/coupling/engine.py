@@ -36,7 +36,7 @@ class JobAnnounced(Struct, frozen=True):
 
     now_ns: int  #: ns, monotonic
     wall_ns: int  #: ns since 1970
-    number: JobId  #: of the job
+    number: JobId  #: the job's number
     group: Group  #: that the job names
     user: str = ""  #: its user here
 
@@ -45,7 +45,7 @@ class JobQueued(Struct, frozen=True):
     """An announced job waits in the engine's queue."""
 
     now_ns: int  #: ns, monotonic
-    number: JobId  #: of the job
+    number: JobId  #: the job's number
     size: int  #: its nodes
 
 
@@ -53,7 +53,7 @@ class JobReady(Struct, frozen=True):
     """It is a job's turn: the engine keeps nodes for it."""
 
     now_ns: int  #: ns, monotonic
-    number: JobId  #: of the job
+    number: JobId  #: the job's number
     size: int = 0  #: how many; 0: its size has not changed since it was queued
 
 
@@ -61,7 +61,7 @@ class JobNotReady(Struct, frozen=True):
     """The result of TryJob: it is not the job's turn."""
 
     now_ns: int  #: ns, monotonic
-    number: JobId  #: of the job
+    number: JobId  #: the job's number
     #: When it should be, if no other job of a group has nodes; None: unknown.
     expected_ns: int | None = None
     #: The reason passes soon, without another event; for example, what was prepared for the
@@ -73,7 +73,7 @@ class JobPrepared(Struct, frozen=True):
     """A job can begin in an instant."""
 
     now_ns: int  #: ns, monotonic
-    number: JobId  #: of the job
+    number: JobId  #: the job's number
     address: str = ""  #: how its mates reach it; may be empty
 
 
@@ -81,14 +81,14 @@ class JobFailed(Struct, frozen=True):
     """A job that had nodes has lost them; it waits in the queue again."""
 
     now_ns: int  #: ns, monotonic
-    number: JobId  #: of the job
+    number: JobId  #: the job's number
 
 
 class JobOver(Struct, frozen=True):
     """A job has ended, was cancelled, or failed for good."""
 
     now_ns: int  #: ns, monotonic
-    number: JobId  #: of the job
+    number: JobId  #: the job's number
 
 
 class JobStartedAlone(Struct, frozen=True):
@@ -96,7 +96,7 @@ class JobStartedAlone(Struct, frozen=True):
     wait for it any more."""
 
     now_ns: int  #: ns, monotonic
-    number: JobId  #: of the job
+    number: JobId  #: the job's number
 
 
 class JobRefused(Struct, frozen=True):
@@ -104,7 +104,7 @@ class JobRefused(Struct, frozen=True):
     the job had never been announced."""
 
     now_ns: int  #: ns, monotonic
-    number: JobId  #: of the job
+    number: JobId  #: the job's number
 
 
 class QueueMoved(Struct, frozen=True):
@@ -147,7 +147,7 @@ class JobFound(Struct, frozen=True):
     """After a restart the engine reports a job."""
 
     now_ns: int  #: ns, monotonic
-    number: JobId  #: of the job
+    number: JobId  #: the job's number
     found: Found  #: its state in the engine
     size: int  #: its nodes
 
@@ -181,26 +181,26 @@ Event = (
 class TryJob(Struct, frozen=True):
     """Give this job nodes if it could have them now, without any job of another group."""
 
-    number: JobId  #: of the job
+    number: JobId  #: the job's number
 
 
 class PrepareJob(Struct, frozen=True):
     """Prepare the job on its nodes."""
 
-    number: JobId  #: of the job
+    number: JobId  #: the job's number
 
 
 class GoJob(Struct, frozen=True):
     """Let the prepared job begin."""
 
-    number: JobId  #: of the job
-    addresses: Addresses = ()  #: those of all jobs of the group that begin
+    number: JobId  #: the job's number
+    addresses: Addresses = ()  #: the address of each job of the group that begins
 
 
 class HoldJob(Struct, frozen=True):
     """The job keeps its nodes, idle. Nothing to do."""
 
-    number: JobId  #: of the job
+    number: JobId  #: the job's number
 
 
 class Why(str, Enum):
@@ -216,7 +216,7 @@ class Why(str, Enum):
 class ReleaseJob(Struct, frozen=True):
     """Free the job's nodes; end what was prepared; it waits in the queue again."""
 
-    number: JobId  #: of the job
+    number: JobId  #: the job's number
     why: Why  #: the reason
 
 
@@ -234,7 +234,7 @@ class PassWanted(Struct, frozen=True):
 class GroupDisputed(Struct, frozen=True):
     """Another domain refused a job's group."""
 
-    number: JobId  #: of the job
+    number: JobId  #: the job's number
     domain: DomainName  #: the domain that refused it
     reason: str  #: one line for its user
 

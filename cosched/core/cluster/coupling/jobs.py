@@ -98,7 +98,7 @@ class Jobs:
         )
 
     def leaves_out(self, member: Member) -> bool:
-        """Returns whether a queuing job gets no nodes by itself in a pass now."""
+        """Returns whether the next pass skips a queuing job."""
         state = self.state
         return member.aside == state.epoch or member.dates.may_start_ns > state.now_ns
 

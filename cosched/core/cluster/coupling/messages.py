@@ -68,7 +68,7 @@ class Go(Message, frozen=True):
     """To a member: the round is decided, the job begins. Answer: Went or Lapsed."""
 
     round: RoundId  #: names the round
-    addresses: Addresses  #: of all jobs that begin
+    addresses: Addresses  #: the address of each job that begins
 
 
 class Abort(Message, frozen=True):
@@ -215,7 +215,7 @@ class Lapsed(Message, frozen=True):
 class Decided(Message, frozen=True):
     """The round goes."""
 
-    addresses: Addresses  #: of all jobs that begin
+    addresses: Addresses  #: the address of each job that begins
 
 
 class Undecided(Message, frozen=True):
@@ -262,14 +262,14 @@ class Question(Message, frozen=True):
     """A question about one group."""
 
     sender: Name  #: the domain that asks
-    incarnation: Natural  #: of the sender; each restart has a greater one
+    incarnation: Natural  #: the sender's life; each restart has a greater number
     number: Natural  #: differs for each question of an incarnation
     floor: Natural  #: no question with a smaller number is open any more
     group: Name  #: its name; empty: about no group
     digest: Name  #: that of the group
     job: _JobOrNone  #: the number of the sender's job; -1: none
     user: Name  #: its user, as the sender vouches
-    ask: AnyAsk  #: what is asked
+    ask: AnyAsk  #: the content
 
 
 class Answer(Message, frozen=True):
@@ -278,7 +278,7 @@ class Answer(Message, frozen=True):
     sender: Name  #: the domain that answers
     incarnation: Natural  #: that of the question
     number: Natural  #: that of the question
-    reply: AnyReply  #: what is answered
+    reply: AnyReply  #: the content
 
 
 AnyMessage: TypeAlias = Question | Answer

@@ -96,8 +96,8 @@ class ReadyJobs:
     def absent(
         self, member: Member, domain: DomainName, reply: AnyReply | None
     ) -> str | None:
-        """Returns why a job need not wait for a mate that gave this answer, or None if it
-        must; None as an answer means that the domain is down."""
+        """Returns the reason to start without this mate; None: the job must wait for it.
+        reply None: the mate's domain is down."""
         settings, now_ns = self._jobs.settings, self._state.now_ns
         if isinstance(reply, Running | Over):
             return ""

@@ -29,7 +29,7 @@ class Stage(str, Enum):
 
     UNSUBMITTED = "unsubmitted"  #: announced, not in the queue yet
     QUEUING = "queuing"
-    READY = "ready"  #: it has nodes, and its mates are asked
+    READY = "ready"  #: it has nodes, and asks its mates
     HOLDING = "holding"  #: it has nodes and waits for its mates
     PREPARING = "preparing"
     PREPARED = "prepared"  #: it waits for the decision about its round
@@ -51,8 +51,8 @@ class Owed(msgspec.Struct, frozen=True):
     """An answer that is not ready yet."""
 
     peer: DomainName  #: the domain that asked; this domain itself for its own rounds
-    incarnation: int  #: of the question
-    number: int  #: of the question
+    incarnation: int  #: the question's incarnation
+    number: int  #: the question's number
 
 
 class Turn(msgspec.Struct, omit_defaults=True):
@@ -162,7 +162,7 @@ class Past(msgspec.Struct, omit_defaults=True):
 class Member(msgspec.Struct, omit_defaults=True):
     """This domain's job of a group, from its announcement until it is forgotten."""
 
-    number: JobId  #: of the job
+    number: JobId  #: the job's number
     group: Group  #: that the job names
     #: That of the group as it was announced here.
     digest: str
@@ -180,7 +180,7 @@ class Member(msgspec.Struct, omit_defaults=True):
     #: Facts that end with a stage or a round.
     turn: Turn = msgspec.field(default_factory=Turn)
     dates: Dates = msgspec.field(default_factory=Dates)  #: when it may start, and must
-    past: Past = msgspec.field(default_factory=Past)  #: what happened to it and its mates
+    past: Past = msgspec.field(default_factory=Past)  #: its history and its mates'
 
     @property
     def rank(self) -> tuple[int, GroupName, str]:
@@ -200,7 +200,7 @@ class Member(msgspec.Struct, omit_defaults=True):
 
     @property
     def is_idle(self) -> bool:
-        """Returns whether the job holds, and nothing is asked about it."""
+        """Returns whether the job holds, in no round and without an open question."""
         turn = self.turn
         return self.stage is Stage.HOLDING and turn.round is None and turn.asking is None
 
@@ -228,7 +228,7 @@ class Round(msgspec.Struct):
     by: DomainName  #: the domain whose job was ready
     began_ns: int  #: the begin of the round, then of its preparation
     asked: list[DomainName] = []  #: the domains that take part
-    invited: list[DomainName] = []  #: those that were asked for nodes
+    invited: list[DomainName] = []  #: the domains that were asked for nodes
     reserved: list[DomainName] = []  #: the domains whose job keeps nodes for the round
     promised: list[DomainName] = []  #: the domains whose job will start in time
     #: The domains that are left out, each with the reason to start without its job; empty:
@@ -250,14 +250,14 @@ class Decision(msgspec.Struct):
     """A round that goes."""
 
     id: RoundId  #: names the round
-    addresses: Addresses  #: of all jobs that begin
+    addresses: Addresses  #: the address of each job that begins
     open: list[DomainName]  #: the domains that have not confirmed it
 
 
 class Open(msgspec.Struct):
     """A question without an answer."""
 
-    to: DomainName  #: the domain that is asked
+    to: DomainName  #: the receiver
     question: Question  #: as it was sent
     job: JobId | None  #: that asks; None: the domain itself
     first_ns: int  #: when it was sent first
@@ -272,7 +272,8 @@ class Peer(msgspec.Struct):
 
     incarnation: int = 0  #: of its latest questions; 0: none came
     floor: int = 0  #: no question of it with a smaller number is open
-    answers: dict[int, Answer] = {}  #: those given to it, by the number of the question
+    #: The answers given to it, by the number of the question.
+    answers: dict[int, Answer] = {}
     down: bool = False  #: it does not answer, since down_ns
     down_ns: int = 0  #: since when, by the monotonic clock
 
@@ -305,7 +306,7 @@ class Counts(msgspec.Struct):
     refused: int = 0  #: questions of other domains that were refused
     held_node_ns: int = 0  #: nodes times ns idle, from when a job has them until it starts
     sync_ns: int = 0  #: from ready to begin, over all started jobs
-    started: int = 0  #: jobs with mates that were started
+    started: int = 0  #: starts of jobs with mates
 
 
 class State(msgspec.Struct):
@@ -313,7 +314,7 @@ class State(msgspec.Struct):
 
     name: DomainName  #: of this domain
     incarnation: int = 1  #: grows with each restart
-    next_number: int = 1  #: of the next question or round
+    next_number: int = 1  #: the number of the next question or round
     now_ns: int = 0  #: the latest time, monotonic
     capacity: int = 0  #: nodes in service
     epoch: int = 0  #: grows whenever the queue may offer other jobs

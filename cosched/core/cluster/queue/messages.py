@@ -43,14 +43,14 @@ class JobCancelled(Struct, frozen=True):
     """The user or an operator does not want the job any more."""
 
     now_ns: int  #: ns, the queue's clock
-    number: JobId  #: of the job
+    number: JobId  #: the job's number
 
 
 class JobFailedToStart(Struct, frozen=True):
     """A job did not begin on its nodes, which are free again."""
 
     now_ns: int  #: ns, the queue's clock
-    number: JobId  #: of the job
+    number: JobId  #: the job's number
     requeue: bool  #: it waits again. A gated job may also have lost its reservation.
 
 
@@ -58,7 +58,7 @@ class JobEnded(Struct, frozen=True):
     """A running job's processes are gone; its nodes are free again."""
 
     now_ns: int  #: ns, the queue's clock
-    number: JobId  #: of the job
+    number: JobId  #: the job's number
 
 
 class JobRecovered(Struct, frozen=True):
@@ -75,14 +75,14 @@ class ReservedJobBegan(Struct, frozen=True):
     """A job that had reserved nodes begins on them; its walltime counts from now."""
 
     now_ns: int  #: ns, the queue's clock
-    number: JobId  #: of the job
+    number: JobId  #: the job's number
 
 
 class ReservedJobReleased(Struct, frozen=True):
     """A job that had reserved nodes does not need them; it waits in the queue again."""
 
     now_ns: int  #: ns, the queue's clock
-    number: JobId  #: of the job
+    number: JobId  #: the job's number
 
 
 class NodesLost(Struct, frozen=True):
@@ -160,7 +160,7 @@ class StartJob(Struct, frozen=True):
 class ResizeJob(Struct, frozen=True):
     """Let the running job have exactly these nodes, from now on."""
 
-    number: JobId  #: of the job
+    number: JobId  #: the job's number
     nodes: Intervals  #: by number
 
 
@@ -174,13 +174,13 @@ class ReserveJob(Struct, frozen=True):
 class ReservationHit(Struct, frozen=True):
     """A node that is reserved for a gated job is lost: release the reservation."""
 
-    number: JobId  #: of the job
+    number: JobId  #: the job's number
 
 
 class EndJob(Struct, frozen=True):
     """End a running job; its end will be reported."""
 
-    number: JobId  #: of the job
+    number: JobId  #: the job's number
     why: Why  #: the reason
 
 

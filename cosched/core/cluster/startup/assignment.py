@@ -16,7 +16,7 @@ from cosched.core.errors import CoschedError
 class Units:
     """The numbers of a resource's units on a node."""
 
-    numbers: tuple[int, ...]  #: of the units
+    numbers: tuple[int, ...]  #: the units' numbers
     #: How many jobs a unit serves at once, as a mean over the units; 1: no two jobs ever
     #: have the same unit.
     jobs: int = 1

@@ -33,7 +33,7 @@ class Check(Struct, frozen=True):
     """Check after this time what is awaited; if it is still there, kill the steward."""
 
     after_s: float  #: seconds
-    awaited: Awaited  #: what should be gone by then
+    awaited: Awaited  #: must be gone by then
 
     def describe(self, node: str) -> str:
         """Returns one line about a steward that was killed."""

@@ -24,8 +24,8 @@ Counts = Mapping[str, int]
 class NodeOffer:
     """A node, its labels, and how many of each resource it has."""
 
-    name: str  #: of the node
-    totals: Counts  #: of each resource
+    name: str  #: the node's name
+    totals: Counts  #: how many it has of each resource
     labels: frozenset[str] = frozenset()  #: that jobs can require
 
 

@@ -36,13 +36,13 @@ _GRACE_S = 10.0
 class Submission:
     """A job as its user submitted it."""
 
-    number: int  #: of the job
+    number: int  #: the job's number
     uid: int  #: its user
     gid: int  #: the user's group
     argv: tuple[str, ...]  #: the program and its arguments
     environ: Mapping[str, str]  #: variables of all tasks
     cwd: str  #: the working directory
-    request: Request  #: what it needs of nodes
+    request: Request  #: the nodes that it needs
 
 
 @dataclass(frozen=True, slots=True)

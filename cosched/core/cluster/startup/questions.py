@@ -63,11 +63,11 @@ class Members(msgspec.Struct, frozen=True, array_like=True, order=True):
     """Ranks of a world."""
 
     world: Slots  #: 0, or the number of a spawned world
-    ranks: tuple[Slots, ...] = ()  #: of the world; empty: all of them
+    ranks: tuple[Slots, ...] = ()  #: ranks of the world; empty: all of them
 
 
 class Gather(_Question, frozen=True):
-    """Brings nodes together that run these members. Each such node of each world asks once;
+    """Brings the nodes of these members together. Each such node of each world asks once;
     all are answered once the last has asked. what: tells apart gatherings of the same
     members. part: bytes for all of them."""
 

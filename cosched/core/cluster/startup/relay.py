@@ -16,8 +16,8 @@ from cosched.core.errors import CoschedError
 class ChunkArrived(Struct, frozen=True):
     """The parent sent one of the ``count`` chunks of the job object."""
 
-    number: int  #: of the chunk, from 0
-    count: int  #: of all chunks
+    number: int  #: the chunk's number, from 0
+    count: int  #: the number of all chunks
 
 
 class ChildReplaced(Struct, frozen=True):
@@ -30,7 +30,7 @@ class SendChunk(Struct, frozen=True):
     """Send this chunk, which this node has, to a child."""
 
     child: Place  #: the receiver
-    number: int  #: of the chunk, from 0
+    number: int  #: the chunk's number, from 0
 
 
 class SendPart(Struct, frozen=True):

@@ -1,8 +1,8 @@
 """Asks other domains: sends questions again until they are answered, and gives up in time.
 
 A domain that does not answer for ``answer_ns`` is *down*. From then on questions to it fail
-at once, so it delays nothing. It is asked from time to time whether it is back; any message
-from it says so, too. A question about a decision (``Go``, ``Outcome``) is never given up:
+at once, so it delays nothing. A ``Ping`` goes to it from time to time; any message from it
+ends that state. A question about a decision (``Go``, ``Outcome``) is never given up:
 it is sent again until its job or its round needs it no more.
 """
 

@@ -1,8 +1,8 @@
 """Runs the rounds of the groups whose coordinator this domain is.
 
-A round begins when a job of the group is ready, here or elsewhere. All other jobs are asked
-for nodes. If all have them, all prepare; if all are prepared, the round is decided, and all
-go. If one cannot, the round has failed: its jobs hold or yield.
+A round begins when a job of the group is ready, here or elsewhere. Each other domain gets a
+request for nodes. If all have them, all prepare; if all are prepared, the round is decided,
+and all go. If one cannot, the round has failed: its jobs hold or yield.
 
 The decision is stored before any message about it is sent. Until then the coordinator may
 forget the round at any time, for example by a restart; then it has failed. A prepared job
@@ -125,7 +125,7 @@ class Coordinator:
         """Asks the domains that were not asked yet, once this domain's job has nodes.
 
         The round does not wait for a job that has to go by an earlier decision. This domain
-        must not ask that job: it would take the decided round for given up."""
+        must not ask that job: it would assume that the decided round was given up."""
         going = self._going(member.key)
         for name in member.group.members:
             if name in current.asked:

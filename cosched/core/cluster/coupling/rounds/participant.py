@@ -91,7 +91,7 @@ class Participant:
 
         A job that only has nodes for a round leaves it for one of another domain that the
         group prefers as coordinator (see ``Coordinator.give_way``). For a round of its own
-        domain it does not: that round knows nothing yet of the other jobs.
+        domain it does not: that round has no answers of the other jobs yet.
         """
         turn = member.turn
         rounds = (turn.round, turn.trying, turn.promised)
@@ -138,7 +138,7 @@ class Participant:
         """Returns whether a start within the group's time is safe.
 
         There is one promise at a time, because backfill protects only the first job of the
-        queue. There is none beside jobs of groups that have nodes and have not begun,
+        queue. There is none while another job of a group has nodes and has not begun,
         because their release time is unknown."""
         group = member.group
         if group.timing is not Timing.WITHIN or not group.delay_ns or expected_ns is None:

@@ -1,7 +1,7 @@
 """Defines where the jobs of a domain can be placed, for plans and for the queue.
 
 ``ledger``: one job a node, on any nodes or on aligned blocks. ``rows``: several jobs a
-node. A place knows the jobs that have nodes, and when each is expected to end.
+node. A place keeps the jobs that have nodes, and when each is expected to end.
 """
 
 from __future__ import annotations
