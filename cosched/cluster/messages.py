@@ -285,7 +285,7 @@ class UserReply(Message, frozen=True):
 
 
 class BetweenDomains(Message, frozen=True):
-    """A message about the jobs of a group (``coupled.mail``), from one controller to that
+    """A message about the jobs of a group (``coupling.mail``), from one controller to that
     of another domain."""
 
     data: bytes  #: an encoded question or answer

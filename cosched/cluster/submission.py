@@ -59,7 +59,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     requeue: bool = False  #: start it again if a node is lost
     at_once: bool = False  #: start it now or refuse it
     exclusive: bool = False  #: its nodes take no other job meanwhile
-    mates: str = ""  #: its mates in other domains (``engines.mates``); empty: none
+    mates: str = ""  #: its mates in other domains (``coupling.mates``); empty: none
 
     def check(self) -> None:
         """Raises CoschedError for a submission that makes no sense."""

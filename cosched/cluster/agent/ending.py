@@ -1,6 +1,6 @@
 """Ends one world of a job on one node: its tasks, its steward and then its subtree.
 
-A failure goes up the tree to the job's root, which lets the whole tree end. Each node
+A failure goes up the tree to the job's root, which ends the whole tree. Each node
 reports the end of its subtree once the tasks and the stewards there are gone. If the tree
 is broken, the controller orders the end directly, and the agent reports for this node.
 """

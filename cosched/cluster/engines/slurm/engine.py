@@ -304,7 +304,7 @@ class SlurmEngine:
             self._slurm.set_priority(number, by * member.past.yields)
 
     def _rest_s(self, number: int, why: Why, waits: Waits) -> float:
-        """Returns how long a job waits that gives its nodes back."""
+        """Returns how long a job waits after it gave its nodes back, in s."""
         member = self._member(number)
         due_ns = None if member is None else member.dates.due_ns
         if why is Why.NOT_DUE and due_ns is not None:

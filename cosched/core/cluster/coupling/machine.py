@@ -352,7 +352,7 @@ class Coupling:
         self._ready.wait(member, Cause.BUSY, "")
 
     def _back(self, name: DomainName) -> None:
-        """Makes jobs ask again that waited for a domain which was down."""
+        """Makes jobs ask again if they waited for a domain that is back."""
         self._state.epoch += 1
         for member in self._jobs.waiting.values():
             member.past.down_since.pop(name, None)

@@ -2,7 +2,7 @@
 
 A job of a group is a job of the queue like any other. At its turn it gets nodes and is
 reported to the coupling. The pass goes on: a mate that does not answer delays no other job.
-When the coupling lets the job yield, its nodes are free again, and a new pass follows.
+When the job yields, its nodes are free again, and a new pass follows.
 
 A driver feeds events of the queue and of other domains, and carries out commands. For a job
 of a group it gets ``PrepareOn`` and then ``GoJob`` in place of ``StartJob``. It reports

@@ -118,7 +118,7 @@ class FreeNodes:
         """Reserves the nodes that the first waiting job, of this size, would get now."""
 
     def keep_as(self, other: FreeNodes) -> None:
-        """Keeps those nodes for the first waiting job that ``other`` keeps."""
+        """Keeps the same nodes as ``other`` for the first waiting job."""
 
     def take(self, wanted: int) -> Intervals:
         """Removes the ``wanted`` lowest nodes and returns them.

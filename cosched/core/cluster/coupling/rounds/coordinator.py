@@ -245,7 +245,7 @@ class Coordinator:
             self._participant.abort(member, current.id)
 
     def give_way(self, member: Member, round_id: RoundId) -> None:
-        """Ends a round of this domain for one of a coordinator that its group prefers.
+        """Ends a round of this domain: its group prefers another coordinator.
 
         Two domains may begin rounds of a group at the same time, each because it knew
         nothing of the other's job. Without this, each would refuse the other's round. The
