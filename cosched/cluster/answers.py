@@ -83,7 +83,7 @@ def reload_info(change: Change[Any]) -> ReloadInfo:
 
 
 class MateInfo(TypedDict):
-    """A job with mates that waits. nodes: how many it wants; held: whether it has them.
+    """A waiting job with mates. nodes: how many it wants; held: whether it has them.
     since_s: how long it has been in its state. yields: how often it yielded."""
 
     job: int

@@ -68,10 +68,10 @@ class NoAnswer(NoDomain):
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How a client waits for the answer to a request. within_s: the request fails then.
-    note_slow: called once if the answer takes longer than SLOW_S."""
+    """How a client waits for the answer to a request."""
 
-    within_s: float = ANSWER_WITHIN_S
+    within_s: float = ANSWER_WITHIN_S  #: the request fails then
+    #: Called once if the answer takes longer than SLOW_S.
     note_slow: Callable[[], object] = lambda: None
 
 
@@ -186,7 +186,7 @@ class Client:
         self._ask("hold", job=number)
 
     def unhold(self, number: int) -> None:
-        """Lets a held job wait in the queue again."""
+        """Returns a held job to the queue."""
         self._ask("unhold", job=number)
 
     def nodes(self) -> list[NodeInfo]:
@@ -199,11 +199,11 @@ class Client:
         self._ask("drain", names=list(names), reason=reason)
 
     def undrain(self, names: Sequence[str]) -> None:
-        """Lets jobs start on nodes again."""
+        """Returns drained nodes to service."""
         self._ask("undrain", names=list(names))
 
     def reload(self) -> ReloadInfo:
-        """Lets the controller read domain.toml again. Raises CoschedError for a mistake in
+        """Makes the controller read domain.toml again. Raises CoschedError for a mistake in
         it; nothing has changed then."""
         found: ReloadInfo = self._ask("reload")
         return found

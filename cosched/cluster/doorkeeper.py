@@ -1,4 +1,4 @@
-"""Lets only the owners of known keys connect to a member of a domain (ZAP)."""
+"""Admits only the owners of known keys to a member of a domain (ZAP)."""
 
 from __future__ import annotations
 

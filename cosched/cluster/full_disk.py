@@ -103,7 +103,7 @@ def advice(error: sqlite3.Error, path: Path, damaged: str) -> str:
 
 @contextlib.contextmanager
 def _ended_by_signals(path: Path) -> Iterator[None]:
-    """Lets a signal that ends this process end the wait, too: the loop of events stands
+    """Makes a signal that ends this process end the wait, too: the loop of events stands
     still."""
 
     def end(number: int, _frame: FrameType | None) -> None:

@@ -63,7 +63,7 @@ class Inputs:
         self._open: dict[tuple[str, int], asyncio.Future[InputTaken]] = {}
 
     def take(self, sender: str, message: InputTaken) -> None:
-        """Takes the answer of a job's root. One of another node fits no piece."""
+        """Handles the answer of a job's root. One of another node fits no piece."""
         answer = self._open.get((sender, message.number))
         if answer is not None and not answer.done():
             answer.set_result(message)

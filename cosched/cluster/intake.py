@@ -1,4 +1,4 @@
-"""Takes messages from a ZeroMQ socket in the loop, and limits the time of each sender.
+"""Receives messages from a ZeroMQ socket in the loop, and limits the time of each sender.
 
 The socket serves its senders in turn. So the rest after a message of one sender delays the
 next message of another one by this rest at most.
@@ -30,10 +30,10 @@ LONGEST_NS = 2 * NS_PER_MS
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """A message that was taken. useless: it was dropped."""
+    """A message that was taken."""
 
-    sender: str
-    useless: bool = False
+    sender: str  #: its name
+    useless: bool = False  #: it was dropped
 
 
 class Intake:
@@ -54,7 +54,7 @@ class Intake:
         self._waits = False  # for the bell; otherwise it takes messages or rests
 
     async def run(self) -> None:
-        """Takes messages for ever. Raises an error of ``take``."""
+        """Receives messages for ever. Raises an error of ``take``."""
         self._take_some()
         try:
             await self._ended
@@ -62,7 +62,7 @@ class Intake:
             self._loop.remove_reader(self._bell)
 
     def _take_some(self) -> None:
-        """Takes some messages. libzmq does not ring again for those that are left."""
+        """Receives some messages. libzmq does not ring again for those that are left."""
         for _ in range(_AT_A_TIME):
             if self._ended.done():
                 return

@@ -27,9 +27,9 @@ _REMEDY = "make keys with: cosched cluster keygen"
 class KeyRing:
     """The own pair, and the public keys of the domain by name."""
 
-    name: str
-    secret: bytes
-    public: Mapping[str, bytes]
+    name: str  #: of this member
+    secret: bytes  #: of its own pair
+    public: Mapping[str, bytes]  #: the public keys of all members, by name
 
     @property
     def own_public(self) -> bytes:

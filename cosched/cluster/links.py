@@ -62,8 +62,8 @@ class Former:
     """The public keys of former members by name. Each of their messages gets ``answer``,
     an encoded message; nothing else of it is read."""
 
-    keys: Mapping[str, bytes] = field(default_factory=dict)
-    answer: bytes = b""
+    keys: Mapping[str, bytes] = field(default_factory=dict)  #: by name
+    answer: bytes = b""  #: an encoded message
 
 
 @dataclass(slots=True)

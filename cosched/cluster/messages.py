@@ -41,14 +41,14 @@ class Message(msgspec.Struct, frozen=True, array_like=True, tag=True):
 class OfWorld(Message, frozen=True, kw_only=True):
     """The base of messages about one world of a job; 0: the tasks that it began with."""
 
-    world: Slots = 0
+    world: Slots = 0  #: 0, or the number of a spawned world
 
 
 class OfJob(OfWorld, frozen=True):
     """The base of messages about one start of a job."""
 
-    job: Natural
-    start: Slots
+    job: Natural  #: the job's number
+    start: Slots  #: how often the job was started
 
 
 # --- an agent and the controller: membership ----------------------------------------------
@@ -59,14 +59,13 @@ ENDED = "ended"
 
 
 class StartReport(msgspec.Struct, frozen=True, array_like=True):
-    """A start that an agent has. stage: a ``Stage``; since_ns: when its tasks began, by the
-    wall clock; root: whether this node is its root."""
+    """A start that an agent has."""
 
-    job: Natural
-    start: Slots
-    stage: Name
-    since_ns: Natural
-    root: bool
+    job: Natural  #: the job's number
+    start: Slots  #: how often the job was started
+    stage: Name  #: a ``Stage``
+    since_ns: Natural  #: when its tasks began, by the wall clock
+    root: bool  #: whether this node is its root
 
     @property
     def has_tasks(self) -> bool:
@@ -75,41 +74,37 @@ class StartReport(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Hello(Message, frozen=True):
-    """An agent joins. incarnation: differs for each life of the agent. config: the digest
-    of its domain.toml. totals: what it has for
-    each job."""
+    """An agent joins."""
 
-    protocol: Natural
-    incarnation: Natural
-    config: Name
-    totals: dict[Name, Slots]
-    starts: tuple[StartReport, ...]
+    protocol: Natural  #: the version that it speaks
+    incarnation: Natural  #: differs for each life of the agent
+    config: Name  #: the digest of its domain.toml
+    totals: dict[Name, Slots]  #: resources for each job, by name
+    starts: tuple[StartReport, ...]  #: that it has
 
 
 class Welcome(Message, frozen=True):
-    """The controller has accepted an agent. session: differs for each life of the
-    controller, and after each loss of the node. beat_s: how often the agent must send
-    ``Beat``. secret: proves job objects (``seal``). incarnation: of this agent, as it was
-    in ``Hello``."""
+    """The controller has accepted an agent."""
 
+    #: Differs for each life of the controller, and after each loss of the node.
     session: Natural
-    beat_s: Seconds
-    secret: bytes
-    incarnation: Natural
+    beat_s: Seconds  #: how often the agent must send ``Beat``
+    secret: bytes  #: proves job objects (``seal``)
+    incarnation: Natural  #: of this agent, as it was in ``Hello``
 
 
 class Refused(Message, frozen=True):
-    """The controller does not accept an agent. incarnation: of this agent, as it was in
-    ``Hello``; a later one may be accepted. 0: any."""
+    """The controller does not accept an agent."""
 
-    reason: str
+    reason: str  #: one line
+    #: Of this agent, as it was in ``Hello``; a later one may be accepted. 0: any.
     incarnation: Natural = 0
 
 
 class Beat(Message, frozen=True):
-    """The agent lives. session: as it was in ``Welcome``."""
+    """The agent lives."""
 
-    session: Natural
+    session: Natural  #: as it was in ``Welcome``
 
 
 class Leave(Message, frozen=True):
@@ -124,17 +119,17 @@ class HelloAgain(Message, frozen=True):
 
 
 class Chunk(OfJob, frozen=True):
-    """A part of the job object, for the node at ``place`` of the tree. nodes: the job's
-    nodes, as numbers in domain.toml, by place. root: the number of the job's root."""
+    """A part of the job object, for the node at ``place`` of the tree."""
 
-    place: Slots
+    place: Slots  #: the receiver's place in the tree
+    #: The job's nodes, as numbers in domain.toml, by place.
     nodes: tuple[tuple[Slots, Slots], ...]
-    arity: Positive
-    exchange: Name
-    number: Slots
-    count: Positive
-    root: Slots
-    data: bytes
+    arity: Positive  #: the children of a node in the tree
+    exchange: Name  #: the design of the table exchange
+    number: Slots  #: the chunk's number, from 0
+    count: Positive  #: the number of all chunks
+    root: Slots  #: the number of the job's root
+    data: bytes  #: the bytes
 
 
 class SubtreePrepared(OfJob, frozen=True):
@@ -142,101 +137,98 @@ class SubtreePrepared(OfJob, frozen=True):
 
 
 class StartFailed(OfJob, frozen=True):
-    """A node cannot start its tasks. again: another start may succeed."""
+    """A node cannot start its tasks."""
 
-    place: Slots
-    reason: str
-    again: bool
+    place: Slots  #: the node
+    reason: str  #: one line
+    again: bool  #: another start may succeed
 
 
 class Order(OfJob, frozen=True):
-    """The tasks of the receiver's subtree go, or are discarded. mates: the domain and
-    the address of each job that begins with this one."""
+    """The tasks of the receiver's subtree go, or are discarded."""
 
-    go: bool
+    go: bool  #: False: they are discarded
+    #: The domain and the address of each job that begins with this one.
     mates: Addresses = ()
 
 
 class Began(OfJob, frozen=True):
     """The root has opened its gate."""
 
-    since_ns: Natural
+    since_ns: Natural  #: when, by the wall clock
 
 
 class Tables(OfJob, frozen=True):
-    """Tables of these nodes, in the job's exchange ``number``; last: no more will follow
-    from this sender."""
+    """Tables of these nodes, in the job's exchange ``number``."""
 
-    number: Natural
-    places: tuple[Slots, ...]
-    data: tuple[bytes, ...]
-    last: bool
+    number: Natural  #: the exchange's number, from 0
+    places: tuple[Slots, ...]  #: whose tables they are
+    data: tuple[bytes, ...]  #: a table for each place
+    last: bool  #: no more will follow from this sender
 
 
 # --- while a job runs ---------------------------------------------------------------------
 
 
 class Output(OfJob, frozen=True):
-    """Bytes that tasks of the node ``place`` wrote; stream: 1 or 2. Goes to the root."""
+    """Bytes that tasks of the node ``place`` wrote. Goes to the root."""
 
-    place: Slots
-    stream: Stream
-    data: bytes
+    place: Slots  #: the place of the node whose tasks wrote
+    stream: Stream  #: 1: standard output; 2: standard error
+    data: bytes  #: the bytes
 
 
 class Credit(OfJob, frozen=True):
-    """The root has written so many bytes of the node ``place``."""
+    """The root has written output of a node."""
 
-    place: Slots
-    written: Natural
+    place: Slots  #: the place of the node whose tasks wrote
+    written: Natural  #: bytes since the last such message
 
 
 class GiveInput(OfJob, frozen=True):
-    """Standard input for rank 0, from a member to the root. number: the answer's; 0: none.
-    uid: the user that gives it. at: how many bytes are before it; -1: all that came."""
+    """Standard input for rank 0, from a member to the root."""
 
-    number: Natural
-    uid: UserId
-    at: Offset
-    data: bytes
-    last: bool
+    number: Natural  #: the answer's; 0: none
+    uid: UserId  #: the user that gives it
+    at: Offset  #: how many bytes are before it; -1: all that came
+    data: bytes  #: the bytes
+    last: bool  #: no more will follow
 
 
 class InputTaken(Message, frozen=True):
-    """The answer to ``GiveInput``. taken: the bytes that rank 0 got, in all. open: whether
-    it takes more. problem: why the input was refused."""
+    """The answer to ``GiveInput``."""
 
-    number: Natural
-    taken: Natural
-    open: bool
-    problem: str
+    number: Natural  #: the input's number
+    taken: Natural  #: the bytes that rank 0 got, in all
+    open: bool  #: whether it takes more
+    problem: str  #: why the input was refused
 
 
 class End(OfJob, frozen=True):
-    """The tasks of the receiver's subtree must end. direct: the tree is broken, so each
-    node gets this from the controller and reports to it."""
+    """The tasks of the receiver's subtree must end."""
 
-    reason: str
+    reason: str  #: one line
+    #: The tree is broken, so each node gets this from the controller and reports to it.
     direct: bool
 
 
 class Failure(msgspec.Struct, frozen=True, array_like=True):
-    """Why a job did not end well. status: an exit status as a shell reports it."""
+    """Why a job did not end well."""
 
-    status: Status
-    reason: str
+    status: Status  #: an exit status as a shell reports it
+    reason: str  #: one line
 
 
 class TaskFailed(OfJob, frozen=True):
     """A task of the sender's subtree failed, so the job must end. Goes to the root."""
 
-    failure: Failure
+    failure: Failure  #: the status and the reason
 
 
 class SubtreeEnded(OfJob, frozen=True):
     """All tasks of the sender's subtree are gone. From the root, the job has ended."""
 
-    failure: Failure | None
+    failure: Failure | None  #: why the job did not end well; None: no reason
 
 
 class NodeEnded(OfJob, frozen=True):
@@ -251,53 +243,52 @@ class EndNoted(OfJob, frozen=True):
 
 
 class Ask(OfJob, frozen=True):
-    """A task of the sender asks the job's root. number: the question's, in its world on the
-    node."""
+    """A task of the sender asks the job's root."""
 
-    number: Natural
-    question: Question
+    number: Natural  #: the question's, in its world on the node
+    question: Question  #: for the job's root
 
 
 class Answered(OfJob, frozen=True):
     """The root's answer to the question ``number``."""
 
-    number: Natural
-    answer: RootAnswer
+    number: Natural  #: the question's number
+    answer: RootAnswer  #: the answer of the job's root
 
 
 # --- requests of users --------------------------------------------------------------------
 
 
 class UserRequest(Message, frozen=True):
-    """A user's request from the socket of an agent. uid: from the kernel of that node."""
+    """A user's request from the socket of an agent."""
 
-    number: Natural
-    uid: UserId
-    gid: GroupId
-    body: bytes
+    number: Natural  #: differs for each request of the agent
+    uid: UserId  #: from the kernel of that node
+    gid: GroupId  #: the user's group
+    body: bytes  #: one line of JSON
 
 
 class UserLeft(Message, frozen=True):
     """The user of the request ``number`` has left: no answer is wanted."""
 
-    number: Natural
+    number: Natural  #: the request's number
 
 
 class UserReply(Message, frozen=True):
     """The answer to the request ``number``."""
 
-    number: Natural
-    body: bytes
+    number: Natural  #: the request's number
+    body: bytes  #: one line of JSON
 
 
 # --- coupled domains ----------------------------------------------------------------------
 
 
 class BetweenDomains(Message, frozen=True):
-    """A message about the jobs of a group (``coupled.mail``), from one controller to that
+    """A message about the jobs of a group (``coupling.mail``), from one controller to that
     of another domain."""
 
-    data: bytes
+    data: bytes  #: an encoded question or answer
 
 
 AnyMessage: TypeAlias = (

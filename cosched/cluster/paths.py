@@ -10,7 +10,7 @@ from pathlib import Path
 class DomainPaths:
     """The files of a domain in a run directory."""
 
-    run_dir: Path
+    run_dir: Path  #: all paths are below it
 
     @property
     def directory(self) -> Path:

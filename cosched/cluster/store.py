@@ -82,24 +82,23 @@ _LIVE = frozenset({State.HELD, State.QUEUED, State.STARTING, State.RUNNING})
 
 @dataclass(slots=True)
 class Record:
-    """A job as it is stored. Times are by the wall clock, ns; None: not yet. start: how
-    often it was started. hosts: the names of its nodes in its latest start, by place; they
-    stay when domain.toml gets other nodes. status: as a shell reports it. failed_starts:
-    how many of its starts nodes in service could not make."""
+    """A job as it is stored. Times are by the wall clock, ns; None: not yet."""
 
-    number: int
-    uid: int
-    gid: int
-    submission: Submission
-    submitted_ns: int
-    state: State
-    start: int = 0
+    number: int  #: the job's number
+    uid: int  #: its user
+    gid: int  #: the user's group
+    submission: Submission  #: as its user wrote it
+    submitted_ns: int  #: ns since 1970
+    state: State  #: the job's state in its domain
+    start: int = 0  #: how often the job was started
+    #: The names of its nodes in its latest start, by place; they stay when domain.toml gets
+    #: other nodes.
     hosts: tuple[str, ...] = ()
-    started_ns: int | None = None
-    ended_ns: int | None = None
-    status: int | None = None
-    reason: str = ""
-    failed_starts: int = 0
+    started_ns: int | None = None  #: ns since 1970; None: it has not begun
+    ended_ns: int | None = None  #: ns since 1970; None: it has not ended
+    status: int | None = None  #: as a shell reports it; None: it has none
+    reason: str = ""  #: one line; empty: none
+    failed_starts: int = 0  #: how many of its starts nodes in service could not make
 
 
 class _Row(msgspec.Struct, array_like=True):

@@ -29,40 +29,37 @@ PMIS = ("pmi1", "pmi1-long", "pmix", "none")
 class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A job as its user describes it.
 
-    token: differs for each submission, so that one that is sent twice counts once. Either
-    ``nodes`` and ``ppn`` (tasks on each node) are given, or ``ranks``, which the controller
-    spreads over as few nodes as possible; 0 means not given. time_ns: the run time that the
-    user requests; 0: the domain's default. output: a path; ``%j`` stands for the job's
-    number and ``%x`` for its name. input: a path, or ``-`` for what its user gives while
-    it runs. limits: soft limits of its tasks by name, as ``ulimit`` shows them; others are
-    those of the agent. held: wait until ``unhold``. requeue: start it again if a node is
-    lost. at_once: start it now or refuse it. exclusive: its nodes take no other job
-    meanwhile. mates: its mates in other domains (``engines.mates``); empty: none.
+    Either ``nodes`` and ``ppn`` are given, or ``ranks``, which the controller spreads over
+    as few nodes as possible.
     """
 
+    #: Differs for each submission, so that one that is sent twice counts once.
     token: str
-    name: str
-    argv: tuple[str, ...]
-    environ: dict[str, str]
-    cwd: str
-    umask: int = 0o022
+    name: str  #: shown to users
+    argv: tuple[str, ...]  #: the program and its arguments
+    environ: dict[str, str]  #: variables of all tasks
+    cwd: str  #: the working directory
+    umask: int = 0o022  #: the file mode mask of the tasks
+    #: Soft limits of its tasks by name, as ``ulimit`` shows them; others are those of the
+    #: agent.
     limits: dict[str, Limit] = {}
-    ranks: int = 0
-    nodes: int = 0
-    ppn: int = 0
-    time_ns: int = 0
-    pmi: str = "none"
-    pmix_library: str = ""
-    bind: bool = False
-    input: str = "/dev/null"
+    ranks: int = 0  #: tasks in all; 0: not given
+    nodes: int = 0  #: how many nodes; 0: not given
+    ppn: int = 0  #: tasks on each node; 0: not given
+    time_ns: int = 0  #: the run time that the user requests; 0: the domain's default
+    pmi: str = "none"  #: pmi1, pmi1-long, pmix or none
+    pmix_library: str = ""  #: the path of its MPI's libpmix; empty: none
+    bind: bool = False  #: whether each task stays on its CPUs
+    input: str = "/dev/null"  #: a path, or ``-`` for what its user gives while it runs
+    #: A path; ``%j`` stands for the job's number and ``%x`` for its name.
     output: str = "cosched-%j.out"
-    error: str = ""
-    label: bool = False
-    held: bool = False
-    requeue: bool = False
-    at_once: bool = False
-    exclusive: bool = False
-    mates: str = ""
+    error: str = ""  #: a path as for output; empty: as output
+    label: bool = False  #: whether each line of output begins with its rank
+    held: bool = False  #: wait until ``unhold``
+    requeue: bool = False  #: start it again if a node is lost
+    at_once: bool = False  #: start it now or refuse it
+    exclusive: bool = False  #: its nodes take no other job meanwhile
+    mates: str = ""  #: its mates in other domains (``coupling.mates``); empty: none
 
     def check(self) -> None:
         """Raises CoschedError for a submission that makes no sense."""

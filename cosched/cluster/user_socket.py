@@ -1,4 +1,4 @@
-"""Takes users' requests at a Unix socket. The kernel gives each user's identity.
+"""Receives users' requests at a Unix socket. The kernel gives each user's identity.
 
 A request and its answer are one line of JSON each. A connection may send several requests,
 one after the other.
@@ -45,11 +45,11 @@ CLOSE_WITHIN_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """The user of a connection, by SO_PEERCRED. member: where the connection is: the
-    controller, or the node whose agent vouches for it."""
+    """The user of a connection, by SO_PEERCRED."""
 
-    uid: int
-    gid: int
+    uid: int  #: the user
+    gid: int  #: the user's group
+    #: Where the connection is: the controller, or the node whose agent vouches for it.
     member: str = CONTROLLER
 
 
@@ -64,7 +64,7 @@ class Caller(Protocol):
         """Returns the answer to one request."""
 
     def leave(self) -> None:
-        """Notes that the user has closed the connection."""
+        """Handles the end of the user's connection."""
 
 
 class UserSocket:
@@ -151,7 +151,7 @@ class UserSocket:
             await asyncio.sleep(rest_ns / NS_PER_S)
 
     def _shut_out(self, uid: int) -> None:
-        """Lets the kernel refuse the user's connections for a while, if it can."""
+        """Makes the kernel refuse the user's connections for a while, if it can."""
         with contextlib.suppress(OSError):  # no access control lists; each is answered
             self._door.shut(uid)
             asyncio.get_running_loop().call_later(SHUT_S, self._door.open, uid)

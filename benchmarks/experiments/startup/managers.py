@@ -28,9 +28,9 @@ from cosched.core.errors import CoschedError
 
 @dataclass(slots=True)
 class PartitionedManager:
-    """Decides by counts. arity: the children of a node in the tree of a job."""
+    """Decides by counts."""
 
-    arity: int = 2
+    arity: int = 2  #: the children of a node in the tree of a job
     _matcher: Matcher = field(default_factory=Matcher)
     _numbers: dict[str, int] = field(default_factory=dict)
     _placements: dict[int, Placement] = field(default_factory=dict)
@@ -68,7 +68,7 @@ class PartitionedManager:
 class CentralManager:
     """Decides by counts, and then assigns the units of all tasks."""
 
-    arity: int = 2
+    arity: int = 2  #: the children of a node in the tree
     _counts: PartitionedManager = field(init=False)
     _pools: dict[int, dict[str, Pool]] = field(default_factory=dict)
     _objects: dict[int, tuple[Placement, CentralObject]] = field(default_factory=dict)

@@ -24,23 +24,20 @@ Counts = Mapping[str, int]
 class NodeOffer:
     """A node, its labels, and how many of each resource it has."""
 
-    name: str
-    totals: Counts
-    labels: frozenset[str] = frozenset()
+    name: str  #: the node's name
+    totals: Counts  #: how many it has of each resource
+    labels: frozenset[str] = frozenset()  #: that jobs can require
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """The needs of a job: ``tasks`` on each of ``nodes`` nodes, resources for each task.
+    """The needs of a job: ``tasks`` on each of ``nodes`` nodes, resources for each task."""
 
-    exclusive: no other job may have a part of its nodes.
-    """
-
-    nodes: int
-    tasks: int
-    per_task: tuple[tuple[str, int], ...] = (("cores", 1),)
-    labels: frozenset[str] = frozenset()
-    exclusive: bool = False
+    nodes: int  #: how many
+    tasks: int  #: on each node
+    per_task: tuple[tuple[str, int], ...] = (("cores", 1),)  #: how many of each resource
+    labels: frozenset[str] = frozenset()  #: that each node must have
+    exclusive: bool = False  #: no other job may have a part of its nodes
 
     def __post_init__(self) -> None:
         if self.nodes < 1 or self.tasks < 1 or any(n < 0 for _, n in self.per_task):

@@ -36,24 +36,23 @@ _GRACE_S = 10.0
 class Submission:
     """A job as its user submitted it."""
 
-    number: int
-    uid: int
-    gid: int
-    argv: tuple[str, ...]
-    environ: Mapping[str, str]
-    cwd: str
-    request: Request
+    number: int  #: the job's number
+    uid: int  #: its user
+    gid: int  #: the user's group
+    argv: tuple[str, ...]  #: the program and its arguments
+    environ: Mapping[str, str]  #: variables of all tasks
+    cwd: str  #: the working directory
+    request: Request  #: the nodes that it needs
 
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """A job with its nodes. nodes: as numbers; their order gives the places. arity: the
-    children of a node in the tree. start: how often the job was started."""
+    """A job with its nodes."""
 
-    job: Submission
-    nodes: Intervals
-    arity: int
-    start: int = 1
+    job: Submission  #: as it was submitted
+    nodes: Intervals  #: as numbers; their order gives the places
+    arity: int  #: the children of a node in the tree
+    start: int = 1  #: how often the job was started
 
     @property
     def tree(self) -> Tree:
@@ -107,18 +106,15 @@ class Placement:
 
 
 class CentralObject(msgspec.Struct, frozen=True, array_like=True):
-    """The job object of the old design.
+    """The job object of the old design."""
 
-    per_task: the resources that each task needs. units: by place, the packed numbers of the
-    units of its tasks; in a part, the places of a subtree. table: the network table of all
-    tasks, which each node must have.
-    """
-
-    job: JobObject
-    arity: int
-    per_task: tuple[tuple[str, int], ...]
+    job: JobObject  #: the object of the new design
+    arity: int  #: the children of a node in the tree
+    per_task: tuple[tuple[str, int], ...]  #: the resources that each task needs
+    #: By place, the packed numbers of the units of its tasks; in a part, the places of a
+    #: subtree.
     units: dict[Position, bytes]
-    table: bytes
+    table: bytes  #: the network table of all tasks, which each node must have
 
     def part(self, child: Position) -> CentralObject:
         """Returns the part for a child: it has the units of the child's subtree."""

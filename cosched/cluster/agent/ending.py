@@ -1,6 +1,6 @@
 """Ends one world of a job on one node: its tasks, its steward and then its subtree.
 
-A failure goes up the tree to the job's root, which lets the whole tree end. Each node
+A failure goes up the tree to the job's root, which ends the whole tree. Each node
 reports the end of its subtree once the tasks and the stewards there are gone. If the tree
 is broken, the controller orders the end directly, and the agent reports for this node.
 """
@@ -62,37 +62,37 @@ class Ending:
     # --- what has happened ----------------------------------------------------------------
 
     def take_steward(self, steward: Steward, grace_s: float) -> None:
-        """Takes the steward, which has to end with the job. grace_s: between SIGTERM and
+        """Stores the steward, which has to end with the job. grace_s: between SIGTERM and
         SIGKILL for its tasks."""
         self._steward = steward
         self._grace_s = grace_s
 
     def note_nothing_began(self) -> None:
-        """Notes that this node has neither tasks nor a steward."""
+        """Records that this node has neither tasks nor a steward."""
         self._tasks_gone = self.steward_gone = True
 
     def note_tasks_ended(self) -> None:
-        """Notes that this node's tasks are gone."""
+        """Records that this node's tasks are gone."""
         self._tasks_gone = True
 
     def note_steward_ended(self) -> None:
-        """Notes that this node's steward is gone."""
+        """Records that this node's steward is gone."""
         self.steward_gone = True
 
     def note_failure(self, failure: Failure | None) -> None:
-        """Notes why the job ends. The first failure counts."""
+        """Stores why the job ends. The first failure counts."""
         self._failure = self._failure or failure
 
     def note_output_lost(self, reason: str) -> None:
-        """Notes that output is missing: the job goes on, and has failed at its end."""
+        """Marks the output as incomplete: the job goes on, and has failed at its end."""
         self._output_lost = Failure(1, reason)
 
     def note_not_started(self, reason: str) -> None:
-        """Notes why the job never begins."""
+        """Stores why the job never begins."""
         self.note_failure(Failure(NOT_STARTED, reason))
 
     def child_ended(self, child: Position, failure: Failure | None) -> None:
-        """Notes that a child's subtree has ended. failure: its reason, if any."""
+        """Handles the end of a child's subtree. failure: its reason, if any."""
         self._children.discard(child)
         self.note_failure(failure)
         self.check()

@@ -1,6 +1,6 @@
 """Defines the messages between an agent and the stewards of its jobs, and carries them over
 a stream socket: each is MessagePack behind its length (4 bytes). Also defines the requests
-of the agent to the nursery, which forks the stewards."""
+to the nursery of the agent, which forks the stewards."""
 
 from __future__ import annotations
 
@@ -39,86 +39,82 @@ class Frame(msgspec.Struct, frozen=True, array_like=True, tag=True):
 
 
 class Prepare(Frame, frozen=True):
-    """Make the tasks of the job, waiting at their gates. The first frame.
+    """Make the tasks of the job, waiting at their gates. The first frame."""
 
-    world: 0, or which of the worlds that the job spawned. given: values that a spawned
-    world can read. CPUs: each task's CPUs; empty: any. counts: the number of tasks on
-    each node, by place. hosts: the nodes' names, by place. topology: a file that may be
-    there. limits: soft limits of the tasks, by name.
-    """
-
-    name: Name
-    uid: UserId
-    gid: GroupId
-    world: Slots
+    name: Name  #: the job's name, unique for this start
+    uid: UserId  #: the job's user
+    gid: GroupId  #: the user's group
+    world: Slots  #: 0, or the number of a spawned world
+    #: The programs, each with its ranks, in the order of the ranks.
     commands: tuple[Command, ...]
+    #: Values that a spawned world can read, by key.
     given: dict[str, str]
-    environ: dict[str, str]
-    cwd: str
-    umask: Umask
-    place: Slots
-    hosts: tuple[Name, ...]
-    counts: tuple[Slots, ...]
-    cpus: tuple[tuple[Slots, ...], ...]
-    pmi: Name
-    pmix_library: str
-    directory: str
-    topology: str
-    input: str
-    output: str
-    error: str
-    label: bool
-    grace_s: Seconds
-    limits: dict[str, Limit] = {}
+    environ: dict[str, str]  #: variables of all tasks
+    cwd: str  #: the job's working directory
+    umask: Umask  #: the file mode mask of the tasks
+    place: Slots  #: this node's number in the tree
+    hosts: tuple[Name, ...]  #: the nodes' names, by place
+    counts: tuple[Slots, ...]  #: the number of tasks on each node, by place
+    cpus: tuple[tuple[Slots, ...], ...]  #: each task's CPUs; empty: any
+    pmi: Name  #: pmi1, pmi1-long, pmix or none
+    pmix_library: str  #: the path of the job's own libpmix; empty: none
+    directory: str  #: for files of this start on this node
+    topology: str  #: a file that may be there
+    input: str  #: a path, or - for what its user gives
+    output: str  #: the path of its output
+    error: str  #: the path of its errors; empty: as output
+    label: bool  #: whether each line of output begins with its rank
+    grace_s: Seconds  #: between SIGTERM and SIGKILL
+    limits: dict[str, Limit] = {}  #: soft limits of the tasks, by name
 
 
 class Go(Frame, frozen=True):
-    """Open the gates. mates: domain and address of each job that begins with this one."""
+    """Open the gates."""
 
-    mates: Addresses = ()
+    mates: Addresses = ()  #: domain and address of each job that begins with this one
 
 
 class DeliverTables(Frame, frozen=True):
     """The tables of all nodes, by place, for the oldest open exchange."""
 
-    tables: tuple[bytes, ...]
+    tables: tuple[bytes, ...]  #: the tables of all nodes, by place
 
 
 class EndTasks(Frame, frozen=True):
-    """End the tasks: SIGTERM, and SIGKILL after the grace. direct: the tree is broken, so
-    credit may never come: output without credit is lost."""
+    """End the tasks: SIGTERM, and SIGKILL after the grace."""
 
-    reason: str
+    reason: str  #: one line
+    #: The tree is broken, so credit may never come: output without credit is lost.
     direct: bool = False
 
 
 class WriteOutput(Frame, frozen=True):
     """Write what tasks of the node ``place`` of a world wrote (only at the job's root)."""
 
-    world: Slots
-    place: Slots
-    stream: Stream
-    data: bytes
+    world: Slots  #: 0, or the number of a spawned world
+    place: Slots  #: the place of the node whose tasks wrote
+    stream: Stream  #: standard output or standard error
+    data: bytes  #: the bytes
 
 
 class AddCredit(Frame, frozen=True):
-    """So many bytes of this node's output are written."""
+    """Grants this node credit for output that the root has written."""
 
-    written: Natural
+    written: Natural  #: bytes since the last such frame
 
 
 class WriteInput(Frame, frozen=True):
-    """Write this into the standard input of rank 0 (only at the root). last: end it."""
+    """Write this into the standard input of rank 0 (only at the root)."""
 
-    data: bytes
-    last: bool
+    data: bytes  #: the bytes
+    last: bool  #: end it
 
 
 class TaskAnswered(Frame, frozen=True):
     """The answer to the question ``number``."""
 
-    number: Natural
-    answer: RootAnswer
+    number: Natural  #: the question's number
+    answer: RootAnswer  #: the answer of the job's root
 
 
 # --- from the steward ---------------------------------------------------------------------
@@ -129,58 +125,57 @@ class TasksWait(Frame, frozen=True):
 
 
 class CannotStart(Frame, frozen=True):
-    """The tasks cannot start. No task has begun. again: another start may succeed."""
+    """The tasks cannot start. No task has begun."""
 
-    reason: str
-    again: bool = False
+    reason: str  #: one line
+    again: bool = False  #: another start may succeed
 
 
 class TableReady(Frame, frozen=True):
     """This node's table of the next exchange."""
 
-    table: bytes
+    table: bytes  #: the values that this node's tasks have put
 
 
 class TasksWrote(Frame, frozen=True):
     """Bytes that tasks of this node wrote."""
 
-    stream: Stream
-    data: bytes
+    stream: Stream  #: standard output or standard error
+    data: bytes  #: the bytes
 
 
 class OutputWritten(Frame, frozen=True):
-    """So many bytes of the node ``place`` of a world are written (only at the job's
-    root)."""
+    """Reports how much output of a node of a world is written (only at the job's root)."""
 
-    world: Slots
-    place: Slots
-    written: Natural
+    world: Slots  #: 0, or the number of a spawned world
+    place: Slots  #: the place of the node whose tasks wrote
+    written: Natural  #: bytes since the last such frame
 
 
 class OutputLost(Frame, frozen=True):
-    """The job's output is incomplete (only at the job's root). reason: one line."""
+    """The job's output is incomplete (only at the job's root)."""
 
-    reason: str
+    reason: str  #: one line
 
 
 class InputWritten(Frame, frozen=True):
-    """So many bytes of input are written. open: whether rank 0 takes more."""
+    """Reports how much of the input rank 0 has."""
 
-    written: Natural
-    open: bool
+    written: Natural  #: bytes since the last such frame
+    open: bool  #: whether rank 0 takes more
 
 
 class TaskAsked(Frame, frozen=True):
-    """A task asks the job's root. number: the question's, on this node."""
+    """A task asks the job's root."""
 
-    number: Natural
-    question: Question
+    number: Natural  #: the question's, on this node
+    question: Question  #: for the job's root
 
 
 class TaskEndedBadly(Frame, frozen=True):
     """A task failed; the others still run."""
 
-    failure: Failure
+    failure: Failure  #: the status and the reason
 
 
 class TasksEnded(Frame, frozen=True):
@@ -214,23 +209,22 @@ AnyFrame: TypeAlias = (
 
 
 class MakeSteward(Frame, frozen=True):
-    """Fork the steward ``number`` for the socket that comes with this. limit_s: how long it
-    may take to end when the agent has ended."""
+    """Fork the steward ``number`` for the socket that comes with this."""
 
-    number: Natural
-    limit_s: Seconds
+    number: Natural  #: the nursery's number of the steward
+    limit_s: Seconds  #: how long it may take to end when the agent has ended
 
 
 class KillSteward(Frame, frozen=True):
     """Kill the steward ``number``, if it still runs."""
 
-    number: Natural
+    number: Natural  #: the nursery's number of the steward
 
 
 class WriteTopology(Frame, frozen=True):
     """Fork a process that writes the node's topology into a file."""
 
-    path: bytes
+    path: bytes  #: the file's path
 
 
 Request: TypeAlias = MakeSteward | KillSteward | WriteTopology

@@ -36,7 +36,7 @@ class InputValve:
         self._waiting: list[tuple[int, str, int]] = []  # (end, member, number)
 
     def take(self, sender: str, message: GiveInput) -> None:
-        """Takes a piece, of which some may have come before."""
+        """Adds a piece, or the rest of one that came in part before."""
         at = self._passed if message.at == AT_END else message.at
         problem = self._problem(sender, message, at)
         if problem:
@@ -50,7 +50,7 @@ class InputValve:
         self._answer()
 
     def wrote(self, frame: InputWritten) -> None:
-        """Notes what the steward has written."""
+        """Counts the bytes that the steward has written."""
         self._taken += frame.written
         self._open = self._open and frame.open
         self._answer()
@@ -95,7 +95,7 @@ class InputPipe:
         self._open = True
 
     def add(self, frame: WriteInput) -> None:
-        """Takes input; writes what the pipe has room for."""
+        """Adds input; writes what the pipe has room for."""
         if self._open:
             self._data += frame.data
             self._last = self._last or frame.last

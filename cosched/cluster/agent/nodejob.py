@@ -98,15 +98,15 @@ class Node(Protocol):
         """Removes the job and frees its resources."""
 
     def note(self, job: NodeJob, step: str) -> None:
-        """Notes that the start has reached a step (``agent.steps``)."""
+        """Reports that the start has reached a step (``agent.steps``)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Designs:
     """The designs by which starts are made; see ``StartupSettings``."""
 
-    object: str
-    chunk_bytes: int
+    object: str  #: how the job object travels: a word of ``StartupSettings``
+    chunk_bytes: int  #: the size of its chunks
 
 
 class NodeJob:
@@ -231,7 +231,7 @@ class NodeJob:
                 raise CoschedError(f"a steward does not send {type(frame).__name__}")
 
     def steward_ended(self) -> None:
-        """Notes that the steward's process is gone."""
+        """Handles the end of the steward's process."""
         self._ending.note_steward_ended()
         self._relay.close_input()
         self._relay.lose_steward()

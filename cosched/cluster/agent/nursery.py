@@ -141,7 +141,7 @@ class Nursery:
                 self._make_spare()
 
     def _serve(self) -> bool:
-        """Takes a request; False at the end of the agent."""
+        """Handles a request; returns False at the end of the agent."""
         data, descriptors, _, _ = socket.recv_fds(self._requests, _REQUEST_BYTES, 1)
         if not data:
             return False
@@ -198,7 +198,7 @@ class Nursery:
         self._spare = _Spare(pid, ours)
 
     def _use_spare(self, request: MakeSteward, agent: socket.socket) -> bool:
-        """Lets the spare become a steward; False if there is none that lives."""
+        """Makes the spare a steward; returns False if no spare lives."""
         if self._spare is None:
             return False
         spare, self._spare = self._spare, None
@@ -243,7 +243,7 @@ class Nursery:
             os._exit(status)
 
     def _reap(self) -> None:
-        """Notes what became of children. Orphans that fork and end without an end may not
+        """Reads how children have ended. Orphans that fork and end without an end may not
         keep this process from its other work."""
         with contextlib.suppress(ChildProcessError):
             for _ in range(REAPED_AT_ONCE):
@@ -260,7 +260,7 @@ class Nursery:
         self._end_groups()
 
     def _come_again(self) -> None:
-        """Lets the loop look at children again, after its other work."""
+        """Makes the loop look at children again, after its other work."""
         os.write(self._ends_write, b"\0")
 
     def _note_end(self, pid: int) -> None:
@@ -310,8 +310,8 @@ class Nursery:
     # --- stewards that are stopped --------------------------------------------------------
 
     def _note_stop(self, pid: int) -> None:
-        """Notes that a child is stopped. It is continued at once, but not again and again
-        without a pause."""
+        """Handles a child that was stopped. It is continued at once, but not again and
+        again without a pause."""
         child = self._children.get(pid)
         if child is not None:
             child.continue_at = max(

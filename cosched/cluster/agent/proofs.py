@@ -25,7 +25,7 @@ class Proofs:
         return bool(self._secrets)
 
     def renew(self, secret: bytes) -> None:
-        """Takes the secret of a join. The one before stays valid: a start that an earlier
+        """Stores the secret of a join. The one before stays valid: a start that an earlier
         life of the controller has sent may still be on its way over other nodes."""
         if secret not in self._secrets[:1]:
             self._secrets = [secret, *self._secrets[:1]]

@@ -44,8 +44,8 @@ class Relay:
         self._unwritten: Counter[tuple[int, int]] | None = Counter()
 
     def accept_input(self, may_give: Callable[[str, int], bool]) -> None:
-        """Takes the input of rank 0 from now on. may_give: whether a member may pass on
-        a user's bytes."""
+        """Accepts the input of rank 0 from now on. may_give: whether a member may pass on a
+        user's bytes."""
         self._input = InputValve(may_give, self._send, self._write)
 
     def take_input(self, sender: str, message: GiveInput) -> None:
@@ -56,7 +56,7 @@ class Relay:
             self._send(sender, InputTaken(message.number, 0, False, ""))
 
     def input_written(self, frame: InputWritten) -> None:
-        """Notes how much of the input rank 0 has."""
+        """Answers for the input that rank 0 has."""
         if self._input is not None:
             self._input.wrote(frame)
 
@@ -84,8 +84,8 @@ class Relay:
             self._send(self._route.parent, output)
 
     def write(self, frame: WriteOutput) -> None:
-        """Lets the root's steward write output. Without a steward the output is lost, but
-        its tasks go on: they may have to end."""
+        """Gives output to the root's steward, which writes it. Without a steward the output
+        is lost, but its tasks go on: they may have to end."""
         size = len(frame.data)
         if self._unwritten is None:
             self._give_credit(frame.world, frame.place, size)

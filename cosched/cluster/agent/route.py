@@ -14,18 +14,17 @@ from cosched.core.names import CONTROLLER
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """The tree of one world of a start. hosts: the nodes' names, by place. root: the job's
-    root, which is also the root of world 0."""
+    """The tree of one world of a start."""
 
-    job: int
-    start: int
-    place: Position
-    nodes: Intervals
-    hosts: tuple[str, ...]
-    tree: Tree
-    exchange: str
-    world: int
-    root: str
+    job: int  #: the job's number
+    start: int  #: how often the job was started
+    place: Position  #: this node's number in the tree
+    nodes: Intervals  #: by their numbers in domain.toml
+    hosts: tuple[str, ...]  #: the nodes' names, by place
+    tree: Tree  #: numbers the places
+    exchange: str  #: the design of the table exchange
+    world: int  #: 0, or the number of a spawned world
+    root: str  #: the job's root, which is also the root of world 0
 
     @property
     def parent(self) -> str:

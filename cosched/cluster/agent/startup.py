@@ -40,13 +40,13 @@ class Surroundings(Protocol):
         """Sends a message to a member of the domain."""
 
     def read_object(self, data: bytes) -> None:
-        """Takes the whole job object; the tasks are to be prepared."""
+        """Decodes the whole job object, and prepares the tasks."""
 
     def send_to_steward(self, frame: Frame) -> None:
         """Sends a frame to the job's steward."""
 
     def open_gate(self) -> None:
-        """Lets this node's tasks begin."""
+        """Opens the gates of this node's tasks."""
 
     def discard(self, reason: str) -> None:
         """Ends this node's tasks, which have not begun."""
@@ -55,7 +55,7 @@ class Surroundings(Protocol):
         """Ends the whole job."""
 
     def note(self, step: str) -> None:
-        """Notes that this start has reached a step (``agent.steps``)."""
+        """Reports that this start has reached a step (``agent.steps``)."""
 
 
 @dataclass(slots=True)
@@ -88,7 +88,7 @@ class Dispatch:
         return self._two_phase.stage
 
     def take_chunk(self, chunk: Chunk) -> None:
-        """Takes a part of the job object. Raises CoschedError for one that does not belong
+        """Adds a part of the job object. Raises CoschedError for one that does not belong
         to the others."""
         size = self._bytes + len(chunk.data)
         if size > LONGEST:
@@ -111,12 +111,12 @@ class Dispatch:
                     self._around.read_object(whole)
 
     def obey(self, order: Order) -> None:
-        """Takes the parent's order."""
+        """Carries out the parent's order."""
         self.mates = order.mates
         self.take(two_phase.Ordered(order.go))
 
     def take(self, event: two_phase.Event) -> None:
-        """Takes an event of the two-phase start."""
+        """Handles an event of the two-phase start."""
         route = self._route
         if isinstance(event, two_phase.PrepareFailed):
             self._reason = event.reason
@@ -149,8 +149,8 @@ class Dispatch:
 class TableExchanges:
     """The exchanges of network tables of one job on one node, which are numbered.
 
-    chunk_bytes: tables for one neighbour wait until they have so many bytes, or until no
-    more will follow. The old design, through the root, sends them all at once if it can.
+    chunk_bytes: tables for one neighbour wait until they have this size, or until no more
+    will follow. The old design, through the root, sends them all at once if it can.
     """
 
     def __init__(self, route: Route, around: Surroundings, chunk_bytes: int) -> None:
@@ -163,8 +163,8 @@ class TableExchanges:
         self._open: dict[int, _Exchange] = {}
 
     def table_ready(self, table: bytes) -> None:
-        """Takes this node's table of its next exchange. Raises CoschedError for one that
-        is too large."""
+        """Adds this node's table of its next exchange. Raises CoschedError for one that is
+        too large."""
         if len(table) > LONGEST_TABLE:
             raise CoschedError(
                 f"the MPI's table has {len(table)} bytes on one node, more than "
@@ -177,7 +177,7 @@ class TableExchanges:
         self._carry_out(number, exchange.machine.handle(tables.TableReady()))
 
     def take(self, sender: str, message: Tables) -> None:
-        """Takes a neighbour's tables. Raises CoschedError for any that do not belong."""
+        """Adds a neighbour's tables. Raises CoschedError for any that do not belong."""
         place = self._route.place_of(sender)
         if len(message.places) != len(message.data):
             raise CoschedError(

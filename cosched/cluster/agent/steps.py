@@ -1,4 +1,4 @@
-"""Notes when the starts of jobs reach their steps on a node, for measurements."""
+"""Records when the starts of jobs reach their steps on a node, for measurements."""
 
 from __future__ import annotations
 
@@ -18,18 +18,16 @@ OBJECT, PREPARED, GO, TABLE, TABLES = "object", "prepared", "go", "table", "tabl
 
 
 class StepNote(msgspec.Struct, frozen=True):
-    """A step that a node has done. at_ns: by the node's wall clock.
+    """A step that a node has done."""
 
-    step: object (the node has the whole job object), prepared (its tasks wait), go (they
-    may begin), table N (this node's part of exchange N is ready), tables N (the parts of
-    all nodes are here).
-    """
-
-    node: Name
-    job: Natural
-    start: Slots
+    node: Name  #: the node's name
+    job: Natural  #: the job's number
+    start: Slots  #: how often the job was started
+    #: ``object``: the node has the whole job object. ``prepared``: its tasks wait. ``go``:
+    #: they may begin. ``table N``: this node's part of exchange N is ready. ``tables N``:
+    #: the parts of all nodes are here.
     step: Name
-    at_ns: Natural
+    at_ns: Natural  #: by the node's wall clock
 
 
 _decoder: JsonDecoder[StepNote] = JsonDecoder(StepNote, "a step")
@@ -40,7 +38,7 @@ class StepNotes(ABC):
 
     @abstractmethod
     def note(self, start: tuple[int, int], step: str) -> None:
-        """Notes that a start (a job and how often it was started) has reached a step."""
+        """Records that a start (a job and how often it was started) has reached a step."""
 
 
 class NoStepNotes(StepNotes):

@@ -73,7 +73,7 @@ class Nursery:
             self._send(KillSteward(number))
 
     def write_topology(self, path: Path) -> None:
-        """Lets a process write the node's topology into a file."""
+        """Makes a process write the node's topology into a file."""
         self._send(WriteTopology(os.fsencode(path)))
 
     def _send(self, request: Request, descriptors: Sequence[int] = ()) -> None:
@@ -97,13 +97,13 @@ class Nursery:
 class Steward:
     """The steward of a job. on_frame gets its frames, on_end is called when it is gone."""
 
-    nursery: Nursery
+    nursery: Nursery  #: forked it
     number: int  #: the nursery's
-    connection: socket.socket
-    job: int
-    on_frame: Callable[[AnyFrame], None]
-    on_end: Callable[[], None]
-    complain: Callable[[str], None]
+    connection: socket.socket  #: to the steward
+    job: int  #: the job's number
+    on_frame: Callable[[AnyFrame], None]  #: takes its frames
+    on_end: Callable[[], None]  #: is called when it is gone
+    complain: Callable[[str], None]  #: takes one line about a frame that cannot be read
     _early: bytes = b""  #: frames that wait for the connection, the first one included
     _writer: asyncio.StreamWriter | None = None
     _closing: bool = False
@@ -137,7 +137,7 @@ class Steward:
             self._writer.write(encode_frame(frame))
 
     def close(self) -> None:
-        """Lets the steward end once it has handled all frames."""
+        """Closes the connection; the steward ends once it has handled all frames."""
         if self._closing:
             return
         self._closing = True

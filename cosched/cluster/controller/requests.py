@@ -85,7 +85,8 @@ class Requests:
         return _refusal(reason)
 
     async def _pace(self, person: Person, began_ns: int, allowance: Allowance) -> None:
-        """Lets a user wait who has used more than a tenth of the controller's time."""
+        """Delays a user's request if the user has had more than a tenth of the controller's
+        time."""
         if self._is_operator(person):
             return
         now_ns = time.monotonic_ns()

@@ -46,7 +46,7 @@ class Driver:
         self._postponed: deque[Callable[[], None]] = deque()
 
     def handle(self, event: Any) -> None:
-        """Takes an event, and makes a pass once the events of this moment are in.
+        """Handles an event, and makes a pass once the events of this moment are in.
 
         Raises CoschedError for an event that cannot be; nothing has changed then. Raises
         StateLost if an order is not carried out, for example because the disk is full: the
@@ -55,8 +55,8 @@ class Driver:
         self._soon()
 
     def receive(self, peer: str, message: AnyMessage) -> None:
-        """Takes a message of the domain ``peer``, if it is coupled with this one, together
-        with all others of this moment: the state is stored once, before they are answered.
+        """Handles a message of the domain ``peer``, if it is coupled with this one. The
+        state is stored once for all messages of this moment, before they are answered.
         Meanwhile the machine does not change, so no order to the engine is out of date."""
         event = None if self._pairs is None else self._pairs.received(peer, message)
         if event is None:
@@ -81,11 +81,11 @@ class Driver:
             self._tick()
 
     def freeze(self) -> None:
-        """Lets no job start until ``thaw``."""
+        """Stops all starts until ``thaw``."""
         self.frozen = True
 
     def thaw(self) -> None:
-        """Lets jobs start."""
+        """Allows starts again."""
         self.frozen = False
         self._soon()
 

@@ -41,7 +41,7 @@ _decoder: MessagePackDecoder[AnyMessage] = MessagePackDecoder(
 
 
 class Allowance:
-    """Lets ``most`` messages through at once, and ``per_s`` a second in the long run."""
+    """Admits ``most`` messages at once, and ``per_s`` a second in the long run."""
 
     __slots__ = ("_at_ns", "_left", "_most", "_per_s")
 
@@ -99,7 +99,7 @@ class DomainMail:
         self._complaints.about(peer, "a message is dropped", str(error))
 
     def listen(self, address: str) -> None:
-        """Lets the other domains connect at ``HOST:PORT``. Raises CoschedError if it is
+        """Listens for the other domains at ``HOST:PORT``. Raises CoschedError if it is
         taken."""
         self._links.listen(address)
 

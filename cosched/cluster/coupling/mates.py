@@ -27,19 +27,15 @@ _EXAMPLE = "as in mate=climate@eureka"
 
 @dataclass(frozen=True, slots=True)
 class Mates:
-    """The mates of a job. group: the name that all jobs of the group give. domains: of the
-    other jobs, sorted. within_ns: how far apart the starts may be.
+    """The mates of a job."""
 
-    after: the domain whose job starts first, perhaps the job's own; then delay_ns: how long
-    it runs before the others start. token: a secret that all jobs of the group give; then
-    their users may have any names.
-    """
-
-    group: str
-    domains: tuple[str, ...]
-    within_ns: int = 0
+    group: str  #: the name that all jobs of the group give
+    domains: tuple[str, ...]  #: the domains of the other jobs, sorted
+    within_ns: int = 0  #: how far apart the starts may be
+    #: The domain whose job starts first, perhaps the job's own; None: all start together.
     after: str | None = None
-    delay_ns: int = 0
+    delay_ns: int = 0  #: how long that job runs before the others start; 0 without it
+    #: A secret that all jobs of the group give; then their users may have any names.
     token: str = ""
 
 

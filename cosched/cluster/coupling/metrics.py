@@ -45,18 +45,16 @@ _COUNTERS = (
 
 
 class Figures(msgspec.Struct, frozen=True):
-    """The state of a domain at a moment. held_node_ns: including holds that last. stages:
-    waiting jobs with mates by stage. up: whether each other domain answers. jobs: all jobs
-    by state; empty if another scheduler has them."""
+    """The state of a domain at a moment."""
 
-    counts: Counts
-    held_node_ns: int
-    held: int
-    capacity: int
-    held_cap: float
-    stages: dict[str, int]
-    up: dict[str, bool]
-    jobs: dict[str, int] = {}
+    counts: Counts  #: how often each branch was taken
+    held_node_ns: int  #: including holds that last
+    held: int  #: nodes that jobs hold idle
+    capacity: int  #: nodes in service
+    held_cap: float  #: the part of the nodes that may be held
+    stages: dict[str, int]  #: waiting jobs with mates by stage
+    up: dict[str, bool]  #: whether each other domain answers
+    jobs: dict[str, int] = {}  #: all jobs by state; empty if another scheduler has them
 
 
 def figures(coupling: Coupling, others: Iterable[str], now_ns: int) -> Figures:

@@ -63,15 +63,15 @@ class Pairs:
         )
 
     def configure(self, coupled: Coupled) -> None:
-        """Takes changed settings and rights; the rest of ``coupled`` is the same, and holds
-        keep their leases."""
+        """Applies changed settings and rights; the rest of ``coupled`` is the same, and
+        holds keep their leases."""
         self.coupled = coupled
         self.coupling.configure(coupled.settings, coupled.rights)
 
     # --- other domains --------------------------------------------------------------------
 
     def listen(self) -> None:
-        """Lets the other domains connect. Raises CoschedError if the address is taken."""
+        """Listens for the other domains. Raises CoschedError if the address is taken."""
         self._mail.listen(self.coupled.listen)
 
     async def receive(self, handler: Callable[[str, AnyMessage], None]) -> None:
@@ -110,7 +110,7 @@ class Pairs:
 
     def before(self, commands: Sequence[Any]) -> None:
         """Stores the state before these commands are carried out, if it matters to them.
-        Notes what other domains think of the groups of new jobs."""
+        Keeps the other domains' opinions about the groups of new jobs."""
         for command in commands:
             if isinstance(command, GroupDisputed):
                 self._disputes[command.number] = objection(command)

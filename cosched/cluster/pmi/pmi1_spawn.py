@@ -27,7 +27,7 @@ class SpawnReader:
         self._left = 1  # programs that are still to come
 
     def take(self, line: str) -> Spawn | None:
-        """Takes the next line; returns the request after its last line. Raises Malformed
+        """Reads the next line; returns the request after its last line. Raises Malformed
         for a request that makes no sense."""
         if line == BEGIN:
             self._words = {}

@@ -38,8 +38,8 @@ from cosched.core.errors import CoschedError
 
 #: The variable by which libpmix learns where it stores the facts of jobs.
 _STORE = "PMIX_MCA_gds"
-#: Up to so many entries, copies in all tasks are faster than a segment that they share. An
-#: entry is what one task of the node learns of one rank: 1 to 2 KB.
+#: The most entries for which copies in all tasks are faster than a segment that they share.
+#: An entry has the facts of one rank for one task of the node: 1 to 2 KB.
 COPIES_MOST = 1 << 16
 #: How long the library may take to remove the files of tasks that have ended.
 FORGET_WITHIN_S = 2.0
@@ -119,8 +119,8 @@ class PmixService(Service):
             self.task_aborted(rank, 1, f"rank {rank} ended without MPI_Finalize")
 
     def close(self) -> None:
-        """Lets the library remove its tasks' files, and leaves its server running until the
-        process ends.
+        """Makes the library remove its tasks' files, and leaves its server running until
+        the process ends.
 
         Its orderly end can wait for ever if tasks were killed inside an operation: the
         library's thread then waits for its own mutex.
@@ -148,27 +148,27 @@ class PmixService(Service):
     # --- reports of the server ------------------------------------------------------------
 
     def task_connected(self, rank: int) -> None:
-        """Notes that the rank is in MPI_Init."""
+        """Reports that the rank is in MPI_Init."""
         self._inside.add(rank)
 
     def task_finalized(self, rank: int) -> None:
-        """Notes that the rank is in MPI_Finalize."""
+        """Reports that the rank is in MPI_Finalize."""
         self._inside.discard(rank)
         self._events.finalized(rank)
 
     def task_aborted(self, rank: int, status: int, message: str) -> None:
-        """Notes that the job must end."""
+        """Reports that the job must end."""
         self._inside.discard(rank)
         self._events.aborted(rank, status, message)
 
     def fence_reached(self, fence: Fence) -> None:
-        """Notes that all tasks of this node are in a fence of all ranks."""
+        """Handles a fence of all ranks: all tasks of this node are in it."""
         self._fences.append(fence)
         self._events.table_ready(fence.table)
 
     def members_fenced(self, members: tuple[WorldRanks, ...], fence: Fence) -> None:
-        """Notes that this node's tasks are in a fence of some ranks, or of several
-        worlds. Several worlds exchange their values when they connect."""
+        """Handles a fence of some ranks, or of several worlds. Several worlds exchange
+        their values when they connect."""
 
         def take(answer: RootAnswer) -> None:
             if answer.error:
@@ -182,8 +182,8 @@ class PmixService(Service):
     def members_connected(
         self, members: tuple[WorldRanks, ...], done: Callable[[int], None]
     ) -> None:
-        """Notes that this node's tasks connect worlds. Each server then gets the values of
-        the other worlds' tasks, and their nodes."""
+        """Handles a connect of worlds by this node's tasks. Each server then gets the
+        values of the other worlds' tasks, and their nodes."""
 
         def answered(answer: RootAnswer) -> None:
             if not answer.error:
@@ -202,7 +202,7 @@ class PmixService(Service):
     def members_disconnected(
         self, members: tuple[WorldRanks, ...], done: Callable[[int], None]
     ) -> None:
-        """Notes that this node's tasks disconnect worlds."""
+        """Handles a disconnect of worlds by this node's tasks."""
         self._gather(
             "disconnect",
             members,
@@ -245,7 +245,7 @@ class PmixService(Service):
                 self._values[number, rank] = data
 
     def task_refused(self, rank: int, what: str) -> None:
-        """Notes that a task asked for something that is not served; reports it once."""
+        """Reports once that a task asked for something that is not served."""
         if what not in self._refused:
             self._refused.add(what)
             self._events.unsupported(rank, what)

@@ -30,9 +30,9 @@ class Kind(Enum):
 class Fact:
     """One key and its value."""
 
-    key: str
-    kind: Kind
-    value: str | int | tuple[Fact, ...]
+    key: str  #: its name in PMIx
+    kind: Kind  #: its type in PMIx
+    value: str | int | tuple[Fact, ...]  #: as its kind wants it
 
 
 def server_facts(layout: JobLayout, directory: Path) -> tuple[Fact, ...]:

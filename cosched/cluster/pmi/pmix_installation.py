@@ -20,10 +20,11 @@ _PREFIXES = {"libopen-pal.": "OPAL_PREFIX", _PMIX: "PMIX_PREFIX"}
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """An Open MPI. variables: for its tasks, if it was moved after its build, as wheels
-    are; without them it finds neither its settings nor the texts of its errors."""
+    """An Open MPI."""
 
-    libpmix: Path
+    libpmix: Path  #: the path of the library
+    #: For its tasks, if it was moved after its build, as wheels are; without them it finds
+    #: neither its settings nor the texts of its errors.
     variables: Mapping[str, str]
 
 

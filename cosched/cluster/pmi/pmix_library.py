@@ -74,7 +74,7 @@ class PmixLibrary:
             )
 
     def register_task(self, name: str, rank: int, uid: int, gid: int) -> None:
-        """Lets a task of this node connect to the server."""
+        """Registers a task of this node, so that it can connect to the server."""
         self._check(
             self._lib.PMIx_server_register_client(
                 self._task(name, rank), uid, gid, self.ffi.NULL, *self._wait

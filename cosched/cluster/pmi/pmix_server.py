@@ -58,16 +58,16 @@ Take = Callable[[RootAnswer], None]
 class Reply:
     """Where libpmix waits for bytes."""
 
-    callback: Any
-    callback_data: Any
+    callback: Any  #: libpmix's function
+    callback_data: Any  #: for that function
 
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """A fence. table: values that this node's tasks have put."""
+    """A fence."""
 
-    table: bytes
-    reply: Reply
+    table: bytes  #: values that this node's tasks have put
+    reply: Reply  #: where the tables of all nodes go
 
 
 class Reports(Protocol):
@@ -191,7 +191,7 @@ class PmixServer:
             )
 
     def forget_tasks(self, within_s: float) -> None:
-        """Lets libpmix remove the files that this node's tasks registered for that. Waits
+        """Makes libpmix remove the files that this node's tasks registered for that. Waits
         for it no longer than ``within_s``: its thread may wait for ever."""
         forgotten = threading.Semaphore(0)
         self._on_forgotten = self._ffi.callback(

@@ -21,9 +21,9 @@ MOST_WORLDS = 1 << 20
 class NodeTasks:
     """The tasks of one node of a job: ranks ``first`` to ``first + count - 1``."""
 
-    host: str
-    first: int
-    count: int
+    host: str  #: the node's name
+    first: int  #: the first rank there
+    count: int  #: how many ranks are there
 
 
 def nodes_of(hosts: Sequence[str], counts: Sequence[int]) -> tuple[NodeTasks, ...]:
@@ -37,20 +37,16 @@ def nodes_of(hosts: Sequence[str], counts: Sequence[int]) -> tuple[NodeTasks, ..
 
 @dataclass(frozen=True, slots=True)
 class JobLayout:
-    """The nodes of a job, by place in its tree; ``place``: this node's.
+    """The nodes of a job, by place in its tree."""
 
-    name: unique for this start of the job (letters, digits, '.', '-'). programs: the ranks
-    that each program has; empty for one program. given: values that the parents of a
-    spawned world put for it; None if the job was submitted. world: 0, or the number of the
-    spawned world.
-    """
-
-    name: str
-    nodes: tuple[NodeTasks, ...]
-    place: int
+    name: str  #: unique for this start of the job (letters, digits, '.', '-')
+    nodes: tuple[NodeTasks, ...]  #: by place
+    place: int  #: of this node
+    #: The ranks that each program has; empty for one program.
     programs: tuple[int, ...] = ()
+    #: Values that the parents of a spawned world put for it; None if the job was submitted.
     given: Mapping[str, str] | None = None
-    world: int = 0
+    world: int = 0  #: 0, or the number of the spawned world
 
     @property
     def space(self) -> str:
@@ -132,7 +128,7 @@ class Service(ABC):
 
     @abstractmethod
     def started(self, rank: int, pid: int) -> None:
-        """Notes that the task's process exists."""
+        """Called when the task's process exists."""
 
     @abstractmethod
     def watched(self) -> Mapping[int, Callable[[], object]]:
@@ -141,15 +137,15 @@ class Service(ABC):
 
     @abstractmethod
     def deliver(self, tables: Sequence[bytes]) -> None:
-        """Takes the tables of all nodes, by place, for the oldest open exchange."""
+        """Delivers the tables of all nodes, by place, for the oldest open exchange."""
 
     @abstractmethod
     def answer(self, number: int, answer: RootAnswer) -> None:
-        """Takes the answer of the job's root to a question."""
+        """Delivers the answer of the job's root to a question."""
 
     @abstractmethod
     def ended(self, rank: int) -> None:
-        """Notes that the task's process is gone."""
+        """Called when the task's process is gone."""
 
     @abstractmethod
     def close(self) -> None:

@@ -15,11 +15,12 @@ _PAIRS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Allocation:
-    """The nodes of a Slurm job. here: the name of this machine; it is one of ``nodes`` in a
-    batch script, and may be another machine under salloc."""
+    """The nodes of a Slurm job."""
 
-    job: int
-    nodes: tuple[str, ...]
+    job: int  #: Slurm's number of the job
+    nodes: tuple[str, ...]  #: their names
+    #: The name of this machine; it is one of ``nodes`` in a batch script, and may be
+    #: another machine under salloc.
     here: str
 
     @property

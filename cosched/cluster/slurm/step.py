@@ -124,11 +124,11 @@ def _start_step(
 
 @dataclass(slots=True)
 class Step:
-    """A step that was started. nodes: by the numbers of its tasks."""
+    """A step that was started."""
 
-    process: subprocess.Popen[bytes]
-    nodes: tuple[str, ...]
-    paths: DomainPaths
+    process: subprocess.Popen[bytes]  #: srun
+    nodes: tuple[str, ...]  #: by the numbers of its tasks
+    paths: DomainPaths  #: the paths of the private domain
     _missing: set[str] = field(default_factory=set)
 
     def wait_ready(self, within_s: float = WITHIN_S) -> None:
@@ -185,7 +185,7 @@ class Step:
         self.process.stdout.close()
 
     def leave(self) -> None:
-        """Lets it run on without this process."""
+        """Leaves it running without this process."""
         assert self.process.stdout is not None
         self.process.stdout.close()
         self.process.returncode = 0  # or its end would be awaited

@@ -88,7 +88,7 @@ def stop_domain(
 ) -> list[int]:
     """Ends the domain; returns the jobs that were ended. Starts a killed controller again,
     because only the controller ends the agents. Raises NoDomain if no domain is up, and
-    CoschedError if jobs run that are not to be ended. Root has only the rights of the
+    CoschedError if jobs run and are not to be ended. Root has only the rights of the
     directory's owner meanwhile."""
     with acting_as_owner(paths.directory):
         with controller_to_end(paths) as config:

@@ -38,9 +38,9 @@ def start_agent(
 class StartedMember:
     """A member that was started; its stdout gets one line when it is ready."""
 
-    what: str
-    process: subprocess.Popen[bytes]
-    log: Path
+    what: str  #: shown in errors
+    process: subprocess.Popen[bytes]  #: the member, or the shell that reaches it
+    log: Path  #: the path of its log
 
     def wait_ready(self) -> None:
         """Raises CoschedError with the last line of its log if it ends before."""
@@ -65,7 +65,7 @@ class StartedMember:
         self.process.wait()
 
     def leave(self) -> None:
-        """Lets it run on without this process."""
+        """Leaves it running without this process."""
         assert self.process.stdout is not None
         self.process.stdout.close()
         self.process.returncode = 0  # or its end would be awaited

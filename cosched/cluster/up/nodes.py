@@ -17,12 +17,12 @@ from cosched.linux.here import this_machine
 
 @dataclass(frozen=True, slots=True)
 class DomainNode:
-    """A node of a domain. address: ``HOST:PORT`` of its agent. enter: the words in front of
-    a command that make it run there: none for this machine, ``nsenter`` for a node of the
-    lab, ``ssh HOST`` for a cluster."""
+    """A node of a domain."""
 
-    name: str
-    address: str
+    name: str  #: the node's name
+    address: str  #: ``HOST:PORT`` of its agent
+    #: The words in front of a command that make it run there: none for this machine,
+    #: ``nsenter`` for a node of the lab, ``ssh HOST`` for a cluster.
     enter: tuple[str, ...] = ()
 
 
@@ -55,7 +55,7 @@ def host_nodes(hosts: Sequence[str], port: int, enter: str) -> tuple[DomainNode,
 
 
 def controller_node(config: DomainConfig, run_dir: Path) -> DomainNode | None:
-    """Returns the place of a domain's controller if that is on this machine."""
+    """Returns the place of a domain's controller; None if it is on another machine."""
     host = host_of(config.controller)
     lab = Lab.load(run_dir)
     for place in lab_nodes(lab, 0) if lab is not None else ():

@@ -36,7 +36,7 @@ from cosched.rundir.paths import NodePaths
 #: The name of each private domain.
 PRIVATE = "private"
 TASKS_PER_CPU = 8
-#: The controller ends the domain when no job came for so many seconds.
+#: The controller ends the domain when no job came for this time, in seconds.
 _IDLE = ("--idle", "60")
 #: How long another command may need to start members, or a member to end.
 WITHIN_S = 60.0
@@ -104,8 +104,8 @@ def _check_directories(paths: DomainPaths, node: str) -> None:
 
 @contextlib.contextmanager
 def _starting(paths: DomainPaths) -> Iterator[None]:
-    """Lets no other process start members meanwhile. Raises CoschedError if one does for
-    too long."""
+    """Keeps other processes from starting members meanwhile. Raises CoschedError if one
+    does for too long."""
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     lock = os.open(paths.private_lock, flags, 0o600)
     try:

@@ -1,4 +1,4 @@
-"""Starts the controller of a domain again that was killed, so that the domain can end."""
+"""Restarts a killed controller, so that its domain can end."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ RESEND_BYTE_NS = 8_000
 CONFIRM_NS = 50_000_000
 #: Messages that came too early; those beyond are sent again.
 WINDOW = 16_384
-#: A delivery with so many messages, or bytes, that are not confirmed is full.
+#: The messages without a confirmation, and their bytes, with which a delivery is full.
 FULL = 16_384
 FULL_BYTES = 256 << 20
 #: Bytes of messages that came too early; those beyond are sent again.
@@ -45,22 +45,18 @@ FORMER = 64
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """A message under way.
+    """A message under way."""
 
-    number: 0 for a plain message. attempt: how often it was sent before. confirms: the
-    highest number of the receiver's stream up to which all messages are here. of_attempt:
-    the attempt that brought the last of these.
-    """
-
-    session: int
-    stream: int
-    number: int
-    attempt: int
-    of_session: int
-    of_stream: int
+    session: int  #: a number of this life of the sender
+    stream: int  #: grows when the receiver begins a new life
+    number: int  #: 0 for a plain message
+    attempt: int  #: how often it was sent before
+    of_session: int  #: the session of the messages that it confirms
+    of_stream: int  #: the stream of the messages that it confirms
+    #: The highest number of the receiver's stream up to which all messages are here.
     confirms: int
-    of_attempt: int
-    data: bytes
+    of_attempt: int  #: the attempt that brought the last of these
+    data: bytes  #: the message; empty: it only confirms
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +175,7 @@ class Delivery:
         return all_kept
 
     def _meet(self, envelope: Envelope) -> None:
-        """Notes a new life or a new stream of the peer."""
+        """Stores a new life or a new stream of the peer."""
         if envelope.session != self._peer_session:
             if self._peer_session:
                 self._begin_stream()

@@ -1,8 +1,12 @@
-"""docs/dev/architecture.md and simulator.md name files and functions that exist."""
+"""docs/dev/architecture.md and simulator.md name files and functions that exist, and
+architecture.md has a row for each folder."""
 
 from __future__ import annotations
 
+import ast
 import re
+import subprocess
+from collections import Counter
 
 import pytest
 
@@ -10,6 +14,18 @@ from tests.places import ROOT
 
 PAGE = (ROOT / "docs/dev/architecture.md").read_text()
 STEPS = re.findall(r"^\| .* \| `(\S+)` \| `(\w+)` \|$", PAGE, re.M)
+
+
+def section(title):
+    return re.search(rf"^## {re.escape(title)}\n(.*?)(?=^## )", PAGE, re.M | re.S)[1]
+
+
+ROOMS = re.findall(r"^\| `([\w/]+(?:/\*\*)?)` \| ", section("Rooms"), re.M)
+TASKS = [
+    tuple(line.strip("| ").split(" | "))
+    for line in section("Where do I change X?").splitlines()
+    if line.startswith("| ") and not line.startswith("| to change ")
+]
 
 
 def test_walks_have_steps():
@@ -26,11 +42,71 @@ def test_named_file_exists(path):
     assert (ROOT / path).exists()
 
 
-@pytest.mark.parametrize(
-    "folder", sorted(set(re.findall(r"^\| `([\w/]+)` \| ", PAGE, re.M)))
-)
-def test_room_of_the_table_exists(folder):
-    assert (ROOT / folder).is_dir()
+def test_each_folder_with_source_has_exactly_one_row():
+    listed = subprocess.run(
+        ["git", "ls-files", "*.py", "*.c", "*.h", "*.toml", "*.js"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split()
+    folders = {path.rpartition("/")[0] for path in listed} - {""}
+    rows = Counter(
+        folder
+        for folder in folders
+        for room in ROOMS
+        if folder == room.removesuffix("/**")
+        or (room.endswith("/**") and folder.startswith(room.removesuffix("**")))
+    )
+    assert {folder for folder in folders if rows[folder] != 1} == set()
+    assert [room for room in ROOMS if not (ROOT / room.removesuffix("/**")).is_dir()] == []
+    assert len(ROOMS) == len(set(ROOMS))
+
+
+def defined(text, suffix):
+    """Returns the names that a file defines."""
+    if suffix != ".py":
+        return set(
+            re.findall(r"^\w.*?\b(\w+)(?:\(| parameters)", text, re.M)
+            + re.findall(r"\b(?:struct|enum|#define|const) (\w+)", text)
+        )
+    names = set()
+    for node in ast.walk(ast.parse(text)):
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                names.add(node.name)
+            case ast.Assign(targets=targets):
+                names |= {each.id for each in targets if isinstance(each, ast.Name)}
+            case ast.AnnAssign(target=ast.Name(id=name)):
+                names.add(name)
+    return names
+
+
+def named(cell):
+    """Returns each pair (file or folder, name of it or None) that a cell names."""
+    path = None
+    for code in re.findall(r"`([^`]+)`", cell):
+        if "/" in code:
+            path = code.split()[0]
+            yield path, None
+        elif re.fullmatch(r"\w+", code):
+            yield path, code
+
+
+def test_page_answers_where_to_change_many_things():
+    assert len(TASKS) >= 40
+    assert len({task for task, *_ in TASKS}) == len(TASKS)
+    assert [task for task in TASKS if len(task) not in (2, 3)] == []
+    assert [task for task in TASKS if not list(named(task[1])) and "`" in task[1]] == []
+
+
+@pytest.mark.parametrize("task", TASKS, ids=lambda task: task[0])
+def test_row_names_existing_files_and_what_they_define(task):
+    for path, name in (pair for cell in task[1:] for pair in named(cell)):
+        assert path is not None, name
+        file = ROOT / path
+        assert file.exists(), path
+        assert name is None or name in defined(file.read_text(), file.suffix), (path, name)
 
 
 def files_of_simulator_page():

@@ -1,4 +1,4 @@
-"""Lets the tasks of a started job find those of its mates in other domains."""
+"""Gives the tasks of a started job the addresses of its mates in other domains."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ class TaskOutputs:
                 self._paused.append((descriptor, self._watch.unwatch(descriptor)))
 
     def add_credit(self, written: int) -> None:
-        """Reads on: the root has written so many bytes."""
+        """Reads on: the root has written this number of bytes."""
         self._credit += written
         if self._credit > 0:
             self._read_on()

@@ -317,7 +317,7 @@ class Steward:
             task.process.open({**environ, **task.member.environ, **own})
 
     def _end_tasks(self) -> None:
-        """Lets the tasks end by SIGTERM, and after the grace by SIGKILL."""
+        """Ends the tasks by SIGTERM, and after the grace by SIGKILL."""
         if self._ending:
             return
         self._ending = True
@@ -341,8 +341,8 @@ class Steward:
                 self._warn(f"rank {task.rank} does not take signals of this user")
 
     def _watch_end(self, task: Task) -> None:
-        """Notes the task's end in its turn: epoll returns ends and messages in the order in
-        which they came."""
+        """Handles the task's end in its turn: epoll returns ends and messages in the order
+        in which they came."""
         process = os.pidfd_open(task.pid)
 
         def ended() -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from cosched.cluster.agent.steward.task_process import STDERR, STDOUT
 from cosched.core.errors import CoschedError
 
-#: A node may send so many bytes before the root has written them.
+#: The most bytes that a node may send before the root has written them.
 CREDIT_BYTES = 1 << 20
 READ_BYTES = 1 << 16
 #: A labeled line that grows to this many bytes is written in parts.

@@ -22,35 +22,33 @@ STDOUT, STDERR = 1, 2
 
 @dataclass(frozen=True, slots=True)
 class TaskSpec:
-    """A task of this node. path: the file of its program. environ: variables of its own
-    program."""
+    """A task of this node."""
 
-    rank: int
-    path: str
-    argv: tuple[str, ...]
-    cwd: str
-    environ: Mapping[str, str]
+    rank: int  #: in its world
+    path: str  #: the file of its program
+    argv: tuple[str, ...]  #: the program and its arguments
+    cwd: str  #: its working directory
+    environ: Mapping[str, str]  #: variables of its own program
 
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """The descriptors and CPUs that a steward gives a task. stdin: its standard input.
-    inherited: other descriptors that it keeps. cpus: empty for any."""
+    """The descriptors and CPUs that a steward gives a task."""
 
-    stdin: int
-    inherited: Sequence[int]
-    cpus: Sequence[int]
+    stdin: int  #: its standard input
+    inherited: Sequence[int]  #: other descriptors that it keeps
+    cpus: Sequence[int]  #: empty for any
 
 
 @dataclass(slots=True)
 class Task:
-    """One task of this node. outputs: the steward's ends of pipes, with their streams.
-    status: its wait status, None while it lives."""
+    """One task of this node."""
 
-    member: TaskSpec
-    process: HeldProcess
+    member: TaskSpec  #: the program, and its place among the ranks
+    process: HeldProcess  #: waits at its gate, then becomes the program
+    #: The steward's ends of pipes, with their streams.
     outputs: dict[int, int] = field(default_factory=dict)
-    status: int | None = None
+    status: int | None = None  #: its wait status, None while it lives
 
     @property
     def rank(self) -> int:

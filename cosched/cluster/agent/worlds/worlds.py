@@ -105,27 +105,27 @@ class Worlds:
         return not self._worlds
 
     def begin(self, found: JobObject) -> None:
-        """Takes questions from now on."""
+        """Answers questions from now on."""
         self._found = found
 
     def close(self) -> None:
-        """Takes no question any more, and forgets worlds whose nodes end directly."""
+        """Answers no question any more, and forgets worlds whose nodes end directly."""
         self._found = None
         self._worlds.clear()
 
     def end(self, reason: str) -> None:
-        """Lets all worlds end, and starts no other."""
+        """Ends all worlds, and starts no other."""
         self._found = None
         for number in self._worlds:
             self._send(number, End(*self._start, reason, direct=False))
 
     def written(self, number: int, place: Position, size: int) -> None:
-        """Lets the tasks of a world's node go on writing."""
+        """Grants a world's node credit for more output."""
         if number in self._worlds:
             self._send(number, Credit(*self._start, place, size))
 
     def concern(self, sender: str, message: OfJob) -> bool:
-        """Returns whether a message is for the job's root as such."""
+        """Returns whether a message is addressed to the job's root."""
         if isinstance(message, Ask):
             return True
         world = self._worlds.get(message.world)
@@ -134,7 +134,7 @@ class Worlds:
         )
 
     def take(self, sender: str, message: OfJob) -> None:
-        """Takes a message that concerns the root. Raises CoschedError for one of a node
+        """Handles a message that concerns the root. Raises CoschedError for one of a node
         that the job does not have."""
         number = message.world
         match message:

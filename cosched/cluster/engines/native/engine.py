@@ -178,7 +178,7 @@ class NativeEngine:
             self._ended.set_exception(error)
 
     def end_domain(self) -> None:
-        """Lets all agents end, and then the controller. Waiting jobs stay in the store."""
+        """Ends all agents, and then the controller. Waiting jobs stay in the store."""
         for member in self._members.by_number:
             if member.answers:
                 self._send(member.name, Leave())
@@ -250,7 +250,7 @@ class NativeEngine:
             self._take_in(member, hello)
 
     def _take_in(self, member: NodeEntry, hello: Hello) -> None:
-        """Notes a node whose agent may join."""
+        """Admits the agent of a node."""
         recovering = self._recovery is not None
         if member.agent != hello.incarnation:
             if recovering:
@@ -304,7 +304,7 @@ class NativeEngine:
             self._jobs.node_lost(member)
 
     def _note_refused(self) -> None:
-        """Notes for users what the links have refused."""
+        """Shows users which connections the links have refused."""
         for name in self._links.take_unreadable():
             self._members.note_unreadable(name)
         for address in self._links.take_strange():
@@ -312,7 +312,7 @@ class NativeEngine:
             self._members.note_unknown_key(address)
 
     async def _watch(self) -> None:
-        """Notes the nodes that are silent, and ends the recovery when its time is over."""
+        """Handles silent nodes as lost, and ends the recovery when its time is over."""
         over_ns = time.monotonic_ns() + self._config.life.lost_after_ns
         if self._recovery is not None and not self._recovery.awaited:
             self._recover()

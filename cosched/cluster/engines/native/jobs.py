@@ -101,7 +101,7 @@ class Jobs:
         )
 
     def end_recovery(self) -> None:
-        """Lets jobs start: all is known about those of before the restart."""
+        """Allows starts: all jobs of before the restart are known."""
         self._entries.add_unsized()
         ended = None if self.pairs is None else self.pairs.recovery_ended()
         if ended is not None:
@@ -109,7 +109,7 @@ class Jobs:
         self.driver.thaw()
 
     def configure(self, config: DomainConfig) -> None:
-        """Takes changed settings. No job that runs gets a shorter limit."""
+        """Applies changed settings. No job that runs gets a shorter limit."""
         shared = config.queue.jobs_per_node != self._config.jobs_per_node
         self._config = config.queue
         self._entries.configure(config.queue)
@@ -142,8 +142,8 @@ class Jobs:
         return stored
 
     def _wait(self, record: Record, size: int) -> None:
-        """Lets a job wait. Raises CoschedError for a job that the queue refuses; it has
-        ended then."""
+        """Adds a job to the queue. Raises CoschedError for a job that the queue refuses; it
+        has ended then."""
         try:
             self._entries.add(record, size)
         except CoschedError as error:
@@ -210,7 +210,7 @@ class Jobs:
         self.driver.handle(JobCancelled(self.clock.now_ns(), number))
 
     def unhold(self, number: int) -> None:
-        """Lets a held job wait in the queue again."""
+        """Returns a held job to the queue."""
         record = self.records.get(number)
         if record.state is State.HELD:
             size = len(self._members.counts(record.submission))
@@ -245,7 +245,7 @@ class Jobs:
         self._announcement(record)
 
     def _announce(self, record: Record) -> None:
-        """Lets the mates' domains know about a job. Raises CoschedError for a job that
+        """Announces a job to the domains of its mates. Raises CoschedError for a job that
         cannot be in its group; it has ended then."""
         event = self._announcement(record)
         if event is None:
@@ -306,7 +306,7 @@ class Jobs:
     # --- after a restart of the controller ------------------------------------------------
 
     def restore(self, record: Record) -> None:
-        """Takes a stored job that waits."""
+        """Restores a stored job that waits."""
         self.records.restore(record)
         if record.submission.at_once:
             self.records.finish(record, State.CANCELLED, None, _NOT_AT_ONCE)
@@ -322,7 +322,7 @@ class Jobs:
                 self._entries.add_again(record)
 
     def recover(self, record: Record) -> ActiveStart:
-        """Takes a job that runs; returns its start."""
+        """Restores a job that runs; returns its start."""
         since_ns = record.started_ns or self.clock.now_ns()
         job = self._entries.job(record, len(record.hosts))
         mates = () if self.pairs is None else self.pairs.mates_of(record.number)
@@ -332,7 +332,7 @@ class Jobs:
         return start
 
     def recover_prepared(self, record: Record) -> None:
-        """Takes a job that is prepared and waits for its mates."""
+        """Restores a job that is prepared and waits for its mates."""
         job = replace(self._entries.job(record, len(record.hosts)), gated=True)
         start = ActiveStart(record, gated=True, prepared=True)
         self._recover(start, job, self.clock.now_ns())

@@ -29,27 +29,22 @@ class NodeState(Enum):
 
 @dataclass(slots=True)
 class NodeEntry:
-    """A node.
+    """A node."""
 
-    reason: the operator's, or that of the loss. refused: the cause of the last refusal.
-    received_ns: when its last message came, by a monotonic clock. agent: the incarnation of
-    its agent; 0: it never joined. restarted: its agent is another one than before the
-    controller's own restart. session: of its agent, as it was in the last ``Welcome``.
-    secret: shared with this life of the agent.
-    """
-
-    name: str
-    number: int
-    state: NodeState = NodeState.DOWN
-    drained: bool = False
-    reason: str = ""
-    refused: str = ""
-    received_ns: int = 0
-    agent: int = 0
+    name: str  #: in domain.toml
+    number: int  #: its place in domain.toml, from 0
+    state: NodeState = NodeState.DOWN  #: whether jobs may start there
+    drained: bool = False  #: whether an operator has drained it
+    reason: str = ""  #: the operator's, or that of the loss
+    refused: str = ""  #: the cause of the last refusal
+    received_ns: int = 0  #: when its last message came, by a monotonic clock
+    agent: int = 0  #: the incarnation of its agent; 0: it never joined
+    #: Its agent is another one than before the controller's own restart.
     restarted: bool = False
-    session: int = 0
-    secret: bytes = field(default=b"", repr=False)
-    slots: int = 0
+    session: int = 0  #: of its agent, as it was in the last ``Welcome``
+    secret: bytes = field(default=b"", repr=False)  #: shared with this life of the agent
+    slots: int = 0  #: tasks of one job; 0: not known yet
+    #: That its agent had when it joined.
     starts: tuple[StartReport, ...] = field(default=())
 
     @property
@@ -77,7 +72,7 @@ class NodeEntries:
         self.by_name = {member.name: member for member in self.by_number}
 
     def configure(self, config: DomainConfig) -> None:
-        """Takes changed settings; the nodes are the same."""
+        """Applies changed settings; the nodes are the same."""
         self._config = config
 
     @property
@@ -107,14 +102,14 @@ class NodeEntries:
         return None
 
     def note_unreadable(self, name: str) -> None:
-        """Notes that the agent of a node speaks in another way, if the node has none."""
+        """Marks a node without an agent: messages came that cannot be read."""
         member = self.by_name.get(name)
         if member is not None and not member.answers:
             member.refused = UNREADABLE
 
     def note_unknown_key(self, address: str) -> None:
-        """Notes that an unknown key came from a numeric address, for the nodes there that
-        have no agent. It is a hint: the sender is not known."""
+        """Marks the nodes of a numeric address that have no agent: an unknown key came from
+        there. It is a hint: the sender is not known."""
         for name, where in self._config.nodes.items():
             member = self.by_name[name]
             if host_of(where) == address and not member.answers:

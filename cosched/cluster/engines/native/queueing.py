@@ -42,30 +42,30 @@ class Queueing:
         self._unsized: dict[int, Record] = {}  # with mates, until a node has joined
 
     def configure(self, settings: QueueSettings) -> None:
-        """Takes changed settings, for jobs from now on."""
+        """Applies changed settings to jobs from now on."""
         self._settings = settings
 
     def add(self, record: Record, size: int) -> None:
-        """Lets a job wait in the queue. size: the number of its nodes."""
+        """Adds a job to the queue. size: the number of its nodes."""
         self._driver.handle(JobSubmitted(self._clock.now_ns(), self.job(record, size)))
 
     def add_again(self, record: Record) -> None:
-        """Lets a job wait that was accepted before. Its size is a guess as long as no node
-        has joined. A job that the queue refuses now ends with the reason."""
+        """Adds a stored job to the queue. Its size is a guess as long as no node has
+        joined. A job that the queue refuses now ends with the reason."""
         try:
             self.add(record, self._size(record))
         except CoschedError as error:
             self._records.finish(record, State.CANCELLED, None, str(error))
 
     def add_with_mates(self, record: Record) -> None:
-        """Lets a job with mates wait that was accepted before, once a node has joined."""
+        """Adds a stored job with mates to the queue, once a node has joined."""
         if self._members.slots:
             self.add_again(record)
         else:
             self._unsized[record.number] = record
 
     def add_unsized(self) -> None:
-        """Lets the jobs wait that wait for a node to join; their sizes may be guesses."""
+        """Queues the jobs that waited for the first node; their sizes may be guesses."""
         unsized, self._unsized = self._unsized, {}
         for record in unsized.values():
             self.add_again(record)

@@ -49,7 +49,7 @@ class Records:
         return stored, True
 
     def restore(self, record: Record) -> None:
-        """Takes a stored job that has not ended, after a restart."""
+        """Restores a stored job that has not ended."""
         self.live[record.number] = record
         self._waits.note(record)
 

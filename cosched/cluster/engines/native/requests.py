@@ -64,7 +64,7 @@ class JobRequests:
         }
 
     def configure(self, config: DomainConfig) -> None:
-        """Takes changed settings."""
+        """Applies changed settings."""
         self._config = config
 
     def may_vouch(self, person: Person) -> bool:

@@ -68,7 +68,7 @@ class SlurmCommands:
         return {key.strip(): value.strip() for key, _, value in pairs}
 
     async def may_start(self, job: int, wait_s: float) -> None:
-        """Lets a queued job have nodes after ``wait_s`` at the earliest."""
+        """Delays a queued job: it gets nodes after ``wait_s`` at the earliest."""
         when = f"now+{round(wait_s)}" if wait_s >= 0.5 else "now"
         await self._update(job, f"StartTime={when}")
 

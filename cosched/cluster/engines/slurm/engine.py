@@ -120,7 +120,7 @@ class SlurmEngine:
     # --- events of Slurm ------------------------------------------------------------------
 
     def report(self, event: live.Event) -> None:
-        """Takes an event of Slurm. Those before Slurm answers wait for that."""
+        """Handles an event of Slurm. Those before Slurm answers wait for that."""
         if self._early is None:
             self.driver.when_idle(partial(self._take, event))
             return
@@ -192,7 +192,8 @@ class SlurmEngine:
             self._slurm.go(number, self._pairs.others(member.past.addresses))
 
     def _started(self, number: int) -> None:
-        """Notes that a job runs. If nothing here decided that, its mates need not wait."""
+        """Handles the begin of a job. If nothing here decided that, its mates need not
+        wait."""
         self._nodes.pop(number, None)
         member = self._member(number)
         if member is not None and member.stage not in (Stage.RUNNING, Stage.OVER):
@@ -303,7 +304,7 @@ class SlurmEngine:
             self._slurm.set_priority(number, by * member.past.yields)
 
     def _rest_s(self, number: int, why: Why, waits: Waits) -> float:
-        """Returns how long a job waits that gives its nodes back."""
+        """Returns how long a job waits after it gave its nodes back, in s."""
         member = self._member(number)
         due_ns = None if member is None else member.dates.due_ns
         if why is Why.NOT_DUE and due_ns is not None:

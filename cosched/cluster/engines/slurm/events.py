@@ -14,20 +14,17 @@ from cosched.cluster.coupling.mates import Mates
 
 @dataclass(frozen=True, slots=True)
 class PairedJob:
-    """A job with mates. uid, user: its user, as Slurm reports it. nodes: how many
-    it wants. limit_ns: its time limit; None: unlimited. submitted_ns: by the wall clock.
+    """A job with mates."""
 
-    may_yield: whether it can give its nodes back and wait again. A job that cannot only
-    holds or starts.
-    """
-
-    number: int
-    uid: int
-    user: str
-    mates: Mates
-    nodes: int
-    limit_ns: int | None
-    submitted_ns: int
+    number: int  #: Slurm's number of the job
+    uid: int  #: its user
+    user: str  #: the name of its user, as Slurm reports it
+    mates: Mates  #: the mates that its comment names
+    nodes: int  #: how many it wants
+    limit_ns: int | None  #: its time limit; None: unlimited
+    submitted_ns: int  #: by the wall clock
+    #: Whether it can give its nodes back and wait again. A job that cannot only holds or
+    #: starts.
     may_yield: bool = True
 
 
@@ -36,84 +33,82 @@ class Submitted:
     """A job with mates waits in the queue. Comes again after the job was put back into the
     queue from outside. Comes first of all for each job that exists."""
 
-    job: PairedJob
+    job: PairedJob  #: as squeue shows it
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A job was refused; it never starts. reason: one line, also shown to its user."""
+    """A job was refused; it never starts."""
 
-    number: int
-    uid: int
-    reason: str
+    number: int  #: Slurm's number of the job
+    uid: int  #: its user
+    reason: str  #: one line, also shown to its user
 
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """The job has its nodes and waits for ``go`` or ``give_back``. nodes: their names, as
-    Slurm writes them. size: how many; 0: as many as it wanted."""
+    """The job has its nodes and waits for ``go`` or ``give_back``."""
 
-    number: int
-    nodes: str
-    size: int = 0
+    number: int  #: Slurm's number of the job
+    nodes: str  #: their names, as Slurm writes them
+    size: int = 0  #: how many; 0: as many as it wanted
 
 
 @dataclass(frozen=True, slots=True)
 class NotReady:
     """A ready job has lost its nodes, without an order, and waits in the queue."""
 
-    number: int
-    reason: str
+    number: int  #: Slurm's number of the job
+    reason: str  #: one line
 
 
 @dataclass(frozen=True, slots=True)
 class GaveBack:
     """A job has carried out ``give_back``: it has no nodes, and waits in the queue."""
 
-    number: int
+    number: int  #: Slurm's number of the job
 
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """The job runs. at_ns: since when, by the wall clock."""
+    """The job runs."""
 
-    number: int
-    at_ns: int
+    number: int  #: Slurm's number of the job
+    at_ns: int  #: since when, by the wall clock
 
 
 @dataclass(frozen=True, slots=True)
 class StartFailed:
     """The job got ``go`` but could not start; it waits in the queue again."""
 
-    number: int
-    reason: str
+    number: int  #: Slurm's number of the job
+    reason: str  #: one line
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The job is over after it ran. outcome: Slurm's word for it."""
+    """The job is over after it ran."""
 
-    number: int
-    outcome: str
+    number: int  #: Slurm's number of the job
+    outcome: str  #: Slurm's word for it
 
 
 @dataclass(frozen=True, slots=True)
 class Cancelled:
     """The job is over, or has no mates any more, before it ran."""
 
-    number: int
-    reason: str
+    number: int  #: Slurm's number of the job
+    reason: str  #: one line
 
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """The result of ``try_now``. ready: the job has its nodes now, and waits for ``go``.
-    expected_s: otherwise, when it should have them if nothing else waits; None: unknown.
-    """
+    """The result of ``try_now``."""
 
-    number: int
-    ready: bool
-    reason: str = ""
+    number: int  #: Slurm's number of the job
+    ready: bool  #: the job has its nodes now, and waits for ``go``
+    reason: str = ""  #: one line
+    #: Otherwise, when it should have them if nothing else waits; None: unknown.
     expected_s: float | None = None
 
 
@@ -121,15 +116,15 @@ class Tried:
 class Reached:
     """Slurm answers (again), or does not: then its jobs' states are unknown."""
 
-    up: bool
-    reason: str = ""
+    up: bool  #: whether Slurm answers
+    reason: str = ""  #: one line
 
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
     """The number of nodes that Slurm has in service."""
 
-    nodes: int
+    nodes: int  #: nodes in service
 
 
 Event = (

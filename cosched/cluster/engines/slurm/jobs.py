@@ -26,9 +26,9 @@ _ANSWER_MOST = 1 << 30
 class Number(msgspec.Struct):
     """A number as Slurm 23.02 and later write it."""
 
-    set: bool = False
-    infinite: bool = False
-    number: _Plain = 0
+    set: bool = False  #: whether it is a number
+    infinite: bool = False  #: whether it stands for no limit
+    number: _Plain = 0  #: its value, if it is set
 
 
 _Number = _Plain | Number | None
@@ -60,46 +60,47 @@ _OVER = {
 
 
 class SlurmJob(msgspec.Struct):
-    """A job as ``squeue --json`` prints it. Limits are minutes, times seconds."""
+    """A job as ``squeue --json`` prints it. Limits are minutes, times seconds.
+    None: it prints no value."""
 
-    job_id: Natural
-    user_id: UserId = 0
-    user_name: str | None = ""
-    job_state: str | list[str] = "PENDING"
-    state_reason: str | None = ""
-    comment: str | None = ""
-    admin_comment: str | None = ""
-    batch_flag: bool = True
-    requeue: bool = True
-    restart_cnt: Natural = 0
-    array_job_id: _Number = 0
-    het_job_id: _Number = 0
-    priority: _Number = None
-    time_limit: _Number = None
-    submit_time: _Number = 0
-    start_time: _Number = 0
-    eligible_time: _Number = 0
-    nice: _Number = 0
-    node_count: _Number = 1
-    tasks: _Number = None
-    partition: str | None = ""
-    account: str | None = ""
-    qos: str | None = ""
-    features: str | None = ""
-    required_nodes: str | None = ""
-    excluded_nodes: str | None = ""
-    resv_name: str | None = ""
-    licenses: str | None = ""
-    tres_per_node: str | None = ""
-    tres_per_job: str | None = ""
-    tres_per_socket: str | None = ""
-    tres_per_task: str | None = ""
-    tasks_per_node: _Number = None
-    cpus: _Number = None
-    cpus_per_task: _Number = None
-    memory_per_node: _Number = None
-    memory_per_cpu: _Number = None
-    shared: str | int | list[str] | None = None
+    job_id: Natural  #: Slurm's number of the job
+    user_id: UserId = 0  #: its user
+    user_name: str | None = ""  #: the name of its user
+    job_state: str | list[str] = "PENDING"  #: one word, or several
+    state_reason: str | None = ""  #: why it waits
+    comment: str | None = ""  #: its user's; may name mates
+    admin_comment: str | None = ""  #: the controller's, for the user
+    batch_flag: bool = True  #: whether sbatch submitted it
+    requeue: bool = True  #: whether it may be put back into the queue
+    restart_cnt: Natural = 0  #: how often it was put back
+    array_job_id: _Number = 0  #: of its array; 0: none
+    het_job_id: _Number = 0  #: of its heterogeneous job; 0: none
+    priority: _Number = None  #: 0: the job is held
+    time_limit: _Number = None  #: minutes
+    submit_time: _Number = 0  #: seconds since 1970
+    start_time: _Number = 0  #: seconds since 1970; 0: unknown
+    eligible_time: _Number = 0  #: seconds since 1970
+    nice: _Number = 0  #: lowers its priority; see ``shown_nice``
+    node_count: _Number = 1  #: nodes that it wants or has
+    tasks: _Number = None  #: on all nodes
+    partition: str | None = ""  #: the partition, or several
+    account: str | None = ""  #: of its user, for accounting
+    qos: str | None = ""  #: quality of service
+    features: str | None = ""  #: that its nodes must have
+    required_nodes: str | None = ""  #: by name
+    excluded_nodes: str | None = ""  #: by name
+    resv_name: str | None = ""  #: its reservation; empty: none
+    licenses: str | None = ""  #: that it needs
+    tres_per_node: str | None = ""  #: resources on each node
+    tres_per_job: str | None = ""  #: resources in all
+    tres_per_socket: str | None = ""  #: resources on each socket
+    tres_per_task: str | None = ""  #: resources of each task
+    tasks_per_node: _Number = None  #: 0: not given
+    cpus: _Number = None  #: in all
+    cpus_per_task: _Number = None  #: 0: not given
+    memory_per_node: _Number = None  #: MiB
+    memory_per_cpu: _Number = None  #: MiB
+    shared: str | int | list[str] | None = None  #: whether others may use its nodes
 
     @property
     def states(self) -> list[str]:

@@ -46,7 +46,7 @@ def facts(environ: Mapping[str, str], life: str) -> dict[str, int | str]:
 
 
 def hello(job: Mapping[str, int | str], waited_s: float) -> bytes:
-    """Returns the line about a job whose gate has waited so long."""
+    """Returns the line about a job whose gate has waited for a time."""
     return json.dumps({**job, "waited_s": waited_s}).encode() + b"\n"
 
 
@@ -121,7 +121,7 @@ def wait(
 
 
 def end_with_parent() -> None:
-    """Lets the kernel end this process when Slurm ends its script."""
+    """Makes the kernel end this process when Slurm ends its script."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 

@@ -60,10 +60,10 @@ _LONGEST_PAUSE_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """own: this domain's name; others: those of the domains with which it is coupled."""
+    """The names of coupled domains."""
 
-    own: str
-    others: Collection[str]
+    own: str  #: this domain's name
+    others: Collection[str]  #: the domains with which it is coupled
 
 
 class SlurmSteering:
@@ -322,7 +322,7 @@ class SlurmSteering:
             await asyncio.sleep(ahead_s / 4)
 
     async def _poll(self) -> None:
-        """Takes the jobs as Slurm shows them now. An answer is taken before the next is
+        """Reads the jobs as Slurm shows them now. An answer is taken before the next is
         asked for: an older one could bring back a job that is over."""
         async with self._polling:
             asked = time.monotonic()

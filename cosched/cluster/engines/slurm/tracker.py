@@ -1,7 +1,7 @@
 """Follows the jobs with mates of one Slurm: decides what its gates and squeue mean. Pure.
 
-squeue shows the past. So nothing follows from it about a gate or an order that is younger
-than the question. Times are seconds of the monotonic clock.
+squeue shows the past. So it is ignored for a gate or an order that came after the query.
+Times are seconds of the monotonic clock.
 """
 
 from __future__ import annotations
@@ -36,20 +36,19 @@ YIELD = "yield"
 class GateOrder:
     """Give this order to the gate ``life``."""
 
-    life: str
-    order: str
+    life: str  #: the gate's life
+    order: str  #: ``GO`` or ``YIELD``
 
 
 @dataclass(frozen=True, slots=True)
 class TurnAway:
     """Hold this job in the queue, or cancel it if it cannot wait there, for this reason;
-    then call ``turned_away``. slurm: the job as squeue showed it. life: its gate, which
-    waits meanwhile; empty: none."""
+    then call ``turned_away``."""
 
-    slurm: SlurmJob
-    waits: bool
-    reason: str
-    life: str
+    slurm: SlurmJob  #: the job as squeue showed it
+    waits: bool  #: whether it can wait in the queue
+    reason: str  #: one line for its user
+    life: str  #: its gate, which waits meanwhile; empty: none
 
     @property
     def number(self) -> int:
@@ -65,24 +64,24 @@ class Phase(Enum):
 
     QUEUED = "queued"
     READY = "ready"  #: its gate waits
-    GOING = "going"  #: told to go; not seen running
-    LEAVING = "leaving"  #: told to yield; its gate has not ended
+    GOING = "going"  #: ordered to go; not seen running
+    LEAVING = "leaving"  #: ordered to yield; its gate has not ended
     RUNNING = "running"
 
 
 @dataclass(slots=True)
 class Tracked:
-    """A job with mates. since: the begin of its phase. restarts, ends: of its latest gate.
-    life: of the gate that waits for an order, or ends."""
+    """A job with mates."""
 
-    job: PairedJob
-    slurm: SlurmJob
-    phase: Phase = Phase.QUEUED
-    since: float = 0.0
+    job: PairedJob  #: with its mates
+    slurm: SlurmJob  #: as squeue showed it last
+    phase: Phase = Phase.QUEUED  #: where it is between submission and end
+    since: float = 0.0  #: the begin of its phase, in s by the monotonic clock
+    #: How often it was put back, as its latest gate reported; -1: no gate yet.
     restarts: int = -1
-    life: str = ""
-    nodes: str = ""
-    ends: float = math.inf
+    life: str = ""  #: the life of the gate that waits for an order, or ends
+    nodes: str = ""  #: their names, as Slurm writes them; empty: none
+    ends: float = math.inf  #: the end of that gate's lease, in s by the monotonic clock
 
     @property
     def may_yield(self) -> bool:
@@ -106,12 +105,12 @@ class Gate:
     """A gate that waits here since ``at``, and whose lease ends at ``ends``. The other
     fields are those of its hello."""
 
-    job: int
-    restarts: int
-    nodes: str
-    life: str
-    at: float
-    ends: float = math.inf
+    job: int  #: Slurm's number of the job
+    restarts: int  #: how often the job was put back
+    nodes: str  #: their names, as Slurm writes them
+    life: str  #: differs for each gate of the job
+    at: float  #: the begin of its wait, in s by the monotonic clock
+    ends: float = math.inf  #: the end of its lease, in s by the monotonic clock
 
 
 class Tracker:
@@ -167,7 +166,8 @@ class Tracker:
     # --- what Slurm reports ---------------------------------------------------------------
 
     def polled(self, jobs: Iterable[SlurmJob], asked: float) -> list[Step]:
-        """Takes all jobs of Slurm, as it was asked for at the time ``asked``."""
+        """Compares the state with all jobs of Slurm, as of the query at the time
+        ``asked``."""
         gone = set(self._jobs)
         known = set()
         for slurm in jobs:
@@ -193,7 +193,7 @@ class Tracker:
         return self._take_steps()
 
     def came(self, gate: Gate) -> list[Step]:
-        """Takes a gate that begins to wait."""
+        """Adds a gate that begins to wait."""
         tracked = self._jobs.get(gate.job)
         if tracked is None:
             self._early[gate.job] = gate
@@ -221,7 +221,7 @@ class Tracker:
         self._steps.append(Ready(gate.job, gate.nodes, size))
 
     def left(self, life: str, now: float) -> list[Step]:
-        """Takes the end of a gate."""
+        """Handles the end of a gate."""
         self._early = {job: gate for job, gate in self._early.items() if gate.life != life}
         tracked = next((each for each in self._jobs.values() if each.life == life), None)
         if tracked is None:
@@ -236,7 +236,7 @@ class Tracker:
         return self._take_steps()
 
     def turned_away(self, job: int, now: float) -> None:
-        """Takes the end of the commands that turned a job away."""
+        """Handles the end of the commands that turned a job away."""
         if job in self._turned_at:
             self._turned_at[job] = now
 
@@ -247,7 +247,7 @@ class Tracker:
         return self._order(job, Phase.GOING, GO, now)
 
     def give_back(self, job: int, now: float) -> list[Step]:
-        """Lets a ready job yield."""
+        """Orders the gate of a ready job to yield."""
         return self._order(job, Phase.LEAVING, YIELD, now)
 
     def _order(self, job: int, phase: Phase, order: str, now: float) -> list[Step]:

@@ -17,8 +17,8 @@ class Tries:
     """The tries of one cluster.
 
     try_s: how long Slurm may take to give a job nodes that are free. report: takes the
-    events. poll: takes the jobs as Slurm shows them now. release: lets a job have nodes
-    from now on.
+    events. poll: takes the jobs as Slurm shows them now. release: ends the wait of a
+    job for nodes.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Tries:
             self._report(await self._wait_for_nodes(tracked))
 
     def got_ready(self, number: int) -> None:
-        """Notes that the gate of a job waits."""
+        """Reports that the gate of a job waits."""
         ready = self._got_ready.get(number)
         if ready is not None and not ready.done():
             ready.set_result(None)

@@ -21,15 +21,14 @@ from cosched.core.decoding import JsonDecoder, Malformed
 
 
 class GateHello(msgspec.Struct, frozen=True):
-    """The message of a gate. restarts: how often Slurm has put the job back into its queue.
-    life: tells the gate from an earlier one of the job. waited_s: for how long it has
-    waited, perhaps for another controller before."""
+    """The message of a gate."""
 
-    job: Natural
-    uid: UserId
-    restarts: Natural
-    nodes: str
-    life: Name
+    job: Natural  #: Slurm's number of the job
+    uid: UserId  #: its user
+    restarts: Natural  #: how often Slurm has put the job back into its queue
+    nodes: str  #: their names, as Slurm writes them
+    life: Name  #: differs for each gate of the job
+    #: For how long it has waited, perhaps for another controller before.
     waited_s: Seconds = 0.0
 
 

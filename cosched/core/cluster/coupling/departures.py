@@ -25,7 +25,7 @@ def depart(post: Post, member: GroupJob, domains: Iterable[DomainName]) -> None:
 
 
 def started_alone(state: State, post: Post, member: GroupJob) -> None:
-    """Notes a job that its engine has started although nothing here decided that."""
+    """Records that the engine started a job although nothing here decided that."""
     member.past.began = True
     member.past.alone = "its engine started it"
     state.counts.started_alone += 1
@@ -39,7 +39,7 @@ def depart_again(post: Post, member: GroupJob) -> None:
 
 
 def mate_departed(member: GroupJob, now_ns: int) -> None:
-    """Lets a job that waits for its mates ask again now. A job in a round, or with an open
+    """Makes a job that waits for its mates ask again now. A job in a round, or with an open
     question, asks again once it waits."""
     if member.stage in (Stage.QUEUING, Stage.HOLDING):
         member.dates.retry_ns = now_ns

@@ -34,105 +34,105 @@ from cosched.core.cluster.queue.messages import Ticked, WakeAt
 class JobAnnounced(Struct, frozen=True):
     """A job of a group will be submitted here by ``user``."""
 
-    now_ns: int
-    wall_ns: int
-    number: JobId
-    group: Group
-    user: str = ""
+    now_ns: int  #: ns, monotonic
+    wall_ns: int  #: ns since 1970
+    number: JobId  #: the job's number
+    group: Group  #: that the job names
+    user: str = ""  #: its user here
 
 
 class JobQueued(Struct, frozen=True):
-    """An announced job waits in the engine's queue. size: its nodes."""
+    """An announced job waits in the engine's queue."""
 
-    now_ns: int
-    number: JobId
-    size: int
+    now_ns: int  #: ns, monotonic
+    number: JobId  #: the job's number
+    size: int  #: its nodes
 
 
 class JobReady(Struct, frozen=True):
-    """It is a job's turn: the engine keeps nodes for it. size: how many; 0: its size has
-    not changed since it was queued."""
+    """It is a job's turn: the engine keeps nodes for it."""
 
-    now_ns: int
-    number: JobId
-    size: int = 0
+    now_ns: int  #: ns, monotonic
+    number: JobId  #: the job's number
+    size: int = 0  #: how many; 0: its size has not changed since it was queued
 
 
 class JobNotReady(Struct, frozen=True):
-    """The result of TryJob: it is not the job's turn. expected_ns: when it should be, if no
-    other job of a group has nodes; None: unknown. passing: the reason passes soon, without
-    another event; for example, what was prepared for the job still ends."""
+    """The result of TryJob: it is not the job's turn."""
 
-    now_ns: int
-    number: JobId
+    now_ns: int  #: ns, monotonic
+    number: JobId  #: the job's number
+    #: When it should be, if no other job of a group has nodes; None: unknown.
     expected_ns: int | None = None
+    #: The reason passes soon, without another event; for example, what was prepared for the
+    #: job still ends.
     passing: bool = False
 
 
 class JobPrepared(Struct, frozen=True):
-    """A job can begin in an instant. address: how its mates reach it; may be empty."""
+    """A job can begin in an instant."""
 
-    now_ns: int
-    number: JobId
-    address: str = ""
+    now_ns: int  #: ns, monotonic
+    number: JobId  #: the job's number
+    address: str = ""  #: how its mates reach it; may be empty
 
 
 class JobFailed(Struct, frozen=True):
     """A job that had nodes has lost them; it waits in the queue again."""
 
-    now_ns: int
-    number: JobId
+    now_ns: int  #: ns, monotonic
+    number: JobId  #: the job's number
 
 
 class JobOver(Struct, frozen=True):
     """A job has ended, was cancelled, or failed for good."""
 
-    now_ns: int
-    number: JobId
+    now_ns: int  #: ns, monotonic
+    number: JobId  #: the job's number
 
 
 class JobStartedAlone(Struct, frozen=True):
     """The engine has started a job although nothing here decided that. Its mates do not
     wait for it any more."""
 
-    now_ns: int
-    number: JobId
+    now_ns: int  #: ns, monotonic
+    number: JobId  #: the job's number
 
 
 class JobRefused(Struct, frozen=True):
     """A job that is over, or was never queued, was refused: its group is forgotten, as if
     the job had never been announced."""
 
-    now_ns: int
-    number: JobId
+    now_ns: int  #: ns, monotonic
+    number: JobId  #: the job's number
 
 
 class QueueMoved(Struct, frozen=True):
     """Something else happened in the queue: jobs that yielded may be offered again."""
 
-    now_ns: int
+    now_ns: int  #: ns, monotonic
 
 
 class CapacityChanged(Struct, frozen=True):
     """The domain has this many nodes in service."""
 
-    now_ns: int
-    nodes: int
+    now_ns: int  #: ns, monotonic
+    nodes: int  #: nodes in service
 
 
 class Received(Struct, frozen=True):
-    """A message came. peer: the domain whose key the connection has."""
+    """A message came."""
 
-    now_ns: int
-    peer: DomainName
-    message: AnyMessage
+    now_ns: int  #: ns, monotonic
+    peer: DomainName  #: the domain whose key the connection has
+    message: AnyMessage  #: a question or an answer
 
 
 class PeerLost(Struct, frozen=True):
     """The transport reports that another domain cannot be reached."""
 
-    now_ns: int
-    peer: DomainName
+    now_ns: int  #: ns, monotonic
+    peer: DomainName  #: the domain that does not answer
 
 
 class Found(str, Enum):
@@ -144,19 +144,19 @@ class Found(str, Enum):
 
 
 class JobFound(Struct, frozen=True):
-    """After a restart the engine reports a job. size: its nodes."""
+    """After a restart the engine reports a job."""
 
-    now_ns: int
-    number: JobId
-    found: Found
-    size: int
+    now_ns: int  #: ns, monotonic
+    number: JobId  #: the job's number
+    found: Found  #: its state in the engine
+    size: int  #: its nodes
 
 
 class RecoveryEnded(Struct, frozen=True):
     """After a restart all jobs are reported; a job that was not is over."""
 
-    now_ns: int
-    wall_ns: int
+    now_ns: int  #: ns, monotonic
+    wall_ns: int  #: ns since 1970
 
 
 #: The events of a job that was announced.
@@ -181,26 +181,26 @@ Event = (
 class TryJob(Struct, frozen=True):
     """Give this job nodes if it could have them now, without any job of another group."""
 
-    number: JobId
+    number: JobId  #: the job's number
 
 
 class PrepareJob(Struct, frozen=True):
     """Prepare the job on its nodes."""
 
-    number: JobId
+    number: JobId  #: the job's number
 
 
 class GoJob(Struct, frozen=True):
-    """Let the prepared job begin. addresses: those of all jobs of the group that begin."""
+    """Let the prepared job begin."""
 
-    number: JobId
-    addresses: Addresses = ()
+    number: JobId  #: the job's number
+    addresses: Addresses = ()  #: the address of each job of the group that begins
 
 
 class HoldJob(Struct, frozen=True):
     """The job keeps its nodes, idle. Nothing to do."""
 
-    number: JobId
+    number: JobId  #: the job's number
 
 
 class Why(str, Enum):
@@ -216,15 +216,15 @@ class Why(str, Enum):
 class ReleaseJob(Struct, frozen=True):
     """Free the job's nodes; end what was prepared; it waits in the queue again."""
 
-    number: JobId
-    why: Why
+    number: JobId  #: the job's number
+    why: Why  #: the reason
 
 
 class Send(Struct, frozen=True):
     """Send a message to another domain."""
 
-    to: DomainName
-    message: AnyMessage
+    to: DomainName  #: the receiver
+    message: AnyMessage  #: a question or an answer
 
 
 class PassWanted(Struct, frozen=True):
@@ -232,11 +232,11 @@ class PassWanted(Struct, frozen=True):
 
 
 class GroupDisputed(Struct, frozen=True):
-    """Another domain refused a job's group; reason: one line for its user."""
+    """Another domain refused a job's group."""
 
-    number: JobId
-    domain: DomainName
-    reason: str
+    number: JobId  #: the job's number
+    domain: DomainName  #: the domain that refused it
+    reason: str  #: one line for its user
 
 
 Command = (

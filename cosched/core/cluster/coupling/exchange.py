@@ -186,7 +186,7 @@ class Exchange:
         return Over() if member.stage is Stage.OVER else NotReady(Cause.UNSUBMITTED)
 
     def _has_group(self, member: GroupJob, name: DomainName) -> None:
-        """Notes that a domain has a job of the group by now."""
+        """Records that a domain has a job of the group by now."""
         member.past.unknown_since.pop(name, None)
         if name in member.turn.without:
             member.turn.without.remove(name)
@@ -227,7 +227,7 @@ class Exchange:
                 self._ready.took_leader(member, reply)
 
     def _joined(self, member: GroupJob, opened: Open, reply: AnyReply | None) -> None:
-        """Takes the coordinator's answer to a job that is ready."""
+        """Handles the coordinator's answer to a ready job."""
         if member.turn.asking != opened.question.number:
             return
         member.turn.asking = None

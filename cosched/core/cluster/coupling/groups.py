@@ -21,7 +21,7 @@ GroupKey = str
 
 
 def group_key(user: str, name: GroupName) -> GroupKey:
-    """Returns by what a domain finds the group of one of its users."""
+    """Returns the key of a user's group."""
     return f"{user}/{name}"
 
 
@@ -35,18 +35,15 @@ class Timing(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """One job in each of several domains.
+    """One job in each of several domains."""
 
-    members: its domains, including this one. timing, delay_ns: the constraint. leader: the
-    domain whose job starts first, for ``AFTER``. token: a secret that the users of the jobs
-    share; empty: the domains compare their names.
-    """
-
-    name: GroupName
-    members: tuple[DomainName, ...]
-    timing: Timing = Timing.TOGETHER
+    name: GroupName  #: that all jobs of the group give
+    members: tuple[DomainName, ...]  #: its domains, including this one
+    timing: Timing = Timing.TOGETHER  #: how the starts depend on each other
+    #: How far apart the starts may be, or how long the leader runs first, in ns.
     delay_ns: int = 0
-    leader: DomainName = ""
+    leader: DomainName = ""  #: the domain whose job starts first, for ``AFTER``
+    #: A secret that the users of the jobs share; empty: the domains compare their names.
     token: str = ""
 
     @property
@@ -96,15 +93,13 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Rights:
-    """Which users of other domains may have jobs in groups with users of this one.
+    """Which users of other domains may have jobs in groups with users of this one."""
 
-    users: for a (domain, user there) the user here. same_names: the domains whose users
-    have the same names here.
-    """
-
+    #: For a (domain, user there) the user here.
     users: Mapping[tuple[DomainName, str], str] = field(
         default_factory=lambda: MappingProxyType({})
     )
+    #: The domains whose users have the same names here.
     same_names: Set[DomainName] = frozenset()
 
     def users_here(self, peer: DomainName, theirs: str) -> set[str]:

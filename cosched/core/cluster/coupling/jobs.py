@@ -98,7 +98,7 @@ class Jobs:
         )
 
     def leaves_out(self, member: GroupJob) -> bool:
-        """Returns whether a queuing job gets no nodes by itself in a pass now."""
+        """Returns whether the next pass skips a queuing job."""
         state = self.state
         return member.aside == state.epoch or member.dates.may_start_ns > state.now_ns
 
@@ -123,12 +123,13 @@ class Jobs:
         return member
 
     def queue(self, member: GroupJob, size: int) -> None:
-        """Notes that a job waits in the engine's queue."""
+        """Moves a job to the stage of queuing, in the engine's queue."""
         member.size = size
         self.lose(member)
 
     def ready(self, member: GroupJob, *, own: bool) -> None:
-        """Notes that a job has nodes. own: because it was its turn."""
+        """Moves a job to the stage of readiness: it has nodes. own: because it was its
+        turn."""
         member.turn.own = own
         member.dates.rest_ns = None
         if own:
@@ -138,24 +139,24 @@ class Jobs:
         self._enter(member, Stage.READY)
 
     def offer(self, member: GroupJob) -> None:
-        """Lets a queuing job be tried by itself in a pass now."""
+        """Offers a queuing job to the next pass."""
         member.aside = -1
         member.dates.rest_ns = None
         self.want_pass()
 
     def want_pass(self) -> None:
-        """Lets the engine make a pass: the order of the queue has changed."""
+        """Orders a pass of the engine: the order of the queue has changed."""
         self.commands.append(PassWanted())
 
     def try_(self, member: GroupJob, round_id: RoundId) -> None:
-        """Lets the engine look for nodes now."""
+        """Orders the engine to look for nodes now."""
         self.state.counts.tries += 1
         member.turn.trying = round_id
         member.dates.rest_ns = None
         self.commands.append(TryJob(member.number))
 
     def hold(self, member: GroupJob) -> None:
-        """Lets a job keep its nodes until its lease ends."""
+        """Holds a job: it keeps its nodes until its lease ends."""
         self.state.counts.holds += 1
         release_ns = self.settings.release_ns
         if release_ns is not None:
@@ -166,18 +167,18 @@ class Jobs:
         self.commands.append(HoldJob(member.number))
 
     def prepare(self, member: GroupJob) -> None:
-        """Lets the engine prepare a job."""
+        """Orders the engine to prepare a job."""
         member.turn.asking = None
         self._enter(member, Stage.PREPARING)
         self.commands.append(PrepareJob(member.number))
 
     def prepared(self, member: GroupJob, address: str) -> None:
-        """Notes that a job is prepared."""
+        """Moves a job to the stage of prepared jobs."""
         member.past.address = address
         self._enter(member, Stage.PREPARED)
 
     def go(self, member: GroupJob, addresses: Addresses) -> None:
-        """Lets a prepared job begin."""
+        """Orders the engine to begin a prepared job."""
         counts = self.state.counts
         counts.started += 1
         if member.past.ready_ns is not None:
@@ -205,7 +206,7 @@ class Jobs:
         self.commands += [ReleaseJob(member.number, why), PassWanted()]
 
     def lost(self, member: GroupJob) -> None:
-        """Notes that a job has no nodes any more; it waits in the queue again."""
+        """Returns a job that lost its nodes to the queue."""
         self._enter(member, Stage.QUEUING)
         self.waiting[member.number] = member
         member.turn = Turn()
@@ -232,13 +233,13 @@ class Jobs:
         return round_id, until_ns
 
     def _ask_again(self, member: GroupJob) -> None:
-        """Lets a job ask again now if a mate has departed while it had nodes."""
+        """Makes a job ask again now if a mate has departed while it had nodes."""
         if member.past.mate_left:
             member.past.mate_left = False
             member.dates.retry_ns = self.state.now_ns
 
     def end(self, member: GroupJob) -> None:
-        """Notes that a job is over."""
+        """Ends a job."""
         self._enter(member, Stage.OVER)
         self._over[member.number] = None
         self.waiting.pop(member.number, None)
@@ -258,7 +259,7 @@ class Jobs:
         return found
 
     def begin(self, member: GroupJob) -> None:
-        """Notes that a job runs, or is about to."""
+        """Records that a job runs, or is about to."""
         member.past.began = True
         self._enter(member, Stage.RUNNING)
         self.waiting.pop(member.number, None)

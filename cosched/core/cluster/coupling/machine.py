@@ -176,7 +176,7 @@ class Coupling:
         return cls("", settings, rights, state)
 
     def configure(self, settings: CouplingSettings, rights: Rights | None = None) -> None:
-        """Takes changed settings, and other rights if there are any. Holds keep their
+        """Applies changed settings, and other rights if there are any. Holds keep their
         leases."""
         self._jobs.settings = settings
         if rights is not None:
@@ -185,7 +185,7 @@ class Coupling:
     # --- events ---------------------------------------------------------------------------
 
     def handle(self, event: Event) -> tuple[Command, ...]:
-        """Takes one event and returns the commands. Raises CoschedError for a job or group
+        """Handles an event; returns the commands. Raises CoschedError for a job or group
         that cannot be; nothing has changed then."""
         self._state.now_ns = max(self._state.now_ns, event.now_ns)
         self._take(event)
@@ -281,7 +281,7 @@ class Coupling:
                 self._ready.ask_coordinator(member, coordinator)
 
     def _failed(self, member: GroupJob, _event: JobFailed) -> None:
-        """Lets a job that has lost its nodes wait again."""
+        """Returns a job that has lost its nodes to the queue."""
         owed, starting = member.turn.owed, member.turn.starting
         self._jobs.lose(member)
         if starting and member.dates.promise_ns is None:
@@ -352,7 +352,7 @@ class Coupling:
         self._ready.wait(member, Cause.BUSY, "")
 
     def _back(self, name: DomainName) -> None:
-        """Lets jobs ask again whose mates' domain is not down any more."""
+        """Makes jobs ask again if they waited for a domain that is back."""
         self._state.epoch += 1
         for member in self._jobs.waiting.values():
             member.past.down_since.pop(name, None)

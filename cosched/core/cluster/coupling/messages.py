@@ -43,46 +43,45 @@ class Announce(Message, frozen=True):
 
 
 class Ready(Message, frozen=True):
-    """To the coordinator: the sender's job has nodes and would start. older_ns: the wall
-    time of the group's first announcement. Answer: Joined or NotReady."""
+    """To the coordinator: the sender's job has nodes and would start. Answer: Joined or
+    NotReady."""
 
-    older_ns: Natural
+    older_ns: Natural  #: the wall time of the group's first announcement
 
 
 class Reserve(Message, frozen=True):
-    """To a member: give your job nodes now, and keep them for this round. older_ns: the
-    wall time of the group's first announcement. Answer: Reserved, Promised, NotReady,
-    Running or Over."""
+    """To a member: give your job nodes now, and keep them for this round. Answer: Reserved,
+    Promised, NotReady, Running or Over."""
 
-    round: RoundId
-    older_ns: Natural
+    round: RoundId  #: names the round
+    older_ns: Natural  #: the wall time of the group's first announcement
 
 
 class Prepare(Message, frozen=True):
     """To a member: make the job so ready that it can begin in an instant.
     Answer: Prepared or NotReady."""
 
-    round: RoundId
+    round: RoundId  #: names the round
 
 
 class Go(Message, frozen=True):
     """To a member: the round is decided, the job begins. Answer: Went or Lapsed."""
 
-    round: RoundId
-    addresses: Addresses
+    round: RoundId  #: names the round
+    addresses: Addresses  #: the address of each job that begins
 
 
 class Abort(Message, frozen=True):
     """To a member: the round has failed. Answer: Done."""
 
-    round: RoundId
+    round: RoundId  #: names the round
 
 
 class Outcome(Message, frozen=True):
     """A prepared member that got no decision asks the coordinator for it.
     Answer: Decided, Undecided or Aborted."""
 
-    round: RoundId
+    round: RoundId  #: names the round
 
 
 class LeaderStatus(Message, frozen=True):
@@ -90,11 +89,10 @@ class LeaderStatus(Message, frozen=True):
 
 
 class LeaderStarted(Message, frozen=True):
-    """To a follower: the leader has run for ``age_ns``. over: it has ended.
-    Answer: Done."""
+    """To a follower: the leader has begun. Answer: Done."""
 
-    age_ns: Natural
-    over: bool = False
+    age_ns: Natural  #: since the job began
+    over: bool = False  #: it has ended
 
 
 class Departed(Message, frozen=True):
@@ -141,9 +139,9 @@ class Unknown(Message, frozen=True):
 
 
 class Refused(Message, frozen=True):
-    """The domain does not accept the question; reason: one line."""
+    """The domain does not accept the question."""
 
-    reason: str
+    reason: str  #: one line
 
 
 class Working(Message, frozen=True):
@@ -161,37 +159,37 @@ class Done(Message, frozen=True):
 class Known(Message, frozen=True):
     """The domain has a job of the same group, with this number."""
 
-    job: Natural
+    job: Natural  #: its number there
 
 
 class Joined(Message, frozen=True):
     """The coordinator's round has this job; a Prepare will come."""
 
-    round: RoundId
+    round: RoundId  #: names the round
 
 
 class Reserved(Message, frozen=True):
     """The job has nodes and keeps them for this round."""
 
-    round: RoundId
+    round: RoundId  #: names the round
 
 
 class Promised(Message, frozen=True):
     """The job will start in time, once the round goes."""
 
-    round: RoundId
+    round: RoundId  #: names the round
 
 
 class NotReady(Message, frozen=True):
     """The job cannot start now."""
 
-    cause: Cause
+    cause: Cause  #: the reason
 
 
 class Running(Message, frozen=True):
     """The job runs already, for ``age_ns``."""
 
-    age_ns: Natural
+    age_ns: Natural  #: since the job began
 
 
 class Over(Message, frozen=True):
@@ -199,12 +197,11 @@ class Over(Message, frozen=True):
 
 
 class Prepared(Message, frozen=True):
-    """The job waits for Go. For ``lease_ns`` from now it does nothing else. address: how to
-    reach it."""
+    """The job waits for Go. For ``lease_ns`` from now it does nothing else."""
 
-    round: RoundId
-    lease_ns: Natural
-    address: str
+    round: RoundId  #: names the round
+    lease_ns: Natural  #: from now, a duration
+    address: str  #: how to reach it
 
 
 class Went(Message, frozen=True):
@@ -218,7 +215,7 @@ class Lapsed(Message, frozen=True):
 class Decided(Message, frozen=True):
     """The round goes."""
 
-    addresses: Addresses
+    addresses: Addresses  #: the address of each job that begins
 
 
 class Undecided(Message, frozen=True):
@@ -262,32 +259,26 @@ _JobOrNone = Annotated[int, msgspec.Meta(ge=-1, lt=1 << 62)]
 
 
 class Question(Message, frozen=True):
-    """A question about one group.
+    """A question about one group."""
 
-    sender, incarnation, number: they name the question; each restart has a greater
-    incarnation. floor: no question with a smaller number is open any more. digest: that of
-    the group. job, user: the number of the sender's job, and its user, as the sender
-    vouches.
-    """
-
-    sender: Name
-    incarnation: Natural
-    number: Natural
-    floor: Natural
-    group: Name
-    digest: Name
-    job: _JobOrNone
-    user: Name
-    ask: AnyAsk
+    sender: Name  #: the domain that asks
+    incarnation: Natural  #: the sender's life; each restart has a greater number
+    number: Natural  #: differs for each question of an incarnation
+    floor: Natural  #: no question with a smaller number is open any more
+    group: Name  #: its name; empty: about no group
+    digest: Name  #: that of the group
+    job: _JobOrNone  #: the number of the sender's job; -1: none
+    user: Name  #: its user, as the sender vouches
+    ask: AnyAsk  #: the content
 
 
 class Answer(Message, frozen=True):
-    """An answer. incarnation, number: those of the question."""
+    """An answer."""
 
-    sender: Name
-    incarnation: Natural
-    number: Natural
-    reply: AnyReply
+    sender: Name  #: the domain that answers
+    incarnation: Natural  #: that of the question
+    number: Natural  #: that of the question
+    reply: AnyReply  #: the content
 
 
 AnyMessage: TypeAlias = Question | Answer

@@ -2,8 +2,8 @@
 
 Promised jobs come first. A job that has just released its nodes comes last (section IV.E.1
 of the paper). A job that yielded is left out until its rest is over; without a rest, until
-something else happens in the queue. A question of a mate finds it all the same. A follower
-is left out until it is due. Each yield can move a job forward.
+something else happens in the queue. A mate's request still reaches it. A follower is left
+out until it is due. Each yield can move a job forward.
 """
 
 from __future__ import annotations

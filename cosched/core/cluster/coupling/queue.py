@@ -2,7 +2,7 @@
 
 A job of a group is a job of the queue like any other. At its turn it gets nodes and is
 reported to the coupling. The pass goes on: a mate that does not answer delays no other job.
-When the coupling lets the job yield, its nodes are free again, and a new pass follows.
+When the job yields, its nodes are free again, and a new pass follows.
 
 A driver feeds events of the queue and of other domains, and carries out commands. For a job
 of a group it gets ``PrepareOn`` and then ``GoJob`` in place of ``StartJob``. It reports
@@ -79,8 +79,8 @@ from cosched.core.errors import CoschedError
 class PrepareOn:
     """Prepare the job on these nodes: make its tasks, which wait."""
 
-    job: Job
-    nodes: Intervals
+    job: Job  #: the nodes are reserved for it
+    nodes: Intervals  #: by number
 
 
 Event = (
@@ -134,7 +134,7 @@ class CoupledQueue:
         return self._queue.free_for(exclusive=False)
 
     def handle(self, event: Event) -> tuple[Command, ...]:
-        """Takes one event and returns the commands. Raises CoschedError for a job that does
+        """Handles an event; returns the commands. Raises CoschedError for a job that does
         not exist, or that cannot be in its group; nothing has changed then."""
         self._now_ns = max(self._now_ns, event.now_ns)
         match event:

@@ -43,7 +43,7 @@ PASSES = (Cause.BUSY, Cause.DOWN, Cause.UNKNOWN, Cause.RECOVERING, Cause.FAILED)
 
 
 class ReadyJobs:
-    """This domain's jobs of groups that have nodes of their own."""
+    """Decides for jobs here that hold nodes and wait for mates."""
 
     def __init__(self, jobs: Jobs, post: Post) -> None:
         self._jobs = jobs
@@ -86,7 +86,7 @@ class ReadyJobs:
         self._jobs.prepare(member)
 
     def end(self, member: GroupJob) -> None:
-        """Notes that a job is over, and reports it to jobs that may wait for it."""
+        """Ends a job, and reports that to jobs that may wait for it."""
         began = member.stage is Stage.RUNNING
         self._jobs.end(member)
         self.tell_followers(member, over=True)
@@ -96,8 +96,8 @@ class ReadyJobs:
     def absent(
         self, member: GroupJob, domain: DomainName, reply: AnyReply | None
     ) -> str | None:
-        """Returns why a job need not wait for a mate that gave this answer, or None if it
-        must; None as an answer means that the domain is down."""
+        """Returns the reason to start without this mate; None: the job must wait for it.
+        reply None: the mate's domain is down."""
         settings, now_ns = self._jobs.settings, self._state.now_ns
         if isinstance(reply, Running | Over):
             return ""
@@ -113,7 +113,7 @@ class ReadyJobs:
         return reason if now_ns >= since.setdefault(domain, now_ns) + limit_ns else None
 
     def wait(self, member: GroupJob, cause: Cause, domain: DomainName) -> None:
-        """Lets a job with nodes wait for its mates: it holds or yields."""
+        """Decides how a job with nodes waits for its mates: it holds or yields."""
         settings = self._jobs.settings
         member.turn.asking = None
         member.past.cause, member.past.cause_at = cause, domain
@@ -226,7 +226,7 @@ class ReadyJobs:
         self._jobs.release(member, Why.NOT_DUE)
 
     def leader_started(self, member: GroupJob, age_ns: int, *, over: bool) -> None:
-        """Notes in a follower's domain that its leader runs."""
+        """Records in a follower's domain that the leader runs."""
         now_ns = self._state.now_ns
         due_ns = now_ns if over else now_ns - age_ns + member.group.delay_ns
         member.dates.due_ns = max(due_ns, now_ns)

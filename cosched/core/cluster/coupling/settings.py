@@ -42,7 +42,7 @@ class Patience:
         "A domain that is silent for this time is down.",
         live=True,
     )
-    #: How often a domain that is down is asked whether it is back.
+    #: How often a ``Ping`` goes to a domain that is down.
     probe_ns: int = 10 * NS_PER_S
     #: The most that the preparation of all jobs of a group may take.
     prepare_ns: int = 60 * NS_PER_S

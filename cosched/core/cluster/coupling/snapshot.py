@@ -13,8 +13,8 @@ from cosched.core.decoding import MessagePackDecoder, convert
 class Snapshot(msgspec.Struct):
     """A state with the time of the wall clock at which it was packed."""
 
-    wall_ns: int
-    state: State
+    wall_ns: int  #: when it was packed, ns since 1970
+    state: State  #: all that must be kept
 
 
 _decoder: MessagePackDecoder[Snapshot] = MessagePackDecoder(

@@ -29,7 +29,7 @@ class Stage(str, Enum):
 
     UNSUBMITTED = "unsubmitted"  #: announced, not in the queue yet
     QUEUING = "queuing"
-    READY = "ready"  #: it has nodes, and its mates are asked
+    READY = "ready"  #: it has nodes, and asks its mates
     HOLDING = "holding"  #: it has nodes and waits for its mates
     PREPARING = "preparing"
     PREPARED = "prepared"  #: it waits for the decision about its round
@@ -48,11 +48,11 @@ class Stage(str, Enum):
 
 
 class Owed(msgspec.Struct, frozen=True):
-    """An answer that is not ready yet. peer: this domain itself, for its own rounds."""
+    """An answer that is not ready yet."""
 
-    peer: DomainName
-    incarnation: int
-    number: int
+    peer: DomainName  #: the domain that asked; this domain itself for its own rounds
+    incarnation: int  #: the question's incarnation
+    number: int  #: the question's number
 
 
 class Turn(msgspec.Struct, omit_defaults=True):
@@ -145,11 +145,11 @@ class Past(msgspec.Struct, omit_defaults=True):
     began: bool = False
 
     def note_round(self, round_id: RoundId) -> None:
-        """Notes that a round has asked for the job."""
+        """Records that a round has asked for the job."""
         self.seen[round_id[0]] = max(round_id, self.seen.get(round_id[0], round_id))
 
     def note_failed(self, round_id: RoundId) -> None:
-        """Notes that a round has failed."""
+        """Records that a round has failed."""
         self.failed[round_id[0]] = max(round_id, self.failed.get(round_id[0], round_id))
 
     def is_over(self, round_id: RoundId) -> bool:
@@ -163,24 +163,25 @@ class Past(msgspec.Struct, omit_defaults=True):
 class GroupJob(msgspec.Struct, omit_defaults=True):
     """This domain's job of a group, from its announcement until it is forgotten."""
 
-    number: JobId
-    group: Group
+    number: JobId  #: the job's number
+    group: Group  #: that the job names
     #: That of the group as it was announced here.
     digest: str
     #: Its user here.
     user: str
     #: The wall time of the group's first announcement that is known here, in ns.
     older_ns: int
-    stage: Stage = Stage.UNSUBMITTED
+    stage: Stage = Stage.UNSUBMITTED  #: where it is between announcement and end
     #: The begin of the stage, by the monotonic clock.
     since_ns: int = 0
     #: Its nodes.
     size: int = 0
     #: The epoch of the queue in which it is not offered again; -1: it is offered in each.
     aside: int = -1
+    #: Facts that end with a stage or a round.
     turn: Turn = msgspec.field(default_factory=Turn)
-    dates: Dates = msgspec.field(default_factory=Dates)
-    past: Past = msgspec.field(default_factory=Past)
+    dates: Dates = msgspec.field(default_factory=Dates)  #: when it may start, and must
+    past: Past = msgspec.field(default_factory=Past)  #: its history and its mates'
 
     @property
     def rank(self) -> tuple[int, GroupName, str]:
@@ -200,7 +201,7 @@ class GroupJob(msgspec.Struct, omit_defaults=True):
 
     @property
     def is_idle(self) -> bool:
-        """Returns whether the job holds, and nothing is asked about it."""
+        """Returns whether the job holds, in no round and without an open question."""
         turn = self.turn
         return self.stage is Stage.HOLDING and turn.round is None and turn.asking is None
 
@@ -221,27 +222,23 @@ def is_until(other: RoundId | None, round_id: RoundId) -> bool:
 
 
 class Round(msgspec.Struct):
-    """An attempt to start the jobs of a group.
+    """An attempt to start the jobs of a group."""
 
-    by: the domain whose job was ready. asked: the domains that take part. invited: those
-    that were asked for nodes.
-    reserved, promised, absent: their answers. ready: open Ready questions of domains whose
-    job is ready. preparing: whether all have nodes. prepared: their addresses. began_ns:
-    the begin of the round, then of its preparation.
-    """
-
-    id: RoundId
-    group: GroupKey
-    by: DomainName
-    began_ns: int
-    asked: list[DomainName] = []
-    invited: list[DomainName] = []
-    reserved: list[DomainName] = []
-    promised: list[DomainName] = []
+    id: RoundId  #: names the round
+    group: GroupKey  #: its key
+    by: DomainName  #: the domain whose job was ready
+    began_ns: int  #: the begin of the round, then of its preparation
+    asked: list[DomainName] = []  #: the domains that take part
+    invited: list[DomainName] = []  #: the domains that were asked for nodes
+    reserved: list[DomainName] = []  #: the domains whose job keeps nodes for the round
+    promised: list[DomainName] = []  #: the domains whose job will start in time
+    #: The domains that are left out, each with the reason to start without its job; empty:
+    #: the job begins by an earlier round.
     absent: dict[DomainName, str] = {}
+    #: Open Ready questions of domains whose job is ready.
     ready: dict[DomainName, Owed] = {}
-    preparing: bool = False
-    prepared: dict[DomainName, str] = {}
+    preparing: bool = False  #: whether all have nodes
+    prepared: dict[DomainName, str] = {}  #: the addresses of prepared jobs, by domain
 
     @property
     def awaited(self) -> list[DomainName]:
@@ -251,97 +248,86 @@ class Round(msgspec.Struct):
 
 
 class Decision(msgspec.Struct):
-    """A round that goes. open: the domains that have not confirmed it."""
+    """A round that goes."""
 
-    id: RoundId
-    addresses: Addresses
-    open: list[DomainName]
+    id: RoundId  #: names the round
+    addresses: Addresses  #: the address of each job that begins
+    open: list[DomainName]  #: the domains that have not confirmed it
 
 
 class Open(msgspec.Struct):
-    """A question without an answer. heard_ns: when it was sent first, or when the other
-    domain last was at work on it. next_ns: when it is sent again."""
+    """A question without an answer."""
 
-    to: DomainName
-    question: Question
-    job: JobId | None
-    first_ns: int
+    to: DomainName  #: the receiver
+    question: Question  #: as it was sent
+    job: JobId | None  #: that asks; None: the domain itself
+    first_ns: int  #: when it was sent first
+    #: When it was sent first, or when the other domain last was at work on it.
     heard_ns: int
-    next_ns: int
-    times: int = 1
+    next_ns: int  #: when it is sent again
+    times: int = 1  #: how often it was sent
 
 
 class Peer(msgspec.Struct):
-    """Holds the facts about another domain.
+    """Holds the facts about another domain."""
 
-    incarnation, floor: of its questions. answers: those given to it, by the number of the
-    question. down: it does not answer, since down_ns.
-    """
-
-    incarnation: int = 0
-    floor: int = 0
+    incarnation: int = 0  #: of its latest questions; 0: none came
+    floor: int = 0  #: no question of it with a smaller number is open
+    #: The answers given to it, by the number of the question.
     answers: dict[int, Answer] = {}
-    down: bool = False
-    down_ns: int = 0
+    down: bool = False  #: it does not answer, since down_ns
+    down_ns: int = 0  #: since when, by the monotonic clock
 
 
 class Counts(msgspec.Struct):
-    """Counts how often each branch was taken. held_node_ns: nodes times ns idle, from
-    when a job has them until it starts. sync_ns: from ready to begin, over all started
-    jobs."""
+    """Counts how often each branch was taken."""
 
-    asked: int = 0
-    resent: int = 0
-    rounds: int = 0
-    rounds_failed: int = 0
-    gone: int = 0
-    holds: int = 0
-    yields: int = 0
-    yields_by_held_cap: int = 0
-    yields_to_older: int = 0
-    holds_by_yield_cap: int = 0
-    not_due: int = 0
-    releases: int = 0
-    tries: int = 0
-    tries_refused: int = 0
-    busy: int = 0
-    promises: int = 0
-    promises_broken: int = 0
-    lapsed: int = 0
-    doubts: int = 0
-    started_alone: int = 0
-    peers_down: int = 0
+    asked: int = 0  #: questions that were sent
+    resent: int = 0  #: questions that were sent again
+    rounds: int = 0  #: attempts to start a group
+    rounds_failed: int = 0  #: attempts after which a job waited on
+    gone: int = 0  #: rounds that were decided
+    holds: int = 0  #: decisions to hold nodes
+    yields: int = 0  #: decisions to yield nodes
+    yields_by_held_cap: int = 0  #: yields because too many nodes were held
+    yields_to_older: int = 0  #: yields because an older group waits for the nodes
+    holds_by_yield_cap: int = 0  #: holds because the job had yielded often enough
+    not_due: int = 0  #: followers that got nodes before their time
+    releases: int = 0  #: holds that ended with their lease
+    tries: int = 0  #: orders to look for nodes at once
+    tries_refused: int = 0  #: such orders that brought no nodes
+    busy: int = 0  #: such orders that jobs of other groups prevented for a moment
+    promises: int = 0  #: jobs without nodes that promised to start in time
+    promises_broken: int = 0  #: jobs that started later than promised
+    lapsed: int = 0  #: orders to go that came after the lease
+    doubts: int = 0  #: questions about a decision that has not come
+    started_alone: int = 0  #: jobs that started without a mate
+    peers_down: int = 0  #: times that another domain stopped to answer
     dropped: int = 0  #: messages that were late, repeated or forged
-    refused: int = 0
-    held_node_ns: int = 0
-    sync_ns: int = 0
-    started: int = 0
+    refused: int = 0  #: questions of other domains that were refused
+    held_node_ns: int = 0  #: nodes times ns idle, from when a job has them until it starts
+    sync_ns: int = 0  #: from ready to begin, over all started jobs
+    started: int = 0  #: starts of jobs with mates
 
 
 class State(msgspec.Struct):
-    """Everything that a coupled domain remembers.
+    """Everything that a coupled domain remembers."""
 
-    epoch: grows whenever the queue may offer other jobs. ticked_ns: the time of the last
-    tick. released_ns: when jobs last released nodes. wake_ns: the wake-up that was ordered.
-    recovering: after a restart, until the engine has reported its jobs; found: the
-    reported jobs, with their sizes.
-    """
-
-    name: DomainName
-    incarnation: int = 1
-    next_number: int = 1
-    now_ns: int = 0
-    capacity: int = 0
-    epoch: int = 0
-    ticked_ns: int = 0
-    released_ns: int | None = None
-    wake_ns: int | None = None
-    recovering: bool = False
-    found: dict[JobId, tuple[Found, int]] = {}
-    members: dict[JobId, GroupJob] = {}
-    groups: dict[GroupKey, JobId] = {}
-    rounds: dict[GroupKey, Round] = {}
-    decisions: dict[GroupKey, list[Decision]] = {}
-    questions: dict[int, Open] = {}
-    peers: dict[DomainName, Peer] = {}
-    counts: Counts = msgspec.field(default_factory=Counts)
+    name: DomainName  #: of this domain
+    incarnation: int = 1  #: grows with each restart
+    next_number: int = 1  #: the number of the next question or round
+    now_ns: int = 0  #: the latest time, monotonic
+    capacity: int = 0  #: nodes in service
+    epoch: int = 0  #: grows whenever the queue may offer other jobs
+    ticked_ns: int = 0  #: the time of the last tick
+    released_ns: int | None = None  #: when jobs last released nodes; None: never
+    wake_ns: int | None = None  #: the wake-up that was ordered; None: none
+    recovering: bool = False  #: after a restart, until the engine has reported its jobs
+    found: dict[JobId, tuple[Found, int]] = {}  #: the reported jobs, with their sizes
+    members: dict[JobId, GroupJob] = {}  #: its jobs of groups, by number
+    groups: dict[GroupKey, JobId] = {}  #: the number of the job of each group
+    rounds: dict[GroupKey, Round] = {}  #: of groups that it coordinates
+    decisions: dict[GroupKey, list[Decision]] = {}  #: that not all domains have confirmed
+    questions: dict[int, Open] = {}  #: without an answer, by number
+    peers: dict[DomainName, Peer] = {}  #: the other domains, by name
+    counts: Counts = msgspec.field(default_factory=Counts)  #: for metrics and tests

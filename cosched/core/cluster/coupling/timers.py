@@ -66,7 +66,7 @@ class Timers:
             self._jobs.release(member, Why.LEASE)
 
     def retry(self) -> None:
-        """Lets jobs ask again whose time has come."""
+        """Makes jobs ask again if their time has come."""
         now_ns, ticked_ns = self._state.now_ns, self._state.ticked_ns
         for member in list(self._jobs.waiting.values()):
             due = ticked_ns < member.dates.may_start_ns <= now_ns

@@ -15,8 +15,8 @@ from cosched.core.units import NS_PER_S
 class Moment:
     """Now, by the monotonic clock and by the clock on the wall, in ns."""
 
-    now_ns: int
-    wall_ns: int
+    now_ns: int  #: ns, monotonic
+    wall_ns: int  #: ns since 1970
 
     def wall(self, at_ns: int) -> int:
         """Returns a time of the monotonic clock as wall time, in ns since 1970."""
@@ -25,12 +25,12 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why a job waits. text: a sentence without the time. until_ns: the wall time at which
-    the reason ends at the latest; None: unknown. word: the event that follows then."""
+    """Why a job waits."""
 
-    text: str
+    text: str  #: a sentence without the time
+    #: The wall time at which the reason ends at the latest; None: unknown.
     until_ns: int | None = None
-    word: str = ""
+    word: str = ""  #: the event that follows then
 
 
 _CAUSES = {

@@ -8,15 +8,11 @@ JobId = int  #: a job's number in its domain
 
 
 class Job(Struct, frozen=True):
-    """A request for nodes as it stands in the queue.
+    """A request for nodes as it stands in the queue."""
 
-    size: nodes. walltime_ns: the run time that its user requested. exclusive: its nodes
-    have no other job. gated: at its turn it gets nodes, but begins only when it is let go.
-    """
-
-    number: JobId
-    size: int
-    walltime_ns: int
-    submit_ns: int
-    exclusive: bool = False
-    gated: bool = False
+    number: JobId  #: names it
+    size: int  #: in nodes
+    walltime_ns: int  #: the run time that its user requested, ns
+    submit_ns: int  #: its place among equal jobs, ns
+    exclusive: bool = False  #: its nodes have no other job
+    gated: bool = False  #: at its turn it gets nodes, but begins only when it is let go

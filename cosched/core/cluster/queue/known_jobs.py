@@ -16,17 +16,13 @@ STEPS_MOST = 1000
 
 
 class Entry(Struct, gc=False):
-    """A job in the queue.
+    """A job in the queue."""
 
-    since_ns: when it got its nodes, or began on them. limit_ns: when it must end; None:
-    never. nodes: empty while it waits.
-    """
-
-    job: Job
-    state: State
-    since_ns: int = 0
-    limit_ns: int | None = None
-    nodes: Intervals = ()
+    job: Job  #: the request
+    state: State  #: changes as ``states`` allows
+    since_ns: int = 0  #: when it got its nodes, or began on them
+    limit_ns: int | None = None  #: when it must end; None: never
+    nodes: Intervals = ()  #: empty while it waits
 
 
 # The objects that stay here for some time are not tracked by Python's garbage collector:
@@ -51,13 +47,13 @@ class KnownJobs(dict[JobId, Entry]):
             raise self._refusal(number, step)
 
     def enter(self, job: Job, step: Step, now_ns: int) -> Entry:
-        """Takes the first step of a job that is absent; returns it."""
+        """Adds an absent job by its first step; returns its entry."""
         entry = self[job.number] = Entry(job, State.ABSENT)
         self.move(entry, step, now_ns)
         return entry
 
     def step(self, number: JobId, step: Step, now_ns: int) -> Entry:
-        """Takes a step of a job; returns it with its new state. Raises CoschedError for a
+        """Moves a job by a step; returns it with its new state. Raises CoschedError for a
         step that is not in the table."""
         entry = self.get(number)
         if entry is None:
@@ -66,7 +62,7 @@ class KnownJobs(dict[JobId, Entry]):
         return entry
 
     def move(self, entry: Entry, step: Step, now_ns: int) -> None:
-        """Takes a step of a job, as ``step`` does."""
+        """Moves a job by a step, as ``step`` does."""
         number = entry.job.number
         try:
             state = entry.state = NEXT[entry.state, step]

@@ -113,8 +113,8 @@ class QueueMachine:
     # --- events ---------------------------------------------------------------------------
 
     def handle(self, event: Event) -> tuple[Command, ...]:
-        """Takes one event and returns the commands. Events come in the order of time.
-        Raises CoschedError for a step that a job cannot take; nothing has changed then."""
+        """Handles an event; returns the commands. Events come in the order of time. Raises
+        CoschedError for a step that a job cannot take; nothing has changed then."""
         try:
             handler = _HANDLERS[type(event)]
         except KeyError:
@@ -287,7 +287,7 @@ class QueueMachine:
     # --- states ---------------------------------------------------------------------------
 
     def _limit(self, entry: Entry, since_ns: int, limit_ns: int | None = None) -> None:
-        """Notes since when a job runs, and when it must end."""
+        """Stores when a job began, and when it must end."""
         entry.since_ns = since_ns
         if limit_ns is None and self._grace_ns is not None:
             limit_ns = since_ns + entry.job.walltime_ns + self._grace_ns

@@ -35,92 +35,91 @@ class Why(Enum):
 class JobSubmitted(Struct, frozen=True):
     """A job entered the queue."""
 
-    now_ns: int
-    job: Job
+    now_ns: int  #: ns, the queue's clock
+    job: Job  #: the request
 
 
 class JobCancelled(Struct, frozen=True):
     """The user or an operator does not want the job any more."""
 
-    now_ns: int
-    number: JobId
+    now_ns: int  #: ns, the queue's clock
+    number: JobId  #: the job's number
 
 
 class JobFailedToStart(Struct, frozen=True):
-    """A job did not begin on its nodes, which are free again. requeue: it waits again.
-    A gated job may also have lost its reservation."""
+    """A job did not begin on its nodes, which are free again."""
 
-    now_ns: int
-    number: JobId
-    requeue: bool
+    now_ns: int  #: ns, the queue's clock
+    number: JobId  #: the job's number
+    requeue: bool  #: it waits again. A gated job may also have lost its reservation.
 
 
 class JobEnded(Struct, frozen=True):
     """A running job's processes are gone; its nodes are free again."""
 
-    now_ns: int
-    number: JobId
+    now_ns: int  #: ns, the queue's clock
+    number: JobId  #: the job's number
 
 
 class JobRecovered(Struct, frozen=True):
     """After a restart the agents report a job that runs since ``since_ns``; a gated job has
     its nodes since then, and has not begun."""
 
-    now_ns: int
-    job: Job
-    nodes: Intervals
-    since_ns: int
+    now_ns: int  #: ns, the queue's clock
+    job: Job  #: the request
+    nodes: Intervals  #: by number
+    since_ns: int  #: when it got its nodes, ns
 
 
 class ReservedJobBegan(Struct, frozen=True):
     """A job that had reserved nodes begins on them; its walltime counts from now."""
 
-    now_ns: int
-    number: JobId
+    now_ns: int  #: ns, the queue's clock
+    number: JobId  #: the job's number
 
 
 class ReservedJobReleased(Struct, frozen=True):
     """A job that had reserved nodes does not need them; it waits in the queue again."""
 
-    now_ns: int
-    number: JobId
+    now_ns: int  #: ns, the queue's clock
+    number: JobId  #: the job's number
 
 
 class NodesLost(Struct, frozen=True):
     """Nodes do not answer any more."""
 
-    now_ns: int
-    nodes: Intervals
+    now_ns: int  #: ns, the queue's clock
+    nodes: Intervals  #: by number
 
 
 class NodesDrained(Struct, frozen=True):
     """An operator takes nodes out of service; their jobs run on."""
 
-    now_ns: int
-    nodes: Intervals
+    now_ns: int  #: ns, the queue's clock
+    nodes: Intervals  #: by number
 
 
 class NodesJoined(Struct, frozen=True):
     """Nodes are in service, for the first time or again."""
 
-    now_ns: int
-    nodes: Intervals
+    now_ns: int  #: ns, the queue's clock
+    nodes: Intervals  #: by number
 
 
 class SettingsChanged(Struct, frozen=True):
     """An operator wants another policy, or another grace for jobs that start later."""
 
-    now_ns: int
-    policy: Policy
-    grace_ns: int | None
+    now_ns: int  #: ns, the queue's clock
+    policy: Policy  #: from now on
+    grace_ns: int | None  #: after the walltime; None: jobs are not ended
 
 
 class SharingChanged(Struct, frozen=True):
-    """An operator wants ``rows`` jobs on a node at most. walltimes_ns: from now on, of the
-    jobs that wait or run. No running job gets a shorter one."""
+    """An operator wants ``rows`` jobs on a node at most."""
 
-    now_ns: int
-    rows: int
+    now_ns: int  #: ns, the queue's clock
+    rows: int  #: the most jobs on a node
+    #: From now on, of the jobs that wait or run. No running job gets a shorter one.
     walltimes_ns: Mapping[JobId, int]
 
 
@@ -129,23 +128,23 @@ class SpeedObserved(Struct, frozen=True):
 
     ``background`` None: no neighbour."""
 
-    now_ns: int
-    primary: str
-    background: str | None
-    speedup: float
+    now_ns: int  #: ns, the queue's clock
+    primary: str  #: the application of the job
+    background: str | None  #: that of its neighbour; None: no neighbour
+    speedup: float  #: relative to whole nodes of its own
 
 
 class RulesChanged(Struct, frozen=True):
     """Passes have these exceptions from the order from now on."""
 
-    now_ns: int
-    rules: PassRules
+    now_ns: int  #: ns, the queue's clock
+    rules: PassRules  #: for the passes from now on
 
 
 class Ticked(Struct, frozen=True):
     """All events until now are delivered: decide."""
 
-    now_ns: int
+    now_ns: int  #: ns, the queue's clock
 
 
 # --- commands -----------------------------------------------------------------------------
@@ -154,41 +153,41 @@ class Ticked(Struct, frozen=True):
 class StartJob(Struct, frozen=True):
     """Start the job on these nodes, now."""
 
-    job: Job
-    nodes: Intervals
+    job: Job  #: the request
+    nodes: Intervals  #: by number
 
 
 class ResizeJob(Struct, frozen=True):
     """Let the running job have exactly these nodes, from now on."""
 
-    number: JobId
-    nodes: Intervals
+    number: JobId  #: the job's number
+    nodes: Intervals  #: by number
 
 
 class ReserveJob(Struct, frozen=True):
     """It is a gated job's turn: these nodes are reserved for it."""
 
-    job: Job
-    nodes: Intervals
+    job: Job  #: the request
+    nodes: Intervals  #: by number
 
 
 class ReservationHit(Struct, frozen=True):
     """A node that is reserved for a gated job is lost: release the reservation."""
 
-    number: JobId
+    number: JobId  #: the job's number
 
 
 class EndJob(Struct, frozen=True):
     """End a running job; its end will be reported."""
 
-    number: JobId
-    why: Why
+    number: JobId  #: the job's number
+    why: Why  #: the reason
 
 
 class WakeAt(Struct, frozen=True):
     """Tick at this time at the latest; replaces an earlier WakeAt. None: no wake-up."""
 
-    at_ns: int | None
+    at_ns: int | None  #: ns, the queue's clock; None: no wake-up is needed
 
 
 AboutJob = (
@@ -213,4 +212,4 @@ class Machine(Protocol):
     """Decides when jobs start: a queue, the coupling with other domains, or both."""
 
     def handle(self, event: Any, /) -> Sequence[Any]:
-        """Takes one event and returns the commands."""
+        """Handles an event; returns the commands."""

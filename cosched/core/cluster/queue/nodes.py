@@ -102,7 +102,7 @@ class FreeNodes:
         return FreeNodes(self.intervals)
 
     def width(self, wanted: int) -> int:
-        """Returns how many nodes a job gets that wants so many."""
+        """Returns how many nodes a job of this size gets."""
         return wanted
 
     def fits(self, wanted: int) -> bool:
@@ -115,10 +115,10 @@ class FreeNodes:
         return wanted <= extra
 
     def keep(self, wanted: int) -> None:
-        """Notes the nodes that the first waiting job, of this size, would get now."""
+        """Reserves the nodes that the first waiting job, of this size, would get now."""
 
     def keep_as(self, other: FreeNodes) -> None:
-        """Keeps those nodes for the first waiting job that ``other`` keeps."""
+        """Keeps the same nodes as ``other`` for the first waiting job."""
 
     def take(self, wanted: int) -> Intervals:
         """Removes the ``wanted`` lowest nodes and returns them.

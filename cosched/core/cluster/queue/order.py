@@ -16,14 +16,12 @@ from cosched.core.cluster.queue.job import Job
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """A named order of a queue.
+    """A named order of a queue."""
 
-    rank: takes the queue by arrival and the time; returns it in this order. by_arrival:
-    the order is fixed, so a pass may continue where the last pass stopped.
-    """
-
-    name: str
+    name: str  #: on the command line
+    #: Takes the queue by arrival and the time; returns it in this order.
     rank: Callable[[Sequence[Job], int], Sequence[Job]]
+    #: The order is fixed, so a pass may continue where the last pass stopped.
     by_arrival: bool
 
 

@@ -19,9 +19,9 @@ class Policy:
     """An order of the queue, a plan, and how the sizes of running jobs change; None: jobs
     are rigid."""
 
-    order: Order
-    plan: type[Planner]
-    sizes: SizePolicy | None = None
+    order: Order  #: which waiting job comes first
+    plan: type[Planner]  #: which waiting jobs start now
+    sizes: SizePolicy | None = None  #: how running jobs change; None: jobs are rigid
 
     def planner(self, place: Place) -> Planner:
         """Returns a plan for a place. Raises CoschedError if they do not combine."""

@@ -10,16 +10,12 @@ from cosched.core.cluster.queue.job import Job, JobId
 
 @dataclass(frozen=True, slots=True)
 class PassRules:
-    """Exceptions from the order, for one pass.
+    """Exceptions from the order, for one pass."""
 
-    first: these jobs come before all others, in this order. last: these jobs come after all
-    others. left_out: these jobs are ignored and get no reservation. raised: these jobs move
-    forward by this many places.
-    """
-
-    first: Sequence[JobId] = ()
-    last: Collection[JobId] = ()
-    left_out: Collection[JobId] = ()
+    first: Sequence[JobId] = ()  #: these jobs come before all others, in this order
+    last: Collection[JobId] = ()  #: these jobs come after all others
+    left_out: Collection[JobId] = ()  #: these jobs are ignored and get no reservation
+    #: These jobs move forward by this many places.
     raised: Mapping[JobId, int] = field(default_factory=dict)
 
     def __bool__(self) -> bool:

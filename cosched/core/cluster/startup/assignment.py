@@ -14,10 +14,11 @@ from cosched.core.errors import CoschedError
 
 @dataclass(frozen=True, slots=True)
 class Units:
-    """The numbers of a resource's units on a node. jobs: how many jobs a unit serves at
-    once, as a mean over the units; 1: no two jobs ever have the same unit."""
+    """The numbers of a resource's units on a node."""
 
-    numbers: tuple[int, ...]
+    numbers: tuple[int, ...]  #: the units' numbers
+    #: How many jobs a unit serves at once, as a mean over the units; 1: no two jobs ever
+    #: have the same unit.
     jobs: int = 1
 
 
@@ -53,7 +54,7 @@ class Pool:
         return sorted(uses, key=uses.__getitem__)[: max(0, left)]
 
     def use(self, units: Iterable[int], jobs: int = 1) -> None:
-        """Notes that so many jobs more use each of these units; -1: one fewer."""
+        """Adds a number of jobs to each of these units; -1: one fewer."""
         for unit in units:
             self._uses[unit] += jobs
 
@@ -76,7 +77,7 @@ class Inventory:
         return dict(self._jobs)
 
     def share(self, jobs: int) -> None:
-        """Lets each unit serve so many jobs from now on."""
+        """Sets the number of jobs that each unit serves from now on."""
         for pool in self._pools.values():
             pool.jobs = jobs
 
@@ -99,7 +100,7 @@ class Inventory:
         return made
 
     def restore(self, job: int, assignment: Assignment) -> None:
-        """Notes the assignment of a job that ran on while the agent was away."""
+        """Restores the assignment of a job that ran on while the agent was away."""
         if job in self._jobs:
             raise CoschedError(f"job {job}: has resources of this node already")
         self._keep(job, assignment)

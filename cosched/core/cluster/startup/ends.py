@@ -32,8 +32,8 @@ class Awaited(Enum):
 class Check(Struct, frozen=True):
     """Check after this time what is awaited; if it is still there, kill the steward."""
 
-    after_s: float
-    awaited: Awaited
+    after_s: float  #: seconds
+    awaited: Awaited  #: must be gone by then
 
     def describe(self, node: str) -> str:
         """Returns one line about a steward that was killed."""
@@ -48,7 +48,7 @@ class EndLimit:
         self._closed = False
 
     def order(self, grace_s: float) -> Check | None:
-        """Notes that the job has to end; returns the check for it, once."""
+        """Orders the end of the job; returns the check for it, once."""
         if self._ordered:
             return None
         self._ordered = True
@@ -56,8 +56,8 @@ class EndLimit:
         return Check(end_limit_s(grace_s), awaited)
 
     def close(self) -> Check | None:
-        """Notes that the steward is closed; returns the check for it if its job has to
-        end, once. Without an order the steward may write as long as it likes."""
+        """Closes the steward; returns the check for it if its job has to end, once. Without
+        an order the steward may write as long as it likes."""
         if self._closed:
             return None
         self._closed = True

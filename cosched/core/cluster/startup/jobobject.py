@@ -30,35 +30,27 @@ _NO_INPUT = "/dev/null"
 
 
 class JobObject(msgspec.Struct, frozen=True, array_like=True):
-    """One start of a job, the same for all its nodes.
+    """One start of a job, the same for all its nodes."""
 
-    name: unique, for the PMI. counts: the tasks on each node, by place. pmi: pmi1,
-    pmi1-long, pmix or none; pmix_library: the library of the job's own MPI. bind: whether
-    tasks are bound to their CPUs. error: empty for the same file as output. grace_s:
-    between SIGTERM and SIGKILL. jobs_per_node: how many jobs may share a node now.
-    spawned: the request for this world, if it was spawned. limits: soft limits of the
-    tasks, by name.
-    """
-
-    name: Name
-    uid: UserId
-    gid: GroupId
-    argv: tuple[str, ...]
-    environ: dict[str, str]
-    cwd: str
-    umask: Umask
-    counts: tuple[Slots, ...]
-    pmi: Name
-    pmix_library: str
-    bind: bool
-    input: str
-    output: str
-    error: str
-    label: bool
-    grace_s: Seconds
-    jobs_per_node: Positive = 1
-    spawned: Spawn | None = None
-    limits: dict[str, Limit] = {}
+    name: Name  #: unique, for the PMI
+    uid: UserId  #: the job's user
+    gid: GroupId  #: the user's group
+    argv: tuple[str, ...]  #: the program and its arguments
+    environ: dict[str, str]  #: variables of all tasks
+    cwd: str  #: the working directory
+    umask: Umask  #: the file mode mask of the tasks
+    counts: tuple[Slots, ...]  #: the tasks on each node, by place
+    pmi: Name  #: pmi1, pmi1-long, pmix or none
+    pmix_library: str  #: the library of the job's own MPI
+    bind: bool  #: whether tasks are bound to their CPUs
+    input: str  #: a path, or - for what its user gives
+    output: str  #: a path
+    error: str  #: empty for the same file as output
+    label: bool  #: whether each line of output begins with its rank
+    grace_s: Seconds  #: between SIGTERM and SIGKILL
+    jobs_per_node: Positive = 1  #: how many jobs may share a node now
+    spawned: Spawn | None = None  #: the request for this world; None: the job was submitted
+    limits: dict[str, Limit] = {}  #: soft limits of the tasks, by name
 
     @property
     def commands(self) -> tuple[Command, ...]:
@@ -69,11 +61,10 @@ class JobObject(msgspec.Struct, frozen=True, array_like=True):
 
 
 class WorldObject(msgspec.Struct, frozen=True, array_like=True):
-    """A spawned world, for nodes that have the object of its job. counts: the tasks on each
-    of its nodes, by place."""
+    """A spawned world, for nodes that have the object of its job."""
 
-    counts: tuple[Slots, ...]
-    spawned: Spawn
+    counts: tuple[Slots, ...]  #: the tasks on each of its nodes, by place
+    spawned: Spawn  #: the request for the world
 
     def complete(self, job: JobObject) -> JobObject:
         """Returns the object of the world, given that of its job."""

@@ -16,27 +16,27 @@ from cosched.core.errors import CoschedError
 class ChunkArrived(Struct, frozen=True):
     """The parent sent one of the ``count`` chunks of the job object."""
 
-    number: int
-    count: int
+    number: int  #: the chunk's number, from 0
+    count: int  #: the number of all chunks
 
 
 class ChildReplaced(Struct, frozen=True):
     """The tree was mended: ``child`` has none of the chunks."""
 
-    child: Position
+    child: Position  #: the place that has another node now
 
 
 class SendChunk(Struct, frozen=True):
     """Send this chunk, which this node has, to a child."""
 
-    child: Position
-    number: int
+    child: Position  #: the receiver
+    number: int  #: the chunk's number, from 0
 
 
 class SendPart(Struct, frozen=True):
     """Send a child the part of the object that concerns the child's subtree."""
 
-    child: Position
+    child: Position  #: the receiver
 
 
 class ReadObject(Struct, frozen=True):
@@ -82,7 +82,7 @@ class Pipeline:
         self._arrival = Arrival()
 
     def handle(self, event: Event) -> tuple[Command, ...]:
-        """Takes one event and returns the commands."""
+        """Handles an event; returns the commands."""
         if isinstance(event, ChildReplaced):
             return tuple(
                 SendChunk(event.child, number) for number in sorted(self._arrival.numbers)
@@ -101,7 +101,7 @@ class StoreAndForward:
         self._arrival = Arrival()
 
     def handle(self, event: Event) -> tuple[Command, ...]:
-        """Takes one event and returns the commands."""
+        """Handles an event; returns the commands."""
         if isinstance(event, ChildReplaced):
             return (SendPart(event.child),) if self._arrival.complete else ()
         if not self._arrival.add(event) or not self._arrival.complete:

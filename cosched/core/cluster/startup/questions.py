@@ -16,19 +16,14 @@ from cosched.core.errors import CoschedError
 
 
 class Command(msgspec.Struct, frozen=True, array_like=True):
-    """A program of a job, on so many ranks in a row.
+    """A program of a job, on several ranks in a row."""
 
-    cwd: empty for the job's working directory. path: where the program is searched before
-    PATH. hosts: the only nodes that may run it; empty for all. environ: variables that its
-    tasks have besides those of the job.
-    """
-
-    argv: tuple[str, ...]
-    ranks: Slots
-    cwd: str = ""
-    path: str = ""
-    hosts: tuple[str, ...] = ()
-    environ: dict[str, str] = {}
+    argv: tuple[str, ...]  #: the program and its arguments
+    ranks: Slots  #: how many ranks in a row run it
+    cwd: str = ""  #: empty for the job's working directory
+    path: str = ""  #: where the program is searched before PATH
+    hosts: tuple[str, ...] = ()  #: the only nodes that may run it; empty for all
+    environ: dict[str, str] = {}  #: variables that its tasks have besides those of the job
 
 
 class _Question(msgspec.Struct, frozen=True, array_like=True, tag=True):
@@ -65,14 +60,14 @@ class Unpublish(_Question, frozen=True):
 
 
 class WorldRanks(msgspec.Struct, frozen=True, array_like=True, order=True):
-    """Ranks of a world. ranks: empty for all of them."""
+    """Ranks of a world."""
 
-    world: Slots
-    ranks: tuple[Slots, ...] = ()
+    world: Slots  #: 0, or the number of a spawned world
+    ranks: tuple[Slots, ...] = ()  #: ranks of the world; empty: all of them
 
 
 class Gather(_Question, frozen=True):
-    """Brings nodes together that run these members. Each such node of each world asks once;
+    """Brings the nodes of these members together. Each such node of each world asks once;
     all are answered once the last has asked. what: tells apart gatherings of the same
     members. part: bytes for all of them."""
 
@@ -85,11 +80,11 @@ Question = Spawn | Publish | Lookup | Unpublish | Gather
 
 
 class World(msgspec.Struct, frozen=True, array_like=True):
-    """The nodes of a world. counts: the tasks on each."""
+    """The nodes of a world."""
 
-    number: Slots
-    hosts: tuple[Name, ...]
-    counts: tuple[Slots, ...]
+    number: Slots  #: 0, or the number of a spawned world
+    hosts: tuple[Name, ...]  #: the names of its nodes, by place
+    counts: tuple[Slots, ...]  #: the tasks on each
 
     def places(self, ranks: tuple[int, ...]) -> tuple[int, ...]:
         """Returns the places of the nodes that run these ranks; all if there are none.
@@ -103,13 +98,10 @@ class World(msgspec.Struct, frozen=True, array_like=True):
 
 
 class RootAnswer(msgspec.Struct, frozen=True, array_like=True):
-    """The root's answer. error: one line; empty if all went well.
+    """The root's answer."""
 
-    value: the port, or the number of the new world. parts: the bytes of each node in a
-    gathering, in a fixed order; worlds: its members' worlds.
-    """
-
-    error: str = ""
-    value: str = ""
+    error: str = ""  #: one line; empty if all went well
+    value: str = ""  #: the port, or the number of the new world
+    #: The bytes of each node in a gathering, in a fixed order.
     parts: tuple[bytes, ...] = ()
-    worlds: tuple[World, ...] = ()
+    worlds: tuple[World, ...] = ()  #: its members' worlds

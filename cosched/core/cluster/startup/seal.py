@@ -27,11 +27,11 @@ PROOF_BYTES = 16
 class Tied:
     """The start to which an object is tied: as in its chunks."""
 
-    job: int
-    start: int
-    nodes: Intervals
-    arity: int
-    exchange: str
+    job: int  #: the job's number
+    start: int  #: how often the job was started
+    nodes: Intervals  #: by number; their order gives the places
+    arity: int  #: the children of a node in the tree
+    exchange: str  #: the design of the table exchange
 
 
 class _Sealed(msgspec.Struct, frozen=True, array_like=True):

@@ -25,19 +25,19 @@ class TableReady(Struct, frozen=True):
 
 
 class TablesArrived(Struct, frozen=True):
-    """A neighbour sent the tables of these nodes; ``last``: it will send no more."""
+    """A neighbour sent the tables of these nodes."""
 
-    sender: Position
-    places: Sequence[Position]
-    last: bool
+    sender: Position  #: the neighbour
+    places: Sequence[Position]  #: whose tables they are
+    last: bool  #: it will send no more
 
 
 class SendTables(Struct, frozen=True):
-    """Send a neighbour the tables of these nodes; ``last``: no more will follow."""
+    """Send a neighbour the tables of these nodes."""
 
-    to: Position
-    places: Sequence[Position]
-    last: bool
+    to: Position  #: the neighbour
+    places: Sequence[Position]  #: whose tables they are
+    last: bool  #: no more will follow
 
 
 class PublishTables(Struct, frozen=True):
@@ -62,8 +62,8 @@ class Exchange(ABC):
         self._missing: dict[Position, int] = {}  #: tables that neighbours have not sent
 
     def handle(self, event: Event) -> tuple[Command, ...]:
-        """Takes one event and returns the commands. Raises CoschedError for a sender that
-        is no neighbour or has sent its last table, and for a table that came twice."""
+        """Handles an event; returns the commands. Raises CoschedError for a sender that is
+        no neighbour or has sent its last table, and for a table that came twice."""
         if isinstance(event, TableReady):
             self._check(TablesArrived(self._place, (self._place,), last=False))
             self._add((self._place,))

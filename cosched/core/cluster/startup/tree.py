@@ -18,8 +18,8 @@ class Tree:
     lasts as long as the job, and nodes compute it from these two numbers.
     """
 
-    size: int
-    arity: int
+    size: int  #: nodes
+    arity: int  #: the most children of a node
 
     def __post_init__(self) -> None:
         if self.size < 1 or self.arity < 1:

@@ -29,22 +29,21 @@ class Prepared(Struct, frozen=True):
 class SubtreePrepared(Struct, frozen=True):
     """A child reports that its whole subtree is prepared."""
 
-    child: Position
+    child: Position  #: the root of the subtree
 
 
 class PrepareFailed(Struct, frozen=True):
-    """A node of this subtree cannot start its tasks, or is lost; reason: one line. again:
-    another start may succeed."""
+    """A node of this subtree cannot start its tasks, or is lost."""
 
-    place: Position
-    reason: str
-    again: bool = False
+    place: Position  #: the node
+    reason: str  #: one line
+    again: bool = False  #: another start may succeed
 
 
 class Ordered(Struct, frozen=True):
     """The parent orders this subtree to go, or to abort."""
 
-    go: bool
+    go: bool  #: False: the tasks are discarded
 
 
 class ReportPrepared(Struct, frozen=True):
@@ -54,16 +53,16 @@ class ReportPrepared(Struct, frozen=True):
 class ReportFailure(Struct, frozen=True):
     """Report to the parent that the job cannot start, and why."""
 
-    place: Position
-    reason: str
-    again: bool = False
+    place: Position  #: the node
+    reason: str  #: one line
+    again: bool = False  #: whether another start may succeed
 
 
 class Order(Struct, frozen=True):
     """Order a child's subtree to go, or to abort."""
 
-    child: Position
-    go: bool
+    child: Position  #: the root of the subtree
+    go: bool  #: False: the subtree aborts
 
 
 class Begin(Struct, frozen=True):
@@ -88,7 +87,7 @@ class TwoPhaseStart:
         self.stage = Stage.PREPARING
 
     def handle(self, event: Event) -> tuple[Command, ...]:
-        """Takes one event and returns the commands."""
+        """Handles an event; returns the commands."""
         if isinstance(event, Ordered):
             return self._carry_out(go=event.go)
         if isinstance(event, PrepareFailed):

@@ -20,16 +20,16 @@ MOST_RANKS = 1 << 16
 class Part:
     """Ranks of a world that may run on the same nodes of the job."""
 
-    ranks: int
-    places: tuple[Position, ...]
+    ranks: int  #: how many ranks
+    places: tuple[Position, ...]  #: the nodes that may run them
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
     """Ranks in a row that a node of the job gets."""
 
-    place: Position
-    ranks: int
+    place: Position  #: the node
+    ranks: int  #: how many ranks
 
 
 def place_world(parts: Sequence[Part], free: Sequence[int]) -> tuple[Block, ...]:

@@ -92,7 +92,7 @@ class Starts:
         self._on_over = on_over
 
     def configure(self, config: DomainConfig) -> None:
-        """Takes changed settings, for starts from now on."""
+        """Applies changed settings to starts from now on."""
         self._config = config
 
     # --- orders of the controller ---------------------------------------------------------
@@ -108,8 +108,8 @@ class Starts:
         self._send_start(start, nodes)
 
     def go(self, number: int, mates: Addresses) -> None:
-        """Lets a prepared job begin, with these mates. One that ends already has no use for
-        the order, and one that has begun does not need it again."""
+        """Sends a prepared job the order to begin, with these mates. One that ends already
+        has no use for the order, and one that has begun does not need it again."""
         start = self.active.get(number)
         if start is not None and start.gated and not start.is_given_up:
             start.gated = False
@@ -156,7 +156,7 @@ class Starts:
         return chunks(record, nodes, found, self._config.startup, secrets)
 
     def recover(self, start: ActiveStart) -> None:
-        """Takes a start that nodes have, after a restart."""
+        """Restores a start that nodes have."""
         self.active[start.record.number] = start
 
     def has_on(self, host: str, job: int, start: int) -> bool:
@@ -355,7 +355,7 @@ class Strays:
         return node in self._of_node
 
     def replace(self, node: str, starts: set[tuple[int, int]]) -> None:
-        """Takes all that a node has, and ends them."""
+        """Ends all starts that a node has."""
         if not starts:
             self.forget(node)
         elif node in self._of_node:
@@ -374,7 +374,7 @@ class Strays:
             self._on_change(node)
 
     def ended(self, node: str, job: int, start: int) -> None:
-        """Notes that a node does not have a start any more."""
+        """Removes a start that a node does not have any more."""
         left = self._of_node.get(node)
         if left is not None:
             left.discard((job, start))

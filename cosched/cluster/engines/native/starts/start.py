@@ -29,29 +29,24 @@ class Outbox(Protocol):
 
 @dataclass(slots=True)
 class ActiveStart:
-    """One start of a job.
+    """One start of a job."""
 
-    ending: how the job will be recorded, once it must end. waits_for: after the tree broke,
-    the nodes whose end is not reported yet.
-
-    gated: once it is prepared it waits for its mates. prepared: this was reported.
-    withdrawn: it is given up, and the job waits again. cancelled: its user does not want
-    the job any more, whatever else ends it. misfit: nothing was sent, because it needs
-    another number of nodes now. mates: the jobs that begin with it.
-    """
-
-    record: Record
-    failure: Failure | None = None
-    ending: State | None = None
+    record: Record  #: the job as it is stored
+    failure: Failure | None = None  #: why the job does not end well; None: no reason yet
+    ending: State | None = None  #: how the job will be recorded; None: it need not end
     lost: bool = False  #: a node of it was lost, or did not answer in time
+    #: After the tree broke, the nodes whose end is not reported yet; None: the tree is
+    #: whole.
     waits_for: set[str] | None = None
+    #: Ends a start that takes too long; None: not running.
     timer: asyncio.TimerHandle | None = field(default=None, repr=False)
-    gated: bool = False
-    prepared: bool = False
-    withdrawn: bool = False
+    gated: bool = False  #: once it is prepared it waits for its mates
+    prepared: bool = False  #: this was reported
+    withdrawn: bool = False  #: it is given up, and the job waits again
+    #: Its user does not want the job any more, whatever else ends it.
     cancelled: bool = False
-    misfit: bool = False
-    mates: Addresses = ()
+    misfit: bool = False  #: nothing was sent, because it needs another number of nodes now
+    mates: Addresses = ()  #: the jobs that begin with it
 
     @property
     def hosts(self) -> tuple[str, ...]:

@@ -1,8 +1,8 @@
 """Asks other domains: sends questions again until they are answered, and gives up in time.
 
 A domain that does not answer for ``answer_ns`` is *down*. From then on questions to it fail
-at once, so it delays nothing. It is asked from time to time whether it is back; any message
-from it says so, too. A question about a decision (``Go``, ``Outcome``) is never given up:
+at once, so it delays nothing. A ``Ping`` goes to it from time to time; any message from it
+ends that state. A question about a decision (``Go``, ``Outcome``) is never given up:
 it is sent again until its job or its round needs it no more.
 """
 
@@ -129,7 +129,7 @@ class Post:
         self._on_reply(opened, answer.reply)
 
     def heard(self, name: DomainName) -> None:
-        """Notes a message from a domain: it is not down."""
+        """Records that a domain sent a message: it is not down."""
         peer = self._state.peers.get(name)
         if peer is None or not peer.down:
             return
@@ -143,7 +143,7 @@ class Post:
         self._on_back(name)
 
     def lose(self, name: DomainName) -> None:
-        """Notes that a domain is down, and gives up the questions to it."""
+        """Marks a domain as down, and gives up the questions to it."""
         peer = self._state.peers.setdefault(name, Peer())
         if not peer.down:
             peer.down, peer.down_ns = True, self._state.now_ns

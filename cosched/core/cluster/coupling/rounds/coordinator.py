@@ -1,8 +1,8 @@
 """Runs the rounds of the groups whose coordinator this domain is.
 
-A round begins when a job of the group is ready, here or elsewhere. All other jobs are asked
-for nodes. If all have them, all prepare; if all are prepared, the round is decided, and all
-go. If one cannot, the round has failed: its jobs hold or yield.
+A round begins when a job of the group is ready, here or elsewhere. Each other domain gets a
+request for nodes. If all have them, all prepare; if all are prepared, the round is decided,
+and all go. If one cannot, the round has failed: its jobs hold or yield.
 
 The decision is stored before any message about it is sent. Until then the coordinator may
 forget the round at any time, for example by a restart; then it has failed. A prepared job
@@ -125,7 +125,7 @@ class Coordinator:
         """Asks the domains that were not asked yet, once this domain's job has nodes.
 
         The round does not wait for a job that has to go by an earlier decision. This domain
-        must not ask that job: it would take the decided round for given up."""
+        must not ask that job: it would assume that the decided round was given up."""
         going = self._going(member.key)
         for name in member.group.members:
             if name in current.asked:
@@ -147,7 +147,7 @@ class Coordinator:
         round_id: RoundId,
         reply: AnyReply | None,
     ) -> None:
-        """Takes the answer of a member, or of this domain's own job, whether it has nodes;
+        """Handles the answer to Reserve, of a member or of this domain's own job. reply
         None: the domain is down."""
         current = self._state.rounds.get(member.key)
         if current is None or current.id != round_id or current.preparing:
@@ -172,7 +172,7 @@ class Coordinator:
             self._advance(current, member)
 
     def _advance(self, current: Round, member: GroupJob) -> None:
-        """Lets all jobs prepare once all have nodes."""
+        """Orders all jobs to prepare once all have nodes."""
         asked_all = len(current.asked) == len(member.group.members)
         if current.preparing or current.awaited or not asked_all:
             return
@@ -196,8 +196,8 @@ class Coordinator:
         round_id: RoundId,
         reply: AnyReply | None,
     ) -> None:
-        """Takes the answer of a member, or of this domain's own job, whether it is
-        prepared; None: the domain is down."""
+        """Handles the answer to Prepare, of a member or of this domain's own job. reply
+        None: the domain is down."""
         current = self._state.rounds.get(member.key)
         if current is None or current.id != round_id:
             return
@@ -253,7 +253,7 @@ class Coordinator:
             self._participant.abort(member, current.id)
 
     def give_way(self, member: GroupJob, round_id: RoundId) -> None:
-        """Ends a round of this domain for one of a coordinator that its group prefers.
+        """Ends a round of this domain: its group prefers another coordinator.
 
         Two domains may begin rounds of a group at the same time, each because it knew
         nothing of the other's job. Without this, each would refuse the other's round. The
@@ -283,7 +283,8 @@ class Coordinator:
         self._post.withdraw_about(member, Reserve, Prepare)
 
     def confirmed(self, member: GroupJob, domain: DomainName, round_id: RoundId) -> None:
-        """Notes that a domain has carried out a decision, or will not any more."""
+        """Removes a domain from a decision that it has carried out, or will not carry
+        out."""
         open_ = self._state.decisions.get(member.key, [])
         for decision in open_:
             if decision.id == round_id and domain in decision.open:

@@ -91,7 +91,7 @@ class Participant:
 
         A job that only has nodes for a round leaves it for one of another domain that the
         group prefers as coordinator (see ``Coordinator.give_way``). For a round of its own
-        domain it does not: that round knows nothing yet of the other jobs.
+        domain it does not: that round has no answers of the other jobs yet.
         """
         turn = member.turn
         rounds = (turn.round, turn.trying, turn.promised)
@@ -112,14 +112,14 @@ class Participant:
             self._jobs.try_(member, round_id)
 
     def got_nodes(self, member: GroupJob) -> None:
-        """Notes that a job has the nodes that were looked for."""
+        """Handles the success of TryJob: the job has nodes."""
         round_id, member.turn.trying = member.turn.trying, None
         if round_id is not None:
             self.join(member, round_id)
             self._answer(member, Reserved(round_id))
 
     def got_no_nodes(self, member: GroupJob, result: JobNotReady) -> None:
-        """Notes that a job got no nodes; it may promise to start in time."""
+        """Handles the failure of TryJob; the job may promise to start in time."""
         round_id, member.turn.trying = member.turn.trying, None
         self._state.counts.tries_refused += 1
         if round_id is None:
@@ -138,7 +138,7 @@ class Participant:
         """Returns whether a start within the group's time is safe.
 
         There is one promise at a time, because backfill protects only the first job of the
-        queue. There is none beside jobs of groups that have nodes and have not begun,
+        queue. There is none while another job of a group has nodes and has not begun,
         because their release time is unknown."""
         group = member.group
         if group.timing is not Timing.WITHIN or not group.delay_ns or expected_ns is None:
@@ -176,7 +176,7 @@ class Participant:
         self._answer(member, Prepared(member.turn.round, doubt_ns, address))
 
     def go(self, member: GroupJob, round_id: RoundId, addresses: Addresses) -> AnyReply:
-        """Lets a job begin whose round goes; returns the answer."""
+        """Begins the job of a round that goes; returns the answer."""
         if member.past.went == round_id:
             return Went()
         if member.stage is Stage.PREPARED and member.turn.round == round_id:
@@ -200,7 +200,7 @@ class Participant:
         return Lapsed()
 
     def abort(self, member: GroupJob, round_id: RoundId) -> None:
-        """Takes a job out of a round that has failed. It keeps a hold of its own."""
+        """Removes a job from a round that has failed. It keeps a hold of its own."""
         member.past.note_failed(round_id)
         if is_until(member.turn.trying, round_id):
             member.turn.trying = member.turn.owed = None
@@ -213,7 +213,7 @@ class Participant:
             self._leave(member)
 
     def _leave(self, member: GroupJob) -> None:
-        """Takes a job out of its round. If it has asked a coordinator, the answer decides
+        """Removes a job from its round. If it has asked a coordinator, the answer decides
         its next step."""
         member.turn.owed = None
         self._post.withdraw_about(member, Outcome)
@@ -276,7 +276,7 @@ class Participant:
         return min(times, default=None)
 
     def join(self, member: GroupJob, round_id: RoundId) -> None:
-        """Lets a job with nodes wait for the next step of a round."""
+        """Keeps a job with nodes for the next step of a round."""
         member.turn.round = round_id
         member.past.note_round(round_id)
         member.turn.pin_ns = self._pin_end()

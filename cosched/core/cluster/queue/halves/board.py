@@ -13,8 +13,8 @@ from cosched.core.cluster.queue.job import JobId
 class Placed:
     """Halves for a job, and halves that stay empty while it runs."""
 
-    halves: tuple[Half, ...]
-    closed: tuple[Half, ...] = ()
+    halves: tuple[Half, ...]  #: for the job
+    closed: tuple[Half, ...] = ()  #: stay empty while it runs
 
 
 class Board:

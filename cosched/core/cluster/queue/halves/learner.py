@@ -29,14 +29,12 @@ from cosched.core.errors import CoschedError
 
 @dataclass(frozen=True, slots=True)
 class Priors:
-    """Expected speedups of pairs without observations: the paper's means, 1 if unknown.
+    """Expected speedups of pairs without observations: the paper's means, 1 if unknown."""
 
-    alone: without a neighbour."""
-
-    slow: float = 0.84
-    symbiotic: float = 1.15
-    unknown: float = 1.0
-    alone: float = 1.2
+    slow: float = 0.84  #: labels name the same resource
+    symbiotic: float = 1.15  #: labels name different resources
+    unknown: float = 1.0  #: a label is missing
+    alone: float = 1.2  #: without a neighbour
 
     def of(self, expectation: Expectation) -> float:
         """Returns the expected speedup."""
@@ -51,8 +49,8 @@ class Priors:
 class Seen:
     """The mean of ``count`` observations."""
 
-    count: int = 0
-    mean: float = 0.0
+    count: int = 0  #: how many observations
+    mean: float = 0.0  #: of their speedups
 
     def add(self, value: float) -> None:
         self.count += 1
@@ -61,18 +59,13 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class LabelCheck:
-    """The observations of an application, compared with its user's label.
+    """The observations of an application, compared with its user's label."""
 
-    right, wrong: the neighbours beside which its speedup was, or was not, on the expected
-    side of 1. said: the resources of the label that nodes share. found: the resources whose
-    users slow it down more than other neighbours do.
-    """
-
-    application: str
-    said: Limits
-    found: Limits
-    right: int
-    wrong: int
+    application: str  #: its name
+    said: Limits  #: the resources of the label that nodes share
+    found: Limits  #: the resources whose users slow it down more than other neighbours do
+    right: int  #: neighbours beside which its speedup was on the expected side of 1
+    wrong: int  #: neighbours beside which it was not
 
     @property
     def verdict(self) -> str:
@@ -102,8 +95,9 @@ class LabelCheck:
 class Learner:
     """Observations by (primary, background); background None: the other halves are free."""
 
-    labels: Labels
-    priors: Priors = field(default_factory=Priors)
+    labels: Labels  #: of users, by application
+    priors: Priors = field(default_factory=Priors)  #: before any observation
+    #: The observations, by (primary, background).
     seen: dict[tuple[str, str | None], Seen] = field(default_factory=dict)
 
     def observe(self, primary: str, background: str | None, speedup: float) -> None:

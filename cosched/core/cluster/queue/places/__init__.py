@@ -1,1 +1,1 @@
-"""Keeps which job has which nodes: any nodes, aligned blocks, or rows of places."""
+"""Keeps the nodes of each job: any nodes, aligned blocks, or rows of places."""

@@ -63,7 +63,7 @@ class FreeBlocks(FreeNodes):
         return bool(self._blocks(self._free & ~self._kept, self._width(wanted)))
 
     def keep(self, wanted: int) -> None:
-        """Notes the block that a job of this size would get now as that of the first."""
+        """Reserves the block that a job of this size would get now for the first job."""
         width = self._width(wanted)
         begin = self._find(width)
         self._kept = 0 if begin is None else _mask(begin, width)
@@ -105,7 +105,7 @@ class FreeBlocks(FreeNodes):
         return self._units if width > self._units else width
 
     def _blocks(self, units: int, width: int) -> int:
-        """Returns the aligned blocks of so many units that lie in a set of units."""
+        """Returns the aligned blocks of this number of units that lie in a set of units."""
         if width == self._units:
             return int(units == _mask(0, width))
         level = 0
@@ -115,7 +115,8 @@ class FreeBlocks(FreeNodes):
         return units
 
     def _find(self, width: int) -> int | None:
-        """Returns where a free block of so many units begins; None if there is none."""
+        """Returns where a free block of this number of units begins; None if there is
+        none."""
         free = self._free
         found = self._blocks(free & ~self._kept, width) or self._blocks(free, width)
         if not found or width == self._units:
@@ -138,7 +139,8 @@ class FreeBlocks(FreeNodes):
 
 
 def allocation_of(unit: int | None) -> Allocation:
-    """Returns what gives jobs aligned blocks of so many nodes or more; None: any nodes."""
+    """Returns the factory of aligned blocks of this number of nodes or more; None: any
+    nodes."""
     return FreeNodes if unit is None else partial(FreeBlocks, unit=unit)
 
 

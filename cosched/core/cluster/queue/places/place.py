@@ -1,7 +1,7 @@
 """Defines where the jobs of a domain can be placed, for plans and for the queue.
 
 ``ledger``: one job a node, on any nodes or on aligned blocks. ``rows``: several jobs a
-node. A place knows the jobs that have nodes, and when each is expected to end.
+node. A place keeps the jobs that have nodes, and when each is expected to end.
 """
 
 from __future__ import annotations
@@ -121,17 +121,17 @@ class Place(ABC):
         """Puts off the expected ends of jobs that are late; returns the number of jobs."""
 
     def adopt(self, job: Job, nodes: Intervals, since_ns: int) -> None:
-        """Takes a job that has these nodes since ``since_ns``."""
+        """Restores a job that has these nodes since ``since_ns``."""
         raise CoschedError(f"job {job.number}: such nodes cannot take a running job")
 
     def observe(self, primary: str, background: str | None, speedup: float) -> None:
-        """Takes the observed speedup of an application beside another one."""
+        """Learns the observed speedup of an application beside another one."""
         raise CoschedError("such nodes do not depend on observed speeds")
 
     # --- nodes ----------------------------------------------------------------------------
 
     def withdraw(self, nodes: Intervals) -> list[JobId]:
-        """Takes nodes out of service; returns the jobs that have some of them."""
+        """Removes nodes from service; returns the jobs that have some of them."""
         raise CoschedError("such nodes stay in service")
 
     def admit(self, nodes: Intervals) -> None:
@@ -139,6 +139,6 @@ class Place(ABC):
         raise CoschedError("such nodes stay in service")
 
     def share(self, rows: int, held: Mapping[JobId, tuple[Job, Intervals, int]]) -> None:
-        """Lets nodes take ``rows`` jobs. held: the jobs that have nodes, with these nodes
-        and since when."""
+        """Changes the number of jobs on a node to ``rows``. held: the jobs that have nodes,
+        with these nodes and since when."""
         raise CoschedError("such nodes cannot take another number of jobs")

@@ -1,4 +1,4 @@
-"""Lets several jobs share each node: rows of places (Ousterhout, 1982).
+"""Shares each node among several jobs: rows of places (Ousterhout, 1982).
 
 Each row is the whole domain, and a job runs within one row. So the jobs of a row never
 share a node, and a node has as many places as there are rows. All rows have one queue. A
@@ -167,8 +167,8 @@ class Rows(Place):
         return min(row.expected_ns(size, now_ns) for row in self.open)
 
     def soonest_alone(self, size: int, now_ns: int) -> tuple[Intervals, bool]:
-        """Returns the nodes in service that are without jobs soonest, and whether all of
-        them are now. At least ``size`` nodes must be in service."""
+        """Returns the nodes in service that become free soonest, and whether all of them
+        are now. At least ``size`` nodes must be in service."""
         ends = {number: end_ns for end_ns, number, _ in self.ends}
         used: dict[int, int] = {}
         for number, held in self._has.items():
@@ -226,9 +226,9 @@ class Rows(Place):
         return sum(row.extend(now_ns) for row in self.open)
 
     def adopt(self, job: Job, nodes: Intervals, since_ns: int) -> None:
-        """Takes a job that runs, in the first row that has its nodes free, otherwise in a
-        closed one. Its nodes may be out of service. A job that runs alone shares its nodes
-        if other jobs are there."""
+        """Restores a job that runs, in the first row that has its nodes free, otherwise in
+        a closed one. Its nodes may be out of service. A job that runs alone shares its
+        nodes if other jobs are there."""
         if common(self._nodes, nodes) != nodes:
             raise CoschedError(f"job {job.number}: has nodes that are not in this domain")
         out = without(self._nodes, self.service)

@@ -149,7 +149,7 @@ class Conservative(Planner):
             heappop(due)
 
     def _take_back(self, now_ns: int) -> bool:
-        """Frees the nodes of jobs that ended early; returns whether there were any."""
+        """Frees the nodes after early ends; returns whether there were any."""
         for profile in self._profiles:
             profile.advance(now_ns)
         early = False
@@ -161,7 +161,8 @@ class Conservative(Planner):
 
     def _prolong(self, sizes: Sequence[int], now_ns: int) -> bool:
         """Plans the late jobs of each row longer; returns whether that fits beside all
-        reservations. The profiles are unchanged if not. sizes: of late jobs, by row."""
+        reservations. If not, the profiles are unchanged. sizes: the nodes of
+        late jobs, by row."""
         late = [
             (profile, size, now_ns + row.overrun_ns)
             for row, profile, size in zip(self._rows, self._profiles, sizes, strict=True)

@@ -40,16 +40,12 @@ from cosched.core.errors import CoschedError
 
 @dataclass(slots=True)
 class SizeCounts:
-    """Counts how often each branch was taken.
+    """Counts how often each branch was taken."""
 
-    requests: harvests tried. harvests: harvests that brought enough nodes. victims: changes
-    that took nodes from a job. gifts: changes that gave nodes to a job.
-    """
-
-    requests: int = 0
-    harvests: int = 0
-    victims: int = 0
-    gifts: int = 0
+    requests: int = 0  #: harvests tried
+    harvests: int = 0  #: harvests that brought enough nodes
+    victims: int = 0  #: changes that took nodes from a job
+    gifts: int = 0  #: changes that gave nodes to a job
 
 
 class Malleable(Planner):
@@ -139,7 +135,7 @@ class Malleable(Planner):
         self.counts.started_in_order += 1
 
     def _harvest(self, missing: int, now_ns: int) -> bool:
-        """Takes ``missing`` nodes from running jobs, or none; returns whether it did."""
+        """Removes ``missing`` nodes from running jobs, or none; returns whether it did."""
         harvest = self.sizes.harvest
         if harvest is NEVER:
             return False

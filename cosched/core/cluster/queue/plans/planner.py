@@ -25,14 +25,14 @@ from cosched.core.cluster.queue.waiting import WaitingList
 class Counts:
     """Counts how often each branch of a decision was taken."""
 
-    passes: int = 0
+    passes: int = 0  #: passes over the whole queue
     passes_over_newcomers: int = 0  #: passes that continued where the last one stopped
-    started_in_order: int = 0
-    backfilled: int = 0
+    started_in_order: int = 0  #: jobs that started at their turn
+    backfilled: int = 0  #: jobs that started before an earlier one
     would_delay: int = 0  #: jobs not started, because they would delay the first one
     overruns: int = 0  #: running jobs that exceeded their expected end
-    reservations_moved_up: int = 0
-    plans_made_again: int = 0
+    reservations_moved_up: int = 0  #: into a gap after an early end
+    plans_made_again: int = 0  #: by conservative backfill
 
 
 #: Yields the offered jobs, each with its spot.

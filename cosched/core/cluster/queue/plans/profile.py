@@ -99,7 +99,7 @@ class Profile:
         return min(self._free[first:last])
 
     def occupy(self, size: int, begin_ns: int, end_ns: int) -> None:
-        """Takes ``size`` nodes from ``begin_ns`` until ``end_ns``; merges equal steps.
+        """Occupies ``size`` nodes from ``begin_ns`` until ``end_ns``; merges equal steps.
 
         A negative size gives nodes back."""
         times, free = self._times, self._free

@@ -29,15 +29,11 @@ EXECUTIONS = MappingProxyType({"linear": linear, "parabolic": parabolic})
 
 @dataclass(frozen=True, slots=True)
 class AdaptationCost:
-    """The time that a job stands still while it moves its data to other nodes.
+    """The time that a job stands still while it moves its data to other nodes."""
 
-    base_ns: for every change. moved_ns: for all data of the job; a job of P nodes moves
-    1/P of it. added_ns: for the new processes of a job that grows.
-    """
-
-    base_ns: int = 0
-    moved_ns: int = 0
-    added_ns: int = 0
+    base_ns: int = 0  #: for every change
+    moved_ns: int = 0  #: for all data of the job; a job of P nodes moves 1/P of it
+    added_ns: int = 0  #: for the new processes of a job that grows
 
     def ns(self, size: int, new_size: int) -> int:
         """Returns the cost of one change, for any number of nodes."""

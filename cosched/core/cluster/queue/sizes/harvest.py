@@ -42,13 +42,13 @@ Deal: TypeAlias = Callable[[Jobs, int], Amounts]
 
 @dataclass(frozen=True, slots=True)
 class Harvest:
-    """A harvest policy and its inverse. receivers: the first choice; the rest follow."""
+    """A harvest policy and its inverse."""
 
-    name: str
-    victims: Choose
-    take: Deal
-    receivers: Choose
-    give: Deal
+    name: str  #: on the command line
+    victims: Choose  #: the jobs that give nodes
+    take: Deal  #: how many nodes each of them gives
+    receivers: Choose  #: the first choice; the rest follow
+    give: Deal  #: how many nodes each receiver gets
 
 
 def _all(jobs: Jobs, now_ns: int) -> Jobs:

@@ -19,15 +19,11 @@ class Distribution(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """Limits for all policies.
+    """Limits for all policies."""
 
-    harvest_limit: how often a job may be harvested; None: no limit. protected_ns: the age
-    before which a job is not harvested. least_benefit: the least benefit of a change, as a
-    multiple of its cost; 0: no limit. See ``worth``.
-    """
-
-    harvest_limit: int | None = None
-    protected_ns: int = 0
+    harvest_limit: int | None = None  #: how often a job may be harvested; None: no limit
+    protected_ns: int = 0  #: the age before which a job is not harvested
+    #: The least benefit of a change, as a multiple of its cost; 0: no limit. See ``worth``.
     least_benefit: float = 0.0
 
     def __post_init__(self) -> None:
@@ -41,16 +37,14 @@ class Control:
 
 @dataclass(frozen=True, slots=True)
 class SizePolicy:
-    """Admission, harvest, distribution and control.
+    """Admission, harvest, distribution and control."""
 
-    degree: admission tries to reach this degree of multiprogramming, achieve_mp(M). None:
-    no limit.
-    """
-
-    harvest: Harvest
-    distribution: Distribution
+    harvest: Harvest  #: which running jobs give and get nodes
+    distribution: Distribution  #: the order in which free nodes are given
+    #: Admission tries to reach this degree of multiprogramming, achieve_mp(M). None: no
+    #: limit.
     degree: int | None = None
-    control: Control = Control()
+    control: Control = Control()  #: when a change is worth its cost
 
     def __post_init__(self) -> None:
         if self.degree is not None and self.degree < 1:

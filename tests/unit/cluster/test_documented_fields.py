@@ -1,0 +1,57 @@
+"""Each public field of the data of a domain has a comment of its own.
+
+The comment begins with ``#:``, behind the field or above it. A setting that is declared by
+``key`` has its meaning there.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+
+import pytest
+
+from tests.places import ROOT
+
+FILES = sorted(
+    path
+    for room in ("cosched/core/cluster", "cosched/cluster")
+    for path in (ROOT / room).rglob("*.py")
+)
+DECLARED = re.compile(r"(key|table|inline|optional_table)\(")
+DATA = re.compile(r"dataclass|Struct|Message|Frame|OfJob|OfWorld")
+
+
+def undocumented(text):
+    """Yields each public field, of a public class with data, that has no comment."""
+    lines = text.splitlines()
+    for one in ast.walk(ast.parse(text)):
+        if not isinstance(one, ast.ClassDef) or one.name.startswith("_"):
+            continue
+        made_by = " ".join(map(ast.unparse, [*one.decorator_list, *one.bases]))
+        if not DATA.search(made_by):
+            continue
+        for field in one.body:
+            if not isinstance(field, ast.AnnAssign) or not isinstance(
+                field.target, ast.Name
+            ):
+                continue
+            first = lines[field.lineno - 1 : field.end_lineno]
+            if not (
+                field.target.id.startswith("_")
+                or (field.value is not None and DECLARED.match(ast.unparse(field.value)))
+                or lines[field.lineno - 2].lstrip().startswith("#:")
+                or any("  #: " in line for line in first)
+            ):
+                yield f"{one.name}.{field.target.id}"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_each_public_field_has_a_comment(path):
+    assert list(undocumented(path.read_text())) == []
+
+
+def test_field_without_a_comment_is_found():
+    fields = "a: int  #: nodes", "#: In ns.", "b: int", "c: int"
+    text = "\n    ".join(("@dataclass\nclass A:", *fields))
+    assert list(undocumented(text)) == ["A.c"]
