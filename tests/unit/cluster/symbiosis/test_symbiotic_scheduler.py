@@ -27,7 +27,7 @@ from cosched.core.cluster.queue.places.ledger import Ledger
 from cosched.core.cluster.queue.policies import POLICIES
 from cosched.core.errors import CoschedError
 from cosched.sim.symbiotic.datastar import DATASTAR, NPB
-from cosched.sim.symbiotic.runs import ORDERS
+from cosched.sim.symbiotic.symbiotic_runs import ORDERS
 from tests.unit.cluster.symbiosis.sharing_workloads import (
     placements,
     run,
