@@ -15,7 +15,7 @@ from types import MappingProxyType
 
 from cosched.core.cluster.queue.plans.malleable import SizeCounts
 from cosched.core.cluster.queue.sizes.harvest import HARVESTS
-from cosched.core.cluster.queue.sizes.job import MalleableJob
+from cosched.core.cluster.queue.sizes.malleable_job import MalleableJob
 from cosched.core.cluster.queue.sizes.settings import (
     MOLDABLE,
     Control,
