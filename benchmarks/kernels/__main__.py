@@ -21,7 +21,7 @@ from benchmarks.kernels.matrix import Halves, Heard, Rates, measure, model_of, r
 from benchmarks.kernels.occupant import KernelSetup
 from cosched.core.errors import CoschedError
 from cosched.sim.symbiotic.matrix import model_document
-from cosched.sim.symbiotic.table import matrix_table
+from cosched.sim.symbiotic.symbiotic_table import matrix_table
 
 UNITS = {
     "cpu": "pairs of numbers",

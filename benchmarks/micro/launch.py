@@ -40,8 +40,8 @@ from cosched.lab.lab import Lab
 from cosched.lab.slurm_conf import SHARED
 from cosched.launch.family import Family, Mpi
 from cosched.launch.given.hosts import Hosts
-from cosched.launch.job import Request, ResolvedJob, resolve
 from cosched.launch.program import inspect
+from cosched.launch.resolved_job import Request, ResolvedJob, resolve
 from cosched.tables import table
 from tests.labs.ssh import ssh_servers
 

@@ -71,7 +71,7 @@ def tidy(trace: Path, plain: Path) -> tuple[int, int]:
 def run_cosched(plain: Path, folder: Path | None) -> dict[str, Any]:
     """One run of ours."""
     from cosched.sim.logs.workload import Estimates
-    from cosched.sim.queue.runs import Run, carry_out
+    from cosched.sim.queue.queue_runs import Run, carry_out
 
     began_s = time.process_time()
     outcome = carry_out(Run(plain, "easy", Estimates.LOG, save_in=folder))

@@ -20,7 +20,7 @@ from cosched.core.node.knowledge import Expectation
 from cosched.core.node.settings import USUAL, Order, Settings
 from cosched.core.units import NS_PER_MS, NS_PER_S
 from cosched.sim.nodes.model import Cluster, Pattern, Program
-from cosched.sim.nodes.runs import NodesRun, carry_out
+from cosched.sim.nodes.node_runs import NodesRun, carry_out
 from cosched.tables import markdown
 
 BY_AGE = replace(USUAL, order=Order.AGE)

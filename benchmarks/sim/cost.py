@@ -25,7 +25,7 @@ from cosched.core.units import NS_PER_S
 from cosched.sim.logs.generate import Recipe, generate
 from cosched.sim.logs.swf import read_swf
 from cosched.sim.logs.workload import Estimates, Workload
-from cosched.sim.queue.runs import simulate
+from cosched.sim.queue.queue_runs import simulate
 from cosched.tables import table
 
 POLICIES = ("fcfs", "easy", "wfp", "conservative")

@@ -9,7 +9,7 @@ from pathlib import Path
 from cosched.cluster.client import NoAnswer, Patience
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.submission import JOB_VARIABLE
-from cosched.cluster.up.killed import lacks_a_member
+from cosched.cluster.up.missing_member import lacks_a_member
 from cosched.core.errors import CoschedError
 from cosched.jobs.client import Client
 from cosched.rundir.directories import is_listening

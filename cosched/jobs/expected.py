@@ -9,9 +9,9 @@ from cosched.core.errors import CoschedError
 from cosched.core.expectation import Likeness, PastRun, expect
 from cosched.core.node.knowledge import Expectation
 from cosched.core.units import NS_PER_S
-from cosched.launch.job import ResolvedJob
 from cosched.launch.program import which
-from cosched.launch.runs import add_run, read_runs, record_of_runs
+from cosched.launch.resolved_job import ResolvedJob
+from cosched.launch.run_record import add_run, read_runs, record_of_runs
 from cosched.rundir.paths import NodePaths
 
 #: A record is worth no longer wait.

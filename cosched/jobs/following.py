@@ -10,7 +10,7 @@ from pathlib import Path
 from cosched.cluster.answers import FULL_DISK_S, JobInfo
 from cosched.cluster.client import Client, NoAnswer, NoDomain
 from cosched.cluster.paths import DomainPaths
-from cosched.cluster.up.killed import lacks_a_member
+from cosched.cluster.up.missing_member import lacks_a_member
 from cosched.start.streams import unwritten, write_some
 
 _READ_BYTES = 1 << 20

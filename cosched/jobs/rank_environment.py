@@ -16,7 +16,7 @@ from cosched.launch.environment import (
     submission_ns,
     task_environment,
 )
-from cosched.launch.job import ResolvedJob
+from cosched.launch.resolved_job import ResolvedJob
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,10 +20,10 @@ from cosched.jobs.rank_environment import Reports, Wanted, rank_environment
 from cosched.launch.command import TRANSPORT_VARIABLES, Site, is_launcher
 from cosched.launch.environment import job_label
 from cosched.launch.family import Family, Mpi
-from cosched.launch.job import Request, resolve
-from cosched.launch.job import ResolvedJob as Resolved
 from cosched.launch.mpi import SearchPath
 from cosched.launch.program import inspect, require
+from cosched.launch.resolved_job import Request, resolve
+from cosched.launch.resolved_job import ResolvedJob as Resolved
 
 #: For ``Job.mpi``: the program has no MPI.
 NO_MPI = "none"

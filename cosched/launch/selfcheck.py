@@ -23,7 +23,7 @@ from typing import Any
 
 from cosched.core.decoding import parse_integer
 from cosched.launch.environment import Part, task_environment
-from cosched.launch.job import ResolvedJob
+from cosched.launch.resolved_job import ResolvedJob
 from cosched.launch.shim import ShimBuild, compile_program
 from cosched.linux.processes.signals import send_to_child
 

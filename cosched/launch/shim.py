@@ -32,7 +32,7 @@ from cosched.launch.compile import (
     first_error,
 )
 from cosched.launch.elf import build_id
-from cosched.linux.files.cache import CachePlace, choose_cache, problem_with
+from cosched.linux.files.cache import CacheLocation, choose_cache, problem_with
 
 Progress = Callable[[int, int], None]
 
@@ -125,7 +125,7 @@ def plan_build(
     libraries = _mpi_libraries(words)
     flags = FLAGS + (SANITIZE_FLAGS if sanitize else ())
     name = _fingerprint(show, libraries, flags)
-    kept = _kept(name, environ) if cache is None else CachePlace(cache)
+    kept = _kept(name, environ) if cache is None else CacheLocation(cache)
     library = kept.folder / name / LIBRARY_NAME
     return ShimBuild(
         *(mpicc, options, words[0], show, libraries, name, library, sanitize, environ),
@@ -251,12 +251,12 @@ def _ignore(done: int, total: int) -> None:
     pass
 
 
-def _kept(name: str, environ: Mapping[str, str]) -> CachePlace:
+def _kept(name: str, environ: Mapping[str, str]) -> CacheLocation:
     """Returns the installation's cache if its build can be trusted, otherwise the user's
     place."""
     built = site_cache() / name / LIBRARY_NAME
     if built.is_file() and problem_with(built, _trusted(built)) is None:
-        return CachePlace(site_cache())
+        return CacheLocation(site_cache())
     return choose_cache(environ, "shim")
 
 

@@ -16,9 +16,9 @@ from cosched.launch.family import (
     family_of_library,
     is_mpi_library,
 )
-from cosched.launch.job import Request, resolve
 from cosched.launch.mpi import SearchPath, find_mpi
 from cosched.launch.program import Program, require
+from cosched.launch.resolved_job import Request, resolve
 from cosched.launch.shim import ShimBuild, plan_build
 
 

@@ -55,7 +55,7 @@ class Way(str, Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class ClassPlace:
+class ClassLocation:
     """Where a job's class is, for display.
 
     groups: the directories of its groups. reason: why it has no class in place. bounded:
@@ -122,7 +122,7 @@ class ClassScheduler(Protocol):
     def cpu_ns(self, job: str) -> int | None:
         """Returns the CPU time that the class has used; None if unknown."""
 
-    def place(self, job: str) -> ClassPlace:
+    def place(self, job: str) -> ClassLocation:
         """Returns where the job's class is."""
 
     def inspect(self) -> None:

@@ -36,7 +36,7 @@ from dataclasses import dataclass, field
 from cosched.core.errors import CoschedError
 from cosched.core.node.groups import UNSCHEDULED_PERCENT
 from cosched.linux import pidfd, proc
-from cosched.linux.classes import ClassPlace, Way, check_key, check_mode, unknown_class
+from cosched.linux.classes import ClassLocation, Way, check_key, check_mode, unknown_class
 from cosched.linux.processes.signals import Delivery, send_by_pidfd
 
 log = logging.getLogger(__name__)
@@ -234,8 +234,8 @@ class DutyCycle:
         known = self._jobs.get(job)
         return known.read_cpu_ns() if known is not None else None
 
-    def place(self, job: str) -> ClassPlace:
-        return ClassPlace((Way.DUTY_CYCLE,), ())
+    def place(self, job: str) -> ClassLocation:
+        return ClassLocation((Way.DUTY_CYCLE,), ())
 
     def inspect(self) -> None:
         """Does nothing: processes cannot leave."""

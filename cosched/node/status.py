@@ -17,7 +17,7 @@ from cosched.core.node.machine import NodeScheduler
 from cosched.core.node.messages import Mode
 from cosched.core.node.prospect import Prospect
 from cosched.core.units import NS_PER_S
-from cosched.linux.classes import ClassPlace, ClassScheduler
+from cosched.linux.classes import ClassLocation, ClassScheduler
 from cosched.node.admission import MemoryAdmission
 from cosched.node.children.timer_process import TimerProcess
 from cosched.node.records.history_writer import HistoryWriter
@@ -154,7 +154,7 @@ def _order_status(prospect: Prospect | None) -> dict[str, Any]:
     }
 
 
-def _class_status(place: ClassPlace) -> dict[str, Any]:
+def _class_status(place: ClassLocation) -> dict[str, Any]:
     return {
         "ways": [way.value for way in place.ways],
         "groups": list(place.groups),

@@ -18,7 +18,7 @@ from rich.progress import (
 )
 
 from cosched.sim.parallel import Outcome, Report
-from cosched.sim.queue.table import duration
+from cosched.sim.queue.queue_table import duration
 
 #: A line shows the time left if it is at least this long.
 LEAST_LEFT_S = 60.0

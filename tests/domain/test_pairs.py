@@ -254,7 +254,7 @@ def test_couple_starts_the_controller_alone(tmp_path):
 @pytest.mark.long
 def test_the_demo_runs_a_simulation_beside_its_analysis():
     done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.coupled_demo"],
+        [sys.executable, "-m", "benchmarks.coupling_demo"],
         capture_output=True,
         text=True,
         check=False,

@@ -17,8 +17,8 @@ from typing import Any
 from cosched.core.cluster.queue.sizes.settings import Control
 from cosched.core.units import NS_PER_S
 from cosched.sim.malleable.driver import MalleableSchedule
+from cosched.sim.malleable.malleable_runs import Source
 from cosched.sim.malleable.policies import BASELINES, HARVESTING, QUEUES, run_stream
-from cosched.sim.malleable.runs import Source
 
 FILE = Path(__file__).with_name("malleable.json")
 JOBS = 240

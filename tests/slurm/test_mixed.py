@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from benchmarks.coupled_domains import Wanted, coupled_domains
+from benchmarks.coupling_domains import Wanted, coupled_domains
 from benchmarks.experiment import INTERRUPTED
 
 pytestmark = pytest.mark.live

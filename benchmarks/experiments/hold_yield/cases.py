@@ -23,8 +23,8 @@ from typing import Any
 
 from cosched.core.cluster.coupling.settings import CouplingSettings, Scheme
 from cosched.core.units import NS_PER_S
-from cosched.sim.coupled.pairs import VICINITY_NS, Mates, by_share, by_vicinity
-from cosched.sim.coupled.runs import Coupling, simulate
+from cosched.sim.coupling.coupled_runs import Coupling, simulate
+from cosched.sim.coupling.pairs import VICINITY_NS, Mates, by_share, by_vicinity
 from cosched.sim.logs.generate import Recipe, generate
 from cosched.sim.logs.swf import read_swf
 from cosched.sim.logs.workload import Workload

@@ -45,7 +45,7 @@ from benchmarks.experiments.malleable.tables import (
 from benchmarks.experiments.section import rewrite
 from benchmarks.results import Results
 from cosched.core.errors import CoschedError
-from cosched.sim.malleable.runs import MalleableOutcome, carry_out
+from cosched.sim.malleable.malleable_runs import MalleableOutcome, carry_out
 
 TABLES = {"fig14": table_of_figure_14, "table2": table_2, "table3": table_3}
 HELD = ("fig9", "fig10", "fig11", "fig12", "fig13", "table2")

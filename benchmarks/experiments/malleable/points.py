@@ -17,8 +17,13 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from cosched.core.cluster.queue.sizes.settings import Control
+from cosched.sim.malleable.malleable_runs import (
+    Case,
+    MalleableOutcome,
+    MalleableRun,
+    Source,
+)
 from cosched.sim.malleable.policies import BASELINES, QUEUES
-from cosched.sim.malleable.runs import Case, MalleableOutcome, MalleableRun, Source
 
 PERCENTS = (50, 40, 30, 20, 10)
 DEGREES: tuple[int | None, ...] = (3, 6, 9, 12, None)

@@ -32,7 +32,7 @@ from benchmarks.pictures import picture
 from cosched.core.node.settings import Settings
 from cosched.core.units import NS_PER_MS, NS_PER_S, parse_duration
 from cosched.sim.nodes.model import Cluster, Pattern, Program
-from cosched.sim.nodes.runs import NodesOutcome, NodesRun, carry_out
+from cosched.sim.nodes.node_runs import NodesOutcome, NodesRun, carry_out
 from cosched.sim.virtual_time import Progress, no_progress
 from cosched.tables import table as text_table
 

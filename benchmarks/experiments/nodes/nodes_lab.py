@@ -33,7 +33,7 @@ from cosched.bench.workload.file import load_workload
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S, parse_duration
 from cosched.rundir.directories import own_run_dir
-from cosched.sim.nodes.runs import carry_out
+from cosched.sim.nodes.node_runs import carry_out
 from cosched.tables import markdown
 
 SECTION = "nodes_lab"

@@ -22,7 +22,7 @@ from pathlib import Path
 from statistics import mean, median
 from typing import Any
 
-from benchmarks.coupled_domains import (
+from benchmarks.coupling_domains import (
     ENGINES,
     Domain,
     Wanted,

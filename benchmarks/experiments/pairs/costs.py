@@ -13,7 +13,7 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from benchmarks.coupled_domains import Domain, Wanted, coupled_domains
+from benchmarks.coupling_domains import Domain, Wanted, coupled_domains
 from benchmarks.experiments.pairs.turns import fitted_turn_s, queued_jobs
 from benchmarks.experiments.pairs.workload import PlannedJob, limit_of
 from cosched.core.errors import CoschedError

@@ -8,7 +8,7 @@ from random import Random
 from statistics import mean
 from typing import Any
 
-from benchmarks.coupled_domains import SLURM_REST_S, SLURM_TRY_S
+from benchmarks.coupling_domains import SLURM_REST_S, SLURM_TRY_S
 from benchmarks.experiments.pairs.costs import Costs
 from benchmarks.experiments.pairs.workload import (
     NAMES,
@@ -25,7 +25,7 @@ from cosched.core.cluster.coupling.settings import CouplingSettings
 from cosched.core.config.tables import read
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
-from cosched.sim.coupled.runs import Coupled, Coupling, simulate
+from cosched.sim.coupling.coupled_runs import Coupled, Coupling, simulate
 
 Combine = Callable[[Iterable[float]], float]
 

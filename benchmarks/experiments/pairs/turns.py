@@ -14,7 +14,7 @@ from statistics import mean
 from benchmarks.experiments.pairs.workload import Plan, PlannedJob, as_log, plan_jobs
 from cosched.core.units import NS_PER_S
 from cosched.sim.logs.workload import Estimates
-from cosched.sim.queue.runs import simulate
+from cosched.sim.queue.queue_runs import simulate
 
 #: The jobs of the queue for each node, and their mean run time: half a minute together.
 JOBS, RUN_S = 4, 4.0

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
-from benchmarks.coupled_domains import granted_limit_s
+from benchmarks.coupling_domains import granted_limit_s
 from cosched.core.units import NS_PER_S
-from cosched.sim.coupled.pairs import Mates
+from cosched.sim.coupling.pairs import Mates
 from cosched.sim.logs.workload import Workload
 
 #: The two clusters, and the settings of their coupling.

@@ -8,7 +8,7 @@ from statistics import fmean, pstdev
 
 from benchmarks.experiments.startup.documents import MIDDLE, Point
 from benchmarks.experiments.startup.plans import ALONE, COSTS, Emulated
-from cosched.sim.startup.runs import StartupOutcome, carry_out
+from cosched.sim.startup.startup_runs import StartupOutcome, carry_out
 from cosched.sim.virtual_time import Progress, no_progress
 
 #: The nodes of these designs are shown one by one. The last node of another one counts.

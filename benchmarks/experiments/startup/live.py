@@ -17,7 +17,7 @@ from benchmarks.experiments.verdicts import Measured, over_cases
 from cosched.core.errors import CoschedError
 from cosched.sim.startup.costs import Costs
 from cosched.sim.startup.model import StartupRun
-from cosched.sim.startup.runs import carry_out
+from cosched.sim.startup.startup_runs import carry_out
 from cosched.tables import markdown
 
 #: The emulator is right if it is so near the live time.

@@ -21,9 +21,9 @@ from cosched.sim.symbiotic.datastar import DATASTAR
 from cosched.sim.symbiotic.matrix import Model, model_document
 from cosched.sim.symbiotic.pairings import assess, schedules, throughput, warned
 from cosched.sim.symbiotic.rounds import Round, check_labels, error, experiment
-from cosched.sim.symbiotic.runs import NAMES, ORDERS, SharingRun, carry_out
 from cosched.sim.symbiotic.stream import StreamRecipe
-from cosched.sim.symbiotic.table import (
+from cosched.sim.symbiotic.symbiotic_runs import NAMES, ORDERS, SharingRun, carry_out
+from cosched.sim.symbiotic.symbiotic_table import (
     assessment_table,
     checks_table,
     log_table,

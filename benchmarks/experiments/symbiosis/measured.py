@@ -19,7 +19,7 @@ from typing import Any
 from benchmarks.experiments.symbiosis.cells import Cell, Rates
 from benchmarks.kernels.matrix import model_of
 from cosched.sim.symbiotic.matrix import model_document
-from cosched.sim.symbiotic.table import matrix_table
+from cosched.sim.symbiotic.symbiotic_table import matrix_table
 from cosched.tables import table
 
 Document = dict[str, Any]

@@ -44,7 +44,7 @@ from benchmarks.experiment import (
 )
 from benchmarks.experiments.yoo.figures import draw
 from benchmarks.experiments.yoo.plans import PLANS, SCALES, Plan, Way, make_plan
-from benchmarks.experiments.yoo.table import text_table
+from benchmarks.experiments.yoo.yoo_table import text_table
 from benchmarks.npb.kernels import load as load_kernels
 from cosched.bench.measure.equal_speed import rescaled, speeds, usual_probe_us
 from cosched.bench.results.results import ArmSummary, Run, summarise

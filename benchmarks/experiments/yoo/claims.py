@@ -18,7 +18,7 @@ from benchmarks.experiments.verdicts import (
     judge_cases,
     judge_value,
 )
-from benchmarks.experiments.yoo.table import Document, measured, places, ratio, values
+from benchmarks.experiments.yoo.yoo_table import Document, measured, places, ratio, values
 
 RESPONSE = "mean_response_s"
 #: The names of jobs that hardly send messages.

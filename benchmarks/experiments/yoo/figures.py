@@ -6,7 +6,7 @@ import math
 from pathlib import Path
 from typing import Any
 
-from benchmarks.experiments.yoo.table import Document, places, spread, values
+from benchmarks.experiments.yoo.yoo_table import Document, places, spread, values
 from benchmarks.pictures import picture
 
 COLOURS = {

@@ -19,7 +19,7 @@ from benchmarks.experiments.section import check, rewrite
 from benchmarks.experiments.yoo.claims import claims
 from benchmarks.experiments.yoo.figures import draw
 from benchmarks.experiments.yoo.plans import PLANS, ROOT
-from benchmarks.experiments.yoo.table import text_table
+from benchmarks.experiments.yoo.yoo_table import text_table
 from cosched.core.errors import CoschedError
 from cosched.documents import read_json
 

@@ -12,7 +12,7 @@ from cosched.bench.run.site import Site
 from cosched.bench.workload.file import JobInstance, JobSpec
 from cosched.launch.command import is_launcher
 from cosched.launch.family import Family
-from cosched.launch.runs import OFF, VARIABLE
+from cosched.launch.run_record import OFF, VARIABLE
 from cosched.start.own_command import own_command
 
 COSCHED_RUN = own_command("cosched.cli.run.main")

@@ -12,7 +12,7 @@ from rich.live import Live
 from rich.text import Text
 
 from cosched.bench.results.results import Run
-from cosched.bench.results.table import describe_run
+from cosched.bench.results.results_table import describe_run
 
 # The bench shares its CPUs with what it measures, so it redraws once a second.
 REDRAW_S = 1.0

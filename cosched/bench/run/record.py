@@ -1,8 +1,8 @@
 """Keeps the lengths of a bench's own runs, apart from the user's record of runs.
 
 ``cosched-run`` records how long each job was scheduled, and orders later jobs by it
-(cosched/launch/runs.py). In a bench each run begins with the same record. So no run learns
-from another one, and runs before the bench have no effect on it.
+(cosched/launch/run_record.py). In a bench each run begins with the same record. So no run
+learns from another one, and runs before the bench have no effect on it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cosched.bench.run.interrupts import temporary_folder
-from cosched.launch.runs import read_runs
+from cosched.launch.run_record import read_runs
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,7 @@ from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
 from cosched.documents import encode_toml, parse_text, read_document
 from cosched.sim.nodes.model import BLOCKS, Cluster, Pattern, Program, rounds
-from cosched.sim.nodes.runs import alone_s
+from cosched.sim.nodes.node_runs import alone_s
 
 FORMAT = "cosched-calibration-1"
 #: Up to this size a message needs no consent of the receiver. Beyond it Open MPI's TCP

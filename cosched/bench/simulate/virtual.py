@@ -20,7 +20,7 @@ from cosched.core.errors import CoschedError
 from cosched.core.node.settings import USUAL
 from cosched.core.units import NS_PER_MS, NS_PER_S
 from cosched.sim.nodes.model import Cluster, Program
-from cosched.sim.nodes.runs import NodesRun, carry_out
+from cosched.sim.nodes.node_runs import NodesRun, carry_out
 
 #: Launchers of jobs that are submitted together start this far apart.
 APART_NS = 2 * NS_PER_MS

@@ -15,14 +15,14 @@ SECTIONS = {
         "undrain": ("cluster.nodes", "Undrain", "Let jobs start on nodes again."),
         "reload": ("cluster.nodes", "Reload", "Let the controller read domain.toml again."),
         "keygen": ("cluster.up", "Keygen", "Make the keys that members lack."),
-        "couple": ("cluster.coupled", "Couple", "Start one of several coupled clusters."),
-        "gate": ("cluster.coupled", "Gate", "Print the script for PrologSlurmctld."),
+        "couple": ("cluster.coupling", "Couple", "Start one of several coupled clusters."),
+        "gate": ("cluster.coupling", "Gate", "Print the script for PrologSlurmctld."),
         "task-prolog": (
-            "cluster.coupled",
+            "cluster.coupling",
             "task_prolog",
             "Print the script for TaskProlog.",
         ),
-        "mates": ("cluster.coupled", "Mates", "List the jobs that wait for mates."),
+        "mates": ("cluster.coupling", "Mates", "List the jobs that wait for mates."),
     }
 }
 

@@ -18,7 +18,7 @@ from cosched.launch.given.named_hosts import (
     hosts_in_environment,
     hosts_on_line,
 )
-from cosched.launch.job import ResolvedJob
+from cosched.launch.resolved_job import ResolvedJob
 from cosched.linux.here import Here
 
 

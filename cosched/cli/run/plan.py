@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from cosched.launch.job import ResolvedJob
+from cosched.launch.resolved_job import ResolvedJob
 
 
 def plan_text(job: ResolvedJob, tasks: Mapping[str, str]) -> str:

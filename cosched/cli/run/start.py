@@ -26,9 +26,9 @@ from cosched.jobs.rank_environment import Reports, Wanted, rank_environment
 from cosched.launch.environment import default_job_name
 from cosched.launch.given.batch_job import EngineJob, engine_job
 from cosched.launch.given.hosts import Hosts
-from cosched.launch.job import Request, ResolvedJob, resolve, starts_ranks_itself
 from cosched.launch.mpi import SearchPath
 from cosched.launch.process import exit_like, run_launcher
+from cosched.launch.resolved_job import Request, ResolvedJob, resolve, starts_ranks_itself
 from cosched.linux.here import this_machine
 from cosched.linux.homes import state_directory
 from cosched.rundir.paths import NodePaths

@@ -21,7 +21,7 @@ from cosched.core.decoding import parse_integer
 from cosched.sim.logs.fit import LogModel, fit
 from cosched.sim.logs.opening import log_name
 from cosched.sim.logs.swf import Log, read_swf
-from cosched.sim.queue.table import left_out
+from cosched.sim.queue.queue_table import left_out
 
 CLOCK = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)")
 

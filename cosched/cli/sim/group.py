@@ -13,7 +13,7 @@ SECTIONS = {
             "Calibrate",
             "Measure how programs communicate.",
         ),
-        "couple": ("sim.couple", "Couple", "Machines whose jobs start together."),
+        "couple": ("sim.coupling", "Couple", "Machines whose jobs start together."),
         "fit": ("sim.fit", "Fit", "Fit a model to a log: arrivals, sizes, run times."),
         "generate": ("sim.generate", "Generate", "Write a generated log of jobs."),
         "malleable": ("sim.malleable", "Malleable", "Run jobs whose nodes may change."),

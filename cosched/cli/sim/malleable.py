@@ -24,8 +24,7 @@ from cosched.core.cluster.queue.sizes.settings import Control
 from cosched.core.decoding import is_whole, parse_integer
 from cosched.sim.logs.log_models import MODELS
 from cosched.sim.malleable.jobs import TEMPLATES
-from cosched.sim.malleable.policies import BASELINES, HARVESTING
-from cosched.sim.malleable.runs import (
+from cosched.sim.malleable.malleable_runs import (
     Case,
     MalleableOutcome,
     MalleableRun,
@@ -35,8 +34,9 @@ from cosched.sim.malleable.runs import (
     means,
     repeated,
 )
-from cosched.sim.malleable.table import render
-from cosched.sim.queue.table import left_out
+from cosched.sim.malleable.malleable_table import render
+from cosched.sim.malleable.policies import BASELINES, HARVESTING
+from cosched.sim.queue.queue_table import left_out
 
 Figures: TypeAlias = dict[Case, dict[str, float]]
 

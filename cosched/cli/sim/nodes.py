@@ -21,8 +21,8 @@ from cosched.core.node.knowledge import Expectation
 from cosched.core.node.settings import Settings
 from cosched.sim.nodes.expected import exact, read_lengths
 from cosched.sim.nodes.model import Cluster, Pattern, Program
-from cosched.sim.nodes.runs import ARMS, NodesRun, carry_out
-from cosched.sim.nodes.table import render
+from cosched.sim.nodes.node_runs import ARMS, NodesRun, carry_out
+from cosched.sim.nodes.node_table import render
 
 #: The default arms.
 EQUAL_JOBS = ("batch", "gang", "cosched")

@@ -23,8 +23,8 @@ from cosched.cli.values import some_of
 from cosched.core.cluster.queue.policies import POLICIES
 from cosched.core.errors import CoschedError
 from cosched.sim.logs.workload import Estimates
-from cosched.sim.queue.runs import Run, carry_out
-from cosched.sim.queue.table import render
+from cosched.sim.queue.queue_runs import Run, carry_out
+from cosched.sim.queue.queue_table import render
 
 
 @command("queue")

@@ -20,8 +20,8 @@ from cosched.core.errors import CoschedError
 from cosched.core.node.settings import USUAL
 from cosched.core.units import NS_PER_S, parse_duration
 from cosched.sim.share.machine import Sharing
-from cosched.sim.share.runs import Run, carry_out
-from cosched.sim.share.table import render
+from cosched.sim.share.share_runs import Run, carry_out
+from cosched.sim.share.share_table import render
 from cosched.sim.share.turns import Costs
 
 #: The longest requested time in the second row of places; a quarter in each further row.

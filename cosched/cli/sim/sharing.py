@@ -16,8 +16,14 @@ from cosched.core.errors import CoschedError
 from cosched.documents import read_json
 from cosched.sim.symbiotic.datastar import MODELS
 from cosched.sim.symbiotic.matrix import Model, parse_model
-from cosched.sim.symbiotic.runs import NAMES, ORDERS, SharingOutcome, SharingRun, carry_out
 from cosched.sim.symbiotic.save import save
+from cosched.sim.symbiotic.symbiotic_runs import (
+    NAMES,
+    ORDERS,
+    SharingOutcome,
+    SharingRun,
+    carry_out,
+)
 
 
 def model_option(default: str) -> Any:

@@ -15,8 +15,8 @@ from cosched.cli.sim.options import carry_out_runs, write_results
 from cosched.cli.values import SIZE, several, some_of, whole
 from cosched.sim.startup.costs import Costs, read_costs
 from cosched.sim.startup.model import DESIGNS, ORDERS, StartupRun
-from cosched.sim.startup.runs import carry_out
-from cosched.sim.startup.table import render
+from cosched.sim.startup.startup_runs import carry_out
+from cosched.sim.startup.startup_table import render
 
 MOST_NODES = 65536
 MOST_TASKS = 1024

@@ -22,9 +22,9 @@ from cosched.cli.sim.sharing import (
 from cosched.cli.sim.symbiosis_log import Log
 from cosched.sim.symbiotic.pairings import assess
 from cosched.sim.symbiotic.rounds import check_labels, experiment
-from cosched.sim.symbiotic.runs import NAMES, SharingRun
 from cosched.sim.symbiotic.stream import StreamRecipe
-from cosched.sim.symbiotic.table import (
+from cosched.sim.symbiotic.symbiotic_runs import NAMES, SharingRun
+from cosched.sim.symbiotic.symbiotic_table import (
     assessment_table,
     checks_table,
     matrix_table,

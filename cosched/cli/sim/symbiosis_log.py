@@ -25,9 +25,9 @@ from cosched.cli.sim.sharing import (
     read_model,
     simulate,
 )
-from cosched.sim.symbiotic.runs import SharingRun
 from cosched.sim.symbiotic.stream import DRAWS, StreamRecipe
-from cosched.sim.symbiotic.table import log_table
+from cosched.sim.symbiotic.symbiotic_runs import SharingRun
+from cosched.sim.symbiotic.symbiotic_table import log_table
 
 BASE = "whole"
 

@@ -15,9 +15,9 @@ from cosched.cli.options import this_node
 from cosched.cli.run.site import connect
 from cosched.core.config.schema import CARRIERS
 from cosched.launch.command import Site
-from cosched.launch.job import Request, ResolvedJob, resolve
 from cosched.launch.mpi import SearchPath
 from cosched.launch.nodes import lease_node
+from cosched.launch.resolved_job import Request, ResolvedJob, resolve
 from cosched.launch.selfcheck import (
     PLAIN,
     RANKS,

@@ -23,7 +23,7 @@ from cosched.core.bounds import (
     Umask,
     UserId,
 )
-from cosched.core.cluster.coupling.messages import Addresses
+from cosched.core.cluster.coupling.mate_messages import Addresses
 from cosched.core.cluster.startup.questions import Command, Question, RootAnswer
 from cosched.core.decoding import Malformed, MessagePackDecoder
 

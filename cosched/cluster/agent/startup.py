@@ -20,7 +20,7 @@ from cosched.cluster.messages import (
     SubtreePrepared,
     Tables,
 )
-from cosched.core.cluster.coupling.messages import Addresses
+from cosched.core.cluster.coupling.mate_messages import Addresses
 from cosched.core.cluster.startup import object_relay, tables, two_phase
 from cosched.core.cluster.startup.tree import Position
 from cosched.core.errors import CoschedError

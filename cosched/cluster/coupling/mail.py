@@ -18,7 +18,7 @@ from cosched.cluster.messages import AnyMessage as InDomain
 from cosched.cluster.messages import BetweenDomains
 from cosched.cluster.paths import DomainPaths
 from cosched.config.coupling import Coupled
-from cosched.core.cluster.coupling.messages import AnyMessage
+from cosched.core.cluster.coupling.mate_messages import AnyMessage
 from cosched.core.complaints import Complaints
 from cosched.core.decoding import Malformed, MessagePackDecoder
 from cosched.core.errors import CoschedError

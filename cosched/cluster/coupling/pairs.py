@@ -28,7 +28,7 @@ from cosched.core.cluster.coupling.engine_messages import (
     RecoveryEnded,
     Send,
 )
-from cosched.core.cluster.coupling.messages import (
+from cosched.core.cluster.coupling.mate_messages import (
     PASSING,
     Addresses,
     Announce,
@@ -38,7 +38,7 @@ from cosched.core.cluster.coupling.messages import (
 )
 from cosched.core.cluster.coupling.state import GroupJob, Stage
 from cosched.core.cluster.coupling.why import Moment, reason, sentence
-from cosched.core.cluster.queue.messages import EndJob, StartJob, WakeAt
+from cosched.core.cluster.queue.queue_events import EndJob, StartJob, WakeAt
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from cosched.core.node.job import JobState
 from cosched.core.node.messages import Mode
-from cosched.core.node.table import ProcessTable
+from cosched.core.node.process_table import ProcessTable
 
 #: How many of the longest turns the accounts of jobs that compete may differ. A job that
 #: ran alone for an hour then waits for three turns after its group is joined, not an hour.

@@ -87,6 +87,7 @@ from cosched.core.node.modes import (
     remove_task,
     set_class_cpus,
 )
+from cosched.core.node.process_table import NodeSnapshot, ProcessTable
 from cosched.core.node.prospect import Prospect
 from cosched.core.node.settings import Settings
 from cosched.core.node.steering import choose_mode, give_turn
@@ -100,7 +101,6 @@ from cosched.core.node.switching.decisions import (
 )
 from cosched.core.node.switching.pulls import Objection, objection
 from cosched.core.node.switching.switch import discard, publish_contention
-from cosched.core.node.table import NodeSnapshot, ProcessTable
 
 
 class NodeScheduler:

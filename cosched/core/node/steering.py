@@ -10,8 +10,8 @@ from cosched.core.node.fairness import restart_account
 from cosched.core.node.guarantee import begin_period
 from cosched.core.node.messages import Branch, Cause, Command, Mode, ModeChosen, TurnGiven
 from cosched.core.node.modes import CAUSES, change_mode
+from cosched.core.node.process_table import ProcessTable
 from cosched.core.node.switching.decisions import bring_in, settle, settle_after_exit
-from cosched.core.node.table import ProcessTable
 
 
 def give_turn(table: ProcessTable, event: TurnGiven) -> tuple[Branch, list[Command]]:

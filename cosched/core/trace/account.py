@@ -33,7 +33,7 @@ from cosched.core.node.messages import (
     RefuseRequest,
     ShutdownRequested,
 )
-from cosched.core.node.table import NodeSnapshot
+from cosched.core.node.process_table import NodeSnapshot
 from cosched.core.trace.tracker import TaskTracker
 from cosched.core.units import NS_PER_S
 

@@ -24,7 +24,7 @@ import msgspec
 from cosched.core.decoding import JsonDecoder, Malformed, convert
 from cosched.core.errors import CoschedError
 from cosched.core.node.messages import Command, Event, Job, Task
-from cosched.core.node.table import NodeSnapshot
+from cosched.core.node.process_table import NodeSnapshot
 
 VERSION = 6
 

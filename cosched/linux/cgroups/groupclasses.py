@@ -57,7 +57,7 @@ from cosched.linux.cgroups.shares import (
     width,
 )
 from cosched.linux.classes import (
-    ClassPlace,
+    ClassLocation,
     ShareRefused,
     Way,
     check_key,
@@ -335,8 +335,8 @@ class GroupClasses:
     def pulse(self) -> None:
         """Does nothing: the kernel gives each class its share."""
 
-    def place(self, job: str) -> ClassPlace:
-        return ClassPlace((Way.MOVED,), (str(self.class_directory(job)),))
+    def place(self, job: str) -> ClassLocation:
+        return ClassLocation((Way.MOVED,), (str(self.class_directory(job)),))
 
     def inspect(self) -> None:
         """Does nothing: no other program uses these groups."""

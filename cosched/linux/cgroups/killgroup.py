@@ -52,20 +52,20 @@ _ROUND_BYTES = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
-class GroupPlace:
+class GroupLocation:
     """Where groups of jobs can be made: a directory, and the version of its hierarchy."""
 
     base: Path
     version: int
 
 
-def find_place(root: Path = proc.ROOT) -> GroupPlace | None:
+def find_place(root: Path = proc.ROOT) -> GroupLocation | None:
     """Returns where this process can make groups of jobs; None if it cannot."""
     usable = [each for each in hierarchies(root) if not each.read_only]
     for version in (2, 1):
         for hierarchy in usable:
             if hierarchy.version == version and (base := _base(hierarchy)) is not None:
-                return GroupPlace(base, version)
+                return GroupLocation(base, version)
     return None
 
 
@@ -86,7 +86,7 @@ def make_name(number: int) -> str:
     return f"{_PREFIX}{os.getpid()}.{number}"
 
 
-def remove_left_groups(place: GroupPlace) -> None:
+def remove_left_groups(place: GroupLocation) -> None:
     """Removes the empty groups of processes that have ended."""
     for path in place.base.glob(f"{_PREFIX}*"):
         pid = path.name.removeprefix(_PREFIX).partition(".")[0]
@@ -94,7 +94,7 @@ def remove_left_groups(place: GroupPlace) -> None:
             remove_group(path)
 
 
-def end_group(place: GroupPlace, name: str) -> bool:
+def end_group(place: GroupLocation, name: str) -> bool:
     """Kills what is left in a group and removes it, if there is one. Returns False while
     processes of it still end. OSError passes."""
     if not (place.base / name).exists():
@@ -114,7 +114,7 @@ class KillGroup:
     path: its directory.
     """
 
-    def __init__(self, place: GroupPlace, name: str) -> None:
+    def __init__(self, place: GroupLocation, name: str) -> None:
         self.path = place.base / name
         self._frozen, self._thawed = _FREEZERS[place.version][1:]
         self._version = place.version

@@ -35,7 +35,7 @@ from cosched.linux.cgroups.inplace.levels import Part
 from cosched.linux.cgroups.limits import why_kept
 from cosched.linux.cgroups.process_tree import signal_trees
 from cosched.linux.classes import (
-    ClassPlace,
+    ClassLocation,
     ClassScheduler,
     ShareRefused,
     Way,
@@ -358,14 +358,14 @@ class PlacedClasses:
         if used_ns is not None and task.job in self._jobs:
             self._jobs[task.job].cpu_ns[task.pid] = used_ns
 
-    def place(self, job: str) -> ClassPlace:
+    def place(self, job: str) -> ClassLocation:
         tasks = [task for task in self._tasks.values() if task.job == job]
         ways = {task.way for task in tasks if task.way is not None}
         groups = {str(self._borrowed.directory(t.within)) for t in self._in_place(job)}
         if Way.MOVED in ways:
             groups.add(str(self._moved.class_directory(job)))
         reasons = sorted({task.reason for task in tasks if task.reason is not None})
-        return ClassPlace(
+        return ClassLocation(
             ways=tuple(way for way in Way if way in ways),
             groups=tuple(sorted(groups)),
             reason=reasons[0] if reasons else None,

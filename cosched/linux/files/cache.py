@@ -22,7 +22,7 @@ REMEDY = "set XDG_CACHE_HOME to a directory of yours where programs may execute"
 
 
 @dataclass(frozen=True, slots=True)
-class CachePlace:
+class CacheLocation:
     """A folder for compiled code. remark: why it is not the usual one; "" if it is."""
 
     folder: Path
@@ -34,16 +34,16 @@ def cache_folder(environ: Mapping[str, str], kind: str) -> Path:
     return cache_home(environ) / "cosched" / kind
 
 
-def choose_cache(environ: Mapping[str, str], kind: str) -> CachePlace:
+def choose_cache(environ: Mapping[str, str], kind: str) -> CacheLocation:
     """Returns the first place that is safe: the usual one, that of the home directory, and
     one of the user in a folder of all users. Raises CoschedError if none is."""
     usual = cache_folder(environ, kind)
     first = problem_with(usual)
     if first is None:
-        return CachePlace(usual)
+        return CacheLocation(usual)
     for place in _others(environ, kind):
         if problem_with(place) is None:
-            return CachePlace(place, f"{first}; builds are kept in {place}")
+            return CacheLocation(place, f"{first}; builds are kept in {place}")
     raise CoschedError(f"{first}; {REMEDY}")
 
 

@@ -13,7 +13,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cosched.core.cluster.queue.machine import QueueMachine
-from cosched.core.cluster.queue.messages import (
+from cosched.core.cluster.queue.nodes import count
+from cosched.core.cluster.queue.order import FCFS
+from cosched.core.cluster.queue.places.elastic import Elastic
+from cosched.core.cluster.queue.plans.malleable import Malleable, SizeCounts
+from cosched.core.cluster.queue.plans.planner import InOrder
+from cosched.core.cluster.queue.policies import Policy
+from cosched.core.cluster.queue.queue_events import (
     Event,
     JobEnded,
     JobSubmitted,
@@ -21,13 +27,7 @@ from cosched.core.cluster.queue.messages import (
     StartJob,
     Ticked,
 )
-from cosched.core.cluster.queue.nodes import count
-from cosched.core.cluster.queue.order import FCFS
-from cosched.core.cluster.queue.places.elastic import Elastic
-from cosched.core.cluster.queue.plans.malleable import Malleable, SizeCounts
-from cosched.core.cluster.queue.plans.planner import InOrder
-from cosched.core.cluster.queue.policies import Policy
-from cosched.core.cluster.queue.sizes.job import MalleableJob
+from cosched.core.cluster.queue.sizes.malleable_job import MalleableJob
 from cosched.core.cluster.queue.sizes.resizable_run import ResizableRun
 from cosched.core.cluster.queue.sizes.settings import SizePolicy
 from cosched.sim.virtual_time import END, NEVER, VirtualTime, submit_in_order

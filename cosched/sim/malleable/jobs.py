@@ -16,7 +16,7 @@ from cosched.core.cluster.queue.sizes.execution import (
     Execution,
     parabolic,
 )
-from cosched.core.cluster.queue.sizes.job import MalleableJob
+from cosched.core.cluster.queue.sizes.malleable_job import MalleableJob
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
 from cosched.sim.logs.workload import Workload

@@ -15,7 +15,7 @@ from types import MappingProxyType
 
 from cosched.core.cluster.queue.plans.malleable import SizeCounts
 from cosched.core.cluster.queue.sizes.harvest import HARVESTS
-from cosched.core.cluster.queue.sizes.job import MalleableJob
+from cosched.core.cluster.queue.sizes.malleable_job import MalleableJob
 from cosched.core.cluster.queue.sizes.settings import (
     MOLDABLE,
     Control,
@@ -27,7 +27,7 @@ from cosched.core.units import NS_PER_S
 from cosched.sim.logs.workload import Estimates, Workload
 from cosched.sim.malleable.driver import MalleableSchedule, simulate
 from cosched.sim.queue.metrics import column
-from cosched.sim.queue.runs import simulate as simulate_queue
+from cosched.sim.queue.queue_runs import simulate as simulate_queue
 
 DISTRIBUTIONS = MappingProxyType(
     {

@@ -12,7 +12,7 @@ from cosched.core.node.settings import LENGTH_MAX_NS
 from cosched.core.units import NS_PER_S
 from cosched.documents import read_json
 from cosched.sim.nodes.model import Cluster, Program
-from cosched.sim.nodes.runs import alone_s
+from cosched.sim.nodes.node_runs import alone_s
 
 
 def exact(programs: Iterable[Program], cluster: Cluster) -> dict[str, Expectation]:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from array import array
 from typing import Any
 
-from cosched.core.cluster.queue.messages import (
+from cosched.core.cluster.queue.nodes import Intervals
+from cosched.core.cluster.queue.queue_events import (
     JobEnded,
     JobSubmitted,
     Machine,
@@ -17,7 +18,6 @@ from cosched.core.cluster.queue.messages import (
     Ticked,
     WakeAt,
 )
-from cosched.core.cluster.queue.nodes import Intervals
 from cosched.sim.logs.workload import Estimates, Workload
 from cosched.sim.virtual_time import END, NEVER, Decisions, VirtualTime, submit_in_order
 

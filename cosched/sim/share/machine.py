@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from cosched.core.cluster.queue.machine import QueueMachine
-from cosched.core.cluster.queue.messages import JobEnded, JobSubmitted, StartJob
 from cosched.core.cluster.queue.places.rows import Rows
 from cosched.core.cluster.queue.places.sharing import bits, to_bits
 from cosched.core.cluster.queue.policies import POLICIES
+from cosched.core.cluster.queue.queue_events import JobEnded, JobSubmitted, StartJob
 from cosched.core.node.knowledge import Ended, Expectation, Knowledge
 from cosched.core.node.settings import Settings
 from cosched.sim.logs.workload import Estimates, Workload

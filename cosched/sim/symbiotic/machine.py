@@ -20,7 +20,9 @@ from msgspec.structs import replace
 
 from cosched.core.cluster.queue.halves.halves import Halves
 from cosched.core.cluster.queue.machine import QueueMachine
-from cosched.core.cluster.queue.messages import (
+from cosched.core.cluster.queue.nodes import numbers
+from cosched.core.cluster.queue.policies import Policy
+from cosched.core.cluster.queue.queue_events import (
     Event,
     JobEnded,
     JobSubmitted,
@@ -28,8 +30,6 @@ from cosched.core.cluster.queue.messages import (
     StartJob,
     Ticked,
 )
-from cosched.core.cluster.queue.nodes import numbers
-from cosched.core.cluster.queue.policies import Policy
 from cosched.sim.symbiotic.matrix import SpeedupMatrix
 from cosched.sim.symbiotic.stream import StreamJob
 from cosched.sim.virtual_time import END, NEVER, Decisions, VirtualTime, submit_in_order

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from cosched.core.units import NS_PER_S
 from cosched.sim.queue.columns import Columns, save_columns
-from cosched.sim.symbiotic.runs import SharingOutcome
+from cosched.sim.symbiotic.symbiotic_runs import SharingOutcome
 
 
 def save(outcomes: Sequence[SharingOutcome], folder: Path, command: str) -> list[Path]:

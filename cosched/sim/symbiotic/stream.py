@@ -16,8 +16,8 @@ import math
 from dataclasses import dataclass
 from random import Random
 
-from cosched.core.cluster.queue.halves.job import SharingJob
 from cosched.core.cluster.queue.halves.resources import Limits, Resource
+from cosched.core.cluster.queue.halves.sharing_job import SharingJob
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
 from cosched.sim.logs.workload import Workload

@@ -28,7 +28,7 @@ from cosched.core.errors import CoschedError
 from cosched.core.trace.job_record import JobRecord
 from cosched.launch.family import Family, LauncherKind, Mpi
 from cosched.sim.nodes.model import Cluster, Pattern
-from cosched.sim.nodes.runs import alone_s
+from cosched.sim.nodes.node_runs import alone_s
 
 models = st.builds(
     Model,

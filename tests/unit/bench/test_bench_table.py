@@ -9,7 +9,7 @@ import pytest
 
 from cosched.bench.results.document import document
 from cosched.bench.results.results import Ratio, Run
-from cosched.bench.results.table import conclude, describe_run, render
+from cosched.bench.results.results_table import conclude, describe_run, render
 from cosched.bench.run.arms import Arm
 from cosched.bench.run.progress import Estimate, clock, open_progress
 from cosched.bench.run.session import NOTHING_REGISTERED

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from benchmarks.coupled_domains import granted_limit_s
+from benchmarks.coupling_domains import granted_limit_s
 from benchmarks.experiments.pairs.costs import Costs, first_begin
 from benchmarks.experiments.pairs.simulated import spread
 from benchmarks.experiments.pairs.turns import fitted_turn_s, queued_jobs
@@ -21,7 +21,7 @@ from benchmarks.experiments.pairs.workload import (
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
 from cosched.sim.logs.workload import Estimates
-from cosched.sim.queue.runs import simulate
+from cosched.sim.queue.queue_runs import simulate
 
 PLAN = Plan(pairs=20, unpaired=40, nodes=8, run_s=30.0)
 NAMES = ("intrepid", "eureka")

@@ -43,7 +43,7 @@ from benchmarks.experiments.verdicts import DIRECTION, NO, UNDECIDED, Measured
 from cosched.core.errors import CoschedError
 from cosched.sim.startup.costs import Costs
 from cosched.sim.startup.model import StartupRun
-from cosched.sim.startup.runs import carry_out
+from cosched.sim.startup.startup_runs import carry_out
 
 pytest.importorskip("matplotlib")
 EMULATED = [figure for figure in TITLES if figure not in MEASURED]

@@ -22,7 +22,7 @@ from benchmarks.experiments.yoo.plans import (
     fleet_workload,
     make_plan,
 )
-from benchmarks.experiments.yoo.table import text_table, values
+from benchmarks.experiments.yoo.yoo_table import text_table, values
 from cosched.bench.measure.equal_speed import speeds
 from cosched.bench.measure.load import OutsideLoad
 from cosched.bench.results.results import Failure, JobResult, Run

@@ -101,7 +101,7 @@ def test_cosched_run_imports_nothing_heavy(home):
     folder, environ = home
     words = ("--dry-run", "--no-shim", "-n", "2", str(folder / "app"))
     found = modules_of("cosched.cli.run.main", *words, environ=environ)
-    assert "cosched.launch.job" in found
+    assert "cosched.launch.resolved_job" in found
     assert heavy(found) == set()
 
 

@@ -32,7 +32,7 @@ from cosched.core.node.slices.adaptive import (
 from cosched.core.node.slices.policy import choose_policy
 from cosched.core.units import NS_PER_MS, NS_PER_S
 from cosched.sim.nodes.model import Cluster, Pattern, Program
-from cosched.sim.nodes.runs import NodesRun, carry_out
+from cosched.sim.nodes.node_runs import NodesRun, carry_out
 from tests.unit.core.machine_node import Node
 from tests.unit.core.test_wide_jobs import run_by_timer
 

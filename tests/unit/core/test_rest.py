@@ -24,7 +24,7 @@ from cosched.core.node.slices.rest import (
 )
 from cosched.core.units import NS_PER_MS, NS_PER_S
 from cosched.sim.nodes.model import Cluster, Pattern, Program
-from cosched.sim.nodes.runs import NodesRun, carry_out
+from cosched.sim.nodes.node_runs import NodesRun, carry_out
 from tests.unit.core.machine_node import Node
 
 S = NS_PER_S

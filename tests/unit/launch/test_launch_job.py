@@ -12,8 +12,8 @@ from cosched.launch.command import Layout, Site
 from cosched.launch.family import Family, LauncherKind
 from cosched.launch.given.carried import drops_environment
 from cosched.launch.given.line import read_line
-from cosched.launch.job import Request, resolve
 from cosched.launch.mpi import SearchPath
+from cosched.launch.resolved_job import Request, resolve
 from tests.unit.launch import launch_fakes as fakes
 
 

@@ -10,8 +10,8 @@ from cosched.cli.run.placement import place_of, ranks_stay_here
 from cosched.launch.command import Site
 from cosched.launch.family import LauncherKind
 from cosched.launch.given.line import read_line, with_files_inside
-from cosched.launch.job import Request, resolve
 from cosched.launch.mpi import SearchPath
+from cosched.launch.resolved_job import Request, resolve
 from cosched.linux.here import Here
 from tests.unit.launch import launch_fakes as fakes
 

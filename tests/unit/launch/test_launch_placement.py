@@ -11,7 +11,7 @@ from cosched.launch.command import Layout, Site
 from cosched.launch.family import LauncherKind
 from cosched.launch.given.batch_job import EngineJob
 from cosched.launch.given.line import read_line
-from cosched.launch.job import ResolvedJob
+from cosched.launch.resolved_job import ResolvedJob
 from cosched.linux.here import Here, parse_address
 
 SITE = Site()

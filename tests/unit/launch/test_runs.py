@@ -21,8 +21,8 @@ from cosched.core.node.settings import LENGTH_MAX_NS
 from cosched.core.units import NS_PER_S
 from cosched.jobs import expected
 from cosched.jobs.expected import Lengths
-from cosched.launch import runs
-from cosched.launch.runs import FILE_BYTES, add_run, read_runs, record_of_runs
+from cosched.launch import run_record
+from cosched.launch.run_record import FILE_BYTES, add_run, read_runs, record_of_runs
 
 HEAT = Likeness("/bin/heat heat", ("--size", "4096"), 4)
 LINE = {
@@ -127,7 +127,7 @@ def test_no_content_fails_a_job(tmp_path_factory, content):
 
 
 def test_file_stays_bounded_and_keeps_the_last_runs(path, monkeypatch):
-    monkeypatch.setattr(runs, "FILE_BYTES", 2000)
+    monkeypatch.setattr(run_record, "FILE_BYTES", 2000)
     for number in range(1, 200):
         add_run(path, PastRun(HEAT, number))
         assert path.stat().st_size <= 2000
@@ -155,7 +155,7 @@ def test_launchers_that_end_together_lose_no_run(path):
     code = (
         "import sys; from pathlib import Path\n"
         "from cosched.core.expectation import Likeness, PastRun\n"
-        "from cosched.launch.runs import add_run\n"
+        "from cosched.launch.run_record import add_run\n"
         "for number in range(50):\n"
         "    add_run(Path(sys.argv[1]), PastRun(Likeness('p', (sys.argv[2],), 1), 9))\n"
     )
@@ -169,7 +169,7 @@ def test_launchers_that_end_together_lose_no_run(path):
 
 
 def test_locked_file_delays_no_job_for_long(path, written, monkeypatch):
-    monkeypatch.setattr(runs, "LOCK_S", 0.05)
+    monkeypatch.setattr(run_record, "LOCK_S", 0.05)
     written(encoded())
     with path.open("rb") as other:
         fcntl.flock(other, fcntl.LOCK_EX)

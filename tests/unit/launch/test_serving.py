@@ -20,8 +20,8 @@ from cosched.jobs.rank_environment import Reports
 from cosched.jobs.serving import Served, Surroundings, serve
 from cosched.launch.command import Layout, Site
 from cosched.launch.family import Family, LauncherKind, Mpi
-from cosched.launch.job import ResolvedJob as Resolved
 from cosched.launch.program import Program
+from cosched.launch.resolved_job import ResolvedJob as Resolved
 
 HYDRA = Mpi(Family.MPICH, LauncherKind.HYDRA, "5.0.2", Path("/m/bin/mpiexec"), None)
 INTEL = replace(HYDRA, version="2021.16", intel=True)

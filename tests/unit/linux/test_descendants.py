@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cosched.linux.cgroups.killgroup import GroupPlace, KillGroup, end_group, make_name
+from cosched.linux.cgroups.killgroup import GroupLocation, KillGroup, end_group, make_name
 from tests.tools.chains import build_chains
 
 CHAINS = 100
@@ -88,7 +88,7 @@ def test_a_kept_child_and_its_descendants_live(chains):
 
 def test_a_group_that_kills_by_signals_freezes_meanwhile(tmp_path, monkeypatch):
     """Before Linux 5.14 version 2 has no cgroup.kill."""
-    place = GroupPlace(tmp_path, 2)
+    place = GroupLocation(tmp_path, 2)
     name = make_name(1)
     (tmp_path / name).mkdir()
     (tmp_path / name / "cgroup.freeze").write_text("")

@@ -22,7 +22,7 @@ NOT_WHOLE = {
     ("cosched/node/records/log_file.py", "_open_closed"): "log",
     ("cosched/node/records/bounded_file.py", "_open"): "log of records",
     ("cosched/node/records/bounded_file.py", "_write_previous"): "renamed at its end",
-    ("cosched/launch/runs.py", "_opened"): "records, under a lock",
+    ("cosched/launch/run_record.py", "_opened"): "records, under a lock",
     ("cosched/bench/results/store.py", "add"): "records, under a lock",
     ("cosched/bench/results/store.py", "alone"): "records, under a lock",
     ("cosched/cluster/agent/steps.py", "__init__"): "log of steps",

@@ -12,9 +12,9 @@ import pytest
 from cosched.core.cluster.coupling.settings import CouplingSettings, Scheme
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
-from cosched.sim.coupled.logs import aligned
-from cosched.sim.coupled.pairs import by_share, by_vicinity
-from cosched.sim.coupled.runs import Coupling, simulate
+from cosched.sim.coupling.coupled_runs import Coupling, simulate
+from cosched.sim.coupling.logs import aligned
+from cosched.sim.coupling.pairs import by_share, by_vicinity
 from cosched.sim.logs.swf import Log
 from tests.unit.cluster.queue.queue_workloads import workload_of
 from tests.unit.sim.test_sim_cli import cosched

@@ -32,8 +32,8 @@ from cosched.sim.malleable.jobs import (
     minimum_of,
     users_jobs,
 )
+from cosched.sim.malleable.malleable_runs import Case, cases_of
 from cosched.sim.malleable.policies import BASELINES, figures, no_worse, run_stream
-from cosched.sim.malleable.runs import Case, cases_of
 from tests.unit.sim.test_sim_cli import cosched
 
 #: Claims that these streams do not confirm; docs/results/weissman.md gives the reasons.

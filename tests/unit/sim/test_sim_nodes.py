@@ -28,9 +28,9 @@ from cosched.sim.nodes.model import (
     rounds,
     senders,
 )
+from cosched.sim.nodes.node_runs import NodesRun, alone_s, carry_out
+from cosched.sim.nodes.node_table import render
 from cosched.sim.nodes.ranks import Meeting, Wave, make_ranks
-from cosched.sim.nodes.runs import NodesRun, alone_s, carry_out
-from cosched.sim.nodes.table import render
 
 MEETING = [Pattern.BULK, Pattern.ALLTOALL]
 COMMUNICATING = [*MEETING, Pattern.WAVEFRONT]

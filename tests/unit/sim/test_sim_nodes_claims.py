@@ -16,7 +16,7 @@ from cosched.bench.simulate.models import Calibration, Model
 from cosched.core.node.settings import Settings
 from cosched.core.units import NS_PER_MS, NS_PER_S
 from cosched.sim.nodes.model import Cluster, Pattern, Program
-from cosched.sim.nodes.runs import NodesRun, carry_out
+from cosched.sim.nodes.node_runs import NodesRun, carry_out
 
 
 def efficiency(arm, nodes, pattern=Pattern.BULK, dom=4, work_s=3.0, clock_ns=None, **more):

@@ -19,8 +19,8 @@ from cosched.sim.logs.swf import write_swf
 from cosched.sim.logs.workload import Estimates
 from cosched.sim.parallel import carry_out_all
 from cosched.sim.progress import open_progress
-from cosched.sim.queue.runs import Run, carry_out
-from cosched.sim.queue.table import duration, render
+from cosched.sim.queue.queue_runs import Run, carry_out
+from cosched.sim.queue.queue_table import duration, render
 
 
 @pytest.fixture

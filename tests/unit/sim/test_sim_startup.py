@@ -17,8 +17,8 @@ from cosched.sim.startup.costs import Costs, read_costs
 from cosched.sim.startup.counted import Counted, Kept, tables_for
 from cosched.sim.startup.driver import Start
 from cosched.sim.startup.model import DESIGNS, LIVE_ORDER, Stage, StartupRun
-from cosched.sim.startup.runs import carry_out
-from cosched.sim.startup.table import render
+from cosched.sim.startup.startup_runs import carry_out
+from cosched.sim.startup.startup_table import render
 
 #: Messages and bytes of the link alone: nothing takes CPU time.
 LINK_ALONE = Costs(

@@ -11,11 +11,11 @@ import os
 import sys
 from collections.abc import Callable
 
-from cosched.linux.cgroups.killgroup import GroupPlace, KillGroup
+from cosched.linux.cgroups.killgroup import GroupLocation, KillGroup
 from cosched.linux.processes.descendants import describe_foreign, kill_descendants
 
 #: Where a steward makes the control group for its tasks, and the name of the group.
-JobPlace = tuple[GroupPlace, str]
+JobPlace = tuple[GroupLocation, str]
 
 
 class Killer:

@@ -48,7 +48,7 @@ from cosched.cluster.agent.steward.leftovers import (
     members,
     remove_unused,
 )
-from cosched.cluster.agent.steward.mates import introduce
+from cosched.cluster.agent.steward.mate_addresses import introduce
 from cosched.cluster.agent.steward.outputs import TaskOutputs
 from cosched.cluster.agent.steward.streams import OutputFiles
 from cosched.cluster.agent.steward.task_process import (
@@ -68,7 +68,7 @@ from cosched.cluster.pmi.pmi1 import LONG_VALUE_BYTES, VALUE_BYTES, Pmi1Service
 from cosched.cluster.pmi.pmix import PmixService
 from cosched.cluster.pmi.service import NoService, Service
 from cosched.cluster.submission import FROM_CLIENT
-from cosched.core.cluster.coupling.messages import Addresses
+from cosched.core.cluster.coupling.mate_messages import Addresses
 from cosched.core.cluster.startup.ends import LINGER_S, WORK_S
 from cosched.core.cluster.startup.questions import Question
 from cosched.core.complaints import fault

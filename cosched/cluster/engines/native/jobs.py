@@ -27,11 +27,13 @@ from cosched.core.cluster.coupling.engine_messages import (
     JobPrepared,
     JobRefused,
 )
-from cosched.core.cluster.coupling.messages import LONGEST_ADDRESS
+from cosched.core.cluster.coupling.mate_messages import LONGEST_ADDRESS
 from cosched.core.cluster.coupling.queue import Command, CoupledQueue, PrepareOn
 from cosched.core.cluster.queue.job import Job
 from cosched.core.cluster.queue.machine import QueueMachine
-from cosched.core.cluster.queue.messages import (
+from cosched.core.cluster.queue.places.rows import Rows
+from cosched.core.cluster.queue.policies import POLICIES
+from cosched.core.cluster.queue.queue_events import (
     EndJob,
     JobCancelled,
     JobEnded,
@@ -44,8 +46,6 @@ from cosched.core.cluster.queue.messages import (
     SharingChanged,
     StartJob,
 )
-from cosched.core.cluster.queue.places.rows import Rows
-from cosched.core.cluster.queue.policies import POLICIES
 from cosched.core.decoding import host_of
 from cosched.core.errors import CoschedError
 

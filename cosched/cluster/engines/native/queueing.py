@@ -16,7 +16,7 @@ from cosched.cluster.submission import MOST
 from cosched.config.domain import QueueSettings
 from cosched.core.cluster.queue.job import Job
 from cosched.core.cluster.queue.machine import QueueMachine
-from cosched.core.cluster.queue.messages import JobCancelled, JobSubmitted
+from cosched.core.cluster.queue.queue_events import JobCancelled, JobSubmitted
 from cosched.core.errors import CoschedError
 
 

@@ -47,7 +47,7 @@ from cosched.core.cluster.coupling.engine_messages import (
     TryJob,
     Why,
 )
-from cosched.core.cluster.coupling.messages import LONGEST_ADDRESS
+from cosched.core.cluster.coupling.mate_messages import LONGEST_ADDRESS
 from cosched.core.cluster.coupling.state import GroupJob, Stage
 from cosched.core.config.tables import reload
 from cosched.core.errors import CoschedError

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from cosched.core.cluster.coupling.groups import DomainName, Timing
 from cosched.core.cluster.coupling.mail.post import Post
-from cosched.core.cluster.coupling.messages import Departed
+from cosched.core.cluster.coupling.mate_messages import Departed
 from cosched.core.cluster.coupling.state import GroupJob, Stage, State
 
 

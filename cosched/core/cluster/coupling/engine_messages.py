@@ -26,9 +26,9 @@ from enum import Enum
 from msgspec import Struct
 
 from cosched.core.cluster.coupling.groups import DomainName, Group
-from cosched.core.cluster.coupling.messages import Addresses, AnyMessage
+from cosched.core.cluster.coupling.mate_messages import Addresses, AnyMessage
 from cosched.core.cluster.queue.job import JobId
-from cosched.core.cluster.queue.messages import Ticked, WakeAt
+from cosched.core.cluster.queue.queue_events import Ticked, WakeAt
 
 
 class JobAnnounced(Struct, frozen=True):

@@ -15,7 +15,7 @@ from cosched.core.cluster.coupling.engine_messages import GroupDisputed
 from cosched.core.cluster.coupling.groups import DomainName, Rights, Timing
 from cosched.core.cluster.coupling.jobs import Jobs
 from cosched.core.cluster.coupling.mail.replies import Replies
-from cosched.core.cluster.coupling.messages import (
+from cosched.core.cluster.coupling.mate_messages import (
     Abort,
     Aborted,
     Alive,

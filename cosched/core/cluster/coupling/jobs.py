@@ -20,7 +20,7 @@ from cosched.core.cluster.coupling.engine_messages import (
     Why,
 )
 from cosched.core.cluster.coupling.groups import Group, GroupKey, GroupName, group_key
-from cosched.core.cluster.coupling.messages import Addresses, RoundId
+from cosched.core.cluster.coupling.mate_messages import Addresses, RoundId
 from cosched.core.cluster.coupling.settings import CouplingSettings
 from cosched.core.cluster.coupling.state import Dates, GroupJob, Stage, State, Turn
 from cosched.core.cluster.queue.job import JobId

@@ -44,7 +44,7 @@ from cosched.core.cluster.coupling.groups import DomainName, Rights, Timing
 from cosched.core.cluster.coupling.jobs import Jobs
 from cosched.core.cluster.coupling.mail.post import Post
 from cosched.core.cluster.coupling.mail.replies import Replies
-from cosched.core.cluster.coupling.messages import (
+from cosched.core.cluster.coupling.mate_messages import (
     Announce,
     Answer,
     AnyReply,
@@ -62,7 +62,7 @@ from cosched.core.cluster.coupling.snapshot import pack, unpack
 from cosched.core.cluster.coupling.state import Counts, GroupJob, Owed, Stage, State
 from cosched.core.cluster.coupling.timers import Timers
 from cosched.core.cluster.queue.job import JobId
-from cosched.core.cluster.queue.messages import Ticked
+from cosched.core.cluster.queue.queue_events import Ticked
 from cosched.core.cluster.queue.rules import PassRules
 from cosched.core.errors import CoschedError
 

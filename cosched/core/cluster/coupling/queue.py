@@ -48,10 +48,11 @@ from cosched.core.cluster.coupling.engine_messages import (
 )
 from cosched.core.cluster.coupling.machine import Coupling
 from cosched.core.cluster.coupling.state import GroupJob, Stage
-from cosched.core.cluster.queue import messages
+from cosched.core.cluster.queue import queue_events
 from cosched.core.cluster.queue.job import Job, JobId
 from cosched.core.cluster.queue.machine import QueueMachine
-from cosched.core.cluster.queue.messages import (
+from cosched.core.cluster.queue.nodes import Intervals
+from cosched.core.cluster.queue.queue_events import (
     EndJob,
     JobCancelled,
     JobEnded,
@@ -69,7 +70,6 @@ from cosched.core.cluster.queue.messages import (
     WakeAt,
     Why,
 )
-from cosched.core.cluster.queue.nodes import Intervals
 from cosched.core.cluster.queue.rules import PassRules
 from cosched.core.cluster.queue.states import State
 from cosched.core.errors import CoschedError
@@ -84,7 +84,7 @@ class PrepareOn:
 
 
 Event = (
-    messages.Event
+    queue_events.Event
     | JobAnnounced
     | JobPrepared
     | JobRefused
@@ -276,7 +276,7 @@ class CoupledQueue:
         for job in self._feed(Ticked(self._now_ns)):
             self._couple(JobReady(self._now_ns, job.number))
 
-    def _feed(self, event: messages.Event) -> list[Job]:
+    def _feed(self, event: queue_events.Event) -> list[Job]:
         """Feeds the queue; returns the jobs for which it has reserved nodes."""
         reserved = []
         hit = []

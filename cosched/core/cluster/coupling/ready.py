@@ -22,7 +22,7 @@ from cosched.core.cluster.coupling.engine_messages import Why
 from cosched.core.cluster.coupling.groups import DomainName, Timing
 from cosched.core.cluster.coupling.jobs import Jobs
 from cosched.core.cluster.coupling.mail.post import Post
-from cosched.core.cluster.coupling.messages import (
+from cosched.core.cluster.coupling.mate_messages import (
     AnyReply,
     Cause,
     LeaderStarted,

@@ -15,7 +15,7 @@ from cosched.core.cluster.coupling.departures import depart_again, started_alone
 from cosched.core.cluster.coupling.engine_messages import Found, GoJob
 from cosched.core.cluster.coupling.jobs import Jobs
 from cosched.core.cluster.coupling.mail.post import Post
-from cosched.core.cluster.coupling.messages import Go
+from cosched.core.cluster.coupling.mate_messages import Go
 from cosched.core.cluster.coupling.ready import ReadyJobs
 from cosched.core.cluster.coupling.state import GroupJob, Stage, State
 

@@ -14,7 +14,7 @@ from cosched.core.cluster.coupling.groups import (
     GroupName,
     group_key,
 )
-from cosched.core.cluster.coupling.messages import (
+from cosched.core.cluster.coupling.mate_messages import (
     Addresses,
     Answer,
     Cause,

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from cosched.core.cluster.coupling.engine_messages import Why
 from cosched.core.cluster.coupling.jobs import Jobs
 from cosched.core.cluster.coupling.mail.post import Post
-from cosched.core.cluster.coupling.messages import LeaderStatus, Ready
+from cosched.core.cluster.coupling.mate_messages import LeaderStatus, Ready
 from cosched.core.cluster.coupling.rounds.coordinator import Coordinator
 from cosched.core.cluster.coupling.rounds.participant import Participant
 from cosched.core.cluster.coupling.state import GroupJob, Stage
-from cosched.core.cluster.queue.messages import WakeAt
+from cosched.core.cluster.queue.queue_events import WakeAt
 
 
 class Timers:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from cosched.core.cluster.coupling.groups import DomainName
-from cosched.core.cluster.coupling.messages import Cause
+from cosched.core.cluster.coupling.mate_messages import Cause
 from cosched.core.cluster.coupling.state import GroupJob, Stage
 from cosched.core.units import NS_PER_S
 

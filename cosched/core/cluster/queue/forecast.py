@@ -6,7 +6,7 @@ from copy import deepcopy
 
 from cosched.core.cluster.queue.job import JobId
 from cosched.core.cluster.queue.machine import QueueMachine
-from cosched.core.cluster.queue.messages import (
+from cosched.core.cluster.queue.queue_events import (
     JobEnded,
     ReserveJob,
     StartJob,

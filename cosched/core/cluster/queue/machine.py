@@ -31,7 +31,12 @@ from msgspec.structs import replace
 from cosched.core.cluster.queue import exclusive
 from cosched.core.cluster.queue.job import Job, JobId
 from cosched.core.cluster.queue.known_jobs import Entry, KnownJobs
-from cosched.core.cluster.queue.messages import (
+from cosched.core.cluster.queue.nodes import Intervals, common, count
+from cosched.core.cluster.queue.places.place import Place
+from cosched.core.cluster.queue.places.rows import Rows
+from cosched.core.cluster.queue.plans.planner import Planner
+from cosched.core.cluster.queue.policies import Policy
+from cosched.core.cluster.queue.queue_events import (
     Command,
     EndJob,
     Event,
@@ -57,11 +62,6 @@ from cosched.core.cluster.queue.messages import (
     WakeAt,
     Why,
 )
-from cosched.core.cluster.queue.nodes import Intervals, common, count
-from cosched.core.cluster.queue.places.place import Place
-from cosched.core.cluster.queue.places.rows import Rows
-from cosched.core.cluster.queue.plans.planner import Planner
-from cosched.core.cluster.queue.policies import Policy
 from cosched.core.cluster.queue.rules import NO_RULES
 from cosched.core.cluster.queue.states import State, Step
 from cosched.core.cluster.queue.waiting import WaitingList, arrival

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from cosched.core.node.job import JobState
 from cosched.core.node.messages import Cause, Command, PublishStatus, SetAlarm
+from cosched.core.node.process_table import ProcessTable
 from cosched.core.node.switching.pulls import protected_until_ns
-from cosched.core.node.table import ProcessTable
 
 
 class GmetAlarm:

@@ -27,6 +27,7 @@ from cosched.core.node.groups import Group
 from cosched.core.node.guarantee import begin_periods
 from cosched.core.node.job import JobState
 from cosched.core.node.messages import Cause, Command, Event
+from cosched.core.node.process_table import ProcessTable
 from cosched.core.node.switching.switch import (
     keep_guaranteed,
     keep_others,
@@ -36,7 +37,6 @@ from cosched.core.node.switching.switch import (
     rearm,
     reschedule,
 )
-from cosched.core.node.table import ProcessTable
 
 
 def settle(

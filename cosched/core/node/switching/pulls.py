@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from cosched.core.node.job import JobState
 from cosched.core.node.messages import Mode, Refusal
-from cosched.core.node.table import ProcessTable
+from cosched.core.node.process_table import ProcessTable
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from cosched.core.node.messages import (
     PublishStatus,
     SetShares,
 )
-from cosched.core.node.table import ProcessTable
+from cosched.core.node.process_table import ProcessTable
 
 # -- which jobs keep their CPUs -----------------------------------------------------------
 

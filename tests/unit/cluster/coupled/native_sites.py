@@ -32,7 +32,7 @@ from cosched.cluster.store import JobStore, Record, State
 from cosched.cluster.submission import Submission
 from cosched.config.coupling import CouplingTable
 from cosched.config.domain import DomainConfig, QueueSettings
-from cosched.core.cluster.coupling.messages import AnyMessage
+from cosched.core.cluster.coupling.mate_messages import AnyMessage
 from cosched.core.cluster.coupling.state import Stage as MemberStage
 from cosched.core.cluster.startup.two_phase import Stage
 from cosched.core.config.tables import read

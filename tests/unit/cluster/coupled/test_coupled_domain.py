@@ -33,7 +33,7 @@ from cosched.cluster.paths import DomainPaths
 from cosched.cluster.user_socket import Person
 from cosched.config.slurm import parse_coupled
 from cosched.core.cluster.coupling.engine_messages import Received
-from cosched.core.cluster.coupling.messages import Question
+from cosched.core.cluster.coupling.mate_messages import Question
 from cosched.core.cluster.coupling.state import Stage
 from cosched.core.cluster.queue.messages import Ticked
 from cosched.core.errors import CoschedError, StateLost

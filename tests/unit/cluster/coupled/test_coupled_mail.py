@@ -11,8 +11,8 @@ from cosched.cluster.coupling.mail import LONGEST, DomainMail
 from cosched.cluster.keys import load_keys, make_keys
 from cosched.cluster.links import Links
 from cosched.cluster.messages import Beat, BetweenDomains
-from cosched.core.cluster.coupling.messages import Announce, Done, Question
-from cosched.core.cluster.coupling.messages import Answer as Reply
+from cosched.core.cluster.coupling.mate_messages import Announce, Done, Question
+from cosched.core.cluster.coupling.mate_messages import Answer as Reply
 from tests.tools.ports import free_address
 
 

@@ -19,7 +19,7 @@ from cosched.cluster.keys import load_keys
 from cosched.cluster.links import Links
 from cosched.cluster.messages import BetweenDomains
 from cosched.core.cluster.coupling.engine_messages import Received
-from cosched.core.cluster.coupling.messages import (
+from cosched.core.cluster.coupling.mate_messages import (
     Abort,
     Announce,
     Answer,

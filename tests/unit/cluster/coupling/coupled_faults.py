@@ -27,12 +27,14 @@ from cosched.core.cluster.coupling.engine_messages import (
 )
 from cosched.core.cluster.coupling.groups import Group, Rights
 from cosched.core.cluster.coupling.machine import Coupling
-from cosched.core.cluster.coupling.messages import AnyMessage
+from cosched.core.cluster.coupling.mate_messages import AnyMessage
 from cosched.core.cluster.coupling.queue import CoupledQueue, PrepareOn
 from cosched.core.cluster.coupling.settings import CouplingSettings, Patience
 from cosched.core.cluster.queue.job import Job
 from cosched.core.cluster.queue.machine import QueueMachine
-from cosched.core.cluster.queue.messages import (
+from cosched.core.cluster.queue.places.rows import Rows
+from cosched.core.cluster.queue.policies import POLICIES
+from cosched.core.cluster.queue.queue_events import (
     EndJob,
     JobCancelled,
     JobEnded,
@@ -43,8 +45,6 @@ from cosched.core.cluster.queue.messages import (
     Ticked,
     WakeAt,
 )
-from cosched.core.cluster.queue.places.rows import Rows
-from cosched.core.cluster.queue.policies import POLICIES
 
 PATIENCE = Patience(
     resend_ns=10,

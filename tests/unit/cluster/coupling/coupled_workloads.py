@@ -13,9 +13,9 @@ from msgspec.structs import replace
 from cosched.core.cluster.coupling.engine_messages import Received
 from cosched.core.cluster.coupling.groups import Timing
 from cosched.core.cluster.coupling.settings import CouplingSettings, Scheme
-from cosched.sim.coupled.domains import CoupledDomain, Exchange
-from cosched.sim.coupled.pairs import groups_of
-from cosched.sim.coupled.runs import make_queue
+from cosched.sim.coupling.coupled_runs import make_queue
+from cosched.sim.coupling.domains import CoupledDomain, Exchange
+from cosched.sim.coupling.pairs import groups_of
 from cosched.sim.logs.workload import Estimates
 from cosched.sim.virtual_time import END, SUBMIT, VirtualTime
 from tests.unit.cluster.queue.queue_workloads import workload_of

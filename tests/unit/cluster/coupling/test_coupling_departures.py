@@ -14,7 +14,7 @@ from cosched.core.cluster.coupling.engine_messages import (
     Received,
 )
 from cosched.core.cluster.coupling.groups import Group, Timing
-from cosched.core.cluster.coupling.messages import (
+from cosched.core.cluster.coupling.mate_messages import (
     Alive,
     Answer,
     Cause,

@@ -7,9 +7,9 @@ from statistics import fmean
 import pytest
 
 from cosched.core.cluster.coupling.settings import CouplingSettings, WhenDown
-from cosched.sim.coupled.domains import CoupledDomain, Exchange
-from cosched.sim.coupled.pairs import by_share, groups_of
-from cosched.sim.coupled.runs import make_queue
+from cosched.sim.coupling.coupled_runs import make_queue
+from cosched.sim.coupling.domains import CoupledDomain, Exchange
+from cosched.sim.coupling.pairs import by_share, groups_of
 from cosched.sim.logs.generate import Recipe, generate
 from cosched.sim.logs.workload import Estimates
 from cosched.sim.virtual_time import NEVER, VirtualTime

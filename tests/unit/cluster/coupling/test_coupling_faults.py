@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cosched.core.cluster.coupling.groups import Group
-from cosched.core.cluster.coupling.messages import Ping
+from cosched.core.cluster.coupling.mate_messages import Ping
 from cosched.core.cluster.coupling.settings import CouplingSettings, Scheme, WhenDown
 from tests.unit.cluster.coupling.coupled_faults import (
     PATIENCE,

@@ -34,7 +34,7 @@ from cosched.core.cluster.coupling.engine_messages import (
 )
 from cosched.core.cluster.coupling.groups import Group, Rights, Timing
 from cosched.core.cluster.coupling.machine import Coupling
-from cosched.core.cluster.coupling.messages import (
+from cosched.core.cluster.coupling.mate_messages import (
     Abort,
     Aborted,
     Alive,
@@ -74,7 +74,7 @@ from cosched.core.cluster.coupling.settings import (
 from cosched.core.cluster.coupling.snapshot import unpack, upgraded
 from cosched.core.cluster.coupling.state import Stage
 from cosched.core.cluster.coupling.why import Moment, reason, sentence
-from cosched.core.cluster.queue.messages import Ticked, WakeAt
+from cosched.core.cluster.queue.queue_events import Ticked, WakeAt
 from cosched.core.decoding import Malformed
 from cosched.core.errors import CoschedError
 

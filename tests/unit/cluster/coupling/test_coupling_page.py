@@ -7,7 +7,7 @@ import typing
 
 import pytest
 
-from cosched.core.cluster.coupling import messages
+from cosched.core.cluster.coupling import mate_messages
 from cosched.core.cluster.coupling.engine_messages import (
     CapacityChanged,
     JobAnnounced,
@@ -22,7 +22,7 @@ from cosched.core.cluster.coupling.engine_messages import (
 )
 from cosched.core.cluster.coupling.groups import Group, Rights
 from cosched.core.cluster.coupling.machine import Coupling
-from cosched.core.cluster.coupling.messages import (
+from cosched.core.cluster.coupling.mate_messages import (
     Announce,
     Answer,
     Cause,
@@ -36,7 +36,7 @@ from cosched.core.cluster.coupling.messages import (
 )
 from cosched.core.cluster.coupling.settings import CouplingSettings, Patience
 from cosched.core.cluster.coupling.state import Stage
-from cosched.core.cluster.queue.messages import WakeAt
+from cosched.core.cluster.queue.queue_events import WakeAt
 from tests.places import ROOT
 
 PAGE = (ROOT / "docs" / "dev" / "coupling-protocol.md").read_text()
@@ -58,11 +58,11 @@ def test_the_table_of_events_is_that_of_the_machine():
 
 
 def test_the_tables_have_all_questions_stages_and_answers():
-    asks = {kind.__name__ for kind in typing.get_args(messages.AnyAsk)}
+    asks = {kind.__name__ for kind in typing.get_args(mate_messages.AnyAsk)}
     assert set(first_column("Questions and answers")) == asks
     assert first_column("Stages and leases") == [stage.value for stage in Stage]
     section = PAGE.split("## Questions and answers\n")[1].split("\n## ")[0]
-    for reply in typing.get_args(messages.AnyReply):
+    for reply in typing.get_args(mate_messages.AnyReply):
         assert re.search(rf"\b{reply.__name__}\b", section), reply
 
 

@@ -7,15 +7,15 @@ from collections import defaultdict
 from hypothesis import strategies as st
 
 from cosched.core.cluster.queue.machine import QueueMachine
-from cosched.core.cluster.queue.messages import JobEnded, StartJob, Ticked
 from cosched.core.cluster.queue.nodes import count, numbers
 from cosched.core.cluster.queue.order import FCFS
 from cosched.core.cluster.queue.places.elastic import Elastic
 from cosched.core.cluster.queue.plans.planner import InOrder
 from cosched.core.cluster.queue.policies import Policy
+from cosched.core.cluster.queue.queue_events import JobEnded, StartJob, Ticked
 from cosched.core.cluster.queue.sizes.execution import AdaptationCost, linear, parabolic
 from cosched.core.cluster.queue.sizes.harvest import EVEN, HARVESTS, LOW_IMPACT
-from cosched.core.cluster.queue.sizes.job import MalleableJob
+from cosched.core.cluster.queue.sizes.malleable_job import MalleableJob
 from cosched.core.cluster.queue.sizes.settings import Control, Distribution, SizePolicy
 from cosched.sim.malleable.driver import MalleableDomain
 from cosched.sim.virtual_time import VirtualTime

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from cosched.core.cluster.queue.job import Job
 from cosched.core.cluster.queue.machine import QueueMachine
-from cosched.core.cluster.queue.messages import JobEnded, JobSubmitted, NodesDrained, Ticked
 from cosched.core.cluster.queue.order import FCFS, WFP
 from cosched.core.cluster.queue.places.elastic import Elastic
 from cosched.core.cluster.queue.places.rows import Rows
@@ -16,6 +15,12 @@ from cosched.core.cluster.queue.plans.conservative import Conservative
 from cosched.core.cluster.queue.plans.easy import Easy
 from cosched.core.cluster.queue.plans.planner import InOrder
 from cosched.core.cluster.queue.policies import Policy
+from cosched.core.cluster.queue.queue_events import (
+    JobEnded,
+    JobSubmitted,
+    NodesDrained,
+    Ticked,
+)
 from cosched.core.cluster.queue.sizes.benefit import gift_benefit, harvest_benefit
 from cosched.core.cluster.queue.sizes.division import (
     divide_evenly,
@@ -34,7 +39,7 @@ from cosched.core.cluster.queue.sizes.harvest import (
     NEVER,
     SHORT,
 )
-from cosched.core.cluster.queue.sizes.job import MalleableJob
+from cosched.core.cluster.queue.sizes.malleable_job import MalleableJob
 from cosched.core.cluster.queue.sizes.resizable_run import ResizableRun
 from cosched.core.cluster.queue.sizes.settings import Control, Distribution, SizePolicy
 from cosched.core.errors import CoschedError

@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 
 from cosched.core.cluster.queue.job import Job
 from cosched.core.cluster.queue.machine import QueueMachine
-from cosched.core.cluster.queue.messages import (
+from cosched.core.cluster.queue.nodes import FreeNodes, common, union, without
+from cosched.core.cluster.queue.places.ledger import Ledger
+from cosched.core.cluster.queue.queue_events import (
     EndJob,
     JobCancelled,
     JobEnded,
@@ -23,8 +25,6 @@ from cosched.core.cluster.queue.messages import (
     WakeAt,
     Why,
 )
-from cosched.core.cluster.queue.nodes import FreeNodes, common, union, without
-from cosched.core.cluster.queue.places.ledger import Ledger
 from cosched.core.errors import CoschedError
 from tests.unit.cluster.queue.queue_workloads import ALL, OVERRUN
 

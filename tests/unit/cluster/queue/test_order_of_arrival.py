@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 
 from cosched.core.cluster.queue.job import Job
 from cosched.core.cluster.queue.machine import QueueMachine
-from cosched.core.cluster.queue.messages import (
+from cosched.core.cluster.queue.places.rows import Rows
+from cosched.core.cluster.queue.policies import POLICIES
+from cosched.core.cluster.queue.queue_events import (
     JobCancelled,
     JobEnded,
     JobFailedToStart,
@@ -23,8 +25,6 @@ from cosched.core.cluster.queue.messages import (
     StartJob,
     Ticked,
 )
-from cosched.core.cluster.queue.places.rows import Rows
-from cosched.core.cluster.queue.policies import POLICIES
 from cosched.core.cluster.queue.waiting import arrival
 
 NODES = ((0, 3),)

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from cosched.core.cluster.queue.job import Job
 from cosched.core.cluster.queue.machine import QueueMachine
-from cosched.core.cluster.queue.messages import JobEnded, JobSubmitted, StartJob, Ticked
 from cosched.core.cluster.queue.nodes import FreeNodes, count
 from cosched.core.cluster.queue.places.blocks import FreeBlocks
 from cosched.core.cluster.queue.places.ledger import Ledger
 from cosched.core.cluster.queue.policies import POLICIES
+from cosched.core.cluster.queue.queue_events import JobEnded, JobSubmitted, StartJob, Ticked
 from cosched.core.errors import CoschedError
 
 MACHINE = ((0, 23),)  # six units of four nodes

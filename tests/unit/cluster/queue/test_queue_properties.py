@@ -10,16 +10,16 @@ from hypothesis import strategies as st
 
 from cosched.core.cluster.queue.job import Job
 from cosched.core.cluster.queue.machine import QueueMachine
-from cosched.core.cluster.queue.messages import (
+from cosched.core.cluster.queue.nodes import count
+from cosched.core.cluster.queue.places.ledger import Ledger
+from cosched.core.cluster.queue.policies import POLICIES
+from cosched.core.cluster.queue.queue_events import (
     JobEnded,
     JobSubmitted,
     StartJob,
     Ticked,
     WakeAt,
 )
-from cosched.core.cluster.queue.nodes import count
-from cosched.core.cluster.queue.places.ledger import Ledger
-from cosched.core.cluster.queue.policies import POLICIES
 from cosched.core.errors import CoschedError
 from tests.unit.cluster.queue.queue_workloads import (
     ALL,

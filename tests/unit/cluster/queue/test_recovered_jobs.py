@@ -8,7 +8,10 @@ from hypothesis import strategies as st
 
 from cosched.core.cluster.queue.job import Job
 from cosched.core.cluster.queue.machine import QueueMachine
-from cosched.core.cluster.queue.messages import (
+from cosched.core.cluster.queue.nodes import count, from_numbers
+from cosched.core.cluster.queue.places.rows import Rows
+from cosched.core.cluster.queue.policies import POLICIES
+from cosched.core.cluster.queue.queue_events import (
     EndJob,
     JobEnded,
     JobRecovered,
@@ -23,9 +26,6 @@ from cosched.core.cluster.queue.messages import (
     Ticked,
     Why,
 )
-from cosched.core.cluster.queue.nodes import count, from_numbers
-from cosched.core.cluster.queue.places.rows import Rows
-from cosched.core.cluster.queue.policies import POLICIES
 from cosched.core.errors import CoschedError
 
 SIZE = 4

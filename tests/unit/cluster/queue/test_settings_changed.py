@@ -6,7 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cosched.core.cluster.queue.forecast import forecast
-from cosched.core.cluster.queue.messages import (
+from cosched.core.cluster.queue.nodes import common
+from cosched.core.cluster.queue.policies import POLICIES
+from cosched.core.cluster.queue.queue_events import (
     EndJob,
     JobFailedToStart,
     NodesDrained,
@@ -17,8 +19,6 @@ from cosched.core.cluster.queue.messages import (
     Ticked,
     Why,
 )
-from cosched.core.cluster.queue.nodes import common
-from cosched.core.cluster.queue.policies import POLICIES
 from tests.unit.cluster.queue.test_exclusive_jobs import Domain
 
 

@@ -9,7 +9,10 @@ from hypothesis import strategies as st
 from cosched.core.cluster.queue.forecast import forecast
 from cosched.core.cluster.queue.job import Job
 from cosched.core.cluster.queue.machine import QueueMachine
-from cosched.core.cluster.queue.messages import (
+from cosched.core.cluster.queue.nodes import common, count
+from cosched.core.cluster.queue.places.rows import Rows
+from cosched.core.cluster.queue.policies import POLICIES
+from cosched.core.cluster.queue.queue_events import (
     JobCancelled,
     JobEnded,
     JobRecovered,
@@ -19,9 +22,6 @@ from cosched.core.cluster.queue.messages import (
     StartJob,
     Ticked,
 )
-from cosched.core.cluster.queue.nodes import common, count
-from cosched.core.cluster.queue.places.rows import Rows
-from cosched.core.cluster.queue.policies import POLICIES
 from cosched.core.cluster.queue.waiting import arrival
 from cosched.core.errors import CoschedError
 

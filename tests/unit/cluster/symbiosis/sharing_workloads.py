@@ -5,16 +5,16 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from cosched.core.cluster.queue.halves.halves import Halves
-from cosched.core.cluster.queue.halves.job import SharingJob
 from cosched.core.cluster.queue.halves.learner import Learner
 from cosched.core.cluster.queue.halves.placement import PLACEMENTS, by_learner, spread
+from cosched.core.cluster.queue.halves.sharing_job import SharingJob
 from cosched.core.cluster.queue.machine import QueueMachine
 from cosched.core.cluster.queue.plans.easy import Easy
 from cosched.core.cluster.queue.policies import Policy
 from cosched.sim.symbiotic.datastar import DATASTAR, NPB
 from cosched.sim.symbiotic.machine import SharedMachine
-from cosched.sim.symbiotic.runs import NAMES, ORDERS
 from cosched.sim.symbiotic.stream import StreamJob
+from cosched.sim.symbiotic.symbiotic_runs import NAMES, ORDERS
 from cosched.sim.virtual_time import VirtualTime
 
 MODELS = (DATASTAR, NPB)

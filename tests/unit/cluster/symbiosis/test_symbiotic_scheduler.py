@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from cosched.core.cluster.queue.halves.board import Board, Placed
 from cosched.core.cluster.queue.halves.halves import Halves
-from cosched.core.cluster.queue.halves.job import SharingJob
 from cosched.core.cluster.queue.halves.learner import Learner
 from cosched.core.cluster.queue.halves.placement import (
     PLACEMENTS,
@@ -20,14 +19,20 @@ from cosched.core.cluster.queue.halves.placement import (
     spread,
 )
 from cosched.core.cluster.queue.halves.resources import SHARED, Resource
+from cosched.core.cluster.queue.halves.sharing_job import SharingJob
 from cosched.core.cluster.queue.job import Job
 from cosched.core.cluster.queue.machine import QueueMachine
-from cosched.core.cluster.queue.messages import JobEnded, JobSubmitted, NodesLost, Ticked
 from cosched.core.cluster.queue.places.ledger import Ledger
 from cosched.core.cluster.queue.policies import POLICIES
+from cosched.core.cluster.queue.queue_events import (
+    JobEnded,
+    JobSubmitted,
+    NodesLost,
+    Ticked,
+)
 from cosched.core.errors import CoschedError
 from cosched.sim.symbiotic.datastar import DATASTAR, NPB
-from cosched.sim.symbiotic.runs import ORDERS
+from cosched.sim.symbiotic.symbiotic_runs import ORDERS
 from tests.unit.cluster.symbiosis.sharing_workloads import (
     placements,
     run,

@@ -35,9 +35,9 @@ from cosched.cluster.messages import (
 from cosched.cluster.store import Record, State
 from cosched.config.domain import DomainConfig
 from cosched.core.bounds import JOB_MOST
-from cosched.core.cluster.coupling.messages import Addresses
-from cosched.core.cluster.queue.messages import Why
+from cosched.core.cluster.coupling.mate_messages import Addresses
 from cosched.core.cluster.queue.nodes import Intervals
+from cosched.core.cluster.queue.queue_events import Why
 from cosched.core.errors import CoschedError, must_succeed
 from cosched.core.units import NS_PER_S
 

@@ -12,7 +12,7 @@ from cosched.cluster.messages import Chunk, Failure, Message
 from cosched.cluster.store import Record, State
 from cosched.cluster.submission import JOB_VARIABLE
 from cosched.config.domain import QueueSettings, StartupSettings
-from cosched.core.cluster.coupling.messages import Addresses
+from cosched.core.cluster.coupling.mate_messages import Addresses
 from cosched.core.cluster.queue.nodes import Intervals
 from cosched.core.cluster.startup.jobobject import JobObject, cut, encode_object
 from cosched.core.cluster.startup.seal import Tied, seal

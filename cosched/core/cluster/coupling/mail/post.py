@@ -14,7 +14,7 @@ from functools import partial
 from cosched.core.cluster.coupling.engine_messages import Send
 from cosched.core.cluster.coupling.groups import DomainName
 from cosched.core.cluster.coupling.jobs import Jobs
-from cosched.core.cluster.coupling.messages import (
+from cosched.core.cluster.coupling.mate_messages import (
     Abort,
     Answer,
     AnyAsk,

@@ -18,7 +18,7 @@ from cosched.core.cluster.coupling.departures import depart
 from cosched.core.cluster.coupling.groups import DomainName, GroupKey
 from cosched.core.cluster.coupling.jobs import Jobs
 from cosched.core.cluster.coupling.mail.post import Post
-from cosched.core.cluster.coupling.messages import (
+from cosched.core.cluster.coupling.mate_messages import (
     LONGEST_ADDRESS,
     Abort,
     Aborted,

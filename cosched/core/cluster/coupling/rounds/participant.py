@@ -14,7 +14,7 @@ from cosched.core.cluster.coupling.engine_messages import JobNotReady, Why
 from cosched.core.cluster.coupling.groups import Timing
 from cosched.core.cluster.coupling.jobs import Jobs
 from cosched.core.cluster.coupling.mail.post import Post
-from cosched.core.cluster.coupling.messages import (
+from cosched.core.cluster.coupling.mate_messages import (
     Addresses,
     AnyReply,
     Cause,

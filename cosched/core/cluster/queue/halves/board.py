@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from cosched.core.cluster.queue.halves.job import Half, SharingJob
+from cosched.core.cluster.queue.halves.sharing_job import Half, SharingJob
 from cosched.core.cluster.queue.job import JobId
 
 

@@ -19,9 +19,9 @@ from bisect import insort
 from collections.abc import Sequence
 
 from cosched.core.cluster.queue.halves.board import Board, Placed
-from cosched.core.cluster.queue.halves.job import SharingJob
 from cosched.core.cluster.queue.halves.learner import Learner
 from cosched.core.cluster.queue.halves.placement import Placement
+from cosched.core.cluster.queue.halves.sharing_job import SharingJob
 from cosched.core.cluster.queue.job import Job, JobId
 from cosched.core.cluster.queue.nodes import Intervals, from_numbers
 from cosched.core.cluster.queue.places.place import Freed, Place, Row, Spot

@@ -21,7 +21,6 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from cosched.core.cluster.queue.halves.board import Board, Placed
-from cosched.core.cluster.queue.halves.job import BOTTOM, TOP, SharingJob
 from cosched.core.cluster.queue.halves.learner import Learner
 from cosched.core.cluster.queue.halves.resources import (
     Expectation,
@@ -29,6 +28,7 @@ from cosched.core.cluster.queue.halves.resources import (
     Resource,
     expected,
 )
+from cosched.core.cluster.queue.halves.sharing_job import BOTTOM, TOP, SharingJob
 
 Placement: TypeAlias = Callable[[SharingJob, Board], "Placed | None"]
 

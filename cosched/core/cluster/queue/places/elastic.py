@@ -14,7 +14,7 @@ from cosched.core.cluster.queue.job import Job
 from cosched.core.cluster.queue.nodes import Intervals, union, without
 from cosched.core.cluster.queue.places.ledger import Ledger
 from cosched.core.cluster.queue.places.place import Place, Row, Spot
-from cosched.core.cluster.queue.sizes.job import MalleableJob
+from cosched.core.cluster.queue.sizes.malleable_job import MalleableJob
 from cosched.core.errors import CoschedError
 
 

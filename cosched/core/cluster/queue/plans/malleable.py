@@ -32,7 +32,7 @@ from cosched.core.cluster.queue.plans.planner import Offers, Planner
 from cosched.core.cluster.queue.rules import NO_RULES, PassRules
 from cosched.core.cluster.queue.sizes.benefit import gift_benefit, harvest_benefit
 from cosched.core.cluster.queue.sizes.harvest import NEVER
-from cosched.core.cluster.queue.sizes.job import MalleableJob
+from cosched.core.cluster.queue.sizes.malleable_job import MalleableJob
 from cosched.core.cluster.queue.sizes.resizable_run import ResizableRun
 from cosched.core.cluster.queue.sizes.settings import Distribution, SizePolicy
 from cosched.core.errors import CoschedError

@@ -7,7 +7,7 @@ plan and ``held`` is the number of nodes that the job has.
 
 from __future__ import annotations
 
-from cosched.core.cluster.queue.sizes.job import MalleableJob
+from cosched.core.cluster.queue.sizes.malleable_job import MalleableJob
 
 
 class ResizableRun:

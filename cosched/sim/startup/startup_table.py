@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cosched.sim.startup.model import PAPERS_ORDER, Stage
-from cosched.sim.startup.runs import StartupOutcome
+from cosched.sim.startup.startup_runs import StartupOutcome
 from cosched.tables import table
 
 TITLES = {

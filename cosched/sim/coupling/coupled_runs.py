@@ -25,8 +25,8 @@ from cosched.core.cluster.queue.places.blocks import allocation_of
 from cosched.core.cluster.queue.places.ledger import Ledger
 from cosched.core.cluster.queue.policies import POLICIES
 from cosched.core.units import NS_PER_S
-from cosched.sim.coupled.domains import CoupledDomain, Exchange
-from cosched.sim.coupled.pairs import Mates, groups_of
+from cosched.sim.coupling.domains import CoupledDomain, Exchange
+from cosched.sim.coupling.pairs import Mates, groups_of
 from cosched.sim.logs.workload import Estimates, Workload
 from cosched.sim.queue.metrics import column
 from cosched.sim.virtual_time import NEVER, Progress, VirtualTime, no_progress

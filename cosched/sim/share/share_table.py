@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import groupby
 
-from cosched.sim.queue.table import duration, left_out
-from cosched.sim.share.runs import Outcome
+from cosched.sim.queue.queue_table import duration, left_out
+from cosched.sim.share.share_runs import Outcome
 from cosched.tables import table
 
 HEAD = ("queue", "wait", "response", "slowdown", "p95", "longest", "used", "of the first")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cosched.core.cluster.queue.sizes.execution import EXECUTIONS
-from cosched.core.cluster.queue.sizes.job import MalleableJob
+from cosched.core.cluster.queue.sizes.malleable_job import MalleableJob
 from cosched.core.cluster.queue.sizes.settings import Control
 from cosched.core.errors import CoschedError
 from cosched.documents import read_json

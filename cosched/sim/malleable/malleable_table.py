@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import groupby
 
-from cosched.sim.malleable.runs import Case
-from cosched.sim.queue.table import duration
+from cosched.sim.malleable.malleable_runs import Case
+from cosched.sim.queue.queue_table import duration
 from cosched.tables import table
 
 HEAD = ("policy", "wait", "run", "total", "jobs/h", "harvests", "success")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cosched.sim.nodes.runs import NodesOutcome
+from cosched.sim.nodes.node_runs import NodesOutcome
 from cosched.tables import table
 
 HEAD = ("", "response", "makespan", "efficiency", "switches", "pulled")

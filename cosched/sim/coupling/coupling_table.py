@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from cosched.core.cluster.coupling.groups import Timing
 from cosched.core.units import format_duration
-from cosched.sim.coupled.logs import CoupledOutcome
-from cosched.sim.queue.table import duration, left_out
+from cosched.sim.coupling.logs import CoupledOutcome
+from cosched.sim.queue.queue_table import duration, left_out
 from cosched.tables import table
 
 HEAD = ("schemes", "wait", "slowdown", "sync", "lost")

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from benchmarks.experiments.verdicts import Measured
-from cosched.bench.results.table import known_lengths
+from cosched.bench.results.results_table import known_lengths
 
 Document = Mapping[str, Any]
 WIDTH = 80

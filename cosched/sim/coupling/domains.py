@@ -26,7 +26,7 @@ from cosched.core.cluster.coupling.engine_messages import (
 )
 from cosched.core.cluster.coupling.engine_messages import Why as Released
 from cosched.core.cluster.coupling.groups import Group
-from cosched.core.cluster.coupling.messages import (
+from cosched.core.cluster.coupling.mate_messages import (
     Answer,
     AnyMessage,
     Cause,
@@ -34,7 +34,12 @@ from cosched.core.cluster.coupling.messages import (
     Question,
 )
 from cosched.core.cluster.coupling.queue import Command, CoupledQueue, Event, PrepareOn
-from cosched.core.cluster.queue.messages import EndJob, JobFailedToStart, StartJob, WakeAt
+from cosched.core.cluster.queue.queue_events import (
+    EndJob,
+    JobFailedToStart,
+    StartJob,
+    WakeAt,
+)
 from cosched.sim.logs.workload import Estimates, Workload
 from cosched.sim.queue.domain import Domain
 from cosched.sim.virtual_time import END, NEVER, VirtualTime

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 
-from cosched.sim.queue.runs import Outcome
+from cosched.sim.queue.queue_runs import Outcome
 from cosched.tables import table
 
 HEAD = ("policy", "estimates", "wait", "median", "p95", "slowdown", "bounded", "used")

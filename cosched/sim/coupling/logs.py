@@ -14,8 +14,8 @@ from typing import Any
 from cosched.core.cluster.coupling.settings import CouplingSettings, Scheme
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
-from cosched.sim.coupled.pairs import Mates, by_share, by_vicinity
-from cosched.sim.coupled.runs import Coupled, CoupledSchedule, Coupling, simulate
+from cosched.sim.coupling.coupled_runs import Coupled, CoupledSchedule, Coupling, simulate
+from cosched.sim.coupling.pairs import Mates, by_share, by_vicinity
 from cosched.sim.logs.opening import log_name
 from cosched.sim.logs.swf import Log, read_swf
 from cosched.sim.logs.workload import Workload

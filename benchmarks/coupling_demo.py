@@ -11,7 +11,7 @@ import sys
 import time
 from pathlib import Path
 
-from benchmarks.coupled_domains import Native, Wanted, coupled_domains
+from benchmarks.coupling_domains import Native, Wanted, coupled_domains
 from benchmarks.experiment import in_one_line
 from cosched.bench.run.interrupts import temporary_folder
 from cosched.cluster.answers import JobInfo
@@ -21,7 +21,7 @@ from cosched.jobs.client import Client as JobClient
 from cosched.jobs.job import Job
 from cosched.linux.ports import free_ports
 
-PROGRAMS = Path(__file__).parent / "programs" / "coupled"
+PROGRAMS = Path(__file__).parent / "programs" / "coupling"
 ENGINES = {"intrepid": "native", "eureka": "native"}
 SETTINGS = {"release": "1min"}
 BUSY_S = 2.0

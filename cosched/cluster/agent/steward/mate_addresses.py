@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from cosched.cluster.coupling.mates import shown_mates
-from cosched.core.cluster.coupling.messages import Addresses
+from cosched.core.cluster.coupling.mate_messages import Addresses
 from cosched.core.errors import CoschedError
 from cosched.linux.files.whole import write_whole
 

@@ -25,9 +25,9 @@ from cosched.core.cluster.coupling.settings import CouplingSettings, Scheme, Whe
 from cosched.core.cluster.queue.policies import POLICIES
 from cosched.core.decoding import Malformed, is_whole, parse_integer, parse_number
 from cosched.core.units import format_duration, parse_duration
-from cosched.sim.coupled.logs import CoupledRun, Pairing, carry_out, unique_names
-from cosched.sim.coupled.runs import Coupling
-from cosched.sim.coupled.table import render
+from cosched.sim.coupling.coupled_runs import Coupling
+from cosched.sim.coupling.coupling_table import render
+from cosched.sim.coupling.logs import CoupledRun, Pairing, carry_out, unique_names
 from cosched.sim.logs.workload import Estimates
 
 
