@@ -171,7 +171,7 @@ def test_job_that_yielded_starts_once_its_mate_is_cancelled(domains):
 def test_each_job_of_the_guide_is_taken(domains):
     one, other = domains
     make_keys(one.paths.peers, ["lens"])
-    known = one.config.coupling["domains"]
+    known = one.config.coupling.domains
     one.use(scheme="hold", domains={**known, "lens": "127.0.0.1:1"})
     page = (ROOT / "docs" / "coupling.md").read_text()
     form = r"^cosched (submit .*) \./(?:simulation|analysis)$"

@@ -6,6 +6,7 @@ begins as soon as it ends. With these costs, the simulation is of the jobs as th
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -26,6 +27,8 @@ RUNS_S = [0.4 + number / (JOBS - 1) for number in range(JOBS)]
 PAUSE_S = 0.5
 #: A job begins within this time, if its nodes are free.
 WITHIN_S = 60.0
+#: A line of a job that has begun.
+_TIME = re.compile(r"^\d+\.\d+\n", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,11 +137,12 @@ def _begin_s(output: Path, scripts: int) -> float:
 def first_begin(path: Path, scripts: int) -> float | None:
     """Returns when a job began, by the wall clock in seconds; None: not yet.
 
-    scripts: how many nodes of the job run the script. The first time counts. Raises
-    CoschedError if there are more times, since the job has begun twice.
+    scripts: how many nodes of the job run the script. The first time counts. Slurm may
+    have written lines of its own. Raises CoschedError if there are more times, since the
+    job has begun twice.
     """
     text = path.read_text() if path.exists() else ""
-    begins = [float(word) for word in text[: text.rfind("\n") + 1].split()]
+    begins = [float(line) for line in _TIME.findall(text)]
     if len(begins) > scripts:
         raise CoschedError(f"{path.name} has begun twice: {begins}")
     return min(begins, default=None)

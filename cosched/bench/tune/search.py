@@ -78,13 +78,15 @@ class Grid:
 
     def neighbours(self, point: Setting) -> list[Setting]:
         """Returns the points next to ``point``, diagonals included."""
+        slices = [each for each in self.slices if _next_to(self.slices, each, point.slice)]
+        gmets = [each for each in self.gmets if _next_to(self.gmets, each, point.gmet)]
         return [
             other
             for other in self.points()
             if other != point
             and other.variant == point.variant
-            and _next_to(self.slices, other.slice, point.slice)
-            and _next_to(self.gmets, other.gmet, point.gmet)
+            and other.slice in slices
+            and other.gmet in gmets
         ]
 
 
@@ -93,7 +95,7 @@ def next_round(grid: Grid, observed: Observed, repeats: int) -> list[Contestant]
     fresh = [point for point in grid.scouts() if point not in observed]
     if fresh:
         return [KERNEL, *fresh] if KERNEL not in observed else list(fresh)
-    fresh = [p for p in grid.points() if p not in observed and _worth(grid, p, observed)]
+    fresh = _worth_a_run(grid, observed)
     if fresh:
         return list(fresh)
     for number in range(2, repeats + 1):
@@ -194,18 +196,19 @@ def _ratio(values: Sequence[float], others: Sequence[float]) -> float | None:
     return median(values) / median(others)
 
 
-def _worth(grid: Grid, point: Setting, observed: Observed) -> bool:
-    """Whether a tried neighbour of the point is not clearly worse than the best."""
-    finite = [
-        median(values)
+def _worth_a_run(grid: Grid, observed: Observed) -> list[Setting]:
+    """Returns the points without a run next to one that is not clearly worse than the
+    best."""
+    medians = {
+        one: median(values)
         for one, values in observed.items()
         if isinstance(one, Setting) and not _failed(values)
-    ]
-    if not finite:
-        return False
-    bound = min(finite) * (1 + MARGIN)
-    tried = [observed[other] for other in grid.neighbours(point) if other in observed]
-    return any(not _failed(values) and median(values) <= bound for values in tried)
+    }
+    bound = min(medians.values(), default=0.0) * (1 + MARGIN)
+    points = grid.points()
+    good = [one for one in points if one in medians and medians[one] <= bound]
+    near = {other for one in good for other in grid.neighbours(one)}
+    return [each for each in points if each in near and each not in observed]
 
 
 def _failed(values: Iterable[float]) -> bool:

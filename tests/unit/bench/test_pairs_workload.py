@@ -75,7 +75,7 @@ def test_job_that_has_begun_twice_is_an_error(tmp_path):
     assert first_begin(path, 1) is None
     path.write_text("12.5\n11.")
     assert first_begin(path, 1) == 12.5
-    path.write_text("12.5\n11.25\n")
+    path.write_text("slurmstepd-eureka1: error: 2 of 3\n12.5\n11.25\n")
     assert first_begin(path, 2) == 11.25
     with pytest.raises(CoschedError, match=r"eureka\.3 has begun twice: \[12\.5, 11\.25\]"):
         first_begin(path, 1)
