@@ -7,7 +7,6 @@ import functools
 import re
 
 import pytest
-from cosched.core.cluster.queue.messages import Ticked
 
 from cosched.cluster.controller.controller import Controller
 from cosched.cluster.coupling.clock import DomainClock
@@ -36,6 +35,7 @@ from cosched.config.slurm import parse_coupled
 from cosched.core.cluster.coupling.engine_messages import Received
 from cosched.core.cluster.coupling.mate_messages import Question
 from cosched.core.cluster.coupling.state import Stage
+from cosched.core.cluster.queue.queue_events import Ticked
 from cosched.core.errors import CoschedError, StateLost
 from cosched.documents import decode_toml
 from tests.places import ROOT
