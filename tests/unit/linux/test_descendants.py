@@ -16,12 +16,12 @@ LIVES_S = 60
 PROGRAM = """
 import subprocess, sys, time
 from pathlib import Path
-from cosched.linux.cgroups.killgroup import GroupPlace, KillGroup, end_group
+from cosched.linux.cgroups.killgroup import GroupLocation, KillGroup, end_group
 from cosched.linux.prctl import adopt_orphans
 from cosched.linux.processes.descendants import children, kill_descendants
 
 adopt_orphans()
-place = GroupPlace(Path(sys.argv[1]), int(sys.argv[2])) if len(sys.argv) > 4 else None
+place = GroupLocation(Path(sys.argv[1]), int(sys.argv[2])) if len(sys.argv) > 4 else None
 group = KillGroup(place, sys.argv[3]) if place else None
 chains = subprocess.Popen(["sh", "-c", 'read go; exec "$@"', "sh", *sys.argv[-3:]],
                           stdin=subprocess.PIPE)

@@ -33,21 +33,21 @@ class Gone(Exception):
     """The member of a connection has ended."""
 
 
-class Desk:
+class UserSocketDouble:
     """Stands for a member's socket for users."""
 
-    open_desks = {}  # noqa: RUF012  (the test clears it)
+    open_sockets = {}  # noqa: RUF012  (the test clears it)
 
     def __init__(self, path, receive, log):
         self._path, self.receive = path, receive
         self.gone = asyncio.get_running_loop().create_future()
 
     async def open(self):
-        self.open_desks[self._path] = self
+        self.open_sockets[self._path] = self
 
     async def close(self):
-        if self.open_desks.get(self._path) is self:
-            del self.open_desks[self._path]
+        if self.open_sockets.get(self._path) is self:
+            del self.open_sockets[self._path]
         if not self.gone.done():
             self.gone.set_result(None)
 
@@ -179,9 +179,9 @@ class User:
     async def ask(self, what, **more):
         """Returns the answer to a request. Raises Gone if the member ends before it."""
         if self._caller is None:
-            while self._path not in Desk.open_desks:
+            while self._path not in UserSocketDouble.open_sockets:
                 await asyncio.sleep(0.05)
-            self._desk = Desk.open_desks[self._path]
+            self._desk = UserSocketDouble.open_sockets[self._path]
             self._caller = self._desk.receive(Person(os.geteuid(), os.getegid()))
         body = json.dumps({"do": what, **more}).encode()
         answer = asyncio.ensure_future(self._caller.answer(body))
@@ -239,8 +239,8 @@ def plays(monkeypatch, loop):
     for module in (agents, engines):
         monkeypatch.setattr(module, "Links", links)
     for module in (agents, controllers):
-        monkeypatch.setattr(module, "Desk", Desk)
+        monkeypatch.setattr(module, "UserSocket", UserSocketDouble)
     monkeypatch.setattr(agents, "Nursery", stewards.Nursery)
     monkeypatch.setattr(agents, "Stewards", made)
-    Desk.open_desks.clear()
+    UserSocketDouble.open_sockets.clear()
     yield network, ran
