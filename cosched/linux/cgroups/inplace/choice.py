@@ -2,7 +2,7 @@
 
 A job's class in place is one group or several that hold tasks of this job alone: the step
 of a batch job, or the containers of its ranks. For each task it is the outermost group
-inside the engine's group of the job (``engines.job_group``) that no other job has a task
+inside the engine's group of the job (``job_groups.job_group``) that no other job has a task
 in. If two jobs share a step, neither has a class in place.
 """
 
