@@ -1,1 +1,1 @@
-"""Has what a run directory is: its paths, who may use it, and the locks of its daemons."""
+"""The run directory: its paths, its users and the locks of its daemons."""
