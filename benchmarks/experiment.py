@@ -111,10 +111,10 @@ def numbers(text: str) -> list[int]:
 
 
 @contextmanager
-def in_one_line(name: str) -> Iterator[None]:
+def in_one_line(name: str, interrupted: str = "interrupted") -> Iterator[None]:
     """Turns an error of the command ``name`` into one line and exit status 1.
 
-    An interruption gives exit status 130.
+    An interruption gives the line ``interrupted`` and exit status 130.
     """
     try:
         with interruptible():
@@ -122,7 +122,7 @@ def in_one_line(name: str) -> Iterator[None]:
     except (CoschedError, OSError, JSONDecodeError) as error:
         sys.exit(line_of(name, error))
     except KeyboardInterrupt:
-        print(f"{name}: interrupted", file=sys.stderr)
+        print(f"{name}: {interrupted}", file=sys.stderr)
         sys.exit(INTERRUPTED)
 
 

@@ -32,8 +32,8 @@ NOBODY = 65534
 DAEMON = """\
 import sys
 from pathlib import Path
-from cosched.config import places
-places.OPERATOR_FILE = Path(sys.argv.pop(1))
+from cosched.config import cosched_toml
+cosched_toml.OPERATOR_FILE = Path(sys.argv.pop(1))
 from cosched_daemons.scheduler import main
 main()
 """
@@ -134,7 +134,7 @@ def test_forbidden_carrier_is_refused(open_dir):
     [
         ("[limits]\nprivate_daemons = false\n", "users' own daemons are not allowed"),
         ('[limits]\nslice_max = "3s"\n', "slice 5s is not allowed here: the most is 3s"),
-        ("[limits]\nslice_mix = 3\n", "operator.toml:2: 'slice_mix' is not a key"),
+        ("[limits]\nslice_mix = 3\n", "operator.toml:2: limits.slice_mix: no such key"),
     ],
 )
 def test_private_daemons_report_forbidden_settings(open_dir, limits, words):

@@ -144,7 +144,7 @@ def test_without_a_memory_limit_no_job_waits(node):
 
 
 def test_bad_memory_capacity_gets_one_line(node):
-    with pytest.raises(CoschedError, match="'plenty' is no size"):
+    with pytest.raises(CoschedError, match="'plenty' is not a size"):
         node.up(options={"memory": "plenty"})
 
 

@@ -230,7 +230,7 @@ def main(words: Sequence[str] | None = None) -> int:
     """Returns 0, or 1 if something failed; further figures are made in any case."""
     options = parse(words)
     whole = True
-    with in_one_line("yoo"):
+    with in_one_line("yoo", "interrupted; the same command goes on from here"):
         options.out.mkdir(parents=True, exist_ok=True)
         for figure in PLANS if options.figure == ALL else (options.figure,):
             try:
