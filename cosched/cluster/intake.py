@@ -14,14 +14,13 @@ from dataclasses import dataclass
 import zmq
 
 from cosched.core.units import NS_PER_MS, NS_PER_S
-from cosched.service.pacing import MALFORMED_TIMES, Allowance
+from cosched.service.pacing import LONG_REST, MALFORMED_TIMES, Allowance
 
 #: Messages that are taken before other work of the loop.
 _AT_A_TIME = 64
 #: The messages of one sender may take this much time at once, and a twentieth of the time
 #: in the long run.
 BURST_NS = 100 * NS_PER_MS
-REST = 19
 #: The shortest rest: each one costs the loop some calls.
 SHORTEST_NS = 1 * NS_PER_MS
 #: The longest rest after one message: other senders wait, too.
@@ -48,7 +47,7 @@ class Intake:
         assert isinstance(bell, int)
         self._bell = bell
         self._take = take
-        self._accounts = Allowance(BURST_NS, REST)
+        self._accounts = Allowance(BURST_NS, LONG_REST)
         self._loop = asyncio.get_running_loop()
         self._ended: asyncio.Future[None] = self._loop.create_future()
         self._waits = False  # for the bell; otherwise it takes messages or rests
@@ -86,7 +85,8 @@ class Intake:
         """Returns how long the socket must rest after a message."""
         now_ns = time.monotonic_ns()
         took_ns = (now_ns - began_ns) * (MALFORMED_TIMES if taken.useless else 1)
-        return self._accounts.charge(taken.sender, min(took_ns, LONGEST_NS // REST), now_ns)
+        most_ns = LONGEST_NS // LONG_REST
+        return self._accounts.charge(taken.sender, min(took_ns, most_ns), now_ns)
 
     def _wait(self) -> None:
         if not self._waits:

@@ -23,7 +23,7 @@ from cosched.core.names import CONTROLLER
 from cosched.core.units import NS_PER_MS, NS_PER_S
 from cosched.linux.identity import peer_ids
 from cosched.service.door import Door
-from cosched.service.pacing import Allowance
+from cosched.service.pacing import LONG_REST, Allowance
 
 #: Connections of one user at a time.
 CONNECTIONS_PER_USER = 1024
@@ -34,7 +34,6 @@ BYTES_PER_USER = 4 * LONGEST_REQUEST
 CONNECTION_NS = 300_000
 REQUEST_NS = 200_000
 BURST_NS = 200 * NS_PER_MS
-REST = 19
 #: How long the kernel refuses a user who has too many connections.
 SHUT_S = 1.0
 _MODE = 0o666
@@ -84,7 +83,7 @@ class UserSocket:
         self._server: asyncio.Server | None = None
         self._open: dict[int, int] = {}
         self._bytes: dict[int, int] = {}  # length of each user's requests, by uid
-        self._costs = Allowance(BURST_NS, REST)
+        self._costs = Allowance(BURST_NS, LONG_REST)
         self._door = Door(path, _MODE)
         self._serving: set[asyncio.Task[None]] = set()
         self._answering: set[asyncio.Future[None]] = set()

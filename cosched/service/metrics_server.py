@@ -15,14 +15,13 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 from prometheus_client import CollectorRegistry, make_wsgi_app
 
 from cosched.core.units import NS_PER_MS, NS_PER_S
-from cosched.service.pacing import Allowance
+from cosched.service.pacing import LONG_REST, Allowance
 
 #: A silent connection ends after this time.
 REQUEST_TIMEOUT_S = 10
 #: The cost of one request, roughly; all may take a twentieth of a CPU in the long run.
 _COST_NS = NS_PER_MS
 _BURST_NS = 100 * NS_PER_MS
-_REST = 19
 
 
 class _Handler(WSGIRequestHandler):
@@ -47,7 +46,7 @@ class MetricsServer(ThreadingMixIn, WSGIServer):
         self.server_name, self.server_port = listening.getsockname()[:2]
         self.setup_environ()
         self.set_app(make_wsgi_app(registry))
-        self._costs = Allowance(_BURST_NS, _REST)
+        self._costs = Allowance(_BURST_NS, LONG_REST)
 
     def get_request(self) -> tuple[socket.socket, object]:
         """Accepts a connection after the rest that earlier ones have caused."""

@@ -18,6 +18,9 @@ Work = Callable[[], None]
 
 #: After a piece of work, the user's next one waits for this many times its duration.
 REST = 9
+#: The rest of senders that need little: members, domains, users of a domain, clients of
+#: metrics. It leaves a twentieth of the time to each.
+LONG_REST = 19
 #: Work that may come at once without a rest: a job's tasks register at the same time, and
 #: make requests at the same switches.
 BURST_NS = NS_PER_S

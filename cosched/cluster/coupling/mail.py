@@ -40,7 +40,7 @@ _decoder: MessagePackDecoder[AnyMessage] = MessagePackDecoder(
 )
 
 
-class Allowance:
+class MessageRate:
     """Admits ``most`` messages at once, and ``per_s`` a second in the long run."""
 
     __slots__ = ("_at_ns", "_left", "_most", "_per_s")
@@ -68,7 +68,7 @@ class DomainMail:
     def __init__(self, links: Links, complain: Callable[[str], None]) -> None:
         self._links = links
         self._complaints = Complaints(complain, time.monotonic_ns)
-        self._allowances: dict[str, Allowance] = {}
+        self._rates: dict[str, MessageRate] = {}
 
     def send(self, to: str, message: AnyMessage) -> None:
         """Sends without waiting; the message may be lost. Jobs may still name a domain that
@@ -83,8 +83,8 @@ class DomainMail:
         handler fails is dropped (``Links.receive``)."""
 
         def take(sender: str, message: InDomain) -> None:
-            allowance = self._allowances.setdefault(sender, Allowance())
-            if not allowance.admit(time.monotonic_ns()):
+            rate = self._rates.setdefault(sender, MessageRate())
+            if not rate.admit(time.monotonic_ns()):
                 kind = "sends too many messages; some are dropped"
                 self._complaints.about(sender, kind)
                 return

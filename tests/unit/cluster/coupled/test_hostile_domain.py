@@ -12,8 +12,8 @@ from cosched.cluster.coupling.mail import (
     LONGEST,
     MOST_AT_ONCE,
     MOST_PER_S,
-    Allowance,
     DomainMail,
+    MessageRate,
 )
 from cosched.cluster.keys import load_keys
 from cosched.cluster.links import Links
@@ -215,7 +215,7 @@ async def test_huge_but_lawful_messages_are_refused_by_their_content(under):
 
 
 def test_allowance_comes_back_with_time():
-    allowance = Allowance()
+    allowance = MessageRate()
     assert sum(allowance.admit(NS_PER_S) for _ in range(2 * MOST_AT_ONCE)) == MOST_AT_ONCE
     assert not allowance.admit(NS_PER_S)
     assert sum(allowance.admit(2 * NS_PER_S) for _ in range(2 * MOST_PER_S)) == MOST_PER_S

@@ -8,9 +8,9 @@ import time
 import pytest
 import zmq
 
-from cosched.cluster.intake import BURST_NS, LONGEST_NS, REST, Intake, Taken
+from cosched.cluster.intake import BURST_NS, LONGEST_NS, Intake, Taken
 from cosched.core.units import NS_PER_S
-from cosched.service.pacing import MALFORMED_TIMES
+from cosched.service.pacing import LONG_REST, MALFORMED_TIMES
 
 WORK_NS = 50_000
 SPAN_S = 1.0
@@ -72,10 +72,10 @@ def test_flood_of_one_sender_is_paced_and_others_wait_little(kind):
             await asyncio.sleep(SPAN_S)
             span_ns = (time.monotonic() - began) * NS_PER_S
             times = MALFORMED_TIMES if kind == "useless" else 1
-            charged_ns = min(times * WORK_NS, LONGEST_NS // REST)
+            charged_ns = min(times * WORK_NS, LONGEST_NS // LONG_REST)
             flooded = sum(who == "flood" for who, _ in receiver.came[before:])
             # A rest shorter than the shortest one is left out once.
-            assert flooded <= span_ns / (charged_ns * REST) * 1.2 + 20
+            assert flooded <= span_ns / (charged_ns * LONG_REST) * 1.2 + 20
             assert flooded >= 20  # it is slow, but not shut out
             # libzmq takes senders in turn, if it knows which ones have messages.
             assert sorted(place)[10] <= 5, place
