@@ -83,10 +83,12 @@ class Intake:
 
     def _charge(self, taken: Taken, began_ns: int) -> int:
         """Returns how long the socket must rest after a message."""
-        now_ns = time.monotonic_ns()
-        took_ns = (now_ns - began_ns) * (MALFORMED_TIMES if taken.useless else 1)
+        took_ns = time.thread_time_ns() - began_ns
+        took_ns *= MALFORMED_TIMES if taken.useless else 1
         most_ns = LONGEST_NS // LONG_REST
-        return self._accounts.charge(taken.sender, min(took_ns, most_ns), now_ns)
+        return self._accounts.charge(
+            taken.sender, min(took_ns, most_ns), time.monotonic_ns()
+        )
 
     def _wait(self) -> None:
         if not self._waits:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
 
 import pytest
@@ -81,6 +82,30 @@ def test_flood_of_one_sender_is_paced_and_others_wait_little(kind):
             assert sorted(place)[10] <= 5, place
             running.cancel()
             for each in (flood, other, receiver.socket):
+                each.close(linger=0)
+
+    asyncio.run(check())
+
+
+def test_cheap_messages_of_an_honest_sender_cause_no_rest(monkeypatch):
+    """A message is charged what it costs, not the most that one may be charged."""
+    monkeypatch.setattr(sys.modules[__name__], "WORK_NS", 0)
+    rests = []
+    monkeypatch.setattr(Intake, "_rest", lambda _self, rest_ns: rests.append(rest_ns))
+
+    async def check():
+        with zmq.Context() as context:
+            receiver = Receiver(context)
+            one = sender(context, receiver.port)
+            running = asyncio.ensure_future(Intake(receiver.socket, receiver.take).run())
+            for _ in range(3 * BURST_NS * LONG_REST // LONGEST_NS // 2):
+                one.send(b"one useful")
+            end = time.monotonic() + 5
+            while len(receiver.came) < 1000 and not rests and time.monotonic() < end:
+                await asyncio.sleep(0.001)
+            assert rests == []
+            running.cancel()
+            for each in (one, receiver.socket):
                 each.close(linger=0)
 
     asyncio.run(check())
