@@ -39,6 +39,9 @@ from cosched.core.units import NS_PER_MS, NS_PER_S
 
 #: Messages that wait for one peer. A message has at most a chunk or 64 KiB of output.
 QUEUE_LENGTH = 4096
+#: Messages of one sender that wait in the receiver. The others wait at the sender, so a
+#: sender that rests fills no memory here.
+RECEIVE_LENGTH = 4
 #: The most bytes that an envelope adds to a message.
 _ENVELOPE_MOST = 128
 #: The usual longest pause between two tries to connect.
@@ -126,7 +129,7 @@ class Links:
         socket.curve_secretkey = self._keys.secret
         socket.curve_publickey = self._keys.own_public
         socket.maxmsgsize = self._longest
-        socket.rcvhwm = QUEUE_LENGTH
+        socket.rcvhwm = RECEIVE_LENGTH
         socket.heartbeat_ivl = _HEARTBEAT_MS
         socket.linger = 0
         try:

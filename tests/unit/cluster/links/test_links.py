@@ -11,12 +11,16 @@ import zmq
 
 from cosched.cluster.doorkeeper import MOST_ADDRESSES, Doorkeeper
 from cosched.cluster.keys import former_keys, load_keys, make_keys
-from cosched.cluster.links import Former, Links
+from cosched.cluster.links import RECEIVE_LENGTH, Former, Links
 from cosched.cluster.messages import Leave, Refused, UserReply, encode
 from cosched.core.errors import StateLost
 from tests.tools.ports import free_address
 
 WITHIN_S = 20.0
+#: A queue that takes no message for this time is full.
+STUCK_MS = 2000
+#: Messages of 1 MiB that leave their sender: buffers of the system hold some.
+MOST_LEFT = 48
 
 
 def test_message_that_is_too_long_is_dropped_and_later_ones_arrive(tmp_path):
@@ -78,6 +82,27 @@ def test_many_messages_at_once_arrive_and_lost_state_ends_the_receiver(tmp_path)
 
     asyncio.run(asyncio.wait_for(talk(), WITHIN_S))
     assert came == list(range(300))
+
+
+def test_messages_that_are_not_taken_wait_at_their_sender(tmp_path):
+    names = ("controller", "n1")
+    addresses = {name: free_address() for name in names}
+    make_keys(tmp_path, names)
+    receiver = Links(load_keys(tmp_path, "controller", names), addresses, print)
+    thief = load_keys(tmp_path, "n1", names)
+    with contextlib.closing(receiver), zmq.Context() as context:
+        receiver.listen(addresses["controller"])
+        link = context.socket(zmq.DEALER)
+        link.curve_serverkey = thief.public["controller"]
+        link.curve_secretkey, link.curve_publickey = thief.secret, thief.own_public
+        link.sndhwm, link.linger = 1, 0
+        link.connect(f"tcp://{addresses['controller']}")
+        left = 0
+        while left <= MOST_LEFT and link.poll(STUCK_MS, zmq.POLLOUT):
+            link.send(bytes(1 << 20))
+            left += 1
+        link.close()
+    assert RECEIVE_LENGTH < left < MOST_LEFT
 
 
 def test_message_whose_handler_fails_is_dropped_and_its_sender_named_once(tmp_path):
