@@ -20,7 +20,7 @@ from cosched.service.pacing import LONG_REST, MALFORMED_TIMES, Allowance
 _AT_A_TIME = 64
 #: The messages of one sender may take this much time at once, and a twentieth of the time
 #: in the long run.
-BURST_NS = 100 * NS_PER_MS
+BURST_NS = 50 * NS_PER_MS
 #: The shortest rest: each one costs the loop some calls.
 SHORTEST_NS = 1 * NS_PER_MS
 #: The longest rest after one message: other senders wait, too.

@@ -2,8 +2,9 @@
 
 usage: python -m tests.live.endurance [--jobs N] [--only node|domain]   (as root)
 
-It prints the memory and the open descriptors of each daemon after a tenth of the jobs and
-after all of them. A table that grows with each job shows in the difference.
+It prints the memory and the open descriptors of each daemon after a tenth, a half and all
+of the jobs. In the first half the daemons fill what they keep of the past: some thousand
+steps and records. A table that grows with each job shows in the second half.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ from tests.domain.rig import Rig
 from tests.fuzz.probe import PROBES
 
 AT_ONCE = 4
-#: More than this counts as growth. The history in memory fills its bound meanwhile.
-MOST_BYTES = 5 << 20
+#: More than this in the second half counts as growth.
+MOST_BYTES = 2 << 20
 MOST_DESCRIPTORS = 8
 UIDS = (61_005, 61_006)
 
@@ -112,24 +113,28 @@ def look(pids: Mapping[str, int]) -> dict[str, tuple[int, int]]:
 def endure(target: str, jobs: int, folder: Path) -> list[str]:
     """Runs jobs; prints the figures, and returns what grows."""
     began = time.monotonic()
-    first = max(1, jobs // 10)
+    until = [jobs // 10, jobs // 2, jobs]
+    seen = []
     with TARGETS[target](folder) as (pids, job), ThreadPoolExecutor(AT_ONCE) as users:
-        list(users.map(job, range(first)))
-        early = look(pids)
-        list(users.map(job, range(first, jobs)))
-        late = look(pids)
+        for first, last in zip([0, *until], until, strict=False):
+            list(users.map(job, range(first, last)))
+            seen.append(look(pids))
     grows = []
-    print(f"{target}: {jobs} jobs in {time.monotonic() - began:.0f} s")
-    for name, (early_bytes, early_fds) in early.items():
-        late_bytes, late_fds = late[name]
-        each = (late_bytes - early_bytes) / (jobs - first)
+    print(
+        f"{target}: {', '.join(map(str, until))} jobs in {time.monotonic() - began:.0f} s"
+    )
+    for name in pids:
+        sizes = [each[name][0] for each in seen]
+        descriptors = [each[name][1] for each in seen]
         print(
-            f"  {name:<12} {early_bytes / 1e6:.1f} MB after {first}, "
-            f"{late_bytes / 1e6:.1f} after {jobs} ({each:+.0f} bytes a job); "
-            f"descriptors {early_fds}, {late_fds}",
+            f"  {name:<12} {', '.join(f'{size / 1e6:.1f}' for size in sizes)} MB; "
+            f"descriptors {', '.join(map(str, descriptors))}",
             flush=True,
         )
-        if late_bytes - early_bytes > MOST_BYTES or late_fds > early_fds + MOST_DESCRIPTORS:
+        if (
+            sizes[-1] > sizes[-2] + MOST_BYTES
+            or descriptors[-1] > descriptors[0] + MOST_DESCRIPTORS
+        ):
             grows.append(f"{target}: {name} grows")
     return grows
 
