@@ -19,8 +19,8 @@ Work = Callable[[], None]
 #: After a piece of work, the user's next one waits for this many times its duration.
 REST = 9
 #: The rest of senders that need little: members, domains, users of a domain, clients of
-#: metrics. It leaves a twentieth of the time to each.
-LONG_REST = 19
+#: metrics. It leaves a 25th of the time to each: four of them together take a sixth.
+LONG_REST = 24
 #: Work that may come at once without a rest: a job's tasks register at the same time, and
 #: make requests at the same switches.
 BURST_NS = NS_PER_S
