@@ -30,7 +30,7 @@ CONNECTIONS_PER_USER = 1024
 #: Bytes of one user's requests that are being read or answered at a time.
 BYTES_PER_USER = 4 * LONGEST_REQUEST
 #: The cost of a connection and of a request, without the work for its answer. A user may
-#: cause a twentieth of a CPU of such costs in the long run, after a burst.
+#: cause a 25th of a CPU of such costs in the long run, after a burst.
 CONNECTION_NS = 300_000
 REQUEST_NS = 200_000
 BURST_NS = 200 * NS_PER_MS

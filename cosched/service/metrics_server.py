@@ -19,7 +19,7 @@ from cosched.service.pacing import LONG_REST, Allowance
 
 #: A silent connection ends after this time.
 REQUEST_TIMEOUT_S = 10
-#: The cost of one request, roughly; all may take a twentieth of a CPU in the long run.
+#: The cost of one request, roughly; all may take a 25th of a CPU in the long run.
 _COST_NS = NS_PER_MS
 _BURST_NS = 100 * NS_PER_MS
 
