@@ -30,7 +30,7 @@ settings.load_profile("ci" if REPEATED else "cosched")
 
 # Processes that tests start inherit ignored signals. A session in the background, or under
 # nohup, ignores some: it still does so, but these processes do not.
-for _number in (signal.SIGINT, signal.SIGHUP):
+for _number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
     if signal.getsignal(_number) is signal.SIG_IGN:
         signal.signal(_number, lambda *_: None)
 
