@@ -82,6 +82,13 @@ def crowded_lab_size(request):
     return LabSize(request.config.getoption("lab_nodes"), True)
 
 
+@pytest.fixture(scope="session")
+def session_folder(tmp_path_factory):
+    """Returns a folder that all workers of this session share."""
+    own = tmp_path_factory.getbasetemp()
+    return own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+
+
 @pytest.fixture(autouse=True)
 def no_output_in_the_repository():
     """Fails if a job of a domain has left its usual output there."""
