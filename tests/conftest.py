@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.examples import REPEATED, examples
 from tests.labs import OWN_CPUS, LabSize
 from tests.places import ROOT
 
@@ -19,12 +20,17 @@ from tests.places import ROOT
 settings.register_profile("cosched", deadline=None)
 # CI repeats the same examples, so its result depends on the change alone. Elsewhere each
 # run draws new examples and may find new faults.
-settings.register_profile("ci", settings.get_profile("cosched"), derandomize=True)
-settings.load_profile("ci" if os.environ.get("CI") else "cosched")
+settings.register_profile(
+    "ci",
+    settings.get_profile("cosched"),
+    derandomize=True,
+    max_examples=examples(settings().max_examples),
+)
+settings.load_profile("ci" if REPEATED else "cosched")
 
 # Processes that tests start inherit ignored signals. A session in the background, or under
 # nohup, ignores some: it still does so, but these processes do not.
-for _number in (signal.SIGINT, signal.SIGHUP):
+for _number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
     if signal.getsignal(_number) is signal.SIG_IGN:
         signal.signal(_number, lambda *_: None)
 
@@ -74,6 +80,13 @@ def lab_size(request):
 def crowded_lab_size(request):
     """Returns the size of labs whose nodes always share CPUs."""
     return LabSize(request.config.getoption("lab_nodes"), True)
+
+
+@pytest.fixture(scope="session")
+def session_folder(tmp_path_factory):
+    """Returns a folder that all workers of this session share."""
+    own = tmp_path_factory.getbasetemp()
+    return own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
 
 
 @pytest.fixture(autouse=True)

@@ -61,6 +61,12 @@ def reasons(rig):
         return [node["reason"] for node in client.nodes()]
 
 
+def node_state(rig, name):
+    with rig.client("n3") as client:
+        (state,) = (node["state"] for node in client.nodes() if node["node"] == name)
+    return state
+
+
 def has_crashed(member):
     return member.poll() is not None
 
@@ -86,9 +92,9 @@ def pool():
 @pytest.mark.parametrize("requeue", [False, True])
 def test_a_controller_killed_between_any_two_actions_loses_no_job(make_rig, pool, requeue):
     seen = []
+    rig = make_rig(2)
+    rig.start(*rig.config.nodes)
     for action in range(1, ACTIONS_MOST):
-        rig = make_rig(2)
-        rig.start(*rig.config.nodes)
         rig.start(CONTROLLER, wrapper=(CRASHING, str(action)))
         over = threading.Event()
         restarting = pool.submit(restart_once, rig, over)
@@ -111,7 +117,7 @@ def test_a_controller_killed_between_any_two_actions_loses_no_job(make_rig, pool
         assert len(starts) <= 1, (at, starts, job)
         assert job["state"] == "done", (at, job, rig.log(CONTROLLER))
         assert len(whole) == 1, (at, starts, job)
-        rig.close()
+        rig.kill(CONTROLLER)
         if not crashed:
             break
     else:
@@ -122,9 +128,9 @@ def test_a_controller_killed_between_any_two_actions_loses_no_job(make_rig, pool
 @pytest.mark.parametrize("node", ["n1", "n2"])
 def test_an_agent_killed_between_any_two_actions_ends_its_job_clearly(make_rig, node):
     seen = []
+    rig = make_rig(3)
+    rig.start(CONTROLLER, *(set(rig.config.nodes) - {node}))
     for action in range(1, ACTIONS_MOST):
-        rig = make_rig(3)
-        rig.start(CONTROLLER, *(set(rig.config.nodes) - {node}))
         rig.start(node, wrapper=(CRASHING, str(action)))
         rig.until_up()
         script = f"{RAN}; sleep 0.1 # mark87"
@@ -139,7 +145,8 @@ def test_an_agent_killed_between_any_two_actions_ends_its_job_clearly(make_rig, 
         whole = [ranks for ranks in starts_of(rig, number).values() if ranks == ["0", "1"]]
         assert whole, (at, starts_of(rig, number))
         nothing_is_left(rig, "mark87")
-        rig.close()
+        rig.kill(node)
+        rig.until(lambda: node_state(rig, node) != "up", f"{node} is still up")
         if not crashed:
             break
     else:

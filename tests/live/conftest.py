@@ -178,6 +178,14 @@ class LiveNode:
             *self.paths.bells.glob("*"),
         ]
 
+    def kill_all(self):
+        """Kills both daemons and the process in reserve, so that no guardian is left."""
+        pids = [self.scheduler_pid, self.timer_pid, self.spare_pid]
+        os.kill(self.scheduler_pid, signal.SIGSTOP)  # otherwise it would replace the others
+        os.kill(self.timer_pid, signal.SIGSTOP)
+        for pid in reversed(pids):
+            os.kill(pid, signal.SIGKILL)
+
     def close(self):
         for task in self.tasks:
             task.end()

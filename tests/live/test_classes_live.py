@@ -6,6 +6,7 @@ may use the CPUs too.
 
 from __future__ import annotations
 
+import fnmatch
 import json
 import os
 import signal
@@ -69,9 +70,10 @@ def tag() -> Iterator[str]:
 def left_behind(tag: str) -> list[Path]:
     """Returns the groups of the tag that still exist, and removes them."""
     found = [
-        top
+        Path(place, name)
         for hierarchy in hierarchies()
-        for top in hierarchy.mount_point.rglob(f"cosched-*{tag}")
+        for place, names, _ in os.walk(hierarchy.mount_point)  # passes over removed ones
+        for name in fnmatch.filter(names, f"cosched-*{tag}")
     ]
     for kind in ("cgroup2", "cgroup1"):
         with suppress(Exception):

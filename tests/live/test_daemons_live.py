@@ -171,15 +171,6 @@ def test_killed_scheduler_daemon_leaves_free_jobs_and_no_files(node):
     assert node.remains() == []
 
 
-def kill_all(node):
-    """Kills both daemons and the process in reserve, so that no guardian is left."""
-    pids = [node.scheduler_pid, node.timer_pid, node.spare_pid]
-    os.kill(node.scheduler_pid, signal.SIGSTOP)  # otherwise it would replace the others
-    os.kill(node.timer_pid, signal.SIGSTOP)
-    for pid in reversed(pids):
-        os.kill(pid, signal.SIGKILL)
-
-
 @pytest.mark.parametrize(
     "order", ["timer, scheduler", "scheduler, timer", "timer, new timer, scheduler"]
 )
@@ -270,7 +261,7 @@ def test_daemon_whose_names_another_has_leaves_all_to_it(node):
 def test_down_cleans_up_after_both_daemons_were_killed(node):
     node.up()
     tasks = [node.task(name) for name in "ab"]
-    kill_all(node)
+    node.kill_all()
     eventually(
         lambda: all(task.ask("pause") == "0" for task in tasks), "no task to pause", 2.0
     )
@@ -315,7 +306,7 @@ def test_unit_keeps_jobs_of_killed_daemons_for_the_next(node, killed):
     node.up()
     tasks = [node.task(name) for name in "ab"]
     if killed == "both":
-        kill_all(node)
+        node.kill_all()
     else:
         os.kill(node.scheduler_pid, signal.SIGKILL)
     eventually(lambda: node.scheduler_pid is None, "the daemon's end")

@@ -20,7 +20,7 @@ import pytest
 
 from cosched.lab import slurm
 from tests.live.conftest import DEADLINE_S, eventually
-from tests.live.test_users_live import opening, skip_in_tmp
+from tests.live.test_users_live import opening, skip_in_tmp, user_home
 from tests.places import ROOT
 
 MISSING = [name for name in slurm.DAEMONS if shutil.which(name) is None]
@@ -70,7 +70,7 @@ class Site:
         self.last = size.last
         script = (
             "mount -t tmpfs -o mode=1777 none /tmp; "
-            f"mkdir -m 755 {HOME}; chown {USER} {HOME}; "
+            f"{user_home(USER)}"
             f"(cat /etc/passwd; echo 'other:x:{USER}:{USER}::{HOME}:/bin/sh') > /tmp/p; "
             "mount --bind /tmp/p /etc/passwd; "
             f"{opening()} echo ready; cat"

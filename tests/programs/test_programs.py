@@ -57,8 +57,8 @@ class Mpi:
 
 
 @pytest.fixture(scope="module")
-def cache(tmp_path_factory):
-    return tmp_path_factory.mktemp("cache")
+def cache(session_folder):
+    return session_folder / "programs"
 
 
 @pytest.fixture(scope="module", params=INSTALLATIONS)

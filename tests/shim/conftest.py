@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import os
+from pathlib import Path
 
 import pytest
 
 from cosched.core.errors import CoschedError
+from cosched.launch.compile import build_once
 from cosched.launch.shim import make_shim, plan_build
 from tests.run.conftest import INSTALLED, wrapper_works
 from tests.shim.jobs import compile_program
@@ -41,11 +44,21 @@ def shim_for():
 
 
 @pytest.fixture(scope="session")
-def build(mpi, tmp_path_factory):
-    """Compiles one of the programs for ``mpi``."""
+def build(mpi, session_folder):
+    """Compiles one of the programs for ``mpi``, once for all workers."""
 
     @functools.cache
     def compiled(name, *flags):
-        return compile_program(mpi, name, tmp_path_factory.mktemp(name), *flags)
+        words = " ".join((str(mpi.mpicc), name, *flags))
+        folder = (
+            session_folder / f"{name}-{hashlib.sha256(words.encode()).hexdigest()[:12]}"
+        )
+        return str(
+            build_once(
+                folder / name,
+                lambda scratch: Path(compile_program(mpi, name, scratch, *flags)),
+                session_folder,
+            )
+        )
 
     return compiled

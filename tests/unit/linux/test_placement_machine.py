@@ -15,6 +15,7 @@ from cosched.linux.cgroups import placement
 from cosched.linux.cgroups.placement import PlacedClasses, place_tasks
 from cosched.linux.classes import Way
 from cosched.linux.probe import attach
+from tests.examples import examples
 from tests.unit.linux.fake_cgroups import FakeKernel
 from tests.unit.linux.test_placement import FakeDuty
 
@@ -144,5 +145,5 @@ class EngineAndDaemon(RuleBasedStateMachine):
 
 TestEngineAndDaemon = EngineAndDaemon.TestCase
 TestEngineAndDaemon.settings = settings(
-    max_examples=12, stateful_step_count=16, deadline=None
+    max_examples=examples(12), stateful_step_count=16, deadline=None
 )

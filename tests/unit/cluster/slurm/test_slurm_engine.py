@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import re
+import shlex
 import time
 from pathlib import Path
 
@@ -89,9 +90,16 @@ class Slurm:
         await asyncio.gather(self._running, return_exceptions=True)
 
     def double(self, name, script):
-        path = self.folder / name
-        path.write_text(f"#!/bin/sh\n{script}\n")
-        path.chmod(0o755)
+        """Lets a command run another script. The command itself is written only once,
+        before the engine starts children: the kernel executes no file that a child, forked
+        while it was written, still has open."""
+        path, body = self.folder / name, self.folder / f"{name}.sh"
+        new = self.folder / f"{name}.new"
+        new.write_text(f"{script}\n")
+        new.rename(body)
+        if not path.exists():
+            path.write_text(f"#!/bin/sh\n. {shlex.quote(str(body))}\n")
+            path.chmod(0o755)
 
     def show(self, number=None, **fields):
         """Lets squeue print other fields of a job."""
