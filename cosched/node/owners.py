@@ -7,13 +7,13 @@ raise a job delays other jobs, so the operator must allow it.
 from __future__ import annotations
 
 import logging
-import pwd
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
 from cosched.core.errors import CoschedError
 from cosched.core.node.messages import Mode, ModeChosen
+from cosched.linux.identity import named_user
 from cosched.node.driver import Driver, clocks
 from cosched.node.records.user_lines import by
 from cosched.node.tasks.live import LiveJob
@@ -73,8 +73,8 @@ class Owners:
             raise CoschedError(f"no job '{name}' runs here; see: cosched status")
         if not own:
             raise CoschedError(
-                f"job '{name}' belongs to {_user(named[0].uid)}; only its owner and root "
-                f"may {op} it"
+                f"job '{name}' belongs to {named_user(named[0].uid)}; only its owner "
+                f"and root may {op} it"
             )
         # The name of one job may be the key of another job.
         own = [job for job in own if job.key == name] or own
@@ -90,10 +90,3 @@ class Owners:
             mode = Mode.COSCHEDULED
         if mode is not Mode.COSCHEDULED:
             self._choose(job, mode)
-
-
-def _user(uid: int) -> str:
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return f"uid {uid}"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import os
-import pwd
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,6 +13,7 @@ from typing import Any
 from cosched.core.config.kinds import suggest
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
+from cosched.linux.identity import find_user_name
 from cosched.observe.job_summary import JobSummary
 from cosched.tables import table
 
@@ -49,14 +49,6 @@ def short_time(seconds: float) -> str:
     return f"{hours}h{minutes:02}m" if hours else f"{minutes}m{rest:02}s"
 
 
-def user_name(uid: int) -> str:
-    """Returns the user's name, or the number of a user without one."""
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return str(uid)
-
-
 def _local(wall_ns: int) -> datetime:
     return datetime.fromtimestamp(wall_ns // NS_PER_S).astimezone()
 
@@ -86,7 +78,7 @@ def _exit(one: JobSummary) -> str | None:
 COLUMNS = {
     "job": Column(Kind("<", _name, lambda one: one.name), lambda one: one),
     "key": Column(_TEXT, lambda one: one.job),
-    "user": Column(_TEXT, lambda one: user_name(one.uid)),
+    "user": Column(_TEXT, lambda one: find_user_name(one.uid) or str(one.uid)),
     "uid": Column(_COUNT, lambda one: one.uid),
     "ranks": Column(_COUNT, lambda one: one.tasks),
     "nodes": Column(_COUNT, lambda one: len(one.nodes)),

@@ -9,13 +9,13 @@ named with --run-dir or COSCHED_RUN_DIR is used without these checks.
 from __future__ import annotations
 
 import contextlib
-import pwd
 import socket
 import stat
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from cosched.core.errors import CoschedError
+from cosched.linux.identity import named_user
 from cosched.rundir.paths import NodePaths, default_run_dir
 
 SYSTEM_RUN_DIR = Path("/run/cosched")
@@ -94,7 +94,7 @@ def _check_given(path: Path, euid: int) -> None:
     """Checks a directory that the user named. It may be root's, and shared, as /tmp is."""
     found = path.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid not in (ROOT_UID, euid):
-        raise CoschedError(f"{path}: belongs to {_user(found.st_uid)}; use --run-dir")
+        raise CoschedError(f"{path}: belongs to {named_user(found.st_uid)}; use --run-dir")
 
 
 def _problem_with(path: Path, euid: int) -> str | None:
@@ -109,7 +109,7 @@ def _problem_with(path: Path, euid: int) -> str | None:
         return f"{path}: is not a directory; remove it, or use --run-dir"
     if found.st_uid != euid:
         return (
-            f"{path}: belongs to {_user(found.st_uid)}, not to {_user(euid)}; "
+            f"{path}: belongs to {named_user(found.st_uid)}, not to {named_user(euid)}; "
             "have it removed, or use --run-dir"
         )
     if found.st_mode & _WRITABLE_BY_OTHERS:
@@ -163,10 +163,3 @@ def is_public(path: Path) -> bool:
     with contextlib.suppress(OSError):
         return bool(path.stat().st_mode & stat.S_IWOTH)
     return False
-
-
-def _user(uid: int) -> str:
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return f"uid {uid}"

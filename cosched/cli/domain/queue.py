@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import pwd
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,6 +15,7 @@ from cosched.cli.declared import Command, command, flag, option
 from cosched.cli.options import domain_dir_option, json_option
 from cosched.cluster.answers import JobInfo
 from cosched.core.units import NS_PER_S
+from cosched.linux.identity import find_user_name
 from cosched.tables import table
 
 _HEAD = ("job", "name", "user", "nodes", "ranks", "state", "start", "reason")
@@ -81,7 +81,7 @@ def _row(job: JobInfo, now_s: float) -> Sequence[str]:
     return (
         str(job["job"]),
         job["name"][:_NAME_MOST],
-        user_name(job["uid"]),
+        find_user_name(job["uid"]) or str(job["uid"]),
         "-" if job["nodes"] is None else str(job["nodes"]),
         "-" if job["tasks"] is None else str(job["tasks"]),
         job["state"],
@@ -111,11 +111,3 @@ def clock(at_ns: int, now_s: float) -> str:
     moment = time.localtime(at_ns / NS_PER_S)
     near = abs(at_ns / NS_PER_S - now_s) < _DAY_S / 2
     return time.strftime("%H:%M:%S" if near else "%m-%d %H:%M", moment)
-
-
-def user_name(uid: int) -> str:
-    """Returns a user's name, or the number of one without a name."""
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return str(uid)

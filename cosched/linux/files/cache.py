@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cosched.core.errors import CoschedError
-from cosched.linux.files.owners import ROOT_UID, owners_of, user_name
+from cosched.linux.files.owners import ROOT_UID, owners_of
 from cosched.linux.homes import cache_home
+from cosched.linux.identity import named_user
 
 #: Folders in which each user can make one more place.
 SHARED = (Path("/tmp"), Path("/var/tmp"), Path("/dev/shm"))
@@ -69,7 +70,7 @@ def problem_with(path: Path, below: Path = Path("/")) -> str | None:
     owners = owners_of(path, below)
     others = owners.users - {os.geteuid(), ROOT_UID}
     if others:
-        return f"{path}: {user_name(min(others))} can change it"
+        return f"{path}: {named_user(min(others))} can change it"
     if owners.open_at is not None:
         return f"{owners.open_at}: other users can change it"
     if _is_noexec(path):

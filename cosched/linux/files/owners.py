@@ -23,6 +23,7 @@ from pathlib import Path
 
 from cosched.core.errors import CoschedError
 from cosched.linux import proc
+from cosched.linux.identity import named_user
 
 ROOT_UID = 0
 _MOST_LINKS = 40
@@ -91,7 +92,7 @@ def acting_as_owner(path: Path) -> Iterator[None]:
     if owners.open_at is not None:
         raise _open(owners.open_at)
     if len(owners.users) > 1:
-        names = " and ".join(sorted(map(user_name, owners.users)))
+        names = " and ".join(sorted(map(named_user, owners.users)))
         raise CoschedError(f"{path}: {names} can both change it; let its owner do this")
     if not owners.users:
         yield
@@ -116,7 +117,7 @@ def refuse_foreign(path: Path) -> None:
         return
     owners = owners_of(path)
     if owners.users:
-        names = " and ".join(sorted(map(user_name, owners.users)))
+        names = " and ".join(sorted(map(named_user, owners.users)))
         raise CoschedError(
             f"{path}: {names} can change it; root needs a directory of root's, such as "
             "/run/cosched"
@@ -129,7 +130,7 @@ def _refuse_other_users(path: Path) -> None:
     with contextlib.suppress(FileNotFoundError):
         owner = path.stat().st_uid
         if owner not in (ROOT_UID, os.geteuid()):
-            raise CoschedError(f"{path}: belongs to {user_name(owner)}")
+            raise CoschedError(f"{path}: belongs to {named_user(owner)}")
 
 
 def without_links(path: Path) -> Path:
@@ -143,14 +144,6 @@ def without_links(path: Path) -> Path:
     return owners.real
 
 
-def user_name(uid: int) -> str:
-    """Returns the name of a user, or the number of one without a name."""
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return f"uid {uid}"
-
-
 @contextlib.contextmanager
 def _rights_of(uid: int) -> Iterator[None]:
     """Takes the rights of a user, for the kernel's checks of files and of signals."""
@@ -162,7 +155,7 @@ def _rights_of(uid: int) -> Iterator[None]:
         os.setresgid(gid, gid, ROOT_UID)
         os.setresuid(uid, uid, ROOT_UID)
         if os.getresuid() != (uid, uid, ROOT_UID) or os.getresgid()[:2] != (gid, gid):
-            raise CoschedError(f"cannot take the rights of {user_name(uid)}")
+            raise CoschedError(f"cannot take the rights of {named_user(uid)}")
         yield
     finally:
         os.setresuid(*users)

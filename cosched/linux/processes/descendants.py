@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import pwd
 import select
 import signal
 import time
@@ -26,6 +25,7 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
 from cosched.linux import proc
+from cosched.linux.identity import find_user_name
 from cosched.linux.pidfd import open_pidfd
 from cosched.linux.processes.signals import Delivery, send
 
@@ -95,11 +95,8 @@ def describe_foreign(pid: int) -> str:
     program = (proc.read_text(proc.ROOT / "proc" / str(pid) / "comm") or "").strip()
     uids = proc.process_uids(pid)
     name = f" ({program!a})" if program else ""
-    return f"process {pid}{name} of user {_user_name(uids[1])}" if uids else f"{pid}{name}"
-
-
-def _user_name(uid: int) -> str:
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return str(uid)
+    return (
+        f"process {pid}{name} of user {find_user_name(uids[1]) or uids[1]}"
+        if uids
+        else f"{pid}{name}"
+    )

@@ -5,7 +5,6 @@ A job is stored before its user gets the number.
 
 from __future__ import annotations
 
-import pwd
 from collections.abc import Callable
 
 from msgspec.structs import replace
@@ -48,6 +47,7 @@ from cosched.core.cluster.queue.queue_events import (
 )
 from cosched.core.decoding import host_of
 from cosched.core.errors import CoschedError
+from cosched.linux.identity import find_user_name
 
 #: The nodes of a job whose addresses its mates get: the first ones.
 ADDRESSES_MOST = 256
@@ -265,7 +265,12 @@ class Jobs:
         mates = parse_mates(text, self.pairs.coupled.name, self.pairs.coupled.domains)
         if self._is_paired(record.number):
             return None
-        return self.pairs.announced(record.number, _user_name(record.uid), mates)
+        user = find_user_name(record.uid)
+        if user is None:
+            raise CoschedError(
+                f"mates: user {record.uid} has no name here, so no other domain can know it"
+            )
+        return self.pairs.announced(record.number, user, mates)
 
     def _is_paired(self, number: int) -> bool:
         return self.pairs is not None and self.pairs.member(number) is not None
@@ -390,13 +395,3 @@ class Jobs:
             self._entries.add(start.record, len(start.hosts))
         if start.misfit:
             self._entries.resize()
-
-
-def _user_name(uid: int) -> str:
-    """Returns the name by which other domains know a user."""
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        raise CoschedError(
-            f"mates: user {uid} has no name here, so no other domain can know it"
-        ) from None
