@@ -18,7 +18,6 @@ import argparse
 import contextlib
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -28,6 +27,7 @@ from pathlib import Path
 
 from rich.progress import Progress
 
+from benchmarks.commands import output_of
 from benchmarks.domain_lab import crowded_domain
 from benchmarks.experiment import Bench, numbers, positive
 from benchmarks.mpi import PROGRAMS, build, find, places
@@ -98,12 +98,7 @@ class Starts:
         if shell is not None:
             words[words.index(str(self._lab.agent))] = str(shell)
         began = time.time()
-        done = subprocess.run(
-            words, env=environ, capture_output=True, text=True, check=False
-        )
-        if done.returncode != 0:
-            raise CoschedError(f"mpiexec failed: {done.stderr.strip()[-200:]}")
-        return float(done.stdout.split()[-1]) - began
+        return float(output_of(words, "mpiexec", environ).split()[-1]) - began
 
     def transport(self, nodes: int, tasks: int) -> dict[str, str]:
         """Returns the variables that choose the transport which mpiexec gets as options."""
@@ -165,16 +160,7 @@ class Srun:
         return float(self._run(words, transport).split()[-1]) - began
 
     def _run(self, words: Sequence[str], environ: Mapping[str, str]) -> str:
-        done = subprocess.run(
-            [*self._enter, *words],
-            env={**self._environ, **environ},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if done.returncode != 0:
-            raise CoschedError(f"{words[0]} failed: {done.stderr.strip()[-200:]}")
-        return done.stdout
+        return output_of([*self._enter, *words], words[0], {**self._environ, **environ})
 
 
 def points_of(nodes: list[int], tasks: list[int], most: int) -> list[Point]:

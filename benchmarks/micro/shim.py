@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 from collections import defaultdict
@@ -23,6 +22,7 @@ from pathlib import Path
 
 from rich.progress import Progress
 
+from benchmarks.commands import output_of
 from benchmarks.domain_lab import new_lab
 from benchmarks.experiment import Bench, need_cpus, positive, quartiles
 from benchmarks.micro.load import new_node
@@ -114,23 +114,15 @@ def launch(
     words: Sequence[str], program: Path, batches: int, environ: Mapping[str, str]
 ) -> dict[int, float]:
     """Median half round trip, in microseconds, of each size in one launch."""
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", "cosched.cli.run.main", "-n", "2", *words),
-            *(str(program), "--batches", str(batches), *map(str, SIZES)),
-        ],
-        env={**os.environ, **environ},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=LAUNCH_TIMEOUT_S,
-        check=False,
+    command = [
+        *(sys.executable, "-m", "cosched.cli.run.main", "-n", "2", *words),
+        *(str(program), "--batches", str(batches), *map(str, SIZES)),
+    ]
+    output = output_of(
+        command, " ".join(words), {**os.environ, **environ}, LAUNCH_TIMEOUT_S
     )
-    if done.returncode != 0:
-        last = (done.stderr.strip() or done.stdout.strip()).splitlines()[-1:]
-        raise CoschedError(f"{' '.join(words)}: {''.join(last) or done.returncode}")
     found: dict[int, list[float]] = defaultdict(list)
-    for line in done.stdout.splitlines():
+    for line in output.splitlines():
         size, half_ns = line.split()
         found[int(size)].append(float(half_ns) / 1e3)
     return {size: statistics.median(values) for size, values in found.items()}

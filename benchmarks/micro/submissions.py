@@ -11,17 +11,16 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
-import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+from benchmarks.commands import output_of
 from benchmarks.domain_lab import crowded_domain
 from benchmarks.experiment import Bench, positive
 from cosched.cluster.client import Client, make_submission
-from cosched.core.errors import CoschedError
 from cosched.lab import slurm
 from cosched.lab.lab import Lab
 from cosched.lab.slurm_conf import SHARED
@@ -69,16 +68,7 @@ class Sender:
         return not self._run("squeue", "--noheader")
 
     def _run(self, *words: str) -> str:
-        done = subprocess.run(
-            [*self._enter, *words],
-            env=self._environ,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if done.returncode != 0:
-            raise CoschedError(f"{words[0]} failed: {done.stderr.strip()[-200:]}")
-        return done.stdout
+        return output_of([*self._enter, *words], words[0], self._environ)
 
 
 def measure(run_dir: Path, nodes: int, jobs: int) -> dict[str, dict[str, float]]:

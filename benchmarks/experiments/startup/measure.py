@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import statistics
-import subprocess
 import sys
 from collections.abc import Callable
 from typing import Any
 
+from benchmarks.commands import output_of
 from benchmarks.experiments.startup.documents import Point
 from benchmarks.experiments.startup.plans import cases_of
-from cosched.core.errors import CoschedError
 
 #: Runs of a case whose memory is measured: equal runs allocate the same.
 MEMORY_RUNS = 2
@@ -54,14 +53,6 @@ def _x(figure: str, nodes: int, tasks: int) -> int:
 def in_new_process(design: str, nodes: int, tasks: int, what: str) -> dict[str, Any]:
     """Runs ``central`` and returns its figures."""
     words = [design, str(nodes), str(tasks), what]
-    done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.experiments.startup.central_cost", *words],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode != 0:
-        last = done.stderr.strip().splitlines()[-1:] or ["no output"]
-        raise CoschedError(f"{' '.join(words)}: ended with {done.returncode}: {last[0]}")
-    found: dict[str, Any] = json.loads(done.stdout)
+    program = (sys.executable, "-m", "benchmarks.experiments.startup.central_cost")
+    found: dict[str, Any] = json.loads(output_of([*program, *words], " ".join(words)))
     return found

@@ -118,7 +118,7 @@ def test_workers_take_blocks_in_turn():
 def test_case_runs_in_a_new_process():
     found = in_new_process("old", 3, 2, "cpu")
     assert found["cpu_s"] < 1
-    with pytest.raises(CoschedError, match=r"newest 3 2 cpu: ended with 1: KeyError"):
+    with pytest.raises(CoschedError, match=r"newest 3 2 cpu failed: KeyError"):
         in_new_process("newest", 3, 2, "cpu")
 
 
