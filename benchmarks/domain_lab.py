@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from cosched.bench.run.interrupts import interruptible
+from cosched.cli.cluster.site import lab_nodes
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.up.domain import start_domain, stop_domain, write_domain
-from cosched.cluster.up.nodes import lab_nodes
 from cosched.config.domain import PORT, DomainConfig, QueueSettings
 from cosched.lab import life
 from cosched.lab.lab import Lab

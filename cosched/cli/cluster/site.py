@@ -11,7 +11,7 @@ from cosched.cluster.paths import DomainPaths
 from cosched.cluster.slurm.allocation import Allocation, find_allocation
 from cosched.cluster.slurm.step import allocation_places, start_in_allocation
 from cosched.cluster.up.domain import refuse_second, start_domain, write_domain
-from cosched.cluster.up.nodes import DomainNode, host_nodes, lab_nodes, local_nodes
+from cosched.cluster.up.nodes import DomainNode, host_nodes, local_nodes
 from cosched.config.domain import PORT, DomainConfig
 from cosched.core.decoding import host_of
 from cosched.core.errors import CoschedError
@@ -63,6 +63,16 @@ def lab_site(run_dir: Path, port: int | None) -> Site:
     places = lab_nodes(lab, port + 1)
     # A lab's nodes are one machine with one root.
     return _site(places, port, root_from=tuple(place.name for place in places))
+
+
+def lab_nodes(lab: Lab, port: int) -> tuple[DomainNode, ...]:
+    """Returns the nodes of a lab."""
+    return tuple(
+        DomainNode(
+            node.name, f"{node.address}:{port}", tuple(lab.enter_argv(node.name, "/"))
+        )
+        for node in lab.nodes
+    )
 
 
 def site_here(port: int | None) -> Site:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from cosched.cli.cluster.site import Site, hosts_site, lab_site, site_here
+from cosched.cli.cluster.site import Site, hosts_site, lab_nodes, lab_site, site_here
 from cosched.cli.connection import patient
 from cosched.cli.declared import Command, command, flag, option, part
 from cosched.cli.options import any_run_dir_option, hosts_option, run_dir_option
@@ -27,6 +27,8 @@ from cosched.config.domain import (
 from cosched.config.slurm import is_coupled, load_coupled
 from cosched.core.cluster.queue.policies import POLICIES
 from cosched.core.identity import ROOT
+from cosched.lab.lab import Lab
+from cosched.linux.files.owners import acting_as_owner
 
 
 @command("up")
@@ -128,12 +130,16 @@ class Down(Command):
     run_dir: Path = any_run_dir_option()
 
     def run(self) -> None:
+        paths = DomainPaths(self.run_dir)
+        with acting_as_owner(paths.directory):
+            lab = Lab.load(self.run_dir)
         try:
             ended = stop_domain(
-                DomainPaths(self.run_dir),
+                paths,
                 os.environ.get("COSCHED_NODE"),
                 end_jobs=self.end_jobs,
                 patience=patient(),
+                inside=() if lab is None else lab_nodes(lab, 0),
             )
         except NoDomain:
             click.echo("no domain is up", err=True)

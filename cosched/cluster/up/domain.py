@@ -85,13 +85,14 @@ def stop_domain(
     *,
     end_jobs: bool,
     patience: Patience = USUAL_PATIENCE,
+    inside: Sequence[DomainNode] = (),
 ) -> list[int]:
     """Ends the domain; returns the jobs that were ended. Starts a killed controller again,
     because only the controller ends the agents. Raises NoDomain if no domain is up, and
     CoschedError if jobs run and are not to be ended. Root has only the rights of the
-    directory's owner meanwhile."""
+    directory's owner meanwhile. inside: see ``controller_node``."""
     with acting_as_owner(paths.directory):
-        with controller_to_end(paths) as config:
+        with controller_to_end(paths, inside) as config:
             if config is not None:
                 _wait_reported(paths, config)
             with Client.connect(paths.run_dir, node, patience) as client:

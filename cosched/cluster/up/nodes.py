@@ -6,12 +6,10 @@ import os
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from cosched.config.domain import DomainConfig
 from cosched.core.decoding import host_of
 from cosched.core.names import member_of
-from cosched.lab.lab import Lab
 from cosched.linux.here import this_machine
 
 
@@ -31,16 +29,6 @@ def local_nodes(port: int) -> tuple[DomainNode, ...]:
     return (DomainNode(member_of(os.uname().nodename), f"127.0.0.1:{port}"),)
 
 
-def lab_nodes(lab: Lab, port: int) -> tuple[DomainNode, ...]:
-    """Returns the nodes of a lab."""
-    return tuple(
-        DomainNode(
-            node.name, f"{node.address}:{port}", tuple(lab.enter_argv(node.name, "/"))
-        )
-        for node in lab.nodes
-    )
-
-
 def host_nodes(hosts: Sequence[str], port: int, enter: str) -> tuple[DomainNode, ...]:
     """Returns hosts that a remote shell reaches. enter: its command; the host follows."""
     here = this_machine()
@@ -54,11 +42,13 @@ def host_nodes(hosts: Sequence[str], port: int, enter: str) -> tuple[DomainNode,
     )
 
 
-def controller_node(config: DomainConfig, run_dir: Path) -> DomainNode | None:
-    """Returns the place of a domain's controller; None if it is on another machine."""
+def controller_node(
+    config: DomainConfig, inside: Sequence[DomainNode]
+) -> DomainNode | None:
+    """Returns the place of a domain's controller; None if it is on another machine.
+    inside: nodes within this machine that have addresses of their own."""
     host = host_of(config.controller)
-    lab = Lab.load(run_dir)
-    for place in lab_nodes(lab, 0) if lab is not None else ():
+    for place in inside:
         if host_of(place.address) == host:
             return place
     if not this_machine().is_meant_by(host):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.up.members import start_controller
-from cosched.cluster.up.nodes import controller_node
+from cosched.cluster.up.nodes import DomainNode, controller_node
 from cosched.config.domain import DomainConfig, load_config
 from cosched.config.slurm import is_coupled
 from cosched.core.errors import CoschedError
@@ -18,16 +18,19 @@ from cosched.rundir.lock import is_held
 
 
 @contextlib.contextmanager
-def controller_to_end(paths: DomainPaths) -> Iterator[DomainConfig | None]:
+def controller_to_end(
+    paths: DomainPaths, inside: Sequence[DomainNode]
+) -> Iterator[DomainConfig | None]:
     """Starts the controller for the end of its domain if only its agents are up; yields the
     configuration then, otherwise None. Ends the controller again if the domain is not
     ended.
 
     Does so only on the controller's machine and for the user who started the domain.
+    inside: see ``controller_node``.
     Another process, such as an init system, may start it at the same time.
     """
     config = _config_of_agents(paths)
-    place = None if config is None else controller_node(config, paths.run_dir)
+    place = None if config is None else controller_node(config, inside)
     if place is None:
         yield None
         return
