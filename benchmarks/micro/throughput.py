@@ -10,7 +10,6 @@ import argparse
 import collections
 import itertools
 import os
-import subprocess
 import sys
 import tempfile
 import threading
@@ -23,6 +22,7 @@ from pathlib import Path
 
 from rich.progress import Progress
 
+from benchmarks.commands import output_of
 from benchmarks.domain_lab import crowded_domain
 from benchmarks.experiment import Bench, positive
 from cosched.cluster.client import Client, make_submission
@@ -82,7 +82,7 @@ def machine_cpu_s() -> float:
 
 class Observer:
     """Runs ``cosched queue`` again and again within its context. delays_s: how long each
-    run took."""
+    run took. Its end raises CoschedError if a run failed."""
 
     def __init__(self, run_dir: Path, node: str) -> None:
         self.delays_s: list[float] = []
@@ -93,22 +93,21 @@ class Observer:
             "COSCHED_NODE": node,
         }
         self._over = threading.Event()
-        self._thread = threading.Thread(target=self._look)
+        self._pool = ThreadPoolExecutor(1)
 
     def __enter__(self) -> Observer:
-        self._thread.start()
+        self._looks = self._pool.submit(self._look)
         return self
 
     def __exit__(self, *_: object) -> None:
         self._over.set()
-        self._thread.join()
+        with self._pool:
+            self._looks.result()
 
     def _look(self) -> None:
         while not self.delays_s or not self._over.wait(PAUSE_S):
             began = time.monotonic()
-            subprocess.run(
-                self._command, env=self._environ, stdout=subprocess.DEVNULL, check=True
-            )
+            output_of(self._command, "the observer", self._environ)
             self.delays_s.append(time.monotonic() - began)
 
 
