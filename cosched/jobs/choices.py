@@ -14,15 +14,13 @@ from cosched.launch.environment import wait_policy
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """The choices for a job.
+    """The choices for a job."""
 
-    policy: how ranks wait, as the shim reads it. carrier: as asked for, ``auto`` included.
-    needs_all: the job does not run unless each of its nodes coschedules it.
-    """
-
-    policy: str
+    policy: str  #: how ranks wait, as the shim reads it
+    #: The carrier of the sender's status as the user wants it, ``auto`` included.
     carrier: str
-    limits: Limits
+    limits: Limits  #: the operator's limits for the job's user
+    #: The job does not run unless each of its nodes coschedules it.
     needs_all: bool = False
 
     def check_carrier(self, carrier: str) -> None:

@@ -13,51 +13,44 @@ from cosched.linux.system_text import to_wire
 class Job:
     """A job for a domain.
 
-    argv: the program and its arguments. Either ``ranks``, or ``nodes`` and ``ppn`` (ranks
-    on each node) are given; 0 means not given. time_s: its time limit; 0: the domain's
-    usual one. name: by default the program's. output, error, input: files, in ``cwd``
-    unless they begin with ``/``. In the names of outputs ``%j`` is the job's number and
-    ``%x`` its name. The input ``-`` is what ``Client.give_input`` gives. Without ``error``
-    both streams go to ``output``. label: begin each line with its rank. bind: keep each
-    rank on one CPU. held: wait until ``unhold``. requeue: start the job again if a node is
-    lost. at_once: the domain refuses the job unless it can start now. exclusive: its nodes
-    take no other job meanwhile.
-
-    mates: jobs in other domains that start with this one, each ``GROUP@DOMAIN``. within:
-    the starts may be so far apart, such as ``60s``. after: the domain whose job starts
-    first; delay: how long it runs before the others start. mate_token: if the jobs
-    belong to different users, a word that all of them have.
-
-    mpi: a prefix, an mpiexec, ``mpich``, ``openmpi``, ``none``; by default the one that the
-    program uses. shim: whether it takes part in coscheduling. memory_bytes: its need on
-    each node. environ, cwd: by default those of this process.
+    Either ``ranks``, or ``nodes`` and ``ppn`` are given.
     """
 
-    argv: Sequence[str]
-    ranks: int = 0
-    nodes: int = 0
-    ppn: int = 0
-    time_s: float = 0
-    name: str = ""
+    argv: Sequence[str]  #: the program and its arguments
+    ranks: int = 0  #: tasks in all; 0: not given
+    nodes: int = 0  #: the number of nodes; 0: not given
+    ppn: int = 0  #: ranks on each node; 0: not given
+    time_s: float = 0  #: the job's time limit; 0: the domain's usual one
+    name: str = ""  #: shown to users; empty: the program's
+    #: A file, in ``cwd`` unless it begins with ``/``. In its name ``%j`` is the job's
+    #: number and ``%x`` the job's name.
     output: str = "cosched-%j.out"
-    error: str = ""
+    error: str = ""  #: a file as for ``output``; empty: both streams go to ``output``
+    #: A file, in ``cwd`` unless it begins with ``/``; ``-``: the data that
+    #: ``Client.give_input`` sends.
     input: str = "/dev/null"
-    label: bool = False
-    bind: bool = False
-    held: bool = False
-    requeue: bool = False
-    at_once: bool = False
-    exclusive: bool = False
+    label: bool = False  #: begin each line of output with its rank
+    bind: bool = False  #: keep each rank on one CPU
+    held: bool = False  #: wait until ``unhold``
+    requeue: bool = False  #: start the job again if a node is lost
+    at_once: bool = False  #: the domain refuses the job unless it can start now
+    exclusive: bool = False  #: its nodes take no other job meanwhile
+    #: Jobs in other domains that start with this one, each ``GROUP@DOMAIN``; (): none.
     mates: Sequence[str] = ()
-    within: str = ""
-    after: str = ""
-    delay: str = ""
+    within: str = ""  #: the most time between the starts, such as ``60s``; empty: 0
+    after: str = ""  #: the domain whose job starts first; empty: all start together
+    delay: str = ""  #: how long the first job runs before the others start; empty: 0
+    #: A word that all jobs of the group have if they belong to different users; empty:
+    #: none.
     mate_token: str = ""
+    #: A prefix, an mpiexec, ``mpich``, ``openmpi`` or ``none``; None: the MPI that the
+    #: program uses.
     mpi: str | None = None
-    shim: bool = True
-    memory_bytes: int = 0
+    shim: bool = True  #: whether the job takes part in coscheduling
+    memory_bytes: int = 0  #: its need on each node; 0: unknown
+    #: Variables of all tasks; None: those of this process.
     environ: Mapping[str, str] | None = None
-    cwd: str = ""
+    cwd: str = ""  #: the working directory; empty: that of this process
 
     def check(self) -> None:
         """Raises CoschedError for a job that cannot be sent."""

@@ -22,11 +22,10 @@ MOST_JOBS = 200
 
 @dataclass(frozen=True, slots=True)
 class JobNodes:
-    """Where a job runs. slurm: the number of its Slurm job, or "". hosts: otherwise its
-    nodes."""
+    """The nodes of a job: a job of Slurm, or a list."""
 
-    slurm: str = ""
-    hosts: tuple[str, ...] = ()
+    slurm: str = ""  #: the number of its Slurm job; empty: it runs in none
+    hosts: tuple[str, ...] = ()  #: the names of its nodes; (): Slurm has them
 
 
 def write_job_nodes(state: Path, job: str, place: JobNodes) -> None:

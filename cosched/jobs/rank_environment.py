@@ -21,27 +21,23 @@ from cosched.launch.resolved_job import ResolvedJob
 
 @dataclass(frozen=True, slots=True)
 class Reports:
-    """Takes what the user should read: ``warn`` takes warnings, ``note`` progress."""
+    """The functions that pass one line to the user."""
 
-    warn: Callable[[str], None]
-    note: Callable[[str], None]
+    warn: Callable[[str], None]  #: passes a warning on
+    note: Callable[[str], None]  #: passes a report of progress on
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """How a job takes part in coscheduling.
+    """How a job takes part in coscheduling."""
 
-    name: the job's name on its nodes. run_dir: None if each rank looks for the daemons of
-    its node. memory_bytes: on each node; 0: unknown. registers_in_init: the ranks register
-    in MPI_Init, not when they start. by_agents: the agents of a domain start the ranks.
-    """
-
-    name: str
+    name: str  #: the job's name on its nodes
+    #: The daemons' run directory; None: each rank looks for the daemons of its node.
     run_dir: Path | None
-    memory_bytes: int
-    expectation: Expectation
-    registers_in_init: bool = False
-    by_agents: bool = False
+    memory_bytes: int  #: the job's memory on each node; 0: unknown
+    expectation: Expectation  #: how long like jobs were scheduled
+    registers_in_init: bool = False  #: the ranks register in MPI_Init, not when they start
+    by_agents: bool = False  #: the agents of a domain start the ranks
 
 
 def rank_environment(

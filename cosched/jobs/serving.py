@@ -33,36 +33,35 @@ _LONG_VALUES_SINCE = 5
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """The surroundings of a job. environ: without an outer job. run_dir: the scheduler
-    daemons' directory. lab: the nodes, if they are those of a lab."""
+    """The surroundings of a job."""
 
-    environ: Mapping[str, str]
-    run_dir: Path
-    choices: Choices
-    root: bool
-    lab: Site | None = None
+    environ: Mapping[str, str]  #: the user's variables, without those of an outer job
+    run_dir: Path  #: the scheduler daemons' directory
+    choices: Choices  #: the user's choices for coscheduling
+    root: bool  #: whether root submits the job
+    lab: Site | None = None  #: the nodes, if they are those of a lab; otherwise None
 
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """How a job is started. environ: added to the user's. alone: one task starts the ranks
-    itself, on one node."""
+    """How a job is started."""
 
-    argv: Sequence[str]
-    label: str
+    argv: Sequence[str]  #: the words that each task executes
+    label: str  #: the program's name for users
+    #: Variables to add to the user's.
     environ: Mapping[str, str] = field(default_factory=dict)
-    pmi: str = "none"
-    pmix_library: str = ""
-    alone: bool = False
+    pmi: str = "none"  #: how the agents serve the ranks, one of ``PMIS``
+    pmix_library: str = ""  #: the path of its MPI's libpmix; empty: none
+    alone: bool = False  #: one task starts the ranks itself, on one node
 
 
 @dataclass(frozen=True, slots=True)
 class Pmi:
-    """How agents serve an MPI. environ: variables of its tasks."""
+    """How agents serve an MPI."""
 
-    name: str
-    pmix_library: str = ""
-    environ: Mapping[str, str] = field(default_factory=dict)
+    name: str  #: one of ``PMIS``
+    pmix_library: str = ""  #: the path of the MPI's libpmix; empty: none
+    environ: Mapping[str, str] = field(default_factory=dict)  #: variables of its tasks
 
 
 def serve(job: Job, around: Surroundings, reports: Reports) -> Served:

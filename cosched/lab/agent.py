@@ -65,8 +65,8 @@ exec {nsenter} --target "$pid" --net --uts --mount -- \\
 class Tools:
     """The programs of util-linux that enter a node."""
 
-    nsenter: str
-    taskset: str
+    nsenter: str  #: the path of the program that enters namespaces
+    taskset: str  #: the path of the program that sets CPUs
 
     @classmethod
     def find(cls, which: Callable[[str], str | None]) -> Tools:

@@ -31,23 +31,19 @@ READY_WITHIN_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class NodeShape:
-    """The node that a keeper makes.
+    """The node that a keeper makes."""
 
-    ``mark`` identifies its processes. ``cpus`` are its CPUs; empty: any. ``hosts`` is its
-    /etc/hosts.
-    """
-
-    name: str
-    mark: str
-    cpus: Sequence[int]
-    hosts: Path | None
+    name: str  #: the node's host name
+    mark: str  #: the source of the node's sysfs mount, which identifies its processes
+    cpus: Sequence[int]  #: the node's CPUs by number; empty: any
+    hosts: Path | None  #: the node's /etc/hosts; None: the machine's
 
 
 @dataclass(slots=True)
 class PendingKeeper:
     """A keeper that has made its namespaces and waits to be confirmed."""
 
-    process: ProcessId
+    process: ProcessId  #: the keeper itself; pid 0 until it is ready
     _confirm: int
 
     def confirm(self) -> None:

@@ -24,12 +24,12 @@ from cosched.lab.state import LabState, NodeRecord, read_state
 
 @dataclass(frozen=True, slots=True)
 class Lab:
-    """A lab that is up. ``network``: the nodes' network in CIDR notation."""
+    """A lab that is up."""
 
-    run_dir: Path
-    network: str
-    agent: Path
-    nodes: tuple[NodeRecord, ...]
+    run_dir: Path  #: the daemons' run directory, which has the lab's files
+    network: str  #: the nodes' network in CIDR notation
+    agent: Path  #: the script that starts a command inside a node
+    nodes: tuple[NodeRecord, ...]  #: the nodes, in the order of their numbers
 
     @classmethod
     def load(cls, run_dir: Path) -> Lab | None:

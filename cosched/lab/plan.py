@@ -25,9 +25,9 @@ MOST_NODES = NETWORK.num_addresses - 2
 class PlannedNode:
     """A node before it exists."""
 
-    name: str
-    address: str
-    cpus: tuple[int, ...]
+    name: str  #: the node's host name, such as ``lab1``
+    address: str  #: the node's IPv4 address in ``NETWORK``
+    cpus: tuple[int, ...]  #: the node's CPUs by number, ascending
 
 
 def plan_nodes(

@@ -24,12 +24,11 @@ MOST_JOBS = NODE_MIB // CPU_MIB
 
 @dataclass(frozen=True, slots=True)
 class Sharing:
-    """How jobs share the nodes. partition: its name; jobs: how many a CPU takes; lines: the
-    settings that bring it about."""
+    """How jobs share the nodes."""
 
-    partition: str
-    jobs: int
-    lines: tuple[str, ...]
+    partition: str  #: the partition's name
+    jobs: int  #: the most jobs that a CPU takes
+    lines: tuple[str, ...]  #: the lines of ``slurm.conf`` that bring it about
 
 
 GANG = Sharing(

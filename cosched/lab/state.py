@@ -20,12 +20,12 @@ VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class NodeRecord:
-    """One node."""
+    """A node of a lab."""
 
-    name: str
-    address: str
-    cpus: tuple[int, ...]
-    keeper: ProcessId
+    name: str  #: the node's host name
+    address: str  #: the node's IPv4 address
+    cpus: tuple[int, ...]  #: the node's CPUs by number
+    keeper: ProcessId  #: the process that holds the node's namespaces
 
     @property
     def keeper_pid(self) -> int:
@@ -37,11 +37,11 @@ class NodeRecord:
 class LabState:
     """The contents of the state file."""
 
-    complete: bool
-    network: str
-    agent: str
-    fabric: ProcessId
-    nodes: tuple[NodeRecord, ...]
+    complete: bool  #: whether ``lab up`` has ended; False: it is at work, or was cut short
+    network: str  #: the nodes' network in CIDR notation
+    agent: str  #: the path of the script that starts a command inside a node
+    fabric: ProcessId  #: the process that holds the namespace of the network
+    nodes: tuple[NodeRecord, ...]  #: the nodes, in the order of their numbers
 
     @property
     def keepers(self) -> tuple[tuple[str, ProcessId], ...]:

@@ -39,39 +39,42 @@ _BY_NAME = {
 class Site:
     """A job's hosts, and the way in which a launcher reaches them.
 
-    ``addresses`` are for the launcher, ``names`` for users and sockets. ``slots``: the most
-    ranks on each; () if no list of hosts limits them.
-    A virtual site (the lab) has three more fields. ``agent`` starts commands on a host as
-    rsh does. ``enter`` runs the launcher itself on the first host. ``network`` is the only
-    network that the tasks may use, because shared memory would bypass it.
-    ``transport_chosen``: the user's environment already names a transport. ``binding``: how
-    the user's environment binds ranks to CPUs; empty if it does not.
+    A virtual site (the lab) has ``agent``, ``enter`` and ``network`` besides.
     """
 
+    #: The hosts' names, for users and sockets; (): this machine, or the engine chooses.
     names: tuple[str, ...] = ()
+    #: The hosts' addresses, for the launcher, in the order of ``names``.
     addresses: tuple[str, ...] = ()
+    #: Starts commands on a host as rsh does; None: the launcher's own way.
     agent: Path | None = None
+    #: The words that run the launcher itself on the first host; (): it runs here.
     enter: tuple[str, ...] = ()
+    #: The only network that the tasks may use, in CIDR notation, because shared memory
+    #: would bypass it; empty: any.
     network: str = ""
-    transport_chosen: bool = False
+    transport_chosen: bool = False  #: whether the user's environment names a transport
+    #: The most ranks on each host, in the order of ``names``; (): no list of hosts limits
+    #: them.
     slots: tuple[int, ...] = ()
+    #: How the user's environment binds ranks to CPUs; empty: it does not.
     binding: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The number of tasks, and the most on each host (None: the site or the engine
-    chooses)."""
+    """The number of a job's tasks, and the most on each host."""
 
-    ranks: int
-    per_host: int | None
+    ranks: int  #: all tasks of the job
+    per_host: int | None  #: the most tasks on a host; None: the site or the engine chooses
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """The command to execute, and additions to the launcher's own environment."""
+    """The command to execute, and its environment."""
 
-    argv: tuple[str, ...]
+    argv: tuple[str, ...]  #: the program and its arguments
+    #: Variables to add to the launcher's own environment.
     environ: Mapping[str, str] = field(default_factory=dict)
 
 

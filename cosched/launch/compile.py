@@ -29,16 +29,13 @@ _SCRATCH = "build-"
 
 @dataclass(frozen=True, slots=True)
 class Compiler:
-    """A C compiler or an MPI's compiler wrapper.
+    """A C compiler or an MPI's compiler wrapper."""
 
-    ``words``: its command line without options for one file. ``environ``: the environment
-    to run it in. ``product``: the name of the result in error messages. ``remedy``: what
-    the user can do if there is no such compiler.
-    """
-
-    words: tuple[str, ...]
-    product: str
+    words: tuple[str, ...]  #: its command line without options for one file
+    product: str  #: the name of the result in error messages
+    #: The environment to run it in.
     environ: Mapping[str, str] = field(compare=False, repr=False)
+    #: Advice for the user if there is no such compiler; empty: none.
     remedy: str = ""
 
     def run(self, *options: str) -> str:

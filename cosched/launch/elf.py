@@ -33,12 +33,14 @@ _DAMAGED = (
 
 @dataclass(frozen=True, slots=True)
 class Elf:
-    """The dynamic section of ``path``. A static program needs no library."""
+    """The dynamic section of an ELF file."""
 
-    path: Path
+    path: Path  #: the file
+    #: The names of the libraries that it loads; (): a static program.
     needed: tuple[str, ...]
+    #: Directories to search before LD_LIBRARY_PATH, if ``runpath`` is empty.
     rpath: tuple[str, ...]
-    runpath: tuple[str, ...]
+    runpath: tuple[str, ...]  #: directories to search after LD_LIBRARY_PATH
 
     def search_path(self, environ: Mapping[str, str]) -> Iterator[Path]:
         """Yields the directories that the loader searches before its cache."""

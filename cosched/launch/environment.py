@@ -44,25 +44,20 @@ def job_label(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A job's part in coscheduling: its name, run directory, carrier, memory, age and
-    expected length.
+    """A job's part in coscheduling, from which the ranks' variables are made."""
 
-    ``run_dir``: None if each rank looks for the daemons of its node. ``memory_bytes``: on
-    each node; 0: unknown. ``submitted_ns``: since 1970; 0: unknown.
-    ``registers_in_init``: the ranks register in MPI_Init, not when they start.
-    ``require``: ``all`` if the job ends in MPI_Init unless each of its nodes coschedules
-    it; ``none`` if rank 0 does not report the nodes that do not; otherwise empty.
-    ``shimmed``: whether all ranks have the shim, as COSCHED_JOIN has it; empty: probably.
-    """
-
-    job: str
+    job: str  #: the job's name on its nodes
+    #: The daemons' run directory; None: each rank looks for the daemons of its node.
     run_dir: Path | None
-    status: str
-    memory_bytes: int = 0
-    submitted_ns: int = 0
-    expectation: Expectation = UNKNOWN
-    registers_in_init: bool = False
+    status: str  #: the carrier of the sender's status
+    memory_bytes: int = 0  #: the job's memory on each node; 0: unknown
+    submitted_ns: int = 0  #: the time of submission since 1970; 0: unknown
+    expectation: Expectation = UNKNOWN  #: how long like jobs were scheduled
+    registers_in_init: bool = False  #: the ranks register in MPI_Init, not when they start
+    #: ``all``: the job ends in MPI_Init unless each of its nodes coschedules it. ``none``:
+    #: rank 0 does not report the nodes that do not. Empty: rank 0 reports them.
     require: str = ""
+    #: Whether all ranks have the shim, as COSCHED_JOIN has it; empty: probably.
     shimmed: str = ""
 
 

@@ -35,22 +35,22 @@ class LauncherKind(Enum):
 class Version:
     """The contents of ``mpiexec --version``."""
 
-    family: Family | None
-    engine: LauncherKind
-    number: str
-    intel: bool = False
+    family: Family | None  #: the MPI of the launcher; None: the output names no known MPI
+    engine: LauncherKind  #: the launcher's kind
+    number: str  #: the version as printed, such as ``4.1.6``; empty: unknown
+    intel: bool = False  #: whether it is Intel MPI, of MPICH's family
 
 
 @dataclass(frozen=True, slots=True)
 class Mpi:
     """One installation: its launcher and the compiler wrapper of the same build."""
 
-    family: Family
-    engine: LauncherKind
-    version: str
-    mpiexec: Path
-    mpicc: Path | None
-    intel: bool = False
+    family: Family  #: the family of the libraries that its programs load
+    engine: LauncherKind  #: the launcher's kind
+    version: str  #: the launcher's version, such as ``4.1.6``
+    mpiexec: Path  #: the launcher
+    mpicc: Path | None  #: the compiler wrapper; None: there is none beside the launcher
+    intel: bool = False  #: whether it is Intel MPI, of MPICH's family
 
     @property
     def title(self) -> str:

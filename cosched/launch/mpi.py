@@ -32,10 +32,10 @@ _ANCESTORS_MAX = 5
 
 @dataclass(frozen=True, slots=True)
 class SearchPath:
-    """Places to search: the running Python's directory and the environment."""
+    """The places in which an MPI is searched."""
 
-    python_bin: Path
-    environ: Mapping[str, str]
+    python_bin: Path  #: the directory of the running Python
+    environ: Mapping[str, str]  #: the user's environment, with PATH
 
 
 def find_mpi(program: Program, asked: str | None, places: SearchPath) -> Mpi:

@@ -39,15 +39,15 @@ _VALUE_OPTIONS = ("-X", "-W", "--check-hash-based-pycs")
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A program. ``label``: its name for users. ``library``: its MPI library file."""
+    """A program, and the MPI that it loads."""
 
-    argv: tuple[str, ...]
-    path: Path | None
-    label: str
-    family: Family | None = None
-    library: Path | None = None
-    library_name: str = ""
-    interpreter: Path | None = None
+    argv: tuple[str, ...]  #: the program and its arguments
+    path: Path | None  #: the program's file; None: not found here
+    label: str  #: the program's name for users
+    family: Family | None = None  #: the MPI of its library; None: unknown
+    library: Path | None = None  #: the file of its MPI library; None: not found, or no MPI
+    library_name: str = ""  #: the name of its MPI library, with a version; empty: unknown
+    interpreter: Path | None = None  #: the Python that runs it; None: no Python program
 
     @property
     def standard_abi(self) -> bool:

@@ -48,39 +48,42 @@ _GUESSES_MAX = 3
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """The user's request; None and () stand for the default."""
+    """The user's request for a job."""
 
-    argv: tuple[str, ...]
+    argv: tuple[str, ...]  #: the program and its arguments, or a launcher's command line
+    #: All tasks; None: the hosts are filled to ``per_host`` or their slots, by default 1.
     ranks: int | None = None
+    #: The most tasks on a host; None: the host's slots, or an equal part of the ranks.
     per_host: int | None = None
+    #: A family, a prefix or an mpiexec; None: the MPI that the program uses.
     mpi: str | None = None
+    #: Whether root starts the job, which Open MPI's launcher must be allowed.
     root: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class ResolvedJob:
-    """A job that can be started. ``layout`` is None behind a user's own launcher, whose
-    command line is ``argv``, read as ``line``; ``front`` are the words in front of it, such
-    as ``time``. ``environ`` is the user's environment.
+    """A job that can be started."""
 
-    ``surely_shimmed``: each rank is started with what is put into its environment, as far
-    as can be seen.
-    """
-
+    #: The program and its arguments, or the user's own launcher and its words.
     argv: tuple[str, ...]
-    label: str
-    engine: LauncherKind
-    mpi: Mpi | None
-    mpicc: Path | None
-    site: Site
-    layout: Layout | None
-    root: bool
-    standard_abi: bool = False
+    label: str  #: the program's name for users
+    engine: LauncherKind  #: the launcher's kind
+    mpi: Mpi | None  #: the MPI that starts the job; None: the user's own launcher does
+    mpicc: Path | None  #: the compiler wrapper for the shim; None: none was found
+    site: Site  #: the hosts; empty behind the user's own launcher
+    layout: Layout | None  #: the numbers of tasks; None: the user's own launcher has them
+    root: bool  #: whether root starts the job, which Open MPI's launcher must be allowed
+    standard_abi: bool = False  #: whether the program follows MPI 5's own ABI
+    #: Whether each rank is started with the variables that are put into its environment, as
+    #: far as can be seen.
     surely_shimmed: bool = True
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()  #: one line each for the user
+    #: The words in front of the user's own launcher, such as ``time``.
     front: tuple[str, ...] = ()
+    #: ``argv`` as read; None: cosched-run's own launcher starts the job.
     line: Line | None = None
-    environ: Mapping[str, str] = field(default_factory=dict)
+    environ: Mapping[str, str] = field(default_factory=dict)  #: the user's environment
 
     @property
     def wrapped(self) -> bool:

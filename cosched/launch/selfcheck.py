@@ -43,15 +43,13 @@ JobsOf = Callable[[], Iterable[Mapping[str, Any]]]
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One run: its carrier, the program's output and its counters."""
+    """One run of the program under a carrier."""
 
-    carrier: str
-    why: str = ""
-    """The fault; empty if there is none."""
-    standard: str = ""
-    """The version of MPI that the library reports."""
-    messages: int = 0
-    """The number that each rank sent; each received as many."""
+    carrier: str  #: the carrier of the sender's status; ``PLAIN``: no shim
+    why: str = ""  #: the fault; empty if there is none
+    standard: str = ""  #: the version of MPI that the library reports
+    messages: int = 0  #: the number that each rank sent; each received as many
+    #: The shim's counters by name, for each rank; (): the run failed or had no shim.
     counters: tuple[Mapping[str, int], ...] = field(default=())
 
     @property

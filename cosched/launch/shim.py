@@ -71,23 +71,19 @@ SANITIZE_FLAGS = (
 
 @dataclass(frozen=True, slots=True)
 class ShimBuild:
-    """The inputs of one build, and the place of its result.
+    """The inputs of one build, and the place of its result."""
 
-    ``compiler``: the program that the wrapper calls. ``show``: the wrapper's command line.
-    ``environ``: the user's environment, for the wrapper and the compiler. ``remark``: why
-    the result is not in the usual place; "" if it is.
-    """
-
-    mpicc: Path
-    options: tuple[str, ...]
-    compiler: str
-    show: str
-    libraries: tuple[Path, ...]
-    fingerprint: str
-    library: Path
-    sanitize: bool
+    mpicc: Path  #: the MPI's compiler wrapper
+    options: tuple[str, ...]  #: options for the wrapper in each call; (): none
+    compiler: str  #: the program that the wrapper calls
+    show: str  #: the wrapper's command line, as ``-show`` prints it
+    libraries: tuple[Path, ...]  #: the files of the MPI library that the wrapper links
+    fingerprint: str  #: the name of the result's folder, from all inputs
+    library: Path  #: the file of the result
+    sanitize: bool  #: whether it has sanitizers, and warnings are errors
+    #: The user's environment, for the wrapper and the compiler.
     environ: Mapping[str, str] = field(compare=False, repr=False)
-    remark: str = ""
+    remark: str = ""  #: why the result is not in the usual place; empty: it is there
 
     @property
     def is_built(self) -> bool:

@@ -24,13 +24,13 @@ from cosched.launch.shim import ShimBuild, plan_build
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The MPI of a shim. ``mpi`` is None if it has no launcher."""
+    """The MPI of a shim."""
 
-    build: ShimBuild
-    mpi: Mpi | None
-    family: Family | None
-    library: Path | None
-    standard_abi: bool
+    build: ShimBuild  #: the build of the shim for this MPI
+    mpi: Mpi | None  #: the installation; None: it has no launcher
+    family: Family | None  #: the family of the MPI library; None: unknown
+    library: Path | None  #: the file of the MPI library itself; None: not found
+    standard_abi: bool  #: whether programs follow MPI 5's own ABI
 
     @property
     def title(self) -> str:

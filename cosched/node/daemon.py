@@ -78,28 +78,20 @@ PRIVATE_LINGER_NS = NS_PER_S
 
 @dataclass(frozen=True, slots=True)
 class DaemonOptions:
-    """The options of a scheduler daemon.
+    """The options of a scheduler daemon."""
 
-    private: serves one user's jobs and ends when there are none.
-    chosen: the reason for this class scheduler, for display.
-    priority: the priority of the daemon, for display.
-    limits: the operator's limits for users.
-    metrics: the address for Prometheus, ``HOST:PORT`` or ``off``.
-    trace_bytes: the most bytes of the trace's files together; 0: no trace.
-    memory: the memory for jobs, and how long a job waits for it.
-    allow_raise: whether owners may run a job alone; None: only with private daemons.
-    history: the file of ended jobs, if any.
-    """
-
-    private: bool
-    chosen: str
-    priority: str
-    limits: Limits = field(default_factory=Limits)
-    metrics: str = OFF
+    private: bool  #: the daemon serves one user's jobs and ends when there are none
+    chosen: str  #: the reason for this class scheduler, for display
+    priority: str  #: the priority of the daemon, for display
+    limits: Limits = field(default_factory=Limits)  #: the operator's limits for users
+    metrics: str = OFF  #: the address for Prometheus, ``HOST:PORT`` or ``off``
+    #: The most bytes of the trace's files together; 0: no trace.
     trace_bytes: int = TRACE_BYTES
+    #: The memory for jobs, and how long a job waits for it.
     memory: MemoryTerms = field(default_factory=MemoryTerms)
+    #: Whether owners may run a job alone; None: only with private daemons.
     allow_raise: bool | None = None
-    history: FilePair | None = None
+    history: FilePair | None = None  #: the file of ended jobs; None: not kept
 
 
 class SchedulerDaemon:

@@ -12,15 +12,12 @@ from cosched.linux.memory import held_bytes, machine_memory, pressure_percent
 
 @dataclass(frozen=True, slots=True)
 class MemoryTerms:
-    """The operator's settings for the node's memory.
+    """The operator's settings for the node's memory."""
 
-    capacity_bytes: the memory for all jobs together; None: the memory of the machine; 0: no
-        limit, so no job waits.
-    patience_ns: the longest wait of a job.
-    """
-
+    #: The memory for all jobs together; None: the memory of the machine; 0: no limit, so no
+    #: job waits.
     capacity_bytes: int | None = None
-    patience_ns: int = NodeConfig().memory_wait_ns
+    patience_ns: int = NodeConfig().memory_wait_ns  #: the longest wait of a job
 
 
 class MemoryMeter:

@@ -29,27 +29,23 @@ from cosched.shm.region import CARRIERS, NodeRegion
 
 @dataclass(frozen=True, slots=True)
 class NodeView:
-    """The parts of a daemon that a status is read from.
+    """The parts of a daemon that a status is read from."""
 
-    chosen: why the daemon has this class scheduler, a text for people. lent: the settings
-    on loan, each with the pid of its holder.
-    """
-
-    node: str
-    version: str
-    started_ns: int
-    private: bool
-    priority: str
-    chosen: str
-    classes: ClassScheduler
-    machine: NodeScheduler
-    jobs: JobTable
-    region: NodeRegion
-    timer: TimerProcess
-    gate: MemoryAdmission
-    recorder: Recorder
-    history: HistoryWriter
-    lent: Mapping[str, int]
+    node: str  #: the node's name
+    version: str  #: the version of cosched
+    started_ns: int  #: when the daemon started, CLOCK_MONOTONIC
+    private: bool  #: the daemon serves one user's jobs
+    priority: str  #: the priority of the daemon, a text for people
+    chosen: str  #: why the daemon has this class scheduler, a text for people
+    classes: ClassScheduler  #: the class scheduler in use
+    machine: NodeScheduler  #: the schedule of the node
+    jobs: JobTable  #: the jobs with their tasks and regions
+    region: NodeRegion  #: the region that the timer daemon shares, with its report
+    timer: TimerProcess  #: the process of the timer daemon
+    gate: MemoryAdmission  #: the memory of the jobs, and the jobs that wait for it
+    recorder: Recorder  #: the accounts of the jobs
+    history: HistoryWriter  #: the ended jobs, and the forecasts made from them
+    lent: Mapping[str, int]  #: the settings on loan, each with the pid of its holder
 
 
 def node_status(

@@ -47,8 +47,8 @@ def job_key(uid: int, name: str) -> str:
 class NodePaths:
     """The paths and names of everything that a node's daemons own."""
 
-    run_dir: Path
-    node: str
+    run_dir: Path  #: the directory with a folder for each node
+    node: str  #: the node's name, which its folder there has
 
     @property
     def directory(self) -> Path:

@@ -48,11 +48,11 @@ _SO_PEERPIDFD = 77  # since Linux 6.5; socket has no name for it yet
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """The process at the other end, from the kernel."""
+    """The process at the other end, as the kernel reports it."""
 
-    pid: int
-    uid: int
-    gid: int
+    pid: int  #: in this process's pid namespace
+    uid: int  #: its effective user when it connected
+    gid: int  #: its effective group when it connected
 
 
 def peer_of(connection: socket.socket) -> Peer:

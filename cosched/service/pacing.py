@@ -74,10 +74,13 @@ class Allowance:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Lane:
-    """One kind of work. The lanes of a user are served in turn, so that a long queue in one
-    does not delay the others. ``clock_ns`` measures what the work costs."""
+    """One kind of work.
 
-    clock_ns: Callable[[], int] = time.monotonic_ns
+    The lanes of a user are served in turn, so that a long queue in one does not delay the
+    others.
+    """
+
+    clock_ns: Callable[[], int] = time.monotonic_ns  #: measures what the work costs
 
 
 class _Line:

@@ -49,11 +49,11 @@ _MODES = (Mode.COSCHEDULED, Mode.RAISED, Mode.SUSPENDED, Mode.RELEASED)
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request taken from a ring. ``code`` is one of ``lib.COSCHED_CMD*``."""
+    """One request taken from a ring."""
 
-    code: int
-    slot: int
-    epoch: int
+    code: int  #: one of ``lib.COSCHED_CMD*``
+    slot: int  #: the index of the task that posted it; 0 from the timer daemon
+    epoch: int  #: the low 32 bits of the job's epoch then; 0 from the timer daemon
 
 
 def read_expectation(record: Any) -> Expectation:

@@ -16,19 +16,15 @@ _FIRST_SPECIAL_STEP = 4_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class EngineJob:
-    """A job of the site's batch system.
+    """A job of the site's batch system."""
 
-    number: the engine's name for it, with the step if the command runs in one. node_list:
-    its nodes as Slurm writes them; "" if the engine does not say. ranks: the number of
-    tasks that the job asked for; None if it asked for none. in_step: the command is itself
-    a task of the job.
-    """
-
-    engine: str
-    number: str
+    engine: str  #: ``slurm``, ``flux`` or ``pbs``
+    number: str  #: the engine's name for the job, with the step if the command runs in one
+    #: Its nodes as Slurm writes them; empty: the engine does not name them.
     node_list: str = ""
+    #: The number of tasks that the job asked for; None: it asked for none.
     ranks: int | None = None
-    in_step: bool = False
+    in_step: bool = False  #: the command is itself a task of the job
 
     @property
     def label(self) -> str:

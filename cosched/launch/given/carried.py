@@ -36,11 +36,12 @@ _SEPARATOR = ";"
 
 @dataclass(slots=True)
 class Carried:
-    """A command line that is being made. words: by their indices; new: words that stand
-    before them. environ: additions to the launcher's environment."""
+    """A command line that is being made."""
 
-    words: list[str]
+    words: list[str]  #: the given words, some with a new value
+    #: Words to add, by the index of the word that they stand before.
     new: dict[int, list[str]] = field(default_factory=dict)
+    #: Additions to the launcher's environment.
     environ: dict[str, str] = field(default_factory=dict)
 
     @property

@@ -18,30 +18,26 @@ def _words(text: str) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True)
 class Grammar:
-    """The options of a launcher, by their names without dashes.
+    """The options of a launcher, by their names without dashes."""
 
-    values: options with a value; pairs: with two words, or one ``NAME=VALUE``. flags: with
-    none. hosts: their values are hosts. hostfiles, rankfiles: files with hosts.
-    elsewhere: flags that keep ranks from this node. files: files with app contexts.
-    variables: they set a rank's variable. lists: MCA options, which may hold a list of
-    variables. tunes: files with such options. exports: a list of the variables that ranks
-    get. short: options of one letter, whose value may follow without a blank. words: words
-    in front of the options.
-    """
-
-    values: frozenset[str] = frozenset()
-    pairs: frozenset[str] = frozenset()
-    flags: frozenset[str] = frozenset()
-    hosts: frozenset[str] = frozenset()
-    hostfiles: frozenset[str] = frozenset()
+    values: frozenset[str] = frozenset()  #: options with a value
+    pairs: frozenset[str] = frozenset()  #: options with two words, or one ``NAME=VALUE``
+    flags: frozenset[str] = frozenset()  #: options without a value
+    hosts: frozenset[str] = frozenset()  #: options whose values are hosts
+    hostfiles: frozenset[str] = frozenset()  #: options whose values are files with hosts
+    #: Options whose values are files with the hosts of single ranks.
     rankfiles: frozenset[str] = frozenset()
-    elsewhere: frozenset[str] = frozenset()
+    elsewhere: frozenset[str] = frozenset()  #: flags that keep ranks from this node
+    #: Options whose values are files with app contexts.
     files: frozenset[str] = frozenset()
-    variables: frozenset[str] = frozenset()
-    lists: frozenset[str] = frozenset()
-    tunes: frozenset[str] = frozenset()
+    variables: frozenset[str] = frozenset()  #: options that set a rank's variable
+    lists: frozenset[str] = frozenset()  #: MCA options, which may hold a list of variables
+    tunes: frozenset[str] = frozenset()  #: options whose values are files with MCA options
+    #: Options with a list of the variables that ranks get.
     exports: frozenset[str] = frozenset()
+    #: Whether options of one letter may have their value in the same word.
     short: bool = False
+    #: Words that may stand in front of the options, such as ``run``.
     words: frozenset[str] = field(default=frozenset())
 
     def value_count(self, name: str) -> int | None:

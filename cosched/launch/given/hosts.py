@@ -28,10 +28,10 @@ _BLANKS_AROUND = re.compile(r"\s*=\s*")
 
 @dataclass(frozen=True, slots=True)
 class Hosts:
-    """The hosts of a job, in order. slots: the most ranks on each; () if not limited."""
+    """The hosts of a job, in order."""
 
-    names: tuple[str, ...] = ()
-    slots: tuple[int, ...] = ()
+    names: tuple[str, ...] = ()  #: the hosts' names, each once; (): no host is named
+    slots: tuple[int, ...] = ()  #: the most ranks on each host; (): not limited
 
 
 def parse_hosts(text: str) -> Hosts:

@@ -23,12 +23,12 @@ _BESIDE_A_FILE = ("allow-run-as-root", "mca", "gmca")
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """An option of a launcher. name: without dashes. at: the index of its word. joined: its
-    value stands in that word, and not in the next ones."""
+    """An option of a launcher."""
 
-    name: str
-    values: tuple[str, ...]
-    at: int
+    name: str  #: without dashes
+    values: tuple[str, ...]  #: the words of its value; (): it has none
+    at: int  #: the index of its word in the command line
+    #: Whether its value stands in that word, and not in the next ones.
     joined: bool = False
 
     @property
@@ -39,13 +39,12 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """An app context. words: all of it; at: the index of the first one. program_at: the
-    index of its program."""
+    """An app context of a command line."""
 
-    at: int
-    words: tuple[str, ...]
-    options: tuple[Option, ...]
-    program_at: int
+    at: int  #: the index of its first word in the command line
+    words: tuple[str, ...]  #: all its words
+    options: tuple[Option, ...]  #: the options in front of its program
+    program_at: int  #: the index of its program in the command line
 
     @property
     def program(self) -> tuple[str, ...]:
@@ -59,19 +58,16 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A launcher's command line; its first word is the launcher.
+    """A launcher's command line, read as app contexts."""
 
-    environ: the environment in which the launcher starts. from_files: the contexts that
-    files name. is_complete: all such files could be read.
-    """
-
-    argv: tuple[str, ...]
-    engine: LauncherKind
-    grammar: Grammar
-    contexts: tuple[Context, ...]
-    environ: Mapping[str, str]
+    argv: tuple[str, ...]  #: all words; the first one is the launcher
+    engine: LauncherKind  #: the launcher's kind
+    grammar: Grammar  #: the options of this launcher
+    contexts: tuple[Context, ...]  #: the app contexts on the line itself
+    environ: Mapping[str, str]  #: the environment in which the launcher starts
+    #: The app contexts in the files that the line names.
     from_files: tuple[Context, ...] = ()
-    is_complete: bool = True
+    is_complete: bool = True  #: whether all such files could be read
 
     @property
     def all_contexts(self) -> tuple[Context, ...]:

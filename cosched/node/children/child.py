@@ -13,11 +13,11 @@ from cosched.start.own_command import own_command
 
 @dataclass(frozen=True, slots=True)
 class Child:
-    """pipe: the daemon's end of the child's input. pidfd: readable when the child ends."""
+    """A child process of a daemon."""
 
-    process: subprocess.Popen[bytes]
-    pipe: int
-    pidfd: int
+    process: subprocess.Popen[bytes]  #: the running child
+    pipe: int  #: the daemon's end of the child's input, a descriptor
+    pidfd: int  #: a descriptor that is readable when the child ends
 
     def close(self) -> None:
         """Closes both descriptors."""

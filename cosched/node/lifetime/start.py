@@ -29,17 +29,22 @@ _USUAL = NodeConfig()
 
 @dataclass(frozen=True, slots=True)
 class NodeOptions:
-    """The start options of a scheduler daemon."""
+    """The start options of a scheduler daemon. None: the configuration decides."""
 
-    settings: Settings
+    settings: Settings  #: slice, GMET and the other settings of the schedule
+    #: The name of the class scheduler, or ``auto``.
     class_scheduler: str = _USUAL.class_scheduler
-    mode: str = _USUAL.mode
+    mode: str = _USUAL.mode  #: one of ``MODES``: whether others get unused time
+    #: The daemon serves only this user's jobs, and ends after the last one.
     private: bool = False
-    verbose: bool = False
-    metrics: str = OFF
+    verbose: bool = False  #: the daemon logs each switch and refusal
+    metrics: str = OFF  #: the address for Prometheus, ``HOST:PORT`` or ``off``
+    #: The memory for all jobs together, as the user writes a size.
     memory: str | None = None
+    #: The longest wait for memory, as the user writes a time.
     memory_wait: str | None = None
-    allow_raise: bool | None = None
+    allow_raise: bool | None = None  #: whether owners may run a job alone
+    #: The disk space for the trace, as the user writes a size, or ``off``.
     trace: str | None = None
 
     def arguments(self) -> list[str]:

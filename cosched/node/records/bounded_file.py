@@ -20,9 +20,9 @@ class FilePair:
     The last write before a change of files may exceed the limit.
     """
 
-    directory: Path
-    name: str
-    limit_bytes: int
+    directory: Path  #: the folder of both files
+    name: str  #: the start of both names, before ``.jsonl`` or ``.1.jsonl``
+    limit_bytes: int  #: the most bytes of both together
 
     @property
     def current(self) -> Path:

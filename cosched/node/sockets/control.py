@@ -43,9 +43,10 @@ OwnerHandler = Callable[[Mapping[str, Any], int], Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """The answer to a client that holds a change, and the function that undoes it."""
+    """The answer to a client that holds a change."""
 
-    answer: Mapping[str, Any]
+    answer: Mapping[str, Any]  #: the fields to send to the client
+    #: Undoes the change, when the client gives it back or its connection ends.
     undo: Callable[[], None]
 
 

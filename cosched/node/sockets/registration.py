@@ -35,24 +35,24 @@ HELLO_TIMEOUT_NS = 2 * NS_PER_S
 class TaskHello:
     """The fields that a task sends about itself."""
 
-    job: str
-    rank: int
-    world: int
-    carrier: int
-    memory_bytes: int
-    submitted_ns: int = 0
-    expectation: Expectation = UNKNOWN
+    job: str  #: the name of the user's job
+    rank: int  #: the process's rank in MPI_COMM_WORLD
+    world: int  #: the number of ranks in MPI_COMM_WORLD; 0: unknown
+    carrier: int  #: the carrier of the sender's status, a key of ``CARRIERS``
+    memory_bytes: int  #: the memory that the job needs on this node; 0: not declared
+    submitted_ns: int = 0  #: the time of submission since 1970; 0: unknown
+    expectation: Expectation = UNKNOWN  #: how long like jobs were scheduled
     launched: bool = False  #: it has just started, and has not called MPI_Init yet
 
 
 @dataclass(frozen=True, slots=True)
 class Welcome:
-    """The answer to a registered task; it gets the descriptors only in MPI_Init."""
+    """The answer to a registered task."""
 
-    slot: int
-    region_bytes: int
-    region_fd: int
-    bell_fd: int
+    slot: int  #: the task's index in the region's table of tasks
+    region_bytes: int  #: the size of the job's region
+    region_fd: int  #: the job's region; sent only in MPI_Init
+    bell_fd: int  #: the job's bell, for writing; sent only in MPI_Init
 
 
 _NO_HELLO = TaskHello("", 0, 0, lib.COSCHED_CARRIER_NONE, 0)

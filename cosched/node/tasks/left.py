@@ -18,11 +18,11 @@ from cosched.shm.region import JobRegion
 
 @dataclass(slots=True)
 class LeftJob:
-    """A job without a scheduler daemon, and its live tasks by pid."""
+    """A job without a scheduler daemon."""
 
-    key: str
-    region: JobRegion
-    tasks: dict[int, LiveTask]
+    key: str  #: the job's name on the node, ``UID.NAME``
+    region: JobRegion  #: the job's region, attached
+    tasks: dict[int, LiveTask]  #: its live tasks by pid
 
     @property
     def starts(self) -> dict[int, int]:

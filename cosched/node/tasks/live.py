@@ -13,49 +13,45 @@ from cosched.shm.region import JobRegion
 class Claim:
     """The fields that a process sends about itself when it registers."""
 
-    rank: int
-    world: int
-    carrier: int
-    launched: bool
+    rank: int  #: its rank in MPI_COMM_WORLD
+    world: int  #: the number of ranks in MPI_COMM_WORLD; 0: unknown
+    carrier: int  #: the carrier of the sender's status, a key of ``CARRIERS``
+    launched: bool  #: the process has not called MPI_Init yet
 
 
 @dataclass(slots=True)
 class LiveTask:
-    """A registered process.
+    """A registered process."""
 
-    pidfd: becomes readable when the process ends. start_ticks: identifies the process
-    together with its pid. launched: the process has not called MPI_Init yet, so it does not
-    use its slot."""
-
-    pid: int
-    pidfd: int
-    slot: int
-    rank: int
-    world: int
+    pid: int  #: the process, in the daemon's pid namespace
+    pidfd: int  #: a descriptor that is readable when the process ends
+    slot: int  #: the task's index in the region's table of tasks
+    rank: int  #: its rank in MPI_COMM_WORLD
+    world: int  #: the number of ranks in MPI_COMM_WORLD; 0: unknown
+    #: The process's start in ticks since boot, which identifies it together with its pid.
     start_ticks: int
+    #: The process has not called MPI_Init yet, so it does not use its slot.
     launched: bool = False
 
 
 @dataclass(slots=True)
 class LiveJob:
-    """A job's region, its bell, and its tasks by pid.
+    """A job of this node, with its region and its tasks.
 
-    declared_bytes: the memory that the job declared. expectation: how long like jobs ran.
-    Both are kept here, because the user can write into the region. The bell is open twice:
-    the daemon reads ``bell``, and tasks get ``task_bell_fd``. Otherwise a task could clear
-    O_NONBLOCK on the daemon's descriptor.
+    Memory and expectation are kept here, because the user can write into the region. The
+    bell is open twice. Otherwise a task could clear O_NONBLOCK on the daemon's descriptor.
     """
 
-    key: str
-    name: str
-    uid: int
-    region: JobRegion
-    bell: int
-    task_bell_fd: int
-    carrier: int = 0
-    declared_bytes: int = 0
-    expectation: Expectation = UNKNOWN
-    tasks: dict[int, LiveTask] = field(default_factory=dict)
+    key: str  #: the job's name on the node, ``UID.NAME``
+    name: str  #: the job's name, from its user
+    uid: int  #: the user that owns the job
+    region: JobRegion  #: the job's region
+    bell: int  #: the descriptor of the bell that the daemon reads
+    task_bell_fd: int  #: the descriptor of the bell that tasks get
+    carrier: int = 0  #: the carrier of the sender's status, a key of ``CARRIERS``
+    declared_bytes: int = 0  #: the memory that the job declared for this node; 0: none
+    expectation: Expectation = UNKNOWN  #: how long like jobs were scheduled
+    tasks: dict[int, LiveTask] = field(default_factory=dict)  #: the job's tasks by pid
 
     def task_in_slot(self, slot: int) -> LiveTask | None:
         """Returns the live task that owns a slot; requests name slots, not pids."""

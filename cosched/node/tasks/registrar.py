@@ -28,13 +28,12 @@ USERS_JOBS = lib.COSCHED_GUARDED_MAX // USERS_SHARE
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """The users whose tasks may register: only the daemon's user if ``private``.
+    """The conditions under which a task may register."""
 
-    limits: the operator's limits for tasks and jobs. most_jobs: the most jobs of one user
-    other than root and the daemon's user, so that other users get regions too."""
-
-    private: bool
-    limits: Limits
+    private: bool  #: only the daemon's user may register tasks
+    limits: Limits  #: the operator's limits for tasks and jobs
+    #: The most jobs of one user other than root and the daemon's user, so that other users
+    #: get regions too.
     most_jobs: int = USERS_JOBS
 
     def check_task(self, peer: Peer, hello: TaskHello, jobs: Iterable[LiveJob]) -> None:
