@@ -17,18 +17,14 @@ Judge = Callable[[Measured], str]
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A claim, our result, and the verdict (``verdicts``).
+    """A claim, our result, and the verdict."""
 
-    source: the paper's figure, table or section. paper: the paper's value; empty if it has
-    no such claim. verdict: empty if nothing is judged. why: the likely reason of a "no".
-    """
-
-    source: str
-    what: str
-    paper: str
-    ours: str
-    verdict: str = ""
-    why: str = ""
+    source: str  #: the paper's figure, table or section
+    what: str  #: the claim in words
+    paper: str  #: the paper's value; empty: the paper has no such claim
+    ours: str  #: our figure, with its range; or MISSING
+    verdict: str = ""  #: as in verdicts; empty: nothing is judged
+    why: str = ""  #: the likely reason of a "no"; empty: none is known
 
     @property
     def shown(self) -> str:

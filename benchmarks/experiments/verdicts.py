@@ -30,14 +30,12 @@ FEW = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A positive figure: the middle, the least and the greatest of its runs or cases.
+    """A positive figure over its runs or cases."""
 
-    repeated: whether several runs are behind each case; a calculated figure counts as such.
-    """
-
-    middle: float
-    low: float
-    high: float
+    middle: float  #: the median, mean or calculated value
+    low: float  #: the least value, or the lower end of the mean's interval
+    high: float  #: the greatest value, or the upper end of the mean's interval
+    #: Whether several runs are behind each case; a calculated figure counts as such.
     repeated: bool = True
 
     def over(self, other: Measured) -> Measured:

@@ -48,16 +48,16 @@ SCHEMES = {"H": Scheme.HOLD, "Y": Scheme.YIELD}
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One simulation. sweep: ``load`` or ``share``; x: its value there. unit: the nodes of
-    the least block of the compute machine; None: its nodes are all alike."""
+    """One simulation."""
 
-    sweep: str
-    x: float
-    schemes: str
-    repeat: int
-    trace: Path | None
-    compute_load: float
-    generated_jobs: int
+    sweep: str  #: load or share
+    x: float  #: its value in the sweep, 0 to 1
+    schemes: str  #: one of COMBINATIONS, or BASE: no coscheduling
+    repeat: int  #: the seed of the arrivals and of the analysis machine's log
+    trace: Path | None  #: the compute machine's log; None: a generated one
+    compute_load: float  #: node-seconds asked for / there, on the compute machine
+    generated_jobs: int  #: the size of a generated log, in jobs
+    #: The nodes of the least block of the compute machine; None: its nodes are all alike.
     unit: int | None
 
     @property
@@ -68,10 +68,10 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A case and its result (``Coupled.document``)."""
+    """A case and its result."""
 
-    run: Case
-    result: dict[str, Any]
+    run: Case  #: the case
+    result: dict[str, Any]  #: as Coupled.document
 
 
 def load_of(log: Workload) -> float:

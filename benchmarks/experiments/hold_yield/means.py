@@ -34,7 +34,7 @@ def mean_of(values: Sequence[float]) -> Measured:
 class Means:
     """The results of all runs, by sweep, value, combination and repeat."""
 
-    ended: Iterable[Ended]
+    ended: Iterable[Ended]  #: the results, in any order; read once
     _found: dict[tuple[str, float, str], dict[int, dict[str, Any]]] = field(
         init=False, default_factory=dict
     )

@@ -46,13 +46,14 @@ COMPARED = (*BASELINES, BEST)
 class Panel:
     """Lines over an axis: for each policy, a point at each place."""
 
-    title: str
-    column: str
-    places: Sequence[str]
-    axis: str
-    policies: Sequence[str]
+    title: str  #: above the panel
+    column: str  #: the drawn figure, a key of AXES
+    places: Sequence[str]  #: the labels on the axis, from left to right
+    axis: str  #: the words below the axis
+    policies: Sequence[str]  #: a line for each, a key of STYLES
+    #: The point of a policy at a place, which counts from 0.
     point: Callable[[str, int], Point]
-    logarithmic: bool = False
+    logarithmic: bool = False  #: the scale of the heights; False: linear
 
 
 def _by_degree(column: str, percent: int) -> Panel:

@@ -40,10 +40,10 @@ NO_BETA = 0.0  # of system-centric streams
 class Point:
     """A stream, a policy and its parameters."""
 
-    source: str
-    execution: str
-    beta: float
-    case: Case
+    source: str  #: the name of the jobs' Source
+    execution: str  #: the name of the model of execution
+    beta: float  #: as in Source; NO_BETA without such arrivals
+    case: Case  #: the policy and its parameters
 
 
 Figures: TypeAlias = Mapping[str, float]

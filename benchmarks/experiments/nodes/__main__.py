@@ -58,15 +58,15 @@ WAYS = tuple(COLOURS)
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One simulation. way: gang, aligned, free (both cosched), spin or yield."""
+    """One simulation."""
 
-    sweep: str
-    x: str
-    pattern: str
-    way: str
-    nodes: int
-    work_ns: int
-    seed: int
+    sweep: str  #: a key of SWEEPS
+    x: str  #: its value in the sweep, with the unit
+    pattern: str  #: which ranks wait for which, one of PATTERNS
+    way: str  #: gang, aligned, free (both cosched), spin or yield
+    nodes: int  #: the number of nodes, also if the sweep gives it
+    work_ns: int  #: CPU time of each rank
+    seed: int  #: the number of the repeat, from 1
 
     @property
     def name(self) -> str:
@@ -78,8 +78,8 @@ class Case:
 class Ended:
     """A case and its result."""
 
-    run: Case
-    outcome: NodesOutcome
+    run: Case  #: the case
+    outcome: NodesOutcome  #: the result of the simulator
 
 
 def run_of(case: Case) -> NodesRun:

@@ -60,11 +60,11 @@ HOUR_S = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class LiveJob:
-    """A planned job as it ran. Times are by the wall clock."""
+    """A planned job as it ran."""
 
-    plan: PlannedJob
-    submitted_s: float
-    began_s: float
+    plan: PlannedJob  #: its plan
+    submitted_s: float  #: by the wall clock
+    began_s: float  #: by the wall clock, as its script wrote it
 
     @property
     def wait_s(self) -> float:

@@ -33,15 +33,12 @@ _TIME = re.compile(r"^\d+\.\d+\n", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """Means for one domain, in seconds.
+    """Means for one domain."""
 
-    lag_s: from the submission of a job to its begin. turn_s: how much longer than it runs a
-    job keeps its nodes from the next one. go_s: from when the last job of a pair could
-    begin by itself to the begin of both.
-    """
-
-    lag_s: float = 0.0
-    turn_s: float = 0.0
+    lag_s: float = 0.0  #: from the submission of a job to its begin
+    turn_s: float = 0.0  #: the time that a job keeps its nodes after its run
+    #: From the moment when the last job of a pair could begin by itself to the begin of
+    #: both.
     go_s: float = 0.0
 
 

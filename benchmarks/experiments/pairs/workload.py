@@ -26,26 +26,24 @@ SETTINGS = {
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """pairs, unpaired: how many there are of each, the unpaired ones in both domains
-    together. nodes: of each domain. load: the share of the nodes that the jobs want.
-    run_s: the mean run time."""
+    """The jobs to make."""
 
-    pairs: int
-    unpaired: int
-    nodes: int = 4
-    load: float = 0.6
-    run_s: float = 2.0
-    seed: int = 1
+    pairs: int  #: the number of pairs, one job in each domain
+    unpaired: int  #: jobs without a mate, in both domains together
+    nodes: int = 4  #: nodes of each domain
+    load: float = 0.6  #: the share of the nodes that the jobs want
+    run_s: float = 2.0  #: the mean run time
+    seed: int = 1  #: another seed draws other jobs
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedJob:
-    """A job. at_s: its submission, from the begin. group: empty without a mate."""
+    """A job."""
 
-    at_s: float
-    nodes: int
-    run_s: float
-    group: str = ""
+    at_s: float  #: its submission, from the begin
+    nodes: int  #: the number of its nodes
+    run_s: float  #: how long its script runs
+    group: str = ""  #: the name of its pair; empty: no mate
 
 
 def plan_jobs(plan: Plan) -> tuple[list[PlannedJob], list[PlannedJob]]:

@@ -29,23 +29,23 @@ Document = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Title:
-    """The words of a figure. unit: of its values, and the factor from seconds or bytes."""
+    """The words of a figure."""
 
-    figure: str
-    text: str
-    x: str
-    y: str
-    factor: float
-    logarithmic: bool = True
+    figure: str  #: its key in TITLES: fig9a
+    text: str  #: above the figure
+    x: str  #: the words below its axis
+    y: str  #: the unit of its values
+    factor: float  #: from seconds or bytes to that unit
+    logarithmic: bool = True  #: both scales; False: both are linear
 
 
 @dataclass(slots=True)
 class Point:
-    """A value at x of one series, by case."""
+    """A value at x of one series."""
 
-    series: str
-    x: int
-    values: dict[str, float] = field(default_factory=dict)
+    series: str  #: the line that it is on
+    x: int  #: its place on the axis
+    values: dict[str, float] = field(default_factory=dict)  #: seconds or bytes by case
 
 
 def document(

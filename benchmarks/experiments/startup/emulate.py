@@ -37,11 +37,11 @@ QUANTITIES: Mapping[str, Callable[[StartupOutcome], float]] = {
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """A point and its outcome. values: by series and x. summary: figures beside them."""
+    """A point and its outcome."""
 
-    run: Emulated
-    values: dict[tuple[str, int], float]
-    summary: dict[str, float]
+    run: Emulated  #: the point
+    values: dict[tuple[str, int], float]  #: in seconds, by series and x; empty: not shown
+    summary: dict[str, float]  #: figures beside them, by name
 
 
 def emulate(point: Emulated, progress: Progress = no_progress) -> Done:

@@ -26,13 +26,13 @@ WITHIN = 0.15
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """A point, live and emulated, in seconds."""
+    """A point, live and emulated."""
 
-    figure: str
-    series: str
-    x: int
-    live: Measured
-    emulated: float
+    figure: str  #: the key of its figure: fig9a
+    series: str  #: the line that it is on
+    x: int  #: its place on the axis
+    live: Measured  #: seconds, over the live starts
+    emulated: float  #: seconds
 
     @property
     def off(self) -> float:

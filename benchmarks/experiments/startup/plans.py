@@ -78,14 +78,14 @@ MEASURED = ("fig6", "fig7", "fig7-16k", "fig8a", "fig8b", "fig8-16k")
 
 @dataclass(frozen=True, slots=True)
 class Emulated:
-    """A point to emulate: the start, and the quantity that the figure shows."""
+    """A point to emulate."""
 
-    figure: str
-    series: str
-    x: int
-    start: StartupRun
-    quantity: str
-    costs: str = MIDDLE
+    figure: str  #: the key of its figure: fig9a
+    series: str  #: the line that it is on
+    x: int  #: its place on the axis
+    start: StartupRun  #: the start, at the usual costs
+    quantity: str  #: the figure's quantity, a key of QUANTITIES
+    costs: str = MIDDLE  #: the costs to emulate, a key of COSTS or ALONE
 
     @property
     def name(self) -> str:

@@ -71,12 +71,12 @@ CALIBRATED_AT = 2
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """A design: live (``StartupSettings``), and its name in the emulator."""
+    """A design, live and in the emulator."""
 
-    design: str
-    object: str
-    tables: str
-    chunk_bytes: int
+    design: str  #: its name in the emulator, a key of DESIGNS
+    object: str  #: the live object, as in StartupSettings
+    tables: str  #: the live tables, as in StartupSettings
+    chunk_bytes: int  #: the size of a chunk, in both
 
 
 WAYS = {
@@ -95,14 +95,14 @@ FIGURES: Mapping[str, tuple[str, Mapping[str, str]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """The times of one start, in seconds. prepare: the median of the nodes, from the whole
-    job object to tasks that wait. hop: from the root's job object to the last node's."""
+    """The times of one start, in seconds."""
 
-    total: float
-    object: float
-    tables: float
+    total: float  #: from the submission until all nodes have the first tables
+    object: float  #: from the submission until all nodes have the job object
+    tables: float  #: the last exchange: from the first table to the last node with all
+    #: The median of the nodes, from the whole job object to tasks that wait.
     prepare: float
-    hop: float
+    hop: float  #: from the root's job object to the last node's
 
 
 def times_of(steps: Sequence[StepNote], submitted_ns: int) -> Started:

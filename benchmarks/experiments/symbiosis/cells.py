@@ -24,12 +24,12 @@ from cosched.linux.proc import cpu_busy_ns, cpu_stolen_ns
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """``instances`` CPUs run the primary; ``beside`` others the background, or nothing."""
+    """Kernels on some CPUs of a node beside others."""
 
-    primary: str
-    instances: int
-    background: str | None = None
-    beside: int = 0
+    primary: str  #: the measured kernel
+    instances: int  #: CPUs that run the primary
+    background: str | None = None  #: the kernel beside it; None: nothing
+    beside: int = 0  #: CPUs that run the background
 
     @property
     def name(self) -> str:
@@ -39,30 +39,29 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """The properties that comparable numbers share. size: bytes a process."""
+    """The properties that comparable numbers share."""
 
-    cpus: tuple[int, ...]
-    seconds: float
-    size: int
+    cpus: tuple[int, ...]  #: the node's CPUs, in the order of their use
+    seconds: float  #: how long a cell is measured
+    size: int  #: data of a process, in bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """rate: work a second of an instance. outside, stolen: CPUs of the machine that others
-    used meanwhile, and that the host gave to other guests, as shares of all."""
+    """The measurement of a cell."""
 
-    rate: float
-    outside: float
-    stolen: float
+    rate: float  #: work a second of an instance
+    outside: float  #: CPUs that others used meanwhile, as a share of all
+    stolen: float  #: CPUs that the host gave to other guests, as a share of all
 
 
 @dataclass(frozen=True, slots=True)
 class Quiet:
-    """How quiet the machine was: shares of its CPUs over all samples."""
+    """The quiet of the machine: shares of its CPUs over all samples."""
 
-    outside_median: float
-    outside_most: float
-    stolen_most: float
+    outside_median: float  #: used by others, the median
+    outside_most: float  #: used by others, the greatest share
+    stolen_most: float  #: given to other guests, the greatest share
 
 
 @dataclass(frozen=True, slots=True)

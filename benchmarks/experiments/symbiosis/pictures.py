@@ -197,11 +197,11 @@ def _draw_log(result: Result, panels: Any) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """How a part is drawn. size: width and height in inches. panels: beside each other, by
-    the result."""
+    """The way to draw a part."""
 
-    draw: Callable[[Result, Any], None]
-    size: tuple[float, float]
+    draw: Callable[[Result, Any], None]  #: draws a result into its panels
+    size: tuple[float, float]  #: width and height in inches
+    #: The number of panels beside each other.
     panels: Callable[[Result], int] = lambda _result: 1
 
 

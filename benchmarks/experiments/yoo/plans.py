@@ -37,27 +37,21 @@ FLEET_PLACEMENTS = ("spread", "double", "uneven")
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Lengths that belong together. Seconds.
+    """Lengths that belong together. A length in text has its unit, or is ``auto``."""
 
-    folder: the workloads of Figs. 2 to 6. arms: those of Figs. 2 and 3. turns: slice and
-    GMET of the arms that take turns of a fixed length. wait_gmet, wait_slices: of Fig. 4.
-    gmet_slice: the slice of Fig. 5, and gmets its axis. slice_gmet: the GMET of Fig. 6, and
-    slices its axis. auto_folder, auto_slices: the workloads and fixed slices beside
-    slice=auto. limit_s: of one run.
-    """
-
-    folder: str
-    arms: tuple[Arm, ...]
+    folder: str  #: the workloads of Figs. 2 to 6
+    arms: tuple[Arm, ...]  #: those of Figs. 2 and 3
+    #: Slice and GMET of the arms that take turns of a fixed length.
     turns: Mapping[str, str]
-    wait_gmet: str
-    wait_slices: tuple[str, ...]
-    gmet_slice: str
-    gmets: tuple[str, ...]
-    slice_gmet: str
-    slices: tuple[str, ...]
-    auto_folder: str
-    auto_slices: tuple[str, ...]
-    limit_s: float
+    wait_gmet: str  #: the GMET of Fig. 4
+    wait_slices: tuple[str, ...]  #: the slices of Fig. 4
+    gmet_slice: str  #: the slice of Fig. 5
+    gmets: tuple[str, ...]  #: the axis of Fig. 5
+    slice_gmet: str  #: the GMET of Fig. 6
+    slices: tuple[str, ...]  #: the axis of Fig. 6
+    auto_folder: str  #: the workloads beside slice=auto
+    auto_slices: tuple[str, ...]  #: the fixed slices beside slice=auto
+    limit_s: float  #: a longer run counts as failed
 
 
 SCALES = {
@@ -95,30 +89,25 @@ SCALES = {
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """A point of a figure. x: its place on the axis; series: the line or bar it is of."""
+    """A point of a figure."""
 
-    workload: Workload
-    setup: Setup
-    series: str
-    x: str
+    workload: Workload  #: the jobs
+    setup: Setup  #: the arm and its settings
+    series: str  #: its line or bar
+    x: str  #: its place on the axis
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A whole figure.
+    """A whole figure."""
 
-    value: the drawn figure, ``mean_response_s`` or ``mean_wait_s``. repeats: the usual
-    number of runs of each way. seen: how often each program runs alone before, so that its
-    length is known.
-    """
-
-    figure: str
-    title: str
-    xlabel: str
-    ways: tuple[Way, ...]
-    repeats: int = 3
-    value: str = "mean_response_s"
-    seen: int = 0
+    figure: str  #: a key of PLANS
+    title: str  #: above the figure
+    xlabel: str  #: the words below the axis
+    ways: tuple[Way, ...]  #: its points
+    repeats: int = 3  #: the usual number of runs of each way
+    value: str = "mean_response_s"  #: the drawn figure, mean_response_s or mean_wait_s
+    seen: int = 0  #: runs of each program alone before, so that its length is known
 
     @property
     def workloads(self) -> list[Workload]:

@@ -26,10 +26,10 @@ DISCARD_ABOVE = 0.05
 class OutsideLoad:
     """One run's balance, in seconds of CPU time."""
 
-    busy_s: float
-    jobs_s: float
-    overhead_s: float
-    capacity_s: float
+    busy_s: float  #: busy and stolen time of the nodes' CPUs
+    jobs_s: float  #: used by the jobs
+    overhead_s: float  #: used by the daemons and the bench itself
+    capacity_s: float  #: the run's time, multiplied by the number of CPUs
 
     @property
     def outside_s(self) -> float:
@@ -47,11 +47,11 @@ class OutsideLoad:
 
 @dataclass(frozen=True, slots=True)
 class LoadSample:
-    """The kernel's counters at one moment. ``busy_s`` includes stolen time."""
+    """The kernel's counters at one moment."""
 
-    at_s: float
-    busy_s: float
-    overhead_s: float
+    at_s: float  #: by the monotonic clock
+    busy_s: float  #: CPU time of the sampled CPUs, with stolen time
+    overhead_s: float  #: CPU time of the daemons and the bench itself
 
 
 def outside_load(

@@ -20,11 +20,11 @@ class JobResult:
     """One job of one run. The response ends with the job, the wait with its start; both
     begin with its submission."""
 
-    name: str
-    submitted_s: float
-    started_s: float
-    ended_s: float
-    cpu_s: float
+    name: str  #: the instance's name, unique in the workload
+    submitted_s: float  #: from the begin of the run
+    started_s: float  #: on the same clock
+    ended_s: float  #: on the same clock
+    cpu_s: float  #: CPU time of the launcher and its descendants, as wait4 reports it
 
     @property
     def response_s(self) -> float:
@@ -43,9 +43,9 @@ class JobResult:
 class Activity:
     """The work of the scheduler daemons, summed over all nodes."""
 
-    tasks: int
-    timer_switches: int
-    message_switches: int
+    tasks: int  #: tasks that registered
+    timer_switches: int  #: switches at the end of a slice
+    message_switches: int  #: switches that a message caused
 
     def since(self, before: Activity) -> Activity:
         """Returns the difference from ``before``."""
@@ -58,26 +58,23 @@ class Activity:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """The reason of a failure: one line, and the last lines of the job's output."""
+    """The reason of a failure."""
 
-    line: str
-    output: tuple[str, ...] = ()
+    line: str  #: one line for the user
+    output: tuple[str, ...] = ()  #: the last lines of the job's output; empty: none
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One arm's pass through the workload. A failed one has no jobs.
+    """One arm's pass through the workload."""
 
-    ``load``, ``activity`` and ``probe_us`` (see speed.py): None if unknown.
-    """
-
-    arm: Arm
-    repeat: int
-    jobs: tuple[JobResult, ...]
-    load: OutsideLoad | None = None
-    activity: Activity | None = None
-    failure: Failure | None = None
-    probe_us: float | None = None
+    arm: Arm  #: the way in which the jobs ran
+    repeat: int  #: from 1
+    jobs: tuple[JobResult, ...]  #: in order of submission; empty if the run failed
+    load: OutsideLoad | None = None  #: the load by other programs; None: unknown
+    activity: Activity | None = None  #: the daemons' activity during the run; None: unknown
+    failure: Failure | None = None  #: the reason; None: the run ended well
+    probe_us: float | None = None  #: CPU time of the probe (speed.py); None: unknown
 
     @property
     def mean_response_s(self) -> float:
@@ -104,38 +101,36 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """A figure's median over the runs, its least and its greatest value."""
+    """A figure over several runs."""
 
-    median: float
-    low: float
-    high: float
+    median: float  #: the median over the runs
+    low: float  #: the least value
+    high: float  #: the greatest value
 
 
 @dataclass(frozen=True, slots=True)
 class JobSummary:
     """One job over the runs of an arm."""
 
-    name: str
-    response_s: Spread
-    cpu_s: Spread
+    name: str  #: the instance's name, unique in the workload
+    response_s: Spread  #: from submission to end
+    cpu_s: Spread  #: as in JobResult
 
 
 @dataclass(frozen=True, slots=True)
 class ArmSummary:
-    """One arm over its runs; the figures are None if no run ended well.
+    """One arm over its runs. The figures are None if no run ended well."""
 
-    ``lengths_s``: the time alone of each job. Without them slowdowns are None.
-    """
-
-    arm: Arm
-    runs: tuple[Run, ...]
-    counted: tuple[Run, ...]
-    mean_response_s: Spread | None
-    mean_wait_s: Spread | None
-    makespan_s: Spread | None
-    mean_slowdown: Spread | None
-    worst_slowdown: Spread | None
-    jobs: tuple[JobSummary, ...]
+    arm: Arm  #: the way in which the jobs ran
+    runs: tuple[Run, ...]  #: all runs, failed ones included
+    counted: tuple[Run, ...]  #: the runs behind the figures
+    mean_response_s: Spread | None  #: a run's mean over its jobs
+    mean_wait_s: Spread | None  #: a run's mean over its jobs
+    makespan_s: Spread | None  #: from the first submission to the last end
+    mean_slowdown: Spread | None  #: a run's mean; None also without lengths
+    worst_slowdown: Spread | None  #: a run's worst job; None also without lengths
+    jobs: tuple[JobSummary, ...]  #: one for each job instance; empty if no run ended well
+    #: The time alone of each job, by its name; empty: unknown.
     lengths_s: Mapping[str, float]
 
     @property
@@ -158,19 +153,16 @@ class ArmSummary:
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """One arm's medians divided by another's; below 1 the first arm is faster. Slowdowns
-    are None if the jobs' lengths are unknown.
+    """One arm's medians divided by another's; below 1 the first arm is faster."""
 
-    ``responses_overlap``: a run of the slower arm was as fast as a run of the faster arm.
-    """
-
-    arm: Arm
-    other: Arm
-    mean_response: float
-    makespan: float
+    arm: Arm  #: the numerator
+    other: Arm  #: the denominator
+    mean_response: float  #: the mean responses' ratio
+    makespan: float  #: the makespans' ratio
+    #: A run of the slower arm was as fast as a run of the faster arm.
     responses_overlap: bool
-    mean_slowdown: float | None = None
-    worst_slowdown: float | None = None
+    mean_slowdown: float | None = None  #: None: the jobs' lengths are unknown
+    worst_slowdown: float | None = None  #: None: the jobs' lengths are unknown
 
 
 def spread(values: Iterable[float]) -> Spread:

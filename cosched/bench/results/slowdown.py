@@ -19,10 +19,10 @@ BOUND_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Slowdown:
-    """The mean slowdown of the jobs of a run, and the worst one."""
+    """The bounded slowdowns of the jobs of a run."""
 
-    mean: float
-    worst: float
+    mean: float  #: the mean of all jobs, 1 or more
+    worst: float  #: the greatest one
 
 
 def bounded_slowdown(response_s: float, length_s: float) -> float:

@@ -101,15 +101,13 @@ MEASURED = tuple(arm for arm in Arm if not arm.calculated)
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """One way to run a workload: an arm and further changes.
+    """One way to run a workload: an arm and further changes."""
 
-    ``settings``: as for ``cosched config set``, on top of those of the whole bench.
-    ``dom``: the number of jobs that run at a time; the others wait, first come, first
-    served. None: all run.
-    """
-
-    arm: Arm
+    arm: Arm  #: the way to run the jobs
+    #: As for ``cosched config set``, on top of those of the whole bench.
     settings: Mapping[str, str] = field(default_factory=dict)
+    #: The number of jobs that run at a time; the others wait, first come, first served.
+    #: None: all run.
     dom: int | None = None
 
     @property

@@ -22,31 +22,28 @@ from cosched.bench.workload.file import Workload, load_workload
 
 @dataclass(frozen=True, slots=True)
 class BenchOptions:
-    """The user's choices.
+    """The user's choices."""
 
-    ``dom``: the number of jobs that run at a time; None: all. ``resume``: the file of
-    finished runs. ``seen``: how often each program runs alone before the measured runs, so
-    that its length is known. ``command_line``: the call of the bench, for the document.
-    """
-
-    workload: Path
-    arms: tuple[Arm, ...]
-    repeats: int
-    testbed: TestbedOptions
-    dom: int | None = None
-    warm_up: bool = True
-    resume: Path | None = None
+    workload: Path  #: the workload file
+    arms: tuple[Arm, ...]  #: in the order of the table
+    repeats: int  #: runs of each arm
+    testbed: TestbedOptions  #: the nodes and the MPI
+    dom: int | None = None  #: the number of jobs that run at a time; None: all
+    warm_up: bool = True  #: whether the first job runs alone before all else
+    resume: Path | None = None  #: the file of finished runs; None: none is kept
+    #: How often each program runs alone before the measured runs, so that its length is
+    #: known.
     seen: int = 0
-    command_line: tuple[str, ...] = ()
+    command_line: tuple[str, ...] = ()  #: the call of the bench, for the document
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """The result of a bench."""
 
-    text: str
-    document: dict[str, Any]
-    failed: bool
+    text: str  #: the tables, for the terminal
+    document: dict[str, Any]  #: the results as JSON
+    failed: bool  #: whether any run failed
 
 
 def run_bench(options: BenchOptions, environ: Mapping[str, str], log: TextIO) -> Outcome:

@@ -23,14 +23,11 @@ GANG_SETTLE_S = 2.5
 
 @dataclass(frozen=True, slots=True)
 class SlurmJobs:
-    """Makes the commands that run jobs on the Slurm of the lab (slurm_job.py).
+    """Makes the commands that run jobs on the Slurm of the lab (slurm_job.py)."""
 
-    ``settle_s``: how long a job waits before its step.
-    """
-
-    site: Site
-    family: Family | None
-    settle_s: float = 0.0
+    site: Site  #: the nodes of the lab
+    family: Family | None  #: the jobs' MPI, which chooses the PMI; None: unknown
+    settle_s: float = 0.0  #: how long a job waits before its step
 
     def argv(
         self,
@@ -52,25 +49,20 @@ class SlurmJobs:
 
 @dataclass(frozen=True, slots=True)
 class Launcher:
-    """Starts every job of a bench.
+    """Starts every job of a bench. A program that is itself a launcher (srun, mpiexec)
+    places its ranks itself."""
 
-    A program that is itself a launcher (srun, mpiexec) places its ranks itself.
-
-    ``programs``: the command of each job, by the name of its ``[[job]]`` table.
-    ``mpi``: the value of ``--mpi``.
-    ``family``: the family of the jobs' MPI, if known.
-    ``command``: cosched-run, or a substitute.
-    ``by_slurm``: the lab's Slurm, which then starts the jobs of every arm; None: the MPI's
-        own launcher.
-    """
-
-    site: Site
+    site: Site  #: the nodes that the jobs run on
+    #: The command of each job, by the name of its ``[[job]]`` table.
     programs: Mapping[str, tuple[str, ...]]
+    #: Each job's environment, before the bench adds its variables.
     environ: Mapping[str, str]
-    mpi: str | None = None
-    command: tuple[str, ...] = COSCHED_RUN
-    family: Family | None = None
+    mpi: str | None = None  #: the value of --mpi; None: cosched-run chooses
+    command: tuple[str, ...] = COSCHED_RUN  #: cosched-run, or a substitute
+    family: Family | None = None  #: the jobs' MPI; None: unknown
 
+    #: The lab's Slurm, which then starts the jobs of every arm; None: the MPI's own
+    #: launcher.
     by_slurm: SlurmJobs | None = None
 
     def submission(

@@ -44,14 +44,14 @@ OUTPUT_TAIL_BYTES = 8192
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """A job, ready to start: its command, its time of submission and its timeout."""
+    """A job, ready to start."""
 
-    name: str
-    argv: tuple[str, ...]
-    env: Mapping[str, str]
-    start_s: float
-    timeout_s: float
-    cwd: Path | None = None
+    name: str  #: the instance's name, unique in the workload
+    argv: tuple[str, ...]  #: the command
+    env: Mapping[str, str]  #: the whole environment of the command
+    start_s: float  #: its submission, from the begin of the run
+    timeout_s: float  #: a job that runs longer fails the run
+    cwd: Path | None = None  #: where it runs; None: the directory of the bench
 
 
 class RunFailed(CoschedError):

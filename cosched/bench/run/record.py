@@ -19,9 +19,9 @@ from cosched.launch.run_record import read_runs
 
 @dataclass(frozen=True, slots=True)
 class RunRecord:
-    """The record with which each run begins; without the file nothing is known."""
+    """The record with which each run begins."""
 
-    path: Path
+    path: Path  #: without the file no length is known
 
     @contextmanager
     def copied(self) -> Iterator[Path]:

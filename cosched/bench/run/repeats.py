@@ -21,11 +21,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One workload with one setup. ``name``: for the progress line."""
+    """One workload with one setup."""
 
-    session: Session
-    setup: Setup
-    name: str
+    session: Session  #: the workload and its nodes
+    setup: Setup  #: the arm and further changes
+    name: str  #: for the progress line
 
     @property
     def key(self) -> tuple[str, str]:

@@ -39,16 +39,13 @@ class _Measured:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A workload and the launcher of its jobs.
+    """A workload and the launcher of its jobs."""
 
-    ``record``: the lengths of earlier runs that are known at the beginning of each run.
-    ``limit_s``: a longer run counts as failed.
-    """
-
-    workload: Workload
-    launcher: Launcher
+    workload: Workload  #: the jobs of each run
+    launcher: Launcher  #: makes the command of each job
+    #: The lengths of earlier runs that are known at the beginning of each run.
     record: RunRecord
-    limit_s: float = math.inf
+    limit_s: float = math.inf  #: a longer run counts as failed
 
     def warm_up(self, arms: Iterable[Arm], progress: Progress) -> None:
         """Runs the first job alone, without a result; RunFailed if it fails.

@@ -28,21 +28,17 @@ _DEEPEST_TMPDIR = 107 - 43
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """The nodes of a bench.
+    """The nodes of a bench."""
 
-    ``cpus``: the nodes' CPUs if all nodes are on this machine; otherwise None.
-    ``private``: the bench made the lab and may restart its daemons.
-    ``remote``: changes the settings if the daemons cannot be reached from here.
-    ``shares_cpus``: two nodes have a CPU in common.
-    """
-
-    run_dir: Path
-    hosts: tuple[str, ...]
-    cpus: frozenset[int] | None
-    lab: bool
-    private: bool = False
+    run_dir: Path  #: the run directory of the nodes' daemons
+    hosts: tuple[str, ...]  #: the names of the nodes, in the order of placement
+    cpus: frozenset[int] | None  #: the nodes' CPUs; None: not all nodes are on this machine
+    lab: bool  #: whether the nodes belong to a lab
+    private: bool = False  #: the bench made the lab and may restart its daemons
+    #: Changes the settings if the daemons cannot be reached from here; None: they can, or
+    #: nothing changes them.
     remote: RemoteSettings | None = None
-    shares_cpus: bool = False
+    shares_cpus: bool = False  #: two nodes have a CPU in common
 
 
 @contextmanager

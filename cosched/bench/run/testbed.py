@@ -33,41 +33,33 @@ from cosched.version import VERSION
 
 @dataclass(frozen=True, slots=True)
 class TestbedOptions:
-    """The place and the way in which jobs run.
+    """The place and the way in which jobs run."""
 
-    ``hosts``: empty for the lab. ``settings``: changes for the whole bench. ``limit_s``:
-    for one run. ``set_with``: see remote.py; empty if all daemons can be reached.
-    ``shared_cpus``: measure even if nodes of the lab share CPUs. ``slurm``: the Slurm of
-    the lab starts the jobs of every arm.
-    """
-
-    run_dir: Path
-    nodes: int = 2
-    cores_per_node: int = 1
-    hosts: tuple[str, ...] = ()
-    mpi: str | None = None
+    run_dir: Path  #: the run directory of the lab or the daemons
+    nodes: int = 2  #: the size of a lab; named hosts have their own number
+    cores_per_node: int = 1  #: CPUs of a node, if the bench makes the lab
+    hosts: tuple[str, ...] = ()  #: names of nodes; empty: the lab
+    mpi: str | None = None  #: the value of --mpi; None: the first program decides
+    #: Changes for the whole bench; empty: none.
     settings: Mapping[str, str] = field(default_factory=dict)
-    limit_s: float = float("inf")
-    cosched_run: tuple[str, ...] = COSCHED_RUN
-    set_with: tuple[str, ...] = ()
-    shared_cpus: bool = False
-    slurm: bool = False
+    limit_s: float = float("inf")  #: the longest run; a longer one counts as failed
+    cosched_run: tuple[str, ...] = COSCHED_RUN  #: the command that starts jobs
+    set_with: tuple[str, ...] = ()  #: see remote.py; empty if all daemons can be reached
+    shared_cpus: bool = False  #: measure even if nodes of the lab share CPUs
+    slurm: bool = False  #: the Slurm of the lab starts the jobs of every arm
 
 
 @dataclass(frozen=True, slots=True)
 class Testbed:
-    """Nodes that are up, and sessions on them by the titles of their workloads.
+    """Nodes that are up, and sessions on them."""
 
-    ``nodes``: the settings of the daemons that can be reached. ``remembering``: see
-    daemons.py.
-    """
-
-    site: Site
-    mpi: Mpi | None
-    sessions: Mapping[str, Session]
-    nodes: Sequence[Mapping[str, Any]]
+    site: Site  #: the nodes
+    mpi: Mpi | None  #: the jobs' MPI; None: none found, none needed
+    sessions: Mapping[str, Session]  #: by the titles of their workloads
+    nodes: Sequence[Mapping[str, Any]]  #: the settings of the daemons that can be reached
+    #: Hosts that keep what they learnt of jobs; see daemons.py.
     remembering: tuple[str, ...]
-    slurm: bool = False
+    slurm: bool = False  #: the Slurm of the lab starts the jobs of every arm
 
     def context(self) -> dict[str, Any]:
         """Returns the conditions of the runs, for the document."""

@@ -51,10 +51,10 @@ Counters = Mapping[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """The measurements of one coscheduled run alone. ``records``: one for each node."""
+    """The measurements of one coscheduled run alone."""
 
-    records: Sequence[JobRecord]
-    by_rank: Sequence[Counters]
+    records: Sequence[JobRecord]  #: one for each node
+    by_rank: Sequence[Counters]  #: the last counters that were seen, one table a rank
 
 
 def calibrate(

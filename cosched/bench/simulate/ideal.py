@@ -28,16 +28,16 @@ from cosched.bench.run.arms import Arm
 class Work:
     """A job of an ideal machine."""
 
-    arrives_s: float
-    length_s: float
+    arrives_s: float  #: from the begin of the run
+    length_s: float  #: its time alone on the machine
 
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """When a job was first served, and when it ended."""
+    """The times of a job on an ideal machine, from the begin of the run."""
 
-    started_s: float
-    ended_s: float
+    started_s: float  #: when the job was first served
+    ended_s: float  #: when the job ended
 
 
 #: Returns the times of the jobs, in the order of the jobs.

@@ -102,11 +102,7 @@ class Model:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """The contents of a calibration file.
-
-    nodes: on how many it was made; lab: they were one machine's CPUs. origin names the
-    file in errors.
-    """
+    """The contents of a calibration file."""
 
     programs: Mapping[str, Model] = key(
         mapping("table of models", table_kind("table", Model)),
@@ -130,7 +126,7 @@ class Calibration:
         None,
         "The probe's CPU time (``speed``) at the machine's speed that all times refer to.",
     )
-    origin: str = "no calibration"
+    origin: str = "no calibration"  #: names the file in errors
     format: str = key(LINE, FORMAT, "This version of the file.", in_file=REQUIRED)
 
 

@@ -24,11 +24,11 @@ from cosched.node.profile import profile_of
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """One job of the workload: its profile, or the reason of its failure."""
+    """One job of the workload, watched alone."""
 
-    name: str
-    profile: Profile | None
-    failure: str | None = None
+    name: str  #: the job's name in its ``[[job]]`` table
+    profile: Profile | None  #: None: the job failed, or its daemons reported nothing
+    failure: str | None = None  #: the reason in one line; None: the job did not fail
 
 
 def watch_workload(

@@ -96,9 +96,9 @@ def _place(spec: JobSpec, nodes: int, origin: str) -> range:
 class VirtualSession:
     """Runs one workload on simulated nodes, as ``session.Session`` does on real ones."""
 
-    workload: Workload
-    calibration: Calibration
-    nodes: int
+    workload: Workload  #: the jobs of each run
+    calibration: Calibration  #: the models of the programs
+    nodes: int  #: the number of simulated nodes
 
     def warm_up(self, arms: Iterable[Arm], progress: Progress) -> None:
         """Does nothing: a simulation needs no warm-up."""
@@ -149,9 +149,9 @@ class VirtualSession:
 class VirtualGround:
     """Simulated nodes in the place of ``testbed.Testbed``."""
 
-    sessions: Mapping[str, VirtualSession]
-    nodes: tuple[Mapping[str, Any], ...]
-    calibration: Calibration
+    sessions: Mapping[str, VirtualSession]  #: by the titles of their workloads
+    nodes: tuple[Mapping[str, Any], ...]  #: the name of each node, for the document
+    calibration: Calibration  #: the models of the programs
 
     def context(self) -> dict[str, Any]:
         """Returns the conditions of the runs, for the document."""

@@ -38,11 +38,12 @@ EQUAL_WITHIN = 0.03
 
 @dataclass(frozen=True, slots=True, order=True)
 class Setting:
-    """A point of the grid. ``variant``: mode and align, as the options name them."""
+    """A point of the grid."""
 
+    #: Mode and align, as the options name them; empty: the daemons' mode, aligned.
     variant: str
-    slice: Span
-    gmet: Span
+    slice: Span  #: the time slice; it may be auto
+    gmet: Span  #: the GMET; it may be auto
 
 
 #: The rival: the jobs under the kernel alone.
@@ -53,12 +54,12 @@ Observed = Mapping[Contestant, Sequence[float]]
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """All points to try. ``default`` is tried even if it is not a point of the grid."""
+    """All points to try."""
 
-    variants: tuple[str, ...]
-    slices: tuple[Span, ...]
-    gmets: tuple[Span, ...]
-    default: Setting
+    variants: tuple[str, ...]  #: modes and aligns, as in Setting
+    slices: tuple[Span, ...]  #: ascending
+    gmets: tuple[Span, ...]  #: ascending
+    default: Setting  #: tried even if it is not a point of the grid
 
     def points(self) -> list[Setting]:
         """Returns all points with a GMET below the slice; otherwise no message switches."""
@@ -147,14 +148,15 @@ class Verdict(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """The recommendation. The ratios compare mean responses; None if one side failed.
+    """The recommendation. The ratios compare mean responses."""
 
-    ``best``: the setting to use; with DEFAULT the default, with KERNEL the best one found.
-    """
-
-    verdict: Verdict
+    verdict: Verdict  #: the kind of the recommendation
+    #: The setting to use; with DEFAULT the default, with KERNEL the best one found. None:
+    #: every setting failed.
     best: Setting | None = None
+    #: The best setting / the kernel; None: the kernel has no result.
     to_kernel: float | None = None
+    #: The best setting / the default; None: the default has none.
     to_default: float | None = None
 
 

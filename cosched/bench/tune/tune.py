@@ -48,34 +48,30 @@ ALIGN = ("on", "off")
 
 @dataclass(frozen=True, slots=True)
 class TuneOptions:
-    """The user's choices.
+    """The user's choices."""
 
-    ``modes``: empty for the daemons' present mode. ``repeats``: runs of the finalists.
-    ``simulate``: run in virtual time. ``calibration``: the file with the programs'
-    behaviour, if it is not beside the workload.
-    """
-
-    workload: Path
-    testbed: TestbedOptions
-    slices: tuple[Span, ...]
-    gmets: tuple[Span, ...]
-    modes: tuple[str, ...] = ()
-    aligns: tuple[str, ...] = ("on",)
-    repeats: int = 3
-    resume: Path | None = None
-    command_line: tuple[str, ...] = ()
-    simulate: bool = False
+    workload: Path  #: the workload file
+    testbed: TestbedOptions  #: the nodes and the MPI
+    slices: tuple[Span, ...]  #: the grid's slices, in any order
+    gmets: tuple[Span, ...]  #: the grid's GMETs, in any order
+    modes: tuple[str, ...] = ()  #: modes to try; empty: the daemons' present mode
+    aligns: tuple[str, ...] = ("on",)  #: the grid's values of align: on, off
+    repeats: int = 3  #: runs of the finalists
+    resume: Path | None = None  #: the file of finished runs; None: none is kept
+    command_line: tuple[str, ...] = ()  #: the call of cosched tune, for the document
+    simulate: bool = False  #: run in virtual time
+    #: The file with the programs' behaviour; None: the one beside the workload, if any.
     calibration: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Tuned:
-    """The result of a search. ``config``: the recommendation as a file, if any."""
+    """The result of a search."""
 
-    text: str
-    document: dict[str, Any]
-    config: str | None
-    failed: bool
+    text: str  #: the tables, for the terminal
+    document: dict[str, Any]  #: the results as JSON
+    config: str | None  #: the recommendation as a file; None: no setting is recommended
+    failed: bool  #: whether no setting ran without a failure
 
 
 @dataclass(slots=True)

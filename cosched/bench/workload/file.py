@@ -173,12 +173,11 @@ class JobSpec:
 
 @dataclass(frozen=True, slots=True)
 class JobInstance:
-    """One job as it is submitted: ``name`` is unique in the workload, ``start_s`` counts
-    from the beginning of a run."""
+    """One job as it is submitted."""
 
-    name: str
-    spec: JobSpec
-    start_s: float = 0.0
+    name: str  #: unique in the workload
+    spec: JobSpec  #: its ``[[job]]`` table
+    start_s: float = 0.0  #: its submission, from the begin of a run
 
 
 _JOBS = list_of("list of tables", table_kind("table", JobSpec))
@@ -186,13 +185,13 @@ _JOBS = list_of("list of tables", table_kind("table", JobSpec))
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """A parsed workload file. ``origin`` names it in errors. ``arrivals``: None if the
-    jobs have fixed times of submission."""
+    """A parsed workload file."""
 
     title: str = key(LINE, REQUIRED, "The name of the file's runs.", in_file="")
     description: str = key(LINE, REQUIRED, "Shown with the results.", in_file="")
     jobs: tuple[JobSpec, ...] = key(_JOBS, REQUIRED, "The jobs.", name="job", in_file=())
-    origin: str = "workload"
+    origin: str = "workload"  #: names the file in errors
+    #: Draws the times of submission; None: each job has a fixed one.
     arrivals: Arrivals | None = optional_table(Arrivals)
 
     def contradictions(self) -> Iterator[Mistake]:

@@ -36,35 +36,33 @@ HOUR_NS = 3600 * NS_PER_S
 
 @dataclass(frozen=True, slots=True)
 class Coupling:
-    """Settings that all domains of a run share. units: the domains that give jobs aligned
-    blocks, and the nodes of their least block. search_ns: see ``Exchange``. down: the
-    domains that never answer."""
+    """Settings that all domains of a run share."""
 
-    policy: str = "wfp"
-    estimates: Estimates = Estimates.LOG
-    timing: Timing = Timing.TOGETHER
+    policy: str = "wfp"  #: a name of POLICIES
+    estimates: Estimates = Estimates.LOG  #: the durations that the queues expect
+    timing: Timing = Timing.TOGETHER  #: how the jobs of a group should start
+    #: In a group, the greatest gap (within) or the lead (after); 0 for together.
     delay_ns: int = 0
+    #: The domains that give jobs aligned blocks, and the nodes of their least block.
     units: Mapping[str, int] = field(default_factory=dict)
+    #: The search time of each domain, see Exchange. The other domains answer at once.
     search_ns: Mapping[str, int] = field(default_factory=dict)
-    down: frozenset[str] = frozenset()
+    down: frozenset[str] = frozenset()  #: the domains that never answer
 
 
 @dataclass(frozen=True, slots=True)
 class Coupled:
-    """The result of a run.
+    """The result of a run."""
 
-    kept: groups whose jobs satisfied their constraint. together: groups whose jobs all
-    started at the same moment. stuck: jobs that never started. domains: the figures of
-    each domain that answers. schedules: those of the same domains.
-    """
-
-    groups: int
-    kept: int
-    together: int
-    stuck: int
-    domains: dict[str, dict[str, float]]
+    groups: int  #: the number of groups
+    kept: int  #: groups whose jobs satisfied their constraint
+    together: int  #: groups whose jobs all started at the same moment
+    stuck: int  #: jobs that never started
+    domains: dict[str, dict[str, float]]  #: the figures of each domain that answers
+    #: How often each of the same domains took each branch.
     counts: dict[str, dict[str, int]]
-    cpu_s: float
+    cpu_s: float  #: CPU time of the simulator
+    #: The jobs of the same domains; empty after they are saved.
     schedules: dict[str, CoupledSchedule]
 
     def document(self) -> dict[str, Any]:
@@ -76,13 +74,13 @@ class Coupled:
 
 @dataclass(frozen=True, slots=True)
 class CoupledSchedule:
-    """The jobs of one domain. start_ns, ready_ns: when each started, and when it was first
-    ready but could not start; ``NEVER`` if not. groups: by the index of the job."""
+    """The jobs of one domain."""
 
-    workload: Workload
-    start_ns: array[int]
+    workload: Workload  #: the domain's part of its log
+    start_ns: array[int]  #: when each job started, virtual time; NEVER: it did not
+    #: When each job was first ready but could not start; NEVER: it did not wait.
     ready_ns: array[int]
-    groups: dict[int, Group]
+    groups: dict[int, Group]  #: by the index of the job; others have no mate
 
 
 def simulate(

@@ -25,9 +25,11 @@ from cosched.sim.virtual_time import NEVER, Progress, no_progress
 
 @dataclass(frozen=True, slots=True)
 class Pairing:
-    """Which jobs are mates: jobs submitted within a time, or a share of all jobs."""
+    """The rule that makes mates: jobs submitted within a time, or a share of all jobs."""
 
+    #: The greatest time between two submissions; None: no such rule.
     within_ns: int | None = None
+    #: The share of each log's jobs, above 0; None: the rule of within_ns.
     share: float | None = None
 
     def mates(self, logs: Sequence[Workload]) -> list[Mates]:
@@ -41,21 +43,16 @@ class Pairing:
 
 @dataclass(frozen=True, slots=True)
 class CoupledRun:
-    """Logs and the scheme of each machine.
+    """Logs and the scheme of each machine."""
 
-    schemes: one for each log; empty: no mates. settings: those of all machines, except for
-    the scheme. save_in: the folder for columns; ``None``: write none. command: the command
-    line that the columns name.
-    """
-
-    traces: tuple[Path, ...]
-    schemes: tuple[Scheme, ...]
-    pairing: Pairing
-    settings: CouplingSettings
-    coupling: Coupling
-    strict: bool = False
-    save_in: Path | None = None
-    command: str = ""
+    traces: tuple[Path, ...]  #: the logs, one for each machine
+    schemes: tuple[Scheme, ...]  #: one for each log; empty: no mates
+    pairing: Pairing  #: which jobs are mates
+    settings: CouplingSettings  #: those of all machines, except for the scheme
+    coupling: Coupling  #: the settings that all domains share
+    strict: bool = False  #: the first bad line of a log is an error
+    save_in: Path | None = None  #: the folder for columns; None: write none
+    command: str = ""  #: the command line that the columns name
 
     @property
     def name(self) -> str:
@@ -65,13 +62,13 @@ class CoupledRun:
 
 @dataclass(frozen=True, slots=True)
 class CoupledOutcome:
-    """The result of a run. machines: the logs' names, in order. skipped: the bad lines of
-    each log that has any, by fault."""
+    """The result of a run."""
 
-    run: CoupledRun
-    machines: tuple[str, ...]
-    result: Coupled
-    files: tuple[str, ...] = ()
+    run: CoupledRun  #: the input
+    machines: tuple[str, ...]  #: the logs' names, in order
+    result: Coupled  #: without schedules, which are on disk if they were saved
+    files: tuple[str, ...] = ()  #: the columns written; empty: none
+    #: The bad lines of each log that has any, by fault.
     skipped: dict[str, dict[str, int]] = field(default_factory=dict)
 
     def document(self) -> dict[str, Any]:

@@ -35,19 +35,14 @@ LEAST_SHAPE, GREATEST_SHAPE = 0.05, 20.0
 
 @dataclass(frozen=True, slots=True)
 class LogModel:
-    """A model of a log.
+    """A model of a log."""
 
-    machine: nodes. per_hour: jobs that arrive in each hour of the day, midnight first.
-    sizes: the share of the jobs with 1, 2, 4, ... nodes. shape, scale_s: the run times'
-    Weibull distribution.
-    """
-
-    name: str
-    machine: int
-    per_hour: tuple[float, ...]
-    sizes: tuple[float, ...]
-    shape: float
-    scale_s: float
+    name: str  #: names generated logs, and the model in errors
+    machine: int  #: nodes of the log's machine
+    per_hour: tuple[float, ...]  #: jobs that arrive in each hour of the day, midnight first
+    sizes: tuple[float, ...]  #: the share of the jobs with 1, 2, 4, ... nodes
+    shape: float  #: shape of the run times' Weibull distribution
+    scale_s: float  #: scale of the same distribution
 
     def __post_init__(self) -> None:
         what = f"model {self.name}"

@@ -40,22 +40,18 @@ ROUND_S = tuple(
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """The parameters of a workload.
+    """The parameters of a workload."""
 
-    load: node-seconds of the jobs / those of the machine while jobs are submitted.
-    serial, power_of_two: shares of the jobs. run_shape, run_scale_s: of the Weibull
-    distribution.
-    """
-
-    jobs: int
-    machine: int
+    jobs: int  #: the number of jobs
+    machine: int  #: nodes of the machine
+    #: Node-seconds of the jobs / those of the machine while jobs are submitted.
     load: float = 0.7
-    seed: int = 0
-    users: int = 50
-    serial: float = 0.25
-    power_of_two: float = 0.75
-    run_shape: float = 0.55
-    run_scale_s: float = 4000.0
+    seed: int = 0  #: another seed draws another workload
+    users: int = 50  #: the greatest number of users that submit jobs
+    serial: float = 0.25  #: the share of the jobs with one node, 0 to 1
+    power_of_two: float = 0.75  #: the share of the others that is rounded, 0 to 1
+    run_shape: float = 0.55  #: shape of the run times' Weibull distribution
+    run_scale_s: float = 4000.0  #: scale of the same distribution
 
     def __post_init__(self) -> None:
         for name in ("jobs", "machine", "users"):

@@ -60,13 +60,12 @@ class _Bad(Exception):
 
 @dataclass(slots=True)
 class Log:
-    """The jobs of a log, and how many lines were left out for each fault.
+    """The jobs of a log, and the number of lines left out for each fault."""
 
-    start_s: when it begins, in seconds since 1970, if the header has UnixStartTime.
-    """
-
-    workload: Workload
+    workload: Workload  #: the jobs, sorted by submission
+    #: When it begins, in seconds since 1970; None: the header has no UnixStartTime.
     start_s: int | None = None
+    #: Lines left out, by fault; empty: none.
     skipped: Counter[Fault] = field(default_factory=Counter)
 
     def skipped_lines(self) -> dict[str, int]:

@@ -29,21 +29,18 @@ _COLUMNS = (
 
 @dataclass(slots=True)
 class Workload:
-    """Jobs by time of submission. machine: its nodes.
+    """Jobs by time of submission, a column for each of their values."""
 
-    number, user, executable: as in the log, -1 if unknown. walltime_ns: the requested
-    time, or the run time if the log has no request.
-    """
-
-    name: str
-    machine: int
-    number: array[int] = field(default_factory=_column)
-    submit_ns: array[int] = field(default_factory=_column)
-    run_ns: array[int] = field(default_factory=_column)
-    size: array[int] = field(default_factory=_column)
+    name: str  #: the log's file, or the name of its generator
+    machine: int  #: nodes of the machine; 0 until the header is read
+    number: array[int] = field(default_factory=_column)  #: as in the log, -1 if unknown
+    submit_ns: array[int] = field(default_factory=_column)  #: from the log's time 0
+    run_ns: array[int] = field(default_factory=_column)  #: from start to end
+    size: array[int] = field(default_factory=_column)  #: nodes
+    #: The requested time, or the run time if the log has no request.
     walltime_ns: array[int] = field(default_factory=_column)
-    user: array[int] = field(default_factory=_column)
-    executable: array[int] = field(default_factory=_column)
+    user: array[int] = field(default_factory=_column)  #: as in the log, -1 if unknown
+    executable: array[int] = field(default_factory=_column)  #: as in the log, -1 if unknown
 
     def __len__(self) -> int:
         return len(self.number)

@@ -35,16 +35,13 @@ from cosched.sim.virtual_time import END, NEVER, VirtualTime, submit_in_order
 
 @dataclass(frozen=True, slots=True)
 class MalleableSchedule:
-    """When the jobs of a stream were submitted, started and ended, by place in it.
+    """The times and the changes of the jobs of a stream, by place in it."""
 
-    harvests: how often each job gave up nodes.
-    """
-
-    submit_ns: array[int]
-    start_ns: array[int]
-    end_ns: array[int]
-    harvests: array[int]
-    counts: SizeCounts
+    submit_ns: array[int]  #: when each job was submitted, virtual time
+    start_ns: array[int]  #: when each job started
+    end_ns: array[int]  #: when each job ended
+    harvests: array[int]  #: how often each job gave up nodes
+    counts: SizeCounts  #: the planner's changes of size
 
 
 class MalleableDomain:

@@ -54,12 +54,12 @@ SEQUENCE_BYTES = 1000
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """A problem of Table 1. data_bytes: the data that a job of one node would move."""
+    """A problem of Table 1."""
 
-    name: str
-    ideal: int
-    run_s: int
-    data_bytes: int
+    name: str  #: the program and the size of its problem
+    ideal: int  #: its ideal size, in nodes
+    run_s: int  #: run time at its ideal size
+    data_bytes: int  #: the data that a job of one node would move
 
     def cost(self) -> AdaptationCost:
         """Returns the cost of a change of size."""

@@ -31,18 +31,16 @@ USERS_NODES = 64
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where jobs come from: a log, a model of one (a file or a name), or Table 1's users.
+    """The source of jobs: a log, a model of one (a file or a name), or Table 1's users."""
 
-    count, seed: for generated jobs. beta: for Table 1's arrivals. machine: ``None`` takes
-    that of the log or the model, and 64 for Table 1.
-    """
-
-    name: str
-    count: int
-    seed: int
+    name: str  #: a file, or a name of MODELS or TEMPLATES
+    count: int  #: the number of generated jobs; a log has its own
+    seed: int  #: draws the generated jobs; a log has none
+    #: Time between two of Table 1's arrivals, as a multiple of the machine's time for the
+    #: mean job.
     beta: float
-    machine: int | None
-    strict: bool
+    machine: int | None  #: nodes; None: as in the log or the model, and 64 for Table 1
+    strict: bool  #: the first bad line of a log is an error
 
     @property
     def generated(self) -> bool:
@@ -84,11 +82,13 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A policy and its parameters. degree: ``None`` for policies without one."""
+    """A policy and its parameters."""
 
-    policy: str
+    policy: str  #: a name of policies.py
+    #: The degree of multiprogramming that admission tries to reach; None: no limit, or a
+    #: policy without a degree.
     degree: int | None
-    percent: int
+    percent: int  #: a job's least size, as a percentage of its ideal
 
     @property
     def label(self) -> str:
@@ -100,15 +100,13 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class MalleableRun:
-    """A stream of jobs that runs under all cases, so that they compare job by job.
+    """A stream of jobs that runs under all cases, so that they compare job by job."""
 
-    reference: the policy to compare each job with; ``None``: no comparison.
-    """
-
-    source: Source
-    execution: str
-    control: Control
-    cases: tuple[Case, ...]
+    source: Source  #: the origin of the jobs
+    execution: str  #: a name of EXECUTIONS; Table 1's jobs ignore it
+    control: Control  #: limits of changes, for all cases
+    cases: tuple[Case, ...]  #: in the order of the figures
+    #: The policy to compare each job with; None: no comparison.
     reference: str | None = None
 
     @property
@@ -120,11 +118,11 @@ class MalleableRun:
 
 @dataclass(frozen=True, slots=True)
 class MalleableOutcome:
-    """A run and the figures of its cases, in their order."""
+    """The result of a run."""
 
-    run: MalleableRun
-    nodes: int
-    figures: tuple[dict[str, float], ...]
+    run: MalleableRun  #: the input
+    nodes: int  #: the machine's nodes
+    figures: tuple[dict[str, float], ...]  #: one table for each case, in order
 
 
 def carry_out(run: MalleableRun, progress: Progress = no_progress) -> MalleableOutcome:

@@ -42,26 +42,23 @@ class Pattern(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A job. work_ns: the CPU time of each of its ranks; grain_ns: between two messages.
+    """A job on simulated nodes."""
 
-    imbalance: ranks need up to this share less than the slowest one (bulk, alltoall).
-    first, count: its nodes, from which one and how many; all if ``count`` is 0.
-    launch_ns: the CPU time that it takes on each of its nodes before its ranks all meet for
-        the first time (MPI_Init).
-    message_ns: as the cluster's, if not 0. legs: how often a message goes back and forth:
-    1, or 3 for a large one (request, consent, data).
-    """
-
-    name: str
-    pattern: Pattern
-    grain_ns: int
-    work_ns: int
-    submit_ns: int = 0
+    name: str  #: unique among the jobs of a run
+    pattern: Pattern  #: which ranks wait for which
+    grain_ns: int  #: CPU time of a rank between two messages
+    work_ns: int  #: CPU time of each rank, without the launch
+    submit_ns: int = 0  #: virtual time from the start of the run
+    #: Ranks need up to this share less than the slowest one (bulk, alltoall).
     imbalance: float = 0.0
-    first: int = 0
-    count: int = 0
+    first: int = 0  #: the place of its first node, from 0
+    count: int = 0  #: the number of its nodes; 0: all from the first on
+    #: CPU time on each of its nodes before its ranks all meet for the first time
+    #: (MPI_Init).
     launch_ns: int = 0
-    message_ns: int = 0
+    message_ns: int = 0  #: as in Cluster; 0: the cluster's
+    #: How often a message goes back and forth: 1, or 3 for a large one (request, consent,
+    #: data).
     legs: int = 1
 
     def __post_init__(self) -> None:
@@ -93,31 +90,27 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Nodes of one CPU each, and the times that things take there.
+    """Nodes of one CPU each, and the times of events there."""
 
-    message_ns: from a message's sending until the peer goes on, both scheduled.
-    trap_ns: an unscheduled rank that waits looks for messages this often.
-    switch_ns: from a decision until the next job computes.
-    clock_ns: standard deviation of the nodes' clocks; late_ns: mean lateness of a timer.
-    spread_ns: a job's ranks register within this time of each other.
-    fills: unused time of the scheduled job goes to the others (proportional shares); else
-        it is lost (strict ones).
-    quantum_ns: the kernel's tick; only then does it take the CPU from a rank that still
-        computes. base_ns: the least run of a rank (sched/base_slice_ns).
-    same_ticks: the nodes' ticks come at the same moments, as those of one machine's CPUs
-        do, which the nodes of a lab are.
-    """
-
-    nodes: int
+    nodes: int  #: the number of nodes
+    #: From a message's sending until the peer goes on, both scheduled.
     message_ns: int = 20 * NS_PER_US
+    #: An unscheduled rank that waits looks for messages this often.
     trap_ns: int = NS_PER_MS
-    switch_ns: int = NS_PER_MS
-    clock_ns: int = 100 * NS_PER_US
-    late_ns: int = 100 * NS_PER_US
+    switch_ns: int = NS_PER_MS  #: from a decision until the next job computes
+    clock_ns: int = 100 * NS_PER_US  #: standard deviation of the nodes' clocks
+    late_ns: int = 100 * NS_PER_US  #: mean lateness of a timer; 0: none is late
+    #: A job's ranks register within this time of each other.
     spread_ns: int = 20 * NS_PER_MS
+    #: The others get the unused time of the scheduled job (proportional shares); False: it
+    #: is lost (strict shares).
     fills: bool = True
+    #: The kernel's tick; only then does the kernel take the CPU from a rank that still
+    #: computes.
     quantum_ns: int = 4 * NS_PER_MS
-    base_ns: int = 2_800 * NS_PER_US
+    base_ns: int = 2_800 * NS_PER_US  #: the least run of a rank (sched/base_slice_ns)
+    #: The nodes' ticks come at the same moments, as on the CPUs of one machine. The nodes
+    #: of a lab are such CPUs.
     same_ticks: bool = False
 
     def nodes_of(self, program: Program) -> range:

@@ -41,15 +41,19 @@ NEVER_NS = 10**6 * NS_PER_S
 
 @dataclass(frozen=True, slots=True)
 class NodesRun:
-    """The jobs, the cluster and the arm. ``at_a_time``: the number of jobs that run at a
-    time; the others wait, first come, first served. None: all run."""
+    """The jobs, the cluster and the arm."""
 
-    arm: str
-    programs: tuple[Program, ...]
-    cluster: Cluster
+    arm: str  #: one of ARMS
+    programs: tuple[Program, ...]  #: the jobs; results have their order
+    cluster: Cluster  #: the nodes and their times
+    #: The settings of each node's scheduler; batch and the arms of the kernel ignore them.
     settings: Settings
-    seed: int
+    seed: int  #: another seed draws other clocks, delays and imbalances
+    #: The number of jobs that run at a time; the others wait, first come, first served.
+    #: None: all run.
     at_a_time: int | None = None
+    #: The lengths that the nodes expect, by the program's name; a program that is not in it
+    #: has none.
     expectations: Mapping[str, Expectation] = field(default_factory=dict)
 
     @property
@@ -64,14 +68,15 @@ class NodesRun:
 
 @dataclass(frozen=True, slots=True)
 class NodesOutcome:
-    """The result of a run. Times are from a job's submission, in the order of the jobs."""
+    """The result of a run. Tables have the order of the jobs."""
 
-    run: NodesRun
-    responses_s: tuple[float, ...]
-    alone_s: tuple[float, ...]
-    makespan_s: float
+    run: NodesRun  #: the input
+    responses_s: tuple[float, ...]  #: from each job's submission to its end
+    alone_s: tuple[float, ...]  #: how long each job takes alone on its nodes
+    makespan_s: float  #: from the first submission to the last end
+    #: How often the schedulers of all nodes took each branch; empty if the arm has none.
     counters: Mapping[str, int]
-    cpu_s: float
+    cpu_s: float  #: CPU time of the simulator
     waits_s: tuple[float, ...]  #: until each job was launched
 
     @property

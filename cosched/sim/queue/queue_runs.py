@@ -22,18 +22,17 @@ from cosched.sim.virtual_time import Progress, VirtualTime, no_progress
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A log and a policy. ``save_in``: the folder for columns; ``None``: write none. unit:
-    the nodes of the least block, if jobs get aligned blocks."""
+    """A log and a policy."""
 
-    trace: Path
-    policy: str
-    estimates: Estimates
-    machine: int | None = None
-    strict: bool = False
-    unit: int | None = None
-    keep_nodes: bool = False
-    save_in: Path | None = None
-    command: str = ""
+    trace: Path  #: the file of the log
+    policy: str  #: a name of POLICIES
+    estimates: Estimates  #: the durations that the queue expects
+    machine: int | None = None  #: the machine's nodes; None: as in the log's header
+    strict: bool = False  #: the first bad line of the log is an error
+    unit: int | None = None  #: nodes of the least block; None: jobs get no aligned blocks
+    keep_nodes: bool = False  #: the columns also have the nodes of each job
+    save_in: Path | None = None  #: the folder for columns; None: write none
+    command: str = ""  #: the command line that the columns name
 
     @property
     def name(self) -> str:
@@ -44,15 +43,15 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The result of a run. figures: from ``metrics.summarise``; counts: the planner's."""
+    """The result of a run."""
 
-    run: Run
-    machine: int
-    skipped: dict[str, int]
-    figures: dict[str, float]
-    counts: dict[str, int]
-    files: tuple[str, ...]
-    cpu_s: float
+    run: Run  #: the input
+    machine: int  #: the machine's nodes
+    skipped: dict[str, int]  #: the log's bad lines by fault; empty: none
+    figures: dict[str, float]  #: from metrics.summarise
+    counts: dict[str, int]  #: how often the planner took each branch
+    files: tuple[str, ...]  #: the columns written; empty: none
+    cpu_s: float  #: CPU time of the simulator
 
     def document(self) -> dict[str, Any]:
         """Returns the outcome as JSON."""

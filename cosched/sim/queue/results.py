@@ -27,11 +27,11 @@ from cosched.sim.queue.metrics import column
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """When each job of a workload started. nodes: empty unless they were kept."""
+    """The start of each job of a workload."""
 
-    workload: Workload
-    start_ns: array[int]
-    nodes: Sequence[Intervals]
+    workload: Workload  #: the jobs, in order of submission
+    start_ns: array[int]  #: when each job started, virtual time
+    nodes: Sequence[Intervals]  #: the nodes of each job; empty unless kept
 
 
 def save(

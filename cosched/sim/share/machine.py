@@ -32,16 +32,14 @@ DONE_NS = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Sharing:
-    """How the jobs share the machine.
+    """The way in which the jobs share the machine."""
 
-    queue: a policy of ``core.cluster.queue``. short_ns: the longest requested time in each
-    place of a node after the first, which is open to all jobs.
-    """
-
-    queue: str
+    queue: str  #: a policy of core.cluster.queue
+    #: The longest requested time in each place of a node after the first, which is open to
+    #: all jobs. Empty: a node has one place.
     short_ns: tuple[int, ...]
-    settings: Settings
-    costs: Costs
+    settings: Settings  #: the nodes' least slice and least share
+    costs: Costs  #: the time that sharing loses
 
     @property
     def dom(self) -> int:

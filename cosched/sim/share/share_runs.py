@@ -16,13 +16,13 @@ from cosched.sim.virtual_time import Progress, VirtualTime, no_progress
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A log and a way to share. first: only so many jobs of the log; None: all."""
+    """A log and a way to share."""
 
-    trace: Path
-    sharing: Sharing
-    machine: int | None = None
-    first: int | None = None
-    strict: bool = False
+    trace: Path  #: the file of the log
+    sharing: Sharing  #: how jobs share nodes
+    machine: int | None = None  #: the machine's nodes; None: as in the log's header
+    first: int | None = None  #: only the first jobs of the log, this number; None: all
+    strict: bool = False  #: the first bad line of the log is an error
 
     @property
     def name(self) -> str:
@@ -32,15 +32,15 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The result of a run. figures: of ``sim.queue.metrics``."""
+    """The result of a run."""
 
-    run: Run
-    jobs: int
-    machine: int
-    skipped: dict[str, int]
-    figures: dict[str, float]
-    switches: int
-    cpu_s: float
+    run: Run  #: the input
+    jobs: int  #: the number of jobs that ran
+    machine: int  #: the machine's nodes
+    skipped: dict[str, int]  #: the log's bad lines by fault; empty: none
+    figures: dict[str, float]  #: as sim.queue.metrics defines them
+    switches: int  #: how often a job came to the front of its nodes
+    cpu_s: float  #: CPU time of the simulator
 
     def document(self) -> dict[str, Any]:
         """Returns the outcome as JSON."""

@@ -18,31 +18,27 @@ from cosched.core.node.slices.rest import HOLD_PERCENT
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """The costs of sharing. switch_ns: the time lost by a switch. beside: the part of its
-    speed that a job loses for each job that is also on its nodes."""
+    """The costs of sharing."""
 
-    switch_ns: int
+    switch_ns: int  #: the time lost by a switch
+    #: The part of its speed that a job loses for each job that is also on its nodes.
     beside: float
 
 
 @dataclass(slots=True)
 class SharingRun:
-    """A job on the machine. Times are in ns; ``age_ns`` is the time it was scheduled.
+    """A job on the machine."""
 
-    rivals: the number of jobs on the fullest of its nodes, this one included.
-    rate: the part of the time that it gets now. speed: how much of that is progress.
-    """
-
-    index: int
-    nodes: int
-    lengths_ns: Sequence[int]
-    left_ns: float
-    age_ns: float = 0.0
-    rivals: int = 1
-    first: bool = False
-    rate: float = 0.0
-    speed: float = 1.0
-    switches: int = 0
+    index: int  #: its place in the workload
+    nodes: int  #: its nodes, a bit for each
+    lengths_ns: Sequence[int]  #: the run times that it may have; empty: unknown
+    left_ns: float  #: the rest of its run time, at full speed
+    age_ns: float = 0.0  #: the time that it was scheduled
+    rivals: int = 1  #: jobs on the fullest of its nodes, this one included
+    first: bool = False  #: whether it is in front on all its nodes
+    rate: float = 0.0  #: the part of the time that it gets now, 0 to 1
+    speed: float = 1.0  #: the part of that time that is progress, 0 to 1
+    switches: int = 0  #: how often it came to the front of shared nodes
 
     @property
     def end_in_ns(self) -> float:

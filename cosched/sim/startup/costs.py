@@ -25,35 +25,25 @@ FORMAT = "cosched-startup-1"
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """The defaults are a cluster as the paper's: InfiniBand at 100 to 200 MB/s. The paper
-    has no value for the others.
+    """Times and sizes of a start. The defaults are a cluster as the paper's: InfiniBand at
+    100 to 200 MB/s. The paper has no value for the others."""
 
-    link_mb_s       10^6 bytes/s that a node sends, to all its neighbours together
-    latency_us      from the end of sending to the arrival
-    message_us      CPU time of a message, at the sender and again at the receiver
-    byte_ns         CPU time of a byte of a message, at either end
-    overhead_bytes  on the link, beside the content of a message
-    window_bytes    how much of a connection the link queues before others have their turn;
-                    0: a whole message
-    codec_ns        CPU time to read or write a byte of a job object, or to read a byte of
-                    the tables
-    assign_us       CPU time to assign resources, on a node
-    assign_task_us  the same, for each task
-    start_us        CPU time to start a node's tasks
-    start_task_us   the same, for each task
-    """
-
+    #: 10^6 bytes/s that a node sends, to all its neighbours together.
     link_mb_s: float = 150.0
-    latency_us: float = 20.0
+    latency_us: float = 20.0  #: from the end of sending to the arrival
+    #: CPU time of a message, at the sender and again at the receiver.
     message_us: float = 10.0
-    byte_ns: float = 0.0
-    overhead_bytes: float = 64.0
+    byte_ns: float = 0.0  #: CPU time of a byte of a message, at either end
+    overhead_bytes: float = 64.0  #: on the link, beside the content of a message
+    #: The bytes of a connection that the link queues before others have their turn; 0: a
+    #: whole message.
     window_bytes: float = 0.0
+    #: CPU time to read or write a byte of a job object, or to read a byte of the tables.
     codec_ns: float = 50.0
-    assign_us: float = 100.0
-    assign_task_us: float = 10.0
-    start_us: float = 5000.0
-    start_task_us: float = 0.0
+    assign_us: float = 100.0  #: CPU time to assign resources, on a node
+    assign_task_us: float = 10.0  #: the same, for each task
+    start_us: float = 5000.0  #: CPU time to start a node's tasks
+    start_task_us: float = 0.0  #: the same, for each task
 
     def __post_init__(self) -> None:
         for each in fields(self):

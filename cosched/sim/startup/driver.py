@@ -42,16 +42,14 @@ class _Outgoing:
 
 @dataclass(slots=True)
 class NodeTimes:
-    """When things happened on a node.
+    """The times of events on a node, in ns of virtual time from the manager's first
+    work."""
 
-    arrived_ns: it had the whole object. partial_ns: it had the tables of its children's
-    subtrees; ``NEVER`` without children. complete_ns: it had all tables. done_ns: it had
-    done a stage, which includes reading.
-    """
-
-    arrived_ns: int = NEVER
+    arrived_ns: int = NEVER  #: it had the whole object
+    #: It had the tables of its children's subtrees; NEVER without children.
     partial_ns: int = NEVER
-    complete_ns: int = NEVER
+    complete_ns: int = NEVER  #: it had all tables; NEVER if the object has them
+    #: It had done a stage, which includes reading.
     done_ns: dict[Stage, int] = field(default_factory=dict)
 
 

@@ -25,13 +25,13 @@ _PIECES = 4
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A message of ``size`` bytes. arrive: called with ``what`` when it has arrived."""
+    """A message on a link."""
 
-    place: Position
-    to: Position
-    size: float
-    arrive: Arrive
-    what: object
+    place: Position  #: the node that sends it
+    to: Position  #: the node that gets it
+    size: float  #: bytes of its content
+    arrive: Arrive  #: called with ``what`` when the message has arrived
+    what: object  #: the argument of ``arrive``
 
 
 class Links(Protocol):

@@ -37,15 +37,13 @@ ORDERS = {"paper": PAPERS_ORDER, "live": LIVE_ORDER}
 
 @dataclass(frozen=True, slots=True)
 class Design:
-    """A way to start a job.
+    """A way to start a job."""
 
-    exchange: None if the job object has the assignments and the tables of all nodes.
-    in_chunks: a node passes tables on in chunks, and otherwise when it has all for a
-    neighbour.
-    """
-
-    relay: type[Pipeline] | type[StoreAndForward]
+    relay: type[Pipeline] | type[StoreAndForward]  #: how nodes pass the job object on
+    #: How nodes exchange tables; None: the job object has the assignments and the tables of
+    #: all nodes.
     exchange: type[Exchange] | None
+    #: A node passes tables on in chunks; False: when it has all tables for a neighbour.
     in_chunks: bool = False
 
 
@@ -60,24 +58,20 @@ DESIGNS = {
 
 @dataclass(frozen=True, slots=True)
 class StartupRun:
-    """A start of a job with ``tasks`` tasks on each of its nodes.
+    """A start of a job."""
 
-    design: a name of ``DESIGNS``. order: a name of ``ORDERS``. object_bytes: the size of
-    the job object, needed by all nodes, without the count and the proof that it has for
-    each node. node_bytes: the size of a further part for each node alone. table_bytes: the
-    size of a task's entry in the network table.
-    """
-
-    design: str
-    nodes: int
-    tasks: int
-    arity: int = 2
-    chunk_bytes: int = 64 << 10
+    design: str  #: a name of DESIGNS
+    nodes: int  #: nodes of the job
+    tasks: int  #: tasks of the job on each of its nodes
+    arity: int = 2  #: the most children of a node in the tree
+    chunk_bytes: int = 64 << 10  #: size of a chunk of the object or of tables
+    #: The size of the job object, needed by all nodes, without the count and the proof that
+    #: it has for each node.
     object_bytes: int = 4096
-    node_bytes: int = 0
-    table_bytes: int = 25
-    order: str = "paper"
-    costs: Costs = field(default_factory=Costs)
+    node_bytes: int = 0  #: size of a further part for each node alone
+    table_bytes: int = 25  #: size of a task's entry in the network table
+    order: str = "paper"  #: a name of ORDERS: the order of the stages
+    costs: Costs = field(default_factory=Costs)  #: the times that the steps take
 
     def __post_init__(self) -> None:
         if min(self.nodes, self.tasks, self.arity, self.chunk_bytes) < 1:

@@ -16,15 +16,14 @@ from cosched.sim.virtual_time import NEVER, Progress, no_progress
 
 @dataclass(frozen=True, slots=True)
 class StartupOutcome:
-    """The result of a run. times: by place. sent_s: when the manager had written the job
-    object. messages, bytes: the sum over all nodes."""
+    """The result of a run."""
 
-    run: StartupRun
-    times: Sequence[NodeTimes]
-    sent_s: float
-    messages: int
-    bytes: int
-    cpu_s: float
+    run: StartupRun  #: the input
+    times: Sequence[NodeTimes]  #: by the node's place in the tree
+    sent_s: float  #: when the manager had written the job object, virtual time
+    messages: int  #: messages of all nodes and the manager
+    bytes: int  #: their content, without overhead
+    cpu_s: float  #: CPU time of the simulator
 
     @property
     def total_s(self) -> float:

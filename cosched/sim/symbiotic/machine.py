@@ -37,20 +37,17 @@ from cosched.sim.virtual_time import END, NEVER, Decisions, VirtualTime, submit_
 
 @dataclass(slots=True)
 class SymbioticRun:
-    """A running job.
+    """A running job."""
 
-    left: the run time that is left at ``since_ns``, in nanoseconds on whole nodes.
-    beside: its neighbours since then. plan: the version of its expected end; an end on
-    the heap with an older version is ignored.
-    """
-
-    number: int
-    application: str
-    halves: Sequence[int]
-    left: float
-    since_ns: int
-    speed: float = 0.0
+    number: int  #: its place in the stream
+    application: str  #: its row in the speedup matrix
+    halves: Sequence[int]  #: the node halves that it has
+    left: float  #: its rest at since_ns, in ns on whole nodes
+    since_ns: int  #: when its neighbours last changed, virtual time
+    speed: float = 0.0  #: speedup since then, against whole nodes; 0 before the first
+    #: The applications on the other halves since then; None in it: an idle half.
     beside: frozenset[str | None] = frozenset()
+    #: The version of its expected end. An end on the heap with an older version is ignored.
     plan: int = 0
 
 

@@ -19,15 +19,13 @@ from cosched.core.errors import CoschedError
 
 @dataclass(frozen=True, slots=True)
 class SpeedupMatrix:
-    """Speedups of applications, against whole nodes of their own.
+    """Speedups of applications, against whole nodes of their own."""
 
-    rows: for each application as the primary, its speedup beside each background. The
-    speedup beside itself is 1 by definition. idle: its speedup with free other halves.
-    """
-
-    names: tuple[str, ...]
+    names: tuple[str, ...]  #: the applications, in the order of rows and idle
+    #: For each application as the primary, its speedup beside each background. The speedup
+    #: beside itself is 1 by definition.
     rows: tuple[tuple[float, ...], ...]
-    idle: tuple[float, ...]
+    idle: tuple[float, ...]  #: the speedup of each with free other halves
 
     def __post_init__(self) -> None:
         wide = {len(row) for row in self.rows} | {len(self.rows), len(self.idle)}
@@ -64,8 +62,8 @@ class SpeedupMatrix:
 class Model:
     """A machine's matrix, and the users' labels of its applications."""
 
-    matrix: SpeedupMatrix
-    limits: tuple[Limits, ...]
+    matrix: SpeedupMatrix  #: the measured speedups
+    limits: tuple[Limits, ...]  #: the labels, in the order of the matrix's names
 
     @property
     def labels(self) -> Labels:

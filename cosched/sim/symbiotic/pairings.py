@@ -75,24 +75,19 @@ def outcomes(model: Model) -> dict[Expectation, dict[Pair, float]]:
 
 @dataclass(frozen=True, slots=True)
 class Assessment:
-    """The numbers of section 3.3 for a matrix; None if there is nothing to average.
+    """The numbers of section 3.3 for a matrix. Its means are of speedups."""
 
-    slow_mean, symbiotic_mean: mean speedups where users expect that. symbiotic_right: the
-    number of ``symbiotic`` predictions with a speedup of 1 or more. random: the mean over
-    all pairs without a warning. best, worst: user-guided schedules.
-    """
-
-    slow_mean: float | None
-    symbiotic_mean: float | None
-    symbiotic: int
-    symbiotic_right: int
-    random: float | None
-    best: Pairs
-    best_throughput: float
-    worst: Pairs
-    worst_throughput: float
-    guided_mean: float
-    blind_mean: float
+    slow_mean: float | None  #: mean where users expect a slowdown; None: no such pair
+    symbiotic_mean: float | None  #: mean where users expect symbiosis; None: no such pair
+    symbiotic: int  #: the number of pairs that users expect to be symbiotic
+    symbiotic_right: int  #: those of them with a speedup of 1 or more
+    random: float | None  #: mean over all pairs without a warning; None: no such pair
+    best: Pairs  #: the user-guided schedule with the greatest throughput
+    best_throughput: float  #: the mean speedup of its applications
+    worst: Pairs  #: the user-guided schedule with the least throughput
+    worst_throughput: float  #: the mean speedup of its applications
+    guided_mean: float  #: mean throughput of the user-guided schedules
+    blind_mean: float  #: mean throughput of all schedules
 
 
 def assess(model: Model) -> Assessment:

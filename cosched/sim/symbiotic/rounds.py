@@ -29,16 +29,12 @@ Observe: TypeAlias = Callable[[str, "str | None"], float]
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """One round and the state of the learner after it.
+    """One round and the state of the learner after it."""
 
-    throughput: the schedule's, by the matrix. error: the learner's mean error over all
-    pairs. refuted: the number of applications whose label the observations contradict.
-    """
-
-    schedule: Pairs
-    throughput: float
-    error: float
-    refuted: int
+    schedule: Pairs  #: the pairs that ran
+    throughput: float  #: the mean speedup of its applications, by the matrix
+    error: float  #: the learner's mean error over all pairs, as a speedup
+    refuted: int  #: applications whose label the observations contradict
 
 
 def next_schedule(names: Sequence[str], learner: Learner) -> Pairs:

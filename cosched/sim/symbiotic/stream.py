@@ -31,19 +31,16 @@ WEIGHTS = {Resource.MEMORY: 2.0, Resource.IO: 1.0, Resource.CPU: 1.0, Resource.N
 
 @dataclass(frozen=True, slots=True)
 class StreamRecipe:
-    """The parameters of a stream.
+    """The parameters of a stream."""
 
-    small, large: sizes in halves. small_share: the share of small jobs. run_s: least and
-    greatest run time on whole nodes. guess: the greatest error of a walltime, as a share.
-    """
-
-    jobs: int = 100
-    seed: int = 0
-    small: int = 1
-    large: int = 4
-    small_share: float = 4.0 / 7.0
+    jobs: int = 100  #: the number of jobs
+    seed: int = 0  #: another seed draws another stream
+    small: int = 1  #: size of a small job, in halves
+    large: int = 4  #: size of a large job, in halves
+    small_share: float = 4.0 / 7.0  #: the share of small jobs, 0 to 1
+    #: Least and greatest run time on whole nodes.
     run_s: tuple[float, float] = (30.0, 300.0)
-    guess: float = 0.2
+    guess: float = 0.2  #: the greatest error of a walltime, as a share of the run time
 
     def __post_init__(self) -> None:
         for name in ("jobs", "small", "large"):
@@ -60,10 +57,10 @@ class StreamRecipe:
 
 @dataclass(frozen=True, slots=True)
 class StreamJob:
-    """job: as the scheduler sees it. run_ns: its run time on whole nodes."""
+    """A job of a stream."""
 
-    job: SharingJob
-    run_ns: int
+    job: SharingJob  #: as the scheduler sees it
+    run_ns: int  #: its run time on whole nodes
 
 
 def class_of(limits: Limits) -> Resource:

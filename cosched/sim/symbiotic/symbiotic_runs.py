@@ -44,22 +44,17 @@ PROTOTYPE = "split"
 
 @dataclass(frozen=True, slots=True)
 class SharingRun:
-    """A stream of jobs and the placements to run it under.
+    """A stream of jobs and the placements to run it under."""
 
-    queue_limit: the greatest number of jobs that wait. trace: a log that replaces the
-    recipe, except for its seed. nodes: 0 takes the size of the log's machine. draw: one of
-    ``stream.DRAWS``; how the jobs of a log get applications.
-    """
-
-    model: Model
-    recipe: StreamRecipe
-    nodes: int = 4
-    order: str = "largest"
-    queue_limit: int = 12
-    placements: tuple[str, ...] = NAMES
-    trace: Path | None = None
-    strict: bool = False
-    draw: str = "job"
+    model: Model  #: the machine's speedups and the users' labels
+    recipe: StreamRecipe  #: the stream; with a log, only its seed counts
+    nodes: int = 4  #: nodes of two halves; 0: as many as the log's machine has
+    order: str = "largest"  #: a name of ORDERS: the order of the queue
+    queue_limit: int = 12  #: the greatest number of jobs that wait
+    placements: tuple[str, ...] = NAMES  #: names of NAMES, each run on its own
+    trace: Path | None = None  #: the log that replaces the recipe; None: no log
+    strict: bool = False  #: the first bad line of the log is an error
+    draw: str = "job"  #: one of stream.DRAWS: how the jobs of a log get applications
 
     @property
     def name(self) -> str:
@@ -69,27 +64,26 @@ class SharingRun:
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """The result of one placement. submit_ns, start_ns, end_ns, halves: one for each job,
-    by its place in the stream."""
+    """The result of one placement. Jobs are by their place in the stream."""
 
-    submit_ns: array[int]
-    start_ns: array[int]
-    end_ns: array[int]
-    halves: Sequence[Sequence[int]]
-    counts: dict[str, int]
-    checks: Sequence[LabelCheck]
+    submit_ns: array[int]  #: when each job entered the queue, virtual time
+    start_ns: array[int]  #: when each job started
+    end_ns: array[int]  #: when each job ended
+    halves: Sequence[Sequence[int]]  #: the node halves of each job
+    counts: dict[str, int]  #: how often the planner took each branch
+    checks: Sequence[LabelCheck]  #: each application's label against the observations
 
 
 @dataclass(frozen=True, slots=True)
 class SharingOutcome:
-    """The result of a run; figures by placement. nodes: the machine's. skipped: bad lines
-    by fault."""
+    """The result of a run."""
 
-    run: SharingRun
-    nodes: int
-    stream: Sequence[StreamJob]
-    shared: dict[str, Shared]
-    skipped: dict[str, int]
+    run: SharingRun  #: the input
+    nodes: int  #: the machine's nodes, also if the log gave them
+    stream: Sequence[StreamJob]  #: the jobs that ran
+    shared: dict[str, Shared]  #: by placement
+    skipped: dict[str, int]  #: the log's bad lines by fault; empty: none, or no log
+    #: By placement, the figures that the module's docstring defines.
     figures: dict[str, dict[str, float]] = field(default_factory=dict)
 
     def document(self) -> dict[str, Any]:
