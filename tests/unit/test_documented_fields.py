@@ -1,4 +1,4 @@
-"""Each public field of the data of a domain has a comment of its own.
+"""Each public field of the data of these rooms has a comment of its own.
 
 The comment begins with ``#:``, behind the field or above it. A setting that is declared by
 ``key`` has its meaning there.
@@ -13,9 +13,24 @@ import pytest
 
 from tests.places import ROOT
 
+ROOMS = (
+    "cosched/bench",
+    "cosched/cluster",
+    "cosched/core/cluster",
+    "cosched/jobs",
+    "cosched/lab",
+    "cosched/launch",
+    "cosched/node",
+    "cosched/rundir",
+    "cosched/service",
+    "cosched/shm",
+    "cosched/sim",
+    "cosched/start",
+    "benchmarks/experiments",
+)
 FILES = sorted(
     path
-    for room in ("cosched/core/cluster", "cosched/cluster")
+    for room in ROOMS
     for path in (ROOT / room).rglob("*.py")
 )
 DECLARED = re.compile(r"(key|table|inline|optional_table)\(")
