@@ -68,6 +68,8 @@ KINDS = {
 #: How a job starts: with its own limits now and then.
 STARTS = {"plain": 80, "few files": 10, "few processes": 10}
 FEW_FILES = 24
+#: Open MPI's mpiexec waits for ever after this error, without cosched as well.
+HANGS_ALONE = "system limit on number of pipes"
 #: For each rank of the user: its shell, itself, and the threads of its MPI.
 FEW_PROCESSES = 6
 #: Preloads the shim into the ranks, not into the launcher.
@@ -219,11 +221,13 @@ class Storm:
     def _judge(self, job: Job, hangs: bool) -> None:
         lines = sorted(job.output.read_text().splitlines())
         right = job.process.returncode == 0 and lines == job.plan.lines
-        how = "hung" if hangs else "right" if right else "ended with an error"
+        errors = job.output.with_suffix(".err").read_text()[-1500:]
+        alone = hangs and job.start == "few files" and HANGS_ALONE in errors
+        hung = "hung in its mpiexec" if alone else "hung"
+        how = hung if hangs else "right" if right else "ended with an error"
         self.tally.ends[f"{job.start}, harmed: {how}" if job.harmed else how] += 1
         may_fail = job.harmed or job.start != "plain"
-        if hangs or not (right or may_fail):
-            errors = job.output.with_suffix(".err").read_text()[-1500:]
+        if (hangs and not alone) or not (right or may_fail):
             self.tally.problems.append(
                 f"job {job.number} ({job.plan}, user {job.uid}, {job.start}): {how}, "
                 f"status {job.process.returncode}, printed {lines[:4]}: {errors}"
