@@ -23,21 +23,21 @@ UNKNOWN = "-"
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of values. ``shown``: as people read them; ``plain``: as programs do."""
+    """A kind of values."""
 
-    align: str
-    shown: Callable[[Any], str]
-    plain: Callable[[Any], str]
+    align: str  #: ``<`` for texts, ``>`` for numbers
+    shown: Callable[[Any], str]  #: returns a value as people read it
+    plain: Callable[[Any], str]  #: returns a value as programs read it
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column: its kind, and its value for a job; None if that is unknown. ``title``: its
-    head for people, if it is not its name."""
+    """A column of a table of ended jobs."""
 
-    kind: Kind
+    kind: Kind  #: the kind of its values
+    #: Returns its value for a job; None if that is unknown.
     value: Callable[[JobSummary], Any]
-    title: str = ""
+    title: str = ""  #: its head for people; empty: its name
 
 
 def short_time(seconds: float) -> str:

@@ -23,45 +23,39 @@ from cosched.rundir.paths import NodePaths
 
 @dataclass(frozen=True, slots=True)
 class JobSummary:
-    """One run of a job over all its nodes.
+    """One run of a job over all its nodes. Times are in seconds if not stated otherwise."""
 
-    response_s: from the first start to the last end, which is no run time on shared CPUs.
-    scheduled_s, unscheduled_s, suspended_s, released_s: as in the records, the mean of the
-        nodes.
-    together: the time scheduled on all nodes, as a fraction of the time scheduled on any;
-        1 on a single node, None if the job was never scheduled.
-    alone_s: an estimate of its run time alone: the time in which it was scheduled on all
-        its nodes, or released.
-    expected_s: how long it was expected to be scheduled; None if that is unknown.
-    cpu_s, switches, granted, refused, trapped, waited_s: sums.
-    unfinished: its ranks that ended without MPI_Finalize; None if that is unknown.
-    came_to_mpi: whether one of its ranks called MPI_Init.
-    """
-
-    job: str
-    name: str
-    uid: int
-    nodes: tuple[str, ...]
-    tasks: int
-    began_wall_ns: int
-    ended_wall_ns: int
-    partial: bool
+    job: str  #: the job's key on its nodes
+    name: str  #: the job's name, as its user knows it
+    uid: int  #: the job's user
+    nodes: tuple[str, ...]  #: its nodes, in the order of their names
+    tasks: int  #: the number of its ranks on all nodes
+    began_wall_ns: int  #: its first start, in ns since 1970
+    ended_wall_ns: int  #: its last end, in ns since 1970
+    partial: bool  #: a record covers only the time in which its daemon was up
+    #: From the first start to the last end, which is no run time on shared CPUs.
     response_s: float
-    scheduled_s: float
-    unscheduled_s: float
-    suspended_s: float
-    released_s: float
+    scheduled_s: float  #: the time in which it was scheduled, the mean of the nodes
+    unscheduled_s: float  #: the time at 1% or asleep, the mean of the nodes
+    suspended_s: float  #: the time in which its owner had stopped it, the mean of the nodes
+    released_s: float  #: the time at the kernel's normal shares, the mean of the nodes
+    #: The time scheduled on all nodes, as a fraction of the time scheduled on any; 1 on a
+    #: single node, None if the job was never scheduled.
     together: float | None
+    #: An estimate of its run time alone: the time in which it was scheduled on all its
+    #: nodes, or released.
     alone_s: float
-    cpu_s: float | None
-    switches: int
-    granted: int
-    refused: dict[str, int]
-    trapped: int
-    waited_s: float
+    cpu_s: float | None  #: CPU time of all its processes; None if it is unknown on a node
+    switches: int  #: the number of times that it was scheduled, a sum over the nodes
+    granted: int  #: its requests that were granted
+    refused: dict[str, int]  #: its requests that were refused, by the reason
+    trapped: int  #: its messages that were trapped
+    waited_s: float  #: the time in calls that wait, a sum over all tasks
+    #: How long it was expected to be scheduled; None if that is unknown.
     expected_s: float | None
+    #: Its ranks that ended without MPI_Finalize; None if that is unknown.
     unfinished: int | None
-    came_to_mpi: bool
+    came_to_mpi: bool  #: one of its ranks called MPI_Init
 
 
 def gather(

@@ -16,13 +16,13 @@ from cosched.rundir.paths import NodePaths
 
 @dataclass(frozen=True, slots=True)
 class Steered:
-    """One node's answer: the job's key and its mode before and now, or an error."""
+    """One node's answer to a request about a job."""
 
-    node: str
-    job: str
-    before: str | None = None
-    mode: str | None = None
-    error: str | None = None
+    node: str  #: the node's host name
+    job: str  #: the job's key; with an error, the job as the user named it
+    before: str | None = None  #: the job's mode before the request; None with an error
+    mode: str | None = None  #: the job's mode now; None with an error
+    error: str | None = None  #: why the node refused; None if it did not
 
 
 def steer(run_dir: Path, op: str, job: str, nodes: Sequence[str] = ()) -> list[Steered]:

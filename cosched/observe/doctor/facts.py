@@ -10,41 +10,42 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clock:
-    """The kernel's view of the clock. ``error_s``: its greatest error; None if unknown."""
+    """The kernel's view of the clock."""
 
-    synchronised: bool
+    synchronised: bool  #: a time service disciplines the clock
+    #: The greatest error of the clock in seconds; None if it is not synchronised.
     error_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Daemon:
-    """A scheduler daemon that answers. ``settings``: texts as for ``config set``."""
+    """A scheduler daemon that answers."""
 
-    version: str
-    class_scheduler: str
-    mode: str
-    priority: str
-    settings: dict[str, str]
-    slice_s: float
-    gmet_s: float
-    timer_up: bool
-    timer_restarts: int
-    timer_ticks: int
-    timer_late_s: float
-    memory_guarded: bool
+    version: str  #: the version of cosched that it runs
+    class_scheduler: str  #: the name of the class scheduler
+    mode: str  #: the mode of the class scheduler, as ``cosched status`` shows it
+    priority: str  #: the scheduling priority that the daemon has
+    settings: dict[str, str]  #: texts as for ``config set``, by the names of the settings
+    slice_s: float  #: the slice in seconds
+    gmet_s: float  #: the GMET in seconds
+    timer_up: bool  #: the timer process runs
+    timer_restarts: int  #: the number of times that the timer was started again
+    timer_ticks: int  #: the number of ticks that the timer has sent
+    timer_late_s: float  #: how late a tick comes, the mean in seconds
+    memory_guarded: bool  #: the daemon starts a job only if its memory is free
+    #: The node's memory pressure in percent of the time; None: unknown.
     memory_pressure_percent: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MpiFacts:
-    """An MPI that ``cosched-run`` would find. ``mpicc``: its compiler; None if it has none.
-    ``no_shim``: why that compiles no program of MPI; empty if it does."""
+    """An MPI that ``cosched-run`` would find."""
 
-    title: str
-    version: str
-    mpiexec: str
-    mpicc: str | None
-    no_shim: str = ""
+    title: str  #: its name for users
+    version: str  #: the version that its launcher prints
+    mpiexec: str  #: the path of its launcher
+    mpicc: str | None  #: the path of its compiler wrapper; None if it has none
+    no_shim: str = ""  #: why the wrapper compiles no program of MPI; empty if it does
 
 
 #: Stands for a limit that is not set.
@@ -53,78 +54,73 @@ UNLIMITED = "UNLIMITED"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Partition:
-    """A partition of Slurm. ``shared``: how many jobs a CPU may take; 1: none beside it.
-    ``most_s``: its time limit; None: without. ``default_memory``: a job that asks for no
-    memory gets a certain amount."""
+    """A partition of Slurm."""
 
-    name: str
-    nodes: str
-    shared: int
-    forced: bool
-    most_s: float | None
-    default_memory: bool = False
+    name: str  #: its name
+    nodes: str  #: its nodes as Slurm writes them; empty: none
+    shared: int  #: the most jobs that a CPU may take; 1: a job shares with no other
+    forced: bool  #: jobs share CPUs without asking for it
+    most_s: float | None  #: its time limit in seconds; None: without
+    default_memory: bool = False  #: a job that asks for no memory gets a certain amount
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlurmFacts:
-    """Slurm's configuration as ``scontrol`` prints it, keys in lower case."""
+    """Slurm's configuration."""
 
-    config: dict[str, str]
+    config: dict[str, str]  #: the settings as ``scontrol`` prints them, keys in lower case
+    #: The partitions, in the order in which ``scontrol`` prints them.
     partitions: tuple[Partition, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeFacts:
-    """One node.
+    """One node."""
 
-    abi: version of the shared memory. cgroup: 2, 1, or 0 for neither with a cpu controller.
-    daemon: None if none answers; ``no_daemon`` is the reason. unit: what systemd reports of
-    cosched.service (``enabled``, ``disabled``, ``not-found``); empty without systemd.
-    run_dir_problem, history_problem: empty if they are in order.
-    """
-
-    node: str
-    version: str
-    abi: int
-    python: str
-    kernel: str
-    cgroup: int
-    clock: Clock
-    run_dir: str
+    node: str  #: its host name
+    version: str  #: the version of cosched that is installed
+    abi: int  #: the version of the shared memory
+    python: str  #: the version of Python that runs cosched
+    kernel: str  #: the kernel's release
+    cgroup: int  #: the version of cgroups that has the cpu controller: 2 or 1; 0: none
+    clock: Clock  #: the kernel's view of the clock
+    run_dir: str  #: the path of the run directory
+    #: Why the run directory cannot be used; empty if it is in order.
     run_dir_problem: str = ""
-    history: str = ""
-    history_problem: str = ""
-    run_dir_free_bytes: int
-    shm_free_bytes: int
-    memory_bytes: int
-    swap_bytes: int
+    history: str = ""  #: the directory that keeps the records of ended jobs
+    history_problem: str = ""  #: why the records cannot be kept; empty if they are in order
+    run_dir_free_bytes: int  #: free bytes where the run directory is
+    shm_free_bytes: int  #: free bytes in /dev/shm
+    memory_bytes: int  #: the machine's memory
+    swap_bytes: int  #: the machine's swap; 0: it has none
+    #: What systemd reports of cosched.service (``enabled``, ``disabled``, ``not-found``);
+    #: empty without systemd.
     unit: str = ""
-    daemon: Daemon | None = None
-    no_daemon: str = ""
+    daemon: Daemon | None = None  #: the scheduler daemon; None if none answers
+    no_daemon: str = ""  #: why no daemon answers; empty if one does
+    #: The MPIs that are found; None: they were not looked for.
     mpis: tuple[MpiFacts, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A node as it is seen from here. ``facts``: None if it did not answer, for the reason
-    in ``silent``. Its clock is ahead of this one by ``offset_s``, plus or minus
-    ``within_s``."""
+    """A node as it is seen from here."""
 
-    name: str
-    facts: NodeFacts | None = None
-    silent: str = ""
-    offset_s: float = 0.0
-    within_s: float = 0.0
+    name: str  #: the node's host name
+    facts: NodeFacts | None = None  #: the node's facts; None if it did not answer
+    silent: str = ""  #: why the node did not answer; empty if it did
+    offset_s: float = 0.0  #: its clock is ahead of this one by this time in seconds
+    within_s: float = 0.0  #: ``offset_s`` is right to plus or minus this time in seconds
 
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """All nodes that are examined together, and their Slurm: None without one, or if it
-    did not answer for the reason in ``slurm_silent``."""
+    """All nodes that are examined together, and their Slurm."""
 
-    nodes: tuple[Seen, ...]
+    nodes: tuple[Seen, ...]  #: the nodes, with those that did not answer
+    #: Slurm's configuration; None without Slurm, or if it did not answer.
     slurm: SlurmFacts | None = None
-    slurm_silent: str = ""
+    slurm_silent: str = ""  #: why Slurm did not answer; empty if it did, or without Slurm
 
     @property
     def facts(self) -> tuple[NodeFacts, ...]:

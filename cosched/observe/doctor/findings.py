@@ -21,12 +21,12 @@ class Level(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One finding about a subject, and the remedy of one that is not good."""
+    """One finding about a subject."""
 
-    level: Level
-    subject: str
-    text: str
-    remedy: str = ""
+    level: Level  #: how good or bad it is
+    subject: str  #: the node, daemon or part that was examined
+    text: str  #: what was found
+    remedy: str = ""  #: what the user can do; empty if there is nothing to do
 
 
 def good(subject: str, text: str) -> Finding:

@@ -25,11 +25,11 @@ THIS_NODE = "."
 
 @dataclass(frozen=True, slots=True)
 class NodeAnswer:
-    """One node's answer: the members of its JSON object, or the line of its error."""
+    """One node's answer."""
 
-    node: str
-    found: dict[str, Any]
-    error: str | None = None
+    node: str  #: the node's host name
+    found: dict[str, Any]  #: the members of its JSON object; empty if there is an error
+    error: str | None = None  #: the line of its error; None: it answered
 
 
 def ask_nodes(

@@ -27,12 +27,11 @@ class Way(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Slurm:
-    """Through Slurm: a step beside the other steps of a job. here: the names of this node,
-    which needs none."""
+    """Through Slurm: a step beside the other steps of a job."""
 
-    job: str
-    nodes: tuple[str, ...]
-    here: frozenset[str]
+    job: str  #: the number of the Slurm job
+    nodes: tuple[str, ...]  #: the nodes to reach
+    here: frozenset[str]  #: the names of this node, which needs no step
 
     def command(self, node: str, words: Sequence[str]) -> list[str]:
         if node in self.here:
@@ -47,13 +46,14 @@ class Slurm:
 
 @dataclass(frozen=True, slots=True)
 class Shell:
-    """Through a remote shell, such as ssh. shell: its words. here: the names of this node.
+    """Through a remote shell, such as ssh.
 
-    A shell takes a command line as one word, and srun takes the command's words."""
+    A shell takes a command line as one word, and srun takes the command's words.
+    """
 
-    shell: tuple[str, ...]
-    nodes: tuple[str, ...]
-    here: frozenset[str]
+    shell: tuple[str, ...]  #: the words of the remote shell
+    nodes: tuple[str, ...]  #: the nodes to reach
+    here: frozenset[str]  #: the names of this node, which needs no shell
 
     def command(self, node: str, words: Sequence[str]) -> list[str]:
         if node in self.here:
@@ -65,11 +65,11 @@ class Shell:
 
 @dataclass(frozen=True, slots=True)
 class Inside:
-    """Into the nodes of a lab on this machine. entrances: the words in front of a command
-    on each of them. beyond: the way to all nodes, which serves the others."""
+    """Into the nodes of a lab on this machine."""
 
+    #: The words in front of a command on a node, by the node's name.
     entrances: Mapping[str, tuple[str, ...]]
-    beyond: Way
+    beyond: Way  #: the way to all nodes, which serves those without an entrance
 
     @property
     def nodes(self) -> tuple[str, ...]:

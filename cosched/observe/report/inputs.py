@@ -16,10 +16,10 @@ _BENCH = "cosched-bench-"
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """Trace files, and the contents of bench results."""
+    """The contents of a report."""
 
-    traces: tuple[Path, ...]
-    benches: tuple[dict[str, Any], ...]
+    traces: tuple[Path, ...]  #: trace files; (): none
+    benches: tuple[dict[str, Any], ...]  #: the contents of bench results; (): none
 
 
 def find_inputs(paths: Sequence[Path]) -> Inputs:

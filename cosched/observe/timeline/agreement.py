@@ -17,14 +17,13 @@ from cosched.observe.timeline.timeline import NodeTimeline, Span
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """One job over all its nodes, while it was on more than one.
+    """One job over all its nodes, while it was on more than one."""
 
-    together: it was scheduled on all of them. apart: on some, but not on all.
-    """
-
-    job: Job
-    nodes: tuple[str, ...]
+    job: Job  #: the job's key
+    nodes: tuple[str, ...]  #: the nodes that it was on
+    #: When it was scheduled on all of them, in ns since 1970.
     together: tuple[Interval, ...]
+    #: When it was scheduled on some, but not on all, in ns since 1970.
     apart: tuple[Interval, ...]
 
     @property
@@ -36,14 +35,13 @@ class Agreement:
 
 @dataclass(frozen=True, slots=True)
 class Follow:
-    """A node's switch to a job that already ran on another node. leader: that node; None
-    if the job ran on several."""
+    """A node's switch to a job that already ran on another node."""
 
-    node: str
-    span: Span
-    after_ns: int
-    leader: str | None
-    leader_span: Span
+    node: str  #: the node that switched
+    span: Span  #: the time on this node that began with the switch
+    after_ns: int  #: how long after that node it switched
+    leader: str | None  #: the other node; None if the job ran on several
+    leader_span: Span  #: the time on the node that ran the job first
 
     @property
     def pulled(self) -> bool:

@@ -45,10 +45,10 @@ def time_by_depth(sets: Iterable[Iterable[Interval]]) -> dict[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """How long all sets overlapped, and how long at least one had an interval."""
+    """The overlap of several sets of intervals."""
 
-    all_ns: int
-    any_ns: int
+    all_ns: int  #: how long all sets overlapped
+    any_ns: int  #: how long at least one set had an interval
 
     @property
     def fraction(self) -> float | None:

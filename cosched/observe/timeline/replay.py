@@ -12,23 +12,23 @@ from cosched.observe.timeline.trace import Entry, Trace
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The first command that differs. None: there is no such command. problem: the error
-    that the machine raised instead."""
+    """The first command that differs."""
 
-    entry: Entry
-    index: int
-    recorded: Command | None
-    replayed: Command | None
+    entry: Entry  #: the event that led to it
+    index: int  #: its place among the commands of the event, from 0
+    recorded: Command | None  #: the command in the trace; None: it has no such command
+    replayed: Command | None  #: the command of the machine; None: it gave no such command
+    #: The error that the machine raised instead; None: it raised none.
     problem: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """How many events and segments were replayed, up to the first difference."""
+    """The extent of a replay, up to the first difference."""
 
-    events: int
-    segments: int
-    difference: Difference | None
+    events: int  #: the number of events that were replayed, with the one that differs
+    segments: int  #: the number of segments that were replayed
+    difference: Difference | None  #: the first difference; None: there is none
 
 
 def replay(trace: Trace) -> Replay:

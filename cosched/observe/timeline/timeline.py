@@ -28,37 +28,38 @@ from cosched.observe.timeline.trace import Segment, Trace
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A job was scheduled from ``begin_ns`` to ``end_ns``. lane: 0, or more if other jobs
-    were scheduled beside it. cut: the job still ran when the trace ended."""
+    """A time in which a job was scheduled on a node."""
 
-    job: Job
-    begin_ns: int
-    end_ns: int
-    cause: Cause
-    lane: int = 0
-    cut: bool = False
+    job: Job  #: the job's key
+    begin_ns: int  #: its begin, by the wall clock in ns since 1970
+    end_ns: int  #: its end, by the wall clock in ns since 1970
+    cause: Cause  #: why the node switched to the job
+    lane: int = 0  #: 0, or more if other jobs were scheduled beside it
+    cut: bool = False  #: the job still ran when the trace ended
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
     """A trapped message that caused no switch."""
 
-    job: Job
-    task: Task
-    at_ns: int
-    reason: Refusal
+    job: Job  #: the key of the job whose message it was
+    task: Task  #: the process id of the task that received the message
+    at_ns: int  #: when it was refused, by the wall clock in ns since 1970
+    reason: Refusal  #: why there was no switch
 
 
 @dataclass(slots=True)
 class NodeTimeline:
-    """One node. ``spans`` and ``refused`` are in the order of their start; ``present`` has
-    (job, from, to) for each job's stay on the node."""
+    """One node."""
 
-    node: str
-    begin_ns: int
-    end_ns: int
+    node: str  #: its host name
+    begin_ns: int  #: the begin of its trace, in ns since 1970
+    end_ns: int  #: the end of its trace, in ns since 1970
+    #: The times of its jobs, in the order of their start.
     spans: list[Span] = field(default_factory=list)
+    #: The refused messages, in their order.
     refused: list[Refused] = field(default_factory=list)
+    #: (job, from, to) for each stay of a job on the node, in ns since 1970.
     present: list[tuple[Job, int, int]] = field(default_factory=list)
 
 

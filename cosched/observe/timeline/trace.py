@@ -32,9 +32,10 @@ class Entry(NamedTuple):
 
 @dataclass(slots=True)
 class Segment:
-    """The machine's state and the events after it; iterates as a Trace does."""
+    """A part of a trace that can be replayed; iterates as a Trace does."""
 
-    header: Header
+    header: Header  #: the machine's state before the first event
+    #: The events after it, with their commands.
     entries: list[Entry] = field(default_factory=list)
 
     def __iter__(self) -> Iterator[Step]:
@@ -43,13 +44,11 @@ class Segment:
 
 @dataclass(slots=True)
 class Trace:
-    """A node's trace, oldest segment first; iterates over (event, commands).
+    """A node's trace; iterates over (event, commands)."""
 
-    tasks: the note about each task, by job and process; the last note if a process
-    registered again.
-    """
-
-    segments: list[Segment]
+    segments: list[Segment]  #: its segments, oldest first; at least one
+    #: The note about each task, by job and process; the last note if a process registered
+    #: again.
     tasks: Mapping[tuple[Job, Task], TaskNote]
 
     @property

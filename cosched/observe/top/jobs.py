@@ -22,10 +22,10 @@ from textual.strip import Strip
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line: its key, and its text in pieces with their styles."""
+    """One line of a table."""
 
-    key: str
-    pieces: tuple[tuple[str, Style], ...]
+    key: str  #: differs from the keys of all other lines; the cursor follows it
+    pieces: tuple[tuple[str, Style], ...]  #: its text in pieces with their styles
 
 
 class Rows(ScrollView, can_focus=True):

@@ -27,46 +27,45 @@ _REFUSED = tuple(f"sch_refused_{reason.value}" for reason in Refusal)
 
 @dataclass(frozen=True, slots=True)
 class NodeRow:
-    """One node. Rates are a second. ``running`` names the jobs that are scheduled now,
-    ``waiting`` the jobs that wait for memory."""
+    """One node. Rates are a second."""
 
-    name: str
-    slice: str
-    gmet: str
-    align: bool
-    enforced_by: str
-    jobs: int
-    running: tuple[str, ...]
-    waiting: tuple[str, ...]
-    switches_rate: float
-    refused_rate: float
-    daemon_cpu: float
-    late_max_us: float
+    name: str  #: its host name
+    slice: str  #: the slice as ``config set`` has it
+    gmet: str  #: the GMET as ``config set`` has it
+    align: bool  #: its slices begin at the same time as those of other nodes
+    enforced_by: str  #: the class scheduler and its mode
+    jobs: int  #: the number of its jobs, without those that wait for memory
+    running: tuple[str, ...]  #: the names of the jobs that are scheduled now; (): none
+    waiting: tuple[str, ...]  #: the names of the jobs that wait for memory; (): none
+    switches_rate: float  #: switches to a job, a second
+    refused_rate: float  #: requests for a switch that were refused, a second
+    daemon_cpu: float  #: the CPU time of its daemon, as a fraction of the time that passed
+    late_max_us: float  #: the latest tick of its timer, in microseconds
 
 
 @dataclass(frozen=True, slots=True)
 class JobRow:
-    """One job on all its nodes. Fractions are of the time that passed.
+    """One job on all its nodes. Fractions are of the time that passed."""
 
-    ran_s: how long it was scheduled so far, expected_s: how long it will be in all (None:
-    unknown), both on the node where that is longest.
-    """
-
-    name: str
-    uid: int
-    nodes: tuple[str, ...]
-    tasks: int
-    scheduled_on: int
-    state: str
-    scheduled: float
+    name: str  #: the job's name
+    uid: int  #: the job's user
+    nodes: tuple[str, ...]  #: the nodes that it is on
+    tasks: int  #: the number of its tasks on all nodes
+    scheduled_on: int  #: the number of nodes on which it is scheduled now
+    state: str  #: its state on most of its nodes
+    scheduled: float  #: the fraction in which its tasks were scheduled
+    #: The fraction that is its equal part of its CPUs, the mean of the nodes.
     entitled: float
-    useful: float
-    waiting: float
+    useful: float  #: the fraction in which its tasks were scheduled and did not wait
+    waiting: float  #: the fraction in which its tasks were scheduled and waited
+    #: The time on all its nodes, as a fraction of the time on any; None if it did not run.
     agreement: float | None
-    switches_rate: float
-    refused_rate: float
-    messages_rate: float
-    ran_s: float
+    switches_rate: float  #: switches to the job, a second, a sum over the nodes
+    refused_rate: float  #: its requests that were refused, a second, a sum over the nodes
+    messages_rate: float  #: messages that its tasks sent, a second
+    ran_s: float  #: how long it was scheduled until now, on the node where that is longest
+    #: How long it will be scheduled in all, on the node where that is longest; None:
+    #: unknown.
     expected_s: float | None
 
     @property
@@ -77,11 +76,12 @@ class JobRow:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """All figures. ``agreement``: for all jobs on more than one node together."""
+    """All figures."""
 
-    elapsed_s: float
-    nodes: tuple[NodeRow, ...]
-    jobs: tuple[JobRow, ...]
+    elapsed_s: float  #: the time between the two samples
+    nodes: tuple[NodeRow, ...]  #: the nodes, in the order of their names
+    jobs: tuple[JobRow, ...]  #: the jobs, in the order of their names and users
+    #: That of all jobs on more than one node together; None if none of them ran.
     agreement: float | None
 
 

@@ -12,11 +12,12 @@ TaskId = tuple[str, int]  #: node and process id
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """All nodes' status at one time (monotonic seconds; the clock of all nodes)."""
+    """All nodes' status at one time."""
 
-    at_s: float
-    wall_ns: int
-    statuses: Sequence[Status]
+    at_s: float  #: the time in monotonic seconds
+    wall_ns: int  #: the same time by the wall clock, in ns since 1970
+    statuses: Sequence[Status]  #: the status of each node that answered
+    #: How long each task has waited while scheduled; empty before ``after``.
     waited_ns: Mapping[TaskId, int] = field(default_factory=dict)
 
     def after(self, earlier: Sample | None) -> Sample:

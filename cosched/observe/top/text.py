@@ -16,13 +16,13 @@ _BARS = "▁▂▃▄▅▆▇█"
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column: title, width on the screen, text, and the value that sorts the rows."""
+    """One column."""
 
-    title: str
-    width: int
-    text: Callable[[JobRow], str]
-    key: Callable[[JobRow], Any]
-    left: bool = False
+    title: str  #: its head
+    width: int  #: its width on the screen, in characters
+    text: Callable[[JobRow], str]  #: returns its text for a job
+    key: Callable[[JobRow], Any]  #: returns the value that sorts the rows
+    left: bool = False  #: the text stands at the left of the column
 
     def cell(self, job: JobRow) -> str:
         """Returns the job's text, padded to the column's width."""

@@ -27,11 +27,11 @@ _UNTIL_CHECKED = "it keeps the CPUs until the order is checked again"
 
 @dataclass(frozen=True, slots=True)
 class InOrder:
-    """A job, and the ``others``: they wait while it runs, or they run while it waits."""
+    """A job and the jobs to compare it with."""
 
-    status: Status
-    job: Job
-    others: Sequence[Job]
+    status: Status  #: the status of the node
+    job: Job  #: the job in the status
+    others: Sequence[Job]  #: the jobs that wait while it runs, or that run while it waits
 
     @property
     def decides(self) -> bool:

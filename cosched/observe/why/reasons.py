@@ -12,15 +12,12 @@ from cosched.observe.why.places import in_words
 
 @dataclass(frozen=True, slots=True)
 class Explainer:
-    """Explains the notes of one job.
+    """Explains the notes of one job."""
 
-    rank_of: returns a task's rank by its pid, None if it is not known. name_of: returns
-    a job's name by its key.
-    """
-
+    #: Returns a task's rank by its pid, None if it is not known.
     rank_of: Callable[[int], int | None]
-    name_of: Callable[[str], str]
-    job: str
+    name_of: Callable[[str], str]  #: returns a job's name by its key
+    job: str  #: the key of the job that the notes are about
 
     def explain(self, note: Note) -> str:
         """Returns what happened, and why."""
@@ -124,11 +121,11 @@ class Explainer:
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """Equal notes in a row: the last one, their number, and the sentence."""
+    """Equal notes in a row."""
 
-    note: Note
-    times: int
-    text: str
+    note: Note  #: the last one
+    times: int  #: their number
+    text: str  #: the sentence that explains them
 
 
 def explain_all(explainer: Explainer, notes: Sequence[Note]) -> list[Explained]:

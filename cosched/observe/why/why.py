@@ -31,17 +31,14 @@ Status = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """One job on one node.
+    """One job on one node."""
 
-    status: the node's, None if no daemon is up. reaches_back_to_wall_ns: the time from
-    which the changes are complete.
-    """
-
-    node: str
-    job: str
-    status: Status | None
+    node: str  #: the node's host name
+    job: str  #: the job's key
+    status: Status | None  #: the status of the node; None if no daemon is up
+    #: The changes are complete from this time on, in ns since 1970.
     reaches_back_to_wall_ns: int
-    changes: Sequence[Explained]
+    changes: Sequence[Explained]  #: the changes of the job's state, oldest first
 
     @property
     def live(self) -> Mapping[str, Any] | None:
@@ -56,11 +53,11 @@ class Story:
 
 @dataclass(frozen=True, slots=True)
 class Asker:
-    """The user who asks, the job's name or key, and the earliest time (wall clock)."""
+    """A user's question about a job."""
 
-    name: str
-    uid: int
-    since_wall_ns: int
+    name: str  #: the job's name or key
+    uid: int  #: the user who asks
+    since_wall_ns: int  #: the earliest time to look at, in ns since 1970
 
 
 def nodes_with_stories(run_dir: Path) -> list[NodePaths]:
