@@ -21,12 +21,12 @@ from cosched.linux.ports import free_ports
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """The nodes of a new domain. controller: its ``HOST:PORT``. root_from: the nodes from
-    which root may send jobs. allocation: the Slurm job that has the nodes, or None."""
+    """The nodes of a new domain."""
 
-    places: tuple[DomainNode, ...]
-    controller: str
-    root_from: tuple[str, ...] = ()
+    places: tuple[DomainNode, ...]  #: the nodes, each with its address
+    controller: str  #: the controller's ``HOST:PORT``
+    root_from: tuple[str, ...] = ()  #: the nodes from which root may send jobs; (): none
+    #: The Slurm job that has the nodes; None: no Slurm job has them.
     allocation: Allocation | None = None
 
     @property

@@ -22,11 +22,12 @@ from cosched.jobs.rank_environment import Reports
 
 @dataclass(frozen=True)
 class Sending:
-    """A job that is to be sent to the domain of a run directory. source: a descriptor that
-    is its standard input while it runs; None: it has another one."""
+    """A job that is to be sent to a domain."""
 
-    job: Job
-    run_dir: Path
+    job: Job  #: the job as the user described it
+    run_dir: Path  #: the run directory of the domain
+    #: A descriptor that is the job's standard input while it runs; None: it has another
+    #: one.
     source: int | None = None
 
     def submit(self) -> int:

@@ -125,7 +125,8 @@ def is_private(path: Path) -> bool:
 class Sizes:
     """Sizes of the outputs before the job; the bytes up to there are not copied."""
 
-    output: int
+    output: int  #: bytes in the file of the standard output; 0: it does not exist
+    #: Bytes in the file of the standard error; 0: it does not exist or there is none.
     error: int
 
     @classmethod

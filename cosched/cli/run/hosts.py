@@ -14,9 +14,10 @@ from cosched.launch.given.hosts import Hosts, read_hostfile
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """The hosts, and the number of ranks that the batch job asked for on them, if any."""
+    """The hosts of a job."""
 
-    hosts: Hosts
+    hosts: Hosts  #: the hosts; empty: none are named
+    #: The number of ranks that the batch job asked for on them; None: it asked for none.
     ranks: int | None = None
 
 

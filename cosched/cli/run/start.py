@@ -38,21 +38,16 @@ _NOISE_BYTES = 4
 
 @dataclass(frozen=True)
 class Start:
-    """A job that is to be started.
+    """A job that is to be started."""
 
-    given: the user's options. choices: how it takes part. job: how it is started.
-    named_run_dir: the run directory that the user named; None: the usual one of each node.
-    stays_here: all ranks run on this node. place: where they run otherwise, if that is
-    known.
-    """
-
-    given: Given
-    choices: Choices
-    job: ResolvedJob
-    name: str
+    given: Given  #: the user's options
+    choices: Choices  #: how the job takes part in coscheduling
+    job: ResolvedJob  #: how the job is started
+    name: str  #: the job's name on its nodes
+    #: The run directory that the user named; None: the usual one of each node.
     named_run_dir: Path | None
-    stays_here: bool
-    place: JobNodes | None
+    stays_here: bool  #: all ranks run on this node
+    place: JobNodes | None  #: where the ranks run if not here; None: not known
 
     @cached_property
     def _lengths(self) -> Lengths:
