@@ -24,7 +24,7 @@ class Daemon:
     version: str  #: the version of cosched that it runs
     class_scheduler: str  #: the name of the class scheduler
     mode: str  #: the mode of the class scheduler, as ``cosched status`` shows it
-    priority: str  #: the scheduling priority that the daemon has
+    priority: str  #: the name of the daemon's scheduling priority
     settings: dict[str, str]  #: texts as for ``config set``, by the names of the settings
     slice_s: float  #: the slice in seconds
     gmet_s: float  #: the GMET in seconds
@@ -59,7 +59,7 @@ class Partition:
     name: str  #: its name
     nodes: str  #: its nodes as Slurm writes them; empty: none
     shared: int  #: the most jobs that a CPU may take; 1: a job shares with no other
-    forced: bool  #: jobs share CPUs without asking for it
+    forced: bool  #: jobs share CPUs even if they do not ask for it
     most_s: float | None  #: its time limit in seconds; None: without
     default_memory: bool = False  #: a job that asks for no memory gets a certain amount
 
@@ -91,8 +91,8 @@ class NodeFacts:
     history_problem: str = ""  #: why the records cannot be kept; empty if they are in order
     run_dir_free_bytes: int  #: free bytes where the run directory is
     shm_free_bytes: int  #: free bytes in /dev/shm
-    memory_bytes: int  #: the machine's memory
-    swap_bytes: int  #: the machine's swap; 0: it has none
+    memory_bytes: int  #: bytes of memory in the machine
+    swap_bytes: int  #: bytes of swap in the machine; 0: it has none
     #: What systemd reports of cosched.service (``enabled``, ``disabled``, ``not-found``);
     #: empty without systemd.
     unit: str = ""

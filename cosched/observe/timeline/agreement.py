@@ -39,7 +39,7 @@ class Follow:
 
     node: str  #: the node that switched
     span: Span  #: the time on this node that began with the switch
-    after_ns: int  #: how long after that node it switched
+    after_ns: int  #: how long after that node it switched, in ns
     leader: str | None  #: the other node; None if the job ran on several
     leader_span: Span  #: the time on the node that ran the job first
 

@@ -47,8 +47,8 @@ def time_by_depth(sets: Iterable[Iterable[Interval]]) -> dict[int, int]:
 class Shared:
     """The overlap of several sets of intervals."""
 
-    all_ns: int  #: how long all sets overlapped
-    any_ns: int  #: how long at least one set had an interval
+    all_ns: int  #: how long all sets overlapped, in ns
+    any_ns: int  #: how long at least one set had an interval, in ns
 
     @property
     def fraction(self) -> float | None:

@@ -43,7 +43,7 @@ class Refused:
     """A trapped message that caused no switch."""
 
     job: Job  #: the key of the job whose message it was
-    task: Task  #: the process id of the task that received the message
+    task: Task  #: the process id of the task that asked for the switch
     at_ns: int  #: when it was refused, by the wall clock in ns since 1970
     reason: Refusal  #: why there was no switch
 

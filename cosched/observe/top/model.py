@@ -32,15 +32,15 @@ class NodeRow:
     name: str  #: its host name
     slice: str  #: the slice as ``config set`` has it
     gmet: str  #: the GMET as ``config set`` has it
-    align: bool  #: its slices begin at the same time as those of other nodes
+    align: bool  #: its slices start at multiples of the slice
     enforced_by: str  #: the class scheduler and its mode
     jobs: int  #: the number of its jobs, without those that wait for memory
     running: tuple[str, ...]  #: the names of the jobs that are scheduled now; (): none
-    waiting: tuple[str, ...]  #: the names of the jobs that wait for memory; (): none
+    waiting: tuple[str, ...]  #: the names of jobs that wait for memory; (): none
     switches_rate: float  #: switches to a job, a second
     refused_rate: float  #: requests for a switch that were refused, a second
     daemon_cpu: float  #: the CPU time of its daemon, as a fraction of the time that passed
-    late_max_us: float  #: the latest tick of its timer, in microseconds
+    late_max_us: float  #: how late its timer was at most, in microseconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class JobRow:
 class View:
     """All figures."""
 
-    elapsed_s: float  #: the time between the two samples
+    elapsed_s: float  #: the time between the two samples, in seconds
     nodes: tuple[NodeRow, ...]  #: the nodes, in the order of their names
     jobs: tuple[JobRow, ...]  #: the jobs, in the order of their names and users
     #: That of all jobs on more than one node together; None if none of them ran.

@@ -17,7 +17,7 @@ class Sample:
     at_s: float  #: the time in monotonic seconds
     wall_ns: int  #: the same time by the wall clock, in ns since 1970
     statuses: Sequence[Status]  #: the status of each node that answered
-    #: How long each task has waited while scheduled; empty before ``after``.
+    #: How long each task has waited while scheduled, in ns; empty before ``after``.
     waited_ns: Mapping[TaskId, int] = field(default_factory=dict)
 
     def after(self, earlier: Sample | None) -> Sample:
