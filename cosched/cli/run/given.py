@@ -62,7 +62,7 @@ class Given(Command):
     mpi: str | None = mpi_option(
         "An mpiexec, a prefix, mpich or openmpi.  [default: what the program uses]"
     )
-    asked: Asked = part(Asked)
+    asked: Asked = part(Asked)  #: how the job takes part in coscheduling
     register: str = option(
         type=click.Choice(["start", "init"]),
         default="start",
