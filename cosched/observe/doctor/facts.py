@@ -23,7 +23,7 @@ class Daemon:
 
     version: str  #: the version of cosched that it runs
     class_scheduler: str  #: the name of the class scheduler
-    mode: str  #: the mode of the class scheduler, as ``cosched status`` shows it
+    mode: str  #: how the class scheduler enforces shares: proportional or strict
     priority: str  #: the name of the daemon's scheduling priority
     settings: dict[str, str]  #: texts as for ``config set``, by the names of the settings
     slice_s: float  #: the slice in seconds
