@@ -1,7 +1,7 @@
 """Each public field of the data of these rooms has a comment of its own.
 
-The comment begins with ``#:``, behind the field or above it. A setting that is declared by
-``key`` has its meaning there.
+The comment begins with ``#:``, behind the field or above it. A setting or an option
+that is declared has its meaning there.
 """
 
 from __future__ import annotations
@@ -15,12 +15,14 @@ from tests.places import ROOT
 
 ROOMS = (
     "cosched/bench",
+    "cosched/cli",
     "cosched/cluster",
     "cosched/core/cluster",
     "cosched/jobs",
     "cosched/lab",
     "cosched/launch",
     "cosched/node",
+    "cosched/observe",
     "cosched/rundir",
     "cosched/service",
     "cosched/shm",
@@ -28,12 +30,10 @@ ROOMS = (
     "cosched/start",
     "benchmarks/experiments",
 )
-FILES = sorted(
-    path
-    for room in ROOMS
-    for path in (ROOT / room).rglob("*.py")
+FILES = sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))
+DECLARED = re.compile(
+    r"(key|table|inline|optional_table|flag|(\w+_)?option(_with)?|program_argument)\("
 )
-DECLARED = re.compile(r"(key|table|inline|optional_table)\(")
 DATA = re.compile(r"dataclass|Struct|Message|Frame|OfJob|OfWorld")
 
 
