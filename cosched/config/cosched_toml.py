@@ -34,10 +34,10 @@ OPERATOR_FILE = Path("/etc/cosched.toml")
 
 @dataclass(frozen=True, slots=True)
 class ConfigFiles:
-    """The configuration files. ``user`` is None for a user without a home."""
+    """The paths of the configuration files."""
 
-    operator: Path
-    user: Path | None
+    operator: Path  #: the operator's file
+    user: Path | None  #: the user's own file; None: the user has no home
 
     @property
     def files(self) -> Sequence[Path]:

@@ -17,15 +17,14 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
 @dataclass(frozen=True)
 class Coupled:
-    """A coupled domain. listen: ``HOST:PORT`` for other domains; domains: their addresses
-    by name. metrics: ``HOST:PORT`` for Prometheus; None: nothing listens."""
+    """A coupled domain."""
 
-    name: str
-    listen: str
-    domains: Mapping[str, str]
-    rights: Rights
-    settings: CouplingSettings
-    metrics: str | None
+    name: str  #: this domain's name for the others
+    listen: str  #: ``HOST:PORT`` where other domains connect
+    domains: Mapping[str, str]  #: ``HOST:PORT`` of each other domain, by name
+    rights: Rights  #: the users of other domains whose jobs may join
+    settings: CouplingSettings  #: how its jobs wait for their mates
+    metrics: str | None  #: ``HOST:PORT`` for Prometheus; None: nothing listens
 
     @property
     def addresses(self) -> dict[str, str]:

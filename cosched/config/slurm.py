@@ -87,20 +87,19 @@ class SlurmDomain:
 
 @dataclass(frozen=True, slots=True)
 class Waits:
-    """How long a job does not get nodes after it gave them back: because it yielded, or
-    because its hold had lasted too long. Seconds."""
+    """How long a job gets no nodes after it gave them back."""
 
-    yield_s: float
-    release_s: float
+    yield_s: float  #: after it yielded, in seconds
+    release_s: float  #: after its hold had lasted too long, in seconds
 
 
 @dataclass(frozen=True)
 class CoupledConfig(Coupled):
-    """A coupled domain whose jobs Slurm queues. document: the file."""
+    """A coupled domain whose jobs Slurm queues."""
 
-    slurm: SlurmSettings
-    waits: Waits
-    document: SlurmDomain
+    slurm: SlurmSettings  #: how the controller uses Slurm
+    waits: Waits  #: how long a job rests after it gave nodes back
+    document: SlurmDomain  #: the file that all of this was read from
 
 
 def is_coupled(path: Path) -> bool:
