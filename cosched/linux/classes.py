@@ -56,14 +56,14 @@ class Way(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class ClassLocation:
-    """Where a job's class is, for display.
+    """Where a job's class is, for display."""
 
-    groups: the directories of its groups. reason: why it has no class in place. bounded:
-    why a quota bounds it while it is unscheduled, where weights would be usual."""
-
-    ways: tuple[Way, ...]
-    groups: tuple[str, ...]
+    ways: tuple[Way, ...]  #: how the job's tasks are steered
+    groups: tuple[str, ...]  #: the directories of its groups; empty: it has none
+    #: Why it has no class in place; None: no task was refused one.
     reason: str | None = None
+    #: Why a quota bounds it while it is unscheduled, where weights would be usual. None: no
+    #: quota does.
     bounded: str | None = None
 
 

@@ -29,10 +29,10 @@ _SOME = re.compile(r"^some avg10=(\d+(?:\.\d+)?) ", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class MachineMemory:
-    """The bytes of the machine, and the bytes available without paging."""
+    """The memory of the machine."""
 
-    total_bytes: int
-    available_bytes: int
+    total_bytes: int  #: all of it; 0: unknown
+    available_bytes: int  #: available without paging; 0: unknown
 
 
 def machine_memory(root: Path = proc.ROOT) -> MachineMemory:

@@ -142,8 +142,8 @@ def mount_private_sysfs(mark: str) -> None:
 class ProcessId:
     """A process, identified by its pid and its start time."""
 
-    pid: int
-    start_ticks: int
+    pid: int  #: as /proc shows it
+    start_ticks: int  #: its start time in clock ticks since boot
 
     @classmethod
     def of(cls, pid: int, root: Path = proc.ROOT) -> ProcessId | None:

@@ -21,10 +21,10 @@ _NICE_LOWEST = -20
 
 @dataclass(frozen=True, slots=True)
 class Priority:
-    """The priority of a daemon: ``name`` for display, ``why`` it is not better."""
+    """The priority of a daemon, for display."""
 
-    name: str
-    why: str = ""
+    name: str  #: the policy or nice value, such as ``nice -20``
+    why: str = ""  #: why it is not better; "" if it is the best
 
 
 def raise_daemon_priority(root: Path = proc.ROOT) -> Priority:

@@ -30,9 +30,10 @@ AUTO = "auto"
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """The chosen scheduler, and (name, reason) of each one tried."""
+    """The chosen scheduler, and why."""
 
-    scheduler: ClassScheduler
+    scheduler: ClassScheduler  #: the first one that works here
+    #: The name of each one tried, and why it was refused or chosen.
     tried: tuple[tuple[str, str], ...]
 
 

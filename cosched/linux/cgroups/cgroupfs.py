@@ -41,14 +41,14 @@ _EMPTY_ROUNDS = 50
 class Hierarchy:
     """One mounted cgroup hierarchy, as this process sees it."""
 
-    version: int
+    version: int  #: of cgroups: 1 or 2
+    #: Version 1: the controllers mounted here. Version 2: empty; see cgroup.controllers.
     controllers: frozenset[str]
-    """Version 1: the controllers mounted here. Version 2: empty; see cgroup.controllers."""
-    mount_point: Path
+    mount_point: Path  #: below ``root``
+    #: The group at the mount point; "/" unless it is a container's or bind mount.
     mount_root: str
-    """The group at the mount point; "/" unless it is a container's or bind mount."""
-    read_only: bool
-    root: Path
+    read_only: bool  #: the mount or the file system is
+    root: Path  #: the folder that holds ``proc``; "/" outside tests
 
     def directory(self, group: str) -> Path | None:
         """Returns the directory of a path of /proc/PID/cgroup; None if not mounted."""

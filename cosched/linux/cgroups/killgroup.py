@@ -53,10 +53,10 @@ _ROUND_BYTES = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class GroupLocation:
-    """Where groups of jobs can be made: a directory, and the version of its hierarchy."""
+    """Where groups of jobs can be made."""
 
-    base: Path
-    version: int
+    base: Path  #: the directory that they are made in
+    version: int  #: the version of its cgroup hierarchy: 1 or 2
 
 
 def find_place(root: Path = proc.ROOT) -> GroupLocation | None:

@@ -39,11 +39,11 @@ UNLIMITED_US = 1 << 62
 
 @dataclass(frozen=True, slots=True)
 class WeightScale:
-    """The range of weights; ``one_cpu`` is the kernel's default for a group."""
+    """The weights of one cgroup version; they have no unit."""
 
-    one_cpu: int
-    low: int
-    high: int
+    one_cpu: int  #: the kernel's default for a group
+    low: int  #: the least weight that the kernel accepts
+    high: int  #: the greatest weight that the kernel accepts
 
 
 CPU_SHARES = WeightScale(one_cpu=1024, low=2, high=262_144)

@@ -24,10 +24,10 @@ REMEDY = "set XDG_CACHE_HOME to a directory of yours where programs may execute"
 
 @dataclass(frozen=True, slots=True)
 class CacheLocation:
-    """A folder for compiled code. remark: why it is not the usual one; "" if it is."""
+    """A folder for compiled code."""
 
-    folder: Path
-    remark: str = ""
+    folder: Path  #: its path
+    remark: str = ""  #: why it is not the usual folder; "" if it is
 
 
 def cache_folder(environ: Mapping[str, str], kind: str) -> Path:

@@ -32,17 +32,14 @@ _NOBODYS_GROUP = 65534
 
 @dataclass(frozen=True, slots=True)
 class Owners:
-    """The users who can change what lies behind a path.
+    """The users who can change what lies behind a path."""
 
-    real: the path without links. users: the owners of all folders and links, root left out.
-    open_at: the first folder in which still other users can replace names; None if there is
-    none. linked_by: a link of a user other than root; None if there is none.
-    """
-
-    real: Path
+    real: Path  #: the path without links
+    #: The numbers of the owners of all folders and links, root left out.
     users: frozenset[int]
+    #: The first folder in which still other users can replace names; None: there is none.
     open_at: Path | None
-    linked_by: Path | None
+    linked_by: Path | None  #: the first link of a user other than root; None: there is none
 
 
 def owners_of(path: Path, below: Path = Path("/")) -> Owners:

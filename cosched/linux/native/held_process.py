@@ -35,14 +35,13 @@ _OPEN = b"o"
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """Describes a program. path: its file. standard: its descriptors 0 to 2. inherited:
-    other descriptors that it keeps. cpus: the CPUs that it may use; empty: any."""
+    """Describes a program that a held process becomes."""
 
-    path: str
-    argv: Sequence[str]
-    standard: tuple[int, int, int]
-    inherited: Sequence[int] = ()
-    cpus: Sequence[int] = ()
+    path: str  #: its file
+    argv: Sequence[str]  #: its arguments, its own name first
+    standard: tuple[int, int, int]  #: the descriptors that become its descriptors 0 to 2
+    inherited: Sequence[int] = ()  #: other descriptors that it keeps
+    cpus: Sequence[int] = ()  #: the CPUs that it may use; empty: any
 
 
 class HeldProcess:

@@ -16,9 +16,9 @@ from cosched.linux.cgroups.inplace.job_groups import Group, job_group
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a task has no class in place; a text for people."""
+    """Why a task has no class in place."""
 
-    reason: str
+    reason: str  #: a text for people
 
 
 def path_text(group: Group) -> str:

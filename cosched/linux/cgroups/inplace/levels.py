@@ -38,16 +38,13 @@ _TOLERANCE = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One class group of a job, and its demand.
+    """One class group of a job, and its demand."""
 
-    cpus: the CPUs that the job's tasks may use. members: the job's tasks in this group.
-    job_members: its tasks in all its groups. percent: the job's share; None: it takes no
-    part, for example while it is suspended."""
-
-    job: str
-    cpus: frozenset[int]
-    members: int
-    job_members: int
+    job: str  #: the key of the job
+    cpus: frozenset[int]  #: the CPUs that the job's tasks may use
+    members: int  #: the number of the job's tasks in this group
+    job_members: int  #: the number of the job's tasks in all its groups
+    #: The job's share; None: it takes no part, for example while it is suspended.
     percent: int | None
 
     @property
@@ -67,12 +64,10 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The groups that get weights, level by level, and the jobs that quotas bound.
+    """The groups that get weights, and the jobs that quotas bound."""
 
-    levels: each is the set of sibling groups. bounded: the reason by job."""
-
-    levels: tuple[tuple[Group, ...], ...]
-    bounded: Mapping[str, str]
+    levels: tuple[tuple[Group, ...], ...]  #: each level is a set of sibling groups
+    bounded: Mapping[str, str]  #: by job: why a quota bounds it, a text for people
 
 
 def find_levels(classes: Mapping[Group, str]) -> list[tuple[Group, ...]]:

@@ -29,16 +29,13 @@ _GONE = (errno.ENOENT, errno.ENODEV)
 
 @dataclass(frozen=True, slots=True)
 class Loan:
-    """A group that cosched changes, and the values that stood there.
+    """A group that cosched changes, and the values that stood there."""
 
-    quota_us: UNLIMITED_US means no quota; None: the kernel has no quotas. files: the text
-    of each control file."""
-
-    directory: Path
-    weight: int
-    quota_us: int | None
-    period_us: int
-    files: dict[str, str]
+    directory: Path  #: the group's directory
+    weight: int  #: its weight, in the scale of its cgroup version
+    quota_us: int | None  #: UNLIMITED_US: no quota; None: the kernel has no quotas
+    period_us: int  #: the period of the quota
+    files: dict[str, str]  #: the text of each control file, by the file's name
 
 
 class Loans:
