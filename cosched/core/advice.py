@@ -52,27 +52,23 @@ class Choice(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """The measurements of a job.
+    """The measurements of a job."""
 
-    ranks: the number of its ranks; tasks: the number of measured ones, on ``nodes`` nodes.
-    scheduled_s: how long it was scheduled, on average over these nodes.
-    exchanges: the messages that the tasks sent or waited for; for each task the larger of
-        both numbers. None: the tasks do not count messages.
-    idle_s: how long its tasks waited while they were scheduled, as a sum.
-    response_s: how long it took alone; None if it has not ended.
-    need_bytes, node_bytes: the memory of its largest part on a node, and of that node.
-    """
-
-    ranks: int
-    tasks: int
-    nodes: int
+    ranks: int  #: the number of its ranks
+    tasks: int  #: the number of measured ranks
+    nodes: int  #: the number of nodes that the measured ranks run on
+    #: How long it was scheduled, on average over these nodes, in seconds.
     scheduled_s: float
+    #: The messages that the tasks sent or waited for: for each task the larger of both
+    #: numbers. None: the tasks do not count messages.
     exchanges: int | None
+    #: How long its tasks waited while they were scheduled, as a sum, in seconds.
     idle_s: float
-    slice_s: float
+    slice_s: float  #: the slice of the nodes, in seconds
+    #: How long it took alone, in seconds; None: it has not ended.
     response_s: float | None = None
-    need_bytes: int = 0
-    node_bytes: int = 0
+    need_bytes: int = 0  #: the memory of its largest part on a node
+    node_bytes: int = 0  #: the memory of the node with that part
 
     @property
     def grain_s(self) -> float | None:
@@ -94,10 +90,10 @@ class Profile:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """The choice and its reason."""
+    """How a job should share CPUs."""
 
-    choice: Choice
-    reason: str
+    choice: Choice  #: the advised way
+    reason: str  #: why, a text for people
 
 
 def advise(profile: Profile) -> Advice:

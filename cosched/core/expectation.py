@@ -20,14 +20,11 @@ from cosched.core.node.knowledge import LENGTHS_MAX, Expectation
 
 @dataclass(frozen=True, slots=True)
 class Likeness:
-    """The features by which jobs of one user are alike.
+    """The features by which jobs of one user are alike."""
 
-    program: the path of the program, and of its script if it has one. ranks: None if the
-    user's own launcher sets them."""
-
-    program: str
-    args: tuple[str, ...]
-    ranks: int | None
+    program: str  #: the path of the program, and of its script if it has one
+    args: tuple[str, ...]  #: the arguments, without the program's name
+    ranks: int | None  #: the number of ranks; None: the user's own launcher sets it
 
     @property
     def kind(self) -> int:
@@ -39,10 +36,10 @@ class Likeness:
 
 @dataclass(frozen=True, slots=True)
 class PastRun:
-    """A run that succeeded, and how long its job was scheduled."""
+    """A run that succeeded."""
 
-    likeness: Likeness
-    length_ns: int
+    likeness: Likeness  #: the features of its job
+    length_ns: int  #: how long its job was scheduled
 
 
 #: Runs that are less alike predict only if they are of so many different kinds.

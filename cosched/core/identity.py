@@ -17,19 +17,19 @@ ROOT = 0
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """A user in the user database of a node. groups: the primary one and all others."""
+    """A user in the user database of a node."""
 
-    name: str
-    groups: frozenset[int]
+    name: str  #: the user's name
+    groups: frozenset[int]  #: the numbers of the primary group and all others
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """The rights that a process takes: its user, its group and its supplementary groups."""
+    """The rights that a process takes."""
 
-    uid: int
-    gid: int
-    groups: frozenset[int]
+    uid: int  #: the user's number
+    gid: int  #: the number of the primary group
+    groups: frozenset[int]  #: the numbers of the supplementary groups
 
 
 def check_ids(uid: int, gid: int) -> None:

@@ -40,11 +40,11 @@ E = TypeVar("E", bound=Enum)
 
 @dataclass(frozen=True, slots=True)
 class Kind(Generic[T]):
-    """One kind of value. ``form`` describes it to users."""
+    """One kind of value."""
 
-    form: str
-    parse: Callable[[Any], T]
-    write: Callable[[T], Any]
+    form: str  #: describes it to users
+    parse: Callable[[Any], T]  #: returns the typed value of a raw one; raises CoschedError
+    write: Callable[[T], Any]  #: returns the raw value of a typed one
 
     def named(self, raw: Any, what: str) -> T:
         """Returns the typed value. what: names the setting in an error."""

@@ -15,10 +15,10 @@ _ASSIGNMENT = re.compile(r"""\s*((?:[\w-]+|"[^"]*"|'[^']*'|\s*\.\s*)+?)\s*=""")
 
 @dataclass(frozen=True, slots=True)
 class Mistake:
-    """One mistake. path: ``table.key``; empty for the file as a whole."""
+    """One mistake."""
 
-    path: str
-    text: str
+    path: str  #: ``table.key``; empty: the file as a whole
+    text: str  #: what is wrong
 
     def __str__(self) -> str:
         return f"{self.path}: {self.text}" if self.path else self.text
@@ -45,10 +45,10 @@ def mistakes_under(path: str, error: CoschedError) -> list[Mistake]:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A mistake and its place: a file with its line, a variable or an option."""
+    """A mistake and its place."""
 
-    where: str
-    message: str
+    where: str  #: a file with its line, a variable or an option; empty: no place
+    message: str  #: what is wrong
 
     def __str__(self) -> str:
         return f"{self.where}: {self.message}" if self.where else self.message

@@ -15,14 +15,12 @@ def _always(_following: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class OldOption:
-    """An option's old name.
+    """An option's old name."""
 
-    applies: decides from the following word ("" at the end of the line) whether ``old``
-    has its old meaning there.
-    """
-
-    old: str
-    new: tuple[str, ...]
+    old: str  #: the old name, with its dashes
+    new: tuple[str, ...]  #: the words that replace it
+    #: Decides from the following word ("" at the end of the line) whether ``old`` has its
+    #: old meaning there.
     applies: Callable[[str], bool] = _always
 
 

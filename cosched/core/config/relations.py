@@ -28,8 +28,8 @@ DUTY_CYCLE_NS = 200 * NS_PER_MS
 class Clash:
     """Keys whose values contradict each other."""
 
-    keys: tuple[str, ...]
-    message: str
+    keys: tuple[str, ...]  #: the ``table.key`` of each
+    message: str  #: why they contradict each other
 
 
 def judge(config: Config) -> tuple[list[Problem], list[Problem]]:

@@ -34,22 +34,17 @@ D = TypeVar("D")
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One key of a table.
+    """One key of a table."""
 
-    default: the value in a file that lacks the key; ``REQUIRED``: it may not. about: its
-    meaning, in a sentence. live: a reload takes a new value at once; otherwise it needs a
-    restart. operator: only the operator's file may set it, because it binds users.
-    attribute: the name of the field. table: the table's name; empty for the top level.
-    """
-
-    name: str
-    kind: Kind[Any]
+    name: str  #: its name in the file
+    kind: Kind[Any]  #: the kind of its values
+    #: The value in a file that lacks the key; ``REQUIRED``: a file may not lack it.
     default: Any
-    about: str
-    live: bool
-    operator: bool
-    attribute: str = ""
-    table: str = ""
+    about: str  #: its meaning, in a sentence
+    live: bool  #: a reload takes a new value at once; otherwise it needs a restart
+    operator: bool  #: only the operator's file may set it, because it binds users
+    attribute: str = ""  #: the name of the field
+    table: str = ""  #: the table's name; empty: the top level
 
     @property
     def path(self) -> str:
@@ -290,13 +285,12 @@ def write(value: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Change(Generic[T]):
-    """The change to a new file. config: the settings in use from now on. changed: settings
-    that differ from before. restart: settings that need a restart of ``program``."""
+    """The change to a new file."""
 
-    config: T
-    changed: tuple[str, ...]
-    restart: tuple[str, ...]
-    program: str
+    config: T  #: the settings in use from now on
+    changed: tuple[str, ...]  #: the settings that differ from before
+    restart: tuple[str, ...]  #: the settings that need a restart of ``program``
+    program: str  #: the program that uses the settings, for display
 
     @property
     def text(self) -> str:

@@ -23,9 +23,11 @@ class Source(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The exact place: ``/etc/cosched.toml:3``, or the name of a variable or an option."""
+    """The place that set a value."""
 
-    source: Source
+    source: Source  #: the kind of place
+    #: The exact place: ``/etc/cosched.toml:3``, or the name of a variable or an option;
+    #: empty: ``source`` says it.
     where: str = ""
 
     def __str__(self) -> str:
@@ -34,16 +36,17 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A typed value and its origin."""
+    """A value with its origin."""
 
-    value: Any
-    origin: Origin
+    value: Any  #: the typed value; None: it is not set
+    origin: Origin  #: the place that set it
 
 
 @dataclass(frozen=True, slots=True)
 class Config(Sections):
-    """The whole configuration. ``merged`` has each key's value with its origin."""
+    """The whole configuration."""
 
+    #: Each key's value with its origin, by ``table.key``.
     merged: Mapping[str, Setting] = field(default_factory=dict, repr=False, compare=False)
 
     def metrics_listen(self, *, private: bool) -> str:

@@ -40,10 +40,10 @@ class Verdict(str, Enum):
 
 
 class Need(Struct, frozen=True):
-    """A job's need of memory in bytes. ``declared_bytes`` is 0 if it declared nothing."""
+    """A job's need of memory."""
 
-    declared_bytes: int
-    measured_bytes: int
+    declared_bytes: int  #: 0: it declared nothing
+    measured_bytes: int  #: what its tasks hold now
 
     @property
     def bytes(self) -> int:
@@ -51,34 +51,30 @@ class Need(Struct, frozen=True):
 
 
 class Candidate(Struct, frozen=True):
-    """A job that wants to begin, and since when it has waited."""
+    """A job that wants to begin."""
 
-    job: str
-    need: Need
-    since_ns: int
+    job: str  #: its name
+    need: Need  #: its need of memory
+    since_ns: int  #: since when it has waited, by the monotonic clock
 
 
 class Node(Struct, frozen=True):
-    """The memory of a node.
+    """The memory of a node."""
 
-    total_bytes: the memory of all jobs together if nothing else used the node.
-    usable_bytes: the memory of all jobs together as things are, with what they use now.
-    pressure_percent: PSI, "some" of the last ten seconds; 0 if the kernel has no PSI.
-    patience_ns: the longest wait of a job.
-    """
-
-    total_bytes: int
+    total_bytes: int  #: the memory of all jobs together if nothing else used the node
+    #: The memory of all jobs together as things are, with what they use now.
     usable_bytes: int
+    #: PSI, "some" of the last ten seconds; 0: also if the kernel has no PSI.
     pressure_percent: float
-    patience_ns: int
+    patience_ns: int  #: the longest wait of a job
 
 
 class Decision(Struct, frozen=True):
-    """The verdict on one candidate; ``reason`` is a text for users."""
+    """The verdict on one candidate."""
 
-    job: str
-    verdict: Verdict
-    reason: str
+    job: str  #: its name
+    verdict: Verdict  #: whether it begins, waits or is refused
+    reason: str  #: why, a text for users
 
 
 def free_bytes(node: Node, admitted: Iterable[Need]) -> int:

@@ -17,12 +17,12 @@ LAUNCH_NS = 10 * NS_PER_S
 class JobState:
     """One MPI job on this node."""
 
-    key: Job
+    key: Job  #: its identity on this node
     submitted_ns: int = 0  #: the job's ``submission_key``
     tasks: dict[Task, frozenset[int]] = field(default_factory=dict)  #: the CPUs of each
-    cpus: frozenset[int] = frozenset()
-    mode: Mode = Mode.COSCHEDULED
-    scheduled: bool = False
+    cpus: frozenset[int] = frozenset()  #: the CPUs of all its tasks
+    mode: Mode = Mode.COSCHEDULED  #: how its owner wants it to run
+    scheduled: bool = False  #: it has its CPUs now
     contended: bool = False  #: another job of its group waits
     since_ns: int = 0  #: when its slice began
     came_by: Cause = Cause.FIRST  #: why it was last scheduled
@@ -34,7 +34,7 @@ class JobState:
     switches: int = 0  #: how often it was scheduled
     received_is_complete: bool = True  #: it never ran without being counted
     user: int = 0  #: the owner's number
-    expectation: Expectation = UNKNOWN
+    expectation: Expectation = UNKNOWN  #: how long like jobs were scheduled
     period_ns: int = 0  #: when its period began; see ``guarantee``
     period_age_ns: int = 0  #: its age at that time
 

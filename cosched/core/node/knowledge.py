@@ -39,11 +39,11 @@ LATE_PART = 4
 
 
 class Expectation(Struct, frozen=True):
-    """How long like jobs were scheduled before; empty: unknown. Jobs of the same ``kind``
-    are runs of one program with the same arguments, ranks and user; 0: no kind."""
+    """How long like jobs were scheduled before."""
 
+    #: Equal for runs of one program with the same arguments, ranks and user; 0: no kind.
     kind: int = 0
-    lengths_ns: tuple[int, ...] = ()
+    lengths_ns: tuple[int, ...] = ()  #: the lengths of like jobs; empty: unknown
 
     @property
     def mean_ns(self) -> int:
@@ -55,13 +55,12 @@ UNKNOWN = Expectation()
 
 
 class Ended(Struct, frozen=True):
-    """A job that ended: how long it was scheduled, its kind and user, and the length that
-    was expected; 0: unknown."""
+    """A job that ended."""
 
-    length_ns: int
-    kind: int = 0
-    user: int = 0
-    expected_ns: int = 0
+    length_ns: int  #: how long it was scheduled
+    kind: int = 0  #: its kind, see ``Expectation``; 0: no kind
+    user: int = 0  #: its owner's number
+    expected_ns: int = 0  #: the length that was expected; 0: unknown
 
 
 class Knowledge:
@@ -108,10 +107,10 @@ class Knowledge:
 
 
 class Estimate(Struct, frozen=True):
-    """The cost of a job, and what is probably left of it: the mean of its possible rests;
-    0 if it outlived all lengths, or none is known."""
+    """How much longer a job probably runs."""
 
-    cost_ns: int
+    cost_ns: int  #: its cost, see above
+    #: The mean of its possible rests; 0: it outlived all lengths, or none is known.
     left_ns: int = 0
 
 

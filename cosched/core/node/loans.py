@@ -15,11 +15,11 @@ from cosched.core.node.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class Loan:
-    """One change of settings and the process that holds it."""
+    """One change of settings that a process holds."""
 
-    number: int
-    holder: int
-    changes: Mapping[str, str]
+    number: int  #: counts the loans; a later one has a larger number
+    holder: int  #: the pid of the process
+    changes: Mapping[str, str]  #: the text of each changed setting, by its name
 
 
 class Loans:

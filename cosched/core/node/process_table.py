@@ -31,17 +31,19 @@ class NodeSnapshot:
     """The whole state of a node's machine as plain values.
 
     A machine that is restored from it decides like the machine that it was taken from. A
-    trace that begins in the middle of a daemon's life starts with one. ``jobs`` are in the
-    order of their arrival. Caches are left out.
+    trace that begins in the middle of a daemon's life starts with one. Caches are left out.
     """
 
-    settings: Settings
-    jobs: tuple[JobState, ...] = ()
-    shares: tuple[Share, ...] = ()
+    settings: Settings  #: the settings in use
+    jobs: tuple[JobState, ...] = ()  #: in the order of their arrival
+    shares: tuple[Share, ...] = ()  #: the share of each job on its CPUs
+    #: The last order to the timer daemon; None: it has had none.
     orders: OrderTimer | None = None
+    #: When the GMET alarm rings, by the monotonic clock; None: it is not set.
     alarm_ns: int | None = None
+    #: How often the machine took each branch.
     counters: dict[Branch, int] = field(default_factory=dict)
-    ended: tuple[Ended, ...] = ()
+    ended: tuple[Ended, ...] = ()  #: the jobs that ended last, oldest first
 
 
 class ProcessTable:

@@ -18,20 +18,13 @@ class Reason(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Prospect:
-    """One job in the order.
+    """One job in the order."""
 
-    place: 0 for the first job of its group.
-    cost_ns: by which the jobs are ordered, see ``knowledge``.
-    age_ns: the age that counts; if the length is unknown, that of the oldest like job.
-    expected_ns: its expected length, corrected as in ``knowledge``. left_ns: the probable
-        rest of it. Both are 0 if they are unknown.
-    lengths: from so many lengths of like jobs.
-    """
-
-    place: int
-    reason: Reason
-    cost_ns: int
+    place: int  #: 0: the first job of its group
+    reason: Reason  #: why it has this place
+    cost_ns: int  #: by which the jobs are ordered, see ``knowledge``
+    #: The age that counts; if the length is unknown, that of the oldest like job.
     age_ns: int
-    expected_ns: int = 0
-    left_ns: int = 0
-    lengths: int = 0
+    expected_ns: int = 0  #: its expected length, corrected as in ``knowledge``; 0: unknown
+    left_ns: int = 0  #: its probable rest; 0: unknown
+    lengths: int = 0  #: the number of like jobs that the expected length is from

@@ -33,10 +33,10 @@ GMET_LARGEST_PART = 4
 
 @dataclass(frozen=True, slots=True, order=True)
 class Span:
-    """A slice or a GMET as it is set: always ``ns``, or, if ``auto``, at least ``ns``."""
+    """A slice or a GMET as it is set."""
 
-    ns: int
-    auto: bool = False
+    ns: int  #: its length, or the least length if ``auto``
+    auto: bool = False  #: the length adapts to the jobs
 
 
 class Order(str, Enum):
@@ -58,8 +58,8 @@ class Fairness(str, Enum):
 class LeastShare:
     """The part of its fair share that each job gets in each period; see ``guarantee``."""
 
-    percent: int = 25
-    period_ns: int = 30 * NS_PER_S
+    percent: int = 25  #: the part, of its fair share
+    period_ns: int = 30 * NS_PER_S  #: the length of a period; see ``guarantee``
 
     @property
     def reserved_ns(self) -> int:
@@ -69,30 +69,25 @@ class LeastShare:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The settings of one node.
+    """The settings of one node."""
 
-    slice_ns: how long a job stays scheduled before the next job's turn.
-    gmet_ns: the guaranteed minimum execution time. No trapped message takes the CPU from a
-        job that has run for less (section 2.1 of the paper).
-    align: slices end at multiples of the slice by the wall clock.
-    slice_auto: turns follow the age of the jobs, from ``slice_ns`` on; see
-        ``slices.adaptive``.
-    gmet_auto: GMET follows the turn, from ``gmet_ns`` on.
-    slice_most_ns, gmet_most_ns: limits of the two adaptive lengths; None: no limit.
-    order: the order of the jobs. ``rest`` and ``age`` count if the slice is ``auto``;
-        otherwise jobs take turns. ``paper`` has a fixed slice that is not aligned.
-    least_share, fairness: the time that each job gets in any order; see ``guarantee``.
-    """
-
+    #: How long a job stays scheduled before the next job's turn.
     slice_ns: int = 2 * NS_PER_S
+    #: The guaranteed minimum execution time. No trapped message takes the CPU from a job
+    #: that has run for less (section 2.1 of the paper).
     gmet_ns: int = 100 * NS_PER_MS
-    align: bool = True
+    align: bool = True  #: slices end at multiples of the slice by the wall clock
+    #: Turns follow the age of the jobs, from ``slice_ns`` on; see ``slices.adaptive``.
     slice_auto: bool = False
-    gmet_auto: bool = False
-    slice_most_ns: int | None = None
-    gmet_most_ns: int | None = None
+    gmet_auto: bool = False  #: GMET follows the turn, from ``gmet_ns`` on
+    slice_most_ns: int | None = None  #: the limit of an adaptive slice; None: no limit
+    gmet_most_ns: int | None = None  #: the limit of an adaptive GMET; None: no limit
+    #: The order of the jobs. ``rest`` and ``age`` count if the slice is ``auto``; otherwise
+    #: jobs take turns. ``paper`` has a fixed slice that is not aligned.
     order: Order = Order.REST
+    #: The least time that each job gets in any order; see ``guarantee``.
     least_share: LeastShare = LeastShare()
+    #: What gets equal shares of the time; see ``guarantee``.
     fairness: Fairness = Fairness.JOBS
 
     def __post_init__(self) -> None:

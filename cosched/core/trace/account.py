@@ -67,24 +67,23 @@ class Interval(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Account:
-    """The account of one job on one node.
+    """The account of one job on one node."""
 
-    intervals: when the job was scheduled, the last ones; none is missing that began
-        ``complete_from_ns`` or more after ``began``.
-    since, cause: when and why its standing changed last.
-    """
-
-    job: Job
-    began: Moment
+    job: Job  #: its key
+    began: Moment  #: when its first task registered, or the trace began
+    #: When the job was scheduled, the last ones; none is missing that began
+    #: ``complete_from_ns`` or more after ``began``.
     intervals: deque[Interval] = field(default_factory=lambda: deque(maxlen=INTERVALS_MAX))
-    standing: Standing = Standing.UNSCHEDULED
-    since: Moment = field(init=False)
-    cause: Cause = Cause.FIRST
+    standing: Standing = Standing.UNSCHEDULED  #: its state since ``since``
+    since: Moment = field(init=False)  #: when its standing changed last
+    cause: Cause = Cause.FIRST  #: why its standing changed last
+    #: How long it was in each standing, up to ``since``.
     spent_ns: Counter[Standing] = field(default_factory=Counter)
-    switches: int = 0
-    granted: int = 0
+    switches: int = 0  #: how often it was scheduled
+    granted: int = 0  #: the number of its requests that were granted
+    #: The number of its refused requests, by reason.
     refused: Counter[Refusal] = field(default_factory=Counter)
-    complete_from_ns: int = 0
+    complete_from_ns: int = 0  #: see ``intervals``
 
     def __post_init__(self) -> None:
         self.since = self.began

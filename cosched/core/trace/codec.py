@@ -34,27 +34,27 @@ _COMMANDS = {kind.__name__: kind for kind in Command.__subclasses__()}
 
 @dataclass(frozen=True, slots=True)
 class TaskNote:
-    """Describes a task: ``name`` and ``uid`` of its job, ``carrier`` as in the status."""
+    """Describes a task and its job."""
 
-    job: Job
-    task: Task
-    name: str
-    uid: int
-    rank: int
-    world: int
-    carrier: str
+    job: Job  #: the key of its job
+    task: Task  #: its pid
+    name: str  #: the name of its job
+    uid: int  #: the owner of its job
+    rank: int  #: its rank in MPI_COMM_WORLD
+    world: int  #: the number of ranks of its job
+    carrier: str  #: how its job's status travels, as in the status
 
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """The beginning of a segment: the clocks, the machine's state and its tasks."""
+    """The beginning of a segment."""
 
-    cosched_trace: int
-    node: str
-    now_ns: int
-    wall_ns: int
-    state: NodeSnapshot
-    tasks: tuple[TaskNote, ...] = ()
+    cosched_trace: int  #: the version of the format
+    node: str  #: the node's name
+    now_ns: int  #: its time by the monotonic clock
+    wall_ns: int  #: its time by the wall clock
+    state: NodeSnapshot  #: the machine's state
+    tasks: tuple[TaskNote, ...] = ()  #: the tasks of that moment
 
 
 #: One event, and the commands that followed, in order.

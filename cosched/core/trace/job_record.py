@@ -23,55 +23,51 @@ LINE_MOST = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRecord:
-    """One job on one node, from its first task's registration to its last task's end.
+    """One job on one node, from its first task's registration to its last task's end."""
 
-    partial: the daemon began after the job or ended before it. The record covers only the
-        time with the daemon.
-    response_s: how long the job was on the node; no run time if CPUs are shared. It is the
-        sum of scheduled_s, unscheduled_s (at 1%, or asleep), suspended_s (stopped by its
-        owner) and released_s (at the kernel's normal shares).
-    kind: the same for runs of one program with the same arguments and ranks; 0: unknown.
-    expected_s: how long it was expected to be scheduled; 0: unknown.
-    launch_s: the part of response_s before the last task here came to MPI; all of it for a
-        program without MPI.
-    cpu_s: CPU time of all its processes; None if it is unknown.
-    switches: how often it was scheduled. granted, refused: its requests.
-    unfinished: tasks that called MPI_Init and ended without MPI_Finalize; None in records
-        of earlier versions.
-    trapped, sent, received: messages. waited_s: time in calls that wait, a sum over tasks.
-    intervals_us: when it was scheduled, (start, end) after its beginning; the last ones. No
-        interval is missing from complete_from_us on.
-    """
-
-    cosched_history: int = VERSION
-    node: str
-    job: Job
-    name: str
-    uid: int
-    ranks: tuple[int, ...]
-    world: int
-    carrier: str
-    began_wall_ns: int
-    ended_wall_ns: int
+    cosched_history: int = VERSION  #: the version of the format
+    node: str  #: the node's name
+    job: Job  #: the job's key on the node
+    name: str  #: the job's name
+    uid: int  #: its owner's number
+    ranks: tuple[int, ...]  #: its ranks on this node, in ascending order
+    world: int  #: the number of its ranks on all nodes
+    carrier: str  #: how its status travels; ``unknown``: by a number without a name
+    began_wall_ns: int  #: when it began, by the wall clock
+    ended_wall_ns: int  #: when it ended: its beginning and the time that it lasted
+    #: The daemon began after the job or ended before it. The record covers only the time
+    #: with the daemon.
     partial: bool
+    #: How long the job was on the node, in seconds; no run time if CPUs are shared. It is
+    #: the sum of the next four.
     response_s: float
-    scheduled_s: float
-    unscheduled_s: float
-    suspended_s: float
-    released_s: float
+    scheduled_s: float  #: how long it was scheduled, in seconds
+    unscheduled_s: float  #: how long it was at 1%, or asleep, in seconds
+    suspended_s: float  #: how long its owner had stopped it, in seconds
+    released_s: float  #: how long it had the kernel's normal shares, in seconds
+    #: The same for runs of one program with the same arguments and ranks; 0: unknown.
     kind: int = 0
+    #: How long it was expected to be scheduled, in seconds; 0: unknown.
     expected_s: float = 0.0
+    #: The part of ``response_s`` before the last task here came to MPI; all of it for a
+    #: program without MPI.
     launch_s: float = 0.0
-    cpu_s: float | None
-    switches: int
-    granted: int
+    cpu_s: float | None  #: CPU time of all its processes, in seconds; None: unknown
+    switches: int  #: how often it was scheduled
+    granted: int  #: the number of its requests that were granted
+    #: The number of its refused requests, by reason.
     refused: dict[Refusal, int] = field(default_factory=dict)
+    #: The number of tasks that called MPI_Init and ended without MPI_Finalize; None: the
+    #: record is of an earlier version.
     unfinished: int | None = None
-    trapped: int
-    sent: int
-    received: int
-    waited_s: float
+    trapped: int  #: the number of messages that were trapped
+    sent: int  #: the number of messages that its tasks sent
+    received: int  #: the number of messages that its tasks received
+    waited_s: float  #: the time in calls that wait, in seconds, a sum over its tasks
+    #: When it was scheduled, (start, end) in microseconds after its beginning; the last
+    #: ones.
     intervals_us: tuple[tuple[int, int], ...] = ()
+    #: No interval is missing from here on, in microseconds after its beginning.
     complete_from_us: int = 0
 
     @property

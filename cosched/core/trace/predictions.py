@@ -18,11 +18,11 @@ class Predictions:
     the differences of expected and real lengths. scheduled_s: the lengths of known jobs.
     """
 
-    known: int = 0
-    unknown: int = 0
-    met: int = 0
-    error_s: float = 0.0
-    scheduled_s: float = 0.0
+    known: int = 0  #: jobs with an expectation
+    unknown: int = 0  #: jobs without an expectation
+    met: int = 0  #: jobs whose expectation was met; see ``MET_PART``
+    error_s: float = 0.0  #: the differences of expected and real lengths, in seconds
+    scheduled_s: float = 0.0  #: the lengths of known jobs, in seconds
 
     def add(self, record: JobRecord) -> None:
         """Counts a job that has ended."""

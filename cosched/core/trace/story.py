@@ -25,30 +25,24 @@ from cosched.core.trace.tracker import TaskTracker
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Something that happened to a job.
+    """Something that happened to a job."""
 
-    why: a ``Cause`` if its status changed to ``scheduled``; otherwise (None) a ``Refusal``
-        or ``ended``.
-    others: the jobs that were scheduled instead, or that gave way; the job for whose sake
-        it was refused.
-    asker, task: the job and the task that trapped the message, if a message did it.
-    by_ns: see ``messages.RefuseRequest``.
-    owner_of, mode: the job whose owner did it, and the mode that the owner chose.
-    prospect: the job's place in the order, rival: that of the only one of ``others``; None
-        if the order did not decide.
-    """
-
-    now_ns: int
-    wall_ns: int
-    why: str
-    scheduled: bool | None = None
+    now_ns: int  #: when, by the monotonic clock
+    wall_ns: int  #: when, by the wall clock
+    why: str  #: a ``Cause`` if ``scheduled`` is set; otherwise a ``Refusal`` or ``ended``
+    scheduled: bool | None = None  #: its new status; None: its status did not change
+    #: The jobs that were scheduled instead, or that gave way; the job for whose sake it was
+    #: refused.
     others: tuple[Job, ...] = ()
-    asker: Job | None = None
-    task: Task | None = None
-    by_ns: int = 0
-    owner_of: Job | None = None
-    mode: str | None = None
+    asker: Job | None = None  #: the job that trapped the message; None: no message did it
+    task: Task | None = None  #: the task that trapped the message; None: no message did it
+    by_ns: int = 0  #: see ``messages.RefuseRequest``
+    owner_of: Job | None = None  #: the job whose owner did it; None: no owner did
+    mode: str | None = None  #: the mode that the owner chose; None: no owner did it
+    #: The job's place in the order; None: the order did not decide.
     prospect: Prospect | None = None
+    #: The place of the only one of ``others``; None: there are more, or the order did not
+    #: decide.
     rival: Prospect | None = None
 
 

@@ -15,11 +15,11 @@ from cosched.core.node.process_table import ProcessTable
 
 @dataclass(frozen=True, slots=True)
 class Objection:
-    """Why a switch is refused. ``by_ns`` is the time that is left, or the job's lead;
-    ``other`` is the job for whose sake it is refused."""
+    """Why a switch is refused."""
 
-    reason: Refusal
-    by_ns: int = 0
+    reason: Refusal  #: the kind of the reason
+    by_ns: int = 0  #: the time that is left, or the job's lead; 0: neither
+    #: The job for whose sake it is refused; None: there is none.
     other: JobState | None = None
 
     @property
