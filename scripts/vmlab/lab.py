@@ -34,21 +34,21 @@ END_WITHIN_S = 3.0
 
 @dataclass(frozen=True, slots=True)
 class NodeRecord:
-    """One node. address: in the nodes' network; port: for the host's ssh."""
+    """Describes one node of a lab that is up."""
 
-    name: str
-    address: str
-    port: int
-    qemu: ProcessId
+    name: str  #: of the node, such as ``n1``
+    address: str  #: in the network of the nodes
+    port: int  #: on the host, for ssh into the node
+    qemu: ProcessId  #: the process of its machine
 
 
 @dataclass(frozen=True, slots=True)
 class VmLab:
-    """A lab that is up."""
+    """Holds a lab that is up."""
 
-    folder: Path
-    shape: Shape
-    nodes: tuple[NodeRecord, ...]
+    folder: Path  #: with the lab's state, key and logs
+    shape: Shape  #: the size that its user asked for
+    nodes: tuple[NodeRecord, ...]  #: n1 first
 
     @classmethod
     def load(cls, folder: Path) -> VmLab:

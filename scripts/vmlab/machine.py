@@ -30,12 +30,12 @@ SHOWN_LINES = 3
 
 @dataclass(frozen=True, slots=True)
 class Hardware:
-    """All that the qemu of each node gets. folder: the lab's; opt: the disk of /opt."""
+    """Describes the machine that each node gets."""
 
-    shape: Shape
-    image: Image
-    opt: Path
-    folder: Path
+    shape: Shape  #: number of nodes, CPUs and memory
+    image: Image  #: the system from which each node boots
+    opt: Path  #: the disk of /opt, in a file
+    folder: Path  #: of the lab
 
     def command(self, guest: Guest, port: int) -> list[str]:
         """Returns the node's qemu command. ``port``: where the host's ssh reaches it."""

@@ -29,11 +29,11 @@ KERNEL_OPTIONS = (
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The size of a lab: number of nodes, CPUs and memory of each."""
+    """Describes the size of a lab."""
 
-    nodes: int = 3
-    cpus: int = 1
-    memory_mib: int = 1024
+    nodes: int = 3  #: number of nodes
+    cpus: int = 1  #: of each node
+    memory_mib: int = 1024  #: of each node, in MiB
 
     def check(self, available_mib: int) -> None:
         """CoschedError unless the lab fits into the host's free memory."""
@@ -55,11 +55,11 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Guest:
-    """A node before it runs."""
+    """Describes a node before it runs."""
 
-    name: str
-    address: str
-    mac: str
+    name: str  #: of the node, such as ``n1``
+    address: str  #: in the network of the nodes
+    mac: str  #: address of its network card
 
     @property
     def kernel_options(self) -> str:

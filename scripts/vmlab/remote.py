@@ -21,11 +21,11 @@ KEPT_S = 600
 
 @dataclass(frozen=True, slots=True)
 class Remote:
-    """Reaches one node. folder: the lab's, with the key."""
+    """Reaches one node by ssh."""
 
-    folder: Path
-    name: str
-    port: int
+    folder: Path  #: of the lab; the ssh key is there
+    name: str  #: of the node
+    port: int  #: on the host, for ssh into the node
 
     def argv(
         self, command: Sequence[str], user: str = ROOT, tty: bool = False

@@ -25,12 +25,12 @@ MAX_LINKS = 40
 
 @dataclass(frozen=True)
 class Entry:
-    """One member: its mode, time and the bytes, or the host's file that has them."""
+    """Describes one member of an archive."""
 
-    mode: int
-    mtime: int = 0
-    data: bytes = b""
-    source: Path | None = None
+    mode: int  #: file type and permissions, as in ``st_mode``
+    mtime: int = 0  #: in seconds of the Unix clock
+    data: bytes = b""  #: the content, or a link's target; empty if ``source`` has it
+    source: Path | None = None  #: the host's file with the content; None: ``data`` has it
 
 
 class Archive:

@@ -79,13 +79,13 @@ print(json.dumps({
 
 @dataclass(frozen=True)
 class Python:
-    """Where the interpreter of a virtual environment keeps its things."""
+    """Holds the paths of a virtual environment's interpreter."""
 
-    executable: Path
-    prefix: Path
-    stdlib: Path
-    packages: tuple[Path, ...]
-    scripts: Path
+    executable: Path  #: the interpreter
+    prefix: Path  #: the folder of the environment
+    stdlib: Path  #: the folder of the standard library
+    packages: tuple[Path, ...]  #: the folders of installed packages
+    scripts: Path  #: the folder of installed commands
 
     @classmethod
     def ask(cls, executable: Path) -> Python:

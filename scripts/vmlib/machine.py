@@ -45,14 +45,14 @@ KERNEL_OPTIONS = (
 
 @dataclass(frozen=True)
 class Machine:
-    """A machine to boot: kernel, file system, CPUs, memory."""
+    """Boots a machine."""
 
-    kernel: Path
-    initrd: IO[bytes]
-    cpus: int = 2
-    memory_mib: int = MEMORY_MIB
-    timeout_s: float = 600.0
-    interactive: bool = False
+    kernel: Path  #: the image of the kernel
+    initrd: IO[bytes]  #: the file system, in an open file
+    cpus: int = 2  #: number of CPUs
+    memory_mib: int = MEMORY_MIB  #: memory in MiB
+    timeout_s: float = 600.0  #: seconds until the machine is ended
+    interactive: bool = False  #: whether the terminal's input and signals go to the machine
 
     def run(self, show: Callable[[bytes], object], out: Path | None) -> int:
         """Boots, shows the console, fills ``out``; returns the command's exit status."""
