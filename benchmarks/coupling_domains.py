@@ -56,14 +56,13 @@ ENDS_WITHIN_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A job. group: that of its mate in the other domain; empty: none. limit_s: the time
-    that its user asks for."""
+    """Describes a job that is to be submitted."""
 
-    argv: Sequence[str]
-    nodes: int
-    limit_s: float
-    output: Path
-    group: str = ""
+    argv: Sequence[str]  #: the program and its arguments
+    nodes: int  #: number of nodes
+    limit_s: float  #: time limit that its user asks for, in seconds
+    output: Path  #: path of its output
+    group: str = ""  #: that it shares with its mate in the other domain; empty: no mate
 
 
 def granted_limit_s(engine: str, limit_s: float) -> float:

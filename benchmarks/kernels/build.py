@@ -31,10 +31,10 @@ KERNELS: Mapping[str, Limits] = {
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """The programs by kernel, and the MPI that starts the network kernel, if asked for."""
+    """Holds compiled kernels."""
 
-    programs: Mapping[str, Path]
-    mpi: Mpi | None
+    programs: Mapping[str, Path]  #: path of each program, by kernel
+    mpi: Mpi | None  #: starts the network kernel; None: that kernel is not built
 
 
 def build(

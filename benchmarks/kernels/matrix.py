@@ -25,10 +25,10 @@ Heard = Callable[[float, str], None]
 
 @dataclass(frozen=True, slots=True)
 class Halves:
-    """``primary``: CPUs of the measured kernel; ``background``: CPUs of the other one."""
+    """Divides a node between two kernels."""
 
-    primary: KernelSetup
-    background: KernelSetup
+    primary: KernelSetup  #: the place of the measured kernel
+    background: KernelSetup  #: the place of the other kernel
 
 
 def rate_of(kernel: str, built: Built, place: KernelSetup, seconds: float) -> float:

@@ -27,11 +27,11 @@ PATIENCE_S = 120.0
 
 @dataclass(frozen=True, slots=True)
 class KernelSetup:
-    """CPUs of a node and the data of the kernels. ``size``: bytes for each process."""
+    """Describes the place and the data of a kernel."""
 
-    cpus: tuple[int, ...]
-    size: int
-    folder: Path
+    cpus: tuple[int, ...]  #: CPUs of the node, one for each process
+    size: int  #: bytes for each process
+    folder: Path  #: for the files of the kernels
 
 
 class Process:

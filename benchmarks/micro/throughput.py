@@ -40,21 +40,20 @@ MIB = 1 << 20
 
 @dataclass(frozen=True)
 class Plan:
-    """jobs: how many there are. seconds: how long each sleeps. per_node: how many share a
-    node."""
+    """Describes the load of a measurement."""
 
-    jobs: int
-    seconds: float
-    nodes: int
-    per_node: int
+    jobs: int  #: number of jobs
+    seconds: float  #: time that each job sleeps
+    nodes: int  #: number of nodes
+    per_node: int  #: number of jobs that share a node
 
 
 @dataclass(frozen=True)
 class Usage:
-    """CPU seconds of the members of one kind, and the largest memory that one had."""
+    """Holds the cost of all members of one kind."""
 
-    cpu_s: float
-    memory_mib: float
+    cpu_s: float  #: CPU seconds of all of them
+    memory_mib: float  #: largest memory that one of them had, in MiB
 
 
 def usage(run_dir: Path, module: str) -> Usage:

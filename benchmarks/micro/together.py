@@ -43,10 +43,10 @@ WORKLOAD = Path(__file__).parents[1] / "workloads/lab/wavefront4.toml"
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """How jobs share the nodes."""
+    """Describes how jobs share the nodes."""
 
-    several: bool
-    shim: bool
+    several: bool  #: whether a node takes several jobs
+    shim: bool  #: whether jobs run with the shim
 
 
 WAYS = {
@@ -58,11 +58,11 @@ WAYS = {
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run of a workload. responses_s: of its jobs, in order of submission."""
+    """Holds one run of a workload."""
 
-    way: str
-    responses_s: tuple[float, ...]
-    makespan_s: float
+    way: str  #: how the jobs shared the nodes
+    responses_s: tuple[float, ...]  #: of its jobs in order of submission, in seconds
+    makespan_s: float  #: from the first submission to the last end, in seconds
 
     @property
     def mean_s(self) -> float:

@@ -34,12 +34,12 @@ SCRAPE_S = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """CPU time of one process as a part of the time: 0.01 is one per cent of a core."""
+    """Holds the CPU time of one process over a part of the measurement."""
 
-    process: str
-    during: str
-    seconds: float
-    share: float
+    process: str  #: its name for the table
+    during: str  #: the part of the measurement
+    seconds: float  #: elapsed time of that part
+    share: float  #: CPU time over elapsed time; 0.01 is one per cent of a core
 
 
 def cpu_s(pid: int) -> float:

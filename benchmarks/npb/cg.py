@@ -33,11 +33,11 @@ Doubles = NDArray[np.float64]
 class MatrixBlock:
     """A rank's block of a matrix of ``order``, and its partners."""
 
-    rows: range
-    columns: range
+    rows: range  #: rows of the matrix that the block covers
+    columns: range  #: columns of the matrix that the block covers
     #: Sums of rows that this rank passes on across the diagonal, from ``rows``' first.
     share: slice
-    across: int
+    across: int  #: the rank across the diagonal
     #: Partners of the pairwise sum along the row of ranks, farthest first.
     partners: tuple[int, ...]
     #: Whether a row of ranks is twice as long as a column.

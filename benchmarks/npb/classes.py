@@ -19,30 +19,27 @@ NAMES = ("S", "W", "A", "B")
 
 @dataclass(frozen=True, slots=True)
 class EmbarrassinglyParallel:
-    """EP. ``log_pairs``: 2 to this many pairs of numbers."""
+    """Holds a size of EP."""
 
-    log_pairs: int
-    sum_x: float
-    sum_y: float
-    deviates: float
+    log_pairs: int  #: logarithm to base 2 of the number of pairs
+    sum_x: float  #: the published sum of x
+    sum_y: float  #: the published sum of y
+    deviates: float  #: the published number of deviates
 
 
 @dataclass(frozen=True, slots=True)
 class IntegerSort:
-    """IS. Sizes are logarithms to base 2.
+    """Holds a size of IS. Sizes are logarithms to base 2."""
 
-    The ranks of the test keys in ``rising`` grow by one an iteration, the others fall:
-    from their table value at iteration ``rise_from`` and ``fall_from``.
-    """
-
-    log_keys: int
-    log_largest: int
-    log_buckets: int
-    test_indices: tuple[int, ...]
-    test_ranks: tuple[int, ...]
+    log_keys: int  #: of the number of keys
+    log_largest: int  #: of the bound of the keys
+    log_buckets: int  #: of the number of buckets
+    test_indices: tuple[int, ...]  #: places of the test keys among all keys
+    test_ranks: tuple[int, ...]  #: the table's value for each test key
+    #: Test keys with ranks that grow by one an iteration; the other ranks fall.
     rising: frozenset[int]
-    rise_from: int
-    fall_from: int
+    rise_from: int  #: the iteration at which a rising rank has the table's value
+    fall_from: int  #: the iteration at which a falling rank has the table's value
 
     def test_rank(self, test: int, iteration: int) -> int:
         """The published rank of test key ``test`` at an iteration, counted from 1."""
@@ -53,47 +50,44 @@ class IntegerSort:
 
 @dataclass(frozen=True, slots=True)
 class ConjugateGradient:
-    """CG. ``row_items``: non-zeros that a generating vector has; ``zeta``: the result."""
+    """Holds a size of CG."""
 
-    order: int
-    row_items: int
-    iterations: int
-    shift: float
-    zeta: float
+    order: int  #: number of rows of the matrix
+    row_items: int  #: non-zeros that a generating vector has
+    iterations: int  #: number of timed iterations
+    shift: float  #: of the eigenvalues
+    zeta: float  #: the published result
 
 
 @dataclass(frozen=True, slots=True)
 class MultiGrid:
-    """MG. ``smoother``: weights of a point and its neighbours by distance."""
+    """Holds a size of MG."""
 
-    log_edge: int
-    iterations: int
+    log_edge: int  #: logarithm to base 2 of the points along an edge
+    iterations: int  #: number of timed iterations
+    #: Weights of a point and its neighbours, by distance.
     smoother: tuple[float, float, float]
-    norm: float
+    norm: float  #: the published norm of the residual
 
 
 @dataclass(frozen=True, slots=True)
 class FourierTransform:
-    """FT. ``edges``: grid points along x, y and z; a checksum for each iteration."""
+    """Holds a size of FT."""
 
-    edges: tuple[int, int, int]
-    checksums: tuple[complex, ...]
+    edges: tuple[int, int, int]  #: grid points along x, y and z
+    checksums: tuple[complex, ...]  #: the published checksum of each iteration
 
 
 @dataclass(frozen=True, slots=True)
 class Fluid:
-    """A cube of ``edge`` points and ``steps`` steps of ``dt``.
+    """Holds a size of BT, SP or LU on a cube."""
 
-    ``residual`` and ``error`` are root mean squares for the five equations; ``surface`` is
-    LU's surface integral.
-    """
-
-    edge: int
-    steps: int
-    dt: float
-    residual: Five
-    error: Five
-    surface: float = 0.0
+    edge: int  #: points along an edge
+    steps: int  #: number of time steps
+    dt: float  #: length of a time step
+    residual: Five  #: published root mean squares of the five equations' residuals
+    error: Five  #: published root mean squares of the five equations' errors
+    surface: float = 0.0  #: LU's published surface integral; 0: BT or SP
 
 
 _TABLES = read_toml(Path(__file__).with_suffix(".toml"))

@@ -35,12 +35,13 @@ class Level:
 
     #: With the ghosts at either end.
     edges: tuple[int, int, int]
-    #: The ranks that hold the next points up and down.
+    #: The rank that holds the next points up, by axis.
     up: tuple[int, int, int]
-    down: tuple[int, int, int]
-    #: Whether this rank gets points for this level from, or gives them to, its neighbours,
-    #: because one of them had none at the level below.
+    down: tuple[int, int, int]  #: the rank that holds the next points down, by axis
+    #: Whether this rank gets points for this level from its neighbours, because it had none
+    #: at the level below.
     takes: tuple[bool, bool, bool]
+    #: Whether this rank gives points for this level to neighbours that had none below.
     gives: tuple[bool, bool, bool]
 
     @property

@@ -11,12 +11,12 @@ Number = float | complex
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A value that was computed, and the published one; ``tolerance`` is relative."""
+    """Compares a value that was computed with the published one."""
 
-    name: str
-    found: Number
-    expected: Number
-    tolerance: float
+    name: str  #: of the value, for the report
+    found: Number  #: the computed value
+    expected: Number  #: the published value
+    tolerance: float  #: largest difference, as a fraction of the published value
 
     @property
     def passed(self) -> bool:
@@ -26,13 +26,13 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One timed run. ``operations``: what Mop/s counts, by NPB's own formula."""
+    """Holds the result of one timed run."""
 
-    size: str
-    iterations: int
-    seconds: float
-    operations: float
-    checks: tuple[Check, ...]
+    size: str  #: of the problem, for the report
+    iterations: int  #: number of timed iterations
+    seconds: float  #: elapsed time
+    operations: float  #: number that Mop/s counts, by NPB's own formula
+    checks: tuple[Check, ...]  #: all values that were compared
 
     @property
     def verified(self) -> bool:
@@ -45,23 +45,23 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """The messages that one rank sent; averages over ranks are fractions."""
+    """Counts the traffic that one rank sent. A mean over ranks is a fraction."""
 
-    messages: float
-    message_bytes: float
-    collectives: float
-    collective_bytes: float
+    messages: float  #: number of messages
+    message_bytes: float  #: bytes in messages
+    collectives: float  #: number of collective operations
+    collective_bytes: float  #: bytes in collective operations
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A benchmark's name and class, its result and its messages."""
+    """Holds all that a report shows of one run."""
 
-    benchmark: str
-    problem: str
-    ranks: int
-    outcome: Outcome
-    traffic: Traffic
+    benchmark: str  #: its short name
+    problem: str  #: the letter of its class
+    ranks: int  #: number of ranks
+    outcome: Outcome  #: the time and the checks
+    traffic: Traffic  #: the mean of the ranks
 
 
 def checks(

@@ -33,11 +33,11 @@ SEED = 1  # draws the ranks' starts
 
 @dataclass(frozen=True, slots=True)
 class Mix:
-    """Jobs: how long each computes, and when it is submitted; seconds."""
+    """Describes jobs that are submitted to the same nodes."""
 
-    title: str
-    work_s: tuple[float, ...]
-    submit_s: tuple[float, ...]
+    title: str  #: for the table
+    work_s: tuple[float, ...]  #: time that each job computes, in seconds
+    submit_s: tuple[float, ...]  #: time at which each job is submitted, in seconds
 
 
 def at_once(title: str, *work_s: float) -> Mix:
@@ -60,17 +60,16 @@ MIXES = (
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Mean response in seconds. best_slice_s: the fixed slice that made ``best_s``.
-    rest, age: the orders."""
+    """Holds the mean responses of one mix."""
 
-    mix: str
-    usual_s: float
-    best_s: float
-    best_slice_s: float
-    rest_unseen_s: float
-    rest_seen_s: float
-    age_unseen_s: float
-    age_seen_s: float
+    mix: str  #: its title
+    usual_s: float  #: with a fixed slice of 2 s, in seconds
+    best_s: float  #: with the best fixed slice, in seconds
+    best_slice_s: float  #: that slice, in seconds
+    rest_unseen_s: float  #: order ``rest``, first time that the jobs run, in seconds
+    rest_seen_s: float  #: order ``rest``, second time that the jobs run, in seconds
+    age_unseen_s: float  #: order ``age``, first time that the jobs run, in seconds
+    age_seen_s: float  #: order ``age``, second time that the jobs run, in seconds
 
 
 def responses_s(mix: Mix, settings: Settings) -> list[float]:

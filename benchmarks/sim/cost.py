@@ -40,11 +40,11 @@ BY_QUEUE = "jobs that wait"
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """policy; count: jobs, or jobs that wait; us: CPU microseconds a job, the least."""
+    """Holds the cost of one simulated queue."""
 
-    policy: str
-    count: int
-    us: float
+    policy: str  #: of the queue
+    count: int  #: number of jobs, or of jobs that wait
+    us: float  #: least CPU time a job, in microseconds
 
 
 def bytes_a_job(log: Workload) -> tuple[float, float]:
@@ -61,12 +61,12 @@ def bytes_a_job(log: Workload) -> tuple[float, float]:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """The timed run, and its number on the axis."""
+    """Describes a run that is timed."""
 
-    table: str
-    policy: str
-    count: int
-    log: Workload
+    table: str  #: title of the table that shows it
+    policy: str  #: of the queue
+    count: int  #: its number on the axis: jobs, or jobs that wait
+    log: Workload  #: the jobs
 
     def cost_us(self) -> float:
         """CPU microseconds a job, once."""

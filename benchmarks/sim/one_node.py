@@ -30,11 +30,12 @@ ONE_CPU = frozenset({0})
 
 @dataclass(frozen=True, slots=True)
 class StreamJob:
-    """A job that needs the CPU for ``length_ns``."""
+    """Describes a job that needs the only CPU."""
 
-    submit_ns: int
-    length_ns: int
-    user: int = 0
+    submit_ns: int  #: from the begin of the stream, in ns
+    length_ns: int  #: CPU time that it needs, in ns
+    user: int = 0  #: number of its user
+    #: Its kind and length, as the machine expects them; by default unknown.
     expectation: Expectation = field(default_factory=Expectation)
 
 
@@ -43,8 +44,8 @@ class Turn:
     """A time for which one job had the CPU."""
 
     job: int  #: its number in the stream
-    begin_ns: int
-    end_ns: int
+    begin_ns: int  #: on the clock of the run
+    end_ns: int  #: on the clock of the run
 
 
 class OneNode:
