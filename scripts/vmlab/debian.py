@@ -43,7 +43,7 @@ TOOLS = {
 class Image:
     """An image: ``root`` has its files, and ``disk`` the same for qemu."""
 
-    folder: Path  #: of the files and of the disk
+    folder: Path  #: folder with the files and the disk
 
     @property
     def root(self) -> Path:

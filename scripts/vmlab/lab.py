@@ -36,7 +36,7 @@ END_WITHIN_S = 3.0
 class NodeRecord:
     """Describes one node of a lab that is up."""
 
-    name: str  #: of the node, such as ``n1``
+    name: str  #: name of the node, such as ``n1``
     address: str  #: in the network of the nodes
     port: int  #: on the host, for ssh into the node
     qemu: ProcessId  #: the process of its machine

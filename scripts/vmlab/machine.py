@@ -35,7 +35,7 @@ class Hardware:
     shape: Shape  #: number of nodes, CPUs and memory
     image: Image  #: the system from which each node boots
     opt: Path  #: the disk of /opt, in a file
-    folder: Path  #: of the lab
+    folder: Path  #: folder of the lab
 
     def command(self, guest: Guest, port: int) -> list[str]:
         """Returns the node's qemu command. ``port``: where the host's ssh reaches it."""

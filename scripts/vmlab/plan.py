@@ -32,8 +32,8 @@ class Shape:
     """Describes the size of a lab."""
 
     nodes: int = 3  #: number of nodes
-    cpus: int = 1  #: of each node
-    memory_mib: int = 1024  #: of each node, in MiB
+    cpus: int = 1  #: CPUs of each node
+    memory_mib: int = 1024  #: memory of each node, in MiB
 
     def check(self, available_mib: int) -> None:
         """CoschedError unless the lab fits into the host's free memory."""
@@ -57,7 +57,7 @@ class Shape:
 class Guest:
     """Describes a node before it runs."""
 
-    name: str  #: of the node, such as ``n1``
+    name: str  #: name of the node, such as ``n1``
     address: str  #: in the network of the nodes
     mac: str  #: address of its network card
 

@@ -23,8 +23,8 @@ KEPT_S = 600
 class Remote:
     """Reaches one node by ssh."""
 
-    folder: Path  #: of the lab; the ssh key is there
-    name: str  #: of the node
+    folder: Path  #: folder of the lab; the ssh key is there
+    name: str  #: name of the node
     port: int  #: on the host, for ssh into the node
 
     def argv(
