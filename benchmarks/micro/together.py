@@ -61,7 +61,8 @@ class Run:
     """Holds one run of a workload."""
 
     way: str  #: how the jobs shared the nodes
-    responses_s: tuple[float, ...]  #: of its jobs in order of submission, in seconds
+    #: Responses of its jobs in order of submission, in seconds.
+    responses_s: tuple[float, ...]
     makespan_s: float  #: from the first submission to the last end, in seconds
 
     @property

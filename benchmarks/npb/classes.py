@@ -31,9 +31,9 @@ class EmbarrassinglyParallel:
 class IntegerSort:
     """Holds a size of IS. Sizes are logarithms to base 2."""
 
-    log_keys: int  #: of the number of keys
-    log_largest: int  #: of the bound of the keys
-    log_buckets: int  #: of the number of buckets
+    log_keys: int  #: logarithm of the number of keys
+    log_largest: int  #: logarithm of the bound of the keys
+    log_buckets: int  #: logarithm of the number of buckets
     test_indices: tuple[int, ...]  #: places of the test keys among all keys
     test_ranks: tuple[int, ...]  #: the table's value for each test key
     #: Test keys with ranks that grow by one an iteration; the other ranks fall.
@@ -55,7 +55,7 @@ class ConjugateGradient:
     order: int  #: number of rows of the matrix
     row_items: int  #: non-zeros that a generating vector has
     iterations: int  #: number of timed iterations
-    shift: float  #: of the eigenvalues
+    shift: float  #: shift of the eigenvalues
     zeta: float  #: the published result
 
 

@@ -13,7 +13,7 @@ Number = float | complex
 class Check:
     """Compares a value that was computed with the published one."""
 
-    name: str  #: of the value, for the report
+    name: str  #: name of the value, for the report
     found: Number  #: the computed value
     expected: Number  #: the published value
     tolerance: float  #: largest difference, as a fraction of the published value
@@ -28,7 +28,7 @@ class Check:
 class Outcome:
     """Holds the result of one timed run."""
 
-    size: str  #: of the problem, for the report
+    size: str  #: size of the problem, for the report
     iterations: int  #: number of timed iterations
     seconds: float  #: elapsed time
     operations: float  #: number that Mop/s counts, by NPB's own formula

@@ -42,7 +42,7 @@ BY_QUEUE = "jobs that wait"
 class Cost:
     """Holds the cost of one simulated queue."""
 
-    policy: str  #: of the queue
+    policy: str  #: policy of the queue
     count: int  #: number of jobs, or of jobs that wait
     us: float  #: least CPU time a job, in microseconds
 
@@ -64,7 +64,7 @@ class Case:
     """Describes a run that is timed."""
 
     table: str  #: title of the table that shows it
-    policy: str  #: of the queue
+    policy: str  #: policy of the queue
     count: int  #: its number on the axis: jobs, or jobs that wait
     log: Workload  #: the jobs
 
