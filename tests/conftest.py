@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from tests.examples import REPEATED, examples
 from tests.labs import OWN_CPUS, LabSize
 from tests.places import ROOT
 
@@ -20,13 +19,8 @@ from tests.places import ROOT
 settings.register_profile("cosched", deadline=None)
 # CI repeats the same examples, so its result depends on the change alone. Elsewhere each
 # run draws new examples and may find new faults.
-settings.register_profile(
-    "ci",
-    settings.get_profile("cosched"),
-    derandomize=True,
-    max_examples=examples(settings().max_examples),
-)
-settings.load_profile("ci" if REPEATED else "cosched")
+settings.register_profile("ci", settings.get_profile("cosched"), derandomize=True)
+settings.load_profile("ci" if os.environ.get("CI") else "cosched")
 
 # Processes that tests start inherit ignored signals. A session in the background, or under
 # nohup, ignores some: it still does so, but these processes do not.

@@ -29,7 +29,6 @@ from cosched.core.trace.job_record import JobRecord
 from cosched.launch.family import Family, LauncherKind, Mpi
 from cosched.sim.nodes.model import Cluster, Pattern
 from cosched.sim.nodes.node_runs import alone_s
-from tests.examples import examples
 
 models = st.builds(
     Model,
@@ -43,7 +42,7 @@ models = st.builds(
 )
 
 
-@settings(max_examples=examples(100), deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(model=models, nodes=st.integers(1, 8))
 def test_program_alone_takes_the_models_time(model, nodes):
     cluster = Cluster(nodes)
@@ -59,7 +58,7 @@ def test_too_many_messages_are_an_error(pattern):
         program_of("a", model, Cluster(2), count=2)
 
 
-@settings(max_examples=examples(50), deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.dictionaries(st.sampled_from(["a", "lu-w.1", "x_y"]), models, min_size=1))
 def test_calibration_is_read_as_written(programs):
     calibration = Calibration(

@@ -18,7 +18,6 @@ from cosched.bench.tune.search import (
     runs_left,
 )
 from cosched.core.node.settings import Span
-from tests.examples import examples
 
 MS = 10**6
 SLICES = tuple(Span(ms * MS) for ms in (250, 500, 1000, 2000, 4000))
@@ -157,7 +156,7 @@ responses = st.floats(1, 100)
 
 
 @given(st.data(), st.integers(1, 4))
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_search_ends_within_its_forecast(data, repeats):
     drawn = {}
 

@@ -33,7 +33,6 @@ from cosched.core.node.slices.policy import choose_policy
 from cosched.core.units import NS_PER_MS, NS_PER_S
 from cosched.sim.nodes.model import Cluster, Pattern, Program
 from cosched.sim.nodes.node_runs import NodesRun, carry_out
-from tests.examples import examples
 from tests.unit.core.machine_node import Node
 from tests.unit.core.test_wide_jobs import run_by_timer
 
@@ -359,7 +358,7 @@ def test_nodes_agree_while_turns_grow(pattern, align):
     assert carry_out(run).efficiency > 0.95
 
 
-@given_settings(max_examples=examples(15), deadline=None)
+@given_settings(max_examples=15, deadline=None)
 @given(st.integers(0, 2**16), st.integers(2, 5), st.sampled_from([2, 8, 16]))
 def test_nodes_agree_on_random_jobs(seed, dom, nodes):
     programs = tuple(

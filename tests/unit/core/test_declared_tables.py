@@ -34,7 +34,6 @@ from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
 from cosched.documents import decode_toml, encode_toml, parse_text
 from cosched.shm import region
-from tests.examples import examples
 from tests.unit.core.settings_samples import required, tables_of, values_of
 
 FILES = (Sections, DomainConfig, SlurmDomain, Workload, Calibration)
@@ -52,7 +51,7 @@ RELOADED = (
 
 
 @pytest.mark.parametrize("schema", FILES)
-@settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_written_file_is_read_back_equal(schema: type, data: st.DataObject) -> None:
     value = data.draw(tables_of(schema))
@@ -73,7 +72,7 @@ def test_written_file_is_read_back_equal(schema: type, data: st.DataObject) -> N
     ],
     ids=lambda value: value if isinstance(value, str) else type(value).__name__,
 )
-@settings(max_examples=examples(5), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_reload_takes_live_keys_alone(old: Any, path: str, data: st.DataObject) -> None:
     changed = next(each for each in keys_of(type(old)) if each.path == path)

@@ -14,7 +14,6 @@ from benchmarks.sim.one_node import OneNode, StreamJob
 from cosched.core.node.knowledge import Expectation
 from cosched.core.node.settings import USUAL, Fairness
 from cosched.core.units import NS_PER_S
-from tests.examples import examples
 
 S = NS_PER_S
 PERIOD_NS = USUAL.least_share.period_ns
@@ -64,7 +63,7 @@ def windows(jobs, run):
             begin_ns += 7 * S
 
 
-@given_settings(max_examples=examples(150), deadline=None)
+@given_settings(max_examples=150, deadline=None)
 @given(STREAMS)
 def test_each_job_gets_a_quarter_of_its_share(jobs):
     run = OneNode(jobs, USUAL)
@@ -74,7 +73,7 @@ def test_each_job_gets_a_quarter_of_its_share(jobs):
         assert had_ns(run, number, begin_ns, end_ns) >= least_ns - DELAY_NS
 
 
-@given_settings(max_examples=examples(100), deadline=None)
+@given_settings(max_examples=100, deadline=None)
 @given(STREAMS)
 def test_users_share_equally_if_fairness_is_between_users(jobs):
     run = OneNode(jobs, replace(USUAL, fairness=Fairness.USERS))
@@ -86,7 +85,7 @@ def test_users_share_equally_if_fairness_is_between_users(jobs):
         assert had_ns(run, number, begin_ns, end_ns) >= least_ns - DELAY_NS
 
 
-@given_settings(max_examples=examples(50), deadline=None)
+@given_settings(max_examples=50, deadline=None)
 @given(STREAMS)
 def test_no_time_is_lost(jobs):
     run = OneNode(jobs, USUAL)

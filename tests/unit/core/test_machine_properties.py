@@ -21,7 +21,6 @@ from cosched.core.node.messages import (
 from cosched.core.node.settings import GMET_LEAST_NS, LONGEST, Order, Settings
 from cosched.core.node.slices.free import LEAD_SLICES
 from cosched.core.units import NS_PER_MS, NS_PER_S
-from tests.examples import examples
 from tests.unit.core.machine_node import Node
 
 
@@ -222,12 +221,10 @@ class NodeMachine(RuleBasedStateMachine):
 
 
 TestNodeMachine = NodeMachine.TestCase
-TestNodeMachine.settings = settings(
-    max_examples=examples(150), stateful_step_count=60, deadline=None
-)
+TestNodeMachine.settings = settings(max_examples=150, stateful_step_count=60, deadline=None)
 
 
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     count=st.integers(2, 6),
     align=st.booleans(),

@@ -20,7 +20,6 @@ from cosched.core.node.messages import (
 )
 from cosched.core.node.settings import FIXED_NS, Order, Settings
 from cosched.core.units import NS_PER_MS, NS_PER_S
-from tests.examples import examples
 from tests.unit.core.machine_node import FREE, Node
 
 SLICE_NS = 15 * NS_PER_S
@@ -198,7 +197,7 @@ def test_order_is_kept_with_a_fixed_slice():
 # -- random histories ----------------------------------------------------------------------
 
 
-@settings(max_examples=examples(100), deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     count=st.integers(2, 5),
     began_ms=st.integers(0, 999),

@@ -25,7 +25,6 @@ from cosched.core.node.slices.rest import (
 from cosched.core.units import NS_PER_MS, NS_PER_S
 from cosched.sim.nodes.model import Cluster, Pattern, Program
 from cosched.sim.nodes.node_runs import NodesRun, carry_out
-from tests.examples import examples
 from tests.unit.core.machine_node import Node
 
 S = NS_PER_S
@@ -259,7 +258,7 @@ def test_nodes_agree_without_expectations(pattern, nodes):
 JOBS = st.lists(st.tuples(st.floats(0.2, 20), st.floats(0, 20)), min_size=2, max_size=7)
 
 
-@given_settings(max_examples=examples(300), deadline=None)
+@given_settings(max_examples=300, deadline=None)
 @given(JOBS)
 def test_known_jobs_respond_about_as_under_shortest_rest_first(jobs):
     lengths_s = [max(0.2, round(length_s, 2)) for length_s, _ in jobs]

@@ -15,7 +15,6 @@ from cosched.linux.cgroups import placement
 from cosched.linux.cgroups.placement import PlacedClasses, place_tasks
 from cosched.linux.classes import Way
 from cosched.linux.probe import attach
-from tests.examples import examples
 from tests.unit.linux.fake_cgroups import FakeKernel
 from tests.unit.linux.test_placement import FakeDuty
 
@@ -145,5 +144,5 @@ class EngineAndDaemon(RuleBasedStateMachine):
 
 TestEngineAndDaemon = EngineAndDaemon.TestCase
 TestEngineAndDaemon.settings = settings(
-    max_examples=examples(12), stateful_step_count=16, deadline=None
+    max_examples=12, stateful_step_count=16, deadline=None
 )

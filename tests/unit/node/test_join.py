@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from cosched.shm._native import ffi, lib
 from mpi_shim.wrapper.status.rules import NO_LIMIT_MS, Rules
 from mpi_shim.wrapper.task.environment import Environment, text
-from tests.examples import examples
 
 PATIENCE_MS = 150
 #: More than any rank waits, on a busy machine.
@@ -234,7 +233,7 @@ def test_ranks_without_names_join_as_the_variable_has_it(
     assert mpi.printed(lib.COSCHED_LINE_WARNING) == []
 
 
-@settings(max_examples=examples(15), deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(
     delays_ms=st.lists(
         st.one_of(st.none(), st.integers(0, 2 * PATIENCE_MS)), min_size=2, max_size=5

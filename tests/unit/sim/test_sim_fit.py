@@ -18,7 +18,6 @@ from cosched.sim.logs.fit import HOURS, LogModel, fit, fit_weibull, generate_lik
 from cosched.sim.logs.log_models import CTC, MODELS, SDSC
 from cosched.sim.logs.workload import Workload
 from cosched.sim.queue.metrics import summarise
-from tests.examples import examples
 
 HOUR_NS = 3600 * NS_PER_S
 
@@ -95,7 +94,7 @@ def test_rare_sizes_are_left_out():
     machine=st.integers(1, 300), jobs=st.integers(1, 30), seed=st.integers(0, 2**40),
     name=st.sampled_from(sorted(MODELS)),
 )  # fmt: skip
-@settings(deadline=None, max_examples=examples(50))
+@settings(deadline=None, max_examples=50)
 def test_every_log_of_a_model_is_sound(machine, jobs, seed, name):
     log = generate_like(MODELS[name], jobs, seed, machine)
     assert len(log) == jobs

@@ -31,7 +31,6 @@ from cosched.sim.nodes.model import (
 from cosched.sim.nodes.node_runs import NodesRun, alone_s, carry_out
 from cosched.sim.nodes.node_table import render
 from cosched.sim.nodes.ranks import Meeting, Wave, make_ranks
-from tests.examples import examples
 
 MEETING = [Pattern.BULK, Pattern.ALLTOALL]
 COMMUNICATING = [*MEETING, Pattern.WAVEFRONT]
@@ -103,7 +102,7 @@ def histories(draw, ranks):
     ]
 
 
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.sampled_from(MEETING), st.data())
 def test_meeting_waits_for_slowest_rank(pattern, data):
     ranks_n = data.draw(st.integers(2, 9))
@@ -125,7 +124,7 @@ def test_meeting_waits_for_slowest_rank(pattern, data):
         assert (ranks.step * ranks.need <= work + 1.0).all()
 
 
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_wave_no_rank_is_ahead_of_its_senders(data):
     ranks_n = data.draw(st.integers(2, 12))
@@ -145,7 +144,7 @@ def test_wave_no_rank_is_ahead_of_its_senders(data):
         before = whole
 
 
-@settings(max_examples=examples(40), deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.sampled_from(COMMUNICATING), st.integers(2, 9), st.integers(1, 400))
 def test_jump_over_steps_equals_single_steps(pattern, ranks_n, pieces):
     program = jobs(1, pattern, work_s=0.5)[0]
@@ -245,7 +244,7 @@ def test_one_job_under_the_kernel_is_as_fast_as_alone():
 # -- under core.node ----------------------------------------------------------------------
 
 
-@settings(max_examples=examples(25), deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     pattern=st.sampled_from(list(Pattern)),
     nodes=st.integers(1, 6),
@@ -443,7 +442,7 @@ def test_paper_loses_less_the_longer_its_slice():
     assert ends_s[-1] < 1.15 * sum(alone_s(program, Cluster(2)) for program in programs)
 
 
-@settings(max_examples=examples(20), deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     arm=st.sampled_from(["gang", "cosched"]),
     launch_ms=st.lists(st.integers(0, 1500), min_size=1, max_size=4),
@@ -462,7 +461,7 @@ def test_jobs_that_launch_use_all_of_the_cpus_and_no_more(arm, launch_ms, seed):
     assert result.makespan_s == pytest.approx(computed_s, abs=0.03)
 
 
-@settings(max_examples=examples(25), deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     pattern=st.sampled_from(list(Pattern)),
     arm=st.sampled_from(["gang", "cosched", "messages", "paper", "kernel", "yield"]),

@@ -22,7 +22,6 @@ from cosched.sim.queue.queue_runs import simulate
 from cosched.sim.share.machine import SharedMachine, Sharing
 from cosched.sim.share.turns import Costs, SharingRun, Turns
 from cosched.sim.virtual_time import VirtualTime
-from tests.examples import examples
 
 S = NS_PER_S
 FREE = Costs(switch_ns=0, beside=0.0)
@@ -89,7 +88,7 @@ JOBS = st.lists(
 )
 
 
-@given_settings(max_examples=examples(60), deadline=None)
+@given_settings(max_examples=60, deadline=None)
 @given(JOBS, st.sampled_from(["easy", "fcfs"]))
 def test_one_job_a_node_is_the_plain_queue(jobs, queue):
     log = workload(*jobs)
@@ -99,7 +98,7 @@ def test_one_job_a_node_is_the_plain_queue(jobs, queue):
         assert abs(machine.start_ns[index] - schedule.start_ns[index]) <= 2 * len(log)
 
 
-@given_settings(max_examples=examples(60), deadline=None)
+@given_settings(max_examples=60, deadline=None)
 @given(JOBS)
 def test_all_jobs_end_and_take_at_least_their_run_time(jobs):
     log = workload(*jobs)

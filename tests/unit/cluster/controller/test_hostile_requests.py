@@ -13,7 +13,6 @@ from cosched.cluster.store import JobStore
 from cosched.cluster.user_socket import Person
 from cosched.config.domain import DomainConfig
 from cosched.service.pacing import Allowance
-from tests.examples import examples
 from tests.unit.cluster.controller.controller_alone import requests_about
 
 USER = Person(4711, 4711)
@@ -87,7 +86,7 @@ def test_deeply_nested_request_is_refused(requests):
 
 
 @settings(
-    max_examples=examples(200),
+    max_examples=200,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )

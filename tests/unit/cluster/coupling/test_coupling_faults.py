@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from cosched.core.cluster.coupling.groups import Group
 from cosched.core.cluster.coupling.mate_messages import Ping
 from cosched.core.cluster.coupling.settings import CouplingSettings, Scheme, WhenDown
-from tests.examples import examples
 from tests.unit.cluster.coupling.coupled_faults import (
     PATIENCE,
     RELEASE,
@@ -20,7 +19,7 @@ from tests.unit.cluster.coupling.coupled_faults import (
     World,
 )
 
-SOME = settings(max_examples=examples(60), deadline=None)
+SOME = settings(max_examples=60, deadline=None)
 CALM = 4_000
 END = 120_000
 STRICT = CouplingSettings(

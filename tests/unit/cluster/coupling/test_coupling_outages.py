@@ -11,7 +11,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from cosched.core.cluster.coupling.settings import WhenDown
-from tests.examples import examples
 from tests.unit.cluster.coupling.coupled_faults import PATIENCE, RELEASE, Faults
 from tests.unit.cluster.coupling.test_coupling_faults import (
     CALM,
@@ -24,7 +23,7 @@ from tests.unit.cluster.coupling.test_coupling_faults import (
     check_together,
 )
 
-SOME = settings(max_examples=examples(10), deadline=None)
+SOME = settings(max_examples=10, deadline=None)
 SEEDS = st.integers(0, 10**6)
 #: A controller is away, or two domains are cut off, for up to three leases.
 LONG = 3 * RELEASE

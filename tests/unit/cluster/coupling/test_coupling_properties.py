@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from cosched.core.cluster.coupling.groups import Timing
 from cosched.core.cluster.coupling.settings import CouplingSettings, Patience, Scheme
 from cosched.sim.virtual_time import NEVER
-from tests.examples import examples
 from tests.unit.cluster.coupling.coupled_workloads import (
     RELEASE,
     System,
@@ -21,7 +20,7 @@ from tests.unit.cluster.coupling.coupled_workloads import (
     systems,
 )
 
-SOME = settings(max_examples=examples(150), deadline=None)
+SOME = settings(max_examples=150, deadline=None)
 HOLD = CouplingSettings(scheme=Scheme.HOLD, release_ns=RELEASE)
 YIELD = CouplingSettings(scheme=Scheme.YIELD, release_ns=RELEASE)
 FOUR = list(itertools.product((HOLD, YIELD), repeat=2))

@@ -16,7 +16,6 @@ from cosched.core.cluster.delivery import (
     WINDOW,
     Delivery,
 )
-from tests.examples import examples
 
 MS = 1_000_000
 #: A small message without confirmation is sent again by then.
@@ -213,7 +212,7 @@ class Net:
             self.under_way.insert(at, self.under_way.pop())
 
 
-@settings(max_examples=examples(200), deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.data())
 def test_each_message_arrives_once_and_in_order(data):
     sides = {"a": Delivery(11), "b": Delivery(22)}

@@ -12,7 +12,6 @@ from cosched.core.cluster.queue.sizes.execution import FREE
 from cosched.core.cluster.queue.sizes.harvest import EVEN, LOW_IMPACT, NEVER
 from cosched.core.cluster.queue.sizes.settings import Distribution, SizePolicy
 from cosched.sim.malleable.policies import run_stream
-from tests.examples import examples
 from tests.unit.cluster.malleable.malleable_streams import (
     UNCONTROLLED,
     policies,
@@ -23,7 +22,7 @@ from tests.unit.cluster.malleable.malleable_streams import (
 
 
 @given(stream=streams(), policy=policies())
-@settings(deadline=None, max_examples=examples(300))
+@settings(deadline=None, max_examples=300)
 def test_every_job_runs_once_in_order_and_to_its_end(stream, policy):
     """``Watched`` checks nodes, minima and ideals besides, after each event."""
     jobs, nodes = stream
@@ -40,7 +39,7 @@ def test_every_job_runs_once_in_order_and_to_its_end(stream, policy):
 
 
 @given(stream=streams(), policy=policies())
-@settings(deadline=None, max_examples=examples(200))
+@settings(deadline=None, max_examples=200)
 def test_a_job_ends_when_its_work_is_done(stream, policy):
     jobs, nodes = stream
     _, scheduler = run(jobs, nodes, policy)
@@ -51,7 +50,7 @@ def test_a_job_ends_when_its_work_is_done(stream, policy):
 
 
 @given(stream=streams(), policy=policies())
-@settings(deadline=None, max_examples=examples(100))
+@settings(deadline=None, max_examples=100)
 def test_the_same_stream_has_the_same_schedule(stream, policy):
     jobs, nodes = stream
     (one, first), (other, second) = (run(jobs, nodes, policy) for _ in range(2))
@@ -61,7 +60,7 @@ def test_the_same_stream_has_the_same_schedule(stream, policy):
 
 
 @given(stream=streams(), policy=policies(UNCONTROLLED))
-@settings(deadline=None, max_examples=examples(100))
+@settings(deadline=None, max_examples=100)
 def test_no_node_idles_beside_jobs_that_want_it(stream, policy):
     """After an end; an arrival takes what it can of what is free."""
     jobs, nodes = stream
@@ -82,7 +81,7 @@ def test_no_node_idles_beside_jobs_that_want_it(stream, policy):
 
 
 @given(stream=streams(), policy=policies())
-@settings(deadline=None, max_examples=examples(100))
+@settings(deadline=None, max_examples=100)
 def test_control_limits_how_often_a_job_is_harvested(stream, policy):
     jobs, nodes = stream
     schedule, scheduler = run(jobs, nodes, policy)
@@ -97,7 +96,7 @@ def test_control_limits_how_often_a_job_is_harvested(stream, policy):
 
 
 @given(stream=streams(), policy=policies())
-@settings(deadline=None, max_examples=examples(100))
+@settings(deadline=None, max_examples=100)
 def test_a_young_job_is_protected(stream, policy):
     jobs, nodes = stream
     schedule, scheduler = run(jobs, nodes, policy)
@@ -109,7 +108,7 @@ def test_a_young_job_is_protected(stream, policy):
 
 
 @given(stream=streams())
-@settings(deadline=None, max_examples=examples(100))
+@settings(deadline=None, max_examples=100)
 def test_without_a_limit_both_distributions_are_the_same(stream):
     """As the paper says of its Figure 10: the degree comes first in both."""
     jobs, nodes = stream
@@ -122,7 +121,7 @@ def test_without_a_limit_both_distributions_are_the_same(stream):
 
 
 @given(stream=streams(), policy=policies())
-@settings(deadline=None, max_examples=examples(100))
+@settings(deadline=None, max_examples=100)
 def test_jobs_that_want_all_or_nothing_are_a_plain_queue(stream, policy):
     """With the minimum at the ideal nothing can be harvested or given."""
     jobs, nodes = stream
@@ -134,7 +133,7 @@ def test_jobs_that_want_all_or_nothing_are_a_plain_queue(stream, policy):
 
 
 @given(stream=streams())
-@settings(deadline=None, max_examples=examples(100))
+@settings(deadline=None, max_examples=100)
 def test_moldable_jobs_keep_their_size(stream):
     jobs, nodes = stream
     free = [replace(job, cost=FREE) for job in jobs]

@@ -26,13 +26,12 @@ from cosched.core.cluster.queue.queue_events import (
     Why,
 )
 from cosched.core.errors import CoschedError
-from tests.examples import examples
 from tests.unit.cluster.queue.queue_workloads import ALL, OVERRUN
 
 GRACE = 3
 MACHINE = 8
 every_policy = pytest.mark.parametrize("policy", ALL.values(), ids=ALL)
-SOME = settings(max_examples=examples(120), deadline=None)
+SOME = settings(max_examples=120, deadline=None)
 NODES = st.sets(st.integers(0, MACHINE - 1), min_size=1, max_size=4)
 STEPS = st.lists(
     st.one_of(

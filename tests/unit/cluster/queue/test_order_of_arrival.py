@@ -26,7 +26,6 @@ from cosched.core.cluster.queue.queue_events import (
     Ticked,
 )
 from cosched.core.cluster.queue.waiting import arrival
-from tests.examples import examples
 
 NODES = ((0, 3),)
 every_policy = pytest.mark.parametrize("policy", sorted(POLICIES))
@@ -136,7 +135,7 @@ def apply(queue, step, number, now):
 
 
 @every_policy
-@settings(max_examples=examples(150), deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(_steps, st.integers(1, 3))
 def test_no_event_loses_the_order(policy, steps, rows):
     queue, submitted = make(policy, rows), {}
@@ -156,7 +155,7 @@ def test_no_event_loses_the_order(policy, steps, rows):
 
 
 @pytest.mark.parametrize("policy", ["fcfs", "easy", "wfp"])
-@settings(max_examples=examples(150), deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(_steps, st.integers(1, 3))
 def test_first_of_equal_jobs_starts_first(policy, steps, rows):
     """Conservative backfill is left out: a job may be moved up into a gap."""

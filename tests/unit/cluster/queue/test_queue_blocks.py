@@ -16,7 +16,6 @@ from cosched.core.cluster.queue.places.ledger import Ledger
 from cosched.core.cluster.queue.policies import POLICIES
 from cosched.core.cluster.queue.queue_events import JobEnded, JobSubmitted, StartJob, Ticked
 from cosched.core.errors import CoschedError
-from tests.examples import examples
 
 MACHINE = ((0, 23),)  # six units of four nodes
 
@@ -59,7 +58,7 @@ def surroundings(free: set[int], begin: int, width: int, units: int) -> int:
     kept=st.integers(1, 24),
     width=st.sampled_from([1, 2, 4, 8, 16]),
 )
-@settings(max_examples=examples(300), deadline=None)
+@settings(max_examples=300, deadline=None)
 def test_a_job_gets_the_block_with_least_free_surroundings(units, busy, kept, width):
     pool = FreeBlocks(((0, units - 1),), 1)
     for unit in sorted(busy & set(range(units))):
@@ -132,7 +131,7 @@ def run(jobs, policy, allocation):
 
 
 @given(jobs=JOBS, policy=st.sampled_from(["fcfs", "easy", "wfp"]))
-@settings(max_examples=examples(100), deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_blocks_are_aligned_and_belong_to_one_job(jobs, policy):
     starts = run(jobs, policy, partial(FreeBlocks, unit=4))
     busy = []
@@ -148,7 +147,7 @@ def test_blocks_are_aligned_and_belong_to_one_job(jobs, policy):
 
 
 @given(jobs=JOBS, policy=st.sampled_from(["fcfs", "easy", "wfp"]))
-@settings(max_examples=examples(50), deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_units_of_one_machine_are_the_whole(jobs, policy):
     """With a single unit each job runs alone, in blocks as in nodes of full size."""
     full = [(24, wall, submit) for _, wall, submit in jobs]
@@ -160,7 +159,7 @@ def test_units_of_one_machine_are_the_whole(jobs, policy):
 
 
 @given(jobs=JOBS)
-@settings(max_examples=examples(100), deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_backfill_delays_no_first_job(jobs):
     """The block that the first waiting job will get is not given to a later job for longer
     than until then."""

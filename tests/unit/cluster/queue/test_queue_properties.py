@@ -21,7 +21,6 @@ from cosched.core.cluster.queue.queue_events import (
     WakeAt,
 )
 from cosched.core.errors import CoschedError
-from tests.examples import examples
 from tests.unit.cluster.queue.queue_workloads import (
     ALL,
     OVERRUN,
@@ -30,7 +29,7 @@ from tests.unit.cluster.queue.queue_workloads import (
 )
 
 every_policy = pytest.mark.parametrize("policy", ALL.values(), ids=ALL)
-SOME = settings(max_examples=examples(80), deadline=None)
+SOME = settings(max_examples=80, deadline=None)
 
 
 @every_policy

@@ -27,7 +27,6 @@ from cosched.core.cluster.queue.queue_events import (
     Why,
 )
 from cosched.core.errors import CoschedError
-from tests.examples import examples
 
 SIZE = 4
 ALL = ((0, SIZE - 1),)
@@ -211,7 +210,7 @@ _steps = st.lists(
 )
 
 
-@settings(max_examples=examples(400), deadline=None)
+@settings(max_examples=400, deadline=None)
 @given(_steps, st.sampled_from(sorted(POLICIES)), st.integers(1, 3))
 def test_restart_takes_all_jobs_and_gives_no_node_more(steps, policy, rows):
     domain, number = Domain(rows, policy), 0

@@ -19,7 +19,6 @@ from cosched.core.cluster.queue.queue_events import (
     Ticked,
     Why,
 )
-from tests.examples import examples
 from tests.unit.cluster.queue.test_exclusive_jobs import Domain
 
 
@@ -59,7 +58,7 @@ _steps = st.lists(
 )
 
 
-@settings(max_examples=examples(200), deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(_steps, st.sampled_from(sorted(POLICIES)), st.integers(1, 3))
 def test_changes_touch_no_running_job_and_lose_none(steps, policy, rows):
     domain, number = Domain(rows, policy), 0
@@ -215,7 +214,7 @@ _shared_steps = st.lists(
 )
 
 
-@settings(max_examples=examples(300), deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(_shared_steps, st.sampled_from(sorted(POLICIES)), st.integers(1, 3))
 def test_sharing_changes_touch_no_running_job_and_lose_none(steps, policy, rows):
     domain, number = Sharing(rows, policy), 0

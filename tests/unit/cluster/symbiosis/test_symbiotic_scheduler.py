@@ -33,7 +33,6 @@ from cosched.core.cluster.queue.queue_events import (
 from cosched.core.errors import CoschedError
 from cosched.sim.symbiotic.datastar import DATASTAR, NPB
 from cosched.sim.symbiotic.symbiotic_runs import ORDERS
-from tests.examples import examples
 from tests.unit.cluster.symbiosis.sharing_workloads import (
     placements,
     run,
@@ -41,7 +40,7 @@ from tests.unit.cluster.symbiosis.sharing_workloads import (
     streams,
 )
 
-SOME = settings(max_examples=examples(120), deadline=None)
+SOME = settings(max_examples=120, deadline=None)
 NODES = 4
 LABELS = {
     "mem": frozenset({Resource.MEMORY}),
