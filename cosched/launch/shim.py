@@ -41,7 +41,7 @@ STANDARD_ABI_WORD = "-lmpi_abi"
 #: The part of cosched/shm that a task runs, the same in the mpi4py wrapper.
 TASK_SOURCES = (
     *("task", "register", "environment", "spin_or_sleep", "sharing", "join", "roll"),
-    *("rundir", "guard"),
+    *("rundir", "guard", "arrivals", "spin_limit"),
 )
 COMPILERS_AT_ONCE = 4
 _PRODUCT = "the MPI interposer"

@@ -35,12 +35,13 @@ def wrapper_functions() -> str:
 
 
 HEADERS = (
-    *("layout", "register", "task", "spin_or_sleep", "sharing", "environment"),
+    *("layout", "register", "arrivals", "task", "spin_limit", "spin_or_sleep", "sharing"),
+    *("environment",),
     *("mpi_calls", "join", "roll", "daemon", "guard"),
 )
 SOURCES = (
     *("task", "register", "spin_or_sleep", "sharing", "join", "roll", "environment"),
-    *("rundir", "daemon", "guard"),
+    *("rundir", "daemon", "guard", "arrivals", "spin_limit"),
 )
 
 ffibuilder = FFI()

@@ -9,16 +9,18 @@
 
 #include "cosched/clock.h"
 #include "cosched/sharing.h"
+#include "cosched/spin_limit.h"
 
 /* How long an unscheduled task sleeps between two tests. */
 #define PAUSE_NS 1000000L
 
-/* A scheduled task whose CPU another job waits for spins for SPIN_NS, longer than any message
- * between scheduled peers takes, and then naps for CONTENDED_NAP_NS. It reads the clock once in
- * TESTS_PER_LOOK tests. */
-#define SPIN_NS UINT64_C(1000000)
+/* A scheduled task whose CPU another job waits for spins as long as its earlier waits suggest
+ * (spin_limit.h), and then naps. Data on a connection ends a nap. A message in shared memory
+ * does not: it waits for CONTENDED_NAP_NS, or for an eighth of the wait if that is longer. The
+ * task reads the clock once in TESTS_PER_LOOK tests. */
 #define CONTENDED_NAP_NS 100000L
-#define TESTS_PER_LOOK 16u
+#define NAP_PART 8u
+#define TESTS_PER_LOOK 4u
 
 /* A nap under COSCHED_WAIT. The kernel adds its timer slack, 50 us for most processes, so a
  * shorter nap would take as long. */
@@ -33,6 +35,8 @@
 #define SHORT_NS 1000u
 
 static _Thread_local uint32_t turns_before_clock = TURNS_BEFORE_CLOCK;
+
+static _Thread_local struct cosched_spin_limit spin_limit;
 
 /* Sleeps until the status word changes, at most limit_ns. Returns the time that passed. */
 static uint64_t sleep_on_status(struct cosched_job_region *region, uint64_t word, long limit_ns) {
@@ -63,6 +67,17 @@ int cosched_waiting_pause(struct cosched_link *link) {
     return region != NULL && pause_in(link, region);
 }
 
+/* Sleeps until data arrives. Without connections that can be watched, it sleeps for the time of
+ * the shortest nap. */
+static void nap(struct cosched_link *link, struct cosched_job_region *region, uint64_t word,
+                uint64_t waited_ns) {
+    uint64_t limit_ns = CONTENDED_NAP_NS;
+    if (link->arrivals.connections != 0 && waited_ns / NAP_PART > limit_ns)
+        limit_ns = waited_ns / NAP_PART < PAUSE_NS ? waited_ns / NAP_PART : PAUSE_NS;
+    if (cosched_arrivals_sleep(&link->arrivals, limit_ns) < 0)
+        (void)sleep_on_status(region, word, CONTENDED_NAP_NS);
+}
+
 /* Sleeps if the task is unscheduled, or if it has waited long while another job waits for its
  * CPU: then its peer is not running, and the other job can use the CPU. */
 static int leave_cpu(struct cosched_link *link, struct cosched_wait *wait) {
@@ -70,7 +85,7 @@ static int leave_cpu(struct cosched_link *link, struct cosched_wait *wait) {
     if (region == NULL)
         return 0;
     if (pause_in(link, region)) {
-        wait->contended_ns = 0; /* once scheduled, it spins for SPIN_NS again */
+        wait->contended_ns = 0; /* once scheduled, it spins again */
         return 1;
     }
     if (++wait->tests % TESTS_PER_LOOK != 0 || !cosched_region_contended(region))
@@ -78,13 +93,15 @@ static int leave_cpu(struct cosched_link *link, struct cosched_wait *wait) {
     uint64_t now = cosched_clock_ns(CLOCK_MONOTONIC);
     if (wait->contended_ns == 0)
         wait->contended_ns = now;
-    if (now - wait->contended_ns < SPIN_NS)
+    if (wait->since_ns == 0)
+        wait->since_ns = now;
+    if (now - wait->contended_ns < cosched_spin_limit_ns(&spin_limit))
         return 0;
     uint64_t word = __atomic_load_n(&region->status.word, __ATOMIC_ACQUIRE);
     if ((word & 1) == 0 || cosched_is_stale(region))
         return 0;
     wait->tests = TESTS_PER_LOOK - 1; /* from now on one test between two naps */
-    (void)sleep_on_status(region, word, CONTENDED_NAP_NS);
+    nap(link, region, word, now - wait->contended_ns);
     cosched_task_count(&link->counters->naps, 1);
     return 1;
 }
@@ -127,11 +144,16 @@ int cosched_waiting_turn(struct cosched_link *link, const struct cosched_wait_po
 
 uint64_t cosched_waiting_end(struct cosched_link *link, const struct cosched_wait *wait) {
     uint64_t now;
-    if (wait->since_ns == 0)
+    if (wait->since_ns == 0) {
+        if (cosched_is_contended(link))
+            cosched_spin_limit_note(&spin_limit, 0);
         return 0;
+    }
     now = cosched_clock_ns(CLOCK_MONOTONIC);
     turns_before_clock =
         now - wait->since_ns < SHORT_NS ? TURNS_AFTER_SHORT_WAIT : TURNS_BEFORE_CLOCK;
     cosched_task_count(&link->counters->waited_ns, now - wait->since_ns);
+    if (wait->contended_ns != 0)
+        cosched_spin_limit_note(&spin_limit, now - wait->contended_ns);
     return now;
 }

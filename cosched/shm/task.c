@@ -138,6 +138,7 @@ void cosched_abandon(struct cosched_link *link) {
     unmap(link->region);
     if (has_bell(link))
         close(link->bell);
+    cosched_arrivals_close(&link->arrivals);
     link->region = NULL;
     link->bell = -1;
 }

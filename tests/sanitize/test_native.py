@@ -18,7 +18,11 @@ PARTS = ("cosched", "mpi_shim", "daemons", "tests")
 FILES = ("pyproject.toml", "setup.py", "README.md", "LICENSE")
 #: tests of cosched/shm/*.c, cosched/linux/native/held_process.c and kick.c.
 TESTS = (
-    *("tests/unit/node/test_shm.py", "tests/wrapper/test_task.py"),
+    *(
+        "tests/unit/node/test_shm.py",
+        "tests/wrapper/test_task.py",
+        "tests/wrapper/test_waits.py",
+    ),
     *("tests/unit/node/test_join.py", "tests/unit/linux/test_held_process.py"),
 )
 LIVE_TESTS = ("tests/live/test_kick_live.py",)
