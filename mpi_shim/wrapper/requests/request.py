@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 
 
 class Request(Pending, MultipleRequests):
-    """mpi4py's Request, with the work that is left when it completes."""
+    """mpi4py's Request: a wait pauses between two tests, and a request that completes does
+    the work that is left."""
 
     _theirs: ClassVar[type[mpi.Request]] = mpi.Request
 
