@@ -80,8 +80,8 @@ class Refusal(str, Enum):
 class Event(Struct, frozen=True, kw_only=True):
     """Something that happened on the node."""
 
-    now_ns: int  #: when, by the monotonic clock
-    wall_ns: int  #: when, by the wall clock
+    now_ns: int  #: the time by the monotonic clock
+    wall_ns: int  #: the time by the wall clock
 
 
 class TaskRegistered(Event, frozen=True, kw_only=True):

@@ -53,7 +53,7 @@ class ProcessTable:
         self.settings = settings
         self.jobs: dict[Job, JobState] = {}
         self.groups: list[Group] = []  #: the groups of the jobs that take part
-        self.shares: tuple[Share, ...] = ()  #: as they were last set, by key
+        self.shares: tuple[Share, ...] = ()  #: the shares that were set last, by key
         self.knowledge = Knowledge()
         self.policy = choose_policy(settings, self.knowledge)
         self._group_of: dict[Job, Group] = {}

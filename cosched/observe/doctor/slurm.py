@@ -15,7 +15,7 @@ WITHIN_S = 20.0
 _LINE = re.compile(r"^(\S+)\s*=[ \t]*(.*?)\s*$", re.MULTILINE)
 _FIELD = re.compile(r"(\w+)=(\S*)")
 _SHARED = re.compile(r"(FORCE|YES)(?::(\d+))?")
-#: What FORCE and YES mean without a number.
+#: The meaning of FORCE and YES without a number.
 _USUAL_SHARED = 4
 
 
