@@ -246,7 +246,7 @@ class PublishContention(Command, frozen=True):
 
 
 class OrderTimer(Command, frozen=True):
-    """Say when the timer daemon sends the next CMDCSW.
+    """Set when the timer daemon sends the next CMDCSW.
 
     idle: no job waits for a CPU, so no slice ends. align: slices end at multiples of
     ``slice_ns`` in wall-clock time. Otherwise the slice ends at ``deadline_ns``; if that is
