@@ -32,7 +32,7 @@ from cosched.node.effects import Effects
 from cosched.node.memory_meter import MemoryMeter, MemoryTerms
 from cosched.node.owners import Owners
 from cosched.node.sockets.registration import RegistrationRefused, TaskHello, Welcome
-from cosched.node.tasks.bells import JobBells
+from cosched.node.tasks.life import JobBells
 from cosched.node.tasks.registrar import USERS_JOBS, Terms
 from cosched.rundir.paths import NodePaths, job_key
 from cosched.service.loop import Loop
