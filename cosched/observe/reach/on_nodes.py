@@ -13,6 +13,7 @@ from typing import Any
 
 from cosched.core.decoding import Malformed, decode_json
 from cosched.core.errors import CoschedError
+from cosched.linux.processes.tools import run_tool
 from cosched.observe.reach.ways import Way
 from cosched.start.own_command import COSCHED, own_command
 
@@ -73,16 +74,7 @@ def refuse_silence(answers: Sequence[NodeAnswer]) -> None:
 def _ask(way: Way, node: str, words: Sequence[str], within_s: float) -> NodeAnswer:
     command = way.command(node, words)
     try:
-        done = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=within_s,
-            check=False,
-            cwd="/",
-        )
+        done = run_tool(command, within_s, directory="/")
     except subprocess.TimeoutExpired:
         return NodeAnswer(node, {}, f"no answer within {within_s:g} s")
     except OSError as error:
