@@ -114,13 +114,13 @@ def _await_nodes(lab: Lab, conf: Path, environ: Mapping[str, str]) -> None:
     deadline = time.monotonic() + READY_WITHIN_S
     while True:
         words = ["sinfo", "--noheader", "--Node", "--format=%T"]
-        said = run_inside(lab, lab.nodes[0].name, conf, words, environ, check=False)
-        if said.split() == ["idle"] * len(lab.nodes):
+        printed = run_inside(lab, lab.nodes[0].name, conf, words, environ, check=False)
+        if printed.split() == ["idle"] * len(lab.nodes):
             return
         if time.monotonic() > deadline:
             raise CoschedError(
                 f"Slurm's nodes are not idle after {READY_WITHIN_S:g} s but "
-                f"'{' '.join(said.split())}'; see the logs in {conf.parent}"
+                f"'{' '.join(printed.split())}'; see the logs in {conf.parent}"
             )
         time.sleep(POLL_S)
 
@@ -187,10 +187,10 @@ def status(run_dir: Path, environ: Mapping[str, str]) -> str:
         raise CoschedError(f"no Slurm is up in {run_dir}: run 'scripts/slurm-lab up'")
     lab = _lab(run_dir)
     first = lab.nodes[0].name
-    said = [
+    printed = [
         run_inside(lab, first, conf, words, environ) for words in (["sinfo"], ["squeue"])
     ]
-    return f"SLURM_CONF={conf}\n{''.join(said)}"
+    return f"SLURM_CONF={conf}\n{''.join(printed)}"
 
 
 def _end(pid_file: Path, lab_mark: str) -> None:
