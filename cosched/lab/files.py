@@ -24,6 +24,7 @@ from cosched.lab.plan import mark_prefix
 from cosched.lab.state import read_state, state_path
 from cosched.linux.namespaces import processes_inside
 from cosched.node.lifetime.remains import remove_regions
+from cosched.rundir.lock import is_at
 from cosched.rundir.paths import NodePaths
 
 LOCK_WITHIN_S = 2.0
@@ -45,7 +46,7 @@ def locked(
         descriptor = os.open(run_dir, os.O_RDONLY | os.O_DIRECTORY)
         try:
             _lock(descriptor, run_dir, deadline)
-            if _is_at(descriptor, run_dir):
+            if is_at(descriptor, run_dir):
                 yield
                 return
         finally:
@@ -65,13 +66,6 @@ def _lock(descriptor: int, run_dir: Path, deadline: float) -> None:
             time.sleep(LOCK_POLL_S)
         else:
             return
-
-
-def _is_at(descriptor: int, path: Path) -> bool:
-    try:
-        return os.path.samestat(os.fstat(descriptor), os.stat(path))
-    except FileNotFoundError:
-        return False
 
 
 def remove_files(run_dir: Path) -> bool:
