@@ -190,7 +190,8 @@ class SchedulerDaemon:
         self._heartbeat()
         for server in self._metrics:
             server.start()
-        self.timer.start(on_ready=ready)
+        self.timer.report_ready_to(ready)
+        self.timer.start()
         self._loop.run()
         registrations, requests = listeners
         registrations.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from abc import ABC, abstractmethod
 
 from cosched.core.complaints import Complaints
 from cosched.node.children.child import Child
@@ -16,20 +16,18 @@ log = logging.getLogger(__name__)
 MOST_DELAYS = 50
 
 
-class KeptChild:
-    """Starts a child by ``launch``, which may raise OSError, and restarts it when it ends.
+class KeptChild(ABC):
+    """Starts a child and restarts it when it ends.
 
     name: the child's name in the log. delay_ns: the delay before the first restart. Each
     further restart in a row, and each try that fails, adds one more delay. So a broken
-    child does not load the node, and it does not fill the log.
+    child does not load the node, and it does not fill the log. restarts: how often it
+    ended.
     """
 
-    def __init__(
-        self, loop: Loop, name: str, launch: Callable[[], Child], delay_ns: int
-    ) -> None:
+    def __init__(self, loop: Loop, name: str, delay_ns: int) -> None:
         self._loop = loop
         self._name = name
-        self._launch = launch
         self._delay_ns = delay_ns
         self._child: Child | None = None
         self._stopping = False
@@ -37,6 +35,10 @@ class KeptChild:
         self._in_a_row = 0
         self._complaints = Complaints(log.warning, time.monotonic_ns)
         self.restarts = 0
+
+    @abstractmethod
+    def _launch(self) -> Child:
+        """Starts the child once; may raise OSError."""
 
     @property
     def pid(self) -> int | None:

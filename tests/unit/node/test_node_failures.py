@@ -151,10 +151,12 @@ def helper(monkeypatch, kind, loop, tmp_path):
             "cosched.node.children.timer_process.RESTART_DELAY_NS", 1_000_000
         )
         process = TimerProcess(loop, [])
-        process.start(lambda: None)
-        return process
-    monkeypatch.setattr("cosched.node.children.metrics_process.RESTART_DELAY_NS", 1_000_000)
-    process = MetricsProcess(loop, NodePaths(tmp_path, "n"), "127.0.0.1:0")
+        process.report_ready_to(lambda: None)
+    else:
+        monkeypatch.setattr(
+            "cosched.node.children.metrics_process.RESTART_DELAY_NS", 1_000_000
+        )
+        process = MetricsProcess(loop, NodePaths(tmp_path, "n"), "127.0.0.1:0")
     process.start()
     return process
 
