@@ -23,6 +23,7 @@ from cosched.lab.agent import agent_places
 from cosched.lab.plan import mark_prefix
 from cosched.lab.state import read_state, state_path
 from cosched.linux.namespaces import processes_inside
+from cosched.linux.waiting import comes_true
 from cosched.node.lifetime.remains import remove_regions
 from cosched.rundir.lock import is_at
 from cosched.rundir.paths import NodePaths
@@ -54,18 +55,17 @@ def locked(
 
 
 def _lock(descriptor: int, run_dir: Path, deadline: float) -> None:
-    while True:
+    def is_taken() -> bool:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            if time.monotonic() >= deadline:
-                raise CoschedError(
-                    f"another cosched lab command is at work on {run_dir}: "
-                    "wait until it is done"
-                ) from error
-            time.sleep(LOCK_POLL_S)
-        else:
-            return
+        except BlockingIOError:
+            return False
+        return True
+
+    if not comes_true(is_taken, deadline - time.monotonic(), LOCK_POLL_S):
+        raise CoschedError(
+            f"another cosched lab command is at work on {run_dir}: wait until it is done"
+        )
 
 
 def remove_files(run_dir: Path) -> bool:
