@@ -9,8 +9,7 @@ the daemon, because its standard input ends then.
 from __future__ import annotations
 
 from cosched.core.units import NS_PER_S
-from cosched.node.children.child import Child, start_child
-from cosched.node.children.kept_child import KeptChild
+from cosched.node.children.kept_child import Child, KeptChild, start_child
 from cosched.rundir.paths import NodePaths
 from cosched.service.loop import Loop
 from cosched.service.tcp import listen_at

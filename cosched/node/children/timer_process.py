@@ -14,8 +14,7 @@ from typing import IO
 
 from cosched.core.units import NS_PER_MS
 from cosched.node.bell import ring
-from cosched.node.children.child import Child, start_child
-from cosched.node.children.kept_child import KeptChild
+from cosched.node.children.kept_child import Child, KeptChild, start_child
 from cosched.service.loop import Loop
 
 log = logging.getLogger(__name__)

@@ -24,8 +24,8 @@ from cosched.core.node.messages import (
 from cosched.core.units import NS_PER_S
 from cosched.linux.classes import ShareRefused
 from cosched.node.admission import MemoryAdmission
-from cosched.node.children import child
-from cosched.node.children.child import start_child
+from cosched.node.children import kept_child
+from cosched.node.children.kept_child import start_child
 from cosched.node.children.metrics_process import MetricsProcess
 from cosched.node.children.timer_process import TimerProcess
 from cosched.node.effects import Effects
@@ -128,7 +128,7 @@ def refuse_once(monkeypatch):
         started.append(popen(*arguments, **options))
         return started[-1]
 
-    monkeypatch.setattr(child.subprocess, "Popen", start)
+    monkeypatch.setattr(kept_child.subprocess, "Popen", start)
     return started
 
 
@@ -197,7 +197,7 @@ def test_child_without_pidfd_is_killed(monkeypatch):
     def full(_pid):
         raise OSError(errno.EMFILE, "too many")
 
-    monkeypatch.setattr(child.os, "pidfd_open", full)
+    monkeypatch.setattr(kept_child.os, "pidfd_open", full)
     with pytest.raises(OSError, match="too many"):
         start_child("timeit", [], stdout=subprocess.PIPE)
     assert descriptors() == before
