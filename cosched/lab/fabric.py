@@ -64,13 +64,13 @@ def _plug_in(fabric: Any, bridge: int, node: NodeRecord) -> None:
         "add",
         ifname=node.name,
         kind="veth",
-        peer={"ifname": "eth0", "net_ns_pid": node.keeper_pid},
+        peer={"ifname": "eth0", "net_ns_pid": node.keeper.pid},
     )
     fabric.link("set", index=_index(fabric, node.name), master=bridge, state="up")
 
 
 def _set_up(node: NodeRecord, prefixlen: int) -> None:
-    with _netlink(node.keeper_pid) as inside:
+    with _netlink(node.keeper.pid) as inside:
         inside.link("set", index=_index(inside, "lo"), state="up")
         ethernet = _index(inside, "eth0")
         inside.addr("add", index=ethernet, address=node.address, prefixlen=prefixlen)
