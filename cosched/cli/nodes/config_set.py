@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import select
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +19,10 @@ from cosched.config.save import save
 from cosched.core.config.kinds import suggest
 from cosched.core.config.schema import BY_PATH, LIVE
 from cosched.core.config.tables import Key
-from cosched.core.errors import CoschedError, NoDaemon
+from cosched.core.errors import CoschedError
 from cosched.core.node.settings import Settings
-from cosched.node.sockets.client import HeldChanges, nodes_in, request
+from cosched.node.sockets.client import HeldChanges, ask_each, request
 from cosched.observe.status import Status, gather, no_daemons
-from cosched.rundir.paths import NodePaths
 
 
 @command("set", short_help="Change settings, live or in the file.")
@@ -113,7 +113,8 @@ def _save(values: Mapping[str, Any]) -> Path:
 def _set_live(run_dir: Path, nodes: tuple[str, ...], live: Mapping[str, str]) -> int:
     """Changes the nodes that are up and prints their settings; returns their number."""
     reached = 0
-    for node, answer in _ask(run_dir, nodes, request, "set", live):
+    change = partial(request, op="set", settings=dict(live))
+    for node, answer in ask_each(run_dir, nodes, change):
         reached += 1
         _print_node(node, answer["settings"])
         for warning in [*answer["warnings"], *_unused(answer["settings"], live)]:
@@ -130,7 +131,8 @@ def _hold(run_dir: Path, nodes: tuple[str, ...], live: Mapping[str, str]) -> Non
         )
     with HeldChanges() as held:
         reached = 0
-        for node, answer in _ask(run_dir, nodes, held.hold, "borrow", live):
+        change = partial(held.hold, op="borrow", settings=dict(live))
+        for node, answer in ask_each(run_dir, nodes, change):
             reached += 1
             _print_node(node, answer["settings"])
         if not reached:
@@ -170,20 +172,3 @@ def _print_node(node: str, settings: Mapping[str, str]) -> None:
     words = [f"{name}={text}" for name, text in settings.items()]
     for line in (words[:3], words[3:]):
         click.echo(f"node {node}: {' '.join(line)}")
-
-
-def _ask(
-    run_dir: Path,
-    nodes: tuple[str, ...],
-    send: Callable[..., dict[str, Any]],
-    op: str,
-    live: Mapping[str, str],
-) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Sends ``op`` with these settings to each node that is up; yields the node and its
-    answer. A named node must be up."""
-    for paths in [NodePaths(run_dir, node) for node in nodes] or nodes_in(run_dir):
-        try:
-            yield paths.node, send(paths, op, settings=dict(live))
-        except NoDaemon:
-            if nodes:
-                raise
