@@ -9,7 +9,7 @@ the class's weight between CPUs. Two kinds of task:
 
     computing   it was in the middle of a computation, and goes on when the kernel gives
                 it the CPU; the load computes too
-    waiting     it slept in cosched_waiting_pause, as a task that waits for a message does
+    waiting     it slept in cosched_sleep_unscheduled, as a task waits for a message
 
 Each runs with weights (proportional) and quotas (strict).
 """
@@ -43,7 +43,7 @@ def run_measured(paths: NodePaths, cpu: int, board: mmap.mmap, waiting: bool) ->
     """The measured task: writes down when it first runs after each request."""
     os.sched_setaffinity(0, {cpu})
     link = register(paths, "measured", 0)
-    pause = lib.cosched_waiting_pause
+    pause = lib.cosched_sleep_unscheduled
     scheduled = lib.cosched_is_scheduled
     while True:
         if waiting:

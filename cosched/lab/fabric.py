@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import os
-import time
 from collections.abc import Sequence
 from ipaddress import IPv4Network
 from typing import Any
@@ -16,6 +15,7 @@ from typing import Any
 from cosched.core.errors import CoschedError
 from cosched.lab.state import NodeRecord
 from cosched.linux.namespaces import network_of
+from cosched.linux.waiting import comes_true
 
 BRIDGE = "fabric0"
 CARRIER_WITHIN_S = 5.0
@@ -64,13 +64,13 @@ def _plug_in(fabric: Any, bridge: int, node: NodeRecord) -> None:
         "add",
         ifname=node.name,
         kind="veth",
-        peer={"ifname": "eth0", "net_ns_pid": node.keeper_pid},
+        peer={"ifname": "eth0", "net_ns_pid": node.keeper.pid},
     )
     fabric.link("set", index=_index(fabric, node.name), master=bridge, state="up")
 
 
 def _set_up(node: NodeRecord, prefixlen: int) -> None:
-    with _netlink(node.keeper_pid) as inside:
+    with _netlink(node.keeper.pid) as inside:
         inside.link("set", index=_index(inside, "lo"), state="up")
         ethernet = _index(inside, "eth0")
         inside.addr("add", index=ethernet, address=node.address, prefixlen=prefixlen)
@@ -79,19 +79,18 @@ def _set_up(node: NodeRecord, prefixlen: int) -> None:
 
 def _wait_for_carrier(fabric: Any, ports: set[str]) -> None:
     """Waits until the kernel reports each port as up; only then it forwards."""
-    deadline = time.monotonic() + CARRIER_WITHIN_S
-    while True:
-        up = {
+    missing = set(ports)
+
+    def are_up() -> bool:
+        missing.difference_update(
             link.get_attr("IFLA_IFNAME")
             for link in fabric.get_links()
             if link.get_attr("IFLA_OPERSTATE") == "UP"
-        }
-        if ports <= up:
-            return
-        if time.monotonic() >= deadline:
-            missing = ", ".join(sorted(ports - up))
-            raise CoschedError(
-                f"the network of {missing} did not come up in {CARRIER_WITHIN_S:g} s: "
-                "run 'cosched lab down' and try again"
-            )
-        time.sleep(CARRIER_POLL_S)
+        )
+        return not missing
+
+    if not comes_true(are_up, CARRIER_WITHIN_S, CARRIER_POLL_S):
+        raise CoschedError(
+            f"the network of {', '.join(sorted(missing))} did not come up in "
+            f"{CARRIER_WITHIN_S:g} s: run 'cosched lab down' and try again"
+        )

@@ -23,7 +23,9 @@ from cosched.lab.agent import agent_places
 from cosched.lab.plan import mark_prefix
 from cosched.lab.state import read_state, state_path
 from cosched.linux.namespaces import processes_inside
+from cosched.linux.waiting import comes_true
 from cosched.node.lifetime.remains import remove_regions
+from cosched.rundir.lock import is_at
 from cosched.rundir.paths import NodePaths
 
 LOCK_WITHIN_S = 2.0
@@ -45,7 +47,7 @@ def locked(
         descriptor = os.open(run_dir, os.O_RDONLY | os.O_DIRECTORY)
         try:
             _lock(descriptor, run_dir, deadline)
-            if _is_at(descriptor, run_dir):
+            if is_at(descriptor, run_dir):
                 yield
                 return
         finally:
@@ -53,25 +55,17 @@ def locked(
 
 
 def _lock(descriptor: int, run_dir: Path, deadline: float) -> None:
-    while True:
+    def is_taken() -> bool:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            if time.monotonic() >= deadline:
-                raise CoschedError(
-                    f"another cosched lab command is at work on {run_dir}: "
-                    "wait until it is done"
-                ) from error
-            time.sleep(LOCK_POLL_S)
-        else:
-            return
+        except BlockingIOError:
+            return False
+        return True
 
-
-def _is_at(descriptor: int, path: Path) -> bool:
-    try:
-        return os.path.samestat(os.fstat(descriptor), os.stat(path))
-    except FileNotFoundError:
-        return False
+    if not comes_true(is_taken, deadline - time.monotonic(), LOCK_POLL_S):
+        raise CoschedError(
+            f"another cosched lab command is at work on {run_dir}: wait until it is done"
+        )
 
 
 def remove_files(run_dir: Path) -> bool:

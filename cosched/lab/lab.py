@@ -93,7 +93,7 @@ class Lab:
         if directory is None:
             directory = os.getcwd()
         tools = agent.Tools.find(shutil.which)
-        return agent.enter_argv(tools, node.keeper_pid, node.cpus, directory)
+        return agent.enter_argv(tools, node.keeper.pid, node.cpus, directory)
 
     def exec(self, node_name: str, command: Sequence[str]) -> NoReturn:
         """Replaces this process by ``command`` inside the node."""

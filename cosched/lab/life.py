@@ -220,7 +220,7 @@ def _sweep(run_dir: Path) -> bool:
     # For safety: never end the processes of the machine itself.
     networks -= {None, network_inode(os.getpid()), network_inode(1)}
     inside = [inode for inode in networks if inode is not None]
-    anybody = bool(processes_inside(prefix, inside))
+    found = bool(processes_inside(prefix, inside))
     # The keepers end last, so that the others still have a network.
     stubborn = end_processes(
         lambda: [p for p in processes_inside(prefix, inside) if p not in keepers],
@@ -231,7 +231,7 @@ def _sweep(run_dir: Path) -> bool:
         raise CoschedError(
             f"processes {pids} of the lab do not end: try 'cosched lab down' again"
         )
-    return remove_files(run_dir) or anybody
+    return remove_files(run_dir) or found
 
 
 def _stop_daemons(run_dir: Path, state: LabState) -> None:
@@ -253,18 +253,18 @@ def _in_nodes(lab: Lab, names: Iterable[str], words: Sequence[str]) -> None:
         running = []
         for name in names:
             # A file, not a pipe: daemons may keep it open, and a pipe would block us.
-            said = stack.enter_context(tempfile.TemporaryFile())
+            output = stack.enter_context(tempfile.TemporaryFile())
             argv = [
                 *lab.enter_argv(name, directory="/"),
                 *(*own_command(COSCHED), *words, "--run-dir", str(lab.run_dir)),
             ]
             process = subprocess.Popen(
-                argv, stdin=subprocess.DEVNULL, stdout=said, stderr=said
+                argv, stdin=subprocess.DEVNULL, stdout=output, stderr=output
             )
             stack.callback(_reap, process)
-            running.append((name, process, said))
+            running.append((name, process, output))
         deadline = time.monotonic() + DAEMONS_WITHIN_S
-        for name, process, said in running:
+        for name, process, output in running:
             try:
                 status = process.wait(max(0.0, deadline - time.monotonic()))
             except subprocess.TimeoutExpired:
@@ -273,8 +273,8 @@ def _in_nodes(lab: Lab, names: Iterable[str], words: Sequence[str]) -> None:
                 )
                 continue
             if status != 0:
-                said.seek(0)
-                reason = _last_line(said.read()) or f"status {status}"
+                output.seek(0)
+                reason = _last_line(output.read()) or f"status {status}"
                 failures.append(f"{name}: 'cosched {command}' failed: {reason}")
     if failures:
         raise CoschedError("; ".join(failures))

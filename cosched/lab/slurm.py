@@ -31,6 +31,7 @@ from cosched.linux.files.whole import write_whole
 from cosched.linux.namespaces import bears_mark
 from cosched.linux.proc import PID_MOST
 from cosched.linux.processes.signals import send_by_pidfd
+from cosched.linux.waiting import comes_true
 from cosched.rundir.paths import default_run_dir
 from cosched.start.streams import begin
 
@@ -111,18 +112,19 @@ def _start(lab: Lab, folder: Path, environ: Mapping[str, str], text: str) -> Pat
 
 def _await_nodes(lab: Lab, conf: Path, environ: Mapping[str, str]) -> None:
     """Waits until every node takes jobs; Slurm does not report that moment."""
-    deadline = time.monotonic() + READY_WITHIN_S
-    while True:
-        words = ["sinfo", "--noheader", "--Node", "--format=%T"]
-        said = run_inside(lab, lab.nodes[0].name, conf, words, environ, check=False)
-        if said.split() == ["idle"] * len(lab.nodes):
-            return
-        if time.monotonic() > deadline:
-            raise CoschedError(
-                f"Slurm's nodes are not idle after {READY_WITHIN_S:g} s but "
-                f"'{' '.join(said.split())}'; see the logs in {conf.parent}"
-            )
-        time.sleep(POLL_S)
+    words = ["sinfo", "--noheader", "--Node", "--format=%T"]
+    states: list[str] = []
+
+    def are_idle() -> bool:
+        printed = run_inside(lab, lab.nodes[0].name, conf, words, environ, check=False)
+        states[:] = printed.split()
+        return states == ["idle"] * len(lab.nodes)
+
+    if not comes_true(are_idle, READY_WITHIN_S, POLL_S):
+        raise CoschedError(
+            f"Slurm's nodes are not idle after {READY_WITHIN_S:g} s but "
+            f"'{' '.join(states)}'; see the logs in {conf.parent}"
+        )
 
 
 def run_inside(
@@ -171,13 +173,13 @@ def _end_jobs(lab: Lab, conf: Path, environ: Mapping[str, str]) -> None:
     for name in SHARINGS:
         words = ["scancel", "--quiet", "--full", "--signal=KILL", f"--partition={name}"]
         run_inside(lab, first, conf, words, environ, check=False)
-    deadline = time.monotonic() + READY_WITHIN_S
     words = ["squeue", "--noheader", "--states=all", "--format=%T"]
-    while time.monotonic() < deadline:
+
+    def are_over() -> bool:
         left = run_inside(lab, first, conf, words, environ, check=False).split()
-        if not {"RUNNING", "SUSPENDED", "CONFIGURING", "COMPLETING"} & set(left):
-            return
-        time.sleep(POLL_S)
+        return not {"RUNNING", "SUSPENDED", "CONFIGURING", "COMPLETING"} & set(left)
+
+    comes_true(are_over, READY_WITHIN_S, POLL_S)
 
 
 def status(run_dir: Path, environ: Mapping[str, str]) -> str:
@@ -187,10 +189,10 @@ def status(run_dir: Path, environ: Mapping[str, str]) -> str:
         raise CoschedError(f"no Slurm is up in {run_dir}: run 'scripts/slurm-lab up'")
     lab = _lab(run_dir)
     first = lab.nodes[0].name
-    said = [
+    printed = [
         run_inside(lab, first, conf, words, environ) for words in (["sinfo"], ["squeue"])
     ]
-    return f"SLURM_CONF={conf}\n{''.join(said)}"
+    return f"SLURM_CONF={conf}\n{''.join(printed)}"
 
 
 def _end(pid_file: Path, lab_mark: str) -> None:

@@ -27,11 +27,6 @@ class NodeRecord:
     cpus: tuple[int, ...]  #: the node's CPUs by number
     keeper: ProcessId  #: the process that holds the node's namespaces
 
-    @property
-    def keeper_pid(self) -> int:
-        """The keeper's process id."""
-        return self.keeper.pid
-
 
 @dataclass(frozen=True, slots=True)
 class LabState:

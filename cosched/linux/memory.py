@@ -22,6 +22,7 @@ from cosched.linux import proc
 # Searched one by one, not all fifty lines: a daemon does this for each task.
 _TOTAL = re.compile(r"^MemTotal:\s+(\d+) kB$", re.MULTILINE)
 _AVAILABLE = re.compile(r"^MemAvailable:\s+(\d+) kB$", re.MULTILINE)
+_SWAP = re.compile(r"^SwapTotal:\s+(\d+) kB$", re.MULTILINE)
 _ANONYMOUS = re.compile(r"^RssAnon:\s+(\d+) kB$", re.MULTILINE)
 _SHARED = re.compile(r"^RssShmem:\s+(\d+) kB$", re.MULTILINE)
 _SOME = re.compile(r"^some avg10=(\d+(?:\.\d+)?) ", re.MULTILINE)
@@ -33,12 +34,13 @@ class MachineMemory:
 
     total_bytes: int  #: all of it; 0: unknown
     available_bytes: int  #: available without paging; 0: unknown
+    swap_bytes: int  #: the space to page to; 0: none, or unknown
 
 
 def machine_memory(root: Path = proc.ROOT) -> MachineMemory:
     """Reads /proc/meminfo; returns zeros if it cannot be read."""
     text = proc.read_text(root / "proc/meminfo") or ""
-    return MachineMemory(_bytes(_TOTAL, text), _bytes(_AVAILABLE, text))
+    return MachineMemory(*(_bytes(line, text) for line in (_TOTAL, _AVAILABLE, _SWAP)))
 
 
 def pressure_percent(root: Path = proc.ROOT) -> float | None:

@@ -142,7 +142,7 @@ def mount_private_sysfs(mark: str) -> None:
 class ProcessId:
     """A process, identified by its pid and its start time."""
 
-    pid: int  #: as /proc shows it
+    pid: int  #: its pid as /proc shows it
     start_ticks: int  #: its start time in clock ticks since boot
 
     @classmethod

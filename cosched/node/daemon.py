@@ -59,11 +59,11 @@ from cosched.node.tasks.live_jobs import JobTable
 from cosched.node.tasks.registrar import Registrar, Terms
 from cosched.rundir.lock import DaemonLock
 from cosched.rundir.paths import NodePaths
+from cosched.service.listener import UnixListener
 from cosched.service.loop import Loop
 from cosched.service.pacing import Pacer
 from cosched.shm._native import lib
 from cosched.shm.region import NodeRegion
-from cosched.version import VERSION
 
 log = logging.getLogger(__name__)
 
@@ -120,28 +120,14 @@ class SchedulerDaemon:
         self._inspect_ns = 0
         self._pulsing = False
         self._idle_since_ns = self.started_ns + PRIVATE_GRACE_NS - PRIVATE_LINGER_NS
-        self._metrics = None
+        self._metrics: list[MetricsProcess] = []  # one or none
         if options.metrics != OFF:
-            self._metrics = MetricsProcess(self._loop, paths, options.metrics)
+            self._metrics.append(MetricsProcess(self._loop, paths, options.metrics))
         self.region = NodeRegion.create(paths.node_region)
         self._bell = self._open_bell()
-        self.timer = TimerProcess(
-            self._loop,
-            [
-                *("--run-dir", str(paths.run_dir), "--node", paths.node),
-                *("--class-scheduler", classes.name, "--mode", classes.mode),
-            ],
-        )
+        self.timer = self._make_timer()
         self._kicker = Kicker(classes.mode)
-        effects = Effects(
-            classes,
-            self.jobs,
-            self.region,
-            kick=self._kicker.kick,
-            ring_timer=self.timer.ring,
-            set_alarm=self._set_alarm,
-        )
-        self.driver = Driver(self.machine, effects, self.recorder)
+        self.driver = Driver(self.machine, self._make_effects(), self.recorder)
         self.settings = LiveSettings(self.driver, options.limits, settings)
         self._members = TaskLife(
             self.driver,
@@ -151,32 +137,35 @@ class SchedulerDaemon:
             self.history,
             self._note_activity,
         )
-        terms = Terms(options.private, options.limits)
-        registrar = Registrar(self.machine, self.jobs, self._members, terms)
-        meter = MemoryMeter(options.memory)
-        self.gate = MemoryAdmission(
-            paths.node, self.jobs, self._loop, registrar.register, meter
-        )
+        self.gate = self._make_gate()
         allow = options.private if options.allow_raise is None else options.allow_raise
         self._owners = Owners(self.driver, self.jobs, raising=allow)
 
-    def _view(self) -> NodeView:
-        return NodeView(
-            node=self.paths.node,
-            version=VERSION,
-            started_ns=self.started_ns,
-            private=self.options.private,
-            priority=self.options.priority,
-            chosen=self.options.chosen,
-            classes=self.classes,
-            machine=self.machine,
-            jobs=self.jobs,
-            region=self.region,
-            timer=self.timer,
-            gate=self.gate,
-            recorder=self.recorder,
-            history=self.history,
-            lent=self.settings.lent,
+    # -- parts ----------------------------------------------------------------------
+
+    def _make_timer(self) -> TimerProcess:
+        arguments = (
+            *("--run-dir", str(self.paths.run_dir), "--node", self.paths.node),
+            *("--class-scheduler", self.classes.name, "--mode", self.classes.mode),
+        )
+        return TimerProcess(self._loop, arguments)
+
+    def _make_effects(self) -> Effects:
+        return Effects(
+            self.classes,
+            self.jobs,
+            self.region,
+            kick=self._kicker.kick,
+            ring_timer=self.timer.ring,
+            set_alarm=self._set_alarm,
+        )
+
+    def _make_gate(self) -> MemoryAdmission:
+        terms = Terms(self.options.private, self.options.limits)
+        registrar = Registrar(self.machine, self.jobs, self._members, terms)
+        meter = MemoryMeter(self.options.memory)
+        return MemoryAdmission(
+            self.paths.node, self.jobs, self._loop, registrar.register, meter
         )
 
     # -- life -----------------------------------------------------------------------
@@ -185,7 +174,8 @@ class SchedulerDaemon:
         """Takes over the jobs of a dead daemon, opens the sockets, calls ``ready()``.
 
         Returns after CMDDWN or a signal."""
-        self._watch_signals()
+        self._loop.stop_on([signal.SIGTERM, signal.SIGINT])
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
         self._loop.watch(self._bell, self._read_timer)
         if self.options.history is not None:
             self.history.open(self.options.history)
@@ -195,6 +185,25 @@ class SchedulerDaemon:
         self._members.adopt(self._take_over)
         if not self.jobs:
             self.classes.close()  # removes classes of jobs that ended without a daemon
+        listeners = self._listen()
+        self._presence = Presence(self._lock, listeners)
+        self._heartbeat()
+        for server in self._metrics:
+            server.start()
+        self.timer.report_ready_to(ready)
+        self.timer.start()
+        self._loop.run()
+        registrations, requests = listeners
+        registrations.close()
+        self.gate.close()
+        requests.close()
+        if self._presence.replaced:
+            self._leave()
+        else:
+            self._shut_down()
+
+    def _listen(self) -> tuple[UnixListener, UnixListener]:
+        """Opens the sockets for registrations and for control requests."""
         mode = 0o600 if self.options.private else 0o666
         complaints = Complaints(log.warning, time.monotonic_ns)
         registration = RegistrationSocket(
@@ -205,7 +214,7 @@ class SchedulerDaemon:
             complaints=complaints,
             pacer=self._pacer,
         )
-        control = ControlSocket(
+        self._control = ControlSocket(
             self.paths.control_socket,
             self._loop,
             mode=mode,
@@ -227,20 +236,7 @@ class SchedulerDaemon:
             complaints=complaints,
             pacer=self._pacer,
         )
-        self._control = control
-        self._presence = Presence(self._lock, (registration, control))
-        self._heartbeat()
-        if self._metrics is not None:
-            self._metrics.start()
-        self.timer.start(on_ready=ready)
-        self._loop.run()
-        registration.close()
-        self.gate.close()
-        control.close()
-        if self._presence.replaced:
-            self._leave()
-        else:
-            self._shut_down()
+        return registration.listener, self._control.listener
 
     def _take_over(self, job: LiveJob) -> None:
         self.gate.take_over(job)
@@ -248,9 +244,9 @@ class SchedulerDaemon:
 
     def _leave(self) -> None:
         """Ends beside another daemon, which has this one's lock, jobs and files."""
-        for child in (self.timer, self._metrics):
-            if child is not None:
-                child.stop()
+        for server in self._metrics:
+            server.stop()
+        self.timer.stop()
         self._kicker.close()
         self._loop.close()
 
@@ -259,12 +255,12 @@ class SchedulerDaemon:
             self.history.daemon_leaves(job)
         # If this fails, the timer daemon still restores the node.
         self.driver.feed(ShutdownRequested(**clocks()))
-        steps = (
+        steps: tuple[Callable[[], object], ...] = (
             *(partial(self._members.end, job) for job in self.jobs),
             self.recorder.close,
             self.history.close,
             self.timer.stop,
-            *(() if self._metrics is None else (self._metrics.stop,)),
+            *(server.stop for server in self._metrics),
             partial(end_orphans, self.paths),
             self._kicker.close,
             self.classes.close,
@@ -276,10 +272,6 @@ class SchedulerDaemon:
         with contextlib.ExitStack() as left:
             for step in reversed(steps):
                 left.callback(step)
-
-    def _watch_signals(self) -> None:
-        self._loop.stop_on([signal.SIGTERM, signal.SIGINT])
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
     def _open_bell(self) -> int:
         path = self.paths.bell("@timer")  # no job key starts with @
@@ -353,8 +345,24 @@ class SchedulerDaemon:
 
     def _status(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
         since_wall_ns = request.get("since_wall_ns")
+        view = NodeView(
+            node=self.paths.node,
+            started_ns=self.started_ns,
+            private=self.options.private,
+            priority=self.options.priority,
+            chosen=self.options.chosen,
+            classes=self.classes,
+            machine=self.machine,
+            jobs=self.jobs,
+            region=self.region,
+            timer=self.timer,
+            gate=self.gate,
+            recorder=self.recorder,
+            history=self.history,
+            lent=self.settings.lent,
+        )
         return node_status(
-            self._view(),
+            view,
             since_wall_ns if type(since_wall_ns) is int else None,
             memory=request.get("memory") is not False,
         )

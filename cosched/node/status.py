@@ -25,6 +25,7 @@ from cosched.node.records.recorder import Recorder
 from cosched.node.tasks.live import LiveJob
 from cosched.node.tasks.live_jobs import JobTable
 from cosched.shm.region import CARRIERS, NodeRegion
+from cosched.version import VERSION
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,6 @@ class NodeView:
     """The parts of a daemon that a status is read from."""
 
     node: str  #: the node's name
-    version: str  #: the version of cosched
     started_ns: int  #: when the daemon started, CLOCK_MONOTONIC
     private: bool  #: the daemon serves one user's jobs
     priority: str  #: the priority of the daemon, a text for people
@@ -61,7 +61,7 @@ def node_status(
     prospects = view.machine.prospects(now_ns)
     return {
         "node": view.node,
-        "version": view.version,
+        "version": VERSION,
         "pid": os.getpid(),
         "wall_ns": time.time_ns(),
         "uptime_s": (now_ns - view.started_ns) / NS_PER_S,

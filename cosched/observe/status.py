@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from cosched.core.errors import CoschedError, NoDaemon
-from cosched.node.sockets.client import nodes_in, request
+from cosched.node.sockets.client import ask_each, request
 from cosched.rundir.directories import SYSTEM_RUN_DIR
-from cosched.rundir.paths import NodePaths, default_run_dir
+from cosched.rundir.paths import default_run_dir
 from cosched.tables import table
 
 Status = dict[str, Any]
@@ -28,15 +28,8 @@ def gather(run_dir: Path, nodes: Sequence[str] = ()) -> list[Status]:
 
     Raises NoDaemon for a named node that is not up.
     """
-    if nodes:
-        return [request(NodePaths(run_dir, node), "status") for node in nodes]
-    found = []
-    for paths in nodes_in(run_dir):
-        try:
-            found.append(request(paths, "status"))
-        except NoDaemon:
-            continue  # the socket of a daemon that was killed
-    return found
+    found = ask_each(run_dir, nodes, lambda paths: request(paths, "status"))
+    return [status for _, status in found]
 
 
 def nodes_of_job(statuses: Sequence[Status], job: str) -> list[Status]:

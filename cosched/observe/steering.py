@@ -6,11 +6,10 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from cosched.core.errors import CoschedError
 from cosched.node.sockets.client import request
-from cosched.observe.status import Status, gather, no_daemons
+from cosched.observe.status import gather, no_daemons, nodes_of_job
 from cosched.rundir.paths import NodePaths
 
 
@@ -33,21 +32,15 @@ def steer(run_dir: Path, op: str, job: str, nodes: Sequence[str] = ()) -> list[S
     statuses = gather(run_dir, nodes)
     if not statuses:
         raise no_daemons(run_dir, os.geteuid())
-    here = [status for status in statuses if _has(status, "jobs", job)]
-    waiting = [line for status in statuses for line in _has(status, "waiting", job)]
-    if not here and waiting:
-        raise CoschedError(f"{waiting[0]['reason']}; it can be steered once it runs")
+    found = nodes_of_job(statuses, job)
+    here = [status for status in found if status["jobs"]]
     if not here:
-        where = ", ".join(status["node"] for status in statuses)
-        raise CoschedError(f"no job '{job}' on {where}; see: cosched status")
+        reason = found[0]["waiting"][0]["reason"]
+        raise CoschedError(f"{reason}; it can be steered once it runs")
     done = [_steer_one(NodePaths(run_dir, status["node"]), op, job) for status in here]
     if all(one.error is not None for one in done):
         raise CoschedError(str(done[0].error))
     return done
-
-
-def _has(status: Status, part: str, job: str) -> list[dict[str, Any]]:
-    return [one for one in status[part] if job in (one["name"], one["key"])]
 
 
 def _steer_one(paths: NodePaths, op: str, job: str) -> Steered:

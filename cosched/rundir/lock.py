@@ -39,7 +39,7 @@ class DaemonLock:
                 return False
             # The previous holder may have removed the file between open and lock. Then
             # other processes would lock another file.
-            if _is_at(fd, self.path):
+            if is_at(fd, self.path):
                 break
             os.close(fd)
         # One write of fixed width, so that readers never get half of an old pid.
@@ -50,14 +50,14 @@ class DaemonLock:
     def release(self) -> None:
         """Unlocks and removes the file, unless another file has replaced it."""
         if self._fd is not None:
-            if _is_at(self._fd, self.path):
+            if is_at(self._fd, self.path):
                 self.path.unlink(missing_ok=True)
             os.close(self._fd)
             self._fd = None
 
     def is_in_place(self) -> bool:
         """Returns whether the lock is held, and other processes find its file."""
-        return self._fd is not None and _is_at(self._fd, self.path)
+        return self._fd is not None and is_at(self._fd, self.path)
 
     def renew(self) -> bool:
         """Takes the lock under its name, from which its file was removed. Returns False if
@@ -133,7 +133,8 @@ def _is_shared(fd: int) -> bool:
     return True
 
 
-def _is_at(fd: int, path: Path) -> bool:
+def is_at(fd: int, path: Path) -> bool:
+    """Returns whether the open file or directory is the one at this path."""
     try:
         return os.path.samestat(os.fstat(fd), path.stat())
     except FileNotFoundError:

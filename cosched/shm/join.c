@@ -186,7 +186,7 @@ static int may_begin(const struct cosched_join *join) {
 /* --- the join --- */
 
 static void pass_time(const struct cosched_join *join, struct cosched_wait *wait) {
-    if (!cosched_waiting_turn(join->link, &join->environment->wait, wait) &&
+    if (!cosched_pass_time(join->link, &join->environment->wait, wait) &&
         wait->turns > TESTS_BEFORE_YIELD)
         (void)syscall(SYS_sched_yield); /* not sched_yield(): the interposer replaces it */
 }
@@ -199,7 +199,7 @@ int cosched_join_completes(const struct cosched_join *join, struct cosched_join_
             break;
         pass_time(join, &wait);
     }
-    (void)cosched_waiting_end(join->link, &wait);
+    (void)cosched_count_wait(join->link, &wait);
     return complete == 1;
 }
 

@@ -62,7 +62,7 @@ static int pause_in(struct cosched_link *link, struct cosched_job_region *region
     return 1;
 }
 
-int cosched_waiting_pause(struct cosched_link *link) {
+int cosched_sleep_unscheduled(struct cosched_link *link) {
     struct cosched_job_region *region = cosched_link_region(link);
     return region != NULL && pause_in(link, region);
 }
@@ -118,8 +118,8 @@ static int spin_then_nap(struct cosched_link *link, uint64_t spin_ns,
     return 1;
 }
 
-int cosched_waiting_turn(struct cosched_link *link, const struct cosched_wait_policy *policy,
-                         struct cosched_wait *wait) {
+int cosched_pass_time(struct cosched_link *link, const struct cosched_wait_policy *policy,
+                      struct cosched_wait *wait) {
     if (wait->turns++ == 0)
         cosched_task_count(&link->counters->waits, 1);
     if (wait->since_ns == 0 &&
@@ -142,7 +142,7 @@ int cosched_waiting_turn(struct cosched_link *link, const struct cosched_wait_po
     }
 }
 
-uint64_t cosched_waiting_end(struct cosched_link *link, const struct cosched_wait *wait) {
+uint64_t cosched_count_wait(struct cosched_link *link, const struct cosched_wait *wait) {
     uint64_t now;
     if (wait->since_ns == 0) {
         if (cosched_is_contended(link))

@@ -15,6 +15,7 @@ If a task dies in another way, the daemon sees it by its pidfd.
 from __future__ import annotations
 
 import atexit
+import inspect
 import os
 import sys
 from types import ModuleType
@@ -109,7 +110,7 @@ def build_module(environment: Environment) -> ModuleType:
 def _replacements() -> dict[str, Any]:
     classes = (*comms.CLASSES, Request, Prequest, Grequest, Message, Win, File)
     for cls in classes:
-        _borrow_docstrings(cls)
+        _document(cls)
     return {
         **{cls.__name__: cls for cls in classes},
         **CONSTANTS,
@@ -121,22 +122,21 @@ def _replacements() -> dict[str, Any]:
     }
 
 
-def _borrow_docstrings(cls: type) -> None:
-    """Gives methods that replace mpi4py's the docstrings of those."""
-    for ours in cls.__mro__:
+def _document(cls: type) -> None:
+    """Gives each method that replaces one of mpi4py the docstring of that method, and the
+    first sentence of its own class: it describes what the wrapper adds."""
+    for ours in reversed(cls.__mro__):
         if not ours.__module__.startswith("mpi_shim."):
             continue
+        added, _, _ = inspect.cleandoc(str(ours.__doc__)).partition("\n\n")
         for name, method in vars(ours).items():
             function = getattr(method, "__func__", method)
-            if callable(function) and not function.__doc__:
-                function.__doc__ = next(
-                    (
-                        getattr(theirs, name).__doc__
-                        for theirs in cls.__mro__
-                        if theirs.__module__ == mpi.__name__ and name in vars(theirs)
-                    ),
-                    None,
-                )
+            if not callable(function) or function.__doc__:
+                continue
+            for theirs in cls.__mro__:
+                if theirs.__module__ == mpi.__name__ and name in vars(theirs):
+                    function.__doc__ = f"{getattr(theirs, name).__doc__}\n\n{added}"
+                    break
 
 
 # How long a task that may have failed waits for the others before it ends: mpi4py.run calls

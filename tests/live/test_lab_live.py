@@ -79,7 +79,7 @@ def lab(tmp_path_factory, lab_size):
                 "name": node.name,
                 "address": node.address,
                 "cpus": list(node.cpus),
-                "keeper_pid": node.keeper_pid,
+                "keeper_pid": node.keeper.pid,
             }
             for node in loaded.nodes
         ]
@@ -344,7 +344,7 @@ def test_lab_down_ends_every_process_inside(run_dir, lab_size, monkeypatch):
     patient = [start_inside(lab, name, PATIENT) for name in lab_size.names[:-1]]
     stubborn = start_inside(lab, lab_size.last, STUBBORN)
     only_network = subprocess.Popen(
-        ["nsenter", f"--net=/proc/{lab.nodes[0].keeper_pid}/ns/net", "sleep", "1000"]
+        ["nsenter", f"--net=/proc/{lab.nodes[0].keeper.pid}/ns/net", "sleep", "1000"]
     )
     bystander = subprocess.Popen(["sleep", "1000"])
     assert life.down(run_dir)
@@ -381,7 +381,7 @@ def test_lab_down_works_after_run_directory_is_removed(run_dir):
 def test_lab_keepers_ignore_hangup_and_interrupt(run_dir):
     lab = life.up(run_dir, nodes=1, cores_per_node=1, daemons=False)
     for number in (signal.SIGHUP, signal.SIGINT):
-        os.kill(lab.nodes[0].keeper_pid, number)
+        os.kill(lab.nodes[0].keeper.pid, number)
     assert inside(lab, "lab1", "uname", "-n") == "lab1\n"
     assert Lab.load(run_dir) == lab
 
@@ -399,7 +399,7 @@ def test_lab_daemons_start_and_stop_with_lab(run_dir, lab_size):
 
 def test_lab_down_ends_restarted_daemons(run_dir, lab_size):
     lab = lab_size.up(run_dir)
-    keepers = {node.keeper_pid for node in lab.nodes}
+    keepers = {node.keeper.pid for node in lab.nodes}
     for process in processes_inside(f"{mark(run_dir)}lab1", ()):
         if process.pid not in keepers:
             os.kill(process.pid, signal.SIGKILL)

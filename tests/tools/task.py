@@ -40,7 +40,7 @@ def main() -> None:
             lib.cosched_arrived(link, int(arguments[0]))
             print(int(link.counters.posted), flush=True)
         elif word == "pause":
-            print(lib.cosched_waiting_pause(link), flush=True)
+            print(lib.cosched_sleep_unscheduled(link), flush=True)
         elif word == "spin":
             before, end = time.process_time(), time.monotonic() + float(arguments[0])
             while time.monotonic() < end:

@@ -228,6 +228,32 @@ def test_program_in_job_gets_wrapped_module(any_site, job_environ):
     assert "module mpi_shim.MPI mpi_shim.wrapper.comms" in out
 
 
+PRINT_DOCUMENTATION = """
+from inspect import cleandoc
+from mpi_shim import MPI
+for name in ("Comm", "Request", "Prequest", "Grequest", "Message", "Win"):
+    bases = getattr(MPI, name).__mro__
+    ours = [base for base in bases if base.__module__.startswith("mpi_shim.")]
+    added = {cleandoc(base.__doc__).split("\\n\\n")[0] for base in ours}
+    theirs = next(base for base in bases if base.__module__ == "mpi4py.MPI")
+    for base in ours:
+        for method in filter(lambda m: m[0] != "_" and hasattr(theirs, m), vars(base)):
+            call = getattr(base, method)
+            if callable(call) and not hasattr(call, "__wrapped__"):
+                head, _, tail = call.__doc__.rpartition("\\n\\n")
+                print(base.__name__, method, head.split()[0], tail in added)
+"""
+
+
+def test_methods_describe_the_call_and_what_the_wrapper_adds(any_site, job_environ):
+    done = any_site.run(1, "-c", PRINT_DOCUMENTATION, environ=job_environ)
+    lines = done.stdout.splitlines()
+    assert "BufferCalls Probe Probe(self, True" in lines, done.stderr
+    assert "MultipleRequests Waitall Waitall(cls, True" in lines
+    assert len(lines) > 90
+    assert not [line for line in lines if not line.endswith(" True")]
+
+
 @pytest.mark.parametrize("active", [0, 1])
 def test_program_below_fake_interposer_gets_mpi4py(any_site, job_environ, tmp_path, active):
     compiler = shutil.which("cc")

@@ -44,7 +44,7 @@ part.job, part.world = name, 1
 assert lib.cosched_attach(link, sys.argv[1].encode(), part, 5000) == 0
 paused = threading.Semaphore(0)
 def wait():
-    while lib.cosched_waiting_pause(link):
+    while lib.cosched_sleep_unscheduled(link):
         paused.release()
         lib.cosched_arrived(link, 1)
         lib.cosched_looked(link)
@@ -106,7 +106,7 @@ part = ffi.new("struct cosched_registration *")
 part.job, part.world = name, 1
 assert lib.cosched_attach(link, sys.argv[1].encode(), part, 5000) == 0
 ffi.errno = 0
-assert lib.cosched_waiting_pause(link) == 1
+assert lib.cosched_sleep_unscheduled(link) == 1
 print(ffi.errno)
 """
 

@@ -171,7 +171,7 @@ def pace(lab: Lab, rate: int) -> None:
     from pyroute2 import IPRoute
 
     for node in lab.nodes:
-        with network_of(node.keeper_pid), IPRoute() as inside:
+        with network_of(node.keeper.pid), IPRoute() as inside:
             RECEIVE_WINDOW.write_text(f"4096 {WINDOW_BYTES} {WINDOW_BYTES}")
             (index,) = inside.link_lookup(ifname="eth0")
             bucket = {"rate": rate, "burst": BURST_BYTES, "limit": QUEUE_BYTES}

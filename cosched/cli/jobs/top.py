@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 
 from cosched.cli.declared import Command, command, flag, option
-from cosched.cli.jobs.why import story_text
+from cosched.cli.jobs.why import document, story_text
 from cosched.cli.options import asked_run_dir_option, json_option, nodes_option
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
@@ -91,4 +91,6 @@ def why_text(run_dir: Path, job: JobRow) -> str:
         told = stories([NodePaths(run_dir, node) for node in job.nodes], asker)
     except CoschedError as error:
         return f"{now}\n\n{error}"
-    return "\n\n".join([*(story_text(story, asker, WHY_LAST) for story in told), now])
+    since_s = asker.since_wall_ns / NS_PER_S
+    texts = (story_text(document(story), WHY_LAST, since_s) for story in told)
+    return "\n\n".join([*texts, now])

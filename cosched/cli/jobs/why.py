@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import textwrap
 import time
@@ -107,7 +108,7 @@ class Why(Command):
             return
         if self.as_json:
             click.echo(
-                json.dumps({"nodes": [_document(story) for story in found]}, indent=2)
+                json.dumps({"nodes": [document(story) for story in found]}, indent=2)
             )
         else:
             click.echo(_texts(found, asker, self.last))
@@ -119,19 +120,7 @@ def _explain_elsewhere(way: Way, words: list[str], last: int, as_json: bool) -> 
     if as_json:
         click.echo(json.dumps({"nodes": found}, indent=2))
         return
-    click.echo("\n\n".join(_told_text(story, last) for story in found))
-
-
-def _told_text(story: Mapping[str, Any], last: int) -> str:
-    """Returns the text of a story as its node's JSON has it."""
-    lines = _wrapped(f"{story['job']} on {story['node']}: {story['now']}", "", "  ")
-    if story["live"] is not None:
-        lines += _wrapped(_so_far(story["live"]), "  ", "    ")
-    for note in story["notes"][-last:]:
-        times = f" ({note['times']} times)" if note["times"] > 1 else ""
-        first = f"  {_clock(note['wall_ns'])}  "
-        lines += _wrapped(note["text"] + times, first, " " * len(first))
-    return "\n".join(lines)
+    click.echo("\n\n".join(story_text(story, last, in_all=True) for story in found))
 
 
 def _text_in_domain(
@@ -147,7 +136,10 @@ def _text_in_domain(
 
 
 def _texts(found: Sequence[Story], asker: Asker, last: int) -> str:
-    return "\n\n".join(story_text(story, asker, last, in_all=True) for story in found)
+    since_s = asker.since_wall_ns / NS_PER_S
+    return "\n\n".join(
+        story_text(document(story), last, since_s, in_all=True) for story in found
+    )
 
 
 def _job_of_domain(job: str, run_dir: Path | None) -> JobInfo | None:
@@ -164,27 +156,32 @@ def _job_of_domain(job: str, run_dir: Path | None) -> JobInfo | None:
         return None
 
 
-def story_text(story: Story, asker: Asker, last: int, *, in_all: bool = False) -> str:
-    """Returns a job's last changes on one node, within 80 columns.
+def story_text(
+    story: Mapping[str, Any],
+    last: int,
+    since_s: float = math.inf,
+    *,
+    in_all: bool = False,
+) -> str:
+    """Returns a job's last changes on one node, within 80 columns, from its ``document``.
 
+    since_s: the earliest time that the user asked for, since 1970, by the node's clock.
     in_all: also how often a job that runs had the CPUs so far.
     """
-    lines = _wrapped(f"{story.job} on {story.node}: {story.standing}", "", "  ")
-    if in_all and story.live is not None:
-        lines += _wrapped(_so_far(story.live), "  ", "    ")
-    if story.reaches_back_to_wall_ns > asker.since_wall_ns and not _begins(story):
-        began = _clock(story.reaches_back_to_wall_ns)
-        lines.append(f"  nothing is recorded from before {began}")
-    shown = story.changes[-last:]
-    omitted = len(story.changes) - len(shown)
+    notes, reaches_back_to_s = story["notes"], story["reaches_back_to_s"]
+    lines = _wrapped(f"{story['job']} on {story['node']}: {story['now']}", "", "  ")
+    if in_all and story["live"] is not None:
+        lines += _wrapped(_so_far(story["live"]), "  ", "    ")
+    if reaches_back_to_s > since_s and not _begins(notes):
+        lines.append(f"  nothing is recorded from before {_clock(reaches_back_to_s)}")
+    shown = notes[-last:]
+    omitted = len(notes) - len(shown)
     if omitted:
-        lines.append(
-            f"  ({omitted} earlier changes: --last {len(story.changes)}, or --json)"
-        )
-    for change in shown:
-        times = f" ({change.times} times)" if change.times > 1 else ""
-        first = f"  {_clock(change.note.wall_ns)}  "
-        lines += _wrapped(change.text + times, first, " " * len(first))
+        lines.append(f"  ({omitted} earlier changes: --last {len(notes)}, or --json)")
+    for note in shown:
+        times = f" ({note['times']} times)" if note["times"] > 1 else ""
+        first = f"  {_clock(note['wall_ns'] / NS_PER_S)}  "
+        lines += _wrapped(note["text"] + times, first, " " * len(first))
     return "\n".join(lines)
 
 
@@ -200,22 +197,24 @@ def _so_far(job: Mapping[str, Any]) -> str:
     )
 
 
-def _begins(story: Story) -> bool:
-    """Returns whether the story begins with the job's start."""
-    first = story.changes[0].note if story.changes else None
-    return first is not None and first.why == Cause.FIRST.value and not first.scheduled
+def _begins(notes: Sequence[Mapping[str, Any]]) -> bool:
+    """Returns whether the notes begin with the job's start."""
+    return any(
+        note["why"] == Cause.FIRST.value and not note["scheduled"] for note in notes[:1]
+    )
 
 
 def _wrapped(text: str, first: str, rest: str) -> list[str]:
     return textwrap.wrap(text, WIDTH, initial_indent=first, subsequent_indent=rest)
 
 
-def _clock(wall_ns: int) -> str:
-    moment = datetime.fromtimestamp(wall_ns / NS_PER_S).astimezone()
+def _clock(wall_s: float) -> str:
+    moment = datetime.fromtimestamp(wall_s).astimezone()
     return f"{moment:%H:%M:%S}.{moment.microsecond // 1000:03}"
 
 
-def _document(story: Story) -> dict[str, Any]:
+def document(story: Story) -> dict[str, Any]:
+    """Returns a job's story on one node as JSON fields."""
     return {
         "node": story.node,
         "job": story.job,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import select
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +19,10 @@ from cosched.config.save import save
 from cosched.core.config.kinds import suggest
 from cosched.core.config.schema import BY_PATH, LIVE
 from cosched.core.config.tables import Key
-from cosched.core.errors import CoschedError, NoDaemon
+from cosched.core.errors import CoschedError
 from cosched.core.node.settings import Settings
-from cosched.node.sockets.client import HeldChanges, nodes_in, request
-from cosched.observe.status import no_daemons
-from cosched.rundir.paths import NodePaths
+from cosched.node.sockets.client import HeldChanges, ask_each, request
+from cosched.observe.status import Status, gather, no_daemons
 
 
 @command("set", short_help="Change settings, live or in the file.")
@@ -63,8 +63,10 @@ class Set(Command):
     def run(self) -> None:
         run_dir, nodes = self.run_dir, self.nodes
         if not self.settings:
-            if not _print_live(run_dir, nodes):
+            statuses = gather(run_dir, nodes)
+            if not statuses:
                 raise no_daemons(run_dir, os.geteuid())
+            _print_live(statuses)
             return
         wanted = dict(_split(word) for word in self.settings)
         values = {key.path: key.kind.named(text, key.name) for key, text in wanted.items()}
@@ -111,11 +113,12 @@ def _save(values: Mapping[str, Any]) -> Path:
 def _set_live(run_dir: Path, nodes: tuple[str, ...], live: Mapping[str, str]) -> int:
     """Changes the nodes that are up and prints their settings; returns their number."""
     reached = 0
-    for paths, answer in _ask(run_dir, nodes, "set", settings=dict(live)):
+    change = partial(request, op="set", settings=dict(live))
+    for node, answer in ask_each(run_dir, nodes, change):
         reached += 1
-        _print_node(paths.node, answer["settings"])
+        _print_node(node, answer["settings"])
         for warning in [*answer["warnings"], *_unused(answer["settings"], live)]:
-            click.echo(f"cosched: warning: node {paths.node}: {warning}", err=True)
+            click.echo(f"cosched: warning: node {node}: {warning}", err=True)
     return reached
 
 
@@ -128,15 +131,10 @@ def _hold(run_dir: Path, nodes: tuple[str, ...], live: Mapping[str, str]) -> Non
         )
     with HeldChanges() as held:
         reached = 0
-        for paths in _places(run_dir, nodes):
-            try:
-                answer = held.hold(paths, "borrow", settings=dict(live))
-            except NoDaemon:
-                if nodes:
-                    raise
-                continue
+        change = partial(held.hold, op="borrow", settings=dict(live))
+        for node, answer in ask_each(run_dir, nodes, change):
             reached += 1
-            _print_node(paths.node, answer["settings"])
+            _print_node(node, answer["settings"])
         if not reached:
             raise no_daemons(run_dir, os.geteuid())
         while os.read(sys.stdin.fileno(), 65536):
@@ -159,16 +157,13 @@ def _unused(settings: Mapping[str, str], live: Mapping[str, str]) -> Iterator[st
             yield f"{name} has no effect with {reason}={settings[reason]}"
 
 
-def _print_live(run_dir: Path, nodes: tuple[str, ...]) -> int:
-    """Prints the settings of the nodes that are up; returns their number."""
-    reached = 0
-    for paths, answer in _ask(run_dir, nodes, "status"):
-        reached += 1
-        now = answer["settings"]
+def _print_live(statuses: Sequence[Status]) -> None:
+    """Prints the settings of the nodes that have these statuses."""
+    for status in statuses:
+        now = status["settings"]
         align = "on" if now["align"] else "off"
         texts = {name: now[name] for name in LIVE if name in now}
-        _print_node(paths.node, {**texts, "align": align})
-    return reached
+        _print_node(status["node"], {**texts, "align": align})
 
 
 def _print_node(node: str, settings: Mapping[str, str]) -> None:
@@ -177,19 +172,3 @@ def _print_node(node: str, settings: Mapping[str, str]) -> None:
     words = [f"{name}={text}" for name, text in settings.items()]
     for line in (words[:3], words[3:]):
         click.echo(f"node {node}: {' '.join(line)}")
-
-
-def _ask(
-    run_dir: Path, nodes: tuple[str, ...], op: str, **arguments: Any
-) -> Iterator[tuple[NodePaths, dict[str, Any]]]:
-    """Yields the answer of each node that is up; a named node must be up."""
-    for paths in _places(run_dir, nodes):
-        try:
-            yield paths, request(paths, op, **arguments)
-        except NoDaemon:
-            if nodes:
-                raise
-
-
-def _places(run_dir: Path, nodes: tuple[str, ...]) -> list[NodePaths]:
-    return [NodePaths(run_dir, node) for node in nodes] or nodes_in(run_dir)

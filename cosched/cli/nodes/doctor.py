@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import click
@@ -20,7 +21,7 @@ from cosched.core.errors import CoschedError
 from cosched.launch.mpi import SearchPath
 from cosched.launch.shim import make_shim
 from cosched.launch.target import find_target
-from cosched.observe.doctor.asking import answer, ask_nodes
+from cosched.observe.doctor.asking import answer, ask_facts
 from cosched.observe.doctor.facts import NodeFacts, Seen, Site
 from cosched.observe.doctor.findings import Finding, good, is_bad, problem, render
 from cosched.observe.doctor.gather import gather_health, gather_node
@@ -119,11 +120,8 @@ def _examine(hosts: Sequence[str], shell: Sequence[str], here: NodePaths) -> Sit
         return Site((Seen(here.node, facts),), slurm, silent)
     words = [str(_this_program()), "doctor", "--facts", "--run-dir", str(here.run_dir)]
     way = way_to_hosts(hosts, here.run_dir, os.environ, shell)
-
-    def show(done: int) -> None:
-        show_progress("asking nodes", done, len(hosts))
-
-    return Site(ask_nodes(way, words, show), slurm, silent)
+    show = partial(show_progress, "asking nodes")
+    return Site(ask_facts(way, words, show), slurm, silent)
 
 
 def _check_shims(facts: NodeFacts) -> Iterator[Finding]:

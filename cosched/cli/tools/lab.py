@@ -147,7 +147,7 @@ def _plain(lab: Lab | None) -> dict[str, Any]:
                 "name": node.name,
                 "address": node.address,
                 "cpus": list(node.cpus),
-                "keeper_pid": node.keeper_pid,
+                "keeper_pid": node.keeper.pid,
             }
             for node in lab.nodes
         ],

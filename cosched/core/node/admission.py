@@ -42,8 +42,8 @@ class Verdict(str, Enum):
 class Need(Struct, frozen=True):
     """A job's need of memory."""
 
-    declared_bytes: int  #: 0: it declared nothing
-    measured_bytes: int  #: what its tasks hold now
+    declared_bytes: int  #: the memory that it declared; 0: none
+    measured_bytes: int  #: the memory that its tasks hold now
 
     @property
     def bytes(self) -> int:
@@ -55,7 +55,7 @@ class Candidate(Struct, frozen=True):
 
     job: str  #: its name
     need: Need  #: its need of memory
-    since_ns: int  #: since when it has waited, by the monotonic clock
+    since_ns: int  #: the beginning of its wait, by the monotonic clock
 
 
 class Node(Struct, frozen=True):
@@ -74,7 +74,7 @@ class Decision(Struct, frozen=True):
 
     job: str  #: its name
     verdict: Verdict  #: whether it begins, waits or is refused
-    reason: str  #: why, a text for users
+    reason: str  #: the reason, a text for users
 
 
 def free_bytes(node: Node, admitted: Iterable[Need]) -> int:

@@ -91,7 +91,6 @@ from cosched.core.node.process_table import NodeSnapshot, ProcessTable
 from cosched.core.node.prospect import Prospect
 from cosched.core.node.settings import Settings
 from cosched.core.node.steering import choose_mode, give_turn
-from cosched.core.node.switching.alarm import GmetAlarm
 from cosched.core.node.switching.decisions import (
     bring_in,
     end_turns,
@@ -99,7 +98,7 @@ from cosched.core.node.switching.decisions import (
     settle,
     settle_after_exit,
 )
-from cosched.core.node.switching.pulls import Objection, objection
+from cosched.core.node.switching.pulls import GmetAlarm, Objection, objection
 from cosched.core.node.switching.switch import discard, publish_contention
 
 

@@ -80,8 +80,8 @@ class Refusal(str, Enum):
 class Event(Struct, frozen=True, kw_only=True):
     """Something that happened on the node."""
 
-    now_ns: int  #: when, by the monotonic clock
-    wall_ns: int  #: when, by the wall clock
+    now_ns: int  #: the time by the monotonic clock
+    wall_ns: int  #: the time by the wall clock
 
 
 class TaskRegistered(Event, frozen=True, kw_only=True):
@@ -246,7 +246,7 @@ class PublishContention(Command, frozen=True):
 
 
 class OrderTimer(Command, frozen=True):
-    """Say when the timer daemon sends the next CMDCSW.
+    """Set when the timer daemon sends the next CMDCSW.
 
     idle: no job waits for a CPU, so no slice ends. align: slices end at multiples of
     ``slice_ns`` in wall-clock time. Otherwise the slice ends at ``deadline_ns``; if that is

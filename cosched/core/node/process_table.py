@@ -53,7 +53,7 @@ class ProcessTable:
         self.settings = settings
         self.jobs: dict[Job, JobState] = {}
         self.groups: list[Group] = []  #: the groups of the jobs that take part
-        self.shares: tuple[Share, ...] = ()  #: as they were last set, by key
+        self.shares: tuple[Share, ...] = ()  #: the shares that were set last, by key
         self.knowledge = Knowledge()
         self.policy = choose_policy(settings, self.knowledge)
         self._group_of: dict[Job, Group] = {}
@@ -105,10 +105,10 @@ class ProcessTable:
             [self.policy.order(group, event) for group in self.groups]
         )
 
-    def order_during_turns(self, now_ns: int) -> list[JobState]:
-        """The same for CPUs that become free while turns are on."""
+    def order_now(self, now_ns: int) -> list[JobState]:
+        """The same for CPUs that are free now, while turns are on."""
         return self._raised_first(
-            [self.policy.order_during_turns(group, now_ns) for group in self.groups]
+            [self.policy.order_now(group, now_ns) for group in self.groups]
         )
 
     def prospects(self, now_ns: int) -> dict[Job, Prospect]:

@@ -22,7 +22,7 @@ class Prospect:
 
     place: int  #: 0: the first job of its group
     reason: Reason  #: why it has this place
-    cost_ns: int  #: by which the jobs are ordered, see ``knowledge``
+    cost_ns: int  #: the figure that orders the jobs, see ``knowledge``
     #: The age that counts; if the length is unknown, that of the oldest like job.
     age_ns: int
     expected_ns: int = 0  #: its expected length, corrected as in ``knowledge``; 0: unknown

@@ -87,7 +87,7 @@ class Settings:
     order: Order = Order.REST
     #: The least time that each job gets in any order; see ``guarantee``.
     least_share: LeastShare = LeastShare()
-    #: What gets equal shares of the time; see ``guarantee``.
+    #: Jobs or users get equal shares of the time; see ``guarantee``.
     fairness: Fairness = Fairness.JOBS
 
     def __post_init__(self) -> None:

@@ -1,7 +1,7 @@
 """Encodes and decodes the lines of a trace: the events and commands of a node's machine.
 
 Another machine that takes the same events must return the same commands.
-docs/dev/formats.md describes the lines. Each line is one JSON object; its first key tells
+docs/dev/formats.md describes the lines. Each line is one JSON object; its first key shows
 the three kinds apart:
 
     cosched_trace   the machine's state at the beginning of a segment (``Header``)

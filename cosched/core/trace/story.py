@@ -27,8 +27,8 @@ from cosched.core.trace.tracker import TaskTracker
 class Note:
     """Something that happened to a job."""
 
-    now_ns: int  #: when, by the monotonic clock
-    wall_ns: int  #: when, by the wall clock
+    now_ns: int  #: the time by the monotonic clock
+    wall_ns: int  #: the time by the wall clock
     why: str  #: a ``Cause`` if ``scheduled`` is set; otherwise a ``Refusal`` or ``ended``
     scheduled: bool | None = None  #: its new status; None: its status did not change
     #: The jobs that were scheduled instead, or that gave way; the job for whose sake it was

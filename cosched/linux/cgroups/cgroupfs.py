@@ -41,7 +41,7 @@ _EMPTY_ROUNDS = 50
 class Hierarchy:
     """One mounted cgroup hierarchy, as this process sees it."""
 
-    version: int  #: of cgroups: 1 or 2
+    version: int  #: the version of cgroups: 1 or 2
     #: Version 1: the controllers mounted here. Version 2: empty; see cgroup.controllers.
     controllers: frozenset[str]
     mount_point: Path  #: below ``root``

@@ -27,13 +27,13 @@ from pathlib import Path
 from cosched.core.config.schema import Move
 from cosched.core.errors import CoschedError
 from cosched.linux import proc
+from cosched.linux.cgroups.freezer import signal_trees
 from cosched.linux.cgroups.groupclasses import GroupClasses
 from cosched.linux.cgroups.inplace.borrowed import BorrowedGroups
 from cosched.linux.cgroups.inplace.choice import Refusal, choose, path_text
 from cosched.linux.cgroups.inplace.job_groups import Group
 from cosched.linux.cgroups.inplace.levels import Part
 from cosched.linux.cgroups.limits import why_kept
-from cosched.linux.cgroups.process_tree import signal_trees
 from cosched.linux.classes import (
     ClassLocation,
     ClassScheduler,

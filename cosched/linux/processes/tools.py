@@ -23,16 +23,31 @@ def ask_tool(
     ``environ``: its variables; None for those of this process.
     """
     try:
-        done = subprocess.run(
-            words,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=within_s,
-            check=False,
-            env=None if environ is None else dict(environ),
-        )
+        done = run_tool(words, within_s, environ)
     except (OSError, subprocess.TimeoutExpired):
         return Printed()
     return Printed(done.stdout, done.stderr)
+
+
+def run_tool(
+    words: Sequence[str],
+    within_s: float,
+    environ: Mapping[str, str] | None = None,
+    directory: str | None = None,
+) -> subprocess.CompletedProcess[str]:
+    """Runs the command ``words`` without input; returns its status and what it printed.
+
+    Raises OSError if it cannot be started, and subprocess.TimeoutExpired. ``environ``: its
+    variables, ``directory``: where it runs; None for those of this process.
+    """
+    return subprocess.run(
+        words,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=within_s,
+        check=False,
+        cwd=directory,
+        env=None if environ is None else dict(environ),
+    )

@@ -1,14 +1,22 @@
-"""Keeps a child process running as long as its daemon: restarts it when it ends."""
+"""Starts child processes of a daemon, and restarts a kept one when it ends.
+
+The standard input of a child ends with its daemon.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import os
+import subprocess
 import time
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from cosched.core.complaints import Complaints
-from cosched.node.children.child import Child
 from cosched.service.loop import Loop
+from cosched.start.own_command import own_command
 
 log = logging.getLogger(__name__)
 
@@ -16,20 +24,61 @@ log = logging.getLogger(__name__)
 MOST_DELAYS = 50
 
 
-class KeptChild:
-    """Starts a child by ``launch``, which may raise OSError, and restarts it when it ends.
+@dataclass(frozen=True, slots=True)
+class Child:
+    """A child process of a daemon."""
+
+    process: subprocess.Popen[bytes]  #: the running child
+    pipe: int  #: the daemon's end of the child's input, a descriptor
+    pidfd: int  #: a descriptor that is readable when the child ends
+
+    def close(self) -> None:
+        """Closes both descriptors."""
+        os.close(self.pidfd)
+        os.close(self.pipe)
+
+
+def start_child(
+    module: str,
+    arguments: Sequence[str],
+    *,
+    stdout: int | None = None,
+    pass_fds: Sequence[int] = (),
+) -> Child:
+    """Runs a module of cosched as a process; an OSError leaves nothing behind."""
+    with contextlib.ExitStack() as undo:
+        read_end, pipe = os.pipe2(os.O_CLOEXEC)
+        undo.callback(os.close, pipe)
+        os.set_blocking(pipe, False)
+        try:
+            process = subprocess.Popen(
+                [*own_command(module), *arguments],
+                stdin=read_end,
+                stdout=stdout,
+                pass_fds=pass_fds,
+                cwd="/",
+            )
+        finally:
+            os.close(read_end)
+        undo.enter_context(process)  # closes its output, and waits
+        undo.callback(process.kill)
+        pidfd = os.pidfd_open(process.pid)
+        undo.pop_all()
+    return Child(process, pipe, pidfd)
+
+
+class KeptChild(ABC):
+    """Starts a child and restarts it when it ends.
 
     name: the child's name in the log. delay_ns: the delay before the first restart. Each
     further restart in a row, and each try that fails, adds one more delay. So a broken
-    child does not load the node, and it does not fill the log.
+    child does not load the node, and it does not fill the log. restarts: how often it
+    ended.
     """
 
-    def __init__(
-        self, loop: Loop, name: str, launch: Callable[[], Child], delay_ns: int
-    ) -> None:
+    def __init__(self, loop: Loop, name: str, delay_ns: int) -> None:
         self._loop = loop
         self._name = name
-        self._launch = launch
         self._delay_ns = delay_ns
         self._child: Child | None = None
         self._stopping = False
@@ -37,6 +86,10 @@ class KeptChild:
         self._in_a_row = 0
         self._complaints = Complaints(log.warning, time.monotonic_ns)
         self.restarts = 0
+
+    @abstractmethod
+    def _launch(self) -> Child:
+        """Starts the child once; may raise OSError."""
 
     @property
     def pid(self) -> int | None:

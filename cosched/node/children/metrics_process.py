@@ -9,8 +9,7 @@ the daemon, because its standard input ends then.
 from __future__ import annotations
 
 from cosched.core.units import NS_PER_S
-from cosched.node.children.child import Child, start_child
-from cosched.node.children.kept_child import KeptChild
+from cosched.node.children.kept_child import Child, KeptChild, start_child
 from cosched.rundir.paths import NodePaths
 from cosched.service.loop import Loop
 from cosched.service.tcp import listen_at
@@ -18,27 +17,18 @@ from cosched.service.tcp import listen_at
 RESTART_DELAY_NS = NS_PER_S
 
 
-class MetricsProcess:
+class MetricsProcess(KeptChild):
     """Keeps a metrics server running for as long as this process lives."""
 
     def __init__(self, loop: Loop, paths: NodePaths, listen: str) -> None:
-        self.listen = listen
+        super().__init__(loop, "metrics server", RESTART_DELAY_NS)
         self._paths = paths
+        # Clients that connect before the server is ready wait.
         self._socket = listen_at(listen, "metrics")
-        self._kept = KeptChild(loop, "metrics server", self._launch, RESTART_DELAY_NS)
-
-    @property
-    def pid(self) -> int | None:
-        """Returns the server's pid while it runs."""
-        return self._kept.pid
-
-    def start(self) -> None:
-        """Starts the server; clients that connect before it is ready wait."""
-        self._kept.start()
 
     def stop(self) -> None:
         """Ends the server, waits for its end and frees the address."""
-        self._kept.stop()
+        super().stop()
         self._socket.close()
 
     def _launch(self) -> Child:

@@ -14,8 +14,7 @@ from typing import IO
 
 from cosched.core.units import NS_PER_MS
 from cosched.node.bell import ring
-from cosched.node.children.child import Child, start_child
-from cosched.node.children.kept_child import KeptChild
+from cosched.node.children.kept_child import Child, KeptChild, start_child
 from cosched.service.loop import Loop
 
 log = logging.getLogger(__name__)
@@ -23,38 +22,22 @@ log = logging.getLogger(__name__)
 RESTART_DELAY_NS = 100 * NS_PER_MS
 
 
-class TimerProcess:
+class TimerProcess(KeptChild):
     """Keeps one timer daemon running for as long as this process lives."""
 
     def __init__(self, loop: Loop, arguments: Sequence[str]) -> None:
-        self._loop = loop
+        super().__init__(loop, "timer daemon", RESTART_DELAY_NS)
         self._arguments = arguments
-        self._kept = KeptChild(loop, "timer daemon", self._launch, RESTART_DELAY_NS)
         self._on_ready: Callable[[], None] | None = None
 
-    @property
-    def pid(self) -> int | None:
-        """Returns the timer daemon's pid while it runs."""
-        return self._kept.pid
-
-    @property
-    def restarts(self) -> int:
-        """Returns how often it ended."""
-        return self._kept.restarts
-
-    def start(self, on_ready: Callable[[], None]) -> None:
-        """Starts it; calls ``on_ready`` once, when it or its replacement is ready."""
+    def report_ready_to(self, on_ready: Callable[[], None]) -> None:
+        """Calls ``on_ready`` once, when the daemon or its replacement is ready."""
         self._on_ready = on_ready
-        self._kept.start()
 
     def ring(self) -> None:
         """Makes the timer daemon read its orders."""
-        if self._kept.pipe is not None:
-            ring(self._kept.pipe)
-
-    def stop(self) -> None:
-        """Ends it and waits for its end."""
-        self._kept.stop()
+        if self.pipe is not None:
+            ring(self.pipe)
 
     def _launch(self) -> Child:
         module = "cosched_daemons.timer"

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import socket
 import struct
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from cosched.core.decoding import JsonDecoder
 from cosched.core.errors import CoschedError, NoDaemon
@@ -15,7 +16,7 @@ from cosched.rundir.directories import is_public
 from cosched.rundir.paths import NodePaths
 
 TIMEOUT_S = 10.0
-
+T = TypeVar("T")
 
 _answer: JsonDecoder[dict[str, Any]] = JsonDecoder(dict[str, Any], "an answer of a daemon")
 
@@ -124,9 +125,16 @@ def _give_back(client: ControlClient) -> None:
         client.request("give_back")
 
 
-def nodes_in(run_dir: Path) -> list[NodePaths]:
-    """Returns the nodes with a control socket in a run directory, live or not."""
-    return [
-        NodePaths(run_dir, path.parent.name)
-        for path in sorted(run_dir.glob("*/control.sock"))
-    ]
+def ask_each(
+    run_dir: Path, nodes: Sequence[str], ask: Callable[[NodePaths], T]
+) -> Iterator[tuple[str, T]]:
+    """Yields each of these nodes with the answer that ``ask`` gets from it; without nodes,
+    each one that is up in the run directory. Raises NoDaemon for a named node that is not
+    up."""
+    names = nodes or sorted(path.parent.name for path in run_dir.glob("*/control.sock"))
+    for name in names:
+        try:
+            yield name, ask(NodePaths(run_dir, name))
+        except NoDaemon:  # without names: the socket of a daemon that was killed
+            if nodes:
+                raise

@@ -62,6 +62,7 @@ HeldHandler = Callable[[Mapping[str, Any], int], Held]
 class ControlSocket:
     """Serves requests ``{"op": NAME, ...}`` from a table of handlers.
 
+    ``listener``: the socket with its name.
     ``leases`` counts the connections with a lease; ``on_lease_end`` is called when one of
     them closes.
     """
@@ -92,7 +93,7 @@ class ControlSocket:
         self._line_ns = line_ns
         self._pacer = pacer
         self._lane = Lane()
-        self._listener = UnixListener(
+        self.listener = UnixListener(
             path,
             socket.SOCK_STREAM,
             loop,
@@ -101,18 +102,6 @@ class ControlSocket:
             complaints=complaints,
             pacer=pacer,
         )
-
-    def close(self) -> None:
-        """Stops listening."""
-        self._listener.close()
-
-    def renew(self) -> Path | None:
-        """Listens again if the socket's name was removed; then it returns the name."""
-        return self._listener.renew()
-
-    def is_replaced(self) -> bool:
-        """Returns whether another socket has the name."""
-        return self._listener.is_replaced()
 
     def _accepted(self, connection: socket.socket, peer: Peer) -> None:
         self._listen(_Client(connection, peer))

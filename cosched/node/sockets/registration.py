@@ -183,7 +183,10 @@ class Applicant:
 
 
 class RegistrationSocket:
-    """Accepts registrations and hands each applicant to ``admit``, in its user's turn."""
+    """Accepts registrations and hands each applicant to ``admit``, in its user's turn.
+
+    ``listener``: the socket with its name.
+    """
 
     def __init__(
         self,
@@ -200,7 +203,7 @@ class RegistrationSocket:
         self._complaints = complaints
         self._pacer = pacer
         self._lane = Lane()
-        self._listener = UnixListener(
+        self.listener = UnixListener(
             path,
             socket.SOCK_SEQPACKET,
             loop,
@@ -209,18 +212,6 @@ class RegistrationSocket:
             complaints=complaints,
             pacer=pacer,
         )
-
-    def close(self) -> None:
-        """Stops accepting registrations."""
-        self._listener.close()
-
-    def renew(self) -> Path | None:
-        """Listens again if the socket's name was removed; then it returns the name."""
-        return self._listener.renew()
-
-    def is_replaced(self) -> bool:
-        """Returns whether another socket has the name."""
-        return self._listener.is_replaced()
 
     def _accepted(self, connection: socket.socket, peer: Peer) -> None:
         fd = connection.fileno()

@@ -1,4 +1,7 @@
-"""Turns the life of tasks into events: arrival, takeover, requests, exit."""
+"""Turns the life of tasks into events: arrival, takeover, requests, exit.
+
+``JobBells`` limits the time that a user takes by requests.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +15,14 @@ from cosched.core.node.job import restored_submission_key
 from cosched.core.node.knowledge import Expectation
 from cosched.core.node.messages import MessageTrapped, TaskExited, TaskRegistered
 from cosched.linux.proc import started_wall_ns
+from cosched.node.bell import silence
 from cosched.node.driver import Driver, clocks
 from cosched.node.records.history_writer import HistoryWriter
 from cosched.node.records.user_lines import by
-from cosched.node.tasks.bells import JobBells
 from cosched.node.tasks.live import Claim, LiveJob, LiveTask
 from cosched.node.tasks.live_jobs import JobTable
 from cosched.service.loop import Loop
-from cosched.service.pacing import Pacer
+from cosched.service.pacing import Lane, Pacer
 from cosched.shm._native import lib
 from cosched.shm.region import Request
 
@@ -194,3 +197,34 @@ class TaskLife:
 def _submission_key(job: LiveJob) -> int:
     began_ns = min(started_wall_ns(task.start_ticks) for task in job.tasks.values())
     return restored_submission_key(job.region.submitted_ns, began_ns, time.time_ns())
+
+
+class JobBells:
+    """Calls ``rung(job)`` when a job's bell rings, in the turn of the job's user.
+
+    The bells of a user who rests are not read. Their requests stay in the rings of the
+    jobs, so they only come later. The daemon's CPU time counts, so a preempted daemon does
+    not slow a job down.
+    """
+
+    def __init__(
+        self,
+        pacer: Pacer,
+        rung: Callable[[LiveJob], None],
+        cpu_ns: Callable[[], int] = time.thread_time_ns,
+    ) -> None:
+        self._pacer = pacer
+        self._rung = rung
+        self._lane = Lane(cpu_ns)
+
+    def watch(self, job: LiveJob) -> None:
+        """Waits for the job's bell from now on."""
+        self._pacer.watch(job.uid, self._lane, job.bell, lambda: self._read(job))
+
+    def forget(self, job: LiveJob) -> None:
+        """Waits for the job's bell no longer."""
+        self._pacer.unwatch(job.bell)
+
+    def _read(self, job: LiveJob) -> None:
+        silence(job.bell)
+        self._rung(job)

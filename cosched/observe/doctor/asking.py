@@ -9,10 +9,8 @@ from __future__ import annotations
 import selectors
 import signal
 import subprocess
-import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import IO
 
 import msgspec
@@ -21,39 +19,30 @@ from cosched.core.decoding import JsonDecoder, Malformed, parse_integer, shown_t
 from cosched.core.units import NS_PER_S
 from cosched.linux.processes.signals import send_to_child
 from cosched.observe.doctor.facts import NodeFacts, Seen
+from cosched.observe.reach.on_nodes import ask_all
 from cosched.observe.reach.ways import Way
 
 WITHIN_S = 60.0
-#: How many nodes get the question at a time.
-AT_A_TIME = 32
 #: Questions for the clock; the quickest answer counts.
 ROUNDS = 8
 
 
-def ask_nodes(
+def ask_facts(
     way: Way,
     words: Sequence[str],
-    answered: Callable[[int], None],
+    progress: Callable[[int, int], object],
     within_s: float = WITHIN_S,
 ) -> tuple[Seen, ...]:
     """Runs ``words`` on each node; returns the nodes in the same order.
 
-    ``answered`` is called with the number of nodes that are done. A node that does not
-    answer within the time has a reason instead of facts.
+    progress: as for ``ask_all``. A node that does not answer within the time has a reason
+    instead of facts.
     """
-    done = 0
-    lock = threading.Lock()
 
     def ask(node: str) -> Seen:
-        nonlocal done
-        seen = _ask(node, way.command(node, words), within_s)
-        with lock:
-            done += 1
-            answered(done)
-        return seen
+        return _ask(node, way.command(node, words), within_s)
 
-    with ThreadPoolExecutor(AT_A_TIME) as pool:
-        return tuple(pool.map(ask, way.nodes))
+    return tuple(ask_all(way.nodes, ask, progress))
 
 
 _facts: JsonDecoder[NodeFacts] = JsonDecoder(NodeFacts, "the facts of a node")

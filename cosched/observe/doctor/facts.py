@@ -93,8 +93,8 @@ class NodeFacts:
     shm_free_bytes: int  #: free bytes in /dev/shm
     memory_bytes: int  #: bytes of memory in the machine
     swap_bytes: int  #: bytes of swap in the machine; 0: it has none
-    #: What systemd reports of cosched.service (``enabled``, ``disabled``, ``not-found``);
-    #: empty without systemd.
+    #: The state of cosched.service that systemd reports (``enabled``, ``disabled``,
+    #: ``not-found``); empty without systemd.
     unit: str = ""
     daemon: Daemon | None = None  #: the scheduler daemon; None if none answers
     no_daemon: str = ""  #: why no daemon answers; empty if one does

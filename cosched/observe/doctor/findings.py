@@ -25,8 +25,8 @@ class Finding:
 
     level: Level  #: how good or bad it is
     subject: str  #: the node, daemon or part that was examined
-    text: str  #: what was found
-    remedy: str = ""  #: what the user can do; empty if there is nothing to do
+    text: str  #: the fault or the fact that was found
+    remedy: str = ""  #: the step that the user can take; empty: none is needed
 
 
 def good(subject: str, text: str) -> Finding:

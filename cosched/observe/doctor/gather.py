@@ -19,7 +19,7 @@ from cosched.linux import proc
 from cosched.linux.cgroups.mounts import parse_mountinfo
 from cosched.linux.clock import clock_error_s
 from cosched.linux.memory import machine_memory
-from cosched.linux.processes.tools import ask_tool
+from cosched.linux.processes.tools import ask_tool, run_tool
 from cosched.node.records.history_writer import SITE_STATE
 from cosched.node.sockets.client import request
 from cosched.observe.doctor.facts import Clock, Daemon, MpiFacts, NodeFacts
@@ -48,7 +48,7 @@ def gather_node(
 
 
 def _base(paths: NodePaths, root: Path) -> dict[str, Any]:
-    error_s = clock_error_s()
+    error_s, memory = clock_error_s(), machine_memory(root)
     daemon, no_daemon = _daemon(paths)
     history = SITE_STATE if paths.run_dir == SYSTEM_RUN_DIR else paths.directory
     return {
@@ -65,8 +65,8 @@ def _base(paths: NodePaths, root: Path) -> dict[str, Any]:
         "history_problem": _history_problem(history),
         "run_dir_free_bytes": _free_bytes(paths.run_dir),
         "shm_free_bytes": _free_bytes(_SHM),
-        "memory_bytes": machine_memory(root).total_bytes,
-        "swap_bytes": _swap_bytes(root),
+        "memory_bytes": memory.total_bytes,
+        "swap_bytes": memory.swap_bytes,
         "unit": _unit(root),
         "daemon": daemon,
         "no_daemon": no_daemon,
@@ -140,13 +140,6 @@ def _free_bytes(directory: Path) -> int:
     return shutil.disk_usage(place).free
 
 
-def _swap_bytes(root: Path) -> int:
-    for line in (proc.read_text(root / "proc/meminfo") or "").splitlines():
-        if line.startswith("SwapTotal:"):
-            return proc.integer(line.split()[1]) << 10
-    return 0
-
-
 def _unit(root: Path) -> str:
     """Returns what systemd reports of the unit; nothing where it does not run."""
     if not (root / "run/systemd/system").is_dir() or shutil.which("systemctl") is None:
@@ -178,16 +171,7 @@ def _no_shim(mpicc: Path) -> str:
     """Returns why the compiler finds no MPI: Debian's compilers come without headers."""
     words = [str(mpicc), "-fsyntax-only", "-include", "mpi.h", "-x", "c", "/dev/null"]
     try:
-        done = subprocess.run(
-            words,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-            errors="replace",
-            timeout=_COMPILER_S,
-            check=False,
-        )
+        done = run_tool(words, _COMPILER_S)
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"{mpicc}: {error}"
     errors = [line for line in done.stderr.splitlines() if "error" in line]

@@ -9,13 +9,14 @@ import subprocess
 from cosched.core.decoding import parse_integer
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S, parse_run_time
+from cosched.linux.processes.tools import run_tool
 from cosched.observe.doctor.facts import UNLIMITED, Partition, SlurmFacts
 
 WITHIN_S = 20.0
 _LINE = re.compile(r"^(\S+)\s*=[ \t]*(.*?)\s*$", re.MULTILINE)
 _FIELD = re.compile(r"(\w+)=(\S*)")
 _SHARED = re.compile(r"(FORCE|YES)(?::(\d+))?")
-#: What FORCE and YES mean without a number.
+#: The meaning of FORCE and YES without a number.
 _USUAL_SHARED = 4
 
 
@@ -77,15 +78,7 @@ def _seconds(text: str) -> float | None:
 
 def _scontrol(*words: str) -> str:
     try:
-        done = subprocess.run(
-            ["scontrol", *words],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=WITHIN_S,
-            check=False,
-        )
+        done = run_tool(("scontrol", *words), WITHIN_S)
     except subprocess.TimeoutExpired:
         raise CoschedError(f"scontrol did not answer in {WITHIN_S:g} s") from None
     if done.returncode != 0:

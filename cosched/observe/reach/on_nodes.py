@@ -7,20 +7,23 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from cosched.core.decoding import Malformed, decode_json
 from cosched.core.errors import CoschedError
+from cosched.linux.processes.tools import run_tool
 from cosched.observe.reach.ways import Way
 from cosched.start.own_command import COSCHED, own_command
 
 #: How many nodes get the question at a time.
-AT_ONCE = 16
+AT_ONCE = 32
 WITHIN_S = 30.0
 #: Stands for the node on which a command runs, as the value of --node.
 THIS_NODE = "."
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,21 +39,30 @@ def ask_nodes(
     way: Way,
     words: Sequence[str],
     within_s: float = WITHIN_S,
-    progress: Callable[[int, int], None] = lambda done, of: None,
+    progress: Callable[[int, int], object] = lambda done, of: None,
     module: str = COSCHED,
 ) -> list[NodeAnswer]:
     """Runs ``cosched WORDS --node . --json`` on each node; returns the answers in order.
 
-    progress: called with the number of answers and of nodes. module: another program than
-    ``cosched``. Python and cosched are at the same path on all nodes.
+    progress: as for ``ask_all``. module: another program than ``cosched``. Python and
+    cosched are at the same path on all nodes.
     """
-    answers: list[NodeAnswer] = []
     full = [*own_command(module), *words, "--node", THIS_NODE, "--json"]
+    return ask_all(way.nodes, lambda node: _ask(way, node, full, within_s), progress)
+
+
+def ask_all(
+    nodes: Sequence[str], ask: Callable[[str], T], progress: Callable[[int, int], object]
+) -> list[T]:
+    """Calls ``ask`` for each node, for many at a time; returns the results in order.
+
+    progress: called with the number of nodes that are done, and of all.
+    """
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        for answer in pool.map(lambda node: _ask(way, node, full, within_s), way.nodes):
-            answers.append(answer)
-            progress(len(answers), len(way.nodes))
-    return answers
+        asked = [pool.submit(ask, node) for node in nodes]
+        for done, _ in enumerate(as_completed(asked), 1):
+            progress(done, len(nodes))
+        return [each.result() for each in asked]
 
 
 def merged(answers: Sequence[NodeAnswer], member: str) -> list[Any]:
@@ -73,16 +85,7 @@ def refuse_silence(answers: Sequence[NodeAnswer]) -> None:
 def _ask(way: Way, node: str, words: Sequence[str], within_s: float) -> NodeAnswer:
     command = way.command(node, words)
     try:
-        done = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=within_s,
-            check=False,
-            cwd="/",
-        )
+        done = run_tool(command, within_s, directory="/")
     except subprocess.TimeoutExpired:
         return NodeAnswer(node, {}, f"no answer within {within_s:g} s")
     except OSError as error:

@@ -45,7 +45,7 @@ class NodeRow:
 
 @dataclass(frozen=True, slots=True)
 class JobRow:
-    """One job on all its nodes. Fractions are of the time that passed."""
+    """One job on all its nodes. The time is that between the two samples."""
 
     name: str  #: the job's name
     uid: int  #: the job's user
@@ -53,11 +53,14 @@ class JobRow:
     tasks: int  #: the number of its tasks on all nodes
     scheduled_on: int  #: the number of nodes on which it is scheduled now
     state: str  #: its state on most of its nodes
-    scheduled: float  #: the fraction in which its tasks were scheduled
-    #: The fraction that is its equal part of its CPUs, the mean of the nodes.
+    #: The fraction of the time in which its tasks were scheduled.
+    scheduled: float
+    #: Its equal part of the time on its CPUs, a fraction, the mean of its nodes.
     entitled: float
-    useful: float  #: the fraction in which its tasks were scheduled and did not wait
-    waiting: float  #: the fraction in which its tasks were scheduled and waited
+    #: The fraction of the time in which its tasks were scheduled and did not wait.
+    useful: float
+    #: The fraction of the time in which its tasks were scheduled and waited.
+    waiting: float
     #: The time on all its nodes, as a fraction of the time on any; None if it did not run.
     agreement: float | None
     switches_rate: float  #: switches to the job, a second, a sum over the nodes
@@ -81,7 +84,7 @@ class View:
     elapsed_s: float  #: the time between the two samples, in seconds
     nodes: tuple[NodeRow, ...]  #: the nodes, in the order of their names
     jobs: tuple[JobRow, ...]  #: the jobs, in the order of their names and users
-    #: That of all jobs on more than one node together; None if none of them ran.
+    #: The agreement of all jobs on more than one node; None if none of them ran.
     agreement: float | None
 
 

@@ -6,10 +6,11 @@ import os
 import threading
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
-from cosched.core.errors import CoschedError, NoDaemon
-from cosched.node.sockets.client import ControlClient, nodes_in
+from cosched.core.errors import CoschedError
+from cosched.node.sockets.client import ControlClient, ask_each
 from cosched.observe.status import no_daemons
 from cosched.observe.top.model import WINDOW_NS
 from cosched.observe.top.sample import Sample, Status
@@ -40,20 +41,14 @@ class Sampler:
     def look(self) -> Sample:
         """Takes a sample. Raises NoDaemon if a named node, or every node, is down."""
         since_ns = time.time_ns() - WINDOW_NS
-        found = []
-        named = [NodePaths(self._run_dir, node) for node in self._nodes]
+        ask = partial(self._ask, since_ns)
         with self._looking:
-            for paths in named or nodes_in(self._run_dir):
-                try:
-                    found.append(self._ask(paths, since_ns))
-                except NoDaemon:
-                    if self._nodes:
-                        raise
+            found = [one for _, one in ask_each(self._run_dir, self._nodes, ask)]
         if not found:
             raise no_daemons(self._run_dir, os.geteuid())
         return Sample(time.monotonic(), time.time_ns(), found)
 
-    def _ask(self, paths: NodePaths, since_ns: int) -> Status:
+    def _ask(self, since_ns: int, paths: NodePaths) -> Status:
         client = self._clients.get(paths.node)
         if client is not None:
             try:

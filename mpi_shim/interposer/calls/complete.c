@@ -195,7 +195,7 @@ int cosched_do_Waitall(int count, MPI_Request requests[], MPI_Status statuses[])
             rc = cosched_pmpi.Testall(count, requests, &flag, batch.statuses);
             if (rc != MPI_SUCCESS || flag)
                 break;
-            cosched_wait_pause(&wait);
+            cosched_wait_pass_time(&wait);
         }
         cosched_wait_end(&wait);
         if (!flag && is_in_status(rc))
@@ -237,7 +237,7 @@ int cosched_do_Waitany(int count, MPI_Request requests[], int *index, MPI_Status
             rc = cosched_pmpi.Testany(count, requests, index, &flag, batch.statuses);
             if (rc != MPI_SUCCESS || flag)
                 break;
-            cosched_wait_pause(&wait);
+            cosched_wait_pass_time(&wait);
         }
         cosched_wait_end(&wait);
     }
@@ -278,7 +278,7 @@ int cosched_do_Waitsome(int count, MPI_Request requests[], int *outcount, int in
             rc = cosched_pmpi.Testsome(count, requests, outcount, indices, batch.statuses);
             if (rc != MPI_SUCCESS || *outcount != 0)
                 break;
-            cosched_wait_pause(&wait);
+            cosched_wait_pass_time(&wait);
         }
         cosched_wait_end(&wait);
     }

@@ -35,7 +35,7 @@ int cosched_do_Probe(int source, int tag, MPI_Comm comm, MPI_Status *status) {
             rc = cosched_pmpi.Iprobe(source, tag, comm, &flag, status);
             if (rc != MPI_SUCCESS || flag)
                 break;
-            cosched_wait_pause(&wait);
+            cosched_wait_pass_time(&wait);
         }
         cosched_wait_end(&wait);
     }
@@ -82,7 +82,7 @@ int cosched_do_Mprobe(int source, int tag, MPI_Comm comm, MPI_Message *message,
             rc = cosched_pmpi.Improbe(source, tag, comm, &flag, message, found);
             if (rc != MPI_SUCCESS || flag)
                 break;
-            cosched_wait_pause(&wait);
+            cosched_wait_pass_time(&wait);
         }
         cosched_wait_end(&wait);
     }

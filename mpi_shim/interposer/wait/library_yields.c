@@ -23,8 +23,8 @@ static void (*after_wait)(uint64_t now_ns);
  * gives up the CPU as surely: MPICH 5 answers in two thirds of its time that way. */
 #define STRIDE 8u
 
-bool cosched_wait_pause(struct cosched_wait *wait) {
-    return cosched_waiting_turn(&cosched_state.link, &cosched_state.wait, wait) != 0;
+bool cosched_wait_pass_time(struct cosched_wait *wait) {
+    return cosched_pass_time(&cosched_state.link, &cosched_state.wait, wait) != 0;
 }
 
 static void call_hook(uint64_t now_ns) {
@@ -34,7 +34,7 @@ static void call_hook(uint64_t now_ns) {
 }
 
 void cosched_wait_end(struct cosched_wait *wait) {
-    uint64_t now = cosched_waiting_end(&cosched_state.link, wait);
+    uint64_t now = cosched_count_wait(&cosched_state.link, wait);
     if (now != 0)
         call_hook(now);
 }
@@ -53,7 +53,7 @@ static int yield_now(void) { return (int)syscall(SYS_sched_yield); }
 static __attribute__((noinline)) int handle_yield(const void *caller) {
     if (!cosched_pmpi_called_from(caller))
         return yield_now();
-    if (!cosched_library_wait.tests && cosched_wait_pause(&cosched_library_wait.wait))
+    if (!cosched_library_wait.tests && cosched_wait_pass_time(&cosched_library_wait.wait))
         return 0;
     return yields_for_us ? 0 : yield_now();
 }
@@ -96,7 +96,7 @@ int cosched_wait_for(MPI_Request *request, MPI_Status *status) {
         rc = cosched_pmpi.Test(request, &flag, status);
         if (rc != MPI_SUCCESS || flag)
             break;
-        cosched_wait_pause(&wait);
+        cosched_wait_pass_time(&wait);
     }
     cosched_wait_end(&wait);
     return rc;

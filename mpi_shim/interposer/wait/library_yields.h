@@ -26,8 +26,9 @@
 
 #include "base/state.h"
 
-/* Passes the time after a test that found nothing. Returns whether it gave up the CPU. */
-bool cosched_wait_pause(struct cosched_wait *wait);
+/* Calls cosched_pass_time for this process: passes the time after a test that found nothing.
+ * Returns whether it gave up the CPU. */
+bool cosched_wait_pass_time(struct cosched_wait *wait);
 
 /* Counts the time that passed. Call it after the last test. */
 void cosched_wait_end(struct cosched_wait *wait);

@@ -43,7 +43,7 @@ Comm = mpi.Comm
 
 
 class BufferCalls(mpi.Comm):
-    """Upper-case point-to-point methods, the status byte in front of each message."""
+    """Upper-case point-to-point methods: the status travels with each message."""
 
     _wrapped = True
 

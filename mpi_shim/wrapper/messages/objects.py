@@ -44,7 +44,7 @@ def _starting(
 
 
 class ObjectCalls(BufferCalls):
-    """Lower-case point-to-point methods, the status byte in front of each pickle."""
+    """Lower-case point-to-point methods: the status travels with each pickle."""
 
     def _pickled(self, obj: Any, dest: int) -> bytes | None:
         """Returns the message for ``obj`` and counts it as sent. Returns None if the status

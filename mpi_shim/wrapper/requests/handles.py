@@ -12,7 +12,8 @@ from typing import Any, ClassVar
 
 
 class WithHandle:
-    """The calls of a request or a message that give its handle or take one.
+    """Handles of a request or a message: the object that comes back by its handle has the
+    same work left.
 
     ``_theirs``: mpi4py's own class. ``_owners``: the objects by the handles that the
     program asked for. Several threads may use it: each access is one operation on a

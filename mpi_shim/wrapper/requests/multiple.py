@@ -23,7 +23,8 @@ from mpi_shim.wrapper.task.link import task
 
 
 class MultipleRequests(mpi.Request):
-    """The class methods of Request."""
+    """Class methods of Request: a wait pauses between two tests, and each request that
+    completes does the work that is left."""
 
     # Any of several
 

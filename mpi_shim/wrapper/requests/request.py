@@ -33,20 +33,18 @@ if TYPE_CHECKING:
 
 
 class Request(Pending, MultipleRequests):
-    """mpi4py's Request, with the work that is left when it completes."""
+    """mpi4py's Request: a wait pauses between two tests, and a request that completes does
+    the work that is left."""
 
     _theirs: ClassVar[type[mpi.Request]] = mpi.Request
 
     def __new__(cls, request: mpi.Request | None = None) -> Self:
-        self = mpi.Request.__new__(cls, request)
-        self._inherit(request)
-        return self
-
-    def _inherit(self, request: mpi.Request | Pending | None) -> None:
-        """Gives a copy of a request the same work."""
+        """Makes a request; a copy of a request has the same work left."""
+        self: Self = cls._theirs.__new__(cls, request)
         if isinstance(request, Pending):
             self._operation, self._keep = request._operation, request._keep
             self._exported = request._exported
+        return self
 
     @classmethod
     def of(cls, request: mpi.Request, operation: Operation | None, keep: object) -> Self:
@@ -138,9 +136,7 @@ class Prequest(mpi.Prequest, Request):
     _theirs = mpi.Prequest
 
     def __new__(cls, request: mpi.Request | None = None) -> Self:
-        self = mpi.Prequest.__new__(cls, request)
-        self._inherit(request)
-        return self
+        return Request.__new__(cls, request)
 
     def Start(self) -> None:
         if self._operation is not None:
@@ -164,9 +160,7 @@ class Grequest(mpi.Grequest, Request):
     _theirs = mpi.Grequest
 
     def __new__(cls, request: mpi.Request | None = None) -> Self:
-        self = mpi.Grequest.__new__(cls, request)
-        self._inherit(request)
-        return self
+        return Request.__new__(cls, request)
 
     @classmethod
     def Start(cls, *args: Any, **kwargs: Any) -> Grequest:

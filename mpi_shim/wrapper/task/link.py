@@ -185,13 +185,13 @@ class Task:
 
     def pass_time(self, wait: Any) -> None:
         """Passes the time between two tests of ``wait`` (``struct cosched_wait``)."""
-        slept = lib.cosched_waiting_turn(self._link, self.policy, wait)
+        slept = lib.cosched_pass_time(self._link, self.policy, wait)
         if not slept and wait.turns > TESTS_BEFORE_YIELD:
             self._yield_cpu()
 
     def end_wait(self, wait: Any) -> None:
         """Counts a finished wait."""
-        now_ns = int(lib.cosched_waiting_end(self._link, wait))
+        now_ns = int(lib.cosched_count_wait(self._link, wait))
         self._waits += 1
         if self.on_waited is not None and (now_ns or self._waits % WAITS_PER_CALL == 0):
             self.on_waited(now_ns or time.monotonic_ns())

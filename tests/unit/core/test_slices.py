@@ -59,7 +59,7 @@ def test_aligned_order_follows_the_number_of_the_slice():
     even = msgspec.structs.replace(AT, wall_ns=8 * NS_PER_S)
     assert [job.key for job in policy.order(group, even)] == ["a", "b"]
     assert [job.key for job in policy.order(group, AT)] == ["b", "a"]
-    assert [job.key for job in policy.order_during_turns(group, AT.now_ns)] == ["b", "a"]
+    assert [job.key for job in policy.order_now(group, AT.now_ns)] == ["b", "a"]
 
 
 @pytest.mark.parametrize(

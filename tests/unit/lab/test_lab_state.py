@@ -86,7 +86,7 @@ def test_whole_lab_is_loaded(tmp_path, write, alive):
     write(lab_state([alive, alive, alive]))
     lab = Lab.load(tmp_path)
     assert lab is not None
-    assert [(n.name, n.address, n.cpus, n.keeper_pid) for n in lab.nodes] == [
+    assert [(n.name, n.address, n.cpus, n.keeper.pid) for n in lab.nodes] == [
         ("lab1", "10.77.0.1", (0,), os.getpid()),
         ("lab2", "10.77.0.2", (1,), os.getpid()),
     ]

@@ -14,7 +14,10 @@ from cosched.linux.memory import (
     pressure_percent,
 )
 
-MEMINFO = "MemTotal:        8123456 kB\nMemFree:  1 kB\nMemAvailable:    4000000 kB\n"
+MEMINFO = (
+    "MemTotal:        8123456 kB\nMemFree:  1 kB\nMemAvailable:    4000000 kB\n"
+    "SwapTotal:       2000 kB\n"
+)
 PSI = (
     "some avg10=12.34 avg60=1.00 avg300=0.00 total=5\n"
     "full avg10=99.00 avg60=0 avg300=0 total=3\n"
@@ -36,13 +39,15 @@ def root(tmp_path):
 
 
 def test_machine_memory_is_read_from_meminfo(root):
-    assert machine_memory(root) == MachineMemory(8123456 * 1024, 4000000 * 1024)
+    assert machine_memory(root) == MachineMemory(
+        8123456 * 1024, 4000000 * 1024, 2000 * 1024
+    )
     assert pressure_percent(root) == 12.34
 
 
 def test_missing_pressure_and_meminfo_give_none_and_zero(tmp_path):
     assert pressure_percent(tmp_path) is None
-    assert machine_memory(tmp_path) == MachineMemory(0, 0)
+    assert machine_memory(tmp_path) == MachineMemory(0, 0, 0)
 
 
 def test_held_bytes_count_shared_pages_once(root):

@@ -105,7 +105,7 @@ def served(tmp_path):
     thread.join()
     for client in clients:
         client.close()
-    control.close()
+    control.listener.close()
     loop.close()
 
 

@@ -456,7 +456,7 @@ def test_failed_step_of_the_end_skips_no_other_step(paths):
     daemon.driver = SimpleNamespace(feed=lambda _event: None)
     daemon.recorder, daemon.history = part("recorder"), part("history")
     daemon.timer = SimpleNamespace(stop=lambda: closed.append("timer"))
-    daemon._metrics, daemon._kicker = None, part("kicker")
+    daemon._metrics, daemon._kicker = [], part("kicker")
     daemon.classes = SimpleNamespace(close=fail)
     daemon.region = NodeRegion.create(paths.node_region)
     daemon._loop = part("loop")

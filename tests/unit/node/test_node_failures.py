@@ -24,15 +24,15 @@ from cosched.core.node.messages import (
 from cosched.core.units import NS_PER_S
 from cosched.linux.classes import ShareRefused
 from cosched.node.admission import MemoryAdmission
-from cosched.node.children import child
-from cosched.node.children.child import start_child
+from cosched.node.children import kept_child
+from cosched.node.children.kept_child import start_child
 from cosched.node.children.metrics_process import MetricsProcess
 from cosched.node.children.timer_process import TimerProcess
 from cosched.node.effects import Effects
 from cosched.node.memory_meter import MemoryMeter, MemoryTerms
 from cosched.node.owners import Owners
 from cosched.node.sockets.registration import RegistrationRefused, TaskHello, Welcome
-from cosched.node.tasks.bells import JobBells
+from cosched.node.tasks.life import JobBells
 from cosched.node.tasks.registrar import USERS_JOBS, Terms
 from cosched.rundir.paths import NodePaths, job_key
 from cosched.service.loop import Loop
@@ -128,7 +128,7 @@ def refuse_once(monkeypatch):
         started.append(popen(*arguments, **options))
         return started[-1]
 
-    monkeypatch.setattr(child.subprocess, "Popen", start)
+    monkeypatch.setattr(kept_child.subprocess, "Popen", start)
     return started
 
 
@@ -151,10 +151,12 @@ def helper(monkeypatch, kind, loop, tmp_path):
             "cosched.node.children.timer_process.RESTART_DELAY_NS", 1_000_000
         )
         process = TimerProcess(loop, [])
-        process.start(lambda: None)
-        return process
-    monkeypatch.setattr("cosched.node.children.metrics_process.RESTART_DELAY_NS", 1_000_000)
-    process = MetricsProcess(loop, NodePaths(tmp_path, "n"), "127.0.0.1:0")
+        process.report_ready_to(lambda: None)
+    else:
+        monkeypatch.setattr(
+            "cosched.node.children.metrics_process.RESTART_DELAY_NS", 1_000_000
+        )
+        process = MetricsProcess(loop, NodePaths(tmp_path, "n"), "127.0.0.1:0")
     process.start()
     return process
 
@@ -195,7 +197,7 @@ def test_child_without_pidfd_is_killed(monkeypatch):
     def full(_pid):
         raise OSError(errno.EMFILE, "too many")
 
-    monkeypatch.setattr(child.os, "pidfd_open", full)
+    monkeypatch.setattr(kept_child.os, "pidfd_open", full)
     with pytest.raises(OSError, match="too many"):
         start_child("timeit", [], stdout=subprocess.PIPE)
     assert descriptors() == before

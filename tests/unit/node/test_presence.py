@@ -158,13 +158,14 @@ class Times:
 def test_child_that_cannot_be_forked_logs_a_line_a_minute(monkeypatch, caplog):
     tries = []
 
-    def launch():
-        tries.append(times.now_ns)
-        raise OSError(11, "Resource temporarily unavailable")
+    class Refused(KeptChild):
+        def _launch(self):
+            tries.append(times.now_ns)
+            raise OSError(11, "Resource temporarily unavailable")
 
     times = Times(monkeypatch)
     delay_ns = NS_PER_S // 10
-    kept = KeptChild(times, "timer daemon", launch, delay_ns)
+    kept = Refused(times, "timer daemon", delay_ns)
     kept._complaints = Complaints(logging.warning, lambda: times.now_ns)
     kept._start_again()
     times.run(10 * QUIET_NS)

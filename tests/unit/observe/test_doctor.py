@@ -20,7 +20,7 @@ from cosched.cli.entry import run_cli
 from cosched.cli.main import cosched
 from cosched.core.errors import CoschedError
 from cosched.observe.doctor import slurm
-from cosched.observe.doctor.asking import answer, ask_nodes
+from cosched.observe.doctor.asking import answer, ask_facts
 from cosched.observe.doctor.checks.node import check_node
 from cosched.observe.doctor.checks.slurm import check_slurm
 from cosched.observe.doctor.facts import (
@@ -464,7 +464,7 @@ def test_nodes_are_asked_at_once_and_keep_their_order():
     }
     way = Inside(places, Shell(("/nonexistent/ssh",), (*places, "absent"), frozenset()))
     counted = []
-    found = ask_nodes(way, ["doctor"], counted.append, within_s=3.0)
+    found = ask_facts(way, ["doctor"], lambda *counts: counted.append(counts), within_s=3.0)
     assert [one.name for one in found] == [*places, "absent"]
     good, ahead_one, *others = found
     assert good.facts == ahead_one.facts == NODE
@@ -477,7 +477,7 @@ def test_nodes_are_asked_at_once_and_keep_their_order():
         "ended with status 0",
         "cannot run '/nonexistent/ssh': No such file or directory",
     ]
-    assert counted == list(range(1, len(found) + 1))
+    assert counted == [(done, len(found)) for done in range(1, len(found) + 1)]
 
 
 def test_command_prints_findings_and_fails_on_a_problem(tmp_path, monkeypatch, capsys):

@@ -68,9 +68,9 @@ class FreeSlices:
         return job.ran_ns(now_ns) >= self.turn_ns(group) - self._ends.early_ns
 
     def order(self, group: Group, event: Event) -> list[JobState]:
-        return self.order_during_turns(group, event.now_ns)
+        return self.order_now(group, event.now_ns)
 
-    def order_during_turns(self, group: Group, now_ns: int) -> list[JobState]:
+    def order_now(self, group: Group, now_ns: int) -> list[JobState]:
         grain_ns = max(1, self._grain_ns(group))
 
         def need(job: JobState) -> int:

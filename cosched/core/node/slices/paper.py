@@ -46,7 +46,7 @@ class PaperSlices(FreeSlices):
         received_ns = job.age_ns(now_ns)
         return any(other.age_ns(now_ns) <= received_ns for other in group.waiting)
 
-    def order_during_turns(self, group: Group, now_ns: int) -> list[JobState]:
+    def order_now(self, group: Group, now_ns: int) -> list[JobState]:
         """Section 2.1: the job that has received the least CPU time is the next to run. The
         paper does not order equal jobs: one that waits comes first, then the name decides.
         """

@@ -63,7 +63,7 @@ class SlicePolicy(Protocol):
     def order(self, group: Group, event: Event) -> list[JobState]:
         """Returns all jobs of the group; the job whose turn comes next is the first."""
 
-    def order_during_turns(self, group: Group, now_ns: int) -> list[JobState]:
+    def order_now(self, group: Group, now_ns: int) -> list[JobState]:
         """Returns the jobs in the order in which they take CPUs that become free during a
         turn. The least CPU time comes first, and equal jobs go by submission."""
 

@@ -87,7 +87,7 @@ class RestSlices(FreeSlices):
         super().__init__(settings)
         self._knowledge = knowledge
 
-    def order_during_turns(self, group: Group, now_ns: int) -> list[JobState]:
+    def order_now(self, group: Group, now_ns: int) -> list[JobState]:
         places = self._places(group, now_ns)
         return sorted(group.jobs, key=lambda job: places[job.key])
 
@@ -148,7 +148,7 @@ class RestSlices(FreeSlices):
             for group in groups
             for job in group.scheduled
             if job.ran_ns(now_ns) < self.gmet_ns(group)
-            and not self.order_during_turns(group, now_ns)[0].scheduled
+            and not self.order_now(group, now_ns)[0].scheduled
         ]
         if not ends_ns and not self._settings.align and groups:
             ends_ns = [(now_ns // self.slice_ns + 1) * self.slice_ns]

@@ -13,7 +13,7 @@ follows in the order.
     CMDSCH: a message pulls a job;        ``keep_others``, and that job   at turns' ends
       a turn is given to it
 
-The slice policy has both orders: ``order_during_turns``, and ``order`` at turns' ends.
+The slice policy has both orders: ``order_now``, and ``order`` at turns' ends.
 Under a policy whose first jobs take over at all times, ``keep_guaranteed`` replaces the
 first three rules.
 """
@@ -46,7 +46,7 @@ def settle(
     now_ns = event.now_ns
     bound_accounts(table, now_ns)
     begin_periods(table.jobs.values(), table.settings, now_ns)
-    order = table.order_during_turns(now_ns)
+    order = table.order_now(now_ns)
     if table.policy.first_takes_over:
         keep = keep_guaranteed(table, now_ns)
     else:

@@ -1,4 +1,4 @@
-"""Decides whether a trapped message may pull a switch.
+"""Decides whether a trapped message may pull a switch, and when to ask again after GMET.
 
 Yoo and Jette, section 2.2.3, CMDSCH: the asking job is scheduled if the scheduled job has
 had its guaranteed minimum execution time (GMET).
@@ -9,7 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cosched.core.node.job import JobState
-from cosched.core.node.messages import Mode, Refusal
+from cosched.core.node.messages import (
+    Cause,
+    Command,
+    Mode,
+    PublishStatus,
+    Refusal,
+    SetAlarm,
+)
 from cosched.core.node.process_table import ProcessTable
 
 
@@ -89,3 +96,35 @@ def _too_far_ahead(job: JobState, table: ProcessTable, now_ns: int) -> Objection
     if ahead_ns > table.policy.lead_ns(group):
         return Objection(Refusal.AHEAD, ahead_ns, neediest)
     return None
+
+
+class GmetAlarm:
+    """The alarm at the end of GMET, for jobs that were refused because of it.
+
+    ``ends_ns``: the time of the next alarm; None if no job waits for one.
+    """
+
+    def __init__(self, ends_ns: int | None = None) -> None:
+        self.ends_ns = ends_ns
+
+    def ring(self, table: ProcessTable, now_ns: int) -> list[Command]:
+        """Lets the jobs ask again whose refusal ended with GMET."""
+        self.ends_ns = None
+        commands: list[Command] = []
+        for job in table.by_key():
+            if job.awaits_gmet and now_ns >= protected_until_ns(job, table, now_ns)[0]:
+                job.awaits_gmet = False
+                commands.append(
+                    PublishStatus(job.key, job.next_epoch(), False, Cause.REARMED)
+                )
+        return commands
+
+    def set(self, table: ProcessTable, now_ns: int) -> list[Command]:
+        """Sets the alarm to the first end of GMET that a job waits for, if it changed."""
+        refused = [job for job in table.jobs.values() if job.awaits_gmet]
+        ends = [protected_until_ns(job, table, now_ns)[0] for job in refused]
+        next_ns = min(ends, default=None)
+        if next_ns is None or next_ns == self.ends_ns:
+            return []
+        self.ends_ns = next_ns
+        return [SetAlarm(next_ns)]

@@ -1,6 +1,6 @@
 """Switches between jobs, and has the rules by which jobs keep their CPUs.
 
-``decisions`` says which rule holds at which event.
+``decisions`` has the rule of each event.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ enum cosched_environment_limits {
     COSCHED_WARNINGS_MAX = 8
 };
 
-/* Which nodes must coschedule a job. */
+/* The nodes that must coschedule a job. */
 enum cosched_requirement { COSCHED_REQUIRE_ANY, COSCHED_REQUIRE_ALL, COSCHED_REQUIRE_NONE };
 
 /* Whether every rank of a job has the shim. */
@@ -49,7 +49,7 @@ enum cosched_shimmed { COSCHED_SHIMMED_PROBABLY, COSCHED_SHIMMED_SURELY, COSCHED
 
 struct cosched_environment {
     struct cosched_registration task; /* job is NULL if unset; the caller sets rank and world */
-    const char *node;                 /* as its daemons name it */
+    const char *node;                 /* the name that its daemons use */
     struct cosched_wait_policy wait;
     uint32_t nonblocking_collectives;
     uint32_t verbose;

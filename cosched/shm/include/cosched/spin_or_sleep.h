@@ -43,17 +43,17 @@ struct cosched_wait {
 
 /* Passes the time between two tests that found nothing. Returns 1 if it slept or yielded, 0 if
  * the caller can test again at once. */
-int cosched_waiting_turn(struct cosched_link *link, const struct cosched_wait_policy *policy,
-                         struct cosched_wait *wait);
+int cosched_pass_time(struct cosched_link *link, const struct cosched_wait_policy *policy,
+                      struct cosched_wait *wait);
 
 /* Adds a finished wait to the counter `waited_ns`. Returns the time (CLOCK_MONOTONIC), or 0 if
  * the wait was over within microseconds: such a wait is not counted, because reading the clock
  * would cost a noticeable part of it. */
-uint64_t cosched_waiting_end(struct cosched_link *link, const struct cosched_wait *wait);
+uint64_t cosched_count_wait(struct cosched_link *link, const struct cosched_wait *wait);
 
 /* Sleeps until the job is scheduled, at most about a millisecond, and returns 1. Returns 0 at
  * once if the job is scheduled. */
-int cosched_waiting_pause(struct cosched_link *link);
+int cosched_sleep_unscheduled(struct cosched_link *link);
 /* cdef: end */
 
 #endif

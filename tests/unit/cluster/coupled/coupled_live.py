@@ -99,10 +99,11 @@ class EngineDouble:
         self.report = lambda event: None
 
     def offer(self):
+        free = self.free
         for number, job in self.jobs.items():
-            fits = job.paired.nodes <= self.free
-            if job.state == "waiting" and not job.rests and fits:
+            if job.state == "waiting" and not job.rests and job.paired.nodes <= free:
                 self._make_ready(number, job)
+                free = self.free
 
     def _make_ready(self, number, job):
         job.state, job.rests = "ready", False
