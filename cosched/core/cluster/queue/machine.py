@@ -4,8 +4,8 @@
 ``conservative``) and a place (``ledger``, ``rows``). It has no clock; a driver supplies the
 time. The controller drives it with real jobs, which are cancelled, fail to start, exceed
 their walltime, and run on while the controller is away; a simulator drives it with the jobs
-of a log. It has no state about other domains; ``core.cluster.coupling`` adds that. A gated
-job gets nodes at its turn, and begins when it is let go.
+of a log. It has no state about other domains; ``core.cluster.coupling`` adds that. A job
+with mates gets nodes at its turn, and begins when it is let go.
 
 The states of a job, and what leads from one to the next, are in ``states``.
 
@@ -134,7 +134,7 @@ class QueueMachine:
         if job.walltime_ns < 1:
             raise CoschedError(f"job {job.number} has no walltime")
         self.place.check(job)
-        if job.gated and self.place.runs_alone(job):
+        if job.waits_for_mates and self.place.runs_alone(job):
             raise CoschedError(
                 f"job {job.number}: an exclusive job cannot wait for jobs of other "
                 "domains where nodes take several jobs"
@@ -147,7 +147,7 @@ class QueueMachine:
             self.planner.submit(job)
 
     def _waits_alone(self, job: Job) -> bool:
-        return job.exclusive and not job.gated and self.place.runs_alone(job)
+        return job.exclusive and not job.waits_for_mates and self.place.runs_alone(job)
 
     def _dequeue(self, job: Job) -> None:
         if self._waits_alone(job):
@@ -157,7 +157,7 @@ class QueueMachine:
 
     def _recover(self, event: JobRecovered) -> tuple[Command, ...]:
         job, number = event.job, event.job.number
-        step = Step.RECOVERED_RESERVED if job.gated else Step.RECOVERED
+        step = Step.RECOVERED_RESERVED if job.waits_for_mates else Step.RECOVERED
         self.jobs.check(number, step)
         if count(event.nodes) != job.size:
             raise CoschedError(
@@ -338,7 +338,7 @@ class QueueMachine:
             commands.append(ResizeJob(number, nodes))
             return
         entry.since_ns = now_ns
-        if job.gated:
+        if job.waits_for_mates:
             self.jobs.move(entry, Step.GOT_NODES, now_ns)
             commands.append(ReserveJob(job, nodes))
             return

@@ -40,7 +40,7 @@ class ActiveStart:
     waits_for: set[str] | None = None
     #: Ends a start that takes too long; None: not running.
     timer: asyncio.TimerHandle | None = field(default=None, repr=False)
-    gated: bool = False  #: once it is prepared it waits for its mates
+    waits_for_mates: bool = False  #: it is to begin only when its mates are prepared
     prepared: bool = False  #: this was reported
     withdrawn: bool = False  #: it is given up, and the job waits again
     #: Its user does not want the job any more, whatever else ends it.
