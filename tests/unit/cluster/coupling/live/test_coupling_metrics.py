@@ -28,7 +28,11 @@ from cosched.core.cluster.coupling.state import Stage
 from cosched.core.config.tables import reload, write
 from cosched.core.errors import CoschedError
 from tests.places import ROOT
-from tests.unit.cluster.coupled.coupled_live import EngineDouble, LiveDomain, free_addresses
+from tests.unit.cluster.coupling.live.live_domains import (
+    EngineDouble,
+    LiveDomain,
+    free_addresses,
+)
 
 JOB = Submission(token="t", name="a", argv=("/bin/true",), environ={}, cwd="/")
 RULES = ROOT / "docs/prometheus/coupling.rules.yml"
