@@ -275,7 +275,7 @@ class SlurmSteering:
 
     def _came(self, hello: GateHello) -> None:
         now = time.monotonic()
-        ends = now + self._settings.lease_s - hello.waited_s
+        ends = now + self._settings.longest_hold_s - hello.waited_s
         gate = Gate(hello.job, hello.restarts, hello.nodes, hello.life, now, ends)
         self._carry_out(self._tracker.came(gate))
         if self._tracker.early:
