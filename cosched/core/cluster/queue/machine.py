@@ -30,7 +30,6 @@ from msgspec.structs import replace
 
 from cosched.core.cluster.queue import exclusive
 from cosched.core.cluster.queue.job import Job, JobId
-from cosched.core.cluster.queue.known_jobs import Entry, KnownJobs
 from cosched.core.cluster.queue.nodes import Intervals, common, count
 from cosched.core.cluster.queue.places.place import Place
 from cosched.core.cluster.queue.places.rows import Rows
@@ -63,7 +62,7 @@ from cosched.core.cluster.queue.queue_events import (
     Why,
 )
 from cosched.core.cluster.queue.rules import NO_RULES
-from cosched.core.cluster.queue.states import State, Step
+from cosched.core.cluster.queue.states import Entry, KnownJobs, State, Step
 from cosched.core.cluster.queue.waiting import WaitingList, arrival
 from cosched.core.errors import CoschedError
 

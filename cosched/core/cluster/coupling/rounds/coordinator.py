@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from cosched.core.cluster.coupling.departures import depart
-from cosched.core.cluster.coupling.groups import DomainName, GroupKey
+from cosched.core.cluster.coupling.groups import DomainName, GroupKey, Timing
 from cosched.core.cluster.coupling.jobs import Jobs
 from cosched.core.cluster.coupling.mail.post import Post
 from cosched.core.cluster.coupling.mate_messages import (
@@ -65,7 +65,26 @@ class Coordinator:
 
     # --- the begin of a round -------------------------------------------------------------
 
-    def own_ready(self, member: GroupJob) -> None:
+    def consider(self, member: GroupJob) -> None:
+        """Decides about a job of this domain that has nodes."""
+        group = member.group
+        if member.turn.promised is not None:
+            return  # it waits for the decision about its round
+        if not self._jobs.settings.enabled or member.dates.promise_ns is not None:
+            self._ready.start(member)
+        elif group.timing is Timing.AFTER:
+            if group.leader == self._state.name:
+                self._ready.start(member)
+            else:
+                self._ready.ask_leader(member)
+        else:
+            coordinator = self._ready.coordinator(member)
+            if coordinator == self._state.name:
+                self._own_ready(member)
+            else:
+                self._ready.ask_coordinator(member, coordinator)
+
+    def _own_ready(self, member: GroupJob) -> None:
         """Begins a round for a job of this domain that has nodes, or joins one."""
         state = self._state
         member.past.asked += 1
