@@ -18,7 +18,6 @@ from cosched.core.bounds import (
     Natural,
     Offset,
     Positive,
-    Seconds,
     Slots,
     Status,
     Stream,
@@ -29,7 +28,7 @@ from cosched.core.cluster.startup.questions import Question, RootAnswer
 from cosched.core.decoding import MessagePackDecoder
 
 #: Peers of another version are refused.
-PROTOCOL = 6
+PROTOCOL = 7
 #: The longest message, in bytes; a longer one is refused.
 LONGEST = 64 << 20
 
@@ -88,7 +87,6 @@ class Welcome(Message, frozen=True):
 
     #: Differs for each life of the controller, and after each loss of the node.
     session: Natural
-    beat_s: Seconds  #: how often the agent must send ``Beat``
     secret: bytes  #: proves job objects (``seal``)
     incarnation: Natural  #: of this agent, as it was in ``Hello``
 

@@ -270,8 +270,7 @@ class NativeEngine:
         member.refused = ""
         member.state = NodeState.DRAINED if member.drained else NodeState.UP
         member.reason = member.reason if member.drained else ""
-        beat_s = self._config.life.beat_ns / NS_PER_S
-        welcome = Welcome(member.session, beat_s, member.secret, hello.incarnation)
+        welcome = Welcome(member.session, member.secret, hello.incarnation)
         self._send(member.name, welcome)
         if not recovering:
             self._end_strays(member)

@@ -90,7 +90,7 @@ class Coordinator:
         member.past.asked += 1
         current = state.rounds.get(member.key)
         if current is None:
-            current = self._begin(member, state.name)
+            current = self._begin(member)
             current.asked.append(state.name)
         if not current.preparing and state.name not in current.reserved:
             member.turn.round = current.id
@@ -106,7 +106,7 @@ class Coordinator:
             return
         current = self._state.rounds.get(member.key)
         if current is None:
-            current = self._begin(member, by)
+            current = self._begin(member)
         elif current.preparing:
             joins = by in current.reserved
             self._answer(owed, Joined(current.id) if joins else NotReady(Cause.BUSY))
@@ -127,14 +127,14 @@ class Coordinator:
         decisions = self._state.decisions.get(key, ())
         return {name: each.id for each in decisions for name in each.open}
 
-    def _begin(self, member: GroupJob, by: DomainName) -> Round:
+    def _begin(self, member: GroupJob) -> Round:
         state = self._state
         number = state.next_number
         state.next_number += 1
         state.counts.rounds += 1
         round_id = (state.name, state.incarnation, number)
         key = member.key
-        current = state.rounds[key] = Round(round_id, key, by, state.now_ns)
+        current = state.rounds[key] = Round(round_id, key, state.now_ns)
         return current
 
     def _own(self, current: Round) -> Owed:
