@@ -52,32 +52,39 @@ def job_part() -> Any:
         memory_bytes=memory_option(
             "Memory that the job needs on each of its nodes, such as 8G."
         ),
-        mates=option(
+        **_mates(),
+        shim=flag("--no-shim", callback=without, help="Do not coschedule the job."),
+        argv=program_argument(),
+    )
+
+
+def _mates() -> dict[str, Any]:
+    """Returns the options that name the mates of a job, by the fields of ``Job``."""
+    return {
+        "mates": option(
             "--mate",
             multiple=True,
             metavar="GROUP@DOMAIN",
             help="Start together with the job of this group in another domain. Repeat it"
             " for each further domain.",
         ),
-        within=option(
+        "within": option(
             metavar="TIME",
             help="Longest time between the starts of the group's jobs, such as 60s.",
         ),
-        after=option(
+        "after": option(
             metavar="DOMAIN",
             help="The job in this domain starts first, and then the others.",
         ),
-        delay=option(
+        "delay": option(
             metavar="TIME", help="With --after: how long it runs before the others start."
         ),
-        mate_token=option(
+        "mate_token": option(
             metavar="WORD",
             help="A word that all jobs of the group give, if they belong to different"
             " users.",
         ),
-        shim=flag("--no-shim", callback=without, help="Do not coschedule the job."),
-        argv=program_argument(),
-    )
+    }
 
 
 def refuse_contradictions(job: Job) -> None:
