@@ -238,17 +238,19 @@ class QueueMachine:
         return ()
 
     def _change_settings(self, event: SettingsChanged) -> tuple[Command, ...]:
-        self._grace_ns = event.grace_ns
-        self._plan_by(event.policy)
+        self._grace_ns, self._policy = event.grace_ns, event.policy
+        waiting = self.planner.waiting
+        self._new_plan()
+        for job in waiting:
+            self.planner.submit(job)
         return ()
 
-    def _plan_by(self, policy: Policy) -> None:
-        old, self._policy = self.planner, policy
-        self.planner = policy.planner(self.place)
-        self.planner.counts = old.counts
+    def _new_plan(self) -> None:
+        """Replaces the plan by an empty one of the present policy and place."""
+        counts = self.planner.counts
+        self.planner = self._policy.planner(self.place)
+        self.planner.counts = counts
         self.planner.resize()
-        for job in old.waiting:
-            self.planner.submit(job)
 
     def _change_rules(self, event: RulesChanged) -> tuple[Command, ...]:
         self._rules = event.rules
@@ -274,10 +276,7 @@ class QueueMachine:
                 self._limit(entry, entry.since_ns, entry.limit_ns + more_ns)
             held[number] = (entry.job, entry.nodes, entry.since_ns)
         self.place.share(event.rows, held)
-        policy, counts = self._policy, self.planner.counts
-        self.planner = policy.planner(self.place)
-        self.planner.counts = counts
-        self.planner.resize()
+        self._new_plan()
         self._alone = WaitingList()
         for job in waiting:
             self._enqueue(self.jobs[job.number].job)
