@@ -40,7 +40,6 @@ from cosched.cluster.agent.frames import (
     receive_frame,
 )
 from cosched.cluster.agent.input import InputPipe
-from cosched.cluster.agent.steward.in_words import in_words
 from cosched.cluster.agent.steward.killing import JobPlace, Killer
 from cosched.cluster.agent.steward.leftovers import (
     Files,
@@ -98,7 +97,7 @@ def run_steward(agent: socket.socket, place: JobPlace | None) -> None:
         frames = received
     prepare = frames.pop(0)
     assert isinstance(prepare, Prepare)
-    steward = Steward(agent, reader, in_words(prepare), place)
+    steward = Steward(agent, reader, prepare.in_words(), place)
     try:
         steward.prepare()
     except StillPrivileged as error:
