@@ -9,15 +9,13 @@ from pathlib import Path
 import click
 
 from cosched.cli.declared import Command, command, option, part
-from cosched.cli.files import check_writable
 from cosched.cli.options import json_file_option, parallel_option
 from cosched.cli.sim.options import (
-    carry_out_runs,
     command_line,
     logs_argument,
     save_option,
+    simulate,
     strict_option,
-    write_results,
 )
 from cosched.cli.values import EnumChoice, Parsed
 from cosched.core.cluster.coupling.groups import Timing
@@ -135,7 +133,6 @@ class Couple(Command):
 
     def run(self) -> None:
         traces = self.traces
-        check_writable(self.json_file)
         names = unique_names(traces)
         when_down, hold_ns = self.when_down
         settings = replace(self.settings, when_down=when_down, down_hold_ns=hold_ns)
@@ -161,12 +158,14 @@ class Couple(Command):
             )
             for combination in [(), *_combinations(self.schemes, len(traces))]
         ]
-        outcomes = carry_out_runs(carry_out, runs, self.at_a_time)
-        document = {
-            "traces": [str(trace) for trace in traces],
-            "runs": [outcome.document() for outcome in outcomes],
-        }
-        write_results(self.json_file, render(outcomes), document)
+        simulate(
+            carry_out,
+            runs,
+            self.at_a_time,
+            self.json_file,
+            render,
+            traces=[str(trace) for trace in traces],
+        )
 
 
 def _combinations(text: str | None, machines: int) -> list[tuple[Scheme, ...]]:

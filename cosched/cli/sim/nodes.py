@@ -13,9 +13,8 @@ from click.core import ParameterSource
 from cosched.bench.simulate.virtual import SPREAD_NS, calibration_of, programs_of
 from cosched.bench.workload.file import load_workload
 from cosched.cli.declared import Command, argument, command, flag, option, part
-from cosched.cli.files import check_writable
 from cosched.cli.options import PATH, json_file_option, parallel_option
-from cosched.cli.sim.options import calibration_option, carry_out_runs, write_results
+from cosched.cli.sim.options import calibration_option, simulate
 from cosched.cli.values import TIME, EnumChoice, some_of
 from cosched.core.node.knowledge import Expectation
 from cosched.core.node.settings import Settings
@@ -146,7 +145,6 @@ class Nodes(Command):
                 raise click.UsageError(f"{word}: the jobs are those of the workload.")
 
     def run(self) -> None:
-        check_writable(self.json_file)
         settings = Settings().changed(
             {"slice": self.slice_, "gmet": self.gmet, "align": self.align}
         )
@@ -167,9 +165,7 @@ class Nodes(Command):
             NodesRun(arm, programs, cluster, settings, self.seed, expectations=lengths)
             for arm in self.arms or (WORKLOAD if self.workload else EQUAL_JOBS)
         ]
-        outcomes = carry_out_runs(carry_out, runs, self.at_a_time)
-        document = {"runs": [outcome.document() for outcome in outcomes]}
-        write_results(self.json_file, render(outcomes), document)
+        simulate(carry_out, runs, self.at_a_time, self.json_file, render)
 
 
 def _equal_jobs(given: Nodes) -> tuple[Program, ...]:

@@ -9,11 +9,10 @@ import click
 from cosched.cli.declared import Command, command, option, part
 from cosched.cli.options import json_file_option, parallel_option
 from cosched.cli.sim.options import (
-    carry_out_runs,
     logs_argument,
     machine_option,
+    simulate,
     strict_option,
-    write_results,
 )
 from cosched.cli.values import TIME, several
 from cosched.core.errors import CoschedError
@@ -93,9 +92,7 @@ class Share(Command):
             for trace in self.traces
             for some in ((), short_ns)
         ]
-        outcomes = carry_out_runs(carry_out, runs, self.at_a_time)
-        document = {"runs": [outcome.document() for outcome in outcomes]}
-        write_results(self.json_file, render(outcomes), document)
+        simulate(carry_out, runs, self.at_a_time, self.json_file, render)
 
 
 def _short_ns(given: Share) -> tuple[int, ...]:

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from cosched.cli.declared import option
+from cosched.cli.files import check_writable
 from cosched.cli.sim.options import carry_out_runs, command_line, write_results
 from cosched.cli.values import some_of
 from cosched.core.errors import CoschedError
@@ -72,6 +73,7 @@ def simulate(
     render: Callable[[Sequence[SharingOutcome]], str],
 ) -> None:
     """Carries out all runs, saves their jobs if asked for, and writes the outcomes."""
+    check_writable(json_file)
     outcomes = carry_out_runs(carry_out, runs, len(os.sched_getaffinity(0)))
     files = [] if save_in is None else save(outcomes, save_in, command_line())
     document = {

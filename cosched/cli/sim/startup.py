@@ -9,9 +9,8 @@ from pathlib import Path
 import click
 
 from cosched.cli.declared import Command, command, option
-from cosched.cli.files import check_writable
 from cosched.cli.options import json_file_option, parallel_option
-from cosched.cli.sim.options import carry_out_runs, write_results
+from cosched.cli.sim.options import simulate
 from cosched.cli.values import SIZE, several, some_of, whole
 from cosched.sim.startup.costs import Costs, read_costs
 from cosched.sim.startup.model import DESIGNS, ORDERS, StartupRun
@@ -126,7 +125,6 @@ class Startup(Command):
         return costs if self.link is None else replace(costs, link_mb_s=self.link)
 
     def run(self) -> None:
-        check_writable(self.json_file)
         costs = self.costs()
         runs = [
             StartupRun(
@@ -142,6 +140,4 @@ class Startup(Command):
             )
             for size, each, design in product(self.nodes, self.tasks, self.designs)
         ]
-        outcomes = carry_out_runs(carry_out, runs, self.at_a_time)
-        document = {"runs": [outcome.document() for outcome in outcomes]}
-        write_results(self.json_file, render(outcomes), document)
+        simulate(carry_out, runs, self.at_a_time, self.json_file, render)
