@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,8 +20,8 @@ from cosched.core.node.knowledge import Expectation
 from cosched.core.node.settings import Settings
 from cosched.sim.nodes.expected import exact, read_lengths
 from cosched.sim.nodes.model import Cluster, Pattern, Program
-from cosched.sim.nodes.node_runs import ARMS, NodesRun, carry_out
-from cosched.sim.nodes.node_table import render
+from cosched.sim.nodes.node_runs import ARMS, NodesOutcome, NodesRun, carry_out
+from cosched.tables import table
 
 #: The default arms.
 EQUAL_JOBS = ("batch", "gang", "cosched")
@@ -195,3 +195,29 @@ def _is_given(name: str) -> bool:
     """Returns whether the command line has the option with this name of a field."""
     source = click.get_current_context().get_parameter_source(name)
     return source is ParameterSource.COMMANDLINE
+
+
+HEAD = ("", "response", "makespan", "efficiency", "switches", "pulled")
+
+
+def render(outcomes: Sequence[NodesOutcome]) -> str:
+    """Returns one line a run; ends with a newline.
+
+    ``switches`` counts those of one node; ``pulled`` is the share that messages caused.
+    """
+    return "\n".join(table(HEAD, map(_cells, outcomes), "<>>>>>")) + "\n"
+
+
+def _cells(outcome: NodesOutcome) -> tuple[str, ...]:
+    counters = outcome.counters
+    pulled = counters.get("sch_granted", 0)
+    switches = pulled + counters.get("csw_switched", 0) + counters.get("turn_given", 0)
+    share = f"{pulled / switches:.0%}" if switches else "-"
+    return (
+        outcome.run.name,
+        f"{outcome.mean_response_s:.2f} s",
+        f"{outcome.makespan_s:.2f} s",
+        f"{outcome.efficiency:.1%}",
+        f"{switches / outcome.run.cluster.nodes:.1f}" if counters else "",
+        share if counters else "",
+    )
