@@ -36,6 +36,8 @@ from cosched.sim.logs.workload import Estimates
 from cosched.sim.queue.queue_table import duration, left_out
 from cosched.tables import table
 
+HEAD = ("schemes", "wait", "slowdown", "sync", "lost")
+
 
 def _release(text: str, what: str) -> int | None:
     return None if text == "never" else parse_duration(text, what)
@@ -251,9 +253,6 @@ def _timing(text: str) -> tuple[Timing, int]:
         )
     delay_ns = parse_duration(delay, "--timing") if delay else 0
     return Timing(name), delay_ns
-
-
-HEAD = ("schemes", "wait", "slowdown", "sync", "lost")
 
 
 def render(outcomes: Sequence[CoupledOutcome]) -> str:

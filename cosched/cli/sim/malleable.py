@@ -40,6 +40,8 @@ from cosched.sim.malleable.policies import BASELINES, HARVESTING
 from cosched.sim.queue.queue_table import duration, left_out
 from cosched.tables import table
 
+HEAD = ("policy", "wait", "run", "total", "jobs/h", "harvests", "success")
+ALIGN = "<>>>>>>"
 Figures: TypeAlias = dict[Case, dict[str, float]]
 
 HELP = f"""\
@@ -189,10 +191,6 @@ def _document(outcome: MalleableOutcome, traces: int, figures: Figures) -> dict[
         "skipped_lines": outcome.run.source.skipped_lines(),
         "cases": [{**asdict(case), "figures": found} for case, found in figures.items()],
     }
-
-
-HEAD = ("policy", "wait", "run", "total", "jobs/h", "harvests", "success")
-ALIGN = "<>>>>>>"
 
 
 def render(title: str, figures: Mapping[Case, Mapping[str, float]]) -> str:

@@ -23,6 +23,7 @@ from cosched.sim.nodes.model import Cluster, Pattern, Program
 from cosched.sim.nodes.node_runs import ARMS, NodesOutcome, NodesRun, carry_out
 from cosched.tables import table
 
+HEAD = ("", "response", "makespan", "efficiency", "switches", "pulled")
 #: The default arms.
 EQUAL_JOBS = ("batch", "gang", "cosched")
 WORKLOAD = ("batch", "kernel", "gang", "cosched", "messages")
@@ -195,9 +196,6 @@ def _is_given(name: str) -> bool:
     """Returns whether the command line has the option with this name of a field."""
     source = click.get_current_context().get_parameter_source(name)
     return source is ParameterSource.COMMANDLINE
-
-
-HEAD = ("", "response", "makespan", "efficiency", "switches", "pulled")
 
 
 def render(outcomes: Sequence[NodesOutcome]) -> str:

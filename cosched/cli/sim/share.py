@@ -26,6 +26,12 @@ from cosched.sim.share.share_runs import Outcome, Run, carry_out
 from cosched.sim.share.turns import Costs
 from cosched.tables import table
 
+HEAD = ("queue", "wait", "response", "slowdown", "p95", "longest", "used", "of the first")
+ALIGN = "<>>>>>>>"
+SLOWDOWN = "mean_bounded_slowdown"
+#: A ratio that differs from 1 by less is called about the same.
+SAME = 0.05
+MEMORY = "Such logs have no memory figures: all jobs of a node are assumed to fit."
 #: The longest requested time in the second row of places; a quarter in each further row.
 SHORT_NS = 4 * 3600 * NS_PER_S
 
@@ -109,14 +115,6 @@ def _short_ns(given: Share) -> tuple[int, ...]:
             " first"
         )
     return given.short_ns
-
-
-HEAD = ("queue", "wait", "response", "slowdown", "p95", "longest", "used", "of the first")
-ALIGN = "<>>>>>>>"
-SLOWDOWN = "mean_bounded_slowdown"
-#: A ratio that differs from 1 by less is called about the same.
-SAME = 0.05
-MEMORY = "Such logs have no memory figures: all jobs of a node are assumed to fit."
 
 
 def render(outcomes: Sequence[Outcome]) -> str:

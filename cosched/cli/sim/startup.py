@@ -18,6 +18,14 @@ from cosched.sim.startup.model import DESIGNS, ORDERS, PAPERS_ORDER, Stage, Star
 from cosched.sim.startup.startup_runs import StartupOutcome, carry_out
 from cosched.tables import table
 
+TITLES = {
+    Stage.OBJECT: "object",
+    Stage.ASSIGN: "assign",
+    Stage.TABLES: "tables",
+    Stage.START: "start",
+    Stage.GO: "go",
+}
+HEAD = ("design", "nodes", "tasks", *(TITLES[part] for part in PAPERS_ORDER), "all, ms")
 MOST_NODES = 65536
 MOST_TASKS = 1024
 
@@ -142,16 +150,6 @@ class Startup(Command):
             for size, each, design in product(self.nodes, self.tasks, self.designs)
         ]
         simulate(carry_out, runs, self.at_a_time, self.json_file, render)
-
-
-TITLES = {
-    Stage.OBJECT: "object",
-    Stage.ASSIGN: "assign",
-    Stage.TABLES: "tables",
-    Stage.START: "start",
-    Stage.GO: "go",
-}
-HEAD = ("design", "nodes", "tasks", *(TITLES[part] for part in PAPERS_ORDER), "all, ms")
 
 
 def render(outcomes: Sequence[StartupOutcome]) -> str:
