@@ -24,6 +24,7 @@ from cosched.core.cluster.coupling.settings import CouplingSettings, Scheme, Whe
 from cosched.core.cluster.queue.policies import POLICIES
 from cosched.core.decoding import Malformed, is_whole, parse_integer, parse_number
 from cosched.core.units import format_duration, parse_duration
+from cosched.sim.cells import duration, left_out
 from cosched.sim.coupling.coupled_runs import Coupling
 from cosched.sim.coupling.logs import (
     CoupledOutcome,
@@ -33,7 +34,6 @@ from cosched.sim.coupling.logs import (
     unique_names,
 )
 from cosched.sim.logs.workload import Estimates
-from cosched.sim.queue.queue_table import duration, left_out
 from cosched.tables import table
 
 HEAD = ("schemes", "wait", "slowdown", "sync", "lost")

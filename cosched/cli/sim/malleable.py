@@ -24,6 +24,7 @@ from cosched.cli.values import TIME, several, some_of, whole
 from cosched.core.cluster.queue.sizes.execution import EXECUTIONS
 from cosched.core.cluster.queue.sizes.settings import Control
 from cosched.core.decoding import is_whole, parse_integer
+from cosched.sim.cells import duration, left_out
 from cosched.sim.logs.log_models import MODELS
 from cosched.sim.malleable.jobs import TEMPLATES
 from cosched.sim.malleable.malleable_runs import (
@@ -37,7 +38,6 @@ from cosched.sim.malleable.malleable_runs import (
     repeated,
 )
 from cosched.sim.malleable.policies import BASELINES, HARVESTING
-from cosched.sim.queue.queue_table import duration, left_out
 from cosched.tables import table
 
 HEAD = ("policy", "wait", "run", "total", "jobs/h", "harvests", "success")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
 from pathlib import Path
 
 import click
@@ -20,9 +21,13 @@ from cosched.cli.sim.options import (
 from cosched.cli.values import some_of
 from cosched.core.cluster.queue.policies import POLICIES
 from cosched.core.errors import CoschedError
+from cosched.sim.cells import duration, left_out
 from cosched.sim.logs.workload import Estimates
-from cosched.sim.queue.queue_runs import Run, carry_out
-from cosched.sim.queue.queue_table import render
+from cosched.sim.queue.queue_runs import Outcome, Run, carry_out
+from cosched.tables import table
+
+HEAD = ("policy", "estimates", "wait", "median", "p95", "slowdown", "bounded", "used")
+ALIGN = "<<>>>>>>"
 
 
 @command("queue")
@@ -113,3 +118,34 @@ def _check_folder(runs: Sequence[Run], save_in: Path | None) -> None:
         save_in.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise CoschedError(f"{save_in}: cannot be made ({error.strerror})") from error
+
+
+def render(outcomes: Sequence[Outcome]) -> str:
+    """Returns a block for each log; ends with a newline."""
+    blocks = []
+    for trace, group in groupby(outcomes, key=lambda outcome: outcome.run.trace):
+        rows = list(group)
+        first = rows[0]
+        figures = first.figures
+        lines = [
+            trace.name,
+            f"{figures['jobs']:g} jobs, {first.machine} nodes, load {figures['load']:.2f}",
+        ]
+        lines += left_out(first.skipped)
+        lines += table(HEAD, map(_cells, rows), ALIGN)
+        blocks.append("\n".join(lines) + "\n")
+    return "\n".join(blocks)
+
+
+def _cells(outcome: Outcome) -> tuple[str, ...]:
+    figures = outcome.figures
+    return (
+        outcome.run.policy,
+        outcome.run.estimates.value,
+        duration(figures["mean_wait_s"]),
+        duration(figures["median_wait_s"]),
+        duration(figures["p95_wait_s"]),
+        f"{figures['mean_slowdown']:.1f}",
+        f"{figures['mean_bounded_slowdown']:.1f}",
+        f"{figures['utilisation']:.0%}",
+    )
