@@ -1,4 +1,4 @@
-"""Reads the model and runs the jobs for the commands about shared nodes."""
+"""Reads the model, runs the jobs and saves them for the commands about shared nodes."""
 
 from __future__ import annotations
 
@@ -86,7 +86,11 @@ def simulate(
 
 
 def save(outcomes: Sequence[SharingOutcome], folder: Path, command: str) -> list[Path]:
-    """Writes ``STREAM-SEED.PLACEMENT.npz`` and ``.csv``; returns their paths."""
+    """Writes ``STREAM-SEED.PLACEMENT.npz`` and ``.csv``; returns their paths.
+
+    Columns: job, application, size_halves, walltime_s (as the scheduler expects), own_s
+    (run time on whole nodes), submit_s, start_s, end_s, halves (``0 2 5``; of node h // 2).
+    """
     paths: list[Path] = []
     for outcome in outcomes:
         jobs = [entry.job for entry in outcome.stream]

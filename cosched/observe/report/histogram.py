@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from statistics import median_high
 from typing import Any
 
 from cosched.core.units import NS_PER_S
@@ -38,7 +39,7 @@ def histogram(
             {
                 "name": name,
                 "counts": [counts[index] for index in span],
-                "median_s": _median(values_ns[name]) / NS_PER_S,
+                "median_s": median_high(values_ns[name]) / NS_PER_S,
             }
             for name, counts in bins.items()
             if counts
@@ -52,7 +53,3 @@ def _bin(value_ns: int) -> int:
 
 def _edge_s(index: int) -> float:
     return float(10 ** (index / BINS_PER_DECADE) / NS_PER_S)
-
-
-def _median(values: Sequence[int]) -> int:
-    return sorted(values)[len(values) // 2]

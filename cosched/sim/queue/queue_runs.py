@@ -1,4 +1,4 @@
-"""Runs one log through one queue policy and computes its figures."""
+"""Runs one log through one queue policy; computes its figures and writes its schedule."""
 
 from __future__ import annotations
 
@@ -132,7 +132,19 @@ class Schedule:
 def save(
     schedule: Schedule, stem: Path, command: str, figures: Mapping[str, object]
 ) -> tuple[Path, Path]:
-    """Writes ``stem.npz`` and ``stem.csv``; returns their paths."""
+    """Writes ``stem.npz`` and ``stem.csv``; returns their paths.
+
+    There is a row for each job, in order of submission:
+
+    job          number in the log
+    user         as in the log, -1 if unknown
+    size         nodes
+    submit_s     as in the log
+    start_s      submission plus wait
+    wait_s       end_s     run_s
+    walltime_s   what the user asked for
+    nodes        the nodes of the job (0-3,8), if they were kept
+    """
     log = schedule.workload
     submits, starts, runs = map(column, (log.submit_ns, schedule.start_ns, log.run_ns))
     times_ns = {
