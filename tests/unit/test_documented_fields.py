@@ -38,7 +38,7 @@ FILES = sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))
 DECLARED = re.compile(
     r"(key|table|inline|optional_table|flag|(\w+_)?(option|argument|part)(_with)?)\("
 )
-DATA = re.compile(r"dataclass|Struct|NamedTuple|Message|Frame|OfJob|OfWorld")
+DATA = re.compile(r"dataclass|Struct|NamedTuple|Message|Frame|Event|Command|OfJob|OfWorld")
 
 
 def undocumented(text):
