@@ -170,12 +170,12 @@ def child(side: str, plain: Path, machine: int, write: bool) -> None:
 
 def compare(trace: Path, repeats: int, accasim: str | None) -> list[dict[str, Any]]:
     """The two rows: medians of each side, and the ratio."""
-    from rich.progress import Progress  # AccaSim's environment has none
+    from benchmarks.experiment import counted_steps  # AccaSim's environment lacks rich
 
     rows = []
     with (
         tempfile.TemporaryDirectory() as scratch,
-        Progress(transient=True, disable=not sys.stderr.isatty()) as progress,
+        counted_steps("runs", 4 * repeats) as advance,
     ):
         plain = Path(scratch) / "log.swf"
         _, machine = tidy(trace, plain)
@@ -183,7 +183,6 @@ def compare(trace: Path, repeats: int, accasim: str | None) -> list[dict[str, An
             "cosched": sys.executable,
             "accasim": accasim or python_with_accasim(Path(scratch) / "venv"),
         }
-        task = progress.add_task("runs", total=4 * repeats)
         for write in (False, True):
             found: dict[str, list[dict[str, Any]]] = {side: [] for side in SIDES}
             for _ in range(repeats):
@@ -191,7 +190,7 @@ def compare(trace: Path, repeats: int, accasim: str | None) -> list[dict[str, An
                     found[side].append(
                         run_child(pythons[side], side, plain, machine, write)
                     )
-                    progress.advance(task)
+                    advance()
             ratios = [
                 theirs["cpu_s"] / ours["cpu_s"]
                 for ours, theirs in zip(*found.values(), strict=True)
