@@ -144,6 +144,15 @@ def counted_steps(what: str, total: int) -> Iterator[Callable[[], None]]:
         yield partial(bar.advance, bar.add_task(what, total=total))
 
 
+@contextmanager
+def shown_share() -> Iterator[Callable[[float, str], None]]:
+    """Shows a bar on a terminal; yields a function that takes the share that is done, and
+    the name of what comes next."""
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=1.0)
+        yield lambda done, what: bar.update(task, completed=done, description=what)
+
+
 def quartiles(values: Sequence[float]) -> tuple[float, float, float]:
     """Returns the lower quartile, the median and the upper one of one or more values."""
     if len(values) == 1:
