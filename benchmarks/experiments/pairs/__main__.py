@@ -25,12 +25,11 @@ from typing import Any
 from benchmarks.coupling_domains import (
     ENGINES,
     Domain,
-    Wanted,
     coupled_domains,
     coupling_counts,
 )
 from benchmarks.experiment import Bench
-from benchmarks.experiments.pairs.costs import Costs, first_begin, measure_costs
+from benchmarks.experiments.pairs.costs import Costs, first_begin, measure_costs, submit
 from benchmarks.experiments.pairs.simulated import simulated, spread
 from benchmarks.experiments.pairs.workload import (
     NAMES,
@@ -38,7 +37,6 @@ from benchmarks.experiments.pairs.workload import (
     SETTINGS,
     Plan,
     PlannedJob,
-    limit_of,
     plan_jobs,
 )
 from cosched.bench.run.interrupts import temporary_folder
@@ -87,12 +85,8 @@ class Submitter(threading.Thread):
             for index, job in enumerate(self.jobs):
                 if self.stopped.wait(max(0.0, begin + job.at_s - time.monotonic())):
                     return
-                self.submitted.append(time.time())
-                script = f"date +%s.%N; sleep {job.run_s:.3f}"
-                words = ("/bin/sh", "-c", script)
                 output = self.output(index)
-                limit_s = limit_of(job.run_s)
-                self.domain.submit(Wanted(words, job.nodes, limit_s, output, job.group))
+                self.submitted.append(submit(self.domain, output, job))
         except (CoschedError, OSError) as error:
             self.error = error
 
