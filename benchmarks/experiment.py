@@ -109,6 +109,14 @@ def positive(text: str) -> int:
     return number
 
 
+def above_zero(text: str) -> float:
+    """Returns a number above 0 and below a million, for argparse."""
+    number = float(text)
+    if not 0.0 < number < 1e6:
+        raise argparse.ArgumentTypeError(f"{text} is not above 0 and below a million")
+    return number
+
+
 def numbers(text: str) -> list[int]:
     """Returns whole numbers from 1 on, which have commas between them, for argparse."""
     return [positive(word) for word in text.split(",")]

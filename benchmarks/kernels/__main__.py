@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.experiment import in_one_line, positive, shown_share, write_json
+from benchmarks.experiment import above_zero, in_one_line, positive, shown_share, write_json
 from benchmarks.kernels.build import KERNELS, build
 from benchmarks.kernels.matrix import Halves, measure, model_of, rate_of
 from benchmarks.kernels.occupant import KernelSetup
@@ -131,13 +131,6 @@ def _place(cpus: tuple[int, ...], options: argparse.Namespace) -> KernelSetup:
     return KernelSetup(cpus, options.size << 20, options.folder.resolve())
 
 
-def _positive(text: str) -> float:
-    value = float(text)
-    if not 0.0 < value < 1e6:
-        raise argparse.ArgumentTypeError(f"{text}: want more than 0")
-    return value
-
-
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.kernels",
@@ -160,7 +153,7 @@ def _parser() -> argparse.ArgumentParser:
     all_of.set_defaults(do=matrix)
     for command in (one, all_of):
         command.add_argument(
-            "--seconds", type=_positive, default=3.0, help="of each run (default 3)"
+            "--seconds", type=above_zero, default=3.0, help="of each run (default 3)"
         )
         command.add_argument(
             "--size", type=positive, default=256, metavar="MIB",

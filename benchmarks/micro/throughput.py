@@ -21,7 +21,7 @@ from pathlib import Path
 
 from benchmarks.commands import output_of
 from benchmarks.domain_lab import crowded_domain
-from benchmarks.experiment import Bench, counted_steps, positive
+from benchmarks.experiment import Bench, above_zero, counted_steps, positive
 from cosched.cluster.client import Client, make_submission
 from cosched.config.domain import QueueSettings
 from cosched.core.errors import CoschedError
@@ -193,7 +193,7 @@ def main() -> None:
     bench = Bench("throughput", __doc__, "--jobs 10000 --nodes 8 --per-node 16")
     add = bench.add_argument
     add("--jobs", type=positive, default=1000, help="(1000)")
-    add("--seconds", type=float, default=1.0, help="of each job (1)")
+    add("--seconds", type=above_zero, default=1.0, help="of each job (1)")
     add("--nodes", type=positive, default=8, help="(8)")
     add("--per-node", type=positive, default=16, help="jobs at a time (16)")
     bench.run(run)

@@ -28,7 +28,7 @@ from benchmarks.coupling_domains import (
     coupled_domains,
     coupling_counts,
 )
-from benchmarks.experiment import Bench
+from benchmarks.experiment import Bench, above_zero, positive
 from benchmarks.experiments.pairs.costs import Costs, first_begin, measure_costs, submit
 from benchmarks.experiments.pairs.simulated import simulated, spread
 from benchmarks.experiments.pairs.workload import (
@@ -255,9 +255,9 @@ def main() -> int:
     add = bench.add_argument
     add("--pairs", type=int, default=20, help="0: how the queues are by themselves")
     add("--unpaired", type=int, default=40)
-    add("--nodes", type=int, default=4, help="of each domain")
-    add("--load", type=float, default=0.6)
-    add("--run", type=float, default=2.0, help="mean run time, in s")
+    add("--nodes", type=positive, default=4, help="of each domain")
+    add("--load", type=above_zero, default=0.6)
+    add("--run", type=above_zero, default=2.0, help="mean run time, in s")
     add("--seed", type=int, default=1)
     add("--schemes", default="HH,HY,YH,YY")
     add("--engines", default="native,native", help="of both domains: native or slurm")
@@ -286,8 +286,6 @@ def _checked(
         bench.error("--pairs: want 0 or more; --unpaired: want 0 or an even number")
     if options.pairs + options.unpaired == 0:
         bench.error("--pairs, --unpaired: want some jobs")
-    if options.load <= 0 or options.run <= 0 or options.nodes < 1:
-        bench.error("--load, --run, --nodes: want more than 0")
     values = ("pairs", "unpaired", "nodes", "load", "run", "seed")
     return Plan(*(getattr(options, value) for value in values)), engines, schemes
 

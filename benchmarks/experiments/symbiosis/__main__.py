@@ -34,7 +34,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from benchmarks.experiment import Bench, in_one_line, positive, shown_share, write_figure
+from benchmarks.experiment import (
+    Bench,
+    above_zero,
+    in_one_line,
+    positive,
+    shown_share,
+    write_figure,
+)
 from benchmarks.experiments.section import check, rewrite
 from benchmarks.experiments.symbiosis import computed
 from benchmarks.experiments.symbiosis.cells import (
@@ -80,9 +87,9 @@ def parse(words: Sequence[str] | None) -> argparse.Namespace:
     add("--seeds", type=positive, default=3, help="of log's labels (default 3)")
     add("--streams", type=positive, default=100, help="of stream (default 100)")
     bench.add_repeat(5, "rounds measured")
-    add("--seconds", type=float, default=2.0, help="of each measured run (default 2)")
+    add("--seconds", type=above_zero, default=2.0, help="of each measured run (default 2)")
     size = "memory or file of a process; more than caches hold (default 256)"
-    add("--size", type=int, default=256, metavar="MIB", help=size)
+    add("--size", type=positive, default=256, metavar="MIB", help=size)
     add("--folder", type=Path, help="where the I/O kernel has its file (default: --out)")
     add("--mpi", help="mpich, openmpi or a path, for the network kernel")
     kernels = tuple(KERNELS)

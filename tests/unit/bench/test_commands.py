@@ -76,6 +76,28 @@ def test_documented_command_is_understood(name, module, words, only_parsed, monk
 
 
 @pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("throughput", "--seconds 0"),
+        ("observing", "--window nan"),
+        ("watchers", "--seconds -1"),
+        ("nodes", "--out . --work 0"),
+        ("symbiosis", "table1 --out . --seconds inf"),
+        ("pairs", "--load 0"),
+        ("yoo", "fig2 --run-limit 0"),
+    ],
+)
+def test_number_that_must_be_above_zero_is_refused(
+    name, words, only_parsed, monkeypatch, capsys
+):
+    monkeypatch.setattr("sys.argv", [name, *shlex.split(words)])
+    with pytest.raises(SystemExit) as ended:
+        importlib.import_module(module_of(name)).main()
+    assert ended.value.code == 2
+    assert f"argument {words.split()[-2]}: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
     ("words", "line"),
     [
         ([], "accasim: accasim==1.1.3: pip install failed: ERROR: No matching"),
