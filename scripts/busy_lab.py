@@ -10,6 +10,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from benchmarks.commands import output_of
+
 ROOT = Path(__file__).parent.parent
 FIGURES = ROOT / "docs/figures"
 BIN = Path(sys.executable).parent
@@ -23,11 +25,11 @@ def busy_lab(
     all at the end of the block. settings: for ``cosched config set``."""
     program, run_dir = folder / "wavefront", folder / "run"
     source = ROOT / "benchmarks/programs/wavefront.c"
-    subprocess.run([BIN / "mpicc", "-O2", "-o", program, source, "-lm"], check=True)
+    output_of([str(BIN / "mpicc"), "-O2", "-o", str(program), str(source), "-lm"], "mpicc")
     environ = {**os.environ, "COSCHED_RUN_DIR": str(run_dir)}
 
     def cosched(*words: str) -> None:
-        subprocess.run([BIN / "cosched", *words], env=environ, check=True)
+        output_of([str(BIN / "cosched"), *words], f"cosched {words[0]}", environ)
 
     cosched("lab", "up", "--nodes", "2")
     running: list[subprocess.Popen[bytes]] = []

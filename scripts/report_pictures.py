@@ -8,12 +8,13 @@ lab must not be in use.
 from __future__ import annotations
 
 import shutil
-import subprocess
 import tempfile
 from pathlib import Path
 
 from selenium import webdriver
 
+from benchmarks.commands import output_of
+from benchmarks.experiment import in_one_line
 from scripts.busy_lab import BIN, FIGURES, busy_lab
 
 JOBS = ("north", "south", "west")
@@ -28,7 +29,7 @@ def run_jobs(folder: Path) -> Path:
         for job in running:
             job.wait()
         words = ["--title", "three wavefronts", "--out", str(page), str(folder / "run")]
-        subprocess.run([BIN / "cosched", "report", *words], check=True)
+        output_of([str(BIN / "cosched"), "report", *words], "cosched report")
     return page
 
 
@@ -63,11 +64,11 @@ def photograph(page: Path) -> None:
 
 def main() -> None:
     """Runs the jobs and makes the picture."""
-    folder = Path(tempfile.mkdtemp(prefix="cosched-p-"))
-    try:
-        photograph(run_jobs(folder))
-    finally:
-        shutil.rmtree(folder)
+    with (
+        in_one_line("report_pictures"),
+        tempfile.TemporaryDirectory(prefix="cosched-p-") as folder,
+    ):
+        photograph(run_jobs(Path(folder)))
 
 
 if __name__ == "__main__":

@@ -14,7 +14,9 @@ import time
 from functools import partial
 from pathlib import Path
 
+from benchmarks.experiment import in_one_line
 from cosched.cli.jobs.top import why_text
+from cosched.core.errors import CoschedError
 from cosched.observe.top.sample import Sample
 from cosched.observe.top.sampler import sample
 from cosched.observe.top.screen import TopApp, WhyScreen
@@ -31,7 +33,7 @@ def wait_for_jobs(run_dir: Path) -> None:
     deadline = time.monotonic() + 60
     while any(len(s["jobs"]) < len(JOBS) for s in sample(run_dir).statuses):
         if time.monotonic() > deadline:
-            sys.exit("screens: the jobs did not start within a minute")
+            raise CoschedError("the jobs did not start within a minute")
         time.sleep(0.1)
 
 
@@ -72,6 +74,7 @@ def main() -> None:
     # Numbers of the last ten seconds show equal shares only of short slices.
     settings = ("slice=1s", "gmet=50ms")
     with (
+        in_one_line("screens"),
         tempfile.TemporaryDirectory(prefix="cosched-s-") as folder,
         busy_lab(Path(folder), settings, JOBS, "long"),
     ):

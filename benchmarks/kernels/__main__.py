@@ -9,15 +9,12 @@ import re
 import shlex
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-from rich.console import Console
-from rich.progress import Progress
-
-from benchmarks.experiment import in_one_line, positive, write_json
+from benchmarks.experiment import above_zero, in_one_line, positive, shown_share, write_json
 from benchmarks.kernels.build import KERNELS, build
-from benchmarks.kernels.matrix import Halves, Heard, Rates, measure, model_of, rate_of
+from benchmarks.kernels.matrix import Halves, measure, model_of, rate_of
 from benchmarks.kernels.occupant import KernelSetup
 from cosched.core.errors import CoschedError
 from cosched.sim.symbiotic.matrix import model_document
@@ -73,11 +70,8 @@ def matrix(options: argparse.Namespace) -> None:
         raise CoschedError(f"{options.json}: its folder cannot be written to")
     with tempfile.TemporaryDirectory(prefix="cosched-kernels-") as folder:
         built = build(kernels, Path(folder), options.mpi)
-        rates = _with_progress(
-            lambda heard: measure(
-                built, kernels, halves, options.seconds, options.repeat, heard
-            )
-        )
+        with shown_share() as show:
+            rates = measure(built, kernels, halves, options.seconds, options.repeat, show)
     model = model_of(rates, kernels)
     print(matrix_table(model), end="")
     if options.json is not None:
@@ -137,21 +131,6 @@ def _place(cpus: tuple[int, ...], options: argparse.Namespace) -> KernelSetup:
     return KernelSetup(cpus, options.size << 20, options.folder.resolve())
 
 
-def _with_progress(work: Callable[[Heard], Rates]) -> Rates:
-    with Progress(console=Console(file=sys.stderr), transient=True) as progress:
-        task = progress.add_task("", total=1.0)
-        return work(
-            lambda done, what: progress.update(task, completed=done, description=what)
-        )
-
-
-def _positive(text: str) -> float:
-    value = float(text)
-    if not 0.0 < value < 1e6:
-        raise argparse.ArgumentTypeError(f"{text}: want more than 0")
-    return value
-
-
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.kernels",
@@ -174,7 +153,7 @@ def _parser() -> argparse.ArgumentParser:
     all_of.set_defaults(do=matrix)
     for command in (one, all_of):
         command.add_argument(
-            "--seconds", type=_positive, default=3.0, help="of each run (default 3)"
+            "--seconds", type=above_zero, default=3.0, help="of each run (default 3)"
         )
         command.add_argument(
             "--size", type=positive, default=256, metavar="MIB",

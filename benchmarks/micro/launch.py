@@ -25,11 +25,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from rich.progress import Progress
-
 from benchmarks.commands import output_of
 from benchmarks.domain_lab import crowded_domain
-from benchmarks.experiment import Bench, numbers, positive
+from benchmarks.experiment import Bench, counted_steps, numbers, positive
 from benchmarks.mpi import PROGRAMS, build, find, places
 from cosched.cli.run.site import find_site
 from cosched.cluster.client import Client, make_submission
@@ -197,8 +195,7 @@ def _measure(
     ways: Mapping[str, Start], points: list[Point], repeats: int
 ) -> list[dict[str, float]]:
     found = []
-    with Progress(transient=True, disable=not sys.stderr.isatty()) as progress:
-        task = progress.add_task("launch", total=len(points) * repeats)
+    with counted_steps("launch", len(points) * repeats) as advance:
         for n, t in points:
             seconds: dict[str, list[float]] = {way: [] for way in ways}
             for _ in range(repeats):
@@ -210,7 +207,7 @@ def _measure(
                             raise
                         print(f"launch: {n} nodes, {t} tasks: {error}", file=sys.stderr)
                         del seconds[way]
-                progress.advance(task)
+                advance()
             pairs = zip(seconds["agents"], seconds["mpiexec"], strict=True)
             ratios = [a / m for a, m in pairs]
             medians = {way: statistics.median(each) for way, each in seconds.items()}

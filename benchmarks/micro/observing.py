@@ -26,7 +26,7 @@ from pathlib import Path
 
 from rich.progress import track
 
-from benchmarks.experiment import Bench, need_cpus, positive, quartiles
+from benchmarks.experiment import Bench, above_zero, need_cpus, positive, quartiles
 from benchmarks.micro.load import START_S, await_tasks, new_node
 from benchmarks.mpi import PROGRAMS, build, find
 from cosched.core.errors import CoschedError
@@ -221,9 +221,9 @@ def main() -> None:
     add = bench.add_argument
     add("--mpi", help="an mpiexec or the folder of one")
     add("--pairs", type=positive, default=40, help="(default 40)")
-    add("--window", type=float, default=4.0, metavar="S", help="(default 4)")
+    add("--window", type=above_zero, default=4.0, metavar="S", help="(default 4)")
     every = "metrics are asked for every S, once a window at least (default 4)"
-    add("--scrape", type=float, default=4.0, metavar="S", help=every)
+    add("--scrape", type=above_zero, default=4.0, metavar="S", help=every)
     add("--watch", choices=WATCHERS, help="by this alone, not by both at once")
 
     def checked(options: argparse.Namespace) -> tuple[list[str], object]:

@@ -15,16 +15,14 @@ import statistics
 import sys
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from rich.progress import Progress
-
 from benchmarks.commands import output_of
 from benchmarks.domain_lab import new_lab
-from benchmarks.experiment import Bench, need_cpus, positive, quartiles
+from benchmarks.experiment import Bench, counted_steps, need_cpus, positive, quartiles
 from benchmarks.micro.load import new_node
 from benchmarks.mpi import PROGRAMS, build, find
 from cosched.core.errors import CoschedError
@@ -129,7 +127,12 @@ def launch(
 
 
 def measure(
-    mpi: Mpi, place: str, transport: Transport, rounds: int, batches: int, turn: object
+    mpi: Mpi,
+    place: str,
+    transport: Transport,
+    rounds: int,
+    batches: int,
+    advance: Callable[[], None],
 ) -> list[Row]:
     """The rows of one transport between two ranks at one place."""
     program = build(PROGRAMS / "pingpong.c", mpi)
@@ -144,7 +147,7 @@ def measure(
                 for size, half_us in medians.items():
                     if number > 0:
                         seen[arm, size].append(half_us)
-                turn()  # type: ignore[operator]
+                advance()
     name = f"{transport.name} {place}"
     return [
         summarise(f"{mpi.family.title} {mpi.version}", name, arm, size, seen)
@@ -216,16 +219,8 @@ def _run(
 ) -> Iterator[str]:
     launches = (options.rounds + 1) * len(ARMS)
     for mpi, place, transport in todo:
-        with Progress(transient=True, disable=not sys.stderr.isatty()) as progress:
-            task = progress.add_task(f"{transport.name} {place}", total=launches)
-            found = measure(
-                mpi,
-                place,
-                transport,
-                options.rounds,
-                options.batches,
-                lambda progress=progress, task=task: progress.advance(task),
-            )
+        with counted_steps(f"{transport.name} {place}", launches) as advance:
+            found = measure(mpi, place, transport, options.rounds, options.batches, advance)
         rows += found
         yield from show([row for row in found if row.carrier != NONE])
 

@@ -21,12 +21,10 @@ import mmap
 import os
 import statistics
 import struct
-import sys
 import time
+from collections.abc import Callable
 
-from rich.progress import Progress
-
-from benchmarks.experiment import Bench, need_cpus, positive
+from benchmarks.experiment import Bench, counted_steps, need_cpus, positive
 from benchmarks.micro.load import child, jobs_of, new_node, register, spin
 from cosched.core.node.settings import Settings
 from cosched.linux.cgroups.cgroupfs import hierarchies, move, own_base
@@ -69,7 +67,11 @@ def granted(paths: NodePaths) -> int:
 
 
 def sample(
-    paths: NodePaths, link: object, board: mmap.mmap, count: int, advance: object
+    paths: NodePaths,
+    link: object,
+    board: mmap.mmap,
+    count: int,
+    advance: Callable[[], None],
 ) -> list[float]:
     """Microseconds of ``count`` switches, as seen by the task on the other CPU.
 
@@ -95,11 +97,11 @@ def sample(
             continue
         ran_ns = struct.unpack("q", board[8:16])[0]
         found.append((ran_ns - asked_ns) / 1e3)
-        advance()  # type: ignore[operator]
+        advance()
     return found
 
 
-def measure(mode: str, kind: str, dom: int, count: int, progress: Progress) -> list[float]:
+def measure(mode: str, kind: str, dom: int, count: int) -> list[float]:
     """The latencies, in microseconds, of one combination."""
     cpu, other = sorted(os.sched_getaffinity(0))[:2]
     board = mmap.mmap(-1, 64)
@@ -108,14 +110,14 @@ def measure(mode: str, kind: str, dom: int, count: int, progress: Progress) -> l
         new_node(NodeOptions(settings, mode=mode), "/dev/shm") as paths,
         jobs_of(spin, paths, dom - 1, cpu),
         child(run_measured, paths, cpu, board, kind == "waiting"),
+        counted_steps(f"{mode}, {kind}", count) as advance,
     ):
         os.sched_setaffinity(0, {other})
         try:
             link = register(paths, "measured", 1)
             try:
                 leave_class()
-                task = progress.add_task(f"{mode}, {kind}", total=count)
-                return sample(paths, link, board, count, lambda: progress.advance(task))
+                return sample(paths, link, board, count, advance)
             finally:
                 lib.cosched_detach(link)
         finally:
@@ -137,11 +139,10 @@ def run(options: argparse.Namespace) -> tuple[list[str], object]:
     """Measures all combinations; returns their table, and the rows."""
     need_cpus(2)  # one for the jobs and one to ask from
     rows = []
-    with Progress(transient=True, disable=not sys.stderr.isatty()) as progress:
-        for mode in ("proportional", "strict"):
-            for kind in ("waiting", "computing"):
-                values = measure(mode, kind, options.dom, options.samples, progress)
-                rows.append({"mode": mode, "task": kind, **summarise(values)})
+    for mode in ("proportional", "strict"):
+        for kind in ("waiting", "computing"):
+            values = measure(mode, kind, options.dom, options.samples)
+            rows.append({"mode": mode, "task": kind, **summarise(values)})
     cells = [
         (
             *(str(row[name]) for name in ("mode", "task", "samples")),

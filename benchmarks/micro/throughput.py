@@ -17,14 +17,11 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-
-from rich.progress import Progress
 
 from benchmarks.commands import output_of
 from benchmarks.domain_lab import crowded_domain
-from benchmarks.experiment import Bench, positive
+from benchmarks.experiment import Bench, above_zero, counted_steps, positive
 from cosched.cluster.client import Client, make_submission
 from cosched.config.domain import QueueSettings
 from cosched.core.errors import CoschedError
@@ -153,17 +150,15 @@ def measure(run_dir: Path, plan: Plan) -> dict[str, float]:
         with (
             Observer(run_dir, node) as observer,
             Client.connect(run_dir, node) as client,
-            Progress(transient=True, disable=not sys.stderr.isatty()) as progress,
         ):
-            accepted, over = (
-                progress.add_task(what, total=plan.jobs) for what in ("accepted", "ended")
-            )
             began, cpu_s = time.monotonic(), machine_cpu_s()
-            numbers = submit_all(lab, plan, ran, partial(progress.advance, accepted))
+            with counted_steps("accepted", plan.jobs) as advance:
+                numbers = submit_all(lab, plan, ran, advance)
             submitted = time.monotonic()
-            for number in numbers:
-                client.wait(number)
-                progress.advance(over)
+            with counted_steps("ended", plan.jobs) as advance:
+                for number in numbers:
+                    client.wait(number)
+                    advance()
             ended, cpu_s = time.monotonic(), machine_cpu_s() - cpu_s
             problems = check(client, numbers, ran)
         after = {kind: usage(run_dir, kind) for kind in before}
@@ -198,7 +193,7 @@ def main() -> None:
     bench = Bench("throughput", __doc__, "--jobs 10000 --nodes 8 --per-node 16")
     add = bench.add_argument
     add("--jobs", type=positive, default=1000, help="(1000)")
-    add("--seconds", type=float, default=1.0, help="of each job (1)")
+    add("--seconds", type=above_zero, default=1.0, help="of each job (1)")
     add("--nodes", type=positive, default=8, help="(8)")
     add("--per-node", type=positive, default=16, help="jobs at a time (16)")
     bench.run(run)

@@ -14,17 +14,14 @@ from __future__ import annotations
 import argparse
 import os
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rich.progress import Progress
-
 from benchmarks.domain_lab import domain, new_lab
-from benchmarks.experiment import Bench, positive
+from benchmarks.experiment import Bench, counted_steps, positive
 from benchmarks.mpi import build, find
 from cosched.bench.workload.file import JobInstance, Workload, load_workload
 from cosched.config.domain import QueueSettings
@@ -139,14 +136,13 @@ def measure(run_dir: Path, options: argparse.Namespace) -> list[Run]:
     names, found = list(WAYS), []
     with (
         new_lab(run_dir, plan_nodes(NODES, 1, life.usable_siblings())) as lab,
-        Progress(transient=True, disable=not sys.stderr.isatty()) as progress,
+        counted_steps("runs", options.repeats * len(names)) as advance,
     ):
         runner = Runner(lab, workload, options.several, options.mpi)
-        task = progress.add_task("runs", total=options.repeats * len(names))
         for number in range(options.repeats):
             for at in range(len(names)):
                 found.append(runner.run(names[(number + at) % len(names)]))
-                progress.advance(task)
+                advance()
     return found
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from rich.progress import track
 
-from benchmarks.experiment import Bench, positive
+from benchmarks.experiment import Bench, above_zero, positive
 from benchmarks.micro.load import await_tasks, idle, jobs_of, new_node
 from benchmarks.micro.observing import on_a_terminal, scrape_once, scraped
 from cosched.core.errors import CoschedError
@@ -102,7 +102,9 @@ def run(options: argparse.Namespace) -> tuple[list[str], object]:
 def main() -> None:
     bench = Bench("watchers", __doc__)
     bench.add_argument("--jobs", type=positive, default=4, help="(default 4)")
-    bench.add_argument("--seconds", type=float, default=30.0, help="a part (default 30)")
+    bench.add_argument(
+        "--seconds", type=above_zero, default=30.0, help="a part (default 30)"
+    )
     bench.add_argument(
         "--settle", type=float, default=SETTLE_S, help="before a part (default 4)"
     )

@@ -23,15 +23,17 @@ import collections
 import collections.abc
 import gzip
 import json
+import os
 import resource
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
-import venv
 from pathlib import Path
 from typing import Any
+
+from benchmarks.commands import output_of
+from cosched.core.errors import CoschedError
 
 ACCASIM = "accasim==1.1.3"
 ROOT = Path(__file__).parents[2]
@@ -130,10 +132,16 @@ def run_accasim(plain: Path, folder: Path | None, machine: int) -> dict[str, Any
 
 
 def python_with_accasim(folder: Path) -> str:
-    """Makes an environment with AccaSim; returns its python."""
-    venv.create(folder, with_pip=True)
+    """Makes an environment with AccaSim; returns its python. Raises CoschedError if that
+    fails."""
     python = str(folder / "bin" / "python")
-    subprocess.run([python, "-m", "pip", "install", "--quiet", ACCASIM], check=True)
+    try:
+        output_of([sys.executable, "-m", "venv", str(folder)], "python -m venv")
+        output_of([python, "-m", "pip", "install", "--quiet", ACCASIM], "pip install")
+    except CoschedError as error:
+        raise CoschedError(
+            f"{ACCASIM}: {error}; name a python that has it with --accasim"
+        ) from None
     return python
 
 
@@ -143,8 +151,8 @@ def run_child(
     """One run in a process of its own."""
     words = [python, "-m", "benchmarks.sim.accasim", CHILD, side, str(plain)]
     words += [str(machine), "write" if write else "none"]
-    done = subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True, cwd=ROOT)
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    output = output_of(words, f"a run of {side}", {**os.environ, "PYTHONPATH": str(ROOT)})
+    found: dict[str, Any] = json.loads(output.splitlines()[-1])
     return found
 
 
@@ -162,12 +170,12 @@ def child(side: str, plain: Path, machine: int, write: bool) -> None:
 
 def compare(trace: Path, repeats: int, accasim: str | None) -> list[dict[str, Any]]:
     """The two rows: medians of each side, and the ratio."""
-    from rich.progress import Progress  # AccaSim's environment has none
+    from benchmarks.experiment import counted_steps  # AccaSim's environment lacks rich
 
     rows = []
     with (
         tempfile.TemporaryDirectory() as scratch,
-        Progress(transient=True, disable=not sys.stderr.isatty()) as progress,
+        counted_steps("runs", 4 * repeats) as advance,
     ):
         plain = Path(scratch) / "log.swf"
         _, machine = tidy(trace, plain)
@@ -175,7 +183,6 @@ def compare(trace: Path, repeats: int, accasim: str | None) -> list[dict[str, An
             "cosched": sys.executable,
             "accasim": accasim or python_with_accasim(Path(scratch) / "venv"),
         }
-        task = progress.add_task("runs", total=4 * repeats)
         for write in (False, True):
             found: dict[str, list[dict[str, Any]]] = {side: [] for side in SIDES}
             for _ in range(repeats):
@@ -183,7 +190,7 @@ def compare(trace: Path, repeats: int, accasim: str | None) -> list[dict[str, An
                     found[side].append(
                         run_child(pythons[side], side, plain, machine, write)
                     )
-                    progress.advance(task)
+                    advance()
             ratios = [
                 theirs["cpu_s"] / ours["cpu_s"]
                 for ours, theirs in zip(*found.values(), strict=True)

@@ -89,6 +89,33 @@ async def until_one_ends(*works: Awaitable[Any]) -> None:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
+class SideTasks:
+    """Tasks beside a member's own work. on_error: takes the error of each that fails."""
+
+    def __init__(self, on_error: Callable[[BaseException], None]) -> None:
+        self.running: set[asyncio.Task[None]] = set()
+        self._on_error = on_error
+
+    def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Runs a work from now on; returns its task."""
+        task = asyncio.get_running_loop().create_task(work)
+        self.running.add(task)
+        task.add_done_callback(self._finished)
+        return task
+
+    def cancel(self) -> set[asyncio.Task[None]]:
+        """Cancels all tasks; returns them."""
+        for task in self.running:
+            task.cancel()
+        return set(self.running)
+
+    def _finished(self, task: asyncio.Task[None]) -> None:
+        self.running.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            self._on_error(error)
+
+
 def _say_ready() -> None:
     print(READY, flush=True)
 

@@ -8,6 +8,7 @@ that the job spawns are its worlds 1, 2, ...; each world has a tree, as a start 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeAlias
 
 import msgspec
@@ -18,7 +19,6 @@ from cosched.core.bounds import (
     Natural,
     Offset,
     Positive,
-    Seconds,
     Slots,
     Status,
     Stream,
@@ -29,7 +29,7 @@ from cosched.core.cluster.startup.questions import Question, RootAnswer
 from cosched.core.decoding import MessagePackDecoder
 
 #: Peers of another version are refused.
-PROTOCOL = 6
+PROTOCOL = 7
 #: The longest message, in bytes; a longer one is refused.
 LONGEST = 64 << 20
 
@@ -88,7 +88,6 @@ class Welcome(Message, frozen=True):
 
     #: Differs for each life of the controller, and after each loss of the node.
     session: Natural
-    beat_s: Seconds  #: how often the agent must send ``Beat``
     secret: bytes  #: proves job objects (``seal``)
     incarnation: Natural  #: of this agent, as it was in ``Hello``
 
@@ -130,6 +129,22 @@ class Chunk(OfJob, frozen=True):
     count: Positive  #: the number of all chunks
     root: Slots  #: the number of the job's root
     data: bytes  #: the bytes
+
+    def with_parts(self, parts: Sequence[bytes]) -> list[Chunk]:
+        """Returns a chunk like this one for each part of an object."""
+        return [
+            msgspec.structs.replace(self, number=number, count=len(parts), data=part)
+            for number, part in enumerate(parts)
+        ]
+
+
+def in_chunks(first: Chunk, parts: Sequence[bytes]) -> list[Chunk]:
+    """Returns the messages with the parts of an object for the root of a tree. first: the
+    one with the first part."""
+    return [
+        msgspec.structs.replace(first, number=number, count=len(parts), data=part)
+        for number, part in enumerate(parts)
+    ]
 
 
 class SubtreePrepared(OfJob, frozen=True):

@@ -52,10 +52,6 @@ CREATE TABLE jobs (
 CREATE INDEX jobs_by_state ON jobs (state);
 CREATE TABLE agents (name TEXT PRIMARY KEY, incarnation INTEGER NOT NULL) STRICT;
 """
-_COLUMNS = (
-    "number, uid, gid, submission, submitted_ns, state, start, hosts, started_ns, "
-    "ended_ns, status, reason, failed_starts"
-)
 
 
 class State(Enum):
@@ -102,7 +98,7 @@ class Record:
 
 
 class _Row(msgspec.Struct, array_like=True):
-    """A row with the columns of ``_COLUMNS``."""
+    """A row of a job, with the columns of this order."""
 
     number: JobNumber
     uid: UserId
@@ -119,6 +115,7 @@ class _Row(msgspec.Struct, array_like=True):
     failed_starts: Slots
 
 
+_COLUMNS = ", ".join(_Row.__struct_fields__)
 _hosts: JsonDecoder[tuple[str, ...]] = JsonDecoder(tuple[Name, ...], "names of nodes")
 _intervals: JsonDecoder[Intervals] = JsonDecoder(
     tuple[tuple[Slots, Slots], ...], "numbers of nodes"
@@ -232,21 +229,11 @@ class JobStore:
     def _record(self, row: tuple[Any, ...]) -> Record:
         try:
             found: _Row = convert(row, _Row, "a row")
-            return Record(
-                found.number,
-                found.uid,
-                found.gid,
-                decode_submission(found.submission),
-                found.submitted_ns,
-                found.state,
-                found.start,
-                _hosts.decode(found.hosts) if found.hosts else (),
-                found.started_ns,
-                found.ended_ns,
-                found.status,
-                found.reason,
-                found.failed_starts,
-            )
+            decoded = {
+                "submission": decode_submission(found.submission),
+                "hosts": _hosts.decode(found.hosts) if found.hosts else (),
+            }
+            return Record(**{**msgspec.structs.asdict(found), **decoded})
         except CoschedError as error:
             shown = printable(str(row[0]))
             raise CoschedError(f"{self._path}: job {shown} is damaged: {error}") from None

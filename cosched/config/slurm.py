@@ -41,16 +41,16 @@ class SlurmSettings:
         5.0,
         "How long a job may take from the order to start now until it has nodes.",
     )
-    lease_s: float = key(
+    longest_hold_s: float = key(
         duration_s(NS_PER_S, _LONGEST_NS),
         3600.0,
         "A job yields after this hold, even if the controller does not answer. "
         "One that cannot yield starts.",
     )
-    retry_s: float = key(
+    controller_lost_after_s: float = key(
         duration_s(0, _LONGEST_NS),
         60.0,
-        "How long the controller may be away until a job with mates does as ``then``.",
+        "After this absence of the controller, a job with mates does as ``then``.",
     )
     then: str = key(
         one_of("start", "yield"),
@@ -66,9 +66,9 @@ class SlurmSettings:
 
     @property
     def ahead_s(self) -> float:
-        """How long before the end of a lease the controller starts a job that cannot
+        """How long before the end of a hold the controller starts a job that cannot
         yield."""
-        return min(self.lease_s / 2, _AHEAD_S)
+        return min(self.longest_hold_s / 2, _AHEAD_S)
 
 
 @dataclass(frozen=True, slots=True)

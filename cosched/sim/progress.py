@@ -17,8 +17,8 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from cosched.sim.cells import duration
 from cosched.sim.parallel import Outcome, Report
-from cosched.sim.queue.queue_table import duration
 
 #: A line shows the time left if it is at least this long.
 LEAST_LEFT_S = 60.0

@@ -27,7 +27,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from cosched.core.cluster.coupling.state import Counts, Stage
-from tests.unit.cluster.coupled.coupled_live import EngineDouble, LiveDomain, free_addresses
+from tests.unit.cluster.coupling.live.live_domains import (
+    EngineDouble,
+    LiveDomain,
+    free_addresses,
+)
 
 NODES = 12
 SCHEMES = {"H": "hold", "Y": "yield"}

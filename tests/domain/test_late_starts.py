@@ -50,7 +50,7 @@ def test_node_without_free_slots_reports_the_starts_that_have_them(make_rig):
             rig.start("n1")
             hello = await controller.receive()
             assert hello.starts == ()
-            controller.send("n1", Welcome(1, 0.1, SECRET, hello.incarnation))
+            controller.send("n1", Welcome(1, SECRET, hello.incarnation))
             controller.send("n1", start_of(rig, 1, rig.config.slots - 1))
             prepared = await controller.receive_other_than(Hello)
             assert isinstance(prepared, SubtreePrepared)
@@ -73,7 +73,7 @@ def prepared_after(rig, *welcomes):
             rig.start("n1")
             hello = await controller.receive()
             for secret, more in welcomes:
-                welcome = Welcome(1, 0.1, secret, hello.incarnation + more)
+                welcome = Welcome(1, secret, hello.incarnation + more)
                 controller.send("n1", welcome)
             controller.send("n1", start_of(rig, 1, 1))
             return await controller.receive_other_than(Hello)

@@ -31,7 +31,7 @@ USER = "nobody"
 PYTHON = "/usr/bin/python3"
 GROUP = "g1"
 #: Quick settings, so that tests wait for events and not for polls.
-QUICK = {"poll_s": 0.5, "retry_s": 20.0, "try_s": 8.0}
+QUICK = {"poll_s": 0.5, "controller_lost_after_s": 20.0, "try_s": 8.0}
 CONTROLLER = Path(__file__).parent / "controller.py"
 
 

@@ -42,7 +42,7 @@ class Domain:
         self.text = (
             f'name = "{name}"\nengine = "slurm"\n'
             f'[slurm]\nconf = "{self.folder}/slurm.conf"\npoll = "500ms"\ntry = "8s"\n'
-            f'retry = "30s"\n[coupling]\nlisten = "127.0.0.1:{port}"\n'
+            f'controller_lost_after = "30s"\n[coupling]\nlisten = "127.0.0.1:{port}"\n'
             f'same_names = ["{other}"]\ndomains = {{ {other} = "127.0.0.1:{its_port}" }}\n'
         )
         prolog = folder / f"prolog.{name}"

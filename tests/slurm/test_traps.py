@@ -187,7 +187,7 @@ def test_gate_is_killed(al):
 
 @pytest.mark.long
 def test_job_starts_when_the_controller_stays_away(alone):
-    al = alone(retry_s=1.0, then="start")
+    al = alone(controller_lost_after_s=1.0, then="start")
     job = held(al)
     al.kill()
     until(lambda: al.show(job)["JobState"] == "COMPLETED", "the job runs")
@@ -196,7 +196,7 @@ def test_job_starts_when_the_controller_stays_away(alone):
 
 @pytest.mark.long
 def test_job_yields_when_the_controller_stays_away(alone):
-    al = alone(retry_s=1.0, then="yield")
+    al = alone(controller_lost_after_s=1.0, then="yield")
     job = held(al)
     al.kill()
     until(lambda: int(al.show(job)["Restarts"]) >= 1, "the job yields")
@@ -207,7 +207,7 @@ def test_job_yields_when_the_controller_stays_away(alone):
 
 @pytest.mark.long
 def test_lease_ends_a_hold(alone):
-    al = alone(lease_s=2.0)
+    al = alone(longest_hold_s=2.0)
     job = held(al)
     al.expect("NotReady", job, reason="its prolog has ended")
     al.expect("Ready", job)
@@ -229,7 +229,7 @@ def interactive(al):
 @pytest.mark.long
 def test_interactive_job_starts_before_its_lease_ends(alone):
     """Slurm ends such a job if it is put back."""
-    al = alone(cannot_yield="hold", lease_s=5.0)
+    al = alone(cannot_yield="hold", longest_hold_s=5.0)
     srun = interactive(al)
     job = al.expect("Submitted")["job"]["number"]
     al.expect("Ready", job)

@@ -30,13 +30,15 @@ ROOMS = (
     "cosched/shm",
     "cosched/sim",
     "cosched/start",
-    "benchmarks/experiments",
+    "mpi_shim",
+    "benchmarks",
+    "scripts",
 )
 FILES = sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))
 DECLARED = re.compile(
-    r"(key|table|inline|optional_table|flag|(\w+_)?option(_with)?|program_argument)\("
+    r"(key|table|inline|optional_table|flag|(\w+_)?(option|argument|part)(_with)?)\("
 )
-DATA = re.compile(r"dataclass|Struct|Message|Frame|OfJob|OfWorld")
+DATA = re.compile(r"dataclass|Struct|NamedTuple|Message|Frame|Event|Command|OfJob|OfWorld")
 
 
 def undocumented(text):
@@ -68,7 +70,8 @@ def test_each_public_field_has_a_comment(path):
     assert list(undocumented(path.read_text())) == []
 
 
-def test_field_without_a_comment_is_found():
+@pytest.mark.parametrize("head", ["@dataclass\nclass A:", "class A(NamedTuple):"])
+def test_field_without_a_comment_is_found(head):
     fields = "a: int  #: nodes", "#: In ns.", "b: int", "c: int"
-    text = "\n    ".join(("@dataclass\nclass A:", *fields))
+    text = "\n    ".join((head, *fields))
     assert list(undocumented(text)) == ["A.c"]

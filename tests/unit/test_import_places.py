@@ -75,7 +75,7 @@ ALLOWED = {
     "mpi_shim/choose.py": ({"mpi4py", "mpi_shim.wrapper"}, LATER),
     "benchmarks/npb/__main__.py": ({"mpi4py", "benchmarks.npb"}, LATER),
     "benchmarks/sim/accasim.py": (
-        {"accasim", "benchmarks.experiment", "cosched.sim", "cosched.tables", "rich"},
+        {"accasim", "benchmarks.experiment", "cosched.sim", "cosched.tables"},
         OPTIONAL,
     ),
     "benchmarks/experiments/startup/startup_live.py": ({"pyroute2"}, OPTIONAL),

@@ -49,12 +49,12 @@ def fig9(found: Findings) -> list[Claim]:
         )
         for percent, execution in cells
     ]
-    less, less_verdict = found.count(
+    less = found.count(
         found.at(WAIT, "even-fq", None, percent, execution)
         < found.at(WAIT, baseline, None, percent, execution)
         for (percent, execution), baseline in product(cells, BASELINES)
     )
-    slower, slower_verdict = found.count(
+    slower = found.count(
         found.at(EXECUTION, "even-fq", None, percent, execution)
         > found.at(EXECUTION, "ideal-backfill", None, percent, execution)
         for percent, execution in cells
@@ -72,16 +72,15 @@ def fig9(found: Findings) -> list[Claim]:
     return [
         Claim("9", "IDEAL-ONLY waits far longer than IDEAL-BACKFILL", "far",
               times(ideal), judge_above(found.over(ideal), 2)),
-        Claim("9", "Even-H-FQ waits less than each baseline", "always", less, less_verdict),
-        Claim("9", "its execution takes longer than with the ideal", "yes", slower,
-              slower_verdict),
+        Claim("9", "Even-H-FQ waits less than each baseline", "always", *less),
+        Claim("9", "its execution takes longer than with the ideal", "yes", *slower),
         Claim("9", "its total is less than each baseline's, at least at large minima",
               "at large ones", won, won_verdict),
     ]  # fmt: skip
 
 
 def fig10(found: Findings) -> list[Claim]:
-    falls, falls_verdict = found.count(
+    falls = found.count(
         found.at(WAIT, policy, more, percent)
         <= SLACK * found.at(WAIT, policy, fewer, percent)
         for policy, percent in product(EXAMINED, PERCENTS)
@@ -95,7 +94,7 @@ def fig10(found: Findings) -> list[Claim]:
         )
         for harvest, percent in product(("even", "low-impact"), PERCENTS)
     )
-    queued, queued_verdict = found.count(
+    queued = found.count(
         found.at(WAIT, f"{harvest}-fq", degree, percent)
         <= SLACK * found.at(WAIT, f"{harvest}-fr", degree, percent)
         for harvest, degree, percent in product(("even", "low-impact"), (3, 6), PERCENTS)
@@ -106,52 +105,49 @@ def fig10(found: Findings) -> list[Claim]:
         for percent in (50, 10)
     }
     _, gaps_verdict = found.count([gaps[10] > gaps[50]])
-    better, better_verdict = found.count(
+    better = found.count(
         found.at(WAIT, f"low-impact-{favoured}", degree, percent)
         <= SLACK * found.at(WAIT, f"even-{favoured}", degree, percent)
         for favoured, degree, percent in product(("fr", "fq"), DEGREES, PERCENTS)
     )
     return [
-        Claim("10", "the wait falls as M grows", "always", falls, falls_verdict),
+        Claim("10", "the wait falls as M grows", "always", *falls),
         Claim("10", "without a limit FR and FQ are the same", "essentially",
               f"FR/FQ {same.low:.2f} to {same.high:.2f}", judge_value(same, 1.0)),
-        Claim("10", "FQ waits less than FR at M of 3 and 6", "always", queued,
-              queued_verdict),
+        Claim("10", "FQ waits less than FR at M of 3 and 6", "always", *queued),
         Claim("10", "the smaller the minimum, the more FQ gains (M=9; 50%, 10%)", "yes",
               f"FR/FQ {gaps[50]:.2f}, {gaps[10]:.2f}", gaps_verdict),
-        Claim("10", "Low-Imp waits slightly less than Even-H", "yes", better,
-              better_verdict),
+        Claim("10", "Low-Imp waits slightly less than Even-H", "yes", *better),
     ]  # fmt: skip
 
 
 def fig11(found: Findings) -> list[Claim]:
     pairs = list(product(("even", "low-impact"), PERCENTS))
-    low, low_verdict = found.count(
+    low = found.count(
         found.at(TOTAL, f"{harvest}-fq", 3, percent)
         < found.at(TOTAL, f"{harvest}-fr", 3, percent)
         for harvest, percent in pairs
     )
-    high, high_verdict = found.count(
+    high = found.count(
         found.at(TOTAL, f"{harvest}-fr", degree, percent)
         < found.at(TOTAL, f"{harvest}-fq", degree, percent)
         for (harvest, percent), degree in product(pairs, (9, 12))
     )
-    turns, turns_verdict = found.count(
+    turns = found.count(
         min(found.at(TOTAL, f"{harvest}-fq", degree, percent) for degree in LIMITED) * SLACK
         < found.at(TOTAL, f"{harvest}-fq", None, percent)
         for harvest, percent in pairs
     )
-    falls, falls_verdict = found.count(
+    falls = found.count(
         found.at(TOTAL, policy, None, percent)
         < min(found.at(TOTAL, policy, degree, percent) for degree in LIMITED)
         for policy, percent in product(("even-fr", "low-impact-fr"), PERCENTS)
     )
     return [
-        Claim("11", "at M=3 the total is less with FQ", "always", low, low_verdict),
-        Claim("11", "at M of 9 and 12 it is less with FR", "yes", high, high_verdict),
-        Claim("11", "with FQ it rises again as M grows on", "yes", turns, turns_verdict),
-        Claim("11", "with FR a high M is best: least total without a limit", "yes", falls,
-              falls_verdict),
+        Claim("11", "at M=3 the total is less with FQ", "always", *low),
+        Claim("11", "at M of 9 and 12 it is less with FR", "yes", *high),
+        Claim("11", "with FQ it rises again as M grows on", "yes", *turns),
+        Claim("11", "with FR a high M is best: least total without a limit", "yes", *falls),
     ]  # fmt: skip
 
 
@@ -164,29 +160,28 @@ def fig12(found: Findings) -> list[Claim]:
             for more, less in pairwise(PERCENTS)
         )
 
-    queued, queued_verdict = falls("fq", DEGREES)
-    low, low_verdict = falls("fr", (3,))
-    rises, rises_verdict = found.count(
+    queued = falls("fq", DEGREES)
+    low = falls("fr", (3,))
+    rises = found.count(
         found.at(WAIT, f"{harvest}-fr", degree, 10)
         > found.at(WAIT, f"{harvest}-fr", degree, 50)
         for harvest, degree in product(("even", "low-impact"), (9, 12))
     )
     return [
-        Claim("12", "with FQ the wait falls with the minimum", "in general", queued,
-              queued_verdict),
-        Claim("12", "so it does with FR at M=3", "yes", low, low_verdict),
+        Claim("12", "with FQ the wait falls with the minimum", "in general", *queued),
+        Claim("12", "so it does with FR at M=3", "yes", *low),
         Claim("12", "with FR at M of 9 and 12 it is longer at 10% than at 50%", "yes",
-              rises, rises_verdict),
+              *rises),
     ]  # fmt: skip
 
 
 def fig13(found: Findings) -> list[Claim]:
-    best, best_verdict = found.count(
+    best = found.count(
         found.at(TOTAL, BEST, degree, percent)
         <= SLACK * min(found.at(TOTAL, policy, degree, percent) for policy in EXAMINED)
         for degree, percent in product((9, 12, None), PERCENTS)
     )
-    unlimited, unlimited_verdict = found.count(
+    unlimited = found.count(
         found.at(TOTAL, BEST, None, percent)
         <= min(
             found.at(TOTAL, policy, degree, percent)
@@ -194,23 +189,22 @@ def fig13(found: Findings) -> list[Claim]:
         )
         for percent in PERCENTS
     )
-    queued, queued_verdict = found.count(
+    queued = found.count(
         found.at(TOTAL, "low-impact-fq", 3, percent)
         <= SLACK * min(found.at(TOTAL, policy, 3, percent) for policy in EXAMINED)
         for percent in PERCENTS
     )
-    turns, turns_verdict = found.count(
+    turns = found.count(
         (found.at(TOTAL, "low-impact-fq", 6, percent)
          < found.at(TOTAL, "low-impact-fr", 6, percent)) == (percent > 10)
         for percent in PERCENTS
     )  # fmt: skip
     return [
-        Claim("13", "Low-Imp-FR is best from M=9 on", "always", best, best_verdict),
-        Claim("13", "Low-Imp-FR without a limit is best of all M", "(chosen)", unlimited,
-              unlimited_verdict),
-        Claim("13", "at M=3 Low-Imp-FQ is best", "always", queued, queued_verdict),
+        Claim("13", "Low-Imp-FR is best from M=9 on", "always", *best),
+        Claim("13", "Low-Imp-FR without a limit is best of all M", "(chosen)", *unlimited),
+        Claim("13", "at M=3 Low-Imp-FQ is best", "always", *queued),
         Claim("13", "at M=6 it is better than Low-Imp-FR until the minimum is 10%", "yes",
-              turns, turns_verdict),
+              *turns),
     ]  # fmt: skip
 
 
@@ -305,7 +299,7 @@ def _users_claims(
 
 
 def fig15(found: Findings) -> list[Claim]:
-    grows, grows_verdict = found.count(
+    grows = found.count(
         found.ratio(
             WAIT,
             users(source, 1.0, "ideal-only", percent),
@@ -321,9 +315,7 @@ def fig15(found: Findings) -> list[Claim]:
     claims = _users_claims(found, "15", WAIT, (2, 20), (1.1, 5))
     return [
         *claims,
-        Claim(
-            "15", "the gain is greater at beta 1 than at 0.25", "yes", grows, grows_verdict
-        ),
+        Claim("15", "the gain is greater at beta 1 than at 0.25", "yes", *grows),
     ]
 
 
@@ -334,17 +326,17 @@ def fig16(found: Findings) -> list[Claim]:
 def table3(found: Findings) -> list[Claim]:
     measured = found.measured
     cells = list(product(BETAS, PERCENTS_3))
-    best, best_verdict = found.count(
+    best = found.count(
         throughput(measured, beta, BEST, percent)
         > max(throughput(measured, beta, policy, percent) for policy in BASELINES)
         for beta, percent in cells
     )
-    grows, grows_verdict = found.count(
+    grows = found.count(
         throughput(measured, beta, BEST, less) > throughput(measured, beta, BEST, more)
         for beta in (0.25, 0.5, 0.75)
         for more, less in pairwise(PERCENTS_3)
     )
-    suffers, suffers_verdict = found.count(
+    suffers = found.count(
         throughput(measured, beta, "moldable", 10)
         < throughput(measured, beta, "moldable", 30)
         for beta in BETAS
@@ -360,11 +352,9 @@ def table3(found: Findings) -> list[Claim]:
         Claim("T3", "jobs an hour, ours / the paper's", "48 figures",
               f"{times(to_theirs)}, {near} of them within a tenth",
               judge_value(found.over(to_theirs), 1.0)),
-        Claim("T3", "Low-Imp-FR gets most jobs through", "always", best, best_verdict),
-        Claim("T3", "the more the smaller the minimum, at beta below 1", "yes", grows,
-              grows_verdict),
-        Claim("T3", "MOLDABLE gets fewer through at 10% than at 30%", "always", suffers,
-              suffers_verdict),
+        Claim("T3", "Low-Imp-FR gets most jobs through", "always", *best),
+        Claim("T3", "the more the smaller the minimum, at beta below 1", "yes", *grows),
+        Claim("T3", "MOLDABLE gets fewer through at 10% than at 30%", "always", *suffers),
     ]  # fmt: skip
 
 

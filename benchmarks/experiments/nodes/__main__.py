@@ -27,8 +27,16 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from benchmarks.experiment import Bench, in_one_line, simulate, write_figure
+from benchmarks.experiment import (
+    Bench,
+    above_zero,
+    in_one_line,
+    positive,
+    simulate,
+    write_figure,
+)
 from benchmarks.pictures import picture
+from cosched.core.errors import CoschedError
 from cosched.core.node.settings import Settings
 from cosched.core.units import NS_PER_MS, NS_PER_S, parse_duration
 from cosched.sim.nodes.model import Cluster, Pattern, Program
@@ -129,6 +137,9 @@ def cases_of(options: argparse.Namespace) -> list[Case]:
                         Case(sweep, x, pattern, way, nodes, work_ns, seed)
                         for seed in range(1, options.repeat + 1)
                     ]
+    if not cases:
+        most = options.most_nodes
+        raise CoschedError(f"no sweep has {most} nodes or less; give more --most-nodes")
     return sorted(cases, key=lambda case: -case.nodes)
 
 
@@ -206,11 +217,11 @@ def parse(words: Sequence[str] | None) -> argparse.Namespace:
     add = bench.add_argument
     add("--sweeps", choices=tuple(SWEEPS), nargs="+", default=list(SWEEPS))
     add("--patterns", choices=PATTERNS, nargs="+", default=list(PATTERNS))
-    add("--nodes", type=int, default=64, help="in the other sweeps (default 64)")
+    add("--nodes", type=positive, default=64, help="in the other sweeps (default 64)")
     add("--most-nodes", type=int, default=4096, help="leave larger ones out")
     add("--kernel-nodes", type=int, default=256, help="most for spin, yield (default 256)")
     add("--free-nodes", type=int, default=1024, help="most for free (default 1024)")
-    add("--work", type=float, default=4.0, help="CPU seconds of a rank (default 4)")
+    add("--work", type=above_zero, default=4.0, help="CPU seconds of a rank (default 4)")
     bench.add_repeat(3, "seeds of each")
     bench.add_parallel()
     bench.add_folder()

@@ -25,12 +25,11 @@ from typing import Any
 from benchmarks.coupling_domains import (
     ENGINES,
     Domain,
-    Wanted,
     coupled_domains,
     coupling_counts,
 )
-from benchmarks.experiment import Bench
-from benchmarks.experiments.pairs.costs import Costs, first_begin, measure_costs
+from benchmarks.experiment import Bench, above_zero, positive
+from benchmarks.experiments.pairs.costs import Costs, first_begin, measure_costs, submit
 from benchmarks.experiments.pairs.simulated import simulated, spread
 from benchmarks.experiments.pairs.workload import (
     NAMES,
@@ -38,7 +37,6 @@ from benchmarks.experiments.pairs.workload import (
     SETTINGS,
     Plan,
     PlannedJob,
-    limit_of,
     plan_jobs,
 )
 from cosched.bench.run.interrupts import temporary_folder
@@ -87,12 +85,8 @@ class Submitter(threading.Thread):
             for index, job in enumerate(self.jobs):
                 if self.stopped.wait(max(0.0, begin + job.at_s - time.monotonic())):
                     return
-                self.submitted.append(time.time())
-                script = f"date +%s.%N; sleep {job.run_s:.3f}"
-                words = ("/bin/sh", "-c", script)
                 output = self.output(index)
-                limit_s = limit_of(job.run_s)
-                self.domain.submit(Wanted(words, job.nodes, limit_s, output, job.group))
+                self.submitted.append(submit(self.domain, output, job))
         except (CoschedError, OSError) as error:
             self.error = error
 
@@ -261,9 +255,9 @@ def main() -> int:
     add = bench.add_argument
     add("--pairs", type=int, default=20, help="0: how the queues are by themselves")
     add("--unpaired", type=int, default=40)
-    add("--nodes", type=int, default=4, help="of each domain")
-    add("--load", type=float, default=0.6)
-    add("--run", type=float, default=2.0, help="mean run time, in s")
+    add("--nodes", type=positive, default=4, help="of each domain")
+    add("--load", type=above_zero, default=0.6)
+    add("--run", type=above_zero, default=2.0, help="mean run time, in s")
     add("--seed", type=int, default=1)
     add("--schemes", default="HH,HY,YH,YY")
     add("--engines", default="native,native", help="of both domains: native or slurm")
@@ -292,8 +286,6 @@ def _checked(
         bench.error("--pairs: want 0 or more; --unpaired: want 0 or an even number")
     if options.pairs + options.unpaired == 0:
         bench.error("--pairs, --unpaired: want some jobs")
-    if options.load <= 0 or options.run <= 0 or options.nodes < 1:
-        bench.error("--load, --run, --nodes: want more than 0")
     values = ("pairs", "unpaired", "nodes", "load", "run", "seed")
     return Plan(*(getattr(options, value) for value in values)), engines, schemes
 

@@ -67,7 +67,7 @@ def _lag_s(domain: Domain, folder: Path) -> float:
     found = []
     for number, run_s in enumerate(RUNS_S):
         output = folder / f"{domain.name}.single.{number}"
-        submitted_s = _submit(domain, output, 1, run_s)
+        submitted_s = submit(domain, output, PlannedJob(0.0, 1, run_s))
         found.append(_begin_s(output, 1) - submitted_s)
         time.sleep(run_s + PAUSE_S)
     return mean(found[1:])
@@ -79,7 +79,7 @@ def _turn_s(domain: Domain, engine: str, nodes: int, lag_s: float, folder: Path)
     began_s = time.time()
     for number, job in enumerate(queued_jobs(nodes)):
         outputs.append(folder / f"{domain.name}.queued.{number}")
-        at_s = _submit(domain, outputs[-1], job.nodes, job.run_s) - began_s
+        at_s = submit(domain, outputs[-1], job) - began_s
         jobs.append(replace(job, at_s=at_s))
     begins = [
         _begin_s(output, domain.scripts(job.nodes)) - began_s
@@ -97,7 +97,7 @@ def _pair_lag_s(domains: Sequence[Domain], folder: Path) -> float:
     for number, run_s in enumerate(RUNS_S):
         outputs = [folder / f"{domain.name}.pair.{number}" for domain in domains]
         submitted = [
-            _submit(domain, output, 1, run_s, f"solo{number}")
+            submit(domain, output, PlannedJob(0.0, 1, run_s, f"solo{number}"))
             for domain, output in zip(domains, outputs, strict=True)
         ]
         begins = [_begin_s(output, 1) for output in outputs]
@@ -106,17 +106,11 @@ def _pair_lag_s(domains: Sequence[Domain], folder: Path) -> float:
     return mean(found[1:])
 
 
-def _submit(
-    domain: Domain,
-    output: Path,
-    nodes: int,
-    run_s: float,
-    group: str = "",
-) -> float:
-    """Submits a job; returns the time before that."""
+def submit(domain: Domain, output: Path, job: PlannedJob) -> float:
+    """Submits a job, which writes when it begins; returns the time before that."""
     now_s = time.time()
-    words = ("/bin/sh", "-c", f"date +%s.%N; sleep {run_s:.3f}")
-    domain.submit(Wanted(words, nodes, limit_of(run_s), output, group))
+    words = ("/bin/sh", "-c", f"date +%s.%N; sleep {job.run_s:.3f}")
+    domain.submit(Wanted(words, job.nodes, limit_of(job.run_s), output, job.group))
     return now_s
 
 

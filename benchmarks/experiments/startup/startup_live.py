@@ -16,7 +16,6 @@ from __future__ import annotations
 import argparse
 import os
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,11 +24,16 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from rich.progress import Progress
-
 from benchmarks import mpi
 from benchmarks.domain_lab import domain, new_lab
-from benchmarks.experiment import Bench, in_one_line, numbers, positive, write_json
+from benchmarks.experiment import (
+    Bench,
+    counted_steps,
+    in_one_line,
+    numbers,
+    positive,
+    write_json,
+)
 from benchmarks.experiments.startup.documents import Point, document
 from benchmarks.experiments.startup.live import beside
 from benchmarks.experiments.startup.plans import TITLES
@@ -224,8 +228,7 @@ def _measure(lab: Lab, program: Path, options: argparse.Namespace) -> dict[str, 
     found: dict[tuple[str, int], list[Started]] = {}
     costs = Costs()
     steps = options.repeat * len(WAYS) * len(options.nodes)
-    with Progress(transient=True, disable=not sys.stderr.isatty()) as progress:
-        task = progress.add_task("starts", total=steps)
+    with counted_steps("starts", steps) as advance:
         for number, (name, way) in enumerate(WAYS.items()):
             with starter_of(lab, way, program) as starter:
                 if number == 0:
@@ -234,7 +237,7 @@ def _measure(lab: Lab, program: Path, options: argparse.Namespace) -> dict[str, 
                     for nodes in options.nodes:
                         started = starter.start(nodes, OBJECT_BYTES, TABLE_BYTES)
                         found.setdefault((name, nodes), []).append(started)
-                        progress.advance(task)
+                        advance()
     return {figure: figure_of(figure, found, costs, options.rate) for figure in FIGURES}
 
 

@@ -27,7 +27,6 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
-import sys
 import tempfile
 import textwrap
 from collections.abc import Callable, Sequence
@@ -35,10 +34,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.progress import Progress
-
-from benchmarks.experiment import Bench, in_one_line, positive, write_figure
+from benchmarks.experiment import (
+    Bench,
+    above_zero,
+    in_one_line,
+    positive,
+    shown_share,
+    write_figure,
+)
 from benchmarks.experiments.section import check, rewrite
 from benchmarks.experiments.symbiosis import computed
 from benchmarks.experiments.symbiosis.cells import (
@@ -84,9 +87,9 @@ def parse(words: Sequence[str] | None) -> argparse.Namespace:
     add("--seeds", type=positive, default=3, help="of log's labels (default 3)")
     add("--streams", type=positive, default=100, help="of stream (default 100)")
     bench.add_repeat(5, "rounds measured")
-    add("--seconds", type=float, default=2.0, help="of each measured run (default 2)")
+    add("--seconds", type=above_zero, default=2.0, help="of each measured run (default 2)")
     size = "memory or file of a process; more than caches hold (default 256)"
-    add("--size", type=int, default=256, metavar="MIB", help=size)
+    add("--size", type=positive, default=256, metavar="MIB", help=size)
     add("--folder", type=Path, help="where the I/O kernel has its file (default: --out)")
     add("--mpi", help="mpich, openmpi or a path, for the network kernel")
     kernels = tuple(KERNELS)
@@ -119,19 +122,16 @@ def measured(part: str, options: argparse.Namespace) -> Document:
     used = {name for cell in left for name in (cell.primary, cell.background) if name}
     with (
         tempfile.TemporaryDirectory(prefix="cosched-kernels-") as folder,
-        Progress(console=Console(file=sys.stderr), transient=True) as progress,
+        shown_share() as show,
     ):
         built = build(sorted(used), Path(folder), options.mpi)
         place = (options.folder or options.out).resolve()
-        task = progress.add_task(part, total=1.0)
         carry_out(
             samples,
             cells,
             options.repeat,
             lambda cell: measure(cell, built, setting, place),
-            lambda done, what: progress.update(
-                task, completed=done, description=f"{part}: {what}"
-            ),
+            lambda done, what: show(done, f"{part}: {what}"),
         )
     quiet = samples.quiet(cells)
     document = _of_rates(part, options, len(cpus), samples.rates(cells))

@@ -37,6 +37,7 @@ import msgspec
 
 from benchmarks.experiment import (
     Bench,
+    above_zero,
     in_one_line,
     line_of,
     positive,
@@ -194,12 +195,10 @@ def parse(words: Sequence[str] | None) -> argparse.Namespace:
     changes = "as for cosched bench, to change settings"
     add("--set-with", metavar="COMMAND", help=changes)
     add("--mpi", help="as for cosched-run")
-    add("--run-limit", type=float, metavar="S", help="longest run, s")
+    add("--run-limit", type=above_zero, metavar="S", help="longest run, s")
     add("--run-dir", type=Path, default=default_run_dir(os.environ, os.geteuid()))
     add("--redraw", action="store_true", help="no runs: table and pictures anew")
     options = bench.parse(words)
-    if options.run_limit is not None and options.run_limit <= 0:
-        bench.error("--run-limit: more than 0 seconds")
     if options.arms and options.figure not in ("fig2", "fig3"):
         bench.error(f"--arms: {options.figure} has arms of its own")
     return options

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.npb.fluid.cell import GHOSTS, VALUES, Cell, rms, share, verdict
+from benchmarks.npb.fluid.cell import GHOSTS, VALUES, Cell, call, rms, share, verdict
 from benchmarks.npb.fluid.multipartition import cells, neighbour, sides
 from benchmarks.npb.report import Outcome
 from cosched.core.errors import CoschedError
@@ -33,7 +33,7 @@ class Adi:
     """This rank's cells; CoschedError if they would be too small."""
 
     def __init__(self, link: Link, kernels: Kernels, size: Fluid) -> None:
-        self.link, self.size = link, size
+        self.link, self.kernels, self.size = link, kernels, size
         self.sides = sides(link.ranks)
         if size.edge // self.sides[0] < LEAST_POINTS:
             raise CoschedError(
@@ -41,19 +41,19 @@ class Adi:
                 f"{LEAST_POINTS}; take fewer"
             )
         self.places = cells(link.rank, link.ranks)
-        self.cells = [self._cell(kernels, place) for place in self.places]
+        self.cells = [self._cell(place) for place in self.places]
         self.down, self.up = (
             tuple(neighbour(link.rank, link.ranks, axis, step) for axis in AXES)
             for step in (-1, 1)
         )
 
-    def _cell(self, kernels: Kernels, place: tuple[int, int, int]) -> Cell:
+    def _cell(self, place: tuple[int, int, int]) -> Cell:
         parts = [
             share(self.size.edge, at, side)
             for at, side in zip(place, self.sides, strict=True)
         ]
         first, points = zip(*parts, strict=True)
-        return Cell(kernels, self.size, first, points)
+        return Cell(self.kernels, self.size, first, points)
 
     def begin(self) -> None:
         """The initial guess in all cells."""
@@ -84,15 +84,15 @@ class Adi:
 
     def sweep(
         self,
+        name: str,
         axis: int,
         depth: int,
         upper: Sequence[Array],
-        eliminate: Callable[[int], None],
-        substitute: Callable[[int], None],
+        *fields: Sequence[Array],
     ) -> None:
-        """Solves along ``axis``. ``upper``: a field for each cell, of what elimination
-        leaves above the diagonal; rows reach ``depth`` points far. The functions get the
-        number of a cell."""
+        """Solves along ``axis`` by the C functions of the benchmark ``name``. ``upper``: a
+        field for each cell, of what elimination leaves above the diagonal; rows reach
+        ``depth`` points far. ``fields``: more that elimination reads, for each cell."""
         stages = range(self.sides[axis])
         members = [
             [n for n, place in enumerate(self.places) if place[axis] == stage]
@@ -108,7 +108,9 @@ class Adi:
                     2 * axis,
                 )
             for number in mine:
-                eliminate(number)
+                cell = self.cells[number]
+                more = [cell.derived, *(field[number] for field in fields), upper[number]]
+                call(self.kernels, f"npb_{name}_eliminate", cell, axis, *more, cell.rhs)
             if stage < stages[-1]:
                 last = self._planes(mine, axis, _Where.LAST, depth, upper)
                 pending.append(self._start_send(last, self.up[axis], 2 * axis))
@@ -118,7 +120,8 @@ class Adi:
                 above = self._planes(mine, axis, _Where.ABOVE, depth)
                 self._receive(above, self.up[axis], 2 * axis + 1)
             for number in mine:
-                substitute(number)
+                cell, above_it = self.cells[number], upper[number]
+                call(self.kernels, f"npb_{name}_substitute", cell, axis, above_it, cell.rhs)
             if stage > 0:
                 first = self._planes(mine, axis, _Where.FIRST, depth)
                 pending.append(self._start_send(first, self.down[axis], 2 * axis + 1))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks.npb.classes import BT
 from benchmarks.npb.fluid.adi import AXES, Adi, march
-from benchmarks.npb.fluid.cell import VALUES, call
+from benchmarks.npb.fluid.cell import VALUES
 
 if TYPE_CHECKING:
     from benchmarks.npb.kernels import Kernels
@@ -26,27 +26,8 @@ def run(link: Link, kernels: Kernels, problem: str) -> Outcome:
     def step() -> None:
         adi.update_rhs(size.dt)
         for axis in AXES:
-            sweep(axis)
+            adi.sweep("bt", axis, 1, upper)
         adi.add()
-
-    def sweep(axis: int) -> None:
-        def eliminate(number: int) -> None:
-            cell = adi.cells[number]
-            call(
-                kernels,
-                "npb_bt_eliminate",
-                cell,
-                axis,
-                cell.derived,
-                upper[number],
-                cell.rhs,
-            )
-
-        def substitute(number: int) -> None:
-            cell = adi.cells[number]
-            call(kernels, "npb_bt_substitute", cell, axis, upper[number], cell.rhs)
-
-        adi.sweep(axis, 1, upper, eliminate, substitute)
 
     edge = size.edge
     return march(

@@ -36,24 +36,7 @@ def run(link: Link, kernels: Kernels, problem: str) -> Outcome:
         adi.add()
 
     def sweep(axis: int) -> None:
-        def eliminate(number: int) -> None:
-            cell = adi.cells[number]
-            call(
-                kernels,
-                "npb_sp_eliminate",
-                cell,
-                axis,
-                cell.derived,
-                sounds[number],
-                upper[number],
-                cell.rhs,
-            )
-
-        def substitute(number: int) -> None:
-            cell = adi.cells[number]
-            call(kernels, "npb_sp_substitute", cell, axis, upper[number], cell.rhs)
-
-        adi.sweep(axis, 2, upper, eliminate, substitute)
+        adi.sweep("sp", axis, 2, upper, sounds)
         for cell, sound in zip(adi.cells, sounds, strict=True):
             call(
                 kernels,

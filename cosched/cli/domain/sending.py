@@ -13,11 +13,12 @@ from cosched.cli.domain.waiting import Sizes, run_to_end
 from cosched.cluster.answers import JobInfo
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.submission import JOB_VARIABLE
-from cosched.cluster.up.heldback import held_back
 from cosched.core.names import member_of
 from cosched.jobs.client import Client, NoDomain
 from cosched.jobs.job import Job
 from cosched.jobs.rank_environment import Reports
+from cosched.linux.processes.background import what_holds_back
+from cosched.rundir.lock import lock_holder
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ class Sending:
     def _unless_held_back(self, client: Client) -> Client:
         """Returns a connection to the domain, which is started again if it has lower limits
         than this command."""
-        what = held_back(DomainPaths(client.run_dir))
+        what = _holds_back(DomainPaths(client.run_dir))
         if not what or JOB_VARIABLE in os.environ:
             return client
         from cosched.cluster.up.private import renew_private
@@ -78,6 +79,18 @@ class Sending:
         client.close()
         renew_private(client.run_dir, what, _REPORTS.warn)
         return self._connect()
+
+
+def _holds_back(paths: DomainPaths) -> str:
+    """Returns what holds back the agent of this user's private domain, but not this
+    process: a few words; empty if nothing does.
+
+    The command that started the domain may have had low hard limits or a high nice value.
+    An ordinary user's process cannot undo that for itself."""
+    if not paths.private_lock.exists() or paths.directory.lstat().st_uid != os.geteuid():
+        return ""
+    agent = lock_holder(paths.agent_lock(os.uname().nodename))
+    return "" if agent is None else what_holds_back(agent)
 
 
 def say(line: str) -> None:

@@ -8,7 +8,7 @@ import signal
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any
 
 from cosched.cluster.answers import JobInfo
@@ -73,12 +73,7 @@ class Interrupts:
         self._old[signal.SIGTTIN] = signal.signal(signal.SIGTTIN, signal.SIG_IGN)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for number, handler in self._old.items():
             signal.signal(number, handler)
 

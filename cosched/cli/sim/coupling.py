@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import click
 
 from cosched.cli.declared import Command, command, option, part
-from cosched.cli.files import check_writable
 from cosched.cli.options import json_file_option, parallel_option
 from cosched.cli.sim.options import (
-    carry_out_runs,
     command_line,
     logs_argument,
     save_option,
+    simulate,
     strict_option,
-    write_results,
 )
 from cosched.cli.values import EnumChoice, Parsed
 from cosched.core.cluster.coupling.groups import Timing
@@ -25,10 +24,19 @@ from cosched.core.cluster.coupling.settings import CouplingSettings, Scheme, Whe
 from cosched.core.cluster.queue.policies import POLICIES
 from cosched.core.decoding import Malformed, is_whole, parse_integer, parse_number
 from cosched.core.units import format_duration, parse_duration
+from cosched.sim.cells import duration, left_out
 from cosched.sim.coupling.coupled_runs import Coupling
-from cosched.sim.coupling.coupling_table import render
-from cosched.sim.coupling.logs import CoupledRun, Pairing, carry_out, unique_names
+from cosched.sim.coupling.logs import (
+    CoupledOutcome,
+    CoupledRun,
+    Pairing,
+    carry_out,
+    unique_names,
+)
 from cosched.sim.logs.workload import Estimates
+from cosched.tables import table
+
+HEAD = ("schemes", "wait", "slowdown", "sync", "lost")
 
 
 def _release(text: str, what: str) -> int | None:
@@ -135,7 +143,6 @@ class Couple(Command):
 
     def run(self) -> None:
         traces = self.traces
-        check_writable(self.json_file)
         names = unique_names(traces)
         when_down, hold_ns = self.when_down
         settings = replace(self.settings, when_down=when_down, down_hold_ns=hold_ns)
@@ -161,12 +168,14 @@ class Couple(Command):
             )
             for combination in [(), *_combinations(self.schemes, len(traces))]
         ]
-        outcomes = carry_out_runs(carry_out, runs, self.at_a_time)
-        document = {
-            "traces": [str(trace) for trace in traces],
-            "runs": [outcome.document() for outcome in outcomes],
-        }
-        write_results(self.json_file, render(outcomes), document)
+        simulate(
+            carry_out,
+            runs,
+            self.at_a_time,
+            self.json_file,
+            render,
+            traces=[str(trace) for trace in traces],
+        )
 
 
 def _combinations(text: str | None, machines: int) -> list[tuple[Scheme, ...]]:
@@ -244,3 +253,53 @@ def _timing(text: str) -> tuple[Timing, int]:
         )
     delay_ns = parse_duration(delay, "--timing") if delay else 0
     return Timing(name), delay_ns
+
+
+def render(outcomes: Sequence[CoupledOutcome]) -> str:
+    """Returns a block for each machine, then a line for each run with groups."""
+    lines = []
+    for name in outcomes[0].machines:
+        figures = outcomes[0].result.domains.get(name)
+        if figures is None:
+            lines += [f"{name}: down", ""]
+            continue
+        lines.append(f"{name}: {figures['jobs']:g} jobs, load {figures['load']:.2f}")
+        lines += left_out(outcomes[0].skipped.get(name, {}))
+        rows = (_cells(outcome, name) for outcome in outcomes)
+        lines += table(HEAD, rows, "<>>>>", indent=2)
+        lines.append("")
+    for outcome in outcomes:
+        result = outcome.result
+        if not outcome.run.schemes:
+            continue
+        kept = f"{result.kept} of {result.groups} groups {_constraint(outcome)}"
+        line = f"{outcome.run.name}: {kept}"
+        if outcome.run.coupling.down:
+            down = ", ".join(sorted(outcome.run.coupling.down))
+            line = f"{outcome.run.name}: {result.groups} groups, without {down}"
+        if result.stuck:
+            line += f"; {result.stuck} jobs never started"
+        lines.append(line)
+    return "\n".join(lines) + "\n"
+
+
+def _constraint(outcome: CoupledOutcome) -> str:
+    """Returns how the jobs of a group should start."""
+    coupling = outcome.run.coupling
+    if coupling.timing is Timing.TOGETHER:
+        return "together"
+    delay = format_duration(coupling.delay_ns)
+    if coupling.timing is Timing.WITHIN:
+        return f"within {delay} of each other"
+    return f"{delay} after the first, or after its end"
+
+
+def _cells(outcome: CoupledOutcome, machine: str) -> tuple[str, ...]:
+    figures = outcome.result.domains[machine]
+    return (
+        outcome.run.name,
+        duration(figures["mean_wait_s"]),
+        f"{figures['mean_slowdown']:.1f}",
+        duration(figures["mean_sync_s"]),
+        f"{figures['lost_share']:.2%}",
+    )

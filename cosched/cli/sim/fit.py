@@ -18,10 +18,10 @@ from cosched.cli.sim.options import (
     strict_option,
 )
 from cosched.core.decoding import parse_integer
+from cosched.sim.cells import left_out
 from cosched.sim.logs.fit import LogModel, fit
 from cosched.sim.logs.opening import log_name
 from cosched.sim.logs.swf import Log, read_swf
-from cosched.sim.queue.queue_table import left_out
 
 CLOCK = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)")
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
+from itertools import groupby
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -22,6 +24,7 @@ from cosched.cli.values import TIME, several, some_of, whole
 from cosched.core.cluster.queue.sizes.execution import EXECUTIONS
 from cosched.core.cluster.queue.sizes.settings import Control
 from cosched.core.decoding import is_whole, parse_integer
+from cosched.sim.cells import duration, left_out
 from cosched.sim.logs.log_models import MODELS
 from cosched.sim.malleable.jobs import TEMPLATES
 from cosched.sim.malleable.malleable_runs import (
@@ -34,10 +37,11 @@ from cosched.sim.malleable.malleable_runs import (
     means,
     repeated,
 )
-from cosched.sim.malleable.malleable_table import render
 from cosched.sim.malleable.policies import BASELINES, HARVESTING
-from cosched.sim.queue.queue_table import left_out
+from cosched.tables import table
 
+HEAD = ("policy", "wait", "run", "total", "jobs/h", "harvests", "success")
+ALIGN = "<>>>>>>"
 Figures: TypeAlias = dict[Case, dict[str, float]]
 
 HELP = f"""\
@@ -187,3 +191,26 @@ def _document(outcome: MalleableOutcome, traces: int, figures: Figures) -> dict[
         "skipped_lines": outcome.run.source.skipped_lines(),
         "cases": [{**asdict(case), "figures": found} for case, found in figures.items()],
     }
+
+
+def render(title: str, figures: Mapping[Case, Mapping[str, float]]) -> str:
+    """Returns a block for each minimum; ends with a newline."""
+    blocks = [f"{title}\n"]
+    for percent, cases in groupby(figures, key=lambda case: case.percent):
+        lines = [f"minimum {percent}% of the ideal"]
+        lines += table(HEAD, (_cells(case, figures[case]) for case in cases), ALIGN)
+        blocks.append("\n".join(lines) + "\n")
+    return "\n".join(blocks)
+
+
+def _cells(case: Case, figures: Mapping[str, float]) -> tuple[str, ...]:
+    wanted = figures["requests"] > 0
+    return (
+        case.label,
+        duration(figures["mean_wait_s"]),
+        duration(figures["mean_execution_s"]),
+        duration(figures["mean_total_s"]),
+        f"{figures['throughput_per_h']:.2f}",
+        f"{figures['harvests']:.2f}" if wanted else "",
+        f"{figures['success']:.1%}" if wanted else "",
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,17 +13,17 @@ from click.core import ParameterSource
 from cosched.bench.simulate.virtual import SPREAD_NS, calibration_of, programs_of
 from cosched.bench.workload.file import load_workload
 from cosched.cli.declared import Command, argument, command, flag, option, part
-from cosched.cli.files import check_writable
 from cosched.cli.options import PATH, json_file_option, parallel_option
-from cosched.cli.sim.options import calibration_option, carry_out_runs, write_results
+from cosched.cli.sim.options import calibration_option, simulate
 from cosched.cli.values import TIME, EnumChoice, some_of
 from cosched.core.node.knowledge import Expectation
 from cosched.core.node.settings import Settings
 from cosched.sim.nodes.expected import exact, read_lengths
 from cosched.sim.nodes.model import Cluster, Pattern, Program
-from cosched.sim.nodes.node_runs import ARMS, NodesRun, carry_out
-from cosched.sim.nodes.node_table import render
+from cosched.sim.nodes.node_runs import ARMS, NodesOutcome, NodesRun, carry_out
+from cosched.tables import table
 
+HEAD = ("", "response", "makespan", "efficiency", "switches", "pulled")
 #: The default arms.
 EQUAL_JOBS = ("batch", "gang", "cosched")
 WORKLOAD = ("batch", "kernel", "gang", "cosched", "messages")
@@ -146,7 +146,6 @@ class Nodes(Command):
                 raise click.UsageError(f"{word}: the jobs are those of the workload.")
 
     def run(self) -> None:
-        check_writable(self.json_file)
         settings = Settings().changed(
             {"slice": self.slice_, "gmet": self.gmet, "align": self.align}
         )
@@ -167,9 +166,7 @@ class Nodes(Command):
             NodesRun(arm, programs, cluster, settings, self.seed, expectations=lengths)
             for arm in self.arms or (WORKLOAD if self.workload else EQUAL_JOBS)
         ]
-        outcomes = carry_out_runs(carry_out, runs, self.at_a_time)
-        document = {"runs": [outcome.document() for outcome in outcomes]}
-        write_results(self.json_file, render(outcomes), document)
+        simulate(carry_out, runs, self.at_a_time, self.json_file, render)
 
 
 def _equal_jobs(given: Nodes) -> tuple[Program, ...]:
@@ -199,3 +196,26 @@ def _is_given(name: str) -> bool:
     """Returns whether the command line has the option with this name of a field."""
     source = click.get_current_context().get_parameter_source(name)
     return source is ParameterSource.COMMANDLINE
+
+
+def render(outcomes: Sequence[NodesOutcome]) -> str:
+    """Returns one line a run; ends with a newline.
+
+    ``switches`` counts those of one node; ``pulled`` is the share that messages caused.
+    """
+    return "\n".join(table(HEAD, map(_cells, outcomes), "<>>>>>")) + "\n"
+
+
+def _cells(outcome: NodesOutcome) -> tuple[str, ...]:
+    counters = outcome.counters
+    pulled = counters.get("sch_granted", 0)
+    switches = pulled + counters.get("csw_switched", 0) + counters.get("turn_given", 0)
+    share = f"{pulled / switches:.0%}" if switches else "-"
+    return (
+        outcome.run.name,
+        f"{outcome.mean_response_s:.2f} s",
+        f"{outcome.makespan_s:.2f} s",
+        f"{outcome.efficiency:.1%}",
+        f"{switches / outcome.run.cluster.nodes:.1f}" if counters else "",
+        share if counters else "",
+    )

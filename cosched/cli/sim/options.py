@@ -5,19 +5,29 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import click
 
 from cosched.cli.declared import argument, option
-from cosched.cli.files import write_outcome
+from cosched.cli.files import check_writable, write_outcome
 from cosched.cli.options import PATH
 from cosched.cli.printing import display_stream
-from cosched.sim.parallel import OutcomeT, RunT, Work, carry_out_all
+from cosched.sim.parallel import Outcome, OutcomeT, RunT, Work, carry_out_all
 from cosched.sim.progress import open_progress
 from cosched.version import VERSION
+
+
+class Written(Outcome, Protocol):
+    """An outcome that a file may keep."""
+
+    def document(self) -> dict[str, Any]:
+        """Returns the outcome as JSON."""
+
+
+WrittenT = TypeVar("WrittenT", bound=Written)
 
 
 def logs_argument(metavar: str) -> Any:
@@ -91,6 +101,21 @@ def carry_out_runs(
     """Returns the outcomes of all runs; shows progress on standard error."""
     with open_progress(display_stream(), len(runs)) as report:
         return carry_out_all(work, runs, at_a_time, report)
+
+
+def simulate(
+    work: Work[RunT, WrittenT],
+    runs: Sequence[RunT],
+    at_a_time: int,
+    json_file: Path | None,
+    render: Callable[[Sequence[WrittenT]], str],
+    **facts: Any,
+) -> None:
+    """Carries out all runs, prints and writes the outcomes. facts: more of the JSON."""
+    check_writable(json_file)
+    outcomes = carry_out_runs(work, runs, at_a_time)
+    document = {**facts, "runs": [outcome.document() for outcome in outcomes]}
+    write_results(json_file, render(outcomes), document)
 
 
 def write_results(json_file: Path | None, text: str, document: Mapping[str, Any]) -> None:

@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
 from pathlib import Path
 
 import click
 
 from cosched.cli.declared import Command, command, flag, option
-from cosched.cli.files import check_writable
 from cosched.cli.options import json_file_option, parallel_option
 from cosched.cli.sim.options import (
-    carry_out_runs,
     command_line,
     logs_argument,
     machine_option,
     save_option,
+    simulate,
     strict_option,
-    write_results,
 )
 from cosched.cli.values import some_of
 from cosched.core.cluster.queue.policies import POLICIES
 from cosched.core.errors import CoschedError
+from cosched.sim.cells import duration, left_out
 from cosched.sim.logs.workload import Estimates
-from cosched.sim.queue.queue_runs import Run, carry_out
-from cosched.sim.queue.queue_table import render
+from cosched.sim.queue.queue_runs import Outcome, Run, carry_out
+from cosched.tables import table
+
+HEAD = ("policy", "estimates", "wait", "median", "p95", "slowdown", "bounded", "used")
+ALIGN = "<<>>>>>>"
 
 
 @command("queue")
@@ -99,23 +102,50 @@ class Queue(Command):
             for policy in self.policies
             for estimates in self.estimates
         ]
-        _check_files(runs, self.save_in, self.json_file)
-        outcomes = carry_out_runs(carry_out, runs, self.at_a_time)
-        document = {
-            "runs": [outcome.document() for outcome in outcomes],
-        }
-        write_results(self.json_file, render(outcomes), document)
+        _check_folder(runs, self.save_in)
+        simulate(carry_out, runs, self.at_a_time, self.json_file, render)
 
 
-def _check_files(runs: Sequence[Run], save_in: Path | None, json_file: Path | None) -> None:
-    """Raises CoschedError before the runs if their files cannot be written."""
-    if save_in is not None:
-        names = [run.name for run in runs]
-        for name in names:
-            if names.count(name) > 1:
-                raise CoschedError(f"two runs would be saved as {name}; rename a trace")
-        try:
-            save_in.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise CoschedError(f"{save_in}: cannot be made ({error.strerror})") from error
-    check_writable(json_file)
+def _check_folder(runs: Sequence[Run], save_in: Path | None) -> None:
+    """Raises CoschedError before the runs if their columns cannot be saved."""
+    if save_in is None:
+        return
+    names = [run.name for run in runs]
+    for name in names:
+        if names.count(name) > 1:
+            raise CoschedError(f"two runs would be saved as {name}; rename a trace")
+    try:
+        save_in.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CoschedError(f"{save_in}: cannot be made ({error.strerror})") from error
+
+
+def render(outcomes: Sequence[Outcome]) -> str:
+    """Returns a block for each log; ends with a newline."""
+    blocks = []
+    for trace, group in groupby(outcomes, key=lambda outcome: outcome.run.trace):
+        rows = list(group)
+        first = rows[0]
+        figures = first.figures
+        lines = [
+            trace.name,
+            f"{figures['jobs']:g} jobs, {first.machine} nodes, load {figures['load']:.2f}",
+        ]
+        lines += left_out(first.skipped)
+        lines += table(HEAD, map(_cells, rows), ALIGN)
+        blocks.append("\n".join(lines) + "\n")
+    return "\n".join(blocks)
+
+
+def _cells(outcome: Outcome) -> tuple[str, ...]:
+    figures = outcome.figures
+    return (
+        outcome.run.policy,
+        outcome.run.estimates.value,
+        duration(figures["mean_wait_s"]),
+        duration(figures["median_wait_s"]),
+        duration(figures["p95_wait_s"]),
+        f"{figures['mean_slowdown']:.1f}",
+        f"{figures['mean_bounded_slowdown']:.1f}",
+        f"{figures['utilisation']:.0%}",
+    )

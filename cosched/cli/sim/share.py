@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import groupby
 from pathlib import Path
 
 import click
@@ -9,21 +11,27 @@ import click
 from cosched.cli.declared import Command, command, option, part
 from cosched.cli.options import json_file_option, parallel_option
 from cosched.cli.sim.options import (
-    carry_out_runs,
     logs_argument,
     machine_option,
+    simulate,
     strict_option,
-    write_results,
 )
 from cosched.cli.values import TIME, several
 from cosched.core.errors import CoschedError
 from cosched.core.node.settings import USUAL
 from cosched.core.units import NS_PER_S, parse_duration
+from cosched.sim.cells import duration, left_out
 from cosched.sim.share.machine import Sharing
-from cosched.sim.share.share_runs import Run, carry_out
-from cosched.sim.share.share_table import render
+from cosched.sim.share.share_runs import Outcome, Run, carry_out
 from cosched.sim.share.turns import Costs
+from cosched.tables import table
 
+HEAD = ("queue", "wait", "response", "slowdown", "p95", "longest", "used", "of the first")
+ALIGN = "<>>>>>>>"
+SLOWDOWN = "mean_bounded_slowdown"
+#: A ratio that differs from 1 by less is called about the same.
+SAME = 0.05
+MEMORY = "Such logs have no memory figures: all jobs of a node are assumed to fit."
 #: The longest requested time in the second row of places; a quarter in each further row.
 SHORT_NS = 4 * 3600 * NS_PER_S
 
@@ -93,9 +101,7 @@ class Share(Command):
             for trace in self.traces
             for some in ((), short_ns)
         ]
-        outcomes = carry_out_runs(carry_out, runs, self.at_a_time)
-        document = {"runs": [outcome.document() for outcome in outcomes]}
-        write_results(self.json_file, render(outcomes), document)
+        simulate(carry_out, runs, self.at_a_time, self.json_file, render)
 
 
 def _short_ns(given: Share) -> tuple[int, ...]:
@@ -109,3 +115,53 @@ def _short_ns(given: Share) -> tuple[int, ...]:
             " first"
         )
     return given.short_ns
+
+
+def render(outcomes: Sequence[Outcome]) -> str:
+    """Returns a block for each log, whose first row is the machine without sharing."""
+    blocks = []
+    for trace, group in groupby(outcomes, key=lambda outcome: outcome.run.trace):
+        rows = list(group)
+        first = rows[0]
+        lines = [
+            trace.name,
+            f"{first.jobs} jobs, {first.machine} nodes, load {first.figures['load']:.2f}",
+            *left_out(first.skipped),
+            *table(HEAD, [_cells(row, first) for row in rows], ALIGN),
+            *(_verdict(row, first) for row in rows[1:]),
+        ]
+        blocks.append("\n".join(lines) + "\n")
+    return "\n".join([*blocks, MEMORY]) + "\n"
+
+
+def _cells(outcome: Outcome, first: Outcome) -> tuple[str, ...]:
+    figures = outcome.figures
+    return (
+        outcome.run.name,
+        duration(figures["mean_wait_s"]),
+        duration(figures["mean_response_s"]),
+        f"{figures[SLOWDOWN]:.1f}",
+        f"{figures['p95_bounded_slowdown']:.1f}",
+        duration(figures["max_response_s"]),
+        f"{figures['utilisation']:.0%}",
+        f"{_ratio(SLOWDOWN, outcome, first):.2f}",
+    )
+
+
+def _verdict(outcome: Outcome, first: Outcome) -> str:
+    """Compares a shared machine with the first row."""
+    return (
+        f"shared: slowdown {_compared(_ratio(SLOWDOWN, outcome, first))}, "
+        f"response {_compared(_ratio('mean_response_s', outcome, first))}, "
+        f"longest {_compared(_ratio('max_response_s', outcome, first))}"
+    )
+
+
+def _ratio(figure: str, outcome: Outcome, first: Outcome) -> float:
+    return outcome.figures[figure] / first.figures[figure]
+
+
+def _compared(ratio: float) -> str:
+    if abs(ratio - 1) < SAME:
+        return "about the same"
+    return f"{'better' if ratio < 1 else 'worse'} ({ratio:.2f})"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import fields, replace
 from itertools import product
 from pathlib import Path
@@ -9,15 +10,22 @@ from pathlib import Path
 import click
 
 from cosched.cli.declared import Command, command, option
-from cosched.cli.files import check_writable
 from cosched.cli.options import json_file_option, parallel_option
-from cosched.cli.sim.options import carry_out_runs, write_results
+from cosched.cli.sim.options import simulate
 from cosched.cli.values import SIZE, several, some_of, whole
 from cosched.sim.startup.costs import Costs, read_costs
-from cosched.sim.startup.model import DESIGNS, ORDERS, StartupRun
-from cosched.sim.startup.startup_runs import carry_out
-from cosched.sim.startup.startup_table import render
+from cosched.sim.startup.model import DESIGNS, ORDERS, PAPERS_ORDER, Stage, StartupRun
+from cosched.sim.startup.startup_runs import StartupOutcome, carry_out
+from cosched.tables import table
 
+TITLES = {
+    Stage.OBJECT: "object",
+    Stage.ASSIGN: "assign",
+    Stage.TABLES: "tables",
+    Stage.START: "start",
+    Stage.GO: "go",
+}
+HEAD = ("design", "nodes", "tasks", *(TITLES[part] for part in PAPERS_ORDER), "all, ms")
 MOST_NODES = 65536
 MOST_TASKS = 1024
 
@@ -126,7 +134,6 @@ class Startup(Command):
         return costs if self.link is None else replace(costs, link_mb_s=self.link)
 
     def run(self) -> None:
-        check_writable(self.json_file)
         costs = self.costs()
         runs = [
             StartupRun(
@@ -142,6 +149,21 @@ class Startup(Command):
             )
             for size, each, design in product(self.nodes, self.tasks, self.designs)
         ]
-        outcomes = carry_out_runs(carry_out, runs, self.at_a_time)
-        document = {"runs": [outcome.document() for outcome in outcomes]}
-        write_results(self.json_file, render(outcomes), document)
+        simulate(carry_out, runs, self.at_a_time, self.json_file, render)
+
+
+def render(outcomes: Sequence[StartupOutcome]) -> str:
+    """Returns one line a run, in milliseconds; ends with a newline."""
+    lines = table(HEAD, map(_cells, outcomes), "<>>>>>>>>")
+    return "\n".join(lines) + "\n"
+
+
+def _cells(outcome: StartupOutcome) -> tuple[str, ...]:
+    run, parts = outcome.run, outcome.parts_s()
+    times_s = [*(parts[part] for part in PAPERS_ORDER), outcome.total_s]
+    return (
+        run.design,
+        str(run.nodes),
+        str(run.tasks),
+        *(f"{each * 1e3:.2f}" for each in times_s),
+    )

@@ -152,7 +152,6 @@ class Stream(Command):
     json_file: Path | None = json_file_option()
 
     def run(self) -> None:
-        check_writable(self.json_file)
         model = read_model(self.model)
         runs = [
             SharingRun(

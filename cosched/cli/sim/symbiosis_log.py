@@ -8,7 +8,6 @@ from pathlib import Path
 import click
 
 from cosched.cli.declared import Command, command, option
-from cosched.cli.files import check_writable
 from cosched.cli.options import json_file_option
 from cosched.cli.sim.options import (
     log_argument,
@@ -74,7 +73,6 @@ class Log(Command):
     json_file: Path | None = json_file_option()
 
     def run(self) -> None:
-        check_writable(self.json_file)
         model = read_model(self.model)
         runs = [
             SharingRun(

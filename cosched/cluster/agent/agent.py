@@ -7,12 +7,12 @@ import os
 import secrets
 import time
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 from cosched.cluster.agent.frames import AnyFrame
 from cosched.cluster.agent.nodejob import Designs, NodeJob
@@ -25,7 +25,7 @@ from cosched.cluster.agent.stewards import Nursery, Steward
 from cosched.cluster.inputs import Inputs, Visitor
 from cosched.cluster.keys import KeyRing, load_keys
 from cosched.cluster.links import Links
-from cosched.cluster.member import run_member
+from cosched.cluster.member import SideTasks, run_member
 from cosched.cluster.messages import (
     PROTOCOL,
     AnyMessage,
@@ -101,7 +101,7 @@ class Agent:
         self._inputs = Inputs(config.node_names, self.send)
         self._proofs = Proofs()
         self._early: deque[tuple[str, OfJob]] = deque(maxlen=_EARLY)  # before it joined
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = SideTasks(self._end)
         self._stewards: Stewards | None = None
         self._over: asyncio.Future[None] | None = None
 
@@ -115,7 +115,7 @@ class Agent:
         nursery = Nursery()
         nursery.watch(self._end)
         self._stewards = Stewards(
-            self.name, self._paths, self._slots, nursery, self._spawn, self._log
+            self.name, self._paths, self._slots, nursery, self._tasks.start, self._log
         )
         users = UserSocket(
             self._paths.agent_socket(self.name), self._receive_user, self._log
@@ -123,29 +123,17 @@ class Agent:
         try:
             self._links.listen(self._config.nodes[self.name])
             await users.open()
-            self._spawn(self._links.receive(self._take))
-            self._spawn(self._beat())
+            self._tasks.start(self._links.receive(self._take))
+            self._tasks.start(self._beat())
             ready()
             await self._over
         finally:
             self._requests.close()
             await users.close()
-            for task in self._tasks:
-                task.cancel()
+            self._tasks.cancel()
             self._stewards.close()
             self._links.close()
             nursery.close()
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._finished)
-
-    def _finished(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        error = None if task.cancelled() else task.exception()
-        if error is not None:
-            self._end(error)
 
     def _end(self, error: BaseException | None = None) -> None:
         """Ends the agent, well or by an error."""

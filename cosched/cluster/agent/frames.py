@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
 from cosched.cluster.messages import LONGEST, Failure
 from cosched.core.bounds import (
@@ -26,6 +27,7 @@ from cosched.core.bounds import (
 from cosched.core.cluster.coupling.mate_messages import Addresses
 from cosched.core.cluster.startup.questions import Command, Question, RootAnswer
 from cosched.core.decoding import Malformed, MessagePackDecoder
+from cosched.linux.system_text import environ_from_wire, from_wire, words_from_wire
 
 _LENGTH = struct.Struct("!I")
 _READ_BYTES = 1 << 18
@@ -66,6 +68,32 @@ class Prepare(Frame, frozen=True):
     label: bool  #: whether each line of output begins with its rank
     grace_s: Seconds  #: between SIGTERM and SIGKILL
     limits: dict[str, Limit] = {}  #: soft limits of the tasks, by name
+
+    def in_words(self) -> Prepare:
+        """Returns the frame with programs, variables and paths as this process uses them,
+        and not as wire text."""
+        return replace(
+            self,
+            commands=tuple(map(_in_words, self.commands)),
+            environ=environ_from_wire(self.environ),
+            cwd=from_wire(self.cwd),
+            pmix_library=from_wire(self.pmix_library),
+            directory=from_wire(self.directory),
+            topology=from_wire(self.topology),
+            input=from_wire(self.input),
+            output=from_wire(self.output),
+            error=from_wire(self.error),
+        )
+
+
+def _in_words(command: Command) -> Command:
+    return replace(
+        command,
+        argv=words_from_wire(command.argv),
+        cwd=from_wire(command.cwd),
+        path=from_wire(command.path),
+        environ=environ_from_wire(command.environ),
+    )
 
 
 class Go(Frame, frozen=True):

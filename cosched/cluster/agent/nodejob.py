@@ -194,10 +194,6 @@ class NodeJob:
             case _:
                 raise CoschedError(f"{type(message).__name__} is not for an agent")
 
-    def _pass_down(self, message: Message) -> None:
-        for child in self.route.children:
-            self.send(self.route.hosts[child], message)
-
     # --- frames of the steward ------------------------------------------------------------
 
     def take_frame(self, frame: AnyFrame) -> None:

@@ -37,7 +37,7 @@ class Stewards:
         paths: DomainPaths,
         slots: int,
         nursery: Nursery,
-        spawn: Callable[[Coroutine[Any, Any, None]], None],
+        spawn: Callable[[Coroutine[Any, Any, None]], object],
         log: Callable[[str], None],
     ) -> None:
         self._name = name

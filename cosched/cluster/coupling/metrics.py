@@ -27,11 +27,11 @@ from cosched.service.tcp import listen_at
 
 #: The controller answers in this time, or the metrics are missing once.
 ANSWER_S = 5.0
-_PREFIX = "cosched_coupling_"
+_PREFIX = "cosched_domain_"
 #: The counters of ``Counts``: metric, field, help.
 _COUNTERS = (
-    ("jobs_started", "started", "Jobs with mates that were started"),
-    ("jobs_started_alone", "started_alone", "Jobs that started without a mate"),
+    ("jobs_with_mates_started", "started", "Jobs with mates that were started"),
+    ("jobs_with_mates_started_alone", "started_alone", "Jobs that started without a mate"),
     ("rounds", "rounds", "Attempts to start a group"),
     ("rounds_failed", "rounds_failed", "Attempts after which a job waited on"),
     ("holds", "holds", "Decisions to hold nodes"),
@@ -40,7 +40,7 @@ _COUNTERS = (
     ("releases", "releases", "Holds that ended with their lease"),
     ("messages_dropped", "dropped", "Messages that were late, repeated or forged"),
     ("questions_refused", "refused", "Questions of other domains that were refused"),
-    ("domains_lost", "peers_down", "Times that another domain stopped to answer"),
+    ("others_lost", "peers_down", "Times that another domain stopped to answer"),
 )
 
 
@@ -97,22 +97,15 @@ def metrics_of(found: Figures) -> Iterator[Metric]:
         ("held_cap_ratio", found.held_cap, "The share of the nodes that may be held"),
     ):
         yield GaugeMetricFamily(_PREFIX + name, help_, value)
-    jobs = GaugeMetricFamily(
-        _PREFIX + "jobs", "Jobs with mates that wait", labels=["stage"]
-    )
-    for stage, number in found.stages.items():
-        jobs.add_metric([stage], number)
-    yield jobs
-    all_jobs = GaugeMetricFamily("cosched_domain_jobs", "Jobs by state", labels=["state"])
-    for state, number in found.jobs.items():
-        all_jobs.add_metric([state], number)
-    yield all_jobs
-    up = GaugeMetricFamily(
-        _PREFIX + "domain_up", "1 if the domain answers", labels=["domain"]
-    )
-    for name, answers in found.up.items():
-        up.add_metric([name], int(answers))
-    yield up
+    for name, label, values, help_ in (
+        ("jobs", "state", found.jobs, "Jobs by state"),
+        ("jobs_with_mates", "stage", found.stages, "Jobs with mates that wait"),
+        ("other_up", "domain", found.up, "1 if the other domain answers"),
+    ):
+        gauge = GaugeMetricFamily(_PREFIX + name, help_, labels=[label])
+        for word, number in values.items():
+            gauge.add_metric([word], int(number))
+        yield gauge
 
 
 class DomainCollector(Collector):

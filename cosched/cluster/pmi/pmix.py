@@ -95,12 +95,6 @@ class PmixService(Service):
             **self._library.environment(self._layout.space, rank),
         }
 
-    def inherited(self, rank: int) -> tuple[int, ...]:
-        return ()
-
-    def started(self, rank: int, pid: int) -> None:
-        return
-
     def watched(self) -> Mapping[int, Callable[[], None]]:
         return {self._server.bell: self._server.take_reports}
 

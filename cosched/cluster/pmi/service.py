@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -115,66 +114,34 @@ class Events(Protocol):
         """The rank did not get what it asked for; what: one line."""
 
 
-class Service(ABC):
-    """Serves the tasks of one job on one node."""
+class Service:
+    """Serves the tasks of one job on one node. This one serves programs without MPI:
+    nothing."""
 
-    @abstractmethod
     def environment(self, rank: int) -> dict[str, str]:
         """Returns the variables by which the task finds the service."""
-
-    @abstractmethod
-    def inherited(self, rank: int) -> tuple[int, ...]:
-        """Returns the descriptors that the task keeps."""
-
-    @abstractmethod
-    def started(self, rank: int, pid: int) -> None:
-        """Called when the task's process exists."""
-
-    @abstractmethod
-    def watched(self) -> Mapping[int, Callable[[], object]]:
-        """Returns the descriptors to watch, and what to call when one is readable. If that
-        returns False, the descriptor is closed."""
-
-    @abstractmethod
-    def deliver(self, tables: Sequence[bytes]) -> None:
-        """Delivers the tables of all nodes, by place, for the oldest open exchange."""
-
-    @abstractmethod
-    def answer(self, number: int, answer: RootAnswer) -> None:
-        """Delivers the answer of the job's root to a question."""
-
-    @abstractmethod
-    def ended(self, rank: int) -> None:
-        """Called when the task's process is gone."""
-
-    @abstractmethod
-    def close(self) -> None:
-        """Ends the service."""
-
-
-class NoService(Service):
-    """Serves programs without MPI: nothing."""
-
-    def environment(self, rank: int) -> dict[str, str]:
         return {}
 
     def inherited(self, rank: int) -> tuple[int, ...]:
+        """Returns the descriptors that the task keeps."""
         return ()
 
     def started(self, rank: int, pid: int) -> None:
-        return
+        """Called when the task's process exists."""
 
     def watched(self) -> Mapping[int, Callable[[], object]]:
+        """Returns the descriptors to watch, and what to call when one is readable. If that
+        returns False, the descriptor is closed."""
         return {}
 
     def deliver(self, tables: Sequence[bytes]) -> None:
-        return
+        """Delivers the tables of all nodes, by place, for the oldest open exchange."""
 
     def answer(self, number: int, answer: RootAnswer) -> None:
-        return
+        """Delivers the answer of the job's root to a question."""
 
     def ended(self, rank: int) -> None:
-        return
+        """Called when the task's process is gone."""
 
     def close(self) -> None:
-        return
+        """Ends the service."""

@@ -74,7 +74,7 @@ def restore_private(run_dir: Path, note: Callable[[str], object]) -> None:
 
 def renew_private(run_dir: Path, what: str, warn: Callable[[str], object]) -> None:
     """Ends a private domain of this user and starts it again, unless jobs run there. what:
-    the text of ``heldback``. warn: takes a line if jobs run."""
+    the lower limits that it has. warn: takes a line if jobs run."""
     paths = DomainPaths(run_dir)
     if not _is_private(paths):
         return

@@ -18,7 +18,7 @@ class Mistake:
     """One mistake."""
 
     path: str  #: ``table.key``; empty: the file as a whole
-    text: str  #: what is wrong
+    text: str  #: the fault, in words
 
     def __str__(self) -> str:
         return f"{self.path}: {self.text}" if self.path else self.text
@@ -48,7 +48,7 @@ class Problem:
     """A mistake and its place."""
 
     where: str  #: a file with its line, a variable or an option; empty: no place
-    message: str  #: what is wrong
+    message: str  #: the fault, in words
 
     def __str__(self) -> str:
         return f"{self.where}: {self.message}" if self.where else self.message

@@ -85,32 +85,29 @@ class Event(Struct, frozen=True, kw_only=True):
 
 
 class TaskRegistered(Event, frozen=True, kw_only=True):
-    """CMDREG: a task starts on the CPUs that it may use.
+    """CMDREG: a task starts on the CPUs that it may use."""
 
-    submitted_ns: when its job was submitted, by the wall clock of the submitting host, so
-        the same on all nodes; 0: unknown.
-    adopted: the task was here before this machine; ``submitted_ns`` is then the
-        ``submission_key`` by which an earlier machine ordered the job.
-    replaces: the task of the job whose place it takes: itself when it was launched, or the
-        shell that started it.
-    user: the owner's number. expectation: how long like jobs ran, the same on all nodes.
-    """
-
-    job: Job
-    task: Task
-    cpus: frozenset[int]
+    job: Job  #: the key of its job
+    task: Task  #: its process id
+    cpus: frozenset[int]  #: numbers of the CPUs that it may use
+    #: When its job was submitted, by the wall clock of the submitting host, so the same
+    #: on all nodes; 0: unknown.
     submitted_ns: int = 0
+    #: The task was here before this machine; ``submitted_ns`` is then the
+    #: ``submission_key`` by which an earlier machine ordered the job.
     adopted: bool = False
+    #: The task of the job whose place it takes: itself when it was launched, or the shell
+    #: that started it; None: it takes no place.
     replaces: Task | None = None
-    user: int = 0
-    expectation: Expectation = UNKNOWN
+    user: int = 0  #: the owner's number
+    expectation: Expectation = UNKNOWN  #: how long like jobs ran, the same on all nodes
 
 
 class TaskExited(Event, frozen=True, kw_only=True):
     """CMDOUT: a task deregistered, or its process ended."""
 
-    job: Job
-    task: Task
+    job: Job  #: the key of its job
+    task: Task  #: its process id
 
 
 class SliceEnded(Event, frozen=True, kw_only=True):
@@ -118,14 +115,11 @@ class SliceEnded(Event, frozen=True, kw_only=True):
 
 
 class MessageTrapped(Event, frozen=True, kw_only=True):
-    """CMDSCH: an unscheduled task received a message from a scheduled peer.
+    """CMDSCH: an unscheduled task received a message from a scheduled peer."""
 
-    ``epoch`` is the epoch of the status that the task read; only the low 32 bits count.
-    """
-
-    job: Job
-    task: Task
-    epoch: int
+    job: Job  #: the key of the receiver's job
+    task: Task  #: the receiver's process id
+    epoch: int  #: the status that the task read, in its low 32 bits
 
 
 class TurnGiven(Event, frozen=True, kw_only=True):
@@ -134,14 +128,14 @@ class TurnGiven(Event, frozen=True, kw_only=True):
     It makes the ideal central switch with which decentralised coscheduling is compared.
     """
 
-    job: Job
+    job: Job  #: the key of the job
 
 
 class ModeChosen(Event, frozen=True, kw_only=True):
     """The job's owner, or root, chose another mode. Not in the paper."""
 
-    job: Job
-    mode: Mode
+    job: Job  #: the key of the job
+    mode: Mode  #: the new mode
 
 
 class ShutdownRequested(Event, frozen=True, kw_only=True):
@@ -155,14 +149,14 @@ class AlarmRang(Event, frozen=True, kw_only=True):
 class SettingsChanged(Event, frozen=True, kw_only=True):
     """An operator changed slice, GMET or alignment."""
 
-    settings: Settings
+    settings: Settings  #: all settings from now on
 
 
 class KnowledgeReplaced(Event, frozen=True, kw_only=True):
     """An operator chose the ended jobs from which the node learns, in the order of their
     ends. Not in the paper."""
 
-    ended: tuple[Ended, ...]
+    ended: tuple[Ended, ...]  #: the jobs; empty: the node forgets all
 
 
 class Command(Struct, frozen=True):
@@ -172,68 +166,66 @@ class Command(Struct, frozen=True):
 class CreateClass(Command, frozen=True):
     """Make a class of CPU shares for a job that may use these CPUs."""
 
-    job: Job
-    cpus: frozenset[int]
+    job: Job  #: the key of the job
+    cpus: frozenset[int]  #: the CPUs' numbers
 
 
 class SetClassCpus(Command, frozen=True):
     """Note the CPUs that a job may now use; the next share of its class is of these."""
 
-    job: Job
-    cpus: frozenset[int]
+    job: Job  #: the key of the job
+    cpus: frozenset[int]  #: the CPUs' numbers
 
 
 class DestroyClass(Command, frozen=True):
-    job: Job
+    job: Job  #: the key of the job
 
 
 class AddTask(Command, frozen=True):
     """Move a task into its job's class."""
 
-    job: Job
-    task: Task
+    job: Job  #: the key of the job
+    task: Task  #: the task's process id
 
 
 class RemoveTask(Command, frozen=True):
-    job: Job
-    task: Task
+    job: Job  #: the key of the job
+    task: Task  #: the task's process id
 
 
 class FreezeClass(Command, frozen=True):
     """Stop every process that the class has now."""
 
-    job: Job
+    job: Job  #: the key of the job
 
 
 class ThawClass(Command, frozen=True):
     """Continue every process of a class."""
 
-    job: Job
+    job: Job  #: the key of the job
 
 
 class PublishMode(Command, frozen=True):
     """Write a job's mode to its region; the guardian and the next daemon read it."""
 
-    job: Job
-    mode: Mode
+    job: Job  #: the key of the job
+    mode: Mode  #: its mode now
 
 
 class SetShares(Command, frozen=True):
     """Give each class this percentage of its CPUs; all classes that take part."""
 
-    percents: tuple[tuple[Job, int], ...]
+    percents: tuple[tuple[Job, int], ...]  #: job and percentage of each class
 
 
 class PublishStatus(Command, frozen=True):
-    """Publish to a job's tasks whether it is scheduled; each change has a new epoch.
+    """Publish to a job's tasks whether it is scheduled; each change has a new epoch."""
 
-    prospect: the job's place at the decision, if the order of the jobs decided.
-    """
-
-    job: Job
-    epoch: int
-    scheduled: bool
-    cause: Cause
+    job: Job  #: the key of the job
+    epoch: int  #: the number of the change
+    scheduled: bool  #: whether the job is scheduled now
+    cause: Cause  #: why the status changed
+    #: The job's place at the decision; None: the order of the jobs did not decide.
     prospect: Prospect | None = None
 
 
@@ -241,21 +233,20 @@ class PublishContention(Command, frozen=True):
     """Publish to a job's tasks whether another job waits for their CPUs. If so, a task that
     waits long for a message gives up its CPU meanwhile."""
 
-    job: Job
-    contended: bool
+    job: Job  #: the key of the job
+    contended: bool  #: whether another job waits for their CPUs
 
 
 class OrderTimer(Command, frozen=True):
-    """Set when the timer daemon sends the next CMDCSW.
+    """Set when the timer daemon sends the next CMDCSW."""
 
-    idle: no job waits for a CPU, so no slice ends. align: slices end at multiples of
-    ``slice_ns`` in wall-clock time. Otherwise the slice ends at ``deadline_ns``; if that is
-    0, slices follow each other from the beginning of the timer on.
-    """
-
-    idle: bool
+    idle: bool  #: no job waits for a CPU, so no slice ends
+    #: Slices end at multiples of ``slice_ns`` in wall-clock time, otherwise at
+    #: ``deadline_ns``.
     align: bool
-    slice_ns: int
+    slice_ns: int  #: length of a slice
+    #: When the slice ends; 0: slices follow each other from the beginning of the timer
+    #: on.
     deadline_ns: int
 
     def next_tick_ns(
@@ -282,21 +273,19 @@ class OrderTimer(Command, frozen=True):
 class SetAlarm(Command, frozen=True):
     """Send AlarmRang at ``at_ns``; replaces an earlier alarm."""
 
-    at_ns: int
+    at_ns: int  #: the time by the monotonic clock
 
 
 class RefuseRequest(Command, frozen=True):
-    """Record that a trapped message causes no switch; the driver does nothing.
+    """Record that a trapped message causes no switch; the driver does nothing."""
 
-    by_ns: the guaranteed time that the other job has left (GMET, PRECEDED), or how much
-        more CPU time the asking job has had (AHEAD); otherwise 0.
-    other: the job for whose sake the request was refused, if there is one.
-    """
-
-    job: Job
-    task: Task
-    reason: Refusal
+    job: Job  #: the key of the asking job
+    task: Task  #: the asking task's process id
+    reason: Refusal  #: why no switch follows
+    #: The guaranteed time that the other job has left (GMET, PRECEDED), or how much more
+    #: CPU time the asking job has had (AHEAD); otherwise 0.
     by_ns: int = 0
+    #: The job for whose sake the request was refused; None: there is none.
     other: Job | None = None
 
 

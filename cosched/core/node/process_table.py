@@ -21,9 +21,9 @@ FITS_MAX = 4096
 class Share(NamedTuple):
     """The percentage that a job has of each of these CPUs."""
 
-    job: Job
-    percent: int
-    cpus: frozenset[int]
+    job: Job  #: its key
+    percent: int  #: its part of each of the CPUs, in percent
+    cpus: frozenset[int]  #: the CPUs' numbers
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,16 +53,16 @@ class Standing(str, Enum):
 class Moment(NamedTuple):
     """One moment by the monotonic clock and by the wall clock."""
 
-    now_ns: int
-    wall_ns: int
+    now_ns: int  #: by the monotonic clock
+    wall_ns: int  #: by the wall clock
 
 
 class Interval(NamedTuple):
     """A job was scheduled from ``begin`` to ``end``, because of ``cause``."""
 
-    begin: Moment
-    end: Moment
-    cause: Cause
+    begin: Moment  #: when the job was scheduled
+    end: Moment  #: when it was no longer scheduled
+    cause: Cause  #: why it was scheduled
 
 
 @dataclass(slots=True, eq=False)

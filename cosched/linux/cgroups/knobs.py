@@ -14,10 +14,10 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 class Setting(NamedTuple):
-    """A value for a control file: its size, by which writes are ordered, and its text."""
+    """A value for a control file."""
 
-    size: int
-    text: str
+    size: int  #: the value as a number; writes are ordered by it
+    text: str  #: the content of the file
 
 
 def quota_settings(

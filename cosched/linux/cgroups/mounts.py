@@ -10,18 +10,14 @@ _FIELDS, _KIND = 6, 3
 
 
 class Mount(NamedTuple):
-    """One line of mountinfo.
+    """One line of mountinfo."""
 
-    root: the part of its file system that is mounted at ``point``. options: options of the
-    mount. super_options: options of the file system.
-    """
-
-    root: str
-    point: str
-    options: frozenset[str]
-    fstype: str
-    source: str
-    super_options: frozenset[str]
+    root: str  #: the part of its file system that is mounted at ``point``
+    point: str  #: the path where it is mounted
+    options: frozenset[str]  #: options of the mount
+    fstype: str  #: the kind of file system
+    source: str  #: the device, or a name that the kind gives
+    super_options: frozenset[str]  #: options of the file system
 
 
 def parse_mountinfo(text: str) -> list[Mount]:

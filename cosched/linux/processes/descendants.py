@@ -34,11 +34,10 @@ REAPED_AT_ONCE = 1024
 
 
 class Left(NamedTuple):
-    """Descendants that are left. foreign: they belong to another user. ending: they were
-    killed, but have not ended yet."""
+    """Descendants that are left, by their process ids."""
 
-    foreign: set[int]
-    ending: set[int]
+    foreign: set[int]  #: they belong to another user
+    ending: set[int]  #: they were killed, but have not ended yet
 
 
 def kill_descendants(within_s: float, kept: Collection[int] = ()) -> Left:

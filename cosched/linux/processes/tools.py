@@ -10,8 +10,8 @@ from typing import NamedTuple
 class Printed(NamedTuple):
     """The output and the errors that a tool printed."""
 
-    output: str = ""
-    errors: str = ""
+    output: str = ""  #: standard output
+    errors: str = ""  #: standard error
 
 
 def ask_tool(

@@ -30,10 +30,10 @@ log = logging.getLogger(__name__)
 
 
 class Origin(NamedTuple):
-    """Facts from a job's launcher: the time of submission and the expected length."""
+    """Facts from a job's launcher."""
 
-    submitted_ns: int
-    expectation: Expectation
+    submitted_ns: int  #: when the job was submitted, by the wall clock; 0: unknown
+    expectation: Expectation  #: how long like jobs ran
 
 
 class TaskLife:

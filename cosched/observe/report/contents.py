@@ -6,15 +6,16 @@ difference to the previous one, so a page with a hundred thousand switches stays
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timezone
+from statistics import median_high
 from typing import Any
 
 from cosched.core.node.messages import Cause, Job, Refusal
 from cosched.core.units import NS_PER_S, NS_PER_US
-from cosched.observe.report.histogram import Json, histogram
 from cosched.observe.timeline.agreement import (
     Agreement,
     Follow,
@@ -24,6 +25,8 @@ from cosched.observe.timeline.agreement import (
 )
 from cosched.observe.timeline.timeline import NodeTimeline, Refused, Span
 
+BINS_PER_DECADE = 6
+Json = dict[str, Any]
 #: The causes that made a job run, in words.
 CAUSES = {
     Cause.FIRST: "nothing kept it from running",
@@ -258,3 +261,43 @@ def _fact(value: Any) -> str:
     if isinstance(value, Mapping):
         return ", ".join(f"{name} {text}" for name, text in value.items())
     return str(value)
+
+
+def histogram(
+    title: str, about: str, values_ns: Mapping[str, Sequence[int]]
+) -> Json | None:
+    """Counts each series in the same bins, of equal width on the logarithmic axis.
+
+    Returns None if there is nothing to count. ``edges_s`` has one entry more than
+    ``counts``.
+    """
+    bins = {
+        name: Counter(_bin(value) for value in values if value > 0)
+        for name, values in values_ns.items()
+    }
+    used = [index for counts in bins.values() for index in counts]
+    if not used:
+        return None
+    span = range(min(used), max(used) + 1)
+    return {
+        "title": title,
+        "about": about,
+        "edges_s": [_edge_s(index) for index in range(span.start, span.stop + 1)],
+        "series": [
+            {
+                "name": name,
+                "counts": [counts[index] for index in span],
+                "median_s": median_high(values_ns[name]) / NS_PER_S,
+            }
+            for name, counts in bins.items()
+            if counts
+        ],
+    }
+
+
+def _bin(value_ns: int) -> int:
+    return math.floor(math.log10(value_ns) * BINS_PER_DECADE + 1e-9)
+
+
+def _edge_s(index: int) -> float:
+    return float(10 ** (index / BINS_PER_DECADE) / NS_PER_S)

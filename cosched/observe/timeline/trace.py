@@ -24,10 +24,10 @@ from cosched.node.records.trace_file import trace_file_pair
 class Entry(NamedTuple):
     """One event, its commands, and their place in the trace."""
 
-    event: Event
-    commands: tuple[Command, ...]
-    path: Path
-    line: int
+    event: Event  #: the event on the node
+    commands: tuple[Command, ...]  #: the commands that the machine returned, in order
+    path: Path  #: the file of the trace
+    line: int  #: the number of the line of the event, from 1
 
 
 @dataclass(slots=True)

@@ -1,22 +1,26 @@
-"""Runs one log through one queue policy and computes its figures."""
+"""Runs one log through one queue policy; computes its figures and writes its schedule."""
 
 from __future__ import annotations
 
 import time
+from array import array
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from cosched.core.cluster.queue.machine import QueueMachine
+from cosched.core.cluster.queue.nodes import Intervals, format_nodes
 from cosched.core.cluster.queue.places.blocks import allocation_of
 from cosched.core.cluster.queue.places.ledger import Ledger
 from cosched.core.cluster.queue.policies import POLICIES
+from cosched.core.units import NS_PER_S
 from cosched.sim.logs.opening import log_name
-from cosched.sim.logs.swf import read_swf
+from cosched.sim.logs.swf import read_swf, seconds
 from cosched.sim.logs.workload import Estimates, Workload
+from cosched.sim.queue.columns import Columns, save_columns
 from cosched.sim.queue.domain import Domain
-from cosched.sim.queue.metrics import summarise
-from cosched.sim.queue.results import Schedule, save
+from cosched.sim.queue.metrics import column, summarise
 from cosched.sim.virtual_time import Progress, VirtualTime, no_progress
 
 
@@ -114,3 +118,50 @@ def carry_out(run: Run, progress: Progress = no_progress) -> Outcome:
         files=files,
         cpu_s=time.process_time() - began_s,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """The start of each job of a workload."""
+
+    workload: Workload  #: the jobs, in order of submission
+    start_ns: array[int]  #: when each job started, virtual time
+    nodes: Sequence[Intervals]  #: the nodes of each job; empty unless kept
+
+
+def save(
+    schedule: Schedule, stem: Path, command: str, figures: Mapping[str, object]
+) -> tuple[Path, Path]:
+    """Writes ``stem.npz`` and ``stem.csv``; returns their paths.
+
+    There is a row for each job, in order of submission:
+
+    job          number in the log
+    user         as in the log, -1 if unknown
+    size         nodes
+    submit_s     as in the log
+    start_s      submission plus wait
+    wait_s       end_s     run_s
+    walltime_s   what the user asked for
+    nodes        the nodes of the job (0-3,8), if they were kept
+    """
+    log = schedule.workload
+    submits, starts, runs = map(column, (log.submit_ns, schedule.start_ns, log.run_ns))
+    times_ns = {
+        "submit_s": submits,
+        "start_s": starts,
+        "end_s": starts + runs,
+        "wait_s": starts - submits,
+        "run_s": runs,
+        "walltime_s": column(log.walltime_ns),
+    }
+    columns: Columns = {
+        "job": log.number,
+        "user": log.user,
+        "size": log.size,
+        **{name: values / NS_PER_S for name, values in times_ns.items()},
+    }
+    if schedule.nodes:
+        columns = {**columns, "nodes": [format_nodes(nodes) for nodes in schedule.nodes]}
+    exact = {name: list(map(seconds, values.tolist())) for name, values in times_ns.items()}
+    return save_columns(stem, columns, command, figures, exact)

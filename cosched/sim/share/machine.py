@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections import Counter
+from collections import Counter, defaultdict, deque
 from dataclasses import dataclass
 
 from msgspec.structs import replace
@@ -18,14 +18,16 @@ from cosched.core.cluster.queue.places.rows import Rows
 from cosched.core.cluster.queue.places.sharing import bits, to_bits
 from cosched.core.cluster.queue.policies import POLICIES
 from cosched.core.cluster.queue.queue_events import JobEnded, JobSubmitted, StartJob
+from cosched.core.expectation import Likeness, PastRun, expect
 from cosched.core.node.knowledge import Ended, Expectation, Knowledge
 from cosched.core.node.settings import Settings
 from cosched.sim.logs.workload import Estimates, Workload
 from cosched.sim.queue.domain import Domain
-from cosched.sim.share.expected import Expected
 from cosched.sim.share.turns import Costs, SharingRun, Turns
 from cosched.sim.virtual_time import END, NEVER, VirtualTime
 
+#: The runs of a user that count, the last ones, as in the user's own record.
+RUNS_MAX = 200
 #: A job whose rest is shorter has ended, ns.
 DONE_NS = 0.5
 
@@ -147,3 +149,29 @@ class SharedMachine(Domain):
                     job.rivals = max(on[node] for node in bits(job.nodes))
         self._changed = 0
         self._turns.allot(running)
+
+
+class Expected:
+    """The past runs of each user.
+
+    Jobs are alike if they have the user, the executable, the size and the requested time
+    in common. Many logs do not have the executable; then the other three count.
+    """
+
+    def __init__(self, workload: Workload) -> None:
+        self._workload = workload
+        self._runs: dict[int, deque[PastRun]] = defaultdict(lambda: deque(maxlen=RUNS_MAX))
+
+    def of(self, index: int) -> Expectation:
+        """Returns the expectation of a job when it is submitted."""
+        return expect(self._likeness(index), self._runs[self._workload.user[index]])
+
+    def learn(self, index: int, length_ns: int) -> None:
+        """Adds a job that has ended."""
+        run = PastRun(self._likeness(index), length_ns)
+        self._runs[self._workload.user[index]].append(run)
+
+    def _likeness(self, index: int) -> Likeness:
+        log = self._workload
+        asked = str(log.walltime_ns[index])
+        return Likeness(str(log.executable[index]), (asked,), log.size[index])

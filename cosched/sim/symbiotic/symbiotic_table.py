@@ -8,7 +8,7 @@ from statistics import fmean
 
 from cosched.core.cluster.queue.halves.learner import LabelCheck
 from cosched.core.cluster.queue.halves.resources import Expectation, Limits, expected
-from cosched.sim.queue.queue_table import duration, left_out
+from cosched.sim.cells import duration, left_out
 from cosched.sim.symbiotic.matrix import Model
 from cosched.sim.symbiotic.pairings import Assessment, Pairs
 from cosched.sim.symbiotic.symbiotic_runs import SharingOutcome

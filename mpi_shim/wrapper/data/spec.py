@@ -23,14 +23,13 @@ from mpi_shim.wrapper.errors import not_covered
 
 
 class Span(NamedTuple):
-    """Where the user's data is. ``keep`` is the object that owns the memory; ``room`` bytes
-    of it follow the address."""
+    """Where the user's data is."""
 
-    address: int
-    entries: int
-    datatype: mpi.Datatype
-    room: int
-    keep: object
+    address: int  #: where the first entry begins
+    entries: int  #: how many entries of the datatype
+    datatype: mpi.Datatype  #: the type of an entry
+    room: int  #: bytes of the memory that follow the address
+    keep: object  #: the object that owns the memory
 
     @property
     def nbytes(self) -> int:

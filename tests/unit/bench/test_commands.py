@@ -1,9 +1,11 @@
 """The command lines of all benchmarks: each documented one is understood."""
 
 import importlib
+import os
 import re
 import shlex
 import subprocess
+import sys
 
 import pytest
 
@@ -71,3 +73,48 @@ def test_documented_command_is_understood(name, module, words, only_parsed, monk
     monkeypatch.setattr("sys.argv", [name, *shlex.split(words)])
     with pytest.raises(ParsedError):
         importlib.import_module(module).main()
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("throughput", "--seconds 0"),
+        ("observing", "--window nan"),
+        ("watchers", "--seconds -1"),
+        ("nodes", "--out . --work 0"),
+        ("symbiosis", "table1 --out . --seconds inf"),
+        ("pairs", "--load 0"),
+        ("yoo", "fig2 --run-limit 0"),
+    ],
+)
+def test_number_that_must_be_above_zero_is_refused(
+    name, words, only_parsed, monkeypatch, capsys
+):
+    monkeypatch.setattr("sys.argv", [name, *shlex.split(words)])
+    with pytest.raises(SystemExit) as ended:
+        importlib.import_module(module_of(name)).main()
+    assert ended.value.code == 2
+    assert f"argument {words.split()[-2]}: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        ([], "accasim: accasim==1.1.3: pip install failed: ERROR: No matching"),
+        (["--accasim", sys.executable], "accasim: a run of accasim failed: ModuleNotFound"),
+    ],
+)
+def test_accasim_that_is_not_there_gives_one_line(words, line, tmp_path):
+    log = tmp_path / "log.swf"
+    log.write_text("; MaxProcs: 1\n1 0 0 9 1 -1 -1 1 9 -1 1 1 1 1 1 1 -1 -1\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.sim.accasim", str(log), "--repeat", "1", *words],
+        cwd=ROOT,
+        env={**os.environ, "PIP_NO_INDEX": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(line)
+    assert len(done.stderr.splitlines()) == 1

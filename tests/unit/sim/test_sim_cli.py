@@ -125,6 +125,7 @@ def test_the_same_seed_the_same_log(tmp_path):
         (["queue", "x.swf", "a/x.swf", "--save", "."], "two runs would be saved as x.easy"),
         (["queue", "x.swf", "--save", "file/out"], "file/out: cannot be made"),
         (["queue", "x.swf", "--out", "absent/x"], "its folder cannot be written"),
+        (["share", "x.swf", "--out", "absent/x"], "its folder cannot be written"),
         (["generate", "x.swf", "--jobs", "3"], "Missing option '--machine'"),
         (["generate", "x.swf", "--jobs", "3", "--machine", "3", "--load", "0"], "load 0"),
         (["generate", "absent/x.swf", "--jobs", "3", "--machine", "3"], "absent/x.swf"),

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cosched.cli.sim.nodes import render
 from cosched.core.errors import CoschedError
 from cosched.core.node.settings import USUAL, Settings
 from cosched.core.units import NS_PER_MS, NS_PER_S
@@ -29,7 +30,6 @@ from cosched.sim.nodes.model import (
     senders,
 )
 from cosched.sim.nodes.node_runs import NodesRun, alone_s, carry_out
-from cosched.sim.nodes.node_table import render
 from cosched.sim.nodes.ranks import Meeting, Wave, make_ranks
 
 MEETING = [Pattern.BULK, Pattern.ALLTOALL]

@@ -14,8 +14,7 @@ from cosched.core.units import NS_PER_S
 from cosched.sim.logs.generate import Recipe, generate
 from cosched.sim.logs.workload import Estimates, Workload
 from cosched.sim.queue.metrics import summarise
-from cosched.sim.queue.queue_runs import simulate
-from cosched.sim.queue.results import Schedule, save
+from cosched.sim.queue.queue_runs import Schedule, save, simulate
 
 
 def in_seconds(rows, machine=10) -> tuple[Workload, array[int]]:

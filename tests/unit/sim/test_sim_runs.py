@@ -12,15 +12,16 @@ from pathlib import Path
 
 import pytest
 
+from cosched.cli.sim.queue import render
 from cosched.core.errors import CoschedError
 from cosched.sim import parallel
+from cosched.sim.cells import duration
 from cosched.sim.logs.generate import Recipe, generate
 from cosched.sim.logs.swf import write_swf
 from cosched.sim.logs.workload import Estimates
 from cosched.sim.parallel import carry_out_all
 from cosched.sim.progress import open_progress
 from cosched.sim.queue.queue_runs import Run, carry_out
-from cosched.sim.queue.queue_table import duration, render
 
 
 @pytest.fixture

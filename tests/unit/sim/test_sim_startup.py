@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cosched.cli.sim.startup import render
 from cosched.core.cluster.startup.two_phase import Stage as GateStage
 from cosched.core.errors import CoschedError
 from cosched.sim.startup.costs import Costs, read_costs
@@ -18,7 +19,6 @@ from cosched.sim.startup.counted import Counted, Kept, tables_for
 from cosched.sim.startup.driver import Start
 from cosched.sim.startup.model import DESIGNS, LIVE_ORDER, Stage, StartupRun
 from cosched.sim.startup.startup_runs import carry_out
-from cosched.sim.startup.startup_table import render
 
 #: Messages and bytes of the link alone: nothing takes CPU time.
 LINK_ALONE = Costs(

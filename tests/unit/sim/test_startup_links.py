@@ -10,8 +10,8 @@ from cosched.core.cluster.startup.tables import SendTables
 from cosched.sim.startup.costs import Costs
 from cosched.sim.startup.counted import Counted, Kept
 from cosched.sim.startup.driver import Start
-from cosched.sim.startup.links import Message, links_for
 from cosched.sim.startup.model import StartupRun
+from cosched.sim.startup.network import Message, links_for
 from cosched.sim.virtual_time import VirtualTime, no_progress
 
 #: 10 ns a byte, and no other time.

@@ -40,7 +40,6 @@ from cosched.cluster.agent.frames import (
     receive_frame,
 )
 from cosched.cluster.agent.input import InputPipe
-from cosched.cluster.agent.steward.in_words import in_words
 from cosched.cluster.agent.steward.killing import JobPlace, Killer
 from cosched.cluster.agent.steward.leftovers import (
     Files,
@@ -66,7 +65,7 @@ from cosched.cluster.agent.steward.task_process import (
 from cosched.cluster.messages import Failure
 from cosched.cluster.pmi.pmi1 import LONG_VALUE_BYTES, VALUE_BYTES, Pmi1Service
 from cosched.cluster.pmi.pmix import PmixService
-from cosched.cluster.pmi.service import NoService, Service
+from cosched.cluster.pmi.service import Service
 from cosched.cluster.submission import FROM_CLIENT
 from cosched.core.cluster.coupling.mate_messages import Addresses
 from cosched.core.cluster.startup.ends import LINGER_S, WORK_S
@@ -98,7 +97,7 @@ def run_steward(agent: socket.socket, place: JobPlace | None) -> None:
         frames = received
     prepare = frames.pop(0)
     assert isinstance(prepare, Prepare)
-    steward = Steward(agent, reader, in_words(prepare), place)
+    steward = Steward(agent, reader, prepare.in_words(), place)
     try:
         steward.prepare()
     except StillPrivileged as error:
@@ -137,7 +136,7 @@ class Steward:
         self._tasks: list[Task] = []
         self._alive = 0  # tasks whose end was not reported
         self._foreign: set[int] = set()  # ranks of programs that another user has by now
-        self._service: Service = NoService()
+        self._service = Service()
         self._files: OutputFiles | None = None
         self._input: InputPipe | None = None
         self._outputs = TaskOutputs(self._watch, self.report)

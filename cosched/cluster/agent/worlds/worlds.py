@@ -233,21 +233,9 @@ class Worlds:
         route = self._route
         places = numbers(route.nodes)
         nodes = tuple((places[block.place],) * 2 for block in blocks)
-        parts = cut(encode_object(found), self._chunk_bytes)
-        return [
-            Chunk(
-                *self._start,
-                0,
-                nodes,
-                route.tree.arity,
-                route.exchange,
-                number,
-                len(parts),
-                places[0],
-                part,
-            )
-            for number, part in enumerate(parts)
-        ]
+        arity, exchange = route.tree.arity, route.exchange
+        empty = Chunk(*self._start, 0, nodes, arity, exchange, 0, 1, places[0], b"")
+        return empty.with_parts(cut(encode_object(found), self._chunk_bytes))
 
     def _answer_spawn(self, number: int, answer: RootAnswer) -> None:
         """Answers the question for a world, once."""

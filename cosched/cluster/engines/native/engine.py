@@ -6,10 +6,9 @@ import asyncio
 import secrets
 import time
 from collections import Counter
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import msgspec
 
@@ -25,6 +24,7 @@ from cosched.cluster.engines.native.requests import JobRequests
 from cosched.cluster.inputs import Inputs
 from cosched.cluster.keys import KeyRing, former_keys, load_keys
 from cosched.cluster.links import Former, Links
+from cosched.cluster.member import SideTasks
 from cosched.cluster.messages import (
     AnyMessage,
     Beat,
@@ -103,9 +103,9 @@ class NativeEngine:
         self.inputs = Inputs(config.node_names, self._send)
         self._recovery: Recovery | None = None
         self._early: list[tuple[str, OfJob]] = []  # messages that came during the recovery
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = SideTasks(self._fail)
         self._answer: Answer | None = None
-        self._answering = Answering(self._answer_agent, self._send, self._spawn)
+        self._answering = Answering(self._answer_agent, self._send, self._tasks.start)
         self._ended: asyncio.Future[None] | None = None
         self._idle_s = idle_s
         self._ending = ending
@@ -123,13 +123,12 @@ class NativeEngine:
         """Runs until the domain ends; see ``Engine``."""
         assert self._ended is not None
         for work in (self._links.receive(self._take), self._watch()):
-            self._spawn(work)
+            self._tasks.start(work)
         try:
             await self._ended
             await self._settle()
         finally:
-            for task in self._tasks:
-                task.cancel()
+            self._tasks.cancel()
 
     def close(self) -> None:
         """Closes the connections to the agents."""
@@ -165,16 +164,8 @@ class NativeEngine:
         assert self._answer is not None
         return await self._answer(person, body)
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._finished)
-        return task
-
-    def _finished(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        error = None if task.cancelled() else task.exception()
-        if error is not None and self._ended is not None and not self._ended.done():
+    def _fail(self, error: BaseException) -> None:
+        if self._ended is not None and not self._ended.done():
             self._ended.set_exception(error)
 
     def end_domain(self) -> None:
@@ -270,8 +261,7 @@ class NativeEngine:
         member.refused = ""
         member.state = NodeState.DRAINED if member.drained else NodeState.UP
         member.reason = member.reason if member.drained else ""
-        beat_s = self._config.life.beat_ns / NS_PER_S
-        welcome = Welcome(member.session, beat_s, member.secret, hello.incarnation)
+        welcome = Welcome(member.session, member.secret, hello.incarnation)
         self._send(member.name, welcome)
         if not recovering:
             self._end_strays(member)

@@ -338,8 +338,8 @@ class Jobs:
 
     def recover_prepared(self, record: Record) -> None:
         """Restores a job that is prepared and waits for its mates."""
-        job = replace(self._entries.job(record, len(record.hosts)), gated=True)
-        start = ActiveStart(record, gated=True, prepared=True)
+        job = replace(self._entries.job(record, len(record.hosts)), waits_for_mates=True)
+        start = ActiveStart(record, waits_for_mates=True, prepared=True)
         self._recover(start, job, self.clock.now_ns())
 
     def _recover(self, start: ActiveStart, job: Job, since_ns: int) -> ActiveStart:
@@ -384,7 +384,7 @@ class Jobs:
     def _start_is_over(self, start: ActiveStart, again: bool) -> None:
         number = start.record.number
         now_ns = self.clock.now_ns()
-        if start.gated:
+        if start.waits_for_mates:
             self.driver.handle(JobFailedToStart(now_ns, number, requeue=again))
             return
         if not again:

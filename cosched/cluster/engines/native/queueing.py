@@ -90,7 +90,7 @@ class Queueing:
                 size = len(self._members.counts(record.submission))
             except CoschedError:
                 continue  # its start fails, and names the reason
-            if size != job.size and not job.gated:
+            if size != job.size and not job.waits_for_mates:
                 self._driver.handle(JobCancelled(self._clock.now_ns(), job.number))
                 self.add(record, size)
 

@@ -16,9 +16,8 @@ from cosched.core.errors import CoschedError
 
 #: The longest reason of an end, in characters.
 REASON_LENGTH = 2000
-
-
-_Waiting = dict[int, list["asyncio.Future[Record]"]]
+#: A condition of a job, and the request that waits for it.
+_Wait = tuple[Callable[[Record], bool], "asyncio.Future[Record]"]
 
 
 class Records:
@@ -34,7 +33,7 @@ class Records:
         self._store = store
         self._clock = clock
         self._log = log
-        self._waits = Waits()
+        self._waits: dict[int, list[_Wait]] = {}  # by the job's number
 
     def add(self, record: Record) -> tuple[Record, bool]:
         """Stores a job; returns it with its number, and whether it is new here. A job that
@@ -51,7 +50,7 @@ class Records:
     def restore(self, record: Record) -> None:
         """Restores a stored job that has not ended."""
         self.live[record.number] = record
-        self._waits.note(record)
+        self._answer_waits(record)
 
     def get(self, number: int) -> Record:
         """Returns a job that has not ended. Raises CoschedError for another."""
@@ -69,21 +68,37 @@ class Records:
 
     async def wait(self, number: int) -> Record:
         """Returns a job once it has ended."""
-        record = self.known(number)
-        return record if record.state.over else await self._waits.until_ended(number)
+        return await self._until(number, lambda record: record.state.over)
 
     async def wait_running(self, number: int) -> Record:
         """Returns a job once it runs or has ended."""
-        record = self.known(number)
-        there = record.state.over or record.state is State.RUNNING
-        return record if there else await self._waits.until_running(number)
+        return await self._until(
+            number, lambda record: record.state.over or record.state is State.RUNNING
+        )
 
     async def wait_over(self, number: int, start: int) -> Record:
         """Returns a job once this start of it is over."""
+        return await self._until(number, lambda record: _is_over(record, start))
+
+    async def _until(self, number: int, is_met: Callable[[Record], bool]) -> Record:
         record = self.known(number)
-        while not _is_over(record, start):
-            record = await self._waits.until_at_rest(number)
-        return record
+        if is_met(record):
+            return record
+        future: asyncio.Future[Record] = asyncio.get_running_loop().create_future()
+        wait = is_met, future
+        self._waits.setdefault(number, []).append(wait)
+        try:
+            return await future
+        finally:
+            self._waits[number].remove(wait)
+            if not self._waits[number]:
+                del self._waits[number]
+
+    def _answer_waits(self, record: Record) -> None:
+        """Answers the requests that waited for the state that this job has now."""
+        for is_met, future in self._waits.get(record.number, ()):
+            if not future.done() and is_met(record):
+                future.set_result(record)
 
     def save(self, record: Record, **changes: Any) -> None:
         """Stores changed fields of a record, and then changes them. Raises CoschedError if
@@ -91,7 +106,7 @@ class Records:
         self._store.save(replace(record, **changes))
         for name, value in changes.items():
             setattr(record, name, value)
-        self._waits.note(record)
+        self._answer_waits(record)
 
     def finish(self, record: Record, state: State, status: int | None, reason: str) -> None:
         """Stores the end of a job. status: None if no task of it has ended."""
@@ -120,49 +135,3 @@ def _one_line(reason: str) -> str:
     line = " ".join(reason.split())
     shown = "".join(each if each.isprintable() else "?" for each in line)
     return shown if len(shown) <= REASON_LENGTH else f"{shown[:REASON_LENGTH]}..."
-
-
-class Waits:
-    """Requests that wait for jobs, by the jobs' numbers."""
-
-    def __init__(self) -> None:
-        self._for_start: _Waiting = {}
-        self._for_rest: _Waiting = {}
-        self._for_end: _Waiting = {}
-
-    async def until_running(self, number: int) -> Record:
-        """Returns the job once it runs or has ended."""
-        return await _wait(self._for_start, number)
-
-    async def until_at_rest(self, number: int) -> Record:
-        """Returns the job once it waits again or has ended."""
-        return await _wait(self._for_rest, number)
-
-    async def until_ended(self, number: int) -> Record:
-        """Returns the job once it has ended."""
-        return await _wait(self._for_end, number)
-
-    def note(self, record: Record) -> None:
-        """Answers the requests that waited for the state that this job has now."""
-        if record.state.over or record.state is State.RUNNING:
-            _answer(self._for_start, record)
-        if record.state not in (State.STARTING, State.RUNNING):
-            _answer(self._for_rest, record)
-        if record.state.over:
-            _answer(self._for_end, record)
-
-
-async def _wait(waiting: _Waiting, number: int) -> Record:
-    future: asyncio.Future[Record] = asyncio.get_running_loop().create_future()
-    waiting.setdefault(number, []).append(future)
-    try:
-        return await future
-    finally:
-        if future in waiting.get(number, ()):  # the user has left
-            waiting[number].remove(future)
-
-
-def _answer(waiting: _Waiting, record: Record) -> None:
-    for future in waiting.pop(record.number, ()):
-        if not future.done():
-            future.set_result(record)

@@ -7,7 +7,7 @@ that is ready in Slurm needs no further preparation.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
@@ -19,7 +19,6 @@ from cosched.cluster.coupling.pairs import Pairs, objection
 from cosched.cluster.engines.interface import Answer, Handler
 from cosched.cluster.engines.slurm import events as live
 from cosched.cluster.engines.slurm.events import PairedJob
-from cosched.cluster.engines.slurm.inventory import inventory, submitted
 from cosched.cluster.engines.slurm.steering import SlurmSteering
 from cosched.cluster.inputs import Inputs
 from cosched.cluster.member import until_one_ends
@@ -30,6 +29,7 @@ from cosched.config.slurm import CoupledConfig, Waits, coupled_config, load_coup
 from cosched.core.cluster.coupling.engine_messages import (
     CapacityChanged,
     Command,
+    Found,
     GoJob,
     GroupDisputed,
     JobFailed,
@@ -247,10 +247,11 @@ class SlurmEngine:
         events, self._early = self._early or [], None
         ended = self._pairs.recovery_ended()
         if ended is not None:
-            members, own = self._pairs.coupling.state.members, self._config.name
-            for number, found, size in inventory(events, members, own):
-                self.driver.handle(JobFound(self._now_ns(), number, found, size))
-            self._jobs.update(submitted(events))
+            for event in events:
+                if isinstance(event, live.Submitted):
+                    self._jobs[event.job.number] = event.job
+            for number, found in _states(events).items():
+                self._report_found(number, found)
             for event in events:
                 if isinstance(event, live.Ready):
                     self._nodes[event.number] = event.nodes
@@ -262,6 +263,19 @@ class SlurmEngine:
                     continue  # it was reported as prepared
             self._take(event)
         self.driver.thaw()
+
+    def _report_found(self, number: int, found: Found) -> None:
+        """Reports what Slurm does with a job with mates.
+
+        It leaves out a job that waits and names other mates by now: the member is over, and
+        the job is announced as a new one.
+        """
+        member, job = self._member(number), self._jobs[number]
+        if member is None:
+            return
+        if found is Found.RUNS or group_of(job.mates, self._config.name) == member.group:
+            found = _as_found(member, found, self._config.name)
+            self.driver.handle(JobFound(self._now_ns(), number, found, job.nodes))
 
     # --- the decisions --------------------------------------------------------------------
 
@@ -333,3 +347,30 @@ class SlurmEngine:
 
 def _send_to_no_agent(to: str, message: Message) -> None:
     raise CoschedError(f"{to}: gets no {type(message).__name__}, Slurm has the nodes")
+
+
+def _as_found(member: GroupJob, found: Found, own: str) -> Found:
+    """Returns PREPARED only for a job whose start is decided, or is being decided in
+    another domain. A job that only has nodes waits, and is ready at once: it keeps them."""
+    if found is not Found.PREPARED or member.stage is Stage.RUNNING:
+        return found
+    others = member.turn.round is not None and member.turn.round[0] != own
+    return found if others and member.stage is Stage.PREPARED else Found.WAITS
+
+
+def _states(events: Iterable[live.Event]) -> dict[int, Found]:
+    """Returns what the scheduler does with each job that it has reported."""
+    found: dict[int, Found] = {}
+    for event in events:
+        match event:
+            case live.Submitted():
+                found[event.job.number] = Found.WAITS
+            case live.Ready():
+                found[event.number] = Found.PREPARED
+            case live.NotReady() | live.GaveBack() | live.StartFailed():
+                found[event.number] = Found.WAITS
+            case live.Started():
+                found[event.number] = Found.RUNS
+            case live.Ended() | live.Cancelled():
+                found.pop(event.number, None)
+    return found

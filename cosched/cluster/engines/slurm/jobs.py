@@ -15,6 +15,7 @@ import msgspec
 from cosched.core.bounds import Natural, UserId
 from cosched.core.decoding import JsonDecoder, parse_integer, shown_text
 from cosched.core.errors import CoschedError
+from cosched.core.hostlist import expand_hosts
 from cosched.core.units import NS_PER_S
 
 #: Numbers that the coupling reckons with in nanoseconds.
@@ -157,41 +158,12 @@ class SlurmJob(msgspec.Struct):
         return max(1, int(number(self.node_count, 1)))
 
 
-_PART = re.compile(r"((?:[^,\[\]]|\[[^\[\]]*\])+)(?:,|$)")
-_RANGE = re.compile(r"(\d{1,15})(?:-(\d{1,15}))?", re.ASCII)
-
-
 def count_nodes(nodes: str) -> int:
     """Returns the number of nodes of a list such as ``n[1-3,7],m2``; 0 for another form."""
-    count, end = 0, 0
-    for part in _PART.finditer(nodes):
-        if part.start() != end:
-            return 0
-        end, of_part = part.end(), 1
-        for ranges in re.findall(r"\[(.*?)\]", part[1]):
-            of_part *= _count_numbers(ranges)
-        if of_part < 1:
-            return 0
-        count += of_part
-    return count if end == len(nodes) else 0
-
-
-def _count_numbers(ranges: str) -> int:
-    """Returns how many numbers ``1-3,7`` has; 0 for another form."""
-    count = 0
-    for each in ranges.split(","):
-        found = _RANGE.fullmatch(each)
-        if found is None:
-            return 0
-        first, last = (_ordinal(text) for text in (found[1], found[2] or found[1]))
-        if last < first:
-            return 0
-        count += last - first + 1
-    return count
-
-
-def _ordinal(text: str) -> int:
-    return parse_integer(text, "a number of a node", 0, 1 << 62)
+    try:
+        return len(expand_hosts(nodes))
+    except CoschedError:
+        return 0
 
 
 def number(value: _Number, otherwise: float) -> float:

@@ -90,17 +90,18 @@ def _status(answer: bytes) -> int:
 def wait(
     path: str,
     job: Mapping[str, int | str],
-    lease_s: float,
-    retry_s: float,
+    longest_hold_s: float,
+    controller_lost_after_s: float,
     otherwise: int,
 ) -> int:
     """Returns the status for Slurm's script.
 
-    job: its facts. lease_s: the job yields after this time at the latest. retry_s: how
-    long the controller may be away; then the status is ``otherwise``.
+    job: its facts. longest_hold_s: the job yields after this time at the latest.
+    controller_lost_after_s: how long the controller may be away; then the status is
+    ``otherwise``.
     """
     began = seen = time.monotonic()
-    until = began + lease_s
+    until = began + longest_hold_s
     pause = _FIRST_PAUSE_S
     while True:
         line = hello(job, time.monotonic() - began)
@@ -114,7 +115,7 @@ def wait(
                 pause = _FIRST_PAUSE_S
         if now >= until:
             return YIELD
-        if now >= seen + retry_s:
+        if now >= seen + controller_lost_after_s:
             return otherwise
         time.sleep(pause)
         pause = min(2 * pause, _LONGEST_PAUSE_S)
@@ -130,13 +131,14 @@ def main() -> int:
     end_with_parent()
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--socket", required=True)
-    options.add_argument("--lease", type=float, required=True)
-    options.add_argument("--retry", type=float, required=True)
+    options.add_argument("--longest-hold", type=float, required=True)
+    options.add_argument("--controller-lost-after", type=float, required=True)
     options.add_argument("--then", choices=("start", "yield"), required=True)
     chosen = options.parse_args()
     job = facts(os.environ, secrets.token_hex(8))
     otherwise = GO if chosen.then == "start" else YIELD
-    return wait(chosen.socket, job, chosen.lease, chosen.retry, otherwise)
+    lost_after_s = chosen.controller_lost_after
+    return wait(chosen.socket, job, chosen.longest_hold, lost_after_s, otherwise)
 
 
 if __name__ == "__main__":

@@ -76,8 +76,8 @@ def front_script(python: str, socket: Path, settings: SlurmSettings) -> str:
     words = [
         *(python, "-I", "-S", GATE),
         *("--socket", str(socket)),
-        *("--lease", f"{settings.lease_s:g}"),
-        *("--retry", f"{settings.retry_s:g}"),
+        *("--longest-hold", f"{settings.longest_hold_s:g}"),
+        *("--controller-lost-after", f"{settings.controller_lost_after_s:g}"),
         *("--then", settings.then),
     ]
     return _SCRIPT.format(

@@ -6,10 +6,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from weakref import WeakValueDictionary
 
 from cosched.cluster.coupling.mates import shown_mates
@@ -40,7 +39,7 @@ from cosched.cluster.engines.slurm.tracker import (
 )
 from cosched.cluster.engines.slurm.tries import Tries
 from cosched.cluster.engines.slurm.waiting_gates import GateHello, Gates
-from cosched.cluster.member import until_one_ends
+from cosched.cluster.member import SideTasks, until_one_ends
 from cosched.config.slurm import SlurmSettings
 
 Log = Callable[[str], None]
@@ -103,7 +102,7 @@ class SlurmSteering:
         self._locks: WeakValueDictionary[int, asyncio.Lock] = WeakValueDictionary()
         self._gave_back: dict[int, asyncio.Future[None]] = {}
         self._to_try: set[int] = set()  # jobs whose try has not begun
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = SideTasks(self._fail)
         self._broken: asyncio.Future[None] | None = None
         self._up: bool | None = None
 
@@ -118,9 +117,7 @@ class SlurmSteering:
                 self._poll_always(), nodes, self._end_holds(), self._broken
             )
         finally:
-            for task in self._tasks:
-                task.cancel()
-            await asyncio.gather(*self._tasks, return_exceptions=True)
+            await asyncio.gather(*self._tasks.cancel(), return_exceptions=True)
             await self._gates.close()
 
     # --- orders ---------------------------------------------------------------------------
@@ -133,7 +130,7 @@ class SlurmSteering:
         self._carry_out(steps)
         self._poll_now.set()
         if steps and tracked is not None:
-            self._start(self._introduce(tracked.slurm, mates))
+            self._tasks.start(self._introduce(tracked.slurm, mates))
 
     def give_back(self, number: int, wait_s: float) -> None:
         """Makes a ready job yield. One that cannot is ready again after ``wait_s``."""
@@ -141,11 +138,11 @@ class SlurmSteering:
         if tracked is None or tracked.phase is not Phase.READY:
             return
         if not tracked.may_yield:
-            self._start(self._only_hold(tracked, wait_s))
+            self._tasks.start(self._only_hold(tracked, wait_s))
             return
         gone = asyncio.get_running_loop().create_future()
         self._gave_back[number] = gone
-        self._start(self._wait_again(number, gone, wait_s))
+        self._tasks.start(self._wait_again(number, gone, wait_s))
         self._carry_out(self._tracker.give_back(number, time.monotonic()))
 
     def try_now(self, number: int) -> None:
@@ -153,11 +150,11 @@ class SlurmSteering:
         one; more are the same as the second."""
         if number not in self._to_try:
             self._to_try.add(number)
-            self._start(self._try(number))
+            self._tasks.start(self._try(number))
 
     def wake(self, number: int) -> None:
         """Ends the wait of a job that has given its nodes back."""
-        self._start(self._wait_again(number, None, 0.0))
+        self._tasks.start(self._wait_again(number, None, 0.0))
 
     def refuse(self, number: int, reason: str) -> None:
         """Holds a job that waits or is ready. One that has begun goes on."""
@@ -166,7 +163,7 @@ class SlurmSteering:
             return
         if tracked.may_yield:
             self.give_back(number, _REFUSED_WAIT_S)
-            self._start(self._refuse(tracked, reason))
+            self._tasks.start(self._refuse(tracked, reason))
         else:
             self.cancel(number, reason)
 
@@ -174,13 +171,13 @@ class SlurmSteering:
         """Cancels a job that waits."""
         tracked = self._tracker.get(number)
         if tracked is not None:
-            self._start(self._cancel(tracked.slurm, reason))
+            self._tasks.start(self._cancel(tracked.slurm, reason))
 
     def set_priority(self, number: int, places: int) -> None:
         """Moves a queued job forward by a number of places, by its nice value."""
         tracked = self._tracker.get(number)
         if tracked is not None:
-            self._start(self._move(tracked.slurm, places))
+            self._tasks.start(self._move(tracked.slurm, places))
 
     # --- carrying out ---------------------------------------------------------------------
 
@@ -275,7 +272,7 @@ class SlurmSteering:
 
     def _came(self, hello: GateHello) -> None:
         now = time.monotonic()
-        ends = now + self._settings.lease_s - hello.waited_s
+        ends = now + self._settings.longest_hold_s - hello.waited_s
         gate = Gate(hello.job, hello.restarts, hello.nodes, hello.life, now, ends)
         self._carry_out(self._tracker.came(gate))
         if self._tracker.early:
@@ -291,7 +288,7 @@ class SlurmSteering:
                 self._gates.answer(step.life, step.order)
                 continue
             if isinstance(step, TurnAway):
-                self._start(self._turn_away(step))
+                self._tasks.start(self._turn_away(step))
                 continue
             self._report(step)
             if isinstance(step, Ready):
@@ -352,15 +349,8 @@ class SlurmSteering:
         for number in [each for each in self._gave_back if self._tracker.get(each) is None]:
             _done(self._gave_back.pop(number))
 
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._ended)
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        error = None if task.cancelled() else task.exception()
-        if error is not None and self._broken is not None and not self._broken.done():
+    def _fail(self, error: BaseException) -> None:
+        if self._broken is not None and not self._broken.done():
             self._broken.set_exception(error)
 
 

@@ -8,8 +8,6 @@ is unknown to it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from cosched.core.cluster.coupling.departures import mate_departed
 from cosched.core.cluster.coupling.engine_messages import GroupDisputed
 from cosched.core.cluster.coupling.groups import DomainName, Rights, Timing
@@ -50,8 +48,8 @@ from cosched.core.cluster.coupling.state import GroupJob, Open, Owed, Stage
 
 
 class Exchange:
-    """The questions of other domains, and their answers to ours. consider: decides about a
-    job that has nodes. rights: whose jobs may be in one group."""
+    """The questions of other domains, and their answers to ours. rights: whose jobs may be
+    in one group."""
 
     def __init__(
         self,
@@ -61,7 +59,6 @@ class Exchange:
         ready: ReadyJobs,
         participant: Participant,
         coordinator: Coordinator,
-        consider: Callable[[GroupJob], None],
     ) -> None:
         self._jobs = jobs
         self._state = jobs.state
@@ -70,7 +67,6 @@ class Exchange:
         self._ready = ready
         self._participant = participant
         self._coordinator = coordinator
-        self._consider = consider
 
     # --- questions ------------------------------------------------------------------------
 
@@ -248,7 +244,7 @@ class Exchange:
             # Another domain coordinates, or this one.
             if reply is not None:
                 member.turn.without.append(name)
-            self._consider(member)
+            self._coordinator.consider(member)
 
     def _may_join(self, member: GroupJob, name: DomainName, reply: Joined) -> bool:
         """Returns whether a round goes on, and is one of the domain that names it."""

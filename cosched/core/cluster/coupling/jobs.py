@@ -71,6 +71,11 @@ class Jobs:
         return member
 
     @property
+    def queuing(self) -> list[GroupJob]:
+        """Returns the jobs that queue, by submission."""
+        return [each for each in self.waiting.values() if each.stage is Stage.QUEUING]
+
+    @property
     def held(self) -> int:
         """Returns the number of held nodes, which are idle."""
         return sum(

@@ -40,7 +40,7 @@ from cosched.core.cluster.coupling.engine_messages import (
     RecoveryEnded,
 )
 from cosched.core.cluster.coupling.exchange import Exchange
-from cosched.core.cluster.coupling.groups import DomainName, Rights, Timing
+from cosched.core.cluster.coupling.groups import DomainName, Rights
 from cosched.core.cluster.coupling.jobs import Jobs
 from cosched.core.cluster.coupling.mail.post import Post
 from cosched.core.cluster.coupling.mail.replies import Replies
@@ -52,7 +52,6 @@ from cosched.core.cluster.coupling.mate_messages import (
     NotReady,
     RoundId,
 )
-from cosched.core.cluster.coupling.pass_rules import rules, rules_for
 from cosched.core.cluster.coupling.ready import ReadyJobs
 from cosched.core.cluster.coupling.recovery import reconcile, restarted, shift_clock
 from cosched.core.cluster.coupling.rounds.coordinator import Coordinator
@@ -63,7 +62,7 @@ from cosched.core.cluster.coupling.state import Counts, GroupJob, Owed, Stage, S
 from cosched.core.cluster.coupling.timers import Timers
 from cosched.core.cluster.queue.job import JobId
 from cosched.core.cluster.queue.queue_events import Ticked
-from cosched.core.cluster.queue.rules import PassRules
+from cosched.core.cluster.queue.rules import NO_RULES, PassRules
 from cosched.core.errors import CoschedError
 
 
@@ -93,11 +92,8 @@ class Coupling:
             self._ready,
             self._participant,
             self._coordinator,
-            self._consider,
         )
-        self._timers = Timers(
-            jobs, post, self._participant, self._coordinator, self._consider
-        )
+        self._timers = Timers(jobs, post, self._participant, self._coordinator)
 
     # --- reading --------------------------------------------------------------------------
 
@@ -132,12 +128,40 @@ class Coupling:
         return list(self._jobs.waiting.values())
 
     def rules(self) -> PassRules:
-        """Returns the exceptions from the order of the queue for a pass of the engine."""
-        return rules(self._jobs)
+        """Returns the exceptions from the order of the queue for a pass of the engine.
+
+        Promised jobs come first. A job that has just released its nodes comes last (section
+        IV.E.1 of the paper). A job that yielded is left out until its rest is over; without
+        a rest, until something else happens in the queue. A mate's request still reaches
+        it. A follower is left out until it is due. Each yield can move a job forward.
+        """
+        settings = self._jobs.settings
+        since_ns = self._state.now_ns - settings.pause_ns
+        first: list[JobId] = []
+        last: set[JobId] = set()
+        left_out: set[JobId] = set()
+        raised: dict[JobId, int] = {}
+        for member in self._jobs.queuing:
+            number, past = member.number, member.past
+            if member.has_promised:
+                first.append(number)
+            elif self._jobs.leaves_out(member):
+                left_out.add(number)
+            elif past.released_ns is not None and past.released_ns > since_ns:
+                last.add(number)
+            elif settings.raise_by and past.yields:
+                raised[number] = past.yields * settings.raise_by
+        if not (first or last or left_out or raised):
+            return NO_RULES
+        return PassRules(first, last, left_out, raised)
 
     def rules_for(self, number: JobId) -> PassRules:
-        """Returns the rules of a pass that looks for nodes for one job of a group."""
-        return rules_for(self._jobs, number)
+        """Returns the rules of a pass that looks for nodes for one job of a group: the
+        others are left out, unless they have promised their start."""
+        queuing = self._jobs.queuing
+        first = [each.number for each in queuing if each.has_promised]
+        others = {each.number for each in queuing} - {number, *first}
+        return PassRules(first, left_out=others)
 
     # --- storing --------------------------------------------------------------------------
 
@@ -257,28 +281,9 @@ class Coupling:
         own = member.turn.trying is None
         self._jobs.ready(member, own=own)
         if own:
-            self._consider(member)
+            self._coordinator.consider(member)
         else:
             self._participant.got_nodes(member)
-
-    def _consider(self, member: GroupJob) -> None:
-        """Decides about a job that has nodes."""
-        group = member.group
-        if member.turn.promised is not None:
-            return  # it waits for the decision about its round
-        if not self._jobs.settings.enabled or member.dates.promise_ns is not None:
-            self._ready.start(member)
-        elif group.timing is Timing.AFTER:
-            if group.leader == self._state.name:
-                self._ready.start(member)
-            else:
-                self._ready.ask_leader(member)
-        else:
-            coordinator = self._ready.coordinator(member)
-            if coordinator == self._state.name:
-                self._coordinator.own_ready(member)
-            else:
-                self._ready.ask_coordinator(member, coordinator)
 
     def _failed(self, member: GroupJob, _event: JobFailed) -> None:
         """Returns a job that has lost its nodes to the queue."""

@@ -179,7 +179,7 @@ class CoupledQueue:
             self._feed(event)
             self._couple(QueueMoved(self._now_ns))
             return
-        job = replace(event.job, gated=True)
+        job = replace(event.job, waits_for_mates=True)
         self._feed(JobSubmitted(event.now_ns, job))
         self._jobs[number] = job
         if self.coupling.state.recovering:
@@ -192,9 +192,9 @@ class CoupledQueue:
         number = event.job.number
         if self._member(number) is None:
             return
-        self._jobs[number] = replace(event.job, gated=True)
+        self._jobs[number] = replace(event.job, waits_for_mates=True)
         found = Found.RUNS
-        if event.job.gated:
+        if event.job.waits_for_mates:
             found = Found.PREPARED
             self._prepared.add(number)
         self._couple(JobFound(self._now_ns, number, found, event.job.size))

@@ -226,7 +226,6 @@ class Round(msgspec.Struct):
 
     id: RoundId  #: names the round
     group: GroupKey  #: its key
-    by: DomainName  #: the domain whose job was ready
     began_ns: int  #: the begin of the round, then of its preparation
     asked: list[DomainName] = []  #: the domains that take part
     invited: list[DomainName] = []  #: the domains that were asked for nodes

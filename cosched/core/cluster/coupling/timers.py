@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from cosched.core.cluster.coupling.engine_messages import Why
 from cosched.core.cluster.coupling.jobs import Jobs
 from cosched.core.cluster.coupling.mail.post import Post
@@ -15,7 +13,7 @@ from cosched.core.cluster.queue.queue_events import WakeAt
 
 
 class Timers:
-    """The times of one domain. consider: decides about a job that has nodes."""
+    """The times of one domain."""
 
     def __init__(
         self,
@@ -23,14 +21,12 @@ class Timers:
         post: Post,
         participant: Participant,
         coordinator: Coordinator,
-        consider: Callable[[GroupJob], None],
     ) -> None:
         self._jobs = jobs
         self._state = jobs.state
         self._post = post
         self._participant = participant
         self._coordinator = coordinator
-        self._consider = consider
 
     def tick(self) -> None:
         """Does everything that is due."""
@@ -76,7 +72,7 @@ class Timers:
             if member.stage is Stage.QUEUING and (again or due):
                 self._jobs.offer(member)
             elif again and member.is_idle:
-                self._consider(member)
+                self._coordinator.consider(member)
 
     def wake_up(self) -> None:
         """Orders the next tick, in case no event comes before."""

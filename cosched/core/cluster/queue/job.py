@@ -15,4 +15,5 @@ class Job(Struct, frozen=True):
     walltime_ns: int  #: the run time that its user requested, ns
     submit_ns: int  #: its place among equal jobs, ns
     exclusive: bool = False  #: its nodes have no other job
-    gated: bool = False  #: at its turn it gets nodes, but begins only when it is let go
+    #: At its turn it gets nodes, but begins only together with its mates in other domains.
+    waits_for_mates: bool = False

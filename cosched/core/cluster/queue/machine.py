@@ -4,8 +4,8 @@
 ``conservative``) and a place (``ledger``, ``rows``). It has no clock; a driver supplies the
 time. The controller drives it with real jobs, which are cancelled, fail to start, exceed
 their walltime, and run on while the controller is away; a simulator drives it with the jobs
-of a log. It has no state about other domains; ``core.cluster.coupling`` adds that. A gated
-job gets nodes at its turn, and begins when it is let go.
+of a log. It has no state about other domains; ``core.cluster.coupling`` adds that. A job
+with mates gets nodes at its turn, and begins when it is let go.
 
 The states of a job, and what leads from one to the next, are in ``states``.
 
@@ -30,7 +30,6 @@ from msgspec.structs import replace
 
 from cosched.core.cluster.queue import exclusive
 from cosched.core.cluster.queue.job import Job, JobId
-from cosched.core.cluster.queue.known_jobs import Entry, KnownJobs
 from cosched.core.cluster.queue.nodes import Intervals, common, count
 from cosched.core.cluster.queue.places.place import Place
 from cosched.core.cluster.queue.places.rows import Rows
@@ -63,7 +62,7 @@ from cosched.core.cluster.queue.queue_events import (
     Why,
 )
 from cosched.core.cluster.queue.rules import NO_RULES
-from cosched.core.cluster.queue.states import State, Step
+from cosched.core.cluster.queue.states import Entry, KnownJobs, State, Step
 from cosched.core.cluster.queue.waiting import WaitingList, arrival
 from cosched.core.errors import CoschedError
 
@@ -134,7 +133,7 @@ class QueueMachine:
         if job.walltime_ns < 1:
             raise CoschedError(f"job {job.number} has no walltime")
         self.place.check(job)
-        if job.gated and self.place.runs_alone(job):
+        if job.waits_for_mates and self.place.runs_alone(job):
             raise CoschedError(
                 f"job {job.number}: an exclusive job cannot wait for jobs of other "
                 "domains where nodes take several jobs"
@@ -147,7 +146,7 @@ class QueueMachine:
             self.planner.submit(job)
 
     def _waits_alone(self, job: Job) -> bool:
-        return job.exclusive and not job.gated and self.place.runs_alone(job)
+        return job.exclusive and not job.waits_for_mates and self.place.runs_alone(job)
 
     def _dequeue(self, job: Job) -> None:
         if self._waits_alone(job):
@@ -157,7 +156,7 @@ class QueueMachine:
 
     def _recover(self, event: JobRecovered) -> tuple[Command, ...]:
         job, number = event.job, event.job.number
-        step = Step.RECOVERED_RESERVED if job.gated else Step.RECOVERED
+        step = Step.RECOVERED_RESERVED if job.waits_for_mates else Step.RECOVERED
         self.jobs.check(number, step)
         if count(event.nodes) != job.size:
             raise CoschedError(
@@ -239,17 +238,19 @@ class QueueMachine:
         return ()
 
     def _change_settings(self, event: SettingsChanged) -> tuple[Command, ...]:
-        self._grace_ns = event.grace_ns
-        self._plan_by(event.policy)
+        self._grace_ns, self._policy = event.grace_ns, event.policy
+        waiting = self.planner.waiting
+        self._new_plan()
+        for job in waiting:
+            self.planner.submit(job)
         return ()
 
-    def _plan_by(self, policy: Policy) -> None:
-        old, self._policy = self.planner, policy
-        self.planner = policy.planner(self.place)
-        self.planner.counts = old.counts
+    def _new_plan(self) -> None:
+        """Replaces the plan by an empty one of the present policy and place."""
+        counts = self.planner.counts
+        self.planner = self._policy.planner(self.place)
+        self.planner.counts = counts
         self.planner.resize()
-        for job in old.waiting:
-            self.planner.submit(job)
 
     def _change_rules(self, event: RulesChanged) -> tuple[Command, ...]:
         self._rules = event.rules
@@ -275,10 +276,7 @@ class QueueMachine:
                 self._limit(entry, entry.since_ns, entry.limit_ns + more_ns)
             held[number] = (entry.job, entry.nodes, entry.since_ns)
         self.place.share(event.rows, held)
-        policy, counts = self._policy, self.planner.counts
-        self.planner = policy.planner(self.place)
-        self.planner.counts = counts
-        self.planner.resize()
+        self._new_plan()
         self._alone = WaitingList()
         for job in waiting:
             self._enqueue(self.jobs[job.number].job)
@@ -338,7 +336,7 @@ class QueueMachine:
             commands.append(ResizeJob(number, nodes))
             return
         entry.since_ns = now_ns
-        if job.gated:
+        if job.waits_for_mates:
             self.jobs.move(entry, Step.GOT_NODES, now_ns)
             commands.append(ReserveJob(job, nodes))
             return

@@ -51,7 +51,7 @@ class JobFailedToStart(Struct, frozen=True):
 
     now_ns: int  #: ns, the queue's clock
     number: JobId  #: the job's number
-    requeue: bool  #: it waits again. A gated job may also have lost its reservation.
+    requeue: bool  #: it waits again. One with mates may also have lost its reservation.
 
 
 class JobEnded(Struct, frozen=True):
@@ -62,8 +62,8 @@ class JobEnded(Struct, frozen=True):
 
 
 class JobRecovered(Struct, frozen=True):
-    """After a restart the agents report a job that runs since ``since_ns``; a gated job has
-    its nodes since then, and has not begun."""
+    """After a restart the agents report a job that runs since ``since_ns``; one that waits
+    for its mates has its nodes since then, and has not begun."""
 
     now_ns: int  #: ns, the queue's clock
     job: Job  #: the request
@@ -165,14 +165,14 @@ class ResizeJob(Struct, frozen=True):
 
 
 class ReserveJob(Struct, frozen=True):
-    """It is a gated job's turn: these nodes are reserved for it."""
+    """It is the turn of a job with mates: these nodes are reserved for it."""
 
     job: Job  #: the request
     nodes: Intervals  #: by number
 
 
 class ReservationHit(Struct, frozen=True):
-    """A node that is reserved for a gated job is lost: release the reservation."""
+    """A node that is reserved for a job with mates is lost: release the reservation."""
 
     number: JobId  #: the job's number
 

@@ -20,12 +20,6 @@ class ChunkArrived(Struct, frozen=True):
     count: int  #: the number of all chunks
 
 
-class ChildReplaced(Struct, frozen=True):
-    """The tree was mended: ``child`` has none of the chunks."""
-
-    child: Position  #: the place that has another node now
-
-
 class SendChunk(Struct, frozen=True):
     """Send this chunk, which this node has, to a child."""
 
@@ -43,7 +37,6 @@ class ReadObject(Struct, frozen=True):
     """All chunks are here: read the job object."""
 
 
-Event = ChunkArrived | ChildReplaced
 Command = SendChunk | SendPart | ReadObject
 
 
@@ -52,11 +45,11 @@ class Arrival:
 
     def __init__(self) -> None:
         self._count: int | None = None
-        self.numbers: set[int] = set()
+        self._numbers: set[int] = set()
 
     @property
     def complete(self) -> bool:
-        return self._count is not None and len(self.numbers) == self._count
+        return self._count is not None and len(self._numbers) == self._count
 
     def add(self, chunk: ChunkArrived) -> bool:
         """Adds a chunk; returns False if it is here already. Raises CoschedError for a
@@ -68,9 +61,9 @@ class Arrival:
                 f"job object: chunk {chunk.number} of {chunk.count} does not belong to an "
                 f"object of {self._count} chunks"
             )
-        if chunk.number in self.numbers:
+        if chunk.number in self._numbers:
             return False
-        self.numbers.add(chunk.number)
+        self._numbers.add(chunk.number)
         return True
 
 
@@ -81,12 +74,8 @@ class Pipeline:
         self._children = children
         self._arrival = Arrival()
 
-    def handle(self, event: Event) -> tuple[Command, ...]:
+    def handle(self, event: ChunkArrived) -> tuple[Command, ...]:
         """Handles an event; returns the commands."""
-        if isinstance(event, ChildReplaced):
-            return tuple(
-                SendChunk(event.child, number) for number in sorted(self._arrival.numbers)
-            )
         if not self._arrival.add(event):
             return ()
         sent = tuple(SendChunk(child, event.number) for child in self._children)
@@ -100,10 +89,8 @@ class StoreAndForward:
         self._children = children
         self._arrival = Arrival()
 
-    def handle(self, event: Event) -> tuple[Command, ...]:
+    def handle(self, event: ChunkArrived) -> tuple[Command, ...]:
         """Handles an event; returns the commands."""
-        if isinstance(event, ChildReplaced):
-            return (SendPart(event.child),) if self._arrival.complete else ()
         if not self._arrival.add(event) or not self._arrival.complete:
             return ()
         return (ReadObject(), *(SendPart(child) for child in self._children))

@@ -44,13 +44,6 @@ class Tree:
         parent = self.parent(place)
         return (*(() if parent is None else (parent,)), *self.children(place))
 
-    def depth(self, place: Position) -> int:
-        """Returns the number of links between the root and the place."""
-        depth, above = 0, self.parent(place)
-        while above is not None:
-            depth, above = depth + 1, self.parent(above)
-        return depth
-
     def levels(self, place: Position) -> tuple[range, ...]:
         """Returns the subtree of a place, itself included, level by level."""
         found = []

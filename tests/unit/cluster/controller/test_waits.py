@@ -6,9 +6,10 @@ import json
 import pytest
 
 from cosched.cluster.controller.requests import Requests
+from cosched.cluster.coupling.clock import DomainClock
 from cosched.cluster.engines.native.answering import Answering
 from cosched.cluster.engines.native.engine import NativeEngine
-from cosched.cluster.engines.native.records import Waits
+from cosched.cluster.engines.native.records import Records
 from cosched.cluster.keys import load_keys, make_keys
 from cosched.cluster.messages import PROTOCOL, Hello, UserLeft, UserReply, UserRequest
 from cosched.cluster.paths import DomainPaths
@@ -19,16 +20,58 @@ from cosched.config.domain import DomainConfig
 JOB = Submission(token="t", name="a", argv=("/bin/true",), environ={}, cwd="/")
 
 
-def test_wait_of_a_user_who_left_is_removed():
+@pytest.fixture
+def records(tmp_path):
+    """The records of a domain with job 1, which waits."""
+    store = JobStore(tmp_path / "jobs.sqlite", ["n1"])
+    records = Records(store, DomainClock(), print)
+    records.add(Record(0, 7, 7, JOB, 0, State.QUEUED))
+    yield records
+    store.close()
+
+
+def test_each_wait_ends_in_its_state(records):
+    record = records.known(1)
+
+    async def work():
+        waits = {
+            "running": asyncio.create_task(records.wait_running(1)),
+            "over": asyncio.create_task(records.wait_over(1, 1)),
+            "ended": asyncio.create_task(records.wait(1)),
+        }
+        seen = []
+        for changes in (
+            {"state": State.STARTING, "start": 1},
+            {"state": State.RUNNING},
+            {"state": State.QUEUED},
+            {"state": State.STARTING, "start": 2},
+        ):
+            await asyncio.sleep(0)
+            records.save(record, **changes)
+            await asyncio.sleep(0)
+            seen.append([name for name, task in waits.items() if task.done()])
+        records.finish(record, State.DONE, 0, "")
+        assert await waits["ended"] is record
+        assert not records._waits
+        return seen
+
+    assert asyncio.run(work()) == [
+        [],
+        ["running"],
+        ["running", "over"],
+        ["running", "over"],
+    ]
+
+
+def test_wait_of_a_user_who_left_is_removed(records):
     async def leave():
-        waits = Waits()
-        task = asyncio.create_task(waits.until_ended(1))
+        task = asyncio.create_task(records.wait(1))
         await asyncio.sleep(0)
-        assert waits._for_end[1]
+        assert records._waits[1]
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        assert not waits._for_end[1]
+        assert not records._waits
 
     asyncio.run(leave())
 
@@ -50,17 +93,17 @@ def test_controller_forgets_requests_of_users_who_left(tmp_path, restarted):
         for number in range(3):
             engine._take("n1", UserRequest(number, 7, 7, body))
         await asyncio.sleep(0.01)
-        assert len(engine._tasks) == 3
+        assert len(engine._tasks.running) == 3
         engine._lose(engine._members.by_name["n1"], "a test")
         await asyncio.sleep(0.01)
-        assert len(engine._tasks) == 3  # the node may come back
+        assert len(engine._tasks.running) == 3  # the node may come back
         if restarted:
             engine._take("n1", Hello(PROTOCOL, 8, config.digest(), {"slots": 4}, ()))
         else:
             for number in range(3):
                 engine._take("n1", UserLeft(number))
         await asyncio.sleep(0.01)
-        assert not engine._tasks
+        assert not engine._tasks.running
 
     asyncio.run(leave())
     store.close()
@@ -95,13 +138,12 @@ def test_request_that_comes_again_is_answered_once():
     asyncio.run(ask())
 
 
-def test_user_may_leave_in_the_moment_in_which_the_job_ends():
+def test_user_may_leave_in_the_moment_in_which_the_job_ends(records):
     async def leave():
-        waits = Waits()
-        task = asyncio.create_task(waits.until_ended(1))
+        task = asyncio.create_task(records.wait(1))
         await asyncio.sleep(0)
         task.cancel()
-        waits.note(Record(1, 7, 7, JOB, 0, State.DONE))
+        records.finish(records.known(1), State.DONE, 0, "")
         with pytest.raises(asyncio.CancelledError):
             await task
 

@@ -203,8 +203,8 @@ class Site:
             if tasks.state == "running":
                 self.feed(JobRecovered, tasks.job, tasks.nodes, self.now)
             elif tasks.state == "prepared" and not tasks.withdrawn:
-                gated = msgspec.structs.replace(tasks.job, gated=True)
-                self.feed(JobRecovered, gated, tasks.nodes, self.now)
+                waiting = msgspec.structs.replace(tasks.job, waits_for_mates=True)
+                self.feed(JobRecovered, waiting, tasks.nodes, self.now)
             elif tasks.state != "over":
                 self._end_hold(tasks.job.number)  # a hold does not outlive the controller
                 tasks.state, tasks.withdrawn = "waiting", False

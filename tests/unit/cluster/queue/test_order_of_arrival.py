@@ -95,7 +95,7 @@ def test_first_of_equal_jobs_starts_first_in_whichever_row_a_job_ends():
 _steps = st.lists(
     st.one_of(
         st.tuples(st.just("submit"), st.integers(1, 4), st.sampled_from([5, 5, 20])),
-        st.tuples(st.just("gated"), st.integers(1, 4), st.just(5)),
+        st.tuples(st.just("mates"), st.integers(1, 4), st.just(5)),
         st.tuples(st.just("alone"), st.integers(1, 4), st.just(5)),
         st.tuples(st.sampled_from(["end", "fail", "cancel", "release"]), st.integers(0, 9)),
         st.tuples(st.just("policy"), st.sampled_from(sorted(POLICIES))),
@@ -112,10 +112,12 @@ def apply(queue, step, number, now):
     chosen = sorted(queue.jobs)
     other = chosen[step[1] % len(chosen)] if chosen and isinstance(step[1], int) else None
     has_nodes = other is not None and bool(queue.jobs[other].nodes)
-    reserved = has_nodes and queue.jobs[other].job.gated
+    reserved = has_nodes and queue.jobs[other].job.waits_for_mates
     match step:
-        case ("submit" | "gated" | "alone" as kind, size, walltime):
-            wish = {"gated": {"gated": True}, "alone": {"exclusive": True}}.get(kind, {})
+        case ("submit" | "mates" | "alone" as kind, size, walltime):
+            wish = {"mates": {"waits_for_mates": True}, "alone": {"exclusive": True}}.get(
+                kind, {}
+            )
             submit(queue, number, size, walltime, now, **wish)
         case ("end", _) if has_nodes:
             queue.handle(JobEnded(now, other))
@@ -161,7 +163,7 @@ def test_first_of_equal_jobs_starts_first(policy, steps, rows):
     """Conservative backfill is left out: a job may be moved up into a gap."""
     queue = make(policy, rows)
     for now, step in enumerate(steps):
-        if step[0] in ("policy", "alone", "gated"):
+        if step[0] in ("policy", "alone", "mates"):
             continue
         apply(queue, step, now, now)
         before = {job.number: job for job in queue.waiting}

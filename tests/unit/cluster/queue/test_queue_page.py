@@ -7,8 +7,7 @@ import re
 import pytest
 
 from cosched.core.cluster.queue.job import Job
-from cosched.core.cluster.queue.known_jobs import KnownJobs
-from cosched.core.cluster.queue.states import NEXT, State, Step
+from cosched.core.cluster.queue.states import NEXT, KnownJobs, State, Step
 from cosched.core.errors import CoschedError
 from tests.places import ROOT
 

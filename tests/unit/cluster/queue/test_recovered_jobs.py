@@ -34,7 +34,7 @@ ALL = ((0, SIZE - 1),)
 
 class Domain:
     """A queue in virtual time. running: the jobs that have nodes; out: the nodes out of
-    service; prepared: gated jobs that have not begun."""
+    service; prepared: jobs with mates that have not begun."""
 
     def __init__(self, rows, policy="easy", nodes=SIZE):
         self.rows, self.policy, self.nodes, self.now = rows, policy, nodes, 0
@@ -45,8 +45,8 @@ class Domain:
         all_nodes = ((0, self.nodes - 1),)
         self.queue = QueueMachine(Rows(all_nodes, self.rows), POLICIES[self.policy], 10**6)
 
-    def submit(self, number, size, *, alone=False, gated=False):
-        job = Job(number, size, 10, self.now, exclusive=alone, gated=gated)
+    def submit(self, number, size, *, alone=False, mates=False):
+        job = Job(number, size, 10, self.now, exclusive=alone, waits_for_mates=mates)
         self.jobs[number] = job
         self.queue.handle(JobSubmitted(self.now, job))
 
@@ -90,14 +90,14 @@ class Domain:
         for node in set(range(self.nodes)) - self.out:
             self.queue.handle(NodesJoined(self.now, ((node, node),)))
         for number in order or sorted(self.running):
-            # The store does not have whether a job with mates was gated when it began.
+            # The store does not have whether a job that runs began with its mates.
             self.jobs[number] = job = Job(
                 number,
                 count(self.running[number]),
                 10,
                 0,
                 exclusive=self.jobs[number].exclusive,
-                gated=number in self.prepared,
+                waits_for_mates=number in self.prepared,
             )
             nodes = self.running[number]
             self.queue.handle(JobRecovered(self.now, job, nodes, self.now))
@@ -219,7 +219,7 @@ def test_restart_takes_all_jobs_and_gives_no_node_more(steps, policy, rows):
             case ("submit", size, kind):
                 number += 1
                 alone = kind == "a" or (kind == "s" and domain.rows == 1)
-                domain.submit(number, size, alone=alone, gated=kind in "gs")
+                domain.submit(number, size, alone=alone, mates=kind in "gs")
             case ("end", which) if domain.running:
                 running = sorted(domain.running)
                 domain.end(running[which % len(running)])
@@ -233,7 +233,7 @@ def test_restart_takes_all_jobs_and_gives_no_node_more(steps, policy, rows):
                 domain.queue.handle(SharingChanged(domain.now, most, {}))
             case ("restart", away, backwards):
                 order = sorted(domain.running, reverse=backwards)
-                if any(j.gated and j.exclusive for j in domain.queue.waiting):
+                if any(j.waits_for_mates and j.exclusive for j in domain.queue.waiting):
                     continue  # the controller makes no such jobs
                 domain.restart(away, order)
             case (kind, node) if kind in (NodesDrained, NodesJoined):

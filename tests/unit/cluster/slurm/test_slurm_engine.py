@@ -36,7 +36,7 @@ class Slurm:
         self.jobs = {}
         self.events = []
         self.log = []
-        self.try_s, self.lease_s, self.cannot_yield = 0.5, 3600.0, "refuse"
+        self.try_s, self.longest_hold_s, self.cannot_yield = 0.5, 3600.0, "refuse"
         self.double("squeue", f"echo >> {folder}/polls; cat {folder}/jobs.json")
         self.show_nodes("idle")
         self.double("scontrol", f'echo "$@" >> {folder}/orders')
@@ -54,7 +54,7 @@ class Slurm:
         return SlurmSettings(
             poll_s=0.05,
             try_s=self.try_s,
-            lease_s=self.lease_s,
+            longest_hold_s=self.longest_hold_s,
             cannot_yield=self.cannot_yield,
         )
 
@@ -79,10 +79,10 @@ class Slurm:
         self.try_s = 3600.0
         await self.start()
 
-    async def only_hold(self, lease_s=3600.0):
+    async def only_hold(self, longest_hold_s=3600.0):
         """Starts the engine again; it takes jobs that cannot yield."""
         await self.stop()
-        self.lease_s, self.cannot_yield = lease_s, "hold"
+        self.longest_hold_s, self.cannot_yield = longest_hold_s, "hold"
         await self.start()
 
     async def stop(self):
@@ -527,7 +527,7 @@ def test_many_orders_to_try_are_two_tries_at_most(slurm):
 
 def test_job_that_cannot_yield_starts_before_its_lease_ends(slurm):
     async def scenario(slurm):
-        await slurm.only_hold(lease_s=2.0)
+        await slurm.only_hold(longest_hold_s=2.0)
         slurm.show(7, batch_flag=False)
         await slurm.event(Submitted)
         async with slurm.gate(7) as gate:

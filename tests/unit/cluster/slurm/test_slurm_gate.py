@@ -33,7 +33,8 @@ class Site:
         self.prolog = folder / "prolog"
 
     def start(self, python=sys.executable, job=JOB, **settings):
-        settings = SlurmSettings(**{"retry_s": 30.0, "lease_s": 60.0, **settings})
+        quick = {"controller_lost_after_s": 30.0, "longest_hold_s": 60.0}
+        settings = SlurmSettings(**{**quick, **settings})
         self.prolog.write_text(front_script(python, self.path, settings))
         return subprocess.Popen(
             ["sh", str(self.prolog)],
@@ -126,7 +127,7 @@ def test_hello_of_an_earlier_version_is_taken():
 
 @pytest.mark.parametrize(("then", "status"), [("start", 0), ("yield", 1)])
 def test_controller_that_stays_away(site, then, status):
-    assert ends(site.start(retry_s=0.3, then=then)) == status
+    assert ends(site.start(controller_lost_after_s=0.3, then=then)) == status
 
 
 @pytest.mark.parametrize(("then", "status"), [("start", 0), ("yield", 1)])
@@ -159,7 +160,7 @@ def test_garbage_is_no_order(site):
 
 def test_lease_ends_a_hold_without_an_order(site):
     with site.listen():
-        assert ends(site.start(lease_s=1.0, then="start")) == 1
+        assert ends(site.start(longest_hold_s=1.0, then="start")) == 1
 
 
 def test_gate_ends_with_the_script(site):
@@ -194,7 +195,7 @@ def test_socket_of_another_user_is_no_controller(site):
     site.path = f"/tmp/cosched-t-{os.getpid()}"
     try:
         assert other.stdout.readline() == "up\n"
-        assert ends(site.start(retry_s=0.5, then="yield")) == 1
+        assert ends(site.start(controller_lost_after_s=0.5, then="yield")) == 1
     finally:
         other.kill()
         other.wait()

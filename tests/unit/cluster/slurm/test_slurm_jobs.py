@@ -123,7 +123,7 @@ def test_each_hindrance_is_one_line(key, value, about):
 
 
 def test_settings_have_limits():
-    for wrong in ({"poll": "0s"}, {"then": "stop"}, {"lease": "40d"}):
+    for wrong in ({"poll": "0s"}, {"then": "stop"}, {"longest_hold": "40d"}):
         with pytest.raises(CoschedError):
             read(SlurmSettings, wrong)
 

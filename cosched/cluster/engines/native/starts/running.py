@@ -104,15 +104,15 @@ class Starts:
     def prepare(self, record: Record, nodes: Intervals) -> None:
         """Prepares a job on these nodes; it begins only after ``go``."""
         start = self._new(record, nodes)
-        start.gated = True
+        start.waits_for_mates = True
         self._send_start(start, nodes)
 
     def go(self, number: int, mates: Addresses) -> None:
         """Sends a prepared job the order to begin, with these mates. One that ends already
         has no use for the order, and one that has begun does not need it again."""
         start = self.active.get(number)
-        if start is not None and start.gated and not start.is_given_up:
-            start.gated = False
+        if start is not None and start.waits_for_mates and not start.is_given_up:
+            start.waits_for_mates = False
             start.mates = mates
             self._let_go(start)
 
@@ -147,7 +147,7 @@ class Starts:
         counts = self._members.counts(record.submission)
         if len(counts) != len(hosts):
             # A job that starts at once, or with mates, cannot wait with another size.
-            start.misfit = not start.gated and not record.submission.at_once
+            start.misfit = not start.waits_for_mates and not record.submission.at_once
             raise CoschedError(
                 f"needs {len(counts)} nodes now, not {len(hosts)}: submit it again"
             )
@@ -239,7 +239,7 @@ class Starts:
             start.timer.cancel()
         if start.is_given_up:
             return  # its end is on the way
-        if not start.gated:
+        if not start.waits_for_mates:
             self._let_go(start)
         elif not start.prepared:
             start.prepared = True
@@ -325,9 +325,9 @@ class Starts:
             return False
         if start.misfit and start.ending is None:
             return True
-        if start.gated and start.withdrawn:
+        if start.waits_for_mates and start.withdrawn:
             return True
-        if start.gated and start.lost:
+        if start.waits_for_mates and start.lost:
             return start.record.failed_starts + start.not_made < ATTEMPTS
         if not start.lost:
             return False

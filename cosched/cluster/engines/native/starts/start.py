@@ -40,7 +40,7 @@ class ActiveStart:
     waits_for: set[str] | None = None
     #: Ends a start that takes too long; None: not running.
     timer: asyncio.TimerHandle | None = field(default=None, repr=False)
-    gated: bool = False  #: once it is prepared it waits for its mates
+    waits_for_mates: bool = False  #: it is to begin only when its mates are prepared
     prepared: bool = False  #: this was reported
     withdrawn: bool = False  #: it is given up, and the job waits again
     #: Its user does not want the job any more, whatever else ends it.
@@ -133,20 +133,7 @@ def chunks(
 ) -> list[Chunk]:
     """Returns the messages with the sealed job object, for the root. secrets: each
     node's secret, by place."""
-    tied = Tied(record.number, record.start, nodes, startup.arity, startup.tables)
-    parts = cut(seal(encode_object(found), tied, secrets), startup.chunk_bytes)
-    return [
-        Chunk(
-            record.number,
-            record.start,
-            0,
-            nodes,
-            startup.arity,
-            startup.tables,
-            number,
-            len(parts),
-            nodes[0][0],
-            part,
-        )
-        for number, part in enumerate(parts)
-    ]
+    start, arity, exchange = (record.number, record.start), startup.arity, startup.tables
+    sealed = seal(encode_object(found), Tied(*start, nodes, arity, exchange), secrets)
+    empty = Chunk(*start, 0, nodes, arity, exchange, 0, 1, nodes[0][0], b"")
+    return empty.with_parts(cut(sealed, startup.chunk_bytes))

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from cosched.core.cluster.coupling.departures import depart
-from cosched.core.cluster.coupling.groups import DomainName, GroupKey
+from cosched.core.cluster.coupling.groups import DomainName, GroupKey, Timing
 from cosched.core.cluster.coupling.jobs import Jobs
 from cosched.core.cluster.coupling.mail.post import Post
 from cosched.core.cluster.coupling.mate_messages import (
@@ -65,13 +65,32 @@ class Coordinator:
 
     # --- the begin of a round -------------------------------------------------------------
 
-    def own_ready(self, member: GroupJob) -> None:
+    def consider(self, member: GroupJob) -> None:
+        """Decides about a job of this domain that has nodes."""
+        group = member.group
+        if member.turn.promised is not None:
+            return  # it waits for the decision about its round
+        if not self._jobs.settings.enabled or member.dates.promise_ns is not None:
+            self._ready.start(member)
+        elif group.timing is Timing.AFTER:
+            if group.leader == self._state.name:
+                self._ready.start(member)
+            else:
+                self._ready.ask_leader(member)
+        else:
+            coordinator = self._ready.coordinator(member)
+            if coordinator == self._state.name:
+                self._own_ready(member)
+            else:
+                self._ready.ask_coordinator(member, coordinator)
+
+    def _own_ready(self, member: GroupJob) -> None:
         """Begins a round for a job of this domain that has nodes, or joins one."""
         state = self._state
         member.past.asked += 1
         current = state.rounds.get(member.key)
         if current is None:
-            current = self._begin(member, state.name)
+            current = self._begin(member)
             current.asked.append(state.name)
         if not current.preparing and state.name not in current.reserved:
             member.turn.round = current.id
@@ -87,7 +106,7 @@ class Coordinator:
             return
         current = self._state.rounds.get(member.key)
         if current is None:
-            current = self._begin(member, by)
+            current = self._begin(member)
         elif current.preparing:
             joins = by in current.reserved
             self._answer(owed, Joined(current.id) if joins else NotReady(Cause.BUSY))
@@ -108,14 +127,14 @@ class Coordinator:
         decisions = self._state.decisions.get(key, ())
         return {name: each.id for each in decisions for name in each.open}
 
-    def _begin(self, member: GroupJob, by: DomainName) -> Round:
+    def _begin(self, member: GroupJob) -> Round:
         state = self._state
         number = state.next_number
         state.next_number += 1
         state.counts.rounds += 1
         round_id = (state.name, state.incarnation, number)
         key = member.key
-        current = state.rounds[key] = Round(round_id, key, by, state.now_ns)
+        current = state.rounds[key] = Round(round_id, key, state.now_ns)
         return current
 
     def _own(self, current: Round) -> Owed:

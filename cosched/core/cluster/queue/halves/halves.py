@@ -70,7 +70,7 @@ class Halves(Place):
 
     def check(self, job: Job) -> None:
         nodes = self.board.nodes
-        if not isinstance(job, SharingJob) or job.gated:
+        if not isinstance(job, SharingJob) or job.waits_for_mates:
             raise CoschedError(
                 f"job {job.number}: halves of nodes are for jobs with a label and no mates"
             )

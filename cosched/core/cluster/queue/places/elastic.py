@@ -27,7 +27,7 @@ class Elastic(Ledger):
         return None
 
     def check(self, job: Job) -> None:
-        if not isinstance(job, MalleableJob) or job.gated:
+        if not isinstance(job, MalleableJob) or job.waits_for_mates:
             raise CoschedError(
                 f"job {job.number}: sizes change only for malleable jobs without mates"
             )

@@ -246,7 +246,7 @@ class Rows(Place):
                     row.release(number)
                 self._in[number] = rows[:1]
         free = [row for row in self.all if row.are_free(nodes)]
-        if self.runs_alone(job) and not job.gated and len(free) == len(self.all):
+        if self.runs_alone(job) and not job.waits_for_mates and len(free) == len(self.all):
             self.occupy_alone(job, nodes, since_ns)
             return
         row = free[0] if free else self._add_closed()

@@ -11,7 +11,12 @@ import pytest
 from cosched.cluster.store import State
 from cosched.core.cluster.coupling.state import Stage
 from cosched.core.errors import CoschedError
-from tests.unit.cluster.coupled.native_sites import Crash, has_nodes, make_sites, until
+from tests.unit.cluster.coupling.live.native_sites import (
+    Crash,
+    has_nodes,
+    make_sites,
+    until,
+)
 
 #: More actions than a controller has for a pair.
 ACTIONS_MOST = 24

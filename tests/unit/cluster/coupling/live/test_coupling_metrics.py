@@ -28,7 +28,11 @@ from cosched.core.cluster.coupling.state import Stage
 from cosched.core.config.tables import reload, write
 from cosched.core.errors import CoschedError
 from tests.places import ROOT
-from tests.unit.cluster.coupled.coupled_live import EngineDouble, LiveDomain, free_addresses
+from tests.unit.cluster.coupling.live.live_domains import (
+    EngineDouble,
+    LiveDomain,
+    free_addresses,
+)
 
 JOB = Submission(token="t", name="a", argv=("/bin/true",), environ={}, cwd="/")
 RULES = ROOT / "docs/prometheus/coupling.rules.yml"
@@ -79,14 +83,14 @@ def test_metrics_over_http(tmp_path):
         return one, two
 
     one, two = asyncio.run(work())
-    assert one["cosched_coupling_held_nodes",] == 3
-    assert one["cosched_coupling_nodes",] == 8
-    assert one["cosched_coupling_held_cap_ratio",] == 0.75
-    assert one["cosched_coupling_holds_total",] == 1
-    assert one["cosched_coupling_jobs", "holding"] == 1
-    assert one["cosched_coupling_jobs", "queuing"] == 0
-    assert one["cosched_coupling_domain_up", "b"] == 0
-    held_s = [found["cosched_coupling_held_node_seconds_total",] for found in (one, two)]
+    assert one["cosched_domain_held_nodes",] == 3
+    assert one["cosched_domain_nodes",] == 8
+    assert one["cosched_domain_held_cap_ratio",] == 0.75
+    assert one["cosched_domain_holds_total",] == 1
+    assert one["cosched_domain_jobs_with_mates", "holding"] == 1
+    assert one["cosched_domain_jobs_with_mates", "queuing"] == 0
+    assert one["cosched_domain_other_up", "b"] == 0
+    held_s = [found["cosched_domain_held_node_seconds_total",] for found in (one, two)]
     assert held_s[1] - held_s[0] >= 0.3  # a hold that lasts counts
 
 
@@ -119,9 +123,12 @@ def samples(folder):
 
 def test_pages_and_rules_name_the_metrics(tmp_path):
     exist = {sample.name for metric in samples(tmp_path) for sample in metric.samples}
-    named = set(re.findall(r"\bcosched_coupling_\w+", RULES.read_text()))
+    named = set(re.findall(r"\bcosched_domain_\w+", RULES.read_text()))
     assert named <= exist
-    assert set(re.findall(r"`(cosched_coupling_\w+)`", PAGE.read_text())) == exist
+    of_own_queue = {"cosched_domain_jobs"}
+    assert (
+        set(re.findall(r"`(cosched_domain_\w+)`", PAGE.read_text())) == exist | of_own_queue
+    )
     alerts = re.findall(r"alert: (\w+)", RULES.read_text())
     assert alerts == re.findall(r"`(Cosched\w+)`: ", PAGE.read_text())
 
@@ -160,11 +167,11 @@ def test_domain_with_its_own_queue_serves_the_same_metrics(tmp_path, coupled):
     store.close()
     assert found["cosched_domain_jobs", "held"] == 1
     assert found["cosched_domain_jobs", "running"] == 0
-    assert found["cosched_coupling_nodes",] == 0  # no agent has joined
+    assert found["cosched_domain_nodes",] == 0  # no agent has joined
     exist = {sample.name for metric in samples(tmp_path / "a") for sample in metric.samples}
-    without = set() if coupled else {"cosched_coupling_domain_up"}  # there is none
-    names = {name for name, *_ in found if name.startswith("cosched_coupling_")}
-    assert names == exist - without
+    without = set() if coupled else {"cosched_domain_other_up"}  # there is none
+    names = {name for name, *_ in found if name.startswith("cosched_domain_")}
+    assert names == exist - without | {"cosched_domain_jobs"}
 
 
 def promtool(*words):

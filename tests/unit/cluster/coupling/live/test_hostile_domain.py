@@ -34,7 +34,11 @@ from cosched.core.cluster.coupling.mate_messages import (
 from cosched.core.cluster.coupling.state import Stage
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
-from tests.unit.cluster.coupled.coupled_live import EngineDouble, LiveDomain, free_addresses
+from tests.unit.cluster.coupling.live.live_domains import (
+    EngineDouble,
+    LiveDomain,
+    free_addresses,
+)
 
 NAMES = "abc"
 
