@@ -7,6 +7,7 @@ its module needs no such import for a quick ``cosched --help``.
 from __future__ import annotations
 
 import ast
+from functools import cache
 
 import pytest
 
@@ -99,17 +100,19 @@ def is_below(module, roots):
     return any(f"{module}.".startswith(f"{root}.") for root in roots)
 
 
-FOUND = {
-    str(path.relative_to(ROOT)): sorted(set(imports_in_functions(path)))
-    for room in ROOMS
-    for path in sorted((ROOT / room).rglob("*.py"))
-}
+@cache  # so that no worker that only collects the tests parses all files
+def found():
+    return {
+        str(path.relative_to(ROOT)): sorted(set(imports_in_functions(path)))
+        for room in ROOMS
+        for path in sorted((ROOT / room).rglob("*.py"))
+    }
 
 
 def test_functions_import_nothing_else():
     wrong = [
         f"{name}: {module}"
-        for name, modules in FOUND.items()
+        for name, modules in found().items()
         for module in modules
         if not is_below(module, ALLOWED.get(name, (set(), ""))[0])
         and not (name.startswith("benchmarks/") and is_below(module, EVERY_BENCHMARK))
@@ -120,6 +123,6 @@ def test_functions_import_nothing_else():
 @pytest.mark.parametrize("name", ALLOWED)
 def test_each_exception_is_needed(name):
     roots, reason = ALLOWED[name]
-    unused = {root for root in roots if not any(is_below(m, {root}) for m in FOUND[name])}
+    unused = {root for root in roots if not any(is_below(m, {root}) for m in found()[name])}
     assert not unused
     assert reason in (START_UP, OPTIONAL, LATER)
