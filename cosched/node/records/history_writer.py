@@ -6,7 +6,7 @@ import logging
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -98,9 +98,11 @@ class HistoryWriter:
         """Reads the records in ``place`` and starts to write there."""
         try:
             place.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            for record in _read(place):
-                self._records.add(record.uid, record)
-            self._file = BoundedFile(place, choose=keep_fairly)
+            try:
+                self._file = BoundedFile(place, choose=keep_fairly)
+            finally:  # also if nothing can be written
+                for record in _read(place):
+                    self._records.add(record.uid, record)
         except OSError as error:
             log.warning("no history: %s: %s", place.directory, error.strerror)
 
@@ -242,29 +244,40 @@ def _record(node: str, job: LiveJob, tally: _Tally, account: Account) -> JobReco
     )
 
 
-def keep_fairly(lines: Iterable[bytes], most_bytes: int) -> Iterable[bytes]:
-    """Returns the lines of a history that are kept: each user has the same room."""
-    ring: FairRing[bytes] = FairRing(most_bytes)
-    for line in dict.fromkeys(lines):  # a killed daemon may have left a line in both files
-        ring.add(owner_of(line), line, len(line))
-    return ring
+def keep_fairly(read: Callable[[], Iterable[bytes]], most_bytes: int) -> Iterator[bytes]:
+    """Yields the last lines of each user in a history: each user has the same room."""
+    surplus: Counter[int] = Counter()
+    for line in read():
+        surplus[owner_of(line)] += len(line)
+    part = _equal_part(surplus.values(), most_bytes)
+    for line in read():
+        uid = owner_of(line)
+        if surplus[uid] > part:
+            surplus[uid] -= len(line)
+        else:
+            yield line
 
 
-def _read(place: FilePair) -> list[JobRecord]:
-    """Returns the records of earlier daemons; skips other lines, with one line a file."""
-    records = []
-    seen: set[bytes] = set()
+def _equal_part(sizes: Iterable[int], room: int) -> int:
+    """Returns the most bytes of each user with which all have room."""
+    ascending = sorted(sizes)
+    for place, size in enumerate(ascending):
+        part = room // (len(ascending) - place)
+        if size > part:
+            return part
+        room -= size
+    return max(ascending, default=0)
+
+
+def _read(place: FilePair) -> Iterator[JobRecord]:
+    """Yields the records of earlier daemons; skips other lines, with one line a file."""
     for path in place.files:
         problems = []
-        for line in path.read_bytes().splitlines():
-            try:
-                record = decode_record(line)
-            except CoschedError as error:
-                problems.append(str(error))
-                continue
-            if line not in seen:
-                seen.add(line)
-                records.append(record)
+        with path.open("rb") as file:
+            for line in file:
+                try:
+                    yield decode_record(line)
+                except CoschedError as error:
+                    problems.append(str(error))
         if problems:
             log.warning("%s: %d lines are skipped: %s", path, len(problems), problems[0])
-    return records

@@ -1,12 +1,13 @@
 """Files that do not grow without bound, and what a daemon that was killed leaves in one."""
 
+import tracemalloc
 from pathlib import Path
 
 import pytest
 
 from cosched.core.trace.job_record import owner_of
 from cosched.node.records.bounded_file import BoundedFile, FilePair
-from cosched.node.records.history_writer import keep_fairly
+from cosched.node.records.history_writer import _equal_part, keep_fairly
 
 
 @pytest.fixture
@@ -86,7 +87,30 @@ def test_daemon_killed_over_a_change_of_files_loses_no_line(tmp_path, monkeypatc
         append_all()
     monkeypatch.undo()
     BoundedFile(place, choose=keep_fairly).close()
-    left = [line for path in place.files for line in path.read_bytes().splitlines(True)]
-    kept = list(dict.fromkeys(left))
+    kept = [line for path in place.files for line in path.read_bytes().splitlines(True)]
     assert kept == written[-len(kept) :]
     assert len(kept) >= len(written) - 1  # one more than fits into half of the room
+
+
+def test_change_of_files_needs_little_memory(tmp_path):
+    """What a daemon needs for a moment stays with its process."""
+    place = FilePair(tmp_path, "history", 4 << 20)
+    file = BoundedFile(place, choose=keep_fairly)
+    many = b"".join(record_line(uid % 3, uid, "x" * 500) for uid in range(1000))
+    began = peak = 0
+    while not place.previous.exists() or began < 4:
+        began += place.current.stat().st_size < len(many)
+        tracemalloc.start()
+        file.append(many)
+        peak = max(peak, tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    file.close()
+    assert peak < 300_000
+
+
+@pytest.mark.parametrize(
+    ("sizes", "room", "part"),
+    [([], 10, 0), ([3, 4], 10, 4), ([9, 9], 10, 5), ([2, 9, 9], 10, 4), ([9], 10, 9)],
+)
+def test_each_user_has_an_equal_part_or_all(sizes, room, part):
+    assert _equal_part(sizes, room) == part
