@@ -28,7 +28,7 @@ from cosched.node.lifetime.stop import stop_node
 from cosched.rundir.lock import lock_holder
 from cosched.rundir.paths import NodePaths
 from tests.domain.rig import Rig
-from tests.fuzz.probe import PROBES
+from tests.fuzz.probe import register
 
 AT_ONCE = 4
 #: More than this after the first tenth counts as growth: 230 bytes a job of 10,000.
@@ -59,8 +59,10 @@ def node(folder: Path) -> Iterator[tuple[Mapping[str, int], Callable[[int], None
                     os.setgroups([])
                     os.setresgid(uid, uid, uid)
                     os.setresuid(uid, uid, uid)
-                    PROBES["register"](str(paths.register_socket))
+                    register(str(paths.register_socket))
                     status = 0
+                except OSError as error:
+                    print(f"job {number}: {error}", file=sys.stderr, flush=True)
                 finally:
                     os._exit(status)
             assert os.waitpid(child, 0)[1] == 0, f"job {number} could not register"
