@@ -90,7 +90,7 @@ class HistoryWriter:
         self._recorder = recorder
         self._cpu_ns = cpu_ns
         self._tallies: dict[str, _Tally] = {}
-        self._records: FairRing[JobRecord] = FairRing(RECENT_RECORDS)
+        self._records: FairRing[bytes] = FairRing(RECENT_RECORDS)  # lines of the file
         self._file: BoundedFile | None = None
         self.predictions = Predictions()
 
@@ -102,7 +102,7 @@ class HistoryWriter:
                 self._file = BoundedFile(place, choose=keep_fairly)
             finally:  # also if nothing can be written
                 for record in _read(place):
-                    self._records.add(record.uid, record)
+                    self._records.add(record.uid, encode_record(record))
         except OSError as error:
             log.warning("no history: %s: %s", place.directory, error.strerror)
 
@@ -116,7 +116,7 @@ class HistoryWriter:
                 record.uid,
                 round(record.expected_s * NS_PER_S),
             )
-            for record in self._records
+            for record in map(decode_record, self._records)
             if record.ended_wall_ns >= since_wall_ns and record.is_complete
         ]
 
@@ -167,12 +167,13 @@ class HistoryWriter:
             return
         account = self._recorder.take_account(job.key)
         record = _record(self._node, job, tally, account)
-        self._records.add(record.uid, record)
+        line = encode_record(record)
+        self._records.add(record.uid, line)
         self.predictions.add(record)
         log.info("%s", line_of(record), extra=by(job.uid))
         if self._file is not None:
             try:
-                self._file.append(encode_record(record))
+                self._file.append(line)
             except OSError as error:
                 log.warning("the history ends here: %s", error.strerror)
                 self.close()
@@ -193,10 +194,11 @@ class HistoryWriter:
         records: list[dict[str, Any]] = []
         left = ANSWER_BYTES
         all_users = uid in (0, os.geteuid())
-        for record in reversed(list(self._records if all_users else self._records.of(uid))):
+        for line in reversed(list(self._records if all_users else self._records.of(uid))):
+            record = decode_record(line)
             if record.ended_wall_ns < since_wall_ns or left <= 0:
                 break
-            left -= len(encode_record(record))
+            left -= len(line)
             records.append(asdict(record))
         return {"records": records[::-1], "complete": left > 0}
 
