@@ -33,7 +33,7 @@ BYTES_PER_USER = 4 * LONGEST_REQUEST
 #: cause a 25th of a CPU of such costs in the long run, after a burst.
 CONNECTION_NS = 300_000
 REQUEST_NS = 200_000
-BURST_NS = 200 * NS_PER_MS
+BURST_NS = 100 * NS_PER_MS
 #: How long the kernel refuses a user who has too many connections.
 SHUT_S = 1.0
 _MODE = 0o666
