@@ -35,6 +35,18 @@ SHADOW = lib.COSCHED_CARRIER_SHADOW
 _numbers = itertools.count()
 
 
+class KeepingRecorder(Recorder):
+    """Keeps all events, too."""
+
+    def __init__(self, *things):
+        super().__init__(*things)
+        self.events = []
+
+    def record(self, event, commands):
+        self.events.append(event)
+        super().record(event, commands)
+
+
 class Node:
     """The members of a node, its terms, and the events that its machine received."""
 
@@ -46,7 +58,7 @@ class Node:
         self.paths = paths
         self.machine = NodeScheduler(Settings())
         self.jobs = JobTable(paths)
-        self.recorder = Recorder(paths.node, self.machine, self.jobs)
+        self.recorder = KeepingRecorder(paths.node, self.machine, self.jobs)
         self.history = HistoryWriter(paths.node, self.recorder, lambda _key: None)
         self.refusing = False
         self.pids_are_reused = False
@@ -75,7 +87,7 @@ class Node:
 
     @property
     def events(self):
-        return [event for event, _ in self.recorder.recent]
+        return self.recorder.events
 
     def come(self, pid, rank=0, *, launched=False, job="a", expectation=UNKNOWN):
         pidfd = os.pidfd_open(pid)
