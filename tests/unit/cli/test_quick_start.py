@@ -16,11 +16,10 @@ import pytest
 from cosched.cluster.paths import DomainPaths
 from tests.unit.launch import launch_fakes as fakes
 
-#: Packages of others, and parts of Python, that such a command never needs. pyelftools is
-#: not here, nor pdb, which it imports: the command reads the program with it.
+#: Packages of others, and parts of Python, that such a command never needs.
 HEAVY = {
     *("asyncio", "bz2", "concurrent", "logging", "lzma", "numpy"),
-    *("mpi4py", "psutil", "pyroute2", "rich", "secrets", "shutil", "sqlite3"),
+    *("mpi4py", "pdb", "psutil", "pyroute2", "rich", "secrets", "shutil", "sqlite3"),
     *("ssl", "tempfile", "textual", "tomli", "tomlkit", "tomllib", "zmq"),
     *("cosched.config.domain", "cosched.cluster.up.domain", "cosched.core.cluster"),
     *("cosched.cluster.up.members", "cosched.cluster.up.private"),
