@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from cosched.core.config.layers import (
     Layer,
@@ -32,8 +32,7 @@ _TOML_PLACE = re.compile(r"(.*?) ?\(at (?:line (\d+), column \d+|end of document
 OPERATOR_FILE = Path("/etc/cosched.toml")
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigFiles:
+class ConfigFiles(NamedTuple):
     """The paths of the configuration files."""
 
     operator: Path  #: the operator's file

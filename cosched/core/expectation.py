@@ -13,13 +13,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from cosched.core.node.knowledge import LENGTHS_MAX, Expectation
 
 
-@dataclass(frozen=True, slots=True)
-class Likeness:
+class Likeness(NamedTuple):
     """The features by which jobs of one user are alike."""
 
     program: str  #: the path of the program, and of its script if it has one
@@ -34,8 +33,7 @@ class Likeness:
         return int.from_bytes(digest[:8], "little") or 1
 
 
-@dataclass(frozen=True, slots=True)
-class PastRun:
+class PastRun(NamedTuple):
     """A run that succeeded."""
 
     likeness: Likeness  #: the features of its job

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from cosched.config.cosched_toml import load
 from cosched.core.config.limits import limits_for, refuse_task, refuse_wait
@@ -12,8 +12,7 @@ from cosched.core.errors import CoschedError
 from cosched.launch.environment import wait_policy
 
 
-@dataclass(frozen=True, slots=True)
-class Choices:
+class Choices(NamedTuple):
     """The choices for a job."""
 
     policy: str  #: how ranks wait, as the shim reads it

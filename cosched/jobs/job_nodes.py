@@ -7,8 +7,8 @@ and the nodes share it with the home.
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -20,8 +20,7 @@ from cosched.linux.files.whole import PRIVATE, write_whole
 MOST_JOBS = 200
 
 
-@dataclass(frozen=True, slots=True)
-class JobNodes:
+class JobNodes(NamedTuple):
     """The nodes of a job: a job of Slurm, or a list."""
 
     slurm: str = ""  #: the number of its Slurm job; empty: it runs in none

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from cosched.core.errors import CoschedError
 from cosched.core.node.knowledge import Expectation
@@ -19,16 +19,14 @@ from cosched.launch.environment import (
 from cosched.launch.resolved_job import ResolvedJob
 
 
-@dataclass(frozen=True, slots=True)
-class Reports:
+class Reports(NamedTuple):
     """The functions that pass one line to the user."""
 
     warn: Callable[[str], None]  #: passes a warning on
     note: Callable[[str], None]  #: passes a report of progress on
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(NamedTuple):
     """How a job takes part in coscheduling."""
 
     name: str  #: the job's name on its nodes

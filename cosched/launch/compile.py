@@ -16,8 +16,8 @@ import hashlib
 import os
 import subprocess
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from cosched.core.errors import CoschedError
 from cosched.linux.files.cache import check_cache
@@ -27,14 +27,13 @@ LOCK_NAME = "lock"
 _SCRATCH = "build-"
 
 
-@dataclass(frozen=True, slots=True)
-class Compiler:
+class Compiler(NamedTuple):
     """A C compiler or an MPI's compiler wrapper."""
 
     words: tuple[str, ...]  #: its command line without options for one file
     product: str  #: the name of the result in error messages
     #: The environment to run it in.
-    environ: Mapping[str, str] = field(compare=False, repr=False)
+    environ: Mapping[str, str]
     #: Advice for the user if there is no such compiler; empty: none.
     remedy: str = ""
 

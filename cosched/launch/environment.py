@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from cosched.core.decoding import is_whole, parse_integer
 from cosched.core.errors import CoschedError
@@ -42,8 +42,7 @@ def job_label(text: str) -> str:
     return clean or "job"
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(NamedTuple):
     """A job's part in coscheduling, from which the ranks' variables are made."""
 
     job: str  #: the job's name on its nodes

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from cosched.core.errors import CoschedError
 from cosched.launch.family import Family, Mpi, Version, read_version
@@ -30,8 +30,7 @@ _LAUNCHER_NAMES = {
 _ANCESTORS_MAX = 5
 
 
-@dataclass(frozen=True, slots=True)
-class SearchPath:
+class SearchPath(NamedTuple):
     """The places in which an MPI is searched."""
 
     python_bin: Path  #: the directory of the running Python

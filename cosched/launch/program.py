@@ -10,8 +10,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from cosched.core.errors import CoschedError
 from cosched.launch.elf import Elf, read_elf
@@ -37,8 +37,7 @@ _PACKAGES = ("lib/python3*/site-packages", "lib/python3/dist-packages")
 _VALUE_OPTIONS = ("-X", "-W", "--check-hash-based-pycs")
 
 
-@dataclass(frozen=True, slots=True)
-class Program:
+class Program(NamedTuple):
     """A program, and the MPI that it loads."""
 
     argv: tuple[str, ...]  #: the program and its arguments

@@ -17,8 +17,8 @@ import os
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import cosched.shm
 from cosched.core.errors import CoschedError
@@ -69,8 +69,7 @@ SANITIZE_FLAGS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ShimBuild:
+class ShimBuild(NamedTuple):
     """The inputs of one build, and the place of its result."""
 
     mpicc: Path  #: the MPI's compiler wrapper
@@ -82,7 +81,7 @@ class ShimBuild:
     library: Path  #: the file of the result
     sanitize: bool  #: whether it has sanitizers, and warnings are errors
     #: The user's environment, for the wrapper and the compiler.
-    environ: Mapping[str, str] = field(compare=False, repr=False)
+    environ: Mapping[str, str]
     remark: str = ""  #: why the result is not in the usual place; empty: it is there
 
     @property
@@ -136,7 +135,7 @@ def site_cache() -> Path:
 
 def for_all_users(build: ShimBuild) -> ShimBuild:
     """Returns the same build, kept in the installation's cache."""
-    return replace(build, library=site_cache() / build.fingerprint / LIBRARY_NAME)
+    return build._replace(library=site_cache() / build.fingerprint / LIBRARY_NAME)
 
 
 def make_shim(build: ShimBuild, progress: Progress | None = None) -> Path:
