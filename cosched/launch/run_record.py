@@ -24,7 +24,7 @@ import msgspec
 from cosched.core.decoding import JsonDecoder, Malformed
 from cosched.core.errors import CoschedError
 from cosched.core.expectation import Likeness, PastRun
-from cosched.core.node.settings import LENGTH_MAX_NS
+from cosched.core.units import LENGTH_MAX_NS
 from cosched.linux.homes import state_home
 
 VARIABLE = "COSCHED_RUNS"

@@ -12,7 +12,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 
 #: The longest wait for the resolver. A name server that does not answer takes longer.
@@ -66,6 +66,11 @@ class Here:
 
     def _has(self, address: Address) -> bool:
         return address.is_loopback or address in self._addresses()
+
+
+def this_node(environ: Mapping[str, str]) -> str:
+    """Returns this node's name, the same as the tasks find."""
+    return environ.get("COSCHED_NODE") or os.uname().nodename
 
 
 def this_machine() -> Here:

@@ -23,7 +23,7 @@ from typing import Any
 from cosched.core.errors import CoschedError
 from cosched.core.node.knowledge import Expectation
 from cosched.core.node.messages import Mode, OrderTimer
-from cosched.core.node.settings import LENGTH_MAX_NS
+from cosched.core.units import LENGTH_MAX_NS
 from cosched.shm._native import ffi, lib
 from cosched.shm.objects import make_object, open_object, remove_object
 

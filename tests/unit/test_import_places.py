@@ -26,7 +26,7 @@ ALLOWED = {
     "cosched/cli/domain/sending.py": ({"cosched.cluster.up.private"}, START_UP),
     "cosched/cli/domain/waiting.py": ({"shutil", "tempfile"}, START_UP),
     "cosched/cli/entry.py": (
-        {"cosched.cli.tools.completion", "cosched.cli.unexpected"},
+        {"click", "cosched.cli.tools.completion", "cosched.cli.unexpected"},
         START_UP,
     ),
     "cosched/cli/jobs/elsewhere.py": (
@@ -43,13 +43,18 @@ ALLOWED = {
         {"cosched.cli.connection", "cosched.jobs.client", "cosched.observe.status"},
         START_UP,
     ),
+    "cosched/cli/run/choices.py": ({"click"}, START_UP),
+    "cosched/cli/run/command.py": ({"cosched.cli.run.start"}, START_UP),
     "cosched/cli/run/main.py": (
-        {"cosched.cli.run.domain", "cosched.cli.run.start"},
+        {"cosched.cli.run.command", "cosched.cli.run.start"},
         START_UP,
     ),
     "cosched/cli/run/site.py": ({"cosched.lab.lab"}, START_UP),
     "cosched/cli/run/start.py": (
-        {"cosched.cli.jobs.elsewhere", "cosched.cli.run.account"},
+        {
+            *("cosched.cli.jobs.elsewhere", "cosched.cli.run.account"),
+            "cosched.cli.run.domain",
+        },
         START_UP,
     ),
     "cosched/cli/nodes/config.py": (
@@ -57,6 +62,10 @@ ALLOWED = {
         START_UP,
     ),
     "cosched/core/config/kinds.py": ({"difflib"}, START_UP),
+    "cosched/jobs/choices.py": (
+        {"cosched.config.cosched_toml", "cosched.core.config.limits"},
+        START_UP,
+    ),
     "cosched/jobs/client.py": (
         {"cosched.cluster.coupling.mates", "cosched.jobs.serving", "cosched.lab.lab"},
         START_UP,

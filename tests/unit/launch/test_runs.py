@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 from cosched.core.errors import CoschedError
 from cosched.core.expectation import Likeness, PastRun
 from cosched.core.node.knowledge import Expectation
-from cosched.core.node.settings import LENGTH_MAX_NS
-from cosched.core.units import NS_PER_S
+from cosched.core.units import LENGTH_MAX_NS, NS_PER_S
 from cosched.jobs import expected
 from cosched.jobs.expected import Lengths
 from cosched.launch import run_record
