@@ -15,7 +15,15 @@ import hashlib
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from cosched.core.node.knowledge import LENGTHS_MAX, Expectation
+#: How many lengths a prediction holds at most; the layout has room for so many.
+LENGTHS_MAX = 8
+
+
+class Prediction(NamedTuple):
+    """The lengths of like jobs, as a launcher sends them to its job's nodes."""
+
+    kind: int = 0  #: see ``Likeness.kind``; 0: no kind
+    lengths_ns: tuple[int, ...] = ()  #: how long they were scheduled; empty: unknown
 
 
 class Likeness(NamedTuple):
@@ -44,13 +52,13 @@ class PastRun(NamedTuple):
 ENOUGH_KINDS = 3
 
 
-def expect(likeness: Likeness, runs: Iterable[PastRun]) -> Expectation:
+def expect(likeness: Likeness, runs: Iterable[PastRun]) -> Prediction:
     """Returns the lengths of the last runs that are most alike; ``runs`` are in the order
     of their ends."""
     past = [run for run in runs if run.likeness.program == likeness.program]
     own_ns = [run.length_ns for run in past if run.likeness == likeness]
     if own_ns:
-        return Expectation(likeness.kind, tuple(own_ns[-LENGTHS_MAX:]))
+        return Prediction(likeness.kind, tuple(own_ns[-LENGTHS_MAX:]))
     same_ranks = [run for run in past if run.likeness.ranks == likeness.ranks]
     for alike in (same_ranks, past):
         last_ns: dict[Likeness, int] = {}
@@ -58,5 +66,5 @@ def expect(likeness: Likeness, runs: Iterable[PastRun]) -> Expectation:
             last_ns.pop(run.likeness, None)
             last_ns[run.likeness] = run.length_ns
         if len(last_ns) >= ENOUGH_KINDS:
-            return Expectation(likeness.kind, tuple(last_ns.values())[-LENGTHS_MAX:])
-    return Expectation(likeness.kind)
+            return Prediction(likeness.kind, tuple(last_ns.values())[-LENGTHS_MAX:])
+    return Prediction(likeness.kind)

@@ -6,12 +6,11 @@ import os
 from collections.abc import Callable, Sequence
 
 from cosched.core.errors import CoschedError
-from cosched.core.expectation import Likeness, PastRun, expect
-from cosched.core.node.knowledge import Expectation
+from cosched.core.expectation import Likeness, PastRun, Prediction, expect
 from cosched.core.units import NS_PER_S
 from cosched.launch.program import which
 from cosched.launch.resolved_job import ResolvedJob
-from cosched.launch.run_record import add_run, read_runs, record_of_runs
+from cosched.launch.run_record import add_run, read_useful_runs, record_of_runs
 from cosched.rundir.paths import NodePaths
 
 #: A record is worth no longer wait.
@@ -27,17 +26,17 @@ class Lengths:
         self._path = record_of_runs(os.environ)
         self._warn = warn
 
-    def expectation(self, job: ResolvedJob, time_ns: int | None) -> Expectation:
+    def expectation(self, job: ResolvedJob, time_ns: int | None) -> Prediction:
         """Returns the user's estimate ``time_ns`` if there is one, otherwise the lengths of
         earlier runs."""
         likeness = _likeness_of(job)
         if time_ns is not None:
-            return Expectation(likeness.kind, (time_ns,))
-        return expect(likeness, self._runs())
+            return Prediction(likeness.kind, (time_ns,))
+        return expect(likeness, self._runs(likeness))
 
-    def _runs(self) -> Sequence[PastRun]:
+    def _runs(self, like: Likeness) -> Sequence[PastRun]:
         try:
-            return read_runs(self._path) if self._path else ()
+            return read_useful_runs(self._path, like) if self._path else ()
         except CoschedError as error:
             self._give_up(error)
             return ()

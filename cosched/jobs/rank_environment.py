@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cosched.core.errors import CoschedError
-from cosched.core.node.knowledge import Expectation
+from cosched.core.expectation import Prediction
 from cosched.jobs.choices import Choices
 from cosched.launch.environment import (
     Part,
@@ -33,7 +33,7 @@ class Wanted(NamedTuple):
     #: The daemons' run directory; None: each rank looks for the daemons of its node.
     run_dir: Path | None
     memory_bytes: int  #: the job's memory on each node; 0: unknown
-    expectation: Expectation  #: how long like jobs were scheduled
+    expectation: Prediction  #: how long like jobs were scheduled
     registers_in_init: bool = False  #: the ranks register in MPI_Init, not when they start
     by_agents: bool = False  #: the agents of a domain start the ranks
 

@@ -14,13 +14,15 @@ import contextlib
 import fcntl
 import hashlib
 import os
-import subprocess
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from cosched.core.errors import CoschedError
 from cosched.linux.files.cache import check_cache
+
+if TYPE_CHECKING:
+    import subprocess
 
 COMPILE_TIMEOUT_S = 300
 LOCK_NAME = "lock"
@@ -48,6 +50,8 @@ class Compiler(NamedTuple):
 
     def ask(self, *options: str) -> subprocess.CompletedProcess[str]:
         """Runs the compiler, which may fail; CoschedError if it cannot be started."""
+        import subprocess  # most starts compile nothing
+
         # A preloaded library is for the user's program, not for the compiler.
         environ = {k: v for k, v in self.environ.items() if k != "LD_PRELOAD"}
         try:

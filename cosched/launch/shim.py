@@ -32,6 +32,7 @@ from cosched.launch.compile import (
     first_error,
 )
 from cosched.launch.elf import build_id
+from cosched.launch.remembered import remembered
 from cosched.linux.files.cache import CacheLocation, choose_cache, problem_with
 
 Progress = Callable[[int, int], None]
@@ -106,10 +107,12 @@ def plan_build(
     build with the address and undefined-behaviour sanitizers, and with warnings as errors.
     """
     options = (intel.ABI_OPTION,) if standard_abi and intel.is_intel_wrapper(mpicc) else ()
-    done = _wrapper(mpicc, options, environ).ask("-show")
-    if done.returncode != 0:
-        raise CoschedError(f"{mpicc} -show: {first_error(done.stderr)}")
-    show = done.stdout.strip()
+    show = remembered(
+        (str(mpicc), "-show", *options),
+        (mpicc,),
+        environ,
+        lambda: _show(mpicc, options, environ),
+    )
     words = shlex.split(show)
     if not words:
         raise CoschedError(f"{mpicc} -show: no output; is it an MPI compiler wrapper?")
@@ -119,13 +122,26 @@ def plan_build(
         )
     libraries = _mpi_libraries(words)
     flags = FLAGS + (SANITIZE_FLAGS if sanitize else ())
-    name = _fingerprint(show, libraries, flags)
+    name = remembered(
+        (str(mpicc), "fingerprint", show, *flags),
+        (*_inputs(), *libraries),
+        environ,
+        lambda: _fingerprint(show, libraries, flags),
+    )
     kept = _kept(name, environ) if cache is None else CacheLocation(cache)
     library = kept.folder / name / LIBRARY_NAME
     return ShimBuild(
         *(mpicc, options, words[0], show, libraries, name, library, sanitize, environ),
         remark=kept.remark,
     )
+
+
+def _show(mpicc: Path, options: Sequence[str], environ: Mapping[str, str]) -> str:
+    """Returns the wrapper's command line."""
+    done = _wrapper(mpicc, options, environ).ask("-show")
+    if done.returncode != 0:
+        raise CoschedError(f"{mpicc} -show: {first_error(done.stderr)}")
+    return done.stdout.strip()
 
 
 def site_cache() -> Path:
@@ -203,16 +219,21 @@ def _mpi_libraries(words: Sequence[str]) -> tuple[Path, ...]:
 
 
 def _fingerprint(show: str, libraries: Sequence[Path], flags: Sequence[str]) -> str:
+    parts: list[str | bytes] = [show, *flags, *LINK_FLAGS]
+    for library in libraries:
+        # Some installations give every file the same time.
+        parts += [file_stamp(library), build_id(library)]
+    return fingerprint((*parts, *file_parts(_inputs())))
+
+
+def _inputs() -> tuple[Path, ...]:
+    """Returns all files of ours that are compiled."""
     shm, interposer = _source_folders()
     headers = (
         *sorted(interposer.rglob("*.h")),
         *sorted((shm / "include" / "cosched").glob("*.h")),
     )
-    parts: list[str | bytes] = [show, *flags, *LINK_FLAGS]
-    for library in libraries:
-        # Some installations give every file the same time.
-        parts += [file_stamp(library), build_id(library)]
-    return fingerprint((*parts, *file_parts((*sources(), *headers))))
+    return (*sources(), *headers)
 
 
 def _compile(build: ShimBuild, scratch: Path, progress: Progress) -> Path:

@@ -49,7 +49,11 @@ ALLOWED = {
         {"cosched.cli.run.command", "cosched.cli.run.start"},
         START_UP,
     ),
-    "cosched/cli/run/site.py": ({"cosched.lab.lab"}, START_UP),
+    "cosched/cli/run/site.py": (
+        {"cosched.lab.lab", "cosched.node.lifetime.spawn"},
+        START_UP,
+    ),
+    "cosched/core/decoding.py": ({"msgspec"}, START_UP),
     "cosched/cli/run/start.py": (
         {
             *("cosched.cli.jobs.elsewhere", "cosched.cli.run.account"),
@@ -75,10 +79,14 @@ ALLOWED = {
     "cosched/jobs/rank_environment.py": ({"cosched.launch.shim"}, START_UP),
     "cosched/lab/fabric.py": ({"pyroute2"}, START_UP),
     "cosched/lab/lab.py": ({"cosched.lab.files"}, START_UP),
-    "cosched/launch/compile.py": ({"shutil", "tempfile"}, START_UP),
-    "cosched/launch/process.py": ({"psutil"}, START_UP),
+    "cosched/launch/compile.py": ({"shutil", "subprocess", "tempfile"}, START_UP),
+    "cosched/launch/process.py": (
+        {"psutil", "cosched.linux.processes.descendants"},
+        START_UP,
+    ),
     "cosched/launch/shim.py": ({"concurrent.futures"}, START_UP),
-    "cosched/linux/here.py": ({"psutil"}, START_UP),
+    "cosched/linux/here.py": ({"ipaddress", "psutil", "threading"}, START_UP),
+    "cosched/linux/processes/tools.py": ({"subprocess"}, START_UP),
     "cosched/rundir/paths.py": ({"cosched.core.decoding", "hashlib"}, START_UP),
     "mpi_shim/__main__.py": ({"mpi_shim"}, LATER),
     "mpi_shim/choose.py": ({"mpi4py", "mpi_shim.wrapper"}, LATER),

@@ -98,6 +98,7 @@ def lease_here(
         return lease_node(
             here,
             connect,
+            _start,
             uid=os.geteuid(),
             job=name,
             most=most,
@@ -108,6 +109,12 @@ def lease_here(
     except CoschedError as error:
         warn(f"no daemons on this node ({error}); not coscheduled")
         return None
+
+
+def _start(paths: NodePaths) -> object:
+    from cosched.node.lifetime.spawn import start_private_pair  # most starts find a pair
+
+    return start_private_pair(paths)
 
 
 def connect(paths: NodePaths) -> Control | None:

@@ -27,6 +27,7 @@ from cosched.launch.selfcheck import (
 )
 from cosched.launch.target import Target
 from cosched.linux.here import this_node
+from cosched.node.lifetime.spawn import start_private_pair
 from cosched.node.lifetime.stop import stop_node
 from cosched.rundir.paths import NodePaths
 
@@ -66,7 +67,7 @@ def outcomes(target: Target, shim: Path) -> Iterator[Outcome]:
 def _private_node(run_dir: Path) -> Iterator[JobsOf]:
     """Runs private daemons; yields a function that returns their jobs."""
     here = NodePaths(run_dir, this_node(os.environ))
-    lease = lease_node(here, connect, uid=os.geteuid(), job="check")
+    lease = lease_node(here, connect, start_private_pair, uid=os.geteuid(), job="check")
     try:
         yield lambda: lease.request("status")["jobs"]
     finally:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 
 from cosched.cluster.paths import DomainPaths
-from cosched.linux.processes.background import what_holds_back
+from cosched.linux.processes.limits import what_holds_back
 from cosched.rundir.lock import lock_holder
 
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from cosched.core.errors import CoschedError
 from cosched.linux.files.owners import ROOT_UID, owners_of
 from cosched.linux.homes import cache_home
-from cosched.linux.identity import named_user
+from cosched.linux.users import named_user
 
 #: Folders in which each user can make one more place.
 SHARED = (Path("/tmp"), Path("/var/tmp"), Path("/dev/shm"))

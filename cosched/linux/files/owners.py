@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 from cosched.core.errors import CoschedError
 from cosched.linux import proc
-from cosched.linux.identity import named_user
+from cosched.linux.users import named_user
 
 ROOT_UID = 0
 _MOST_LINKS = 40

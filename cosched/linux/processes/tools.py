@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -22,6 +21,8 @@ def ask_tool(
     Both texts are empty if it cannot be started, or does not end within ``within_s``.
     ``environ``: its variables; None for those of this process.
     """
+    import subprocess  # slow to import; most starts of a job run no tool
+
     try:
         done = subprocess.run(
             words,

@@ -15,8 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cosched.core.errors import CoschedError
-from cosched.core.expectation import Likeness, PastRun
-from cosched.core.node.knowledge import Expectation
+from cosched.core.expectation import Likeness, PastRun, Prediction
 from cosched.core.units import LENGTH_MAX_NS, NS_PER_S
 from cosched.jobs import expected
 from cosched.jobs.expected import Lengths
@@ -290,11 +289,11 @@ def ended(monkeypatch, *scheduled_s, complete=True):
 def test_users_estimate_comes_before_earlier_runs(lengths, monkeypatch):
     kind = lengths.expectation(job("a"), None).kind
     assert kind
-    assert lengths.expectation(job("a"), None) == Expectation(kind)
+    assert lengths.expectation(job("a"), None) == Prediction(kind)
     ended(monkeypatch, 2.0, 3.0)
     lengths.add(job("a"), "name", [], 0)
-    assert lengths.expectation(job("a"), None) == Expectation(kind, (3 * NS_PER_S,))
-    assert lengths.expectation(job("a"), 5) == Expectation(kind, (5,))
+    assert lengths.expectation(job("a"), None) == Prediction(kind, (3 * NS_PER_S,))
+    assert lengths.expectation(job("a"), 5) == Prediction(kind, (5,))
     assert lengths.expectation(job("b"), None).lengths_ns == ()
     assert lengths.expectation(job("a", ranks=None), None).lengths_ns == ()
     assert lengths.warnings == []

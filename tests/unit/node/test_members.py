@@ -13,7 +13,8 @@ from types import SimpleNamespace
 import pytest
 
 from cosched.core.config.schema import Limits
-from cosched.core.node.knowledge import LENGTHS_MAX, UNKNOWN, Expectation
+from cosched.core.expectation import LENGTHS_MAX
+from cosched.core.node.knowledge import UNKNOWN, Expectation
 from cosched.core.node.machine import NodeScheduler
 from cosched.core.node.messages import TaskExited, TaskRegistered
 from cosched.core.node.settings import Settings
