@@ -46,7 +46,10 @@ ALLOWED = {
     "cosched/cli/run/choices.py": ({"click"}, START_UP),
     "cosched/cli/run/command.py": ({"cosched.cli.run.start"}, START_UP),
     "cosched/cli/run/main.py": (
-        {"cosched.cli.run.command", "cosched.cli.run.start"},
+        {
+            *("cosched.cli.run.command", "cosched.cli.run.plain"),
+            "cosched.cli.run.start",
+        },
         START_UP,
     ),
     "cosched/cli/run/site.py": (
@@ -74,7 +77,6 @@ ALLOWED = {
         {"cosched.cluster.coupling.mates", "cosched.jobs.serving", "cosched.lab.lab"},
         START_UP,
     ),
-    "cosched/jobs/expected.py": ({"cosched.jobs.records"}, START_UP),
     "cosched/jobs/serving.py": ({"cosched.jobs.expected"}, START_UP),
     "cosched/jobs/rank_environment.py": ({"cosched.launch.shim"}, START_UP),
     "cosched/lab/fabric.py": ({"pyroute2"}, START_UP),

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Sequence
 
 from cosched.cli.entry import completes_a_line, run_click, run_program
-from cosched.cli.run.plain import read_plain
 from cosched.version import VERSION
 
 NAME = "cosched-run"
@@ -16,12 +16,15 @@ def _work(words: Sequence[str]) -> object:
     if list(words) == ["--version"]:
         print(f"{NAME}, version {VERSION}")
         return 0
-    # Help, mistakes and rare options need more.
-    given = None if completes_a_line() else read_plain(words)
-    if given is not None:
-        from cosched.cli.run.start import start
+    if not completes_a_line():
+        from cosched.cli.run.plain import read_plain
 
-        return start(given)
+        given = read_plain(words)
+        if given is not None:
+            from cosched.cli.run.start import start
+
+            return start(given)
+    # Help, mistakes and rare options need more.
     from cosched.cli.run.command import Run
 
     return run_click(Run.click_command, words)
@@ -29,8 +32,12 @@ def _work(words: Sequence[str]) -> object:
 
 def main() -> None:
     """Entry point of the ``cosched-run`` command."""
+    # A short program makes little garbage, and looking for it costs a tenth of a start.
+    gc.disable()
     words = sys.argv[1:]
-    sys.exit(run_program(NAME, lambda: _work(words)))
+    status = run_program(NAME, lambda: _work(words))
+    gc.freeze()  # the interpreter looks once more at its end
+    sys.exit(status)
 
 
 if __name__ == "__main__":
