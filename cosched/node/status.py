@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import asdict
+from typing import Any, NamedTuple
 
 from cosched.core.node.admission import Need
 from cosched.core.node.job import JobState
@@ -27,8 +27,7 @@ from cosched.node.tasks.live_jobs import JobTable
 from cosched.shm.region import CARRIERS, NodeRegion
 
 
-@dataclass(frozen=True, slots=True)
-class NodeView:
+class NodeView(NamedTuple):
     """The parts of a daemon that a status is read from."""
 
     node: str  #: the node's name

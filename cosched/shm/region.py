@@ -17,8 +17,7 @@ import errno
 import mmap
 import os
 import time
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from cosched.core.errors import CoschedError
 from cosched.core.node.knowledge import Expectation
@@ -47,8 +46,7 @@ CARRIERS = {
 _MODES = (Mode.COSCHEDULED, Mode.RAISED, Mode.SUSPENDED, Mode.RELEASED)
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(NamedTuple):
     """One request taken from a ring."""
 
     code: int  #: one of ``lib.COSCHED_CMD*``

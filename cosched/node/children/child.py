@@ -6,13 +6,12 @@ import contextlib
 import os
 import subprocess
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from cosched.start.own_command import own_command
 
 
-@dataclass(frozen=True, slots=True)
-class Child:
+class Child(NamedTuple):
     """A child process of a daemon."""
 
     process: subprocess.Popen[bytes]  #: the running child
