@@ -11,9 +11,10 @@ Only the last runs count: recent jobs of the same user predict better than more 
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable
 from typing import NamedTuple
+
+from cosched.core.digest import sha256
 
 #: How many lengths a prediction holds at most; the layout has room for so many.
 LENGTHS_MAX = 8
@@ -37,7 +38,7 @@ class Likeness(NamedTuple):
     def kind(self) -> int:
         """A number other than 0 that only equal likenesses have."""
         text = "\0".join((self.program, str(self.ranks), *self.args))
-        digest = hashlib.sha256(text.encode(errors="surrogatepass")).digest()
+        digest = sha256(text.encode(errors="surrogatepass")).digest()
         return int.from_bytes(digest[:8], "little") or 1
 
 

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from cosched.core.digest import sha256
 from cosched.core.errors import CoschedError
 from cosched.linux.files.cache import check_cache
 
@@ -85,11 +85,12 @@ def first_error(output: str) -> str:
 
 def fingerprint(parts: Iterable[str | bytes]) -> str:
     """Returns a folder name that differs as soon as one of the parts differs."""
-    digest = hashlib.sha256()
+    whole = bytearray()
     for part in parts:
         data = os.fsencode(part) if isinstance(part, str) else part
-        digest.update(len(data).to_bytes(8, "little") + data)
-    return digest.hexdigest()[:24]
+        whole += len(data).to_bytes(8, "little") + data
+    name: str = sha256(bytes(whole)).hexdigest()
+    return name[:24]
 
 
 def file_parts(paths: Iterable[Path]) -> Iterator[str | bytes]:

@@ -10,7 +10,6 @@ read files that are not known here.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import stat
 import time
@@ -18,6 +17,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from cosched.core.decoding import shown_text
+from cosched.core.digest import sha256
 from cosched.core.errors import CoschedError
 from cosched.linux.files.cache import cache_folder, problem_with
 from cosched.linux.files.whole import PRIVATE, write_whole
@@ -92,7 +92,8 @@ def _digest(environ: Mapping[str, str]) -> str:
         if name not in _VOLATILE and not name.startswith(_VOLATILE_PREFIXES)
     )
     text = "\0".join(lines)
-    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
+    digest: str = sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
+    return digest
 
 
 def _read(place: Path) -> bytes | None:

@@ -30,7 +30,16 @@ HEAVY = {
 }
 #: What is slow to import, and a start by cosched-run beside running daemons never needs.
 SLOW = HEAVY | {
-    *("ast", "click", "dataclasses", "datetime", "decimal", "elftools", "gettext"),
+    *(
+        "_hashlib",
+        "ast",
+        "click",
+        "dataclasses",
+        "datetime",
+        "decimal",
+        "elftools",
+        "gettext",
+    ),
     *("inspect", "locale", "msgspec", "platform", "subprocess", "threading"),
     *("typing_extensions", "uuid", "cosched.cli.declared", "cosched.cli.options"),
     *("cosched.core.config.schema", "cosched.core.node", "cosched.core.bounds"),
