@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from cosched.config.places import ConfigFiles, usual_files
+from cosched.config.config_files import ConfigFiles, usual_files
 from cosched.core.config.layers import (
     Layer,
     merge,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from cosched.config.places import is_configured
+from cosched.config.config_files import is_configured
 from cosched.core.errors import CoschedError
 from cosched.launch.environment import wait_policy
 

@@ -39,12 +39,12 @@ def write_job_nodes(state: Path, job: str, place: JobNodes) -> None:
     write_whole(folder / f"{job}.json", json.dumps(place._asdict()), PRIVATE)
 
 
-class _Place(TypedDict, total=False):
+class _Stored(TypedDict, total=False):
     slurm: str
     hosts: tuple[str, ...]
 
 
-_decoder: JsonDecoder[_Place] = JsonDecoder(_Place, "the place of a job")
+_decoder: JsonDecoder[_Stored] = JsonDecoder(_Stored, "the place of a job")
 
 
 def read_job_nodes(state: Path | None, job: str) -> JobNodes | None:

@@ -70,8 +70,8 @@ def read_runs(path: Path) -> list[PastRun]:
 
 
 def read_useful_runs(path: Path, like: Likeness) -> list[PastRun]:
-    """Returns the runs that predict a job best, in the order of their ends: those that are
-    alike in all, otherwise all of its program. Raises CoschedError as ``read_runs``."""
+    """Returns the runs that predict a job best, in the order of their ends: all that are
+    equal to it, otherwise all of its program. Raises CoschedError as ``read_runs``."""
     lines = _lines(path)
     program = _json(like.program)
     return list(_alike(lines, like)) or _decoded(line for line in lines if program in line)

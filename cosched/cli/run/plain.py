@@ -30,7 +30,7 @@ def _count(text: str) -> int:
     return parse_integer(text, "", 1, _MOST)
 
 
-#: By the field: what reads the option's value. None: a flag.
+#: By the field: the function that reads the value of the option. None: a flag.
 _OPTIONS: Mapping[str, Callable[[str], Any] | None] = {
     "ranks": _count,
     "hosts": lambda text: parse_hosts(text).names,

@@ -28,7 +28,7 @@ HEAVY = {
     *("cosched.cluster.up.members", "cosched.cluster.up.private"),
     *("cosched.lab", "cosched.core.trace", "cosched.observe", "cosched.sim"),
 }
-#: What is slow to import, and a start by cosched-run beside running daemons never needs.
+#: Modules that are slow to import: a start beside running daemons never needs them.
 SLOW = HEAVY | {
     *(
         "_hashlib",

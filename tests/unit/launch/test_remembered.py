@@ -1,4 +1,4 @@
-"""What tools answered is kept for this user, and only while nothing has changed."""
+"""Answers of tools are kept for this user, and count while nothing has changed."""
 
 from __future__ import annotations
 

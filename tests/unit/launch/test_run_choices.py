@@ -10,7 +10,7 @@ import pytest
 from cosched.cli.entry import run_cli
 from cosched.cli.run.choices import Asked
 from cosched.cli.run.command import Run
-from cosched.config import cosched_toml, places
+from cosched.config import config_files, cosched_toml
 from cosched.core.config.schema import KEYS, Limits, variable_of
 from cosched.core.config.variables import setting_variables
 from cosched.core.errors import CoschedError
@@ -26,7 +26,7 @@ def settings(tmp_path, monkeypatch):
             monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path))
     operator = tmp_path / "operator.toml"
-    monkeypatch.setattr(places, "OPERATOR_FILE", operator)
+    monkeypatch.setattr(config_files, "OPERATOR_FILE", operator)
     return operator.write_text
 
 
