@@ -4,7 +4,7 @@ The ways alternate: the user's own launcher alone, by cosched-run without its sh
 cosched-run beside daemons that are up, and by cosched-run that starts private daemons.
 Each starts `hostname`, or PROGRAM, and lasts from the command to its end. The medians, the
 difference to the launcher alone in the same round, and the CPU time of the command and of
-all that it waits for are printed. --version shows the least that a command of cosched costs.
+all that it waits for are printed. --version shows the least that a command costs.
 
 Then the parts of a start beside running daemons: the command runs with a clock around some
 of its functions. The clock itself adds a few milliseconds, mostly since it is imported.
