@@ -25,7 +25,7 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import NamedTuple, Protocol
 
-from cosched.core.config.schema import MODES
+from cosched.core.config.words import MODES
 from cosched.core.errors import CoschedError
 
 # No "cpu.weight" or "cgroup.procs": the kernel's files share the directory with ours.

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from cosched.core.config.schema import CLASS_SCHEDULERS
+from cosched.core.config.words import CLASS_SCHEDULERS
 from cosched.core.errors import CoschedError
 from cosched.linux import proc
 from cosched.linux.cgroups import cgroup1, cgroup2

@@ -26,7 +26,7 @@ from cosched.cli.options import (
 from cosched.cli.run.choices import Asked
 from cosched.cli.run.given import WORDS, Given
 from cosched.cli.values import RUN_TIME, Parsed
-from cosched.core.config.schema import CARRIERS
+from cosched.core.config.words import CARRIERS
 from cosched.linux.here import this_node
 from cosched.rundir.directories import run_dir_to_ask
 from cosched.rundir.paths import check_job_name

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from cosched.cli.run.site import connect
-from cosched.core.config.schema import CARRIERS
+from cosched.core.config.words import CARRIERS
 from cosched.launch.command import Site
 from cosched.launch.mpi import SearchPath
 from cosched.launch.nodes import lease_node
