@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -35,4 +34,14 @@ def is_configured(environ: Mapping[str, str]) -> bool:
     defaults."""
     if any(setting_variables(environ)):
         return True
-    return any(os.path.lexists(path) for path in usual_files(environ).files)
+    return any(map(_may_be_there, usual_files(environ).files))
+
+
+def _may_be_there(path: Path) -> bool:
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True  # its reader reports the reason
+    return True
