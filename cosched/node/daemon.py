@@ -233,7 +233,13 @@ class SchedulerDaemon:
         self._heartbeat()
         if self._metrics is not None:
             self._metrics.start()
-        self.timer.start(on_ready=ready)
+        if self.options.private:
+            # A user waits, and the first job has no slices. The timer daemon becomes the
+            # guardian also if this process dies before it is ready.
+            self.timer.start(on_ready=lambda: None)
+            ready()
+        else:
+            self.timer.start(on_ready=ready)
         self._loop.run()
         registration.close()
         self.gate.close()
