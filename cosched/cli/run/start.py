@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import time
@@ -142,6 +143,7 @@ def start(given: Given) -> int:
     if given.domain:
         from cosched.cli.run.domain import run_in_domain
 
+        gc.enable()  # it asks the domain again and again while the job runs
         return run_in_domain(given)
     return _run_here(given)
 
