@@ -44,7 +44,6 @@ FOLDER_TELLS = {
     "hosts": "of a launcher's command line, and the choice of cosched-run",
     "identity": "what a task may have, and how it gets it",
     "machine": "of the coupling around the queue's, and of simulators around it",
-    "main": "of the command, and of its groups",
     "matrix": "of kernels that were measured, and the one that a simulator uses",
     "mpi": "of the benchmarks, and how one is found",
     "options": "of all commands, and those of simulators",

@@ -202,6 +202,18 @@ class HistoryWriter:
             records.append(asdict(record))
         return {"records": records[::-1], "complete": left > 0}
 
+    def length_ns(self, uid: int, key: str, since_wall_ns: int) -> int | None:
+        """Returns how long a job of a user was scheduled that ended since then; None
+        without a complete record."""
+        for line in reversed(list(self._records.of(uid))):
+            record = decode_record(line)
+            if record.ended_wall_ns < since_wall_ns:
+                break
+            if record.job == key:
+                length_ns = round(record.scheduled_s * NS_PER_S)
+                return length_ns if record.is_complete else None
+        return None
+
     def _tally(self, job: LiveJob) -> _Tally:
         return self._tallies.setdefault(job.key, _Tally())
 

@@ -13,11 +13,12 @@ from types import SimpleNamespace
 import pytest
 
 from cosched.core.config.schema import Limits
-from cosched.core.node.knowledge import LENGTHS_MAX, UNKNOWN, Expectation
+from cosched.core.expectation import LENGTHS_MAX
+from cosched.core.node.knowledge import UNKNOWN, Expectation
 from cosched.core.node.machine import NodeScheduler
 from cosched.core.node.messages import TaskExited, TaskRegistered
-from cosched.core.node.settings import LENGTH_MAX_NS, Settings
-from cosched.core.units import NS_PER_S
+from cosched.core.node.settings import Settings
+from cosched.core.units import LENGTH_MAX_NS, NS_PER_S
 from cosched.linux.pidfd import exited
 from cosched.node.driver import Driver
 from cosched.node.records.history_writer import HistoryWriter
