@@ -15,6 +15,16 @@ COMMANDS = {
     "cosched-agent": "cosched_daemons.agent",
 }
 
+#: The end of each command. A process of multiprocessing reads it again, as a module of
+#: another name, before it does its own work.
+MAIN = """
+
+if __name__ == "__main__":
+    run("{module}")
+else:
+    complete_path()
+"""
+
 
 def write_commands() -> list[str]:
     """Writes the commands below build/; returns their paths. cosched/start has their
@@ -23,7 +33,7 @@ def write_commands() -> list[str]:
     folder.mkdir(parents=True, exist_ok=True)
     text = (start / "command.sh").read_text() + (start / "isolated.py").read_text()
     for name, module in COMMANDS.items():
-        (folder / name).write_text(f'{text}\n\nrun("{module}")\n')
+        (folder / name).write_text(text + MAIN.format(module=module))
     return [f"{folder}/{name}" for name in COMMANDS]
 
 

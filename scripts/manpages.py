@@ -17,7 +17,7 @@ from pathlib import Path
 import click
 
 from cosched.cli.main import COMMANDS, SECTIONS, cosched
-from cosched.cli.run.main import Run
+from cosched.cli.run.command import Run
 from daemons import agent, controller, scheduler, timer
 
 ROOT = Path(__file__).parent.parent

@@ -6,12 +6,14 @@ import errno
 import os
 import sys
 from collections.abc import Callable, Sequence
-
-import click
+from typing import TYPE_CHECKING
 
 from cosched.cli.printing import printable_output
 from cosched.core.errors import CoschedError
 from cosched.start.streams import Unread, begin
+
+if TYPE_CHECKING:
+    import click
 
 EXIT_FAILURE = 1
 EXIT_USAGE = 2
@@ -24,17 +26,28 @@ _DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
 
 def run_cli(command: click.Command, arguments: Sequence[str]) -> int:
     """Runs a click command and returns the exit status."""
+    return run_program(str(command.name), lambda: run_click(command, arguments))
+
+
+def run_program(name: str, work: Callable[[], object]) -> int:
+    """Prepares the process, does the work and returns the exit status."""
     begin()
-    if any(name.startswith("_COSCHED") for name in os.environ):  # a shell completes a line
+    if completes_a_line():
         from cosched.cli.tools.completion import register
 
         register()
     with printable_output():
-        status = _status_of(str(command.name), lambda: _run(command, arguments))
-        return _status_of(str(command.name), sys.stdout.flush) or status
+        status = _status_of(name, work)
+        return _status_of(name, sys.stdout.flush) or status
 
 
-def _run(command: click.Command, arguments: Sequence[str]) -> object:
+def completes_a_line() -> bool:
+    """Returns whether a shell completes a command line, and runs nothing."""
+    return any(name.startswith("_COSCHED") for name in os.environ)
+
+
+def run_click(command: click.Command, arguments: Sequence[str]) -> object:
+    """Runs a click command; returns its value. Raises click's errors."""
     return command.main(args=list(arguments), prog_name=command.name, standalone_mode=False)
 
 
@@ -48,18 +61,12 @@ def _status_of(program: str, work: Callable[[], object]) -> int:
     except CoschedError as error:
         print(f"{program}: {error}", file=sys.stderr)
         return EXIT_FAILURE
-    except click.UsageError as error:
-        where = error.ctx.command_path if error.ctx else program
-        message = error.format_message().replace("\n", " ")
-        print(f"{where}: {message} See {where} --help.", file=sys.stderr)
-        return EXIT_USAGE
-    except click.ClickException as error:
-        print(f"{program}: {error.format_message()}", file=sys.stderr)
-        return EXIT_FAILURE
-    except (click.Abort, KeyboardInterrupt):
-        print(f"{program}: interrupted", file=sys.stderr)
-        return EXIT_INTERRUPTED
+    except KeyboardInterrupt:
+        return _interrupted(program)
     except Exception as error:  # noqa: BLE001  (it becomes one line)
+        status = _status_of_click(program, error)
+        if status is not None:
+            return status
         if isinstance(error, OSError) and error.errno in _DISK_ERRORS:
             where = "cannot write" if error.filename is None else error.filename
             print(f"{program}: {where}: {error.strerror}", file=sys.stderr)
@@ -71,6 +78,28 @@ def _status_of(program: str, work: Callable[[], object]) -> int:
             report_unexpected(program, error)
         return EXIT_FAILURE
     return result if isinstance(result, int) else 0
+
+
+def _interrupted(program: str) -> int:
+    print(f"{program}: interrupted", file=sys.stderr)
+    return EXIT_INTERRUPTED
+
+
+def _status_of_click(program: str, error: Exception) -> int | None:
+    """Reports an error of click; returns None for any other."""
+    if "click" not in sys.modules:
+        return None
+    import click
+
+    if isinstance(error, click.UsageError):
+        where = error.ctx.command_path if error.ctx else program
+        message = error.format_message().replace("\n", " ")
+        print(f"{where}: {message} See {where} --help.", file=sys.stderr)
+        return EXIT_USAGE
+    if isinstance(error, click.ClickException):
+        print(f"{program}: {error.format_message()}", file=sys.stderr)
+        return EXIT_FAILURE
+    return _interrupted(program) if isinstance(error, click.Abort) else None
 
 
 def _has_no_directory() -> bool:

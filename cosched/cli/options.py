@@ -14,6 +14,7 @@ from cosched.cli.declared import argument, option
 from cosched.cli.values import COMMAND, HOSTS, SECONDS, SIZE
 from cosched.core.errors import CoschedError
 from cosched.linux.files.owners import refuse_foreign, without_links
+from cosched.linux.here import this_node
 from cosched.rundir.directories import domain_dir_to_ask, own_run_dir, run_dir_to_ask
 
 #: A file that a command reads.
@@ -91,17 +92,12 @@ def _run_dir_option(
     )
 
 
-def this_node() -> str:
-    """Returns this node's name, the same as the tasks find."""
-    return os.environ.get("COSCHED_NODE") or os.uname().nodename
-
-
 def nodes_option() -> Any:
     """``--node NAME``, repeatable: some of the run directory's nodes; by default all."""
 
     def named(_: click.Context, __: click.Parameter, given: Sequence[str]) -> Sequence[str]:
         # "." is the node on which the command runs.
-        return tuple(this_node() if node == "." else node for node in given)
+        return tuple(this_node(os.environ) if node == "." else node for node in given)
 
     return option(
         "--node", multiple=True, callback=named, help="Only this node (may be repeated)."

@@ -11,8 +11,8 @@ import click
 
 from cosched.core.decoding import is_whole, parse_integer
 from cosched.core.errors import CoschedError
-from cosched.core.node.settings import LENGTH_MAX_NS
 from cosched.core.units import (
+    LENGTH_MAX_NS,
     NS_PER_S,
     format_duration,
     parse_bytes,

@@ -1,7 +1,7 @@
 """Receives messages from a ZeroMQ socket in the loop, and limits the time of each sender.
 
-The socket serves its senders in turn. So the rest after a message of one sender delays the
-next message of another one by this rest at most.
+The socket serves its senders in turn, and rests as a whole: a rest that one sender has
+caused delays the next message of another one.
 """
 
 from __future__ import annotations
@@ -21,10 +21,12 @@ _AT_A_TIME = 64
 #: The messages of one sender may take this much time at once, and a 25th of the time
 #: in the long run.
 BURST_NS = 50 * NS_PER_MS
-#: The shortest rest: each one costs the loop some calls.
-SHORTEST_NS = 1 * NS_PER_MS
-#: The longest rest after one message: other senders wait, too.
+#: The most rest that one message needs: other senders wait, too.
 LONGEST_NS = 2 * NS_PER_MS
+#: The shortest rest. Each one wakes the loop and libzmq's thread, for which no sender is
+#: charged, so two messages of a flood share one. Another sender waits no longer than with a
+#: rest after each of them: its message comes next after the rest.
+SHORTEST_NS = 3 * NS_PER_MS
 #: Each message costs this much beside its handling: a thread of libzmq decrypts it, and the
 #: loop wakes up.
 ARRIVAL_NS = 20 * NS_PER_US

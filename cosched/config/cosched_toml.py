@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 
+from cosched.config.config_files import ConfigFiles, usual_files
 from cosched.core.config.layers import (
     Layer,
     merge,
@@ -25,29 +25,8 @@ from cosched.core.config.values import Config
 from cosched.core.decoding import Malformed, decode_text, shown_text
 from cosched.core.errors import CoschedError
 from cosched.documents import decode_toml
-from cosched.linux.homes import config_home
 
 _TOML_PLACE = re.compile(r"(.*?) ?\(at (?:line (\d+), column \d+|end of document)\)", re.S)
-
-OPERATOR_FILE = Path("/etc/cosched.toml")
-
-
-@dataclass(frozen=True, slots=True)
-class ConfigFiles:
-    """The paths of the configuration files."""
-
-    operator: Path  #: the operator's file
-    user: Path | None  #: the user's own file; None: the user has no home
-
-    @property
-    def files(self) -> Sequence[Path]:
-        return [path for path in (self.operator, self.user) if path is not None]
-
-
-def usual_files(environ: Mapping[str, str]) -> ConfigFiles:
-    """Returns the operator's file and the file of the user with this environment."""
-    base = config_home(environ)
-    return ConfigFiles(OPERATOR_FILE, base / "cosched" / "config.toml" if base else None)
 
 
 def load(

@@ -10,12 +10,15 @@ bound in bytes; the time that it takes is linear in them.
 
 from __future__ import annotations
 
+import json
 import re
-from typing import Any, Generic, TypeVar, cast
-
-import msgspec
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from cosched.core.errors import CoschedError
+
+if TYPE_CHECKING:
+    import msgspec
 
 T = TypeVar("T")
 
@@ -23,8 +26,6 @@ T = TypeVar("T")
 DOCUMENT_MOST = 64 << 20
 #: The most characters that an error repeats of the input.
 _SHOWN = 200
-#: The errors of msgspec: its own, bad UTF-8 and too many digits (ValueError), deep nesting.
-_ERRORS = (msgspec.MsgspecError, ValueError, OverflowError, RecursionError)
 _NUMBER = re.compile(
     r"[+-]?([0-9]{1,400}(\.[0-9]{0,400})?|\.[0-9]{1,400})(e[+-]?[0-9]{1,4})?",
     re.ASCII | re.IGNORECASE,
@@ -57,16 +58,22 @@ class JsonDecoder(Generic[T]):
     def __init__(
         self, kind: type[T] | Any, what: str, most_bytes: int = DOCUMENT_MOST
     ) -> None:
-        self._decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(kind)
+        self._kind = kind
         self._what = what
         self._most_bytes = most_bytes
+
+    @cached_property
+    def _decoder(self) -> msgspec.json.Decoder[Any]:
+        import msgspec  # slow to import; a program may decode nothing
+
+        return msgspec.json.Decoder(self._kind)
 
     def decode(self, data: bytes | bytearray | memoryview | str) -> T:
         """Returns the value. Raises Malformed."""
         _check_length(data, self._what, self._most_bytes)
         try:
             return cast(T, self._decoder.decode(data))
-        except _ERRORS as error:
+        except _errors() as error:
             raise _malformed(self._what, error) from None
 
 
@@ -76,16 +83,22 @@ class MessagePackDecoder(Generic[T]):
     def __init__(
         self, kind: type[T] | Any, what: str, most_bytes: int = DOCUMENT_MOST
     ) -> None:
-        self._decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(kind)
+        self._kind = kind
         self._what = what
         self._most_bytes = most_bytes
+
+    @cached_property
+    def _decoder(self) -> msgspec.msgpack.Decoder[Any]:
+        import msgspec
+
+        return msgspec.msgpack.Decoder(self._kind)
 
     def decode(self, data: bytes | bytearray | memoryview) -> T:
         """Returns the value. Raises Malformed."""
         _check_length(data, self._what, self._most_bytes)
         try:
             return cast(T, self._decoder.decode(data))
-        except _ERRORS as error:
+        except _errors() as error:
             raise _malformed(self._what, error) from None
 
 
@@ -100,14 +113,41 @@ def decode_json(data: bytes | bytearray | str, what: str) -> Any:
         raise Malformed(f"{what}: {error}") from None
 
 
+#: Longer lines, and those with escapes, are left to the strict decoder.
+_PLAIN_MOST = 1 << 16
+
+
+def decode_line(data: bytes, what: str) -> Any:
+    """Does the same as ``decode_json`` for a line of our own daemons. It starts sooner: a
+    plain line needs no strict decoder. Raises Malformed."""
+    if len(data) > _PLAIN_MOST or b"\\" in data:
+        return decode_json(data, what)
+    text = decode_text(data, what)
+    try:
+        return json.loads(text, parse_constant=_no_number, parse_float=_finite)
+    except (ValueError, RecursionError):
+        return decode_json(data, what)  # it has the better reason
+
+
+def _no_number(text: str) -> float:
+    raise ValueError(text)
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    return number if abs(number) < float("inf") else _no_number(text)
+
+
 def convert(
     value: Any, kind: type[T] | Any, what: str, *, keys_are_text: bool = False
 ) -> T:
     """Returns plain values, such as those of a TOML document, as a value of a type. Raises
     Malformed. keys_are_text: keys of mappings are text, as JSON has them."""
+    import msgspec
+
     try:
         return cast(T, msgspec.convert(value, kind, str_keys=keys_are_text))
-    except _ERRORS as error:
+    except _errors() as error:
         raise _malformed(what, error) from None
 
 
@@ -210,6 +250,14 @@ def is_whole(text: str, least: int = 0, most: int = (1 << 63) - 1) -> bool:
     except Malformed:
         return False
     return True
+
+
+def _errors() -> tuple[type[Exception], ...]:
+    """Returns the errors of msgspec: its own, bad UTF-8 and too many digits (ValueError),
+    deep nesting."""
+    import msgspec
+
+    return (msgspec.MsgspecError, ValueError, OverflowError, RecursionError)
 
 
 def _check_length(

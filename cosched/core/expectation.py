@@ -11,15 +11,23 @@ Only the last runs count: recent jobs of the same user predict better than more 
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
-from cosched.core.node.knowledge import LENGTHS_MAX, Expectation
+from cosched.core.digest import sha256
+
+#: How many lengths a prediction holds at most; the layout has room for so many.
+LENGTHS_MAX = 8
 
 
-@dataclass(frozen=True, slots=True)
-class Likeness:
+class Prediction(NamedTuple):
+    """The lengths of like jobs, as a launcher sends them to its job's nodes."""
+
+    kind: int = 0  #: see ``Likeness.kind``; 0: no kind
+    lengths_ns: tuple[int, ...] = ()  #: how long they were scheduled; empty: unknown
+
+
+class Likeness(NamedTuple):
     """The features by which jobs of one user are alike."""
 
     program: str  #: the path of the program, and of its script if it has one
@@ -30,12 +38,11 @@ class Likeness:
     def kind(self) -> int:
         """A number other than 0 that only equal likenesses have."""
         text = "\0".join((self.program, str(self.ranks), *self.args))
-        digest = hashlib.sha256(text.encode(errors="surrogatepass")).digest()
+        digest = sha256(text.encode(errors="surrogatepass")).digest()
         return int.from_bytes(digest[:8], "little") or 1
 
 
-@dataclass(frozen=True, slots=True)
-class PastRun:
+class PastRun(NamedTuple):
     """A run that succeeded."""
 
     likeness: Likeness  #: the features of its job
@@ -46,13 +53,13 @@ class PastRun:
 ENOUGH_KINDS = 3
 
 
-def expect(likeness: Likeness, runs: Iterable[PastRun]) -> Expectation:
+def expect(likeness: Likeness, runs: Iterable[PastRun]) -> Prediction:
     """Returns the lengths of the last runs that are most alike; ``runs`` are in the order
     of their ends."""
     past = [run for run in runs if run.likeness.program == likeness.program]
     own_ns = [run.length_ns for run in past if run.likeness == likeness]
     if own_ns:
-        return Expectation(likeness.kind, tuple(own_ns[-LENGTHS_MAX:]))
+        return Prediction(likeness.kind, tuple(own_ns[-LENGTHS_MAX:]))
     same_ranks = [run for run in past if run.likeness.ranks == likeness.ranks]
     for alike in (same_ranks, past):
         last_ns: dict[Likeness, int] = {}
@@ -60,5 +67,5 @@ def expect(likeness: Likeness, runs: Iterable[PastRun]) -> Expectation:
             last_ns.pop(run.likeness, None)
             last_ns[run.likeness] = run.length_ns
         if len(last_ns) >= ENOUGH_KINDS:
-            return Expectation(likeness.kind, tuple(last_ns.values())[-LENGTHS_MAX:])
-    return Expectation(likeness.kind)
+            return Prediction(likeness.kind, tuple(last_ns.values())[-LENGTHS_MAX:])
+    return Prediction(likeness.kind)

@@ -6,7 +6,7 @@ for them. The user database of the node that starts the task has the last word.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from cosched.core.bounds import GroupId, UserId
 from cosched.core.decoding import convert
@@ -15,16 +15,14 @@ from cosched.core.errors import CoschedError
 ROOT = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Account:
+class Account(NamedTuple):
     """A user in the user database of a node."""
 
     name: str  #: the user's name
     groups: frozenset[int]  #: the numbers of the primary group and all others
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
+class Identity(NamedTuple):
     """The rights that a process takes."""
 
     uid: int  #: the user's number

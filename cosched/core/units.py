@@ -11,6 +11,9 @@ NS_PER_S = 1_000_000_000
 NS_PER_MS = 1_000_000
 NS_PER_US = 1_000
 
+#: The longest slice, GMET or run: a year. Deadlines that are sums of these stay below 2^63.
+LENGTH_MAX_NS = 366 * 24 * 3600 * NS_PER_S
+
 #: The largest number in shared memory has 63 bits.
 _MOST = 9 * 10**18
 

@@ -7,10 +7,9 @@ and the nodes share it with the home.
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
+import json
 from pathlib import Path
-
-import msgspec
+from typing import NamedTuple, TypedDict
 
 from cosched.core.decoding import JsonDecoder, Malformed
 from cosched.core.errors import CoschedError
@@ -20,8 +19,7 @@ from cosched.linux.files.whole import PRIVATE, write_whole
 MOST_JOBS = 200
 
 
-@dataclass(frozen=True, slots=True)
-class JobNodes:
+class JobNodes(NamedTuple):
     """The nodes of a job: a job of Slurm, or a list."""
 
     slurm: str = ""  #: the number of its Slurm job; empty: it runs in none
@@ -38,10 +36,15 @@ def write_job_nodes(state: Path, job: str, place: JobNodes) -> None:
             old.unlink(missing_ok=True)
     except OSError as error:
         raise CoschedError(f"{folder}: {error.strerror}") from None
-    write_whole(folder / f"{job}.json", msgspec.json.encode(place), PRIVATE)
+    write_whole(folder / f"{job}.json", json.dumps(place._asdict()), PRIVATE)
 
 
-_decoder: JsonDecoder[JobNodes] = JsonDecoder(JobNodes, "the place of a job")
+class _Stored(TypedDict, total=False):
+    slurm: str
+    hosts: tuple[str, ...]
+
+
+_decoder: JsonDecoder[_Stored] = JsonDecoder(_Stored, "the place of a job")
 
 
 def read_job_nodes(state: Path | None, job: str) -> JobNodes | None:
@@ -49,5 +52,6 @@ def read_job_nodes(state: Path | None, job: str) -> JobNodes | None:
     if state is None:
         return None
     with contextlib.suppress(OSError, Malformed):
-        return _decoder.decode((state / "places" / f"{Path(job).name}.json").read_bytes())
+        file = state / "places" / f"{Path(job).name}.json"
+        return JobNodes(**_decoder.decode(file.read_bytes()))
     return None

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from cosched.core.errors import CoschedError
-from cosched.core.node.knowledge import Expectation
+from cosched.core.expectation import Prediction
 from cosched.jobs.choices import Choices
 from cosched.launch.environment import (
     Part,
@@ -19,23 +19,21 @@ from cosched.launch.environment import (
 from cosched.launch.resolved_job import ResolvedJob
 
 
-@dataclass(frozen=True, slots=True)
-class Reports:
+class Reports(NamedTuple):
     """The functions that pass one line to the user."""
 
     warn: Callable[[str], None]  #: passes a warning on
     note: Callable[[str], None]  #: passes a report of progress on
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(NamedTuple):
     """How a job takes part in coscheduling."""
 
     name: str  #: the job's name on its nodes
     #: The daemons' run directory; None: each rank looks for the daemons of its node.
     run_dir: Path | None
     memory_bytes: int  #: the job's memory on each node; 0: unknown
-    expectation: Expectation  #: how long like jobs were scheduled
+    expectation: Prediction  #: how long like jobs were scheduled
     registers_in_init: bool = False  #: the ranks register in MPI_Init, not when they start
     by_agents: bool = False  #: the agents of a domain start the ranks
 

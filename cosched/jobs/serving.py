@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from cosched.cluster.pmi.pmix_installation import find_installation
 from cosched.core.decoding import is_whole
@@ -31,8 +31,7 @@ NO_MPI = "none"
 _LONG_VALUES_SINCE = 5
 
 
-@dataclass(frozen=True, slots=True)
-class Surroundings:
+class Surroundings(NamedTuple):
     """The surroundings of a job."""
 
     environ: Mapping[str, str]  #: the user's variables, without those of an outer job
@@ -42,26 +41,24 @@ class Surroundings:
     lab: Site | None = None  #: the nodes, if they are those of a lab; otherwise None
 
 
-@dataclass(frozen=True, slots=True)
-class Served:
+class Served(NamedTuple):
     """How a job is started."""
 
     argv: Sequence[str]  #: the words that each task executes
     label: str  #: the program's name for users
     #: Variables to add to the user's.
-    environ: Mapping[str, str] = field(default_factory=dict)
+    environ: Mapping[str, str] = {}
     pmi: str = "none"  #: how the agents serve the ranks, one of ``PMIS``
     pmix_library: str = ""  #: the path of its MPI's libpmix; empty: none
     alone: bool = False  #: one task starts the ranks itself, on one node
 
 
-@dataclass(frozen=True, slots=True)
-class Pmi:
+class Pmi(NamedTuple):
     """How agents serve an MPI."""
 
     name: str  #: one of ``PMIS``
     pmix_library: str = ""  #: the path of the MPI's libpmix; empty: none
-    environ: Mapping[str, str] = field(default_factory=dict)  #: variables of its tasks
+    environ: Mapping[str, str] = {}  #: variables of its tasks
 
 
 def serve(job: Job, around: Surroundings, reports: Reports) -> Served:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from cosched.core.errors import CoschedError
 from cosched.launch import intel
@@ -35,8 +35,7 @@ _BY_NAME = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Site:
+class Site(NamedTuple):
     """A job's hosts, and the way in which a launcher reaches them.
 
     A virtual site (the lab) has ``agent``, ``enter`` and ``network`` besides.
@@ -61,21 +60,19 @@ class Site:
     binding: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(NamedTuple):
     """The number of a job's tasks, and the most on each host."""
 
     ranks: int  #: all tasks of the job
     per_host: int | None  #: the most tasks on a host; None: the site or the engine chooses
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(NamedTuple):
     """The command to execute, and its environment."""
 
     argv: tuple[str, ...]  #: the program and its arguments
     #: Variables to add to the launcher's own environment.
-    environ: Mapping[str, str] = field(default_factory=dict)
+    environ: Mapping[str, str] = {}
 
 
 def make_layout(

@@ -12,29 +12,30 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import hashlib
 import os
-import subprocess
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
+from cosched.core.digest import sha256
 from cosched.core.errors import CoschedError
 from cosched.linux.files.cache import check_cache
+
+if TYPE_CHECKING:
+    import subprocess
 
 COMPILE_TIMEOUT_S = 300
 LOCK_NAME = "lock"
 _SCRATCH = "build-"
 
 
-@dataclass(frozen=True, slots=True)
-class Compiler:
+class Compiler(NamedTuple):
     """A C compiler or an MPI's compiler wrapper."""
 
     words: tuple[str, ...]  #: its command line without options for one file
     product: str  #: the name of the result in error messages
     #: The environment to run it in.
-    environ: Mapping[str, str] = field(compare=False, repr=False)
+    environ: Mapping[str, str]
     #: Advice for the user if there is no such compiler; empty: none.
     remedy: str = ""
 
@@ -49,6 +50,8 @@ class Compiler:
 
     def ask(self, *options: str) -> subprocess.CompletedProcess[str]:
         """Runs the compiler, which may fail; CoschedError if it cannot be started."""
+        import subprocess  # most starts compile nothing
+
         # A preloaded library is for the user's program, not for the compiler.
         environ = {k: v for k, v in self.environ.items() if k != "LD_PRELOAD"}
         try:
@@ -82,11 +85,12 @@ def first_error(output: str) -> str:
 
 def fingerprint(parts: Iterable[str | bytes]) -> str:
     """Returns a folder name that differs as soon as one of the parts differs."""
-    digest = hashlib.sha256()
+    whole = bytearray()
     for part in parts:
         data = os.fsencode(part) if isinstance(part, str) else part
-        digest.update(len(data).to_bytes(8, "little") + data)
-    return digest.hexdigest()[:24]
+        whole += len(data).to_bytes(8, "little") + data
+    name: str = sha256(bytes(whole)).hexdigest()
+    return name[:24]
 
 
 def file_parts(paths: Iterable[Path]) -> Iterator[str | bytes]:

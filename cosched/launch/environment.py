@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from cosched.core.decoding import is_whole, parse_integer
 from cosched.core.errors import CoschedError
-from cosched.core.node.knowledge import UNKNOWN, Expectation
+from cosched.core.expectation import Prediction
 from cosched.core.units import NS_PER_US, parse_duration
 from cosched.launch.given.preloads import join_preloads
 
@@ -42,8 +42,7 @@ def job_label(text: str) -> str:
     return clean or "job"
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(NamedTuple):
     """A job's part in coscheduling, from which the ranks' variables are made."""
 
     job: str  #: the job's name on its nodes
@@ -52,7 +51,7 @@ class Part:
     status: str  #: the carrier of the sender's status
     memory_bytes: int = 0  #: the job's memory on each node; 0: unknown
     submitted_ns: int = 0  #: the time of submission since 1970; 0: unknown
-    expectation: Expectation = UNKNOWN  #: how long like jobs were scheduled
+    expectation: Prediction = Prediction()  #: how long like jobs were scheduled
     registers_in_init: bool = False  #: the ranks register in MPI_Init, not when they start
     #: ``all``: the job ends in MPI_Init unless each of its nodes coschedules it. ``none``:
     #: rank 0 does not report the nodes that do not. Empty: rank 0 reports them.
@@ -92,9 +91,9 @@ def task_environment(
             added["COSCHED_MEMORY"] = str(part.memory_bytes)
         if part.submitted_ns:
             added["COSCHED_SUBMITTED"] = str(part.submitted_ns)
-        if part.expectation != UNKNOWN:
-            lengths = ",".join(map(str, part.expectation.lengths_ns))
-            added["COSCHED_EXPECTED"] = f"{part.expectation.kind}:{lengths}"
+        kind, lengths_ns = part.expectation
+        if kind or lengths_ns:
+            added["COSCHED_EXPECTED"] = f"{kind}:{','.join(map(str, lengths_ns))}"
     if shim is not None:
         added["LD_PRELOAD"] = merge_preload(environ.get("LD_PRELOAD", ""), shim)
     if verbose:

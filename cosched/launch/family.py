@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
+from typing import NamedTuple
 
 from cosched.core.decoding import is_whole, parse_integer
 
@@ -31,8 +31,7 @@ class LauncherKind(Enum):
     """Any launcher whose tasks see the launcher's own environment, such as srun."""
 
 
-@dataclass(frozen=True, slots=True)
-class Version:
+class Version(NamedTuple):
     """The contents of ``mpiexec --version``."""
 
     family: Family | None  #: the MPI of the launcher; None: the output names no known MPI
@@ -41,8 +40,7 @@ class Version:
     intel: bool = False  #: whether it is Intel MPI, of MPICH's family
 
 
-@dataclass(frozen=True, slots=True)
-class Mpi:
+class Mpi(NamedTuple):
     """One installation: its launcher and the compiler wrapper of the same build."""
 
     family: Family  #: the family of the libraries that its programs load

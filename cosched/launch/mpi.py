@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from cosched.core.errors import CoschedError
 from cosched.launch.family import Family, Mpi, Version, read_version
 from cosched.launch.intel import is_intel_wrapper
 from cosched.launch.program import Program, which
+from cosched.launch.remembered import remembered
 from cosched.linux.processes.tools import ask_tool
 
 VERSION_TIMEOUT_S = 20
@@ -30,8 +31,7 @@ _LAUNCHER_NAMES = {
 _ANCESTORS_MAX = 5
 
 
-@dataclass(frozen=True, slots=True)
-class SearchPath:
+class SearchPath(NamedTuple):
     """The places in which an MPI is searched."""
 
     python_bin: Path  #: the directory of the running Python
@@ -51,8 +51,12 @@ def find_mpi(program: Program, asked: str | None, places: SearchPath) -> Mpi:
 
 def launcher_version(launcher: Path, environ: Mapping[str, str]) -> Version:
     """Returns a launcher's version; for an unknown one the engine INHERIT."""
-    answer = ask_tool((str(launcher), "--version"), VERSION_TIMEOUT_S, environ)
-    return read_version(answer.output + answer.errors)
+    words = (str(launcher), "--version")
+
+    def ask() -> str:
+        return "".join(ask_tool(words, VERSION_TIMEOUT_S, environ))
+
+    return read_version(remembered(words, (launcher,), environ, ask))
 
 
 def find_mpicc(program: Program, launcher: Path, family: Family | None) -> Path | None:

@@ -1,25 +1,20 @@
 """Checks the daemons of a job's nodes: they must be up and the job's name free.
 
 If no daemon runs on this node, a private pair is started. It lives as long as a client
-holds a lease or a task is left. The function that connects is passed in, so this module
-does not depend on sockets.
+holds a lease or a task is left. The functions that connect and start are passed in, so this
+module does not depend on sockets and daemons.
 """
 
 from __future__ import annotations
 
 import contextlib
-import os
-import subprocess
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 from cosched.core.errors import CoschedError, NoDaemon
 from cosched.core.units import format_bytes
-from cosched.linux.processes.background import what_holds_back
+from cosched.linux.processes.limits import what_holds_back
 from cosched.rundir.paths import NodePaths
-from cosched.start.own_command import COSCHED, own_command
-
-START_TIMEOUT_S = 30
 
 
 class JobRefused(CoschedError):
@@ -48,6 +43,8 @@ class Control(Protocol):
 
 Connect = Callable[[NodePaths], Control | None]
 """Opens a connection; None if no daemon answers."""
+Start = Callable[[NodePaths], object]
+"""Starts a private pair of daemons; CoschedError if it cannot start."""
 
 
 def check_nodes(
@@ -83,6 +80,7 @@ def check_nodes(
 def lease_node(
     paths: NodePaths,
     connect: Connect,
+    start: Start,
     *,
     uid: int,
     job: str,
@@ -112,7 +110,7 @@ def lease_node(
         with contextlib.suppress(NoDaemon):  # private daemons that are just ending
             if not _retires(control):
                 return lease(control)
-    start_private_pair(paths)
+    start(paths)
     control = connect(paths)
     if control is None:
         raise CoschedError(f"no daemon answers at {paths.control_socket}")
@@ -131,30 +129,6 @@ def _retires(control: Control) -> bool:
     if retires:
         control.close()
     return bool(retires)
-
-
-def start_private_pair(paths: NodePaths) -> None:
-    """Runs ``cosched up --private``; CoschedError with its last line if it fails."""
-    command = [*own_command(COSCHED), "up", "--private", "--node", paths.node]
-    with os.fdopen(os.memfd_create("cosched-up"), "w+", errors="replace") as output:
-        try:
-            # A file takes the output: the daemons might keep a pipe open.
-            status = subprocess.run(
-                [*command, "--run-dir", os.path.abspath(paths.run_dir)],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                timeout=START_TIMEOUT_S,
-                check=False,
-                cwd="/",
-            ).returncode
-        except subprocess.TimeoutExpired:
-            raise CoschedError(f"not ready after {START_TIMEOUT_S} s") from None
-        if status != 0:
-            output.seek(0)
-            lines = output.read().strip().splitlines()
-            last = lines[-1] if lines else f"exit status {status}"
-            raise CoschedError(last.removeprefix("cosched: "))
 
 
 def _check_jobs(

@@ -25,7 +25,6 @@ import time
 from collections.abc import Mapping, Sequence
 
 from cosched.core.errors import CoschedError
-from cosched.linux.processes.descendants import kill_descendants
 from cosched.linux.processes.signals import send
 
 LINGER_S = 3.0
@@ -177,6 +176,8 @@ class _Run:
         self._terminate_rest()
         if self._gone_within(TERM_S):
             return
+        from cosched.linux.processes.descendants import kill_descendants
+
         kill_descendants(KILL_S)
 
     def _gone_within(self, seconds: float) -> bool:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from cosched.core.errors import CoschedError
 from cosched.launch.elf import Elf, read_elf
@@ -21,9 +21,11 @@ from cosched.launch.family import (
     family_of_library,
     is_mpi_library,
 )
+from cosched.launch.remembered import remembered
 from cosched.linux.processes.tools import ask_tool
 
 LDD_TIMEOUT_S = 10
+_LOADER_CACHE = Path("/etc/ld.so.cache")
 _PYTHON = re.compile(r"(python|pypy)[0-9.]*t?")
 _LDD_LINE = re.compile(r"^\s*(lib\S+) => (\S+)", re.MULTILINE)
 _ABI_NAMES = {
@@ -37,8 +39,7 @@ _PACKAGES = ("lib/python3*/site-packages", "lib/python3/dist-packages")
 _VALUE_OPTIONS = ("-X", "-W", "--check-hash-based-pycs")
 
 
-@dataclass(frozen=True, slots=True)
-class Program:
+class Program(NamedTuple):
     """A program, and the MPI that it loads."""
 
     argv: tuple[str, ...]  #: the program and its arguments
@@ -113,16 +114,23 @@ def mpi_library_of(elf: Elf, environ: Mapping[str, str]) -> tuple[str, Path | No
             return direct, found
     if not elf.needed:
         return "", None
-    for name, where in loaded_libraries(elf.path, environ):
+    for name, where in loaded_libraries(elf.path, environ, elf.search_path(environ)):
         if name == direct or (not direct and is_mpi_library(name)):
             return name, Path(where) if where.startswith("/") else None
     return direct, None
 
 
-def loaded_libraries(path: Path, environ: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Returns name and file of each library that the loader would load with ``path``."""
-    answer = ask_tool(("ldd", str(path)), LDD_TIMEOUT_S, environ)
-    return _LDD_LINE.findall(answer.output)
+def loaded_libraries(
+    path: Path, environ: Mapping[str, str], folders: Iterable[Path] = ()
+) -> list[tuple[str, str]]:
+    """Returns name and file of each library that the loader would load with ``path``.
+    folders: it searches there before its cache."""
+    words = ("ldd", str(path))
+    files = (path, _LOADER_CACHE, *folders)
+    answer = remembered(
+        words, files, environ, lambda: ask_tool(words, LDD_TIMEOUT_S, environ).output
+    )
+    return _LDD_LINE.findall(answer)
 
 
 def _shebang(path: Path, environ: Mapping[str, str]) -> Path | None:

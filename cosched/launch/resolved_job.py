@@ -10,8 +10,8 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from cosched.core.errors import CoschedError
 from cosched.launch.command import (
@@ -46,8 +46,7 @@ from cosched.launch.program import Program, inspect, require, which
 _GUESSES_MAX = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(NamedTuple):
     """The user's request for a job."""
 
     argv: tuple[str, ...]  #: the program and its arguments, or a launcher's command line
@@ -61,8 +60,7 @@ class Request:
     root: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ResolvedJob:
+class ResolvedJob(NamedTuple):
     """A job that can be started."""
 
     #: The program and its arguments, or the user's own launcher and its words.
@@ -83,7 +81,7 @@ class ResolvedJob:
     front: tuple[str, ...] = ()
     #: ``argv`` as read; None: cosched-run's own launcher starts the job.
     line: Line | None = None
-    environ: Mapping[str, str] = field(default_factory=dict)  #: the user's environment
+    environ: Mapping[str, str] = {}  #: the user's environment
 
     @property
     def wrapped(self) -> bool:
@@ -152,7 +150,7 @@ def resolve(request: Request, site: Site, places: SearchPath) -> ResolvedJob:
         engine=mpi.engine,
         mpi=mpi,
         mpicc=mpi.mpicc or find_compiler(program, places),
-        site=replace(site, transport_chosen=chosen, binding=binding_in(environ, mpi)),
+        site=site._replace(transport_chosen=chosen, binding=binding_in(environ, mpi)),
         layout=make_layout(
             request.ranks, request.per_host, len(site.addresses), site.slots
         ),

@@ -9,22 +9,21 @@ or can write is neither read nor written: they could set the order of this user'
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
+import json
 import os
 import stat
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import TypedDict
 
-import msgspec
-
-from cosched.core.decoding import JsonDecoder, Malformed
+from cosched.core.decoding import JsonDecoder, Malformed, parse_integer
 from cosched.core.errors import CoschedError
 from cosched.core.expectation import Likeness, PastRun
-from cosched.core.node.settings import LENGTH_MAX_NS
+from cosched.core.units import LENGTH_MAX_NS
 from cosched.linux.homes import state_home
 
 VARIABLE = "COSCHED_RUNS"
@@ -41,8 +40,7 @@ RETRY_S = 0.01
 _NO_LOCKS = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Line:
+class _Line(TypedDict):
     cosched_runs: int
     program: str
     args: tuple[str, ...]
@@ -68,15 +66,40 @@ def read_runs(path: Path) -> list[PastRun]:
     """Returns the runs in the file, in the order of their ends; none if there is no file.
 
     Raises CoschedError if the file cannot be read."""
+    return _decoded(_lines(path))
+
+
+def read_useful_runs(path: Path, like: Likeness) -> list[PastRun]:
+    """Returns the runs that predict a job best, in the order of their ends: all that are
+    equal to it, otherwise all of its program. Raises CoschedError as ``read_runs``."""
+    lines = _lines(path)
+    program = _json(like.program)
+    return list(_alike(lines, like)) or _decoded(line for line in lines if program in line)
+
+
+def _lines(path: Path) -> list[bytes]:
     try:
         with _opened(path, os.O_RDONLY) as descriptor:
-            data = _last(descriptor, FILE_BYTES)
+            return _last(descriptor, FILE_BYTES).splitlines()
     except FileNotFoundError:
         return []
     except OSError as error:
         raise CoschedError(f"{path}: {error.strerror}") from None
-    runs = [_decode(line) for line in data.splitlines()]
-    return [run for run in runs if run is not None]
+
+
+def _decoded(lines: Iterable[bytes]) -> list[PastRun]:
+    return [run for run in map(_decode, lines) if run is not None]
+
+
+def _alike(lines: Iterable[bytes], like: Likeness) -> Iterator[PastRun]:
+    """Yields the runs of a likeness. Their lines begin with the same bytes, so none has to
+    be decoded, which most starts of a job could not wait for."""
+    begin = _line_of(PastRun(like, 0)).removesuffix(b"0}")
+    for line in lines:
+        if line.startswith(begin) and line.endswith(b"}"):
+            with contextlib.suppress(Malformed):
+                text = line[len(begin) : -1]
+                yield PastRun(like, parse_integer(text, "", 1, LENGTH_MAX_NS))
 
 
 def _decode(line: bytes) -> PastRun | None:
@@ -84,9 +107,10 @@ def _decode(line: bytes) -> PastRun | None:
         read = _decoder.decode(line)
     except Malformed:
         return None
-    if read.cosched_runs != VERSION or not 0 < read.length_ns <= LENGTH_MAX_NS:
+    length_ns = read["length_ns"]
+    if read["cosched_runs"] != VERSION or not 0 < length_ns <= LENGTH_MAX_NS:
         return None
-    return PastRun(Likeness(read.program, read.args, read.ranks), read.length_ns)
+    return PastRun(Likeness(read["program"], read["args"], read["ranks"]), length_ns)
 
 
 def add_run(path: Path, run: PastRun) -> None:
@@ -106,6 +130,22 @@ def add_run(path: Path, run: PastRun) -> None:
 def _encode(run: PastRun) -> bytes | None:
     """Returns the line of a run; None for names that are no text, and for long ones."""
     like = run.likeness
+    if not all(map(_is_text, (like.program, *like.args))):
+        return None
+    data = _line_of(run) + b"\n"
+    return data if len(data) <= LINE_BYTES else None
+
+
+def _is_text(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _line_of(run: PastRun) -> bytes:
+    like = run.likeness
     line = _Line(
         cosched_runs=VERSION,
         program=like.program,
@@ -113,14 +153,16 @@ def _encode(run: PastRun) -> bytes | None:
         ranks=like.ranks,
         length_ns=run.length_ns,
     )
-    try:
-        data = msgspec.json.encode(line) + b"\n"
-    except UnicodeEncodeError:
-        return None
-    return data if len(data) <= LINE_BYTES else None
+    return _json(line)
 
 
-@contextmanager
+def _json(value: object) -> bytes:
+    """Returns a value as JSON. Names that are no text become bytes that no line has."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return text.encode("utf-8", "surrogateescape")
+
+
+@contextlib.contextmanager
 def _opened(path: Path, flags: int) -> Iterator[int]:
     """Opens the file. Raises CoschedError unless it is a file of this user alone."""
     # Without O_NONBLOCK a FIFO would keep the job waiting.

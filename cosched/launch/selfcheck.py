@@ -17,9 +17,8 @@ import subprocess
 import tempfile
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from cosched.core.decoding import parse_integer
 from cosched.launch.environment import Part, task_environment
@@ -41,8 +40,7 @@ JobsOf = Callable[[], Iterable[Mapping[str, Any]]]
 """Returns the jobs in a node's status, as its daemon reports them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(NamedTuple):
     """One run of the program under a carrier."""
 
     carrier: str  #: the carrier of the sender's status; ``PLAIN``: no shim
@@ -50,7 +48,7 @@ class Outcome:
     standard: str = ""  #: the version of MPI that the library reports
     messages: int = 0  #: the number that each rank sent; each received as many
     #: The shim's counters by name, for each rank; (): the run failed or had no shim.
-    counters: tuple[Mapping[str, int], ...] = field(default=())
+    counters: tuple[Mapping[str, int], ...] = ()
 
     @property
     def ok(self) -> bool:

@@ -17,8 +17,8 @@ import os
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import cosched.shm
 from cosched.core.errors import CoschedError
@@ -32,6 +32,7 @@ from cosched.launch.compile import (
     first_error,
 )
 from cosched.launch.elf import build_id
+from cosched.launch.remembered import remembered
 from cosched.linux.files.cache import CacheLocation, choose_cache, problem_with
 
 Progress = Callable[[int, int], None]
@@ -69,8 +70,7 @@ SANITIZE_FLAGS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ShimBuild:
+class ShimBuild(NamedTuple):
     """The inputs of one build, and the place of its result."""
 
     mpicc: Path  #: the MPI's compiler wrapper
@@ -82,7 +82,7 @@ class ShimBuild:
     library: Path  #: the file of the result
     sanitize: bool  #: whether it has sanitizers, and warnings are errors
     #: The user's environment, for the wrapper and the compiler.
-    environ: Mapping[str, str] = field(compare=False, repr=False)
+    environ: Mapping[str, str]
     remark: str = ""  #: why the result is not in the usual place; empty: it is there
 
     @property
@@ -107,10 +107,12 @@ def plan_build(
     build with the address and undefined-behaviour sanitizers, and with warnings as errors.
     """
     options = (intel.ABI_OPTION,) if standard_abi and intel.is_intel_wrapper(mpicc) else ()
-    done = _wrapper(mpicc, options, environ).ask("-show")
-    if done.returncode != 0:
-        raise CoschedError(f"{mpicc} -show: {first_error(done.stderr)}")
-    show = done.stdout.strip()
+    show = remembered(
+        (str(mpicc), "-show", *options),
+        (mpicc,),
+        environ,
+        lambda: _show(mpicc, options, environ),
+    )
     words = shlex.split(show)
     if not words:
         raise CoschedError(f"{mpicc} -show: no output; is it an MPI compiler wrapper?")
@@ -120,13 +122,26 @@ def plan_build(
         )
     libraries = _mpi_libraries(words)
     flags = FLAGS + (SANITIZE_FLAGS if sanitize else ())
-    name = _fingerprint(show, libraries, flags)
+    name = remembered(
+        (str(mpicc), "fingerprint", show, *flags),
+        (*_inputs(), *libraries),
+        environ,
+        lambda: _fingerprint(show, libraries, flags),
+    )
     kept = _kept(name, environ) if cache is None else CacheLocation(cache)
     library = kept.folder / name / LIBRARY_NAME
     return ShimBuild(
         *(mpicc, options, words[0], show, libraries, name, library, sanitize, environ),
         remark=kept.remark,
     )
+
+
+def _show(mpicc: Path, options: Sequence[str], environ: Mapping[str, str]) -> str:
+    """Returns the wrapper's command line."""
+    done = _wrapper(mpicc, options, environ).ask("-show")
+    if done.returncode != 0:
+        raise CoschedError(f"{mpicc} -show: {first_error(done.stderr)}")
+    return done.stdout.strip()
 
 
 def site_cache() -> Path:
@@ -136,7 +151,7 @@ def site_cache() -> Path:
 
 def for_all_users(build: ShimBuild) -> ShimBuild:
     """Returns the same build, kept in the installation's cache."""
-    return replace(build, library=site_cache() / build.fingerprint / LIBRARY_NAME)
+    return build._replace(library=site_cache() / build.fingerprint / LIBRARY_NAME)
 
 
 def make_shim(build: ShimBuild, progress: Progress | None = None) -> Path:
@@ -204,16 +219,21 @@ def _mpi_libraries(words: Sequence[str]) -> tuple[Path, ...]:
 
 
 def _fingerprint(show: str, libraries: Sequence[Path], flags: Sequence[str]) -> str:
+    parts: list[str | bytes] = [show, *flags, *LINK_FLAGS]
+    for library in libraries:
+        # Some installations give every file the same time.
+        parts += [file_stamp(library), build_id(library)]
+    return fingerprint((*parts, *file_parts(_inputs())))
+
+
+def _inputs() -> tuple[Path, ...]:
+    """Returns all files of ours that are compiled."""
     shm, interposer = _source_folders()
     headers = (
         *sorted(interposer.rglob("*.h")),
         *sorted((shm / "include" / "cosched").glob("*.h")),
     )
-    parts: list[str | bytes] = [show, *flags, *LINK_FLAGS]
-    for library in libraries:
-        # Some installations give every file the same time.
-        parts += [file_stamp(library), build_id(library)]
-    return fingerprint((*parts, *file_parts((*sources(), *headers))))
+    return (*sources(), *headers)
 
 
 def _compile(build: ShimBuild, scratch: Path, progress: Progress) -> Path:

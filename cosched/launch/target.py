@@ -4,8 +4,8 @@ or the default MPI."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from cosched.core.errors import CoschedError
 from cosched.launch.command import Site
@@ -22,8 +22,7 @@ from cosched.launch.resolved_job import Request, resolve
 from cosched.launch.shim import ShimBuild, plan_build
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(NamedTuple):
     """The MPI of a shim."""
 
     build: ShimBuild  #: the build of the shim for this MPI

@@ -22,11 +22,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
-from cosched.core.config.schema import MODES
+from cosched.core.config.words import MODES
 from cosched.core.errors import CoschedError
 
 # No "cpu.weight" or "cgroup.procs": the kernel's files share the directory with ours.
@@ -54,8 +53,7 @@ class Way(str, Enum):
     """By SIGSTOP and SIGCONT."""
 
 
-@dataclass(frozen=True, slots=True)
-class ClassLocation:
+class ClassLocation(NamedTuple):
     """Where a job's class is, for display."""
 
     ways: tuple[Way, ...]  #: how the job's tasks are steered

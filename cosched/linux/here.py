@@ -7,20 +7,22 @@ them.
 
 from __future__ import annotations
 
-import ipaddress
 import os
 import socket
-import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ipaddress import IPv4Address, IPv6Address
+
+    Address = IPv4Address | IPv6Address
+    Resolve = Callable[[str], Iterable[Address]]
 
 #: The longest wait for the resolver. A name server that does not answer takes longer.
 RESOLVE_S = 2.0
 _LOOPBACK = frozenset(("localhost", "localhost.localdomain", "ip6-localhost"))
-
-Address = ipaddress.IPv4Address | ipaddress.IPv6Address
-Resolve = Callable[[str], Iterable[Address]]
 
 
 class Here:
@@ -68,6 +70,11 @@ class Here:
         return address.is_loopback or address in self._addresses()
 
 
+def this_node(environ: Mapping[str, str]) -> str:
+    """Returns this node's name, the same as the tasks find."""
+    return environ.get("COSCHED_NODE") or os.uname().nodename
+
+
 def this_machine() -> Here:
     """Returns the machine on which this process runs."""
     return Here(os.uname().nodename, interface_addresses, Resolver(getaddrinfo))
@@ -76,6 +83,8 @@ def this_machine() -> Here:
 def parse_address(text: str) -> Address | None:
     """Returns the address that ``text`` is, perhaps with brackets or a zone; otherwise
     None."""
+    import ipaddress  # most jobs name no hosts
+
     try:
         found = ipaddress.ip_address(text.strip("[]").partition("%")[0])
     except ValueError:
@@ -112,6 +121,8 @@ class Resolver:
         """Returns the addresses of a name; none if they do not come in time."""
         if self._left_s <= 0:
             return ()
+        import threading
+
         found: list[Address] = []
         # A daemon thread: the resolver cannot be interrupted, and the process may end
         # before it.

@@ -31,19 +31,6 @@ def peer_ids(connection: socket.socket) -> tuple[int, int, int]:
     return pid, uid, gid
 
 
-def find_user_name(uid: int) -> str | None:
-    """Returns the name of a user on this node; None if the user has none."""
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return None
-
-
-def named_user(uid: int) -> str:
-    """Returns the name of a user, or ``uid NUMBER`` without one, for a sentence."""
-    return find_user_name(uid) or f"uid {uid}"
-
-
 def find_account(uid: int) -> Account | None:
     """Returns a user's account on this node; None if it has none. A directory service may
     be slow."""

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from cosched.core.decoding import parse_number
 from cosched.linux import proc
@@ -28,8 +28,7 @@ _SHARED = re.compile(r"^RssShmem:\s+(\d+) kB$", re.MULTILINE)
 _SOME = re.compile(r"^some avg10=(\d+(?:\.\d+)?) ", re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True)
-class MachineMemory:
+class MachineMemory(NamedTuple):
     """The memory of the machine."""
 
     total_bytes: int  #: all of it; 0: unknown

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import os
 import resource
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from cosched.linux import proc
 
@@ -19,8 +19,7 @@ _FIFO_PRIORITY = 1
 _NICE_LOWEST = -20
 
 
-@dataclass(frozen=True, slots=True)
-class Priority:
+class Priority(NamedTuple):
     """The priority of a daemon, for display."""
 
     name: str  #: the policy or nice value, such as ``nice -20``

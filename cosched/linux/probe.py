@@ -11,10 +11,10 @@ import os
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
-from cosched.core.config.schema import CLASS_SCHEDULERS
+from cosched.core.config.words import CLASS_SCHEDULERS
 from cosched.core.errors import CoschedError
 from cosched.linux import proc
 from cosched.linux.cgroups import cgroup1, cgroup2
@@ -28,8 +28,7 @@ from cosched.linux.dutycycle import DutyCycle
 AUTO = "auto"
 
 
-@dataclass(frozen=True, slots=True)
-class Probe:
+class Probe(NamedTuple):
     """The chosen scheduler, and why."""
 
     scheduler: ClassScheduler  #: the first one that works here

@@ -58,7 +58,7 @@ from cosched.node.tasks.live import LiveJob
 from cosched.node.tasks.live_jobs import JobTable
 from cosched.node.tasks.registrar import Registrar, Terms
 from cosched.rundir.lock import DaemonLock
-from cosched.rundir.paths import NodePaths
+from cosched.rundir.paths import NodePaths, job_key
 from cosched.service.listener import UnixListener
 from cosched.service.loop import Loop
 from cosched.service.pacing import Pacer
@@ -190,8 +190,7 @@ class SchedulerDaemon:
         self._heartbeat()
         for server in self._metrics:
             server.start()
-        self.timer.report_ready_to(ready)
-        self.timer.start()
+        self._start_timer(ready)
         self._loop.run()
         registrations, requests = listeners
         registrations.close()
@@ -201,6 +200,16 @@ class SchedulerDaemon:
             self._leave()
         else:
             self._shut_down()
+
+    def _start_timer(self, ready: Callable[[], None]) -> None:
+        """Starts the timer daemon. Private daemons are ready before it: a user waits, and
+        the first job has no slices. It becomes the guardian also if this process dies
+        before that."""
+        if not self.options.private:
+            self.timer.report_ready_to(ready)
+        self.timer.start()
+        if self.options.private:
+            ready()
 
     def _listen(self) -> tuple[UnixListener, UnixListener]:
         """Opens the sockets for registrations and for control requests."""
@@ -229,6 +238,7 @@ class SchedulerDaemon:
             owners={
                 "why": self._why,
                 "history": self.history.answer,
+                "length": self._length,
                 **self._owners.handlers(),
             },
             held={"borrow": self.settings.borrow, "forget": self._forget},
@@ -369,6 +379,18 @@ class SchedulerDaemon:
 
     def _why(self, request: Mapping[str, Any], uid: int) -> Mapping[str, Any]:
         return explain(self.recorder, request, uid)
+
+    def _length(self, request: Mapping[str, Any], uid: int) -> Mapping[str, Any]:
+        """Returns how long a job of this user was scheduled, once it has left; less work
+        than the whole history."""
+        name, since_wall_ns = request.get("job"), request.get("since_wall_ns", 0)
+        if not isinstance(name, str) or type(since_wall_ns) is not int:
+            raise CoschedError("length: needs a job and since_wall_ns")
+        key = job_key(uid, name)
+        if self.jobs.get(key) is not None:
+            return {"running": True, "length_ns": None}
+        length_ns = self.history.length_ns(uid, key, since_wall_ns)
+        return {"running": False, "length_ns": length_ns}
 
     def _relearn(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
         """Replaces what the node learned by the jobs that ended since a time."""

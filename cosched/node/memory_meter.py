@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from cosched.core.config.schema import NodeConfig
 from cosched.core.node.admission import Need, Node
 from cosched.linux.memory import held_bytes, machine_memory, pressure_percent
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryTerms:
+class MemoryTerms(NamedTuple):
     """The operator's settings for the node's memory."""
 
     #: The memory for all jobs together; None: the memory of the machine; 0: no limit, so no

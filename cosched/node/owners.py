@@ -13,7 +13,7 @@ from typing import Any
 
 from cosched.core.errors import CoschedError
 from cosched.core.node.messages import Mode, ModeChosen
-from cosched.linux.identity import named_user
+from cosched.linux.users import named_user
 from cosched.node.driver import Driver, clocks
 from cosched.node.records.user_lines import by
 from cosched.node.tasks.live import LiveJob

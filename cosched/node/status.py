@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import asdict
+from typing import Any, NamedTuple
 
 from cosched.core.node.admission import Need
 from cosched.core.node.job import JobState
@@ -28,8 +28,7 @@ from cosched.shm.region import CARRIERS, NodeRegion
 from cosched.version import VERSION
 
 
-@dataclass(frozen=True, slots=True)
-class NodeView:
+class NodeView(NamedTuple):
     """The parts of a daemon that a status is read from."""
 
     node: str  #: the node's name

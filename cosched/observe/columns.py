@@ -13,7 +13,7 @@ from typing import Any
 from cosched.core.config.kinds import suggest
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
-from cosched.linux.identity import find_user_name
+from cosched.linux.users import find_user_name
 from cosched.observe.job_summary import JobSummary
 from cosched.tables import table
 

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from cosched.core.errors import CoschedError
-from cosched.linux.identity import named_user
+from cosched.linux.users import named_user
 from cosched.rundir.paths import NodePaths, default_run_dir
 
 SYSTEM_RUN_DIR = Path("/run/cosched")

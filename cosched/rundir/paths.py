@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from cosched.core.errors import CoschedError
 
@@ -43,8 +43,7 @@ def job_key(uid: int, name: str) -> str:
     return f"{uid}.{name}"
 
 
-@dataclass(frozen=True, slots=True)
-class NodePaths:
+class NodePaths(NamedTuple):
     """The paths and names of everything that a node's daemons own."""
 
     run_dir: Path  #: the directory with a folder for each node

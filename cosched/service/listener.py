@@ -13,8 +13,8 @@ import socket
 import struct
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from cosched.core.complaints import Complaints
 from cosched.core.units import NS_PER_MS
@@ -46,8 +46,7 @@ _OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _SO_PEERPIDFD = 77  # since Linux 6.5; socket has no name for it yet
 
 
-@dataclass(frozen=True, slots=True)
-class Peer:
+class Peer(NamedTuple):
     """The process at the other end, as the kernel reports it."""
 
     pid: int  #: in this process's pid namespace

@@ -21,7 +21,7 @@ from cosched.service.pacing import LONG_REST, Allowance
 REQUEST_TIMEOUT_S = 10
 #: The cost of one request, roughly; all may take a 25th of a CPU in the long run.
 _COST_NS = NS_PER_MS
-_BURST_NS = 100 * NS_PER_MS
+_BURST_NS = 50 * NS_PER_MS
 
 
 class _Handler(WSGIRequestHandler):

@@ -17,13 +17,12 @@ import errno
 import mmap
 import os
 import time
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from cosched.core.errors import CoschedError
 from cosched.core.node.knowledge import Expectation
 from cosched.core.node.messages import Mode, OrderTimer
-from cosched.core.node.settings import LENGTH_MAX_NS
+from cosched.core.units import LENGTH_MAX_NS
 from cosched.shm._native import ffi, lib
 from cosched.shm.objects import make_object, open_object, remove_object
 
@@ -47,8 +46,7 @@ CARRIERS = {
 _MODES = (Mode.COSCHEDULED, Mode.RAISED, Mode.SUSPENDED, Mode.RELEASED)
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(NamedTuple):
     """One request taken from a ring."""
 
     code: int  #: one of ``lib.COSCHED_CMD*``

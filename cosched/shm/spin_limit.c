@@ -4,7 +4,7 @@
  * that enters another phase gets another limit within some rounds. */
 #define NOTES_PER_CHOICE 64u
 
-_Static_assert(COSCHED_SPIN_BUCKETS == 8, "the literals in the cffi part follow the constant");
+_Static_assert(COSCHED_SPIN_BUCKETS == 9, "the literals in the cffi part follow the constant");
 
 /* The upper edge of a bucket. The last limit is the time of a switch. */
 static uint64_t edge_ns(uint32_t bucket) {

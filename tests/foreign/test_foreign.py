@@ -8,7 +8,7 @@ import contextlib
 
 import pytest
 
-from cosched.core.config.schema import CARRIERS
+from cosched.core.config.words import CARRIERS
 from tests.foreign.conftest import RANKS, run_foreign
 from tests.foreign.watch import Watch
 

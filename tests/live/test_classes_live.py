@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from cosched.core.config.schema import MODES
+from cosched.core.config.words import MODES
 from cosched.linux import proc
 from cosched.linux.cgroups import freezer
 from cosched.linux.cgroups.cgroupfs import hierarchies, move

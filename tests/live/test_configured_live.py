@@ -32,8 +32,8 @@ NOBODY = 65534
 DAEMON = """\
 import sys
 from pathlib import Path
-from cosched.config import cosched_toml
-cosched_toml.OPERATOR_FILE = Path(sys.argv.pop(1))
+from cosched.config import config_files
+config_files.OPERATOR_FILE = Path(sys.argv.pop(1))
 from cosched_daemons.scheduler import main
 main()
 """

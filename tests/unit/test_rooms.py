@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -95,12 +96,18 @@ def sources(folder: str, package: str) -> list[Source]:
     return found
 
 
-OURS = [
-    *sources("cosched", "cosched"),
-    *sources("mpi_shim", "mpi_shim"),
-    *sources("daemons", "cosched_daemons"),
-]
-MODULES = {source.module for source in OURS}
+@cache  # so that no worker that only collects the tests parses all files
+def ours() -> list[Source]:
+    return [
+        *sources("cosched", "cosched"),
+        *sources("mpi_shim", "mpi_shim"),
+        *sources("daemons", "cosched_daemons"),
+    ]
+
+
+@cache
+def modules() -> set[str]:
+    return {source.module for source in ours()}
 
 
 def room_of(name: str) -> str | None:
@@ -112,7 +119,7 @@ def room_of(name: str) -> str | None:
 def module_of(name: str) -> str | None:
     """The module of ours that ``from module import name`` reads."""
     while name:
-        if name in MODULES:
+        if name in modules():
             return name
         name = name.rpartition(".")[0]
     return None
@@ -130,7 +137,7 @@ def circle(edges: dict[str, set[str]]) -> list[str]:
 def test_imports_run_one_way():
     wrong = [
         f"{source.module} imports {name}"
-        for source in OURS
+        for source in ours()
         for name in source.imports
         if source.room and (other := room_of(name)) and other != source.room
         if (RANK[other] >= RANK[source.room] and (source.room, other) not in SIDEWAYS)
@@ -146,7 +153,7 @@ def test_imports_form_no_circle():
             for name in source.imports
             if (other := module_of(name)) and other != source.module
         }
-        for source in OURS
+        for source in ours()
     }
     found = circle(edges)
     assert not found, " imports ".join(found)
@@ -161,7 +168,7 @@ def test_circle_is_found():
 
 
 def test_environment_is_read_only_where_programs_begin():
-    for source in OURS:
+    for source in ours():
         if source.room in READS_ENVIRONMENT or source.module == DROPS_VARIABLES:
             continue
         tree = source.tree
@@ -178,7 +185,7 @@ def test_environment_is_read_only_where_programs_begin():
 def test_core_is_pure():
     wrong = [
         f"{source.module} imports {name}"
-        for source in OURS
+        for source in ours()
         if source.room == "cosched.core"
         for name in source.imports
         if name.split(".")[0] in IMPURE
@@ -200,7 +207,7 @@ def test_no_agent_imports_the_slurm_engine():
     """Neither do the users' commands: the settings of Slurm stand beside the others."""
     edges = {
         source.module: {found for name in source.imports if (found := module_of(name))}
-        for source in OURS
+        for source in ours()
     }
     reached, found = set(), {"cosched_daemons.agent", "cosched.config.domain"}
     while found:
@@ -212,7 +219,7 @@ def test_no_agent_imports_the_slurm_engine():
 def test_every_package_has_an_init():
     """setup.py installs a folder only if it has an ``__init__.py``."""
     packages = find_packages(str(ROOT), include=["cosched*", "mpi_shim*"])
-    folders = {source.path.parent for source in OURS}
+    folders = {source.path.parent for source in ours()}
     assert folders == {ROOT / name.replace(".", "/") for name in packages} | {
         ROOT / "daemons"
     }

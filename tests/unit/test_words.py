@@ -6,6 +6,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import defaultdict
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -43,7 +44,6 @@ FOLDER_TELLS = {
     "hosts": "of a launcher's command line, and the choice of cosched-run",
     "identity": "what a task may have, and how it gets it",
     "machine": "of the coupling around the queue's, and of simulators around it",
-    "main": "of the command, and of its groups",
     "matrix": "of kernels that were measured, and the one that a simulator uses",
     "mpi": "of the benchmarks, and how one is found",
     "options": "of all commands, and those of simulators",
@@ -62,12 +62,14 @@ def words_of(name: str) -> list[str]:
     return [word.lower() for word in re.findall(r"[A-Z][a-z0-9]*", name)]
 
 
-CLASSES = [
-    (str(path.relative_to(ROOT)), node.name)
-    for path in PATHS
-    for node in ast.walk(ast.parse(path.read_text()))
-    if isinstance(node, ast.ClassDef)
-]
+@cache  # so that no worker that only collects the tests parses all files
+def classes() -> list[tuple[str, str]]:
+    return [
+        (str(path.relative_to(ROOT)), node.name)
+        for path in PATHS
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ClassDef)
+    ]
 
 
 @pytest.mark.parametrize("word", HOMES)
@@ -75,7 +77,7 @@ def test_word_of_the_glossary_names_one_kind_of_class(word: str) -> None:
     assert word in WORDS
     named = [
         (file, name)
-        for file, name in CLASSES
+        for file, name in classes()
         if words_of(name)[-1:] in ([word], [f"{word}s"])
     ]
     assert named

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cosched.core.config.schema import MODES
+from cosched.core.config.words import MODES
 from cosched.linux.classes import ClassScheduler
 from cosched.linux.probe import attach, probe
 

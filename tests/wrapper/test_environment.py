@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from cosched.core.node.knowledge import LENGTHS_MAX, UNKNOWN, Expectation
-from cosched.core.node.settings import LENGTH_MAX_NS
+from cosched.core.expectation import LENGTHS_MAX
+from cosched.core.node.knowledge import UNKNOWN, Expectation
+from cosched.core.units import LENGTH_MAX_NS
 from cosched.launch.environment import Part, task_environment
 from cosched.shm._native import ffi, lib
 from cosched.shm.region import read_expectation

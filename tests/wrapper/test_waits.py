@@ -22,7 +22,7 @@ from tests.fakes import FakeNode
 
 SWITCH_NS = lib.COSCHED_SPIN_SWITCH_NS
 CHOICE = 64  # waits until a limit is chosen
-LIMITS = [0, *(1000 << bucket for bucket in range(6)), SWITCH_NS]
+LIMITS = [0, *(1000 << bucket for bucket in range(7)), SWITCH_NS]
 
 lengths = st.one_of(
     st.integers(1, 2_000), st.integers(1, 200_000), st.integers(1, 5_000_000_000)

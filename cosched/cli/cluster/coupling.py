@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -15,7 +16,6 @@ from cosched.cli.options import (
     domain_dir_option,
     json_option,
     run_dir_option,
-    this_node,
 )
 from cosched.cluster.engines.slurm.prolog_scripts import (
     GATE,
@@ -31,6 +31,7 @@ from cosched.cluster.up.domain import refuse_second, start_coupled
 from cosched.config.domain import load_any_coupled
 from cosched.config.slurm import load_coupled
 from cosched.linux.files.whole import write_whole
+from cosched.linux.here import this_node
 
 
 @command("couple")
@@ -123,7 +124,7 @@ class Mates(Command):
     as_json: bool = json_option()
 
     def run(self) -> None:
-        with connect(self.run_dir, this_node()) as client:
+        with connect(self.run_dir, this_node(os.environ)) as client:
             found = client.mates()
         if self.as_json:
             click.echo(json.dumps({"mates": found}))

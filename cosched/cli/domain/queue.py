@@ -15,7 +15,7 @@ from cosched.cli.declared import Command, command, flag, option
 from cosched.cli.options import domain_dir_option, json_option
 from cosched.cluster.answers import JobInfo
 from cosched.core.units import NS_PER_S
-from cosched.linux.identity import find_user_name
+from cosched.linux.users import find_user_name
 from cosched.tables import table
 
 _HEAD = ("job", "name", "user", "nodes", "ranks", "state", "start", "reason")

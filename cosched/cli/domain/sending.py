@@ -17,7 +17,7 @@ from cosched.core.names import member_of
 from cosched.jobs.client import Client, NoDomain
 from cosched.jobs.job import Job
 from cosched.jobs.rank_environment import Reports
-from cosched.linux.processes.background import what_holds_back
+from cosched.linux.processes.limits import what_holds_back
 from cosched.rundir.lock import lock_holder
 
 

@@ -31,7 +31,7 @@ from cosched.cli.printing import display_stream
 from cosched.cli.sim.options import calibration_option
 from cosched.cli.values import Parsed, some_of
 from cosched.core.config.kinds import Kind
-from cosched.core.config.schema import MODES
+from cosched.core.config.words import MODES
 from cosched.core.errors import CoschedError
 from cosched.core.node.settings import GMET, SLICE, Settings, Span
 

@@ -14,7 +14,8 @@ from cosched.cli.entry import EXIT_FAILURE
 from cosched.cli.groups import Group
 from cosched.cli.nodes.config_set import Set
 from cosched.cli.options import json_option
-from cosched.config.cosched_toml import OPERATOR_FILE, examine, examine_file
+from cosched.config.config_files import OPERATOR_FILE
+from cosched.config.cosched_toml import examine, examine_file
 from cosched.core.config.mistakes import Problem
 from cosched.core.config.schema import KEYS
 from cosched.core.config.tables import Key

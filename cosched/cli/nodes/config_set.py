@@ -14,7 +14,7 @@ import click
 
 from cosched.cli.declared import Command, argument, command, flag
 from cosched.cli.options import asked_run_dir_option, nodes_option
-from cosched.config.cosched_toml import usual_files
+from cosched.config.config_files import usual_files
 from cosched.config.save import save
 from cosched.core.config.kinds import suggest
 from cosched.core.config.schema import BY_PATH, LIVE

@@ -13,7 +13,7 @@ import click
 
 from cosched.cli.declared import Command, command, flag, option
 from cosched.cli.entry import EXIT_FAILURE
-from cosched.cli.options import asked_run_dir_option, hosts_option, json_option, this_node
+from cosched.cli.options import asked_run_dir_option, hosts_option, json_option
 from cosched.cli.printing import show_progress
 from cosched.cli.tools import shim_check
 from cosched.cli.values import COMMAND
@@ -21,6 +21,7 @@ from cosched.core.errors import CoschedError
 from cosched.launch.mpi import SearchPath
 from cosched.launch.shim import make_shim
 from cosched.launch.target import find_target
+from cosched.linux.here import this_node
 from cosched.observe.doctor.asking import answer, ask_facts
 from cosched.observe.doctor.facts import NodeFacts, Seen, Site
 from cosched.observe.doctor.findings import Finding, good, is_bad, problem, render
@@ -88,7 +89,7 @@ class Doctor(Command):
             raise click.UsageError("--health and --shim cannot be combined.")
 
     def run(self) -> int:
-        here = NodePaths(self.run_dir, this_node())
+        here = NodePaths(self.run_dir, this_node(os.environ))
         if self.facts:
             answer(gather_node(here, _python_bin(), os.environ), sys.stdin, sys.stdout)
             return 0

@@ -10,7 +10,8 @@ import click
 from cosched.cli.declared import Command, command, flag, option
 from cosched.cli.options import run_dir_option, this_node_option
 from cosched.config.cosched_toml import load
-from cosched.core.config.schema import CLASS_SCHEDULERS, MODES, given_options
+from cosched.core.config.schema import given_options
+from cosched.core.config.words import CLASS_SCHEDULERS, MODES
 from cosched.core.node.settings import Fairness, Order
 from cosched.node.lifetime.start import NodeOptions, start_node
 from cosched.rundir.paths import NodePaths

@@ -13,7 +13,7 @@ from cosched.cli.domain.waiting import (
     report_end,
     run_to_end,
 )
-from cosched.cli.run.given import Given, names_run_dir
+from cosched.cli.run.given import Given
 from cosched.cli.run.reports import note, warn
 from cosched.cluster.submission import FROM_CLIENT
 from cosched.core.units import NS_PER_S
@@ -26,7 +26,7 @@ def run_in_domain(given: Given) -> int:
     """Runs a job as if its ranks ran here; returns its exit status. Raises CoschedError if
     the domain cannot start it at once."""
     usual = domain_dir_to_ask(os.environ, os.geteuid())
-    run_dir = given.run_dir if names_run_dir() else usual
+    run_dir = given.run_dir if given.names_run_dir else usual
     reach = Connector(run_dir.absolute(), command="cosched-run")
     with private_files() as (output, error):
         job = Job(

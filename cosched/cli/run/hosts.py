@@ -3,8 +3,8 @@ otherwise those of the batch job in which it runs."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from cosched.cli.run.reports import warn
 from cosched.core.errors import CoschedError
@@ -12,8 +12,7 @@ from cosched.launch.given.batch_job import EngineJob
 from cosched.launch.given.hosts import Hosts, read_hostfile
 
 
-@dataclass(frozen=True, slots=True)
-class Chosen:
+class Chosen(NamedTuple):
     """The hosts of a job."""
 
     hosts: Hosts  #: the hosts; empty: none are named

@@ -8,12 +8,11 @@ import socket
 from collections.abc import Callable
 from pathlib import Path
 
-from cosched.cli.options import this_node
 from cosched.core.errors import CoschedError, NoDaemon
 from cosched.launch.command import Site
 from cosched.launch.given.hosts import Hosts
 from cosched.launch.nodes import Control, JobRefused, check_nodes, lease_node
-from cosched.linux.here import this_machine
+from cosched.linux.here import this_machine, this_node
 from cosched.node.sockets.client import ControlClient
 from cosched.rundir.paths import NodePaths
 
@@ -80,7 +79,7 @@ def local_nodes(site: Site, run_dir: Path) -> list[NodePaths]:
     if site.agent is not None:
         return [NodePaths(run_dir, node) for node in site.names]
     here = not site.names or this_machine().is_one_meant_by(site.names)
-    return [NodePaths(run_dir, this_node())] if here else []
+    return [NodePaths(run_dir, this_node(os.environ))] if here else []
 
 
 def lease_here(
@@ -94,11 +93,12 @@ def lease_here(
 
     Returns None, after a warning, if no daemon can be started.
     """
-    here = NodePaths(run_dir, this_node())
+    here = NodePaths(run_dir, this_node(os.environ))
     try:
         return lease_node(
             here,
             connect,
+            _start,
             uid=os.geteuid(),
             job=name,
             most=most,
@@ -109,6 +109,12 @@ def lease_here(
     except CoschedError as error:
         warn(f"no daemons on this node ({error}); not coscheduled")
         return None
+
+
+def _start(paths: NodePaths) -> object:
+    from cosched.node.lifetime.spawn import start_private_pair  # most starts find a pair
+
+    return start_private_pair(paths)
 
 
 def connect(paths: NodePaths) -> Control | None:

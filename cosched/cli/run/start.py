@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
+from typing import NamedTuple
 
-import click
-
-from cosched.cli.run.given import Given, names_run_dir
+from cosched.cli.run.given import Given
 from cosched.cli.run.hosts import choose_hosts
 from cosched.cli.run.placement import place_of, ranks_stay_here
 from cosched.cli.run.plan import headline, plan_json, plan_text
@@ -36,8 +34,7 @@ from cosched.rundir.paths import NodePaths
 _NOISE_BYTES = 4
 
 
-@dataclass(frozen=True)
-class Start:
+class Start(NamedTuple):
     """A job that is to be started."""
 
     given: Given  #: the user's options
@@ -48,10 +45,7 @@ class Start:
     named_run_dir: Path | None
     stays_here: bool  #: all ranks run on this node
     place: JobNodes | None  #: where the ranks run if not here; None: not known
-
-    @cached_property
-    def _lengths(self) -> Lengths:
-        return Lengths(warn)
+    lengths: Lengths  #: how long earlier jobs ran
 
     def task_environment(self) -> Mapping[str, str]:
         """Returns the variables for the ranks."""
@@ -64,7 +58,7 @@ class Start:
                 self.name,
                 self._run_dir_of_ranks(),
                 given.memory_bytes,
-                self._lengths.expectation(self.job, given.time_ns),
+                self.lengths.expectation(self.job, given.time_ns),
                 registers_in_init=given.register == "init",
             )
         return rank_environment(
@@ -80,7 +74,7 @@ class Start:
         """Runs the launcher; returns its exit status."""
         run_dir, job = self.given.run_dir, self.job
         if "COSCHED_JOB" in tasks:
-            jobs_per_user = self.choices.limits.jobs_per_user
+            jobs_per_user = self.choices.jobs_per_user
             wanted = (run_dir, self.name, jobs_per_user, self.given.memory_bytes)
             if self.stays_here:
                 lease = lease_here(*wanted, self._take_failure)
@@ -97,7 +91,7 @@ class Start:
             if self.given.account or self.given.verbose:
                 self._print_account(nodes, began_wall_ns)
             if status_word == 0:
-                self._lengths.add(job, self.name, nodes, began_wall_ns)
+                self.lengths.add(job, self.name, nodes, began_wall_ns)
         return exit_like(status_word)
 
     def _print_account(self, nodes: Sequence[NodePaths], began_wall_ns: int) -> None:
@@ -144,7 +138,17 @@ class Start:
         )
 
 
-def run_here(given: Given) -> int:
+def start(given: Given) -> int:
+    """Runs a job to its end; returns its exit status."""
+    if given.domain:
+        from cosched.cli.run.domain import run_in_domain
+
+        gc.enable()  # it asks the domain again and again while the job runs
+        return run_in_domain(given)
+    return _run_here(given)
+
+
+def _run_here(given: Given) -> int:
     """Starts a job by an MPI's own launcher; returns its exit status."""
     choices = given.asked.choices()
     engine = engine_job(os.environ)
@@ -163,8 +167,8 @@ def run_here(given: Given) -> int:
         chosen.hosts,
     )
     stays_here = ranks_stay_here(resolved, engine, this_machine(), os.environ)
-    is_named = names_run_dir() or bool(os.environ.get("COSCHED_RUN_DIR"))
-    start = Start(
+    is_named = given.names_run_dir or bool(os.environ.get("COSCHED_RUN_DIR"))
+    job = Start(
         given,
         choices,
         resolved,
@@ -172,13 +176,14 @@ def run_here(given: Given) -> int:
         named_run_dir=given.run_dir if is_named else None,
         stays_here=stays_here,
         place=None if stays_here else place_of(resolved, engine, os.environ),
+        lengths=Lengths(warn),
     )
-    tasks = start.task_environment()
+    tasks = job.task_environment()
     if given.dry_run:
-        as_planned = plan_json(resolved, start.name, tasks)
-        click.echo(as_planned if given.as_json else plan_text(resolved, tasks))
+        as_planned = plan_json(resolved, job.name, tasks)
+        print(as_planned if given.as_json else plan_text(resolved, tasks))
         return 0
-    return start.carry_out(tasks)
+    return job.carry_out(tasks)
 
 
 def _resolve(request: Request, run_dir: Path, hosts: Hosts) -> ResolvedJob:

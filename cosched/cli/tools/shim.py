@@ -18,7 +18,7 @@ from cosched.cli.groups import Group
 from cosched.cli.options import PATH, json_option, mpi_option
 from cosched.cli.printing import show_progress
 from cosched.cli.tools import shim_check
-from cosched.core.config.schema import CARRIERS
+from cosched.core.config.words import CARRIERS
 from cosched.core.errors import CoschedError
 from cosched.launch.mpi import SearchPath
 from cosched.launch.shim import for_all_users, make_shim, plan_build

@@ -11,9 +11,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from cosched.cli.options import this_node
 from cosched.cli.run.site import connect
-from cosched.core.config.schema import CARRIERS
+from cosched.core.config.words import CARRIERS
 from cosched.launch.command import Site
 from cosched.launch.mpi import SearchPath
 from cosched.launch.nodes import lease_node
@@ -27,6 +26,8 @@ from cosched.launch.selfcheck import (
     run_selftest,
 )
 from cosched.launch.target import Target
+from cosched.linux.here import this_node
+from cosched.node.lifetime.spawn import start_private_pair
 from cosched.node.lifetime.stop import stop_node
 from cosched.rundir.paths import NodePaths
 
@@ -65,8 +66,8 @@ def outcomes(target: Target, shim: Path) -> Iterator[Outcome]:
 @contextlib.contextmanager
 def _private_node(run_dir: Path) -> Iterator[JobsOf]:
     """Runs private daemons; yields a function that returns their jobs."""
-    here = NodePaths(run_dir, this_node())
-    lease = lease_node(here, connect, uid=os.geteuid(), job="check")
+    here = NodePaths(run_dir, this_node(os.environ))
+    lease = lease_node(here, connect, start_private_pair, uid=os.geteuid(), job="check")
     try:
         yield lambda: lease.request("status")["jobs"]
     finally:

@@ -17,7 +17,7 @@ from cosched.core.decoding import JsonDecoder, Malformed
 from cosched.core.errors import CoschedError
 from cosched.core.identity import ROOT
 from cosched.core.units import NS_PER_MS, NS_PER_S
-from cosched.service.pacing import Allowance
+from cosched.service.pacing import MALFORMED_TIMES, Allowance
 
 #: Work for one user that may come at once, before the user's requests are paced.
 BURST_NS = 5 * NS_PER_S
@@ -57,11 +57,11 @@ class Requests:
         try:
             request = _request.decode(body)
         except Malformed:
-            return await self._refuse(person, began_ns, self._unknown)
+            return await self._refuse(person, began_ns, self._unknown, MALFORMED_TIMES)
         wanted = request.get("do")
         handler = self._handlers.get(wanted) if isinstance(wanted, str) else None
         if handler is None:
-            return await self._refuse(person, began_ns, self._unknown)
+            return await self._refuse(person, began_ns, self._unknown, MALFORMED_TIMES)
         try:
             if wanted not in _READING:
                 self._expect_known(person)
@@ -71,7 +71,8 @@ class Requests:
         except CoschedError as error:
             if wanted == "wait":  # most of the time was no work
                 began_ns = time.monotonic_ns()
-            return await self._refuse(person, began_ns, str(error))
+            times = MALFORMED_TIMES if isinstance(error, Malformed) else 1
+            return await self._refuse(person, began_ns, str(error), times)
         if wanted != "wait":
             await self._pace(person, began_ns, self._allowance)
         answer = json.dumps({"ok": result}).encode()
@@ -79,18 +80,23 @@ class Requests:
             return _refusal(f"the answer has {len(answer)} bytes; ask for single jobs")
         return answer
 
-    async def _refuse(self, person: Person, began_ns: int, reason: str) -> bytes:
-        """Returns a refusal. A user who causes many of them waits."""
-        await self._pace(person, began_ns, self._refused)
+    async def _refuse(
+        self, person: Person, began_ns: int, reason: str, times: int
+    ) -> bytes:
+        """Returns a refusal. A user who causes many of them waits. times: how often its
+        work counts."""
+        await self._pace(person, began_ns, self._refused, times)
         return _refusal(reason)
 
-    async def _pace(self, person: Person, began_ns: int, allowance: Allowance) -> None:
+    async def _pace(
+        self, person: Person, began_ns: int, allowance: Allowance, times: int = 1
+    ) -> None:
         """Delays a user's request if the user has had more than a tenth of the controller's
         time."""
         if self._is_operator(person):
             return
         now_ns = time.monotonic_ns()
-        rest_ns = allowance.charge(person.uid, now_ns - began_ns, now_ns)
+        rest_ns = allowance.charge(person.uid, times * (now_ns - began_ns), now_ns)
         if rest_ns:
             await asyncio.sleep(rest_ns / NS_PER_S)
 

@@ -17,13 +17,10 @@ from cosched.core.config.mistakes import Mistake, Problem, key_lines, place, pla
 from cosched.core.config.schema import BY_PATH, KEYS, Sections, variable_of
 from cosched.core.config.tables import fill, parse
 from cosched.core.config.values import Config, Origin, Setting, Source
+from cosched.core.config.variables import setting_variables
 from cosched.core.errors import CoschedError
 
 Layer = Mapping[str, Setting]
-
-_PREFIXES = tuple({f"COSCHED_{key.table.upper()}_" for key in KEYS})
-#: Variables with these prefixes that do not belong to the configuration.
-_OTHERS = frozenset({"COSCHED_RUN_DIR"})
 
 _OPERATORS = "binds users, so only the operator's file can set it"
 
@@ -69,9 +66,7 @@ def read_environment(environ: Mapping[str, str]) -> tuple[Layer, list[Problem]]:
     known = {variable_of(key): key for key in KEYS}
     layer: dict[str, Setting] = {}
     problems: list[Problem] = []
-    for name in sorted(environ):
-        if not name.startswith(_PREFIXES) or name in _OTHERS:
-            continue
+    for name in sorted(setting_variables(environ)):
         key = known.get(name)
         if key is None:
             problems.append(Problem(name, f"sets nothing{suggest(name, known)}"))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import count
+from typing import NamedTuple
 
 from cosched.core.errors import CoschedError
 
@@ -13,8 +13,7 @@ _HEADER = re.compile(r"\s*\[(\[?)\s*([^\[\]]+?)\s*\]\]?\s*(?:#.*)?")
 _ASSIGNMENT = re.compile(r"""\s*((?:[\w-]+|"[^"]*"|'[^']*'|\s*\.\s*)+?)\s*=""")
 
 
-@dataclass(frozen=True, slots=True)
-class Mistake:
+class Mistake(NamedTuple):
     """One mistake."""
 
     path: str  #: ``table.key``; empty: the file as a whole
@@ -43,8 +42,7 @@ def mistakes_under(path: str, error: CoschedError) -> list[Mistake]:
     return [Mistake(path, str(error))]
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(NamedTuple):
     """A mistake and its place."""
 
     where: str  #: a file with its line, a variable or an option; empty: no place

@@ -6,15 +6,14 @@ An old name works for one version. The caller prints the returned warnings, one 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
 def _always(_following: str) -> bool:
     return True
 
 
-@dataclass(frozen=True, slots=True)
-class OldOption:
+class OldOption(NamedTuple):
     """An option's old name."""
 
     old: str  #: the old name, with its dashes

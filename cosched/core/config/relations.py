@@ -8,7 +8,7 @@ there.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from cosched.core.config.mistakes import Problem
 from cosched.core.config.values import Config, Origin, Source
@@ -24,8 +24,7 @@ QUOTA_PERIOD_NS = 100 * NS_PER_MS
 DUTY_CYCLE_NS = 200 * NS_PER_MS
 
 
-@dataclass(frozen=True, slots=True)
-class Clash:
+class Clash(NamedTuple):
     """Keys whose values contradict each other."""
 
     keys: tuple[str, ...]  #: the ``table.key`` of each

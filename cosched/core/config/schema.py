@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import Enum
 from typing import Any
 
 from cosched.core.config.kinds import (
@@ -28,6 +27,7 @@ from cosched.core.config.kinds import (
     whole,
 )
 from cosched.core.config.tables import Key, key, keys_of, table
+from cosched.core.config.words import CARRIERS, CLASS_SCHEDULERS, MODES, WAITS, Move
 from cosched.core.errors import CoschedError
 from cosched.core.node.settings import (
     FAIRNESS,
@@ -46,20 +46,7 @@ from cosched.core.node.settings import (
 from cosched.core.units import NS_PER_S, parse_duration
 
 TRACE_BYTES = 16 * 1024 * 1024
-#: The carriers of a sender's status; ``auto`` chooses one of them.
-CARRIERS = ("shadow", "prefix", "none")
-CLASS_SCHEDULERS = ("cgroup2", "cgroup1", "dutycycle")
-MODES = ("proportional", "strict")
-WAITS = ("spin", "yield", "block", "auto", "busy")
 _TIMED_WAITS = ("block", "auto")
-
-
-class Move(str, Enum):
-    """Whether tasks may be moved into groups of cosched's own."""
-
-    FREE = "free"
-    """Those of ordinary users only if they leave no limit."""
-    NEVER = "never"
 
 
 def _parse_wait(raw: Any) -> str:

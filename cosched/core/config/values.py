@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import Any, NamedTuple
 
 from cosched.core.config.kinds import OFF
 from cosched.core.config.schema import Sections
@@ -21,8 +21,7 @@ class Source(str, Enum):
     OPTION = "option"
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(NamedTuple):
     """The place that set a value."""
 
     source: Source  #: the kind of place
@@ -34,8 +33,7 @@ class Origin:
         return self.where or self.source.value
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
+class Setting(NamedTuple):
     """A value with its origin."""
 
     value: Any  #: the typed value; None: it is not set

@@ -26,8 +26,6 @@ from msgspec import Struct
 #: How many of the jobs that ended last are remembered. Older ones say little of the present
 #: workload.
 REMEMBERED = 32
-#: How many lengths an expectation holds at most; the layout has room for so many.
-LENGTHS_MAX = 8
 #: Like jobs differ a little in length. A job outlives a length that it exceeds by more than
 #: this part, and close to it the rest counts as at least ``REST_PART`` of the length.
 MARGIN_PART = 8

@@ -10,11 +10,15 @@ from typing import Any
 from cosched.core.config.kinds import AUTO, SWITCH, Kind, member_of, stripped, timed
 from cosched.core.decoding import is_whole, parse_integer
 from cosched.core.errors import CoschedError
-from cosched.core.units import NS_PER_MS, NS_PER_S, format_duration, parse_duration
+from cosched.core.units import (
+    LENGTH_MAX_NS,
+    NS_PER_MS,
+    NS_PER_S,
+    format_duration,
+    parse_duration,
+)
 
 SLICE_MIN_NS = NS_PER_MS
-#: The longest slice or GMET: a year. Deadlines that are sums of these stay below 2^63 ns.
-LENGTH_MAX_NS = 366 * 24 * 3600 * NS_PER_S
 
 #: The slice of ``auto``: the shortest turn.
 LEAST_NS = NS_PER_S

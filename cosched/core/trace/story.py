@@ -57,11 +57,16 @@ def notes_about(
     """Yields the job's notes in order. ``tasks`` are its tasks before the first step."""
     tracker = TaskTracker({job: tasks})
     for event, commands in steps:
-        for command in commands:
-            if isinstance(command, (PublishStatus, RefuseRequest)) and command.job == job:
-                yield _note(event, command, commands)
+        yield from notes_in(job, event, commands)
         if tracker.take(event) == job:
             yield Note(event.now_ns, event.wall_ns, ENDED)
+
+
+def notes_in(job: Job, event: Event, commands: tuple[Command, ...]) -> Iterator[Note]:
+    """Yields the job's notes of one step, without its end."""
+    for command in commands:
+        if isinstance(command, (PublishStatus, RefuseRequest)) and command.job == job:
+            yield _note(event, command, commands)
 
 
 def _note(

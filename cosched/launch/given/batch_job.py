@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from cosched.core.decoding import is_whole, parse_integer
 from cosched.core.hostlist import expand_hosts
@@ -14,8 +14,7 @@ _ID_MAX = 20
 _FIRST_SPECIAL_STEP = 4_000_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class EngineJob:
+class EngineJob(NamedTuple):
     """A job of the site's batch system."""
 
     engine: str  #: ``slurm``, ``flux`` or ``pbs``

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 
 from cosched.launch.family import LauncherKind
 from cosched.launch.given.line import Context, Line, Option, with_files_inside
@@ -34,15 +33,17 @@ EXPORT_VARIABLE = "SLURM_EXPORT_ENV"
 _SEPARATOR = ";"
 
 
-@dataclass(slots=True)
 class Carried:
-    """A command line that is being made."""
+    """A command line that is being made.
 
-    words: list[str]  #: the given words, some with a new value
-    #: Words to add, by the index of the word that they stand before.
-    new: dict[int, list[str]] = field(default_factory=dict)
-    #: Additions to the launcher's environment.
-    environ: dict[str, str] = field(default_factory=dict)
+    words: the given words, some with a new value. new: words to add, by the index of the
+    word that they stand before. environ: additions to the launcher's environment.
+    """
+
+    def __init__(self, words: list[str]) -> None:
+        self.words = words
+        self.new: dict[int, list[str]] = {}
+        self.environ: dict[str, str] = {}
 
     @property
     def argv(self) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ is, because a value may look like a program and a program's argument like an opt
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from cosched.launch.family import LauncherKind
 
@@ -16,8 +16,7 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-@dataclass(frozen=True, slots=True)
-class Grammar:
+class Grammar(NamedTuple):
     """The options of a launcher, by their names without dashes."""
 
     values: frozenset[str] = frozenset()  #: options with a value
@@ -38,7 +37,7 @@ class Grammar:
     #: Whether options of one letter may have their value in the same word.
     short: bool = False
     #: Words that may stand in front of the options, such as ``run``.
-    words: frozenset[str] = field(default=frozenset())
+    words: frozenset[str] = frozenset()
 
     def value_count(self, name: str) -> int | None:
         """Returns how many words follow the option; None if it is not known."""
@@ -111,16 +110,14 @@ _OPEN_MPI = Grammar(
     lists=_words("mca gmca"),
     tunes=_words("tune am"),
 )
-_ORTE = replace(
-    _OPEN_MPI,
+_ORTE = _OPEN_MPI._replace(
     flags=_OPEN_MPI.flags
     | _words(
         "display-topo dvm fwd-mpirun-port enable-instant-on-support index-argv-by-rank"
         " set-cwd-to-session-dir use-regexp"
     ),
 )
-_PRRTE = replace(
-    _OPEN_MPI,
+_PRRTE = _OPEN_MPI._replace(
     values=_OPEN_MPI.values
     | _words(
         "dvm display display-topo output output-directory tmpdir forward-signals"

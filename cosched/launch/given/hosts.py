@@ -8,8 +8,8 @@ a line: PBS writes its nodes so.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from cosched.core.decoding import parse_integer
 from cosched.core.errors import CoschedError
@@ -26,8 +26,7 @@ _HOST = re.compile(r"([^\s:=^]+|\[[0-9a-fA-F:.]+\])(?::([0-9]+))?")
 _BLANKS_AROUND = re.compile(r"\s*=\s*")
 
 
-@dataclass(frozen=True, slots=True)
-class Hosts:
+class Hosts(NamedTuple):
     """The hosts of a job, in order."""
 
     names: tuple[str, ...] = ()  #: the hosts' names, each once; (): no host is named

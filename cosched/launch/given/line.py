@@ -8,8 +8,8 @@ a command line uses this module, so a program's arguments are never taken for op
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from cosched.launch.family import LauncherKind
 from cosched.launch.given.grammar import Grammar, grammar_of
@@ -21,8 +21,7 @@ _QUOTES = "\"'\\"
 _BESIDE_A_FILE = ("allow-run-as-root", "mca", "gmca")
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
+class Option(NamedTuple):
     """An option of a launcher."""
 
     name: str  #: without dashes
@@ -37,8 +36,7 @@ class Option:
         return self.at + 1 + (0 if self.joined else len(self.values))
 
 
-@dataclass(frozen=True, slots=True)
-class Context:
+class Context(NamedTuple):
     """An app context of a command line."""
 
     at: int  #: the index of its first word in the command line
@@ -56,8 +54,7 @@ class Context:
         return (option for option in self.options if option.name in names)
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(NamedTuple):
     """A launcher's command line, read as app contexts."""
 
     argv: tuple[str, ...]  #: all words; the first one is the launcher

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class _Front:
+class _Front(NamedTuple):
     """The command line of a program that executes another one.
 
     values: options whose value is the next word. words: words of its own after its options.

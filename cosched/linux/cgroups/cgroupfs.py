@@ -13,8 +13,8 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
 from cosched.core.decoding import shown_text
 from cosched.core.errors import CoschedError
@@ -37,8 +37,7 @@ _EMPTY_ROUNDS = 50
 # --- mounts -------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Hierarchy:
+class Hierarchy(NamedTuple):
     """One mounted cgroup hierarchy, as this process sees it."""
 
     version: int  #: the version of cgroups: 1 or 2

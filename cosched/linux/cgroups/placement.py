@@ -24,7 +24,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cosched.core.config.schema import Move
+from cosched.core.config.words import Move
 from cosched.core.errors import CoschedError
 from cosched.linux import proc
 from cosched.linux.cgroups.freezer import signal_trees

@@ -24,8 +24,7 @@ period of 100 ms that is exactly 1% of one CPU.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from cosched.core.node.groups import UNSCHEDULED_PERCENT
 
@@ -37,8 +36,7 @@ UNLIMITED_US = 1 << 62
 """Stands for "no quota" and compares greater than every quota."""
 
 
-@dataclass(frozen=True, slots=True)
-class WeightScale:
+class WeightScale(NamedTuple):
     """The weights of one cgroup version; they have no unit."""
 
     one_cpu: int  #: the kernel's default for a group

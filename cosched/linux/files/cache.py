@@ -9,21 +9,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from cosched.core.errors import CoschedError
 from cosched.linux.files.owners import ROOT_UID, owners_of
 from cosched.linux.homes import cache_home
-from cosched.linux.identity import named_user
+from cosched.linux.users import named_user
 
 #: Folders in which each user can make one more place.
 SHARED = (Path("/tmp"), Path("/var/tmp"), Path("/dev/shm"))
 REMEDY = "set XDG_CACHE_HOME to a directory of yours where programs may execute"
 
 
-@dataclass(frozen=True, slots=True)
-class CacheLocation:
+class CacheLocation(NamedTuple):
     """A folder for compiled code."""
 
     folder: Path  #: its path

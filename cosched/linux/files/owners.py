@@ -18,20 +18,19 @@ import os
 import pwd
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from cosched.core.errors import CoschedError
 from cosched.linux import proc
-from cosched.linux.identity import named_user
+from cosched.linux.users import named_user
 
 ROOT_UID = 0
 _MOST_LINKS = 40
 _NOBODYS_GROUP = 65534
 
 
-@dataclass(frozen=True, slots=True)
-class Owners:
+class Owners(NamedTuple):
     """The users who can change what lies behind a path."""
 
     real: Path  #: the path without links

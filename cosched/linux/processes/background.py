@@ -21,13 +21,7 @@ from typing import IO
 
 from cosched.linux.cgroups.cgroupfs import hierarchies
 from cosched.linux.cgroups.inplace.job_groups import job_group
-from cosched.linux.processes.limits import (
-    TRAVELLING,
-    UNLIMITED,
-    limits_of,
-    lower,
-    take_limits_of_the_machine,
-)
+from cosched.linux.processes.limits import take_limits_of_the_machine
 
 UMASK = 0o022
 #: More CPUs than a kernel has; it takes those that are there.
@@ -114,22 +108,3 @@ def count_cpus() -> int:
         return len(os.sched_getaffinity(0))
     finally:
         os.sched_setaffinity(0, own)
-
-
-def what_holds_back(pid: int) -> str:
-    """Returns what a background process kept of the command that started it, while this
-    process would not give it that: a few words; empty for nothing."""
-    its, own = limits_of(pid), limits_of(os.getpid())
-    for name, number in TRAVELLING.items():
-        if number not in its or number not in own:
-            continue  # it has ended
-        hard, own_hard = its[number][1], own[number][1]
-        if hard != own_hard and lower(hard, own_hard) == hard:
-            shown = "unlimited" if own_hard == UNLIMITED else own_hard
-            return f"the hard limit {name} {hard}, not {shown}"
-    try:
-        nice = os.getpriority(os.PRIO_PROCESS, pid)
-    except ProcessLookupError:
-        return ""
-    own_nice = os.getpriority(os.PRIO_PROCESS, 0)
-    return f"the nice value {nice}, not {own_nice}" if nice > max(0, own_nice) else ""

@@ -25,9 +25,9 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
 from cosched.linux import proc
-from cosched.linux.identity import find_user_name
 from cosched.linux.pidfd import open_pidfd
 from cosched.linux.processes.signals import Delivery, send
+from cosched.linux.users import find_user_name
 
 #: How many dead processes are reaped before a process does something else.
 REAPED_AT_ONCE = 1024

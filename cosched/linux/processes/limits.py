@@ -8,6 +8,7 @@ process instead of those of the shell that happened to start it.
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import resource
 from collections.abc import Mapping
@@ -110,3 +111,22 @@ def lower(one: int, other: int) -> int:
     if UNLIMITED in (one, other):
         return max(one, other)
     return min(one, other)
+
+
+def what_holds_back(pid: int) -> str:
+    """Returns what a background process kept of the command that started it, while this
+    process would not give it that: a few words; empty for nothing."""
+    its, own = limits_of(pid), limits_of(os.getpid())
+    for name, number in TRAVELLING.items():
+        if number not in its or number not in own:
+            continue  # it has ended
+        hard, own_hard = its[number][1], own[number][1]
+        if hard != own_hard and lower(hard, own_hard) == hard:
+            shown = "unlimited" if own_hard == UNLIMITED else own_hard
+            return f"the hard limit {name} {hard}, not {shown}"
+    try:
+        nice = os.getpriority(os.PRIO_PROCESS, pid)
+    except ProcessLookupError:
+        return ""
+    own_nice = os.getpriority(os.PRIO_PROCESS, 0)
+    return f"the nice value {nice}, not {own_nice}" if nice > max(0, own_nice) else ""

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 from collections.abc import Callable
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import subprocess
 
 #: The first half of the real-time signals is counted from the first, as in bash.
 _FROM_FIRST = 15

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    import subprocess
 
 
 class Printed(NamedTuple):
@@ -22,6 +24,8 @@ def ask_tool(
     Both texts are empty if it cannot be started, or does not end within ``within_s``.
     ``environ``: its variables; None for those of this process.
     """
+    import subprocess  # slow to import; most starts of a job run no tool
+
     try:
         done = run_tool(words, within_s, environ)
     except (OSError, subprocess.TimeoutExpired):
@@ -40,6 +44,8 @@ def run_tool(
     Raises OSError if it cannot be started, and subprocess.TimeoutExpired. ``environ``: its
     variables, ``directory``: where it runs; None for those of this process.
     """
+    import subprocess  # slow to import; most starts of a job run no tool
+
     return subprocess.run(
         words,
         stdin=subprocess.DEVNULL,

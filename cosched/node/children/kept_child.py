@@ -12,7 +12,7 @@ import subprocess
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from cosched.core.complaints import Complaints
 from cosched.service.loop import Loop
@@ -24,8 +24,7 @@ log = logging.getLogger(__name__)
 MOST_DELAYS = 50
 
 
-@dataclass(frozen=True, slots=True)
-class Child:
+class Child(NamedTuple):
     """A child process of a daemon."""
 
     process: subprocess.Popen[bytes]  #: the running child

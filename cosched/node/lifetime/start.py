@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import subprocess
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from cosched.core.config.kinds import OFF, SWITCH
 from cosched.core.config.schema import NodeConfig
 from cosched.core.errors import CoschedError, NoDaemon
 from cosched.core.node.settings import Settings
-from cosched.linux.processes.background import start_background
 from cosched.node.lifetime.handover import (
-    START_TIMEOUT_S,
     UP_ALREADY,
     Patience,
-    wait_readable,
 )
+from cosched.node.lifetime.spawn import Start, spawn, start_or_join
 from cosched.node.sockets.client import request
 from cosched.rundir.lock import lock_holder
 from cosched.rundir.paths import NodePaths
-from cosched.start.own_command import own_command
 
 _USUAL = NodeConfig()
 
@@ -68,53 +62,6 @@ class NodeOptions:
         return words
 
 
-def spawn(paths: NodePaths, options: NodeOptions) -> str:
-    """Starts the daemons and returns their greeting; CoschedError if they cannot start."""
-    read_end, write_end = os.pipe()
-    command = [
-        *own_command("cosched_daemons.scheduler"),
-        *("--run-dir", str(paths.run_dir), "--node", paths.node),
-        *("--ready-fd", str(write_end)),
-        *options.arguments(),
-    ]
-    try:
-        process = start_background(
-            command,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            pass_fds=[write_end],
-        )
-    finally:
-        os.close(write_end)
-    with os.fdopen(read_end) as ready:
-        if not wait_readable(ready.fileno(), START_TIMEOUT_S):
-            process.kill()
-            raise CoschedError(
-                f"node {paths.node}: the scheduler daemon was not ready in "
-                f"{START_TIMEOUT_S:g} s; see {paths.log}"
-            )
-        word, _, message = ready.readline().strip().partition(" ")
-    if word != "READY":
-        raise CoschedError(f"node {paths.node}: " + (message or _last_words(paths)))
-    return message
-
-
-def _last_words(paths: NodePaths) -> str:
-    """Returns the last log line of a daemon that died without a message.
-
-    The log may be gone together with the node's directory (a lab that failed)."""
-    try:
-        lines = paths.log.read_text(errors="replace").split("\n")
-    except OSError:
-        lines = []
-    last = next((line.strip() for line in reversed(lines) if line.strip()), "")
-    return f"the daemon died; see {paths.log}" + (f", which ends: {last}" if last else "")
-
-
-#: Starts the daemons and returns their greeting.
-Start = Callable[[NodePaths, NodeOptions], str]
-
-
 def start_node(paths: NodePaths, options: NodeOptions, start: Start = spawn) -> str:
     """Starts the daemons, detached; returns their one-line greeting when they are ready.
 
@@ -124,9 +71,9 @@ def start_node(paths: NodePaths, options: NodeOptions, start: Start = spawn) -> 
     """
     paths.check_length()
     if options.private:
-        return _start_or_join(paths, options, start)
+        return start_or_join(paths, options.arguments(), start)
     _wait_for_room(paths)
-    return start(paths, options)
+    return start(paths, options.arguments())
 
 
 def _wait_for_room(paths: NodePaths) -> None:
@@ -141,23 +88,4 @@ def _wait_for_room(paths: NodePaths) -> None:
                     f"node {paths.node}: {UP_ALREADY} (pid {answer['pid']}); "
                     "stop them first: cosched down"
                 )
-        patience.await_change()
-
-
-def _start_or_join(paths: NodePaths, options: NodeOptions, start: Start) -> str:
-    """Starts a private pair, or joins one that another process just started."""
-    patience = Patience(paths)
-    while True:
-        if lock_holder(paths.scheduler_lock) is None:
-            try:
-                return start(paths, options)
-            except CoschedError as error:
-                # Another pair came up first; it may have ended since.
-                quicker = lock_holder(paths.scheduler_lock) is not None
-                if not quicker and UP_ALREADY not in str(error):
-                    raise
-                continue
-        with contextlib.suppress(NoDaemon):
-            pid = request(paths, "status")["pid"]
-            return f"node {paths.node}: {UP_ALREADY} (pid {pid})"
         patience.await_change()

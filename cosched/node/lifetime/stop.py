@@ -6,7 +6,7 @@ import contextlib
 import os
 from collections.abc import Callable, Iterator
 
-from cosched.core.config.schema import CLASS_SCHEDULERS
+from cosched.core.config.words import CLASS_SCHEDULERS
 from cosched.core.errors import CoschedError, NoDaemon
 from cosched.core.node.messages import Mode
 from cosched.linux.cgroups.placement import place_tasks

@@ -2,13 +2,14 @@
 
 When the file has half of the allowed bytes, it replaces the previous file, and a new one
 begins. A file whose lines belong to several users is different: then the previous file gets
-the lines that ``choose`` keeps of both."""
+the lines that ``choose`` keeps of both. They are read line by line, because the memory for
+both files would stay with the process."""
 
 from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,9 +38,29 @@ class FilePair:
         """Returns the existing files, oldest first."""
         return [path for path in (self.previous, self.current) if path.exists()]
 
+    def lines(self) -> Iterator[bytes]:
+        """Yields the lines of both files, oldest first."""
+        for path in self.files:
+            with path.open("rb") as file:
+                yield from file
 
-#: Returns the lines to keep of these, oldest first, within so many bytes.
-Choose = Callable[[Iterable[bytes], int], Iterable[bytes]]
+    def finish_change(self) -> None:
+        """Ends a change of files that a killed daemon began.
+
+        It had put the kept lines of both files into the current one, so that has the first
+        kept line of the previous one.
+        """
+        if len(self.files) == 2:
+            with self.current.open("rb") as current, self.previous.open("rb") as previous:
+                first = current.readline()
+                changing = first in previous
+            if changing:
+                self.current.replace(self.previous)
+
+
+#: Yields the lines to keep within so many bytes. The first argument yields all lines each
+#: time that it is called, oldest first.
+Choose = Callable[[Callable[[], Iterator[bytes]], int], Iterable[bytes]]
 
 
 class BoundedFile:
@@ -60,6 +81,8 @@ class BoundedFile:
         self._choose = choose
         self._fd = -1
         try:
+            if choose is not None:
+                place.finish_change()
             self._open()
             self._make_room()
         except OSError:
@@ -103,16 +126,9 @@ class BoundedFile:
 
     def _write_previous(self, choose: Choose) -> None:
         """Puts the lines to keep of both files into the current one, as a whole."""
-        lines = [
-            line
-            for path in self._place.files
-            for line in path.read_bytes().splitlines(keepends=True)
-        ]
-        kept = b"".join(choose(lines, self._place.limit_bytes // 2))
         fresh = self._place.directory / f"{self._place.name}.new.jsonl"
         fresh.unlink(missing_ok=True)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        self._fd = os.open(fresh, flags, 0o600)
-        self._write(kept)
-        self.close()
+        with open(os.open(fresh, flags, 0o600), "wb") as file:
+            file.writelines(choose(self._place.lines, self._place.limit_bytes // 2))
         fresh.replace(self._place.current)

@@ -8,7 +8,6 @@ from dataclasses import asdict
 from typing import Any
 
 from cosched.core.errors import CoschedError
-from cosched.core.trace.story import notes_about
 from cosched.node.records.recorder import Recorder
 
 #: The most notes in one answer.
@@ -24,23 +23,18 @@ def explain(recorder: Recorder, request: Mapping[str, Any], uid: int) -> Mapping
     if not isinstance(since_wall_ns, int):
         raise CoschedError("since_wall_ns: must be a whole number of nanoseconds")
     check_owner(job, uid)
-    reach_ns = max(since_wall_ns, recorder.reaches_back_to_wall_ns)
-    found = notes_about(job, recorder.recent, recorder.tasks_before(job))
-    notes = [note for note in found if note.wall_ns >= reach_ns]
-    omitted = max(0, len(notes) - NOTES_MAX)
-    if omitted:
-        notes = notes[omitted:]
+    recent = recorder.recent
+    reach_ns = max(since_wall_ns, recent.began_wall_ns)
+    notes = recent.notes_about(job, reach_ns, NOTES_MAX + 1)
+    if len(notes) > NOTES_MAX:
+        notes = notes[1:]
         reach_ns = notes[0].wall_ns
-    tasks = {note.task for note in notes}
+    asked = {(note.asker, note.task) for note in notes if note.asker and note.task}
     return {
         "job": job,
         "reaches_back_to_wall_ns": reach_ns,
         "notes": [asdict(note) for note in notes],
-        "ranks": {
-            str(note.task): note.rank
-            for note in recorder.tasks.values()
-            if note.task in tasks
-        },
+        "ranks": {str(task): rank for task, rank in recent.ranks_of(asked).items()},
     }
 
 

@@ -6,7 +6,7 @@ import logging
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -90,7 +90,7 @@ class HistoryWriter:
         self._recorder = recorder
         self._cpu_ns = cpu_ns
         self._tallies: dict[str, _Tally] = {}
-        self._records: FairRing[JobRecord] = FairRing(RECENT_RECORDS)
+        self._records: FairRing[bytes] = FairRing(RECENT_RECORDS)  # lines of the file
         self._file: BoundedFile | None = None
         self.predictions = Predictions()
 
@@ -98,9 +98,11 @@ class HistoryWriter:
         """Reads the records in ``place`` and starts to write there."""
         try:
             place.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            for record in _read(place):
-                self._records.add(record.uid, record)
-            self._file = BoundedFile(place, choose=keep_fairly)
+            try:
+                self._file = BoundedFile(place, choose=keep_fairly)
+            finally:  # also if nothing can be written
+                for record in _read(place):
+                    self._records.add(record.uid, encode_record(record))
         except OSError as error:
             log.warning("no history: %s: %s", place.directory, error.strerror)
 
@@ -114,7 +116,7 @@ class HistoryWriter:
                 record.uid,
                 round(record.expected_s * NS_PER_S),
             )
-            for record in self._records
+            for record in map(decode_record, self._records)
             if record.ended_wall_ns >= since_wall_ns and record.is_complete
         ]
 
@@ -165,12 +167,13 @@ class HistoryWriter:
             return
         account = self._recorder.take_account(job.key)
         record = _record(self._node, job, tally, account)
-        self._records.add(record.uid, record)
+        line = encode_record(record)
+        self._records.add(record.uid, line)
         self.predictions.add(record)
         log.info("%s", line_of(record), extra=by(job.uid))
         if self._file is not None:
             try:
-                self._file.append(encode_record(record))
+                self._file.append(line)
             except OSError as error:
                 log.warning("the history ends here: %s", error.strerror)
                 self.close()
@@ -191,12 +194,25 @@ class HistoryWriter:
         records: list[dict[str, Any]] = []
         left = ANSWER_BYTES
         all_users = uid in (0, os.geteuid())
-        for record in reversed(list(self._records if all_users else self._records.of(uid))):
+        for line in reversed(list(self._records if all_users else self._records.of(uid))):
+            record = decode_record(line)
             if record.ended_wall_ns < since_wall_ns or left <= 0:
                 break
-            left -= len(encode_record(record))
+            left -= len(line)
             records.append(asdict(record))
         return {"records": records[::-1], "complete": left > 0}
+
+    def length_ns(self, uid: int, key: str, since_wall_ns: int) -> int | None:
+        """Returns how long a job of a user was scheduled that ended since then; None
+        without a complete record."""
+        for line in reversed(list(self._records.of(uid))):
+            record = decode_record(line)
+            if record.ended_wall_ns < since_wall_ns:
+                break
+            if record.job == key:
+                length_ns = round(record.scheduled_s * NS_PER_S)
+                return length_ns if record.is_complete else None
+        return None
 
     def _tally(self, job: LiveJob) -> _Tally:
         return self._tallies.setdefault(job.key, _Tally())
@@ -242,29 +258,40 @@ def _record(node: str, job: LiveJob, tally: _Tally, account: Account) -> JobReco
     )
 
 
-def keep_fairly(lines: Iterable[bytes], most_bytes: int) -> Iterable[bytes]:
-    """Returns the lines of a history that are kept: each user has the same room."""
-    ring: FairRing[bytes] = FairRing(most_bytes)
-    for line in dict.fromkeys(lines):  # a killed daemon may have left a line in both files
-        ring.add(owner_of(line), line, len(line))
-    return ring
+def keep_fairly(read: Callable[[], Iterable[bytes]], most_bytes: int) -> Iterator[bytes]:
+    """Yields the last lines of each user in a history: each user has the same room."""
+    surplus: Counter[int] = Counter()
+    for line in read():
+        surplus[owner_of(line)] += len(line)
+    part = _equal_part(surplus.values(), most_bytes)
+    for line in read():
+        uid = owner_of(line)
+        if surplus[uid] > part:
+            surplus[uid] -= len(line)
+        else:
+            yield line
 
 
-def _read(place: FilePair) -> list[JobRecord]:
-    """Returns the records of earlier daemons; skips other lines, with one line a file."""
-    records = []
-    seen: set[bytes] = set()
+def _equal_part(sizes: Iterable[int], room: int) -> int:
+    """Returns the most bytes of each user with which all have room."""
+    ascending = sorted(sizes)
+    for place, size in enumerate(ascending):
+        part = room // (len(ascending) - place)
+        if size > part:
+            return part
+        room -= size
+    return max(ascending, default=0)
+
+
+def _read(place: FilePair) -> Iterator[JobRecord]:
+    """Yields the records of earlier daemons; skips other lines, with one line a file."""
     for path in place.files:
         problems = []
-        for line in path.read_bytes().splitlines():
-            try:
-                record = decode_record(line)
-            except CoschedError as error:
-                problems.append(str(error))
-                continue
-            if line not in seen:
-                seen.add(line)
-                records.append(record)
+        with path.open("rb") as file:
+            for line in file:
+                try:
+                    yield decode_record(line)
+                except CoschedError as error:
+                    problems.append(str(error))
         if problems:
             log.warning("%s: %d lines are skipped: %s", path, len(problems), problems[0])
-    return records

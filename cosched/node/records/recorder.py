@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import deque
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from cosched.core.node.machine import NodeScheduler
-from cosched.core.node.messages import Command, Event, Job, Task
+from cosched.core.node.messages import Command, Event, Job
 from cosched.core.trace.account import Account, Accounts, Moment
 from cosched.core.trace.codec import VERSION, Header, Step, TaskNote, encode
-from cosched.core.trace.tracker import TaskTracker
 from cosched.node.records.bounded_file import BoundedFile
+from cosched.node.records.recent_steps import RecentSteps
 from cosched.node.records.trace_file import open_trace, trace_file_pair
 from cosched.node.tasks.live import LiveJob, LiveTask
 from cosched.node.tasks.live_jobs import JobTable
@@ -26,8 +25,6 @@ from cosched.shm.region import CARRIERS
 
 log = logging.getLogger(__name__)
 
-#: Steps kept in memory for ``cosched why``.
-RECENT = 4096
 #: Pending lines are written after this many heartbeats, or at this many lines.
 FLUSH_BEATS = 5
 FLUSH_LINES = 1024
@@ -36,20 +33,16 @@ FLUSH_LINES = 1024
 class Recorder:
     """Keeps the events and commands of the machine.
 
-    It writes nothing before ``open``. tasks: the tasks of the last steps. began_wall_ns:
-    the time of the first step in memory.
+    It writes nothing before ``open``.
     """
 
     def __init__(self, node: str, machine: NodeScheduler, jobs: JobTable) -> None:
-        self.tasks: dict[tuple[Job, Task], TaskNote] = {}
-        self.began_wall_ns = time.time_ns()
         self._node = node
         self._machine = machine
         self._jobs = jobs
         self._accounts = Accounts()
         self._ended: dict[Job, Account] = {}  # until ``take_account``
-        self._before = TaskTracker({})  # the tasks before the first step in ``_recent``
-        self._recent: deque[Step] = deque(maxlen=RECENT)
+        self._recent = RecentSteps(time.time_ns())
         self._pending: list[TaskNote | Step] = []
         self._beats = 0
         self._file: BoundedFile | None = None
@@ -65,11 +58,7 @@ class Recorder:
 
     def introduce(self, job: LiveJob, task: LiveTask) -> None:
         """Notes a task that is about to register."""
-        note = task_note(job, task)
-        self.tasks[note.job, note.task] = note
-        if len(self.tasks) > RECENT:
-            del self.tasks[next(iter(self.tasks))]
-        self._pending.append(note)
+        self._pending.append(task_note(job, task))
 
     def record(self, event: Event, commands: tuple[Command, ...]) -> None:
         """Takes one step of the machine, after its commands were carried out."""
@@ -82,38 +71,28 @@ class Recorder:
             self.flush()
 
     @property
-    def recent(self) -> deque[Step]:
-        """Returns the last steps, oldest first."""
+    def recent(self) -> RecentSteps:
+        """Returns the last steps."""
         self.flush()
         return self._recent
-
-    @property
-    def reaches_back_to_wall_ns(self) -> int:
-        """Returns the time since which ``recent`` has every step."""
-        recent = self.recent
-        return self.began_wall_ns if len(recent) < RECENT else recent[0][0].wall_ns
-
-    def tasks_before(self, job: Job) -> frozenset[Task]:
-        """Returns the job's tasks before the first step in ``recent``."""
-        self.flush()
-        return self._before.tasks_of(job)
 
     def flush(self) -> None:
         """Accounts and writes all pending lines."""
         if not self._pending:
             return
         lines, self._pending = self._pending, []
-        for line in lines:
-            if isinstance(line, tuple):
-                if len(self._recent) == RECENT:
-                    self._before.take(self._recent[0][0])
-                self._recent.append(line)
-                for account in self._accounts.take(*line):
-                    self._ended[account.job] = account
+        encoded = [encode((line,)) for line in lines]
+        for line, text in zip(lines, encoded, strict=True):
+            if isinstance(line, TaskNote):
+                self._recent.introduce(line)
+                continue
+            ended = self._accounts.take(*line)
+            self._recent.add(line, text, ends_job=bool(ended))
+            self._ended.update((account.job, account) for account in ended)
         if self._file is None:
             return
         try:
-            self._file.append(encode(lines))
+            self._file.append(b"".join(encoded))
         except OSError as error:
             log.warning("the trace ends here: it cannot be written: %s", error.strerror)
             self._file.close()

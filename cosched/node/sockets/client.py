@@ -10,15 +10,13 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-from cosched.core.decoding import JsonDecoder
+from cosched.core.decoding import Malformed, decode_line
 from cosched.core.errors import CoschedError, NoDaemon
 from cosched.rundir.directories import is_public
 from cosched.rundir.paths import NodePaths
 
 TIMEOUT_S = 10.0
 T = TypeVar("T")
-
-_answer: JsonDecoder[dict[str, Any]] = JsonDecoder(dict[str, Any], "an answer of a daemon")
 
 
 class ControlClient:
@@ -69,7 +67,9 @@ class ControlClient:
             raise NoDaemon(
                 f"node {self.node}: the daemon ended before it answered; try again"
             )
-        answer = _answer.decode(line)
+        answer = decode_line(line, "an answer of a daemon")
+        if not isinstance(answer, dict):
+            raise Malformed("not an answer of a daemon: not an object")
         if "error" in answer:
             raise CoschedError(f"node {self.node}: {answer['error']}")
         return answer

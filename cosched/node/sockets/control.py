@@ -16,10 +16,9 @@ import os
 import socket
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -41,8 +40,7 @@ Handler = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 OwnerHandler = Callable[[Mapping[str, Any], int], Mapping[str, Any]]
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
+class Held(NamedTuple):
     """The answer to a client that holds a change."""
 
     answer: Mapping[str, Any]  #: the fields to send to the client

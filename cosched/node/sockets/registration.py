@@ -13,8 +13,8 @@ import os
 import socket
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from cosched.core.complaints import Complaints
 from cosched.core.decoding import decode_text
@@ -31,8 +31,7 @@ from cosched.shm.region import CARRIERS, read_expectation
 HELLO_TIMEOUT_NS = 2 * NS_PER_S
 
 
-@dataclass(frozen=True, slots=True)
-class TaskHello:
+class TaskHello(NamedTuple):
     """The fields that a task sends about itself."""
 
     job: str  #: the name of the user's job
@@ -45,8 +44,7 @@ class TaskHello:
     launched: bool = False  #: it has just started, and has not called MPI_Init yet
 
 
-@dataclass(frozen=True, slots=True)
-class Welcome:
+class Welcome(NamedTuple):
     """The answer to a registered task."""
 
     slot: int  #: the task's index in the region's table of tasks

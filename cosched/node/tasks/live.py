@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from cosched.core.node.knowledge import UNKNOWN, Expectation
 from cosched.linux import proc
 from cosched.shm.region import JobRegion
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(NamedTuple):
     """The fields that a process sends about itself when it registers."""
 
     rank: int  #: its rank in MPI_COMM_WORLD

@@ -6,7 +6,7 @@ import contextlib
 import errno
 import os
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from cosched.core.config.limits import limits_for, refuse_task
 from cosched.core.config.schema import Limits
@@ -26,8 +26,7 @@ from cosched.shm.region import CARRIERS
 USERS_JOBS = lib.COSCHED_GUARDED_MAX // USERS_SHARE
 
 
-@dataclass(frozen=True, slots=True)
-class Terms:
+class Terms(NamedTuple):
     """The conditions under which a task may register."""
 
     private: bool  #: only the daemon's user may register tasks

@@ -7,9 +7,9 @@ from itertools import count
 from pathlib import Path
 
 from cosched.core.errors import CoschedError
-from cosched.core.node.knowledge import LENGTHS_MAX, Expectation
-from cosched.core.node.settings import LENGTH_MAX_NS
-from cosched.core.units import NS_PER_S
+from cosched.core.expectation import LENGTHS_MAX
+from cosched.core.node.knowledge import Expectation
+from cosched.core.units import LENGTH_MAX_NS, NS_PER_S
 from cosched.documents import read_json
 from cosched.sim.nodes.model import Cluster, Program
 from cosched.sim.nodes.node_runs import alone_s

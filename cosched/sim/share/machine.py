@@ -164,7 +164,8 @@ class Expected:
 
     def of(self, index: int) -> Expectation:
         """Returns the expectation of a job when it is submitted."""
-        return expect(self._likeness(index), self._runs[self._workload.user[index]])
+        runs = self._runs[self._workload.user[index]]
+        return Expectation(*expect(self._likeness(index), runs))
 
     def learn(self, index: int, length_ns: int) -> None:
         """Adds a job that has ended."""

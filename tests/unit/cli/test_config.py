@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosched.config.cosched_toml import ConfigFiles, examine, load, read_text, usual_files
+from cosched.config.config_files import ConfigFiles, usual_files
+from cosched.config.cosched_toml import examine, load, read_text
 from cosched.config.save import edited, save
 from cosched.core.config import limits as limit_rules
 from cosched.core.config.layers import (

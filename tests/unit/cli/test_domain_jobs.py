@@ -478,7 +478,7 @@ def test_package_has_no_other_names():
 
 
 def test_run_in_a_domain_sends_a_job_that_starts_at_once(desk, monkeypatch):
-    from cosched.cli.run.main import Run
+    from cosched.cli.run.command import Run
 
     words = ("--domain", "-n", "3", "--ppn", "2", "--job", "mine", "--mpi", "none")
     words += ("--time", "90", "--wait", "block", "true")
@@ -499,7 +499,7 @@ def test_run_in_a_domain_sends_a_job_that_starts_at_once(desk, monkeypatch):
     ],
 )
 def test_run_in_a_domain_refuses_what_it_cannot_do(desk, capsys, words, line):
-    from cosched.cli.run.main import Run
+    from cosched.cli.run.command import Run
 
     assert run_cli(Run.click_command, ["--domain", *words, "true"]) == 2
     assert capsys.readouterr().err.startswith(f"cosched-run: {line}")

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from cosched_daemons.scheduler import parse
 
 from cosched.cli.main import COMMANDS, cosched
-from cosched.cli.run.main import Run
+from cosched.cli.run.command import Run
 from cosched.core.config.old_names import (
     OLD_COMMANDS,
     OLD_OPTIONS,

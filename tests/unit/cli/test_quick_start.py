@@ -10,21 +10,47 @@ import socket
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 
 import pytest
 
 from cosched.cluster.paths import DomainPaths
+from cosched.launch.shim import plan_build
+from cosched.rundir.paths import NodePaths
 from tests.unit.launch import launch_fakes as fakes
 
-#: Packages of others, and parts of Python, that such a command never needs. pyelftools is
-#: not here, nor pdb, which it imports: the command reads the program with it.
+#: Packages of others, and parts of Python, that such a command never needs.
 HEAVY = {
     *("asyncio", "bz2", "concurrent", "logging", "lzma", "numpy"),
-    *("mpi4py", "psutil", "pyroute2", "rich", "secrets", "shutil", "sqlite3"),
+    *("mpi4py", "pdb", "psutil", "pyroute2", "rich", "secrets", "shutil", "sqlite3"),
     *("ssl", "tempfile", "textual", "tomli", "tomlkit", "tomllib", "zmq"),
     *("cosched.config.domain", "cosched.cluster.up.domain", "cosched.core.cluster"),
     *("cosched.cluster.up.members", "cosched.cluster.up.private"),
     *("cosched.lab", "cosched.core.trace", "cosched.observe", "cosched.sim"),
+}
+#: Modules that are slow to import: a start beside running daemons never needs them.
+SLOW = HEAVY | {
+    *(
+        "_hashlib",
+        "ast",
+        "click",
+        "dataclasses",
+        "datetime",
+        "decimal",
+        "elftools",
+        "gettext",
+    ),
+    *("inspect", "locale", "msgspec", "platform", "subprocess", "threading"),
+    *("typing_extensions", "uuid", "cosched.cli.declared", "cosched.cli.options"),
+    *("cosched.core.config.schema", "cosched.core.node", "cosched.core.bounds"),
+    *("cosched.node.lifetime", "cosched.linux.processes.background"),
+}
+#: All modules of ours that ``cosched-run --version`` imports.
+FOR_VERSION = {
+    *("cosched", "cosched.version", "cosched.cli", "cosched.cli.entry"),
+    *("cosched.cli.printing", "cosched.cli.run", "cosched.cli.run.main"),
+    *("cosched.core", "cosched.core.decoding", "cosched.core.errors"),
+    *("cosched.start", "cosched.start.streams"),
 }
 #: Runs a command and prints the modules that it has imported.
 SCRIPT = """
@@ -51,8 +77,8 @@ def modules_of(module, *words, environ):
     return set(done.stdout.split())
 
 
-def heavy(modules):
-    return {name for name in modules for root in HEAVY if f"{name}.".startswith(f"{root}.")}
+def heavy(modules, roots=frozenset(HEAVY)):
+    return {name for name in modules for root in roots if f"{name}.".startswith(f"{root}.")}
 
 
 @pytest.fixture
@@ -109,3 +135,58 @@ def test_modules_that_compile_the_shim_are_light():
     script = "import sys, cosched.launch.shim; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True)
     assert heavy(done.stdout.decode().split()) == set()
+
+
+def test_version_imports_next_to_nothing(home):
+    found = modules_of("cosched.cli.run.main", "--version", environ=home[1])
+    assert {name for name in found if f"{name}.".startswith("cosched.")} == FOR_VERSION
+    assert heavy(found, SLOW) == set()
+    assert not found & {"hashlib", "socket", "ctypes"}
+
+
+@pytest.fixture
+def node(tmp_path):
+    """The run directory of a node whose daemon answers that it has no jobs."""
+    paths = NodePaths(tmp_path / "r", "here")
+    paths.directory.mkdir(parents=True)
+    answers = {
+        "status": {"jobs": [], "waiting": [], "pid": os.getpid()},
+        "length": {"running": False, "length_ns": 5},
+    }
+
+    def serve(connection):
+        with connection, connection.makefile("rb") as stream:
+            for line in stream:
+                answer = answers.get(json.loads(line)["op"], {"ok": True})
+                connection.sendall(json.dumps(answer).encode() + b"\n")
+
+    def accept(desk):
+        with suppress(OSError):
+            while True:
+                threading.Thread(target=serve, args=desk.accept()[:1]).start()
+
+    with socket.socket(socket.AF_UNIX) as desk:
+        desk.bind(str(paths.control_socket))
+        desk.listen()
+        thread = threading.Thread(target=accept, args=(desk,))
+        thread.start()
+        yield paths
+        desk.shutdown(socket.SHUT_RDWR)
+        thread.join()
+
+
+def test_plain_start_imports_nothing_slow(home, node):
+    """The second start: the first one asks the MPI's tools. The shim is built."""
+    folder, environ = home
+    environ |= {"COSCHED_RUN_DIR": str(node.run_dir), "COSCHED_NODE": node.node}
+    mpicc = fakes.executable(folder / "bin/mpicc", "#!/bin/sh\necho cc -lmpi\n")
+    shim = plan_build(mpicc, environ).library
+    shim.parent.mkdir(parents=True)
+    shim.write_bytes(b"")
+    words = ("--", str(folder / "bin/mpiexec"), "-n", "2", str(folder / "app"))
+    modules_of("cosched.cli.run.main", *words, environ=environ)
+    found = modules_of("cosched.cli.run.main", *words, environ=environ)
+    assert {"cosched.launch.shim", "cosched.jobs.expected"} <= found
+    assert heavy(found, SLOW) == set()
+    runs = (folder / ".local/state/cosched/runs.jsonl").read_text().splitlines()
+    assert [json.loads(run)["length_ns"] for run in runs] == [5, 5]

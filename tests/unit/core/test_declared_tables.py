@@ -17,7 +17,7 @@ from cosched.config.domain import DomainConfig
 from cosched.config.slurm import SlurmDomain
 from cosched.core.config.kinds import duration, whole
 from cosched.core.config.mistakes import Invalid
-from cosched.core.config.schema import CARRIERS, Sections
+from cosched.core.config.schema import Sections
 from cosched.core.config.tables import (
     REQUIRED,
     check,
@@ -30,6 +30,7 @@ from cosched.core.config.tables import (
     table,
     write,
 )
+from cosched.core.config.words import CARRIERS
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
 from cosched.documents import decode_toml, encode_toml, parse_text

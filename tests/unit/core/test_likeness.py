@@ -5,8 +5,13 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosched.core.expectation import ENOUGH_KINDS, Likeness, PastRun, expect
-from cosched.core.node.knowledge import LENGTHS_MAX
+from cosched.core.expectation import (
+    ENOUGH_KINDS,
+    LENGTHS_MAX,
+    Likeness,
+    PastRun,
+    expect,
+)
 
 JOB = Likeness("/opt/lu", ("-n", "8"), 4)
 

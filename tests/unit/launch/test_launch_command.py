@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -126,7 +125,7 @@ POLICIES = {
 def test_users_binding_stays(engine, variable):
     environ = {variable: "core:overload-allowed"}
     binding = binding_in(environ, mpi(engine))
-    site = replace(HERE, binding=binding)
+    site = HERE._replace(binding=binding)
     assert line(engine, site, Layout(2, None)).endswith(
         "--map-by slot:OVERSUBSCRIBE --bind-to core:overload-allowed -n 2"
     )
@@ -135,9 +134,9 @@ def test_users_binding_stays(engine, variable):
 
 
 def test_users_pinning_of_intel_mpi_stays():
-    intel = replace(mpi(LauncherKind.HYDRA), intel=True)
+    intel = mpi(LauncherKind.HYDRA)._replace(intel=True)
     binding = binding_in({"I_MPI_PIN_DOMAIN": "numa"}, intel)
-    assert own_environment(replace(REAL, binding=binding), intel) == {}
+    assert own_environment(REAL._replace(binding=binding), intel) == {}
 
 
 def test_hydra_needs_no_option_for_root():
@@ -257,7 +256,7 @@ def test_lab_tasks_stay_on_the_lab_network():
 
 
 def test_intel_tasks_are_unbound_and_use_tcp_in_the_lab():
-    intel = replace(mpi(LauncherKind.HYDRA), intel=True)
+    intel = mpi(LauncherKind.HYDRA)._replace(intel=True)
     assert own_environment(REAL, intel) == {"I_MPI_PIN": "off"}
     assert own_environment(LAB, intel) == {
         "I_MPI_PIN": "off",
@@ -267,7 +266,7 @@ def test_intel_tasks_are_unbound_and_use_tcp_in_the_lab():
 
 
 def test_users_transport_is_kept_on_virtual_nodes():
-    chosen = replace(LAB, transport_chosen=True)
+    chosen = LAB._replace(transport_chosen=True)
     assert "--mca pml" not in line(LauncherKind.PRRTE, chosen, Layout(2, 1))
     assert "--mca btl_tcp_if_include" in line(LauncherKind.PRRTE, chosen, Layout(2, 1))
     assert own_environment(LAB, mpi(LauncherKind.HYDRA)) == {"UCX_TLS": "tcp,self"}

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cosched.core.errors import CoschedError
-from cosched.core.node.knowledge import Expectation
+from cosched.core.expectation import Prediction
 from cosched.launch.environment import (
     Part,
     carrier_for,
@@ -94,7 +94,7 @@ def test_tasks_environment():
     dated = Part("j", Path("/run/cosched"), "prefix", submitted_ns=17)
     assert environment(part=dated)["COSCHED_SUBMITTED"] == "17"
     for lengths_ns, text in (((), "5:"), ((7,), "5:7"), ((7, 8), "5:7,8")):
-        alike = Part("j", Path("/r"), "prefix", expectation=Expectation(5, lengths_ns))
+        alike = Part("j", Path("/r"), "prefix", expectation=Prediction(5, lengths_ns))
         assert environment(part=alike)["COSCHED_EXPECTED"] == text
 
 

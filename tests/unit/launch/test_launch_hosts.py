@@ -3,8 +3,8 @@
 import pytest
 
 from cosched.cli.entry import run_cli
+from cosched.cli.run.command import Run
 from cosched.cli.run.hosts import Chosen, choose_hosts
-from cosched.cli.run.main import Run
 from cosched.core.errors import CoschedError
 from cosched.launch.given.batch_job import EngineJob, engine_job
 from cosched.launch.given.hosts import (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-from dataclasses import replace
 
 import pytest
 
@@ -231,8 +230,7 @@ def test_srun_that_makes_each_rank_a_job_is_warned_about(
         tmp_path / "path/scontrol",
         f"#!/bin/sh\necho 'MpiDefault              = {default}'\n",
     )
-    places = replace(
-        machine,
+    places = machine._replace(
         environ={**machine.environ, **environ, "LD_LIBRARY_PATH": str(libraries)},
     )
     job = resolve(Request(tuple(words.split())), Site(), places)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -53,7 +52,7 @@ def test_name_of_a_running_job_is_taken():
 
 def test_lease_is_held_until_it_is_closed():
     control = FakeControl()
-    assert lease_node(UP, lambda _: control, uid=7, job="mine") is control
+    assert lease_node(UP, lambda _: control, pytest.fail, uid=7, job="mine") is control
     assert "lease" in control.asked
     assert not control.closed
 
@@ -61,15 +60,14 @@ def test_lease_is_held_until_it_is_closed():
 def test_lease_ends_when_the_name_is_taken():
     control = FakeControl([{"name": "mine", "uid": 7}])
     with pytest.raises(JobNameTaken):
-        lease_node(UP, lambda _: control, uid=7, job="mine")
+        lease_node(UP, lambda _: control, pytest.fail, uid=7, job="mine")
     assert control.closed
 
 
 def test_private_pair_is_started_where_none_is_up(monkeypatch):
     answers = [None, FakeControl()]
     started = []
-    monkeypatch.setattr(nodes, "start_private_pair", started.append)
-    lease = lease_node(DOWN, lambda _: answers.pop(0), uid=7, job="mine")
+    lease = lease_node(DOWN, lambda _: answers.pop(0), started.append, uid=7, job="mine")
     assert started == [DOWN]
     assert lease.asked[0] == "lease"
 
@@ -83,8 +81,7 @@ def test_private_pair_with_lower_limits_is_replaced_unless_it_has_jobs(
     first.request = lambda op: {"retired": retired} if op == "retire" else ask(op)
     monkeypatch.setattr(nodes, "what_holds_back", lambda _pid: "the hard limit nofile 40")
     answers, started = [first, next_one], []
-    monkeypatch.setattr(nodes, "start_private_pair", started.append)
-    lease = lease_node(UP, lambda _: answers.pop(0), uid=7, job="mine")
+    lease = lease_node(UP, lambda _: answers.pop(0), started.append, uid=7, job="mine")
     assert lease is (next_one if retired else first)
     assert first.closed == retired
     assert started == [UP] * retired
@@ -98,25 +95,18 @@ def test_pair_that_ends_before_the_lease_is_replaced(monkeypatch):
 
     ending.request = end
     answers, started = [ending, next_one], []
-    monkeypatch.setattr(nodes, "start_private_pair", started.append)
-    assert lease_node(UP, lambda _: answers.pop(0), uid=7, job="mine") is next_one
+    assert (
+        lease_node(UP, lambda _: answers.pop(0), started.append, uid=7, job="mine")
+        is next_one
+    )
     assert started == [UP]
     assert ending.closed
     assert not next_one.closed
 
 
 def test_pair_that_does_not_start_is_an_error(monkeypatch):
-    monkeypatch.setattr(nodes, "start_private_pair", lambda _: None)
     with pytest.raises(CoschedError, match="no daemon answers"):
-        lease_node(DOWN, lambda _: None, uid=7, job="mine")
-
-
-def test_failing_pair_is_reported_by_its_last_line(monkeypatch, tmp_path):
-    words = (sys.executable, "-c", "print('one'); raise SystemExit('no rights')")
-    monkeypatch.setattr(nodes, "own_command", lambda module: words)
-    with pytest.raises(CoschedError) as caught:
-        nodes.start_private_pair(NodePaths(tmp_path, "here"))
-    assert str(caught.value) == "no rights"
+        lease_node(DOWN, lambda _: None, lambda _: None, uid=7, job="mine")
 
 
 def test_name_that_waits_for_memory_is_taken_too():
@@ -132,8 +122,14 @@ def test_job_larger_than_the_node_is_refused(guarded):
     memory = {"guarded": guarded, "total_bytes": 8 << 30}
     control.request = lambda op: {"jobs": [], "waiting": [], "memory": memory}
     if not guarded:
-        assert lease_node(UP, lambda _: control, uid=7, job="mine", need_bytes=1 << 40)
+        assert lease_node(
+            UP, lambda _: control, pytest.fail, uid=7, job="mine", need_bytes=1 << 40
+        )
         return
     with pytest.raises(JobRefused, match=r"needs 16\.0 GiB, node up has 8\.0 GiB"):
-        lease_node(UP, lambda _: control, uid=7, job="mine", need_bytes=16 << 30)
-    assert lease_node(UP, lambda _: control, uid=7, job="mine", need_bytes=8 << 30)
+        lease_node(
+            UP, lambda _: control, pytest.fail, uid=7, job="mine", need_bytes=16 << 30
+        )
+    assert lease_node(
+        UP, lambda _: control, pytest.fail, uid=7, job="mine", need_bytes=8 << 30
+    )

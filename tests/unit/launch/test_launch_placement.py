@@ -1,6 +1,5 @@
 """Whether the ranks of a job run on this node alone."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -95,7 +94,7 @@ def test_place_of_ranks_whose_hosts_are_in_a_file(tmp_path, hosts, stays):
         if variable:
             given = job("mpiexec app", engine=engine)
             assert ranks_stay_here(given, None, HERE, {variable: str(file)}) is stays
-            given = replace(job("app", wrapped=False), engine=engine)
+            given = job("app", wrapped=False)._replace(engine=engine)
             assert ranks_stay_here(given, None, HERE, {variable: str(file)}) is stays
 
 

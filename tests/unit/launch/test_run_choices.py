@@ -9,9 +9,10 @@ import pytest
 
 from cosched.cli.entry import run_cli
 from cosched.cli.run.choices import Asked
-from cosched.cli.run.main import Run
-from cosched.config import cosched_toml
-from cosched.core.config.schema import Limits
+from cosched.cli.run.command import Run
+from cosched.config import config_files, cosched_toml
+from cosched.core.config.schema import KEYS, Limits, variable_of
+from cosched.core.config.variables import setting_variables
 from cosched.core.errors import CoschedError
 from cosched.core.units import parse_run_time
 from cosched.jobs.choices import Choices
@@ -25,7 +26,7 @@ def settings(tmp_path, monkeypatch):
             monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path))
     operator = tmp_path / "operator.toml"
-    monkeypatch.setattr(cosched_toml, "OPERATOR_FILE", operator)
+    monkeypatch.setattr(config_files, "OPERATOR_FILE", operator)
     return operator.write_text
 
 
@@ -34,6 +35,8 @@ def run(wait=None, carrier=None, waits_only=False, no_shim=False, require_all=Fa
 
 
 def test_no_options_give_the_defaults(settings):
+    assert run() == Choices("spin", "auto", None)
+    settings("")
     assert run() == Choices("spin", "auto", Limits())
 
 
@@ -109,3 +112,15 @@ def test_bad_time_is_one_line(text, words, capsys):
     assert printed.err.endswith(". See cosched-run --help.\n")
     assert len(printed.err.splitlines()) == 1
     assert len(printed.err) < 200
+
+
+def test_nothing_configured_means_the_defaults_of_the_keys(settings):
+    without = run()
+    settings("# nothing\n")
+    assert without.limits is None
+    assert run() == without._replace(limits=Limits())
+
+
+def test_each_key_has_a_variable_that_counts_as_configured():
+    assert list(setting_variables(map(variable_of, KEYS))) == [*map(variable_of, KEYS)]
+    assert list(setting_variables(["COSCHED_RUN_DIR", "COSCHED_RUNS", "HOME"])) == []

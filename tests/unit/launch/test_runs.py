@@ -8,21 +8,28 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import contextmanager
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosched.core.errors import CoschedError
-from cosched.core.expectation import Likeness, PastRun
-from cosched.core.node.knowledge import Expectation
-from cosched.core.node.settings import LENGTH_MAX_NS
-from cosched.core.units import NS_PER_S
+from cosched.core.errors import CoschedError, NoDaemon
+from cosched.core.expectation import Likeness, PastRun, Prediction
+from cosched.core.units import LENGTH_MAX_NS, NS_PER_S
 from cosched.jobs import expected
 from cosched.jobs.expected import Lengths
 from cosched.launch import run_record
-from cosched.launch.run_record import FILE_BYTES, add_run, read_runs, record_of_runs
+from cosched.launch.run_record import (
+    FILE_BYTES,
+    add_run,
+    read_runs,
+    read_useful_runs,
+    record_of_runs,
+)
+from cosched.rundir.paths import NodePaths
 
 HEAT = Likeness("/bin/heat heat", ("--size", "4096"), 4)
 LINE = {
@@ -280,22 +287,37 @@ def job(*args, ranks=2):
     return SimpleNamespace(argv=("/bin/sh", *args), label="sh", layout=layout)
 
 
-def ended(monkeypatch, *scheduled_s, complete=True):
-    """Has the daemons report these times of an ended job, one a node."""
-    records = [SimpleNamespace(scheduled_s=s, is_complete=complete) for s in scheduled_s]
-    monkeypatch.setattr(
-        "cosched.jobs.records.records_of", lambda *_arguments, **_options: records
-    )
+def ended(monkeypatch, *lengths_s):
+    """Has the daemons of three nodes report these lengths of an ended job; others have no
+    complete record."""
+    answers = [
+        {"running": False, "length_ns": s and round(s * NS_PER_S)} for s in lengths_s
+    ]
+
+    @contextmanager
+    def client(_paths):
+        def request(op, **_arguments):
+            assert op == "length"
+            return answers.pop(0)
+
+        if not answers:
+            raise NoDaemon("node n: no scheduler daemon is up")
+        yield SimpleNamespace(request=request)
+
+    monkeypatch.setattr(expected, "ControlClient", client)
+
+
+NODES = [NodePaths(Path("/run"), name) for name in ("n1", "n2", "n3")]
 
 
 def test_users_estimate_comes_before_earlier_runs(lengths, monkeypatch):
     kind = lengths.expectation(job("a"), None).kind
     assert kind
-    assert lengths.expectation(job("a"), None) == Expectation(kind)
+    assert lengths.expectation(job("a"), None) == Prediction(kind)
     ended(monkeypatch, 2.0, 3.0)
-    lengths.add(job("a"), "name", [], 0)
-    assert lengths.expectation(job("a"), None) == Expectation(kind, (3 * NS_PER_S,))
-    assert lengths.expectation(job("a"), 5) == Expectation(kind, (5,))
+    lengths.add(job("a"), "name", NODES, 0)
+    assert lengths.expectation(job("a"), None) == Prediction(kind, (3 * NS_PER_S,))
+    assert lengths.expectation(job("a"), 5) == Prediction(kind, (5,))
     assert lengths.expectation(job("b"), None).lengths_ns == ()
     assert lengths.expectation(job("a", ranks=None), None).lengths_ns == ()
     assert lengths.warnings == []
@@ -303,15 +325,11 @@ def test_users_estimate_comes_before_earlier_runs(lengths, monkeypatch):
 
 @pytest.mark.parametrize(
     "reported",
-    [
-        {},
-        {"scheduled_s": (0.0,)},
-        {"scheduled_s": (1.0,), "complete": False},
-    ],
+    [(), (0.0,), (None, None)],
 )
 def test_unknown_length_is_not_recorded(lengths, path, monkeypatch, reported):
-    ended(monkeypatch, *reported.pop("scheduled_s", ()), **reported)
-    lengths.add(job("a"), "name", [], 0)
+    ended(monkeypatch, *reported)
+    lengths.add(job("a"), "name", NODES, 0)
     assert not path.exists()
 
 
@@ -320,7 +338,7 @@ def test_record_that_is_off_is_neither_read_nor_written(monkeypatch):
     ended(monkeypatch, 2.0)
     lengths = Lengths(pytest.fail)
     assert lengths.expectation(job(), None).kind
-    lengths.add(job(), "name", [], 0)
+    lengths.add(job(), "name", NODES, 0)
     assert lengths.expectation(job(), 7).lengths_ns == (7,)
 
 
@@ -331,17 +349,38 @@ def test_unusable_record_is_one_warning_and_the_kind_is_known(
     spoil(path)
     assert lengths.expectation(job(), None).kind
     ended(monkeypatch, 2.0)
-    lengths.add(job(), "name", [], 0)
+    lengths.add(job(), "name", NODES, 0)
     (warning,) = lengths.warnings
     assert words in warning
     assert warning.endswith("; later runs do not learn from this one")
 
 
 def test_daemon_that_answers_with_an_error_is_one_warning(lengths, monkeypatch):
-    def records_of(*_arguments):
+    def broken(_paths):
         raise CoschedError("node n: broken")
 
-    monkeypatch.setattr("cosched.jobs.records.records_of", records_of)
-    lengths.add(job(), "name", [], 0)
+    monkeypatch.setattr(expected, "ControlClient", broken)
+    lengths.add(job(), "name", NODES, 0)
     assert lengths.warnings == ["node n: broken; later runs do not learn from this one"]
     assert expected.PATIENCE_S < 1
+
+
+def test_runs_that_are_alike_are_read_without_a_decoder(path, monkeypatch):
+    odd = Likeness('/a "b" \\ é', ("x\ty", "\x7f"), None)
+    other = odd._replace(args=("z",))
+    for run in (PastRun(odd, 5), PastRun(other, 6), PastRun(HEAT, 7), PastRun(odd, 8)):
+        add_run(path, run)
+    third = Likeness(odd.program, (), 3)
+    assert read_useful_runs(path, third) == [
+        PastRun(odd, 5),
+        PastRun(other, 6),
+        PastRun(odd, 8),
+    ]
+    monkeypatch.setattr(run_record, "_decode", pytest.fail)
+    assert read_useful_runs(path, odd) == [PastRun(odd, 5), PastRun(odd, 8)]
+    assert read_useful_runs(path, Likeness("/none", (), 1)) == []
+
+
+def test_alike_run_with_a_length_out_of_range_is_ignored(path, written):
+    written(encoded(length_ns=0) + encoded(length_ns=LENGTH_MAX_NS + 1) + encoded()[:-3])
+    assert read_useful_runs(path, HEAT) == []

@@ -24,9 +24,9 @@ from cosched.launch.program import Program
 from cosched.launch.resolved_job import ResolvedJob as Resolved
 
 HYDRA = Mpi(Family.MPICH, LauncherKind.HYDRA, "5.0.2", Path("/m/bin/mpiexec"), None)
-INTEL = replace(HYDRA, version="2021.16", intel=True)
+INTEL = HYDRA._replace(version="2021.16", intel=True)
 ORTE = Mpi(Family.OPENMPI, LauncherKind.ORTE, "4.1.4", Path("/o/bin/mpiexec"), None)
-PRRTE = replace(ORTE, engine=LauncherKind.PRRTE, version="5.0.11")
+PRRTE = ORTE._replace(engine=LauncherKind.PRRTE, version="5.0.11")
 AROUND = Surroundings(
     {"PATH": os.defpath, "COSCHED_RUNS": "off"},
     Path("/run/x"),
@@ -102,7 +102,7 @@ def test_mpich_is_served_pmi_1_and_open_mpi_pmix(uses):
     ],
 )
 def test_new_mpich_puts_long_values(uses, version, library, pmi):
-    uses.mpi(replace(HYDRA, version=version), Family.MPICH, Path(library))
+    uses.mpi(HYDRA._replace(version=version), Family.MPICH, Path(library))
     assert uses.serve(ranks=4, shim=False).pmi == pmi
 
 
@@ -155,10 +155,10 @@ def test_ranks_without_any_mpi_are_started_as_they_are(uses):
 
 
 def test_messages_of_a_lab_stay_on_its_network(uses):
-    around = replace(AROUND, lab=Site(network="10.0.0.0/24"))
+    around = AROUND._replace(lab=Site(network="10.0.0.0/24"))
     uses.mpi(HYDRA, Family.MPICH)
     assert uses.serve(around, shim=False).environ == {"UCX_TLS": "tcp,self"}
-    own = replace(around, environ={**AROUND.environ, "UCX_TLS": "all"})
+    own = around._replace(environ={**AROUND.environ, "UCX_TLS": "all"})
     assert uses.serve(own, shim=False).environ == {}
     uses.mpi(PRRTE, Family.OPENMPI)
     environ = uses.serve(around, shim=False).environ

@@ -11,7 +11,6 @@ import sys
 
 import pytest
 
-from cosched.linux.processes.background import what_holds_back
 from cosched.linux.processes.limits import (
     TRAVELLING,
     UNLIMITED,
@@ -20,6 +19,7 @@ from cosched.linux.processes.limits import (
     lower,
     most_processes,
     own_limits,
+    what_holds_back,
 )
 
 #: Prints the state of a process.

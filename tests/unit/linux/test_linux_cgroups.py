@@ -266,7 +266,10 @@ def test_add_ignores_dead_process(kernel: FakeKernel, base: Path) -> None:
     classes = find(kernel)
     classes.create("0.a", ONE)
     classes.add("0.a", 4711)
+    assert kernel.members(base / "cosched-n/0.a") == []
     classes.remove("0.a", 4711)
+    classes.destroy("0.a")
+    assert not (base / "cosched-n/0.a").exists()
 
 
 def test_remove_ignores_process_in_another_group(kernel: FakeKernel, base: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cosched.core.config.schema import Move
+from cosched.core.config.words import Move
 from cosched.core.errors import CoschedError
 from cosched.linux.cgroups import placement
 from cosched.linux.cgroups.placement import PlacedClasses, place_tasks

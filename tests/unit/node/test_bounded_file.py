@@ -1,12 +1,13 @@
 """Files that do not grow without bound, and what a daemon that was killed leaves in one."""
 
+import tracemalloc
 from pathlib import Path
 
 import pytest
 
 from cosched.core.trace.job_record import owner_of
 from cosched.node.records.bounded_file import BoundedFile, FilePair
-from cosched.node.records.history_writer import keep_fairly
+from cosched.node.records.history_writer import _equal_part, keep_fairly
 
 
 @pytest.fixture
@@ -61,10 +62,10 @@ def test_user_with_many_lines_pushes_out_no_other_users(tmp_path):
     ]
 
 
-@pytest.mark.parametrize("dies_at", [1, 2])
+@pytest.mark.parametrize("dies_at", [1, 2, 3, 4])
 def test_daemon_killed_over_a_change_of_files_loses_no_line(tmp_path, monkeypatch, dies_at):
     place = FilePair(tmp_path, "history", 4000)
-    lines = [record_line(1, number) for number in range(60)]
+    lines = [record_line(1 + (number > 5), number) for number in range(200)]
     replace, calls = Path.replace, []
 
     def die(path, target):
@@ -86,7 +87,33 @@ def test_daemon_killed_over_a_change_of_files_loses_no_line(tmp_path, monkeypatc
         append_all()
     monkeypatch.undo()
     BoundedFile(place, choose=keep_fairly).close()
-    left = [line for path in place.files for line in path.read_bytes().splitlines(True)]
-    kept = list(dict.fromkeys(left))
-    assert kept == written[-len(kept) :]
-    assert len(kept) >= len(written) - 1  # one more than fits into half of the room
+    kept = [line for path in place.files for line in path.read_bytes().splitlines(True)]
+    assert len(kept) == len(set(kept))
+    most = place.limit_bytes // 2 // len(lines[-1]) - 1  # that surely have room
+    last = min(len(written) - 1, most - 6)
+    assert kept[-last:] == written[-last:]
+    assert kept[:6] == lines[:6]  # of the user with few
+
+
+def test_change_of_files_needs_little_memory(tmp_path):
+    """What a daemon needs for a moment stays with its process."""
+    place = FilePair(tmp_path, "history", 4 << 20)
+    file = BoundedFile(place, choose=keep_fairly)
+    many = b"".join(record_line(uid % 3, uid, "x" * 500) for uid in range(1000))
+    began = peak = 0
+    while not place.previous.exists() or began < 4:
+        began += place.current.stat().st_size < len(many)
+        tracemalloc.start()
+        file.append(many)
+        peak = max(peak, tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    file.close()
+    assert peak < 300_000
+
+
+@pytest.mark.parametrize(
+    ("sizes", "room", "part"),
+    [([], 10, 0), ([3, 4], 10, 4), ([9, 9], 10, 5), ([2, 9, 9], 10, 4), ([9], 10, 9)],
+)
+def test_each_user_has_an_equal_part_or_all(sizes, room, part):
+    assert _equal_part(sizes, room) == part

@@ -8,6 +8,7 @@ import socket
 import tempfile
 import threading
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -282,12 +283,16 @@ def test_full_queue_is_no_missing_daemon(paths, full):
 
 
 def test_client_waits_for_a_place_in_the_queue(paths, full):
+    has_room = threading.Event()
+
     def make_room():
+        has_room.set()
         full.accept()[0].close()
 
     accepting = threading.Timer(0.05, make_room)
     accepting.start()
-    ControlClient(paths, timeout_s=30).close()
+    with closing(ControlClient(paths, timeout_s=30)):
+        assert has_room.is_set()
     accepting.join()
 
 

@@ -13,11 +13,12 @@ from types import SimpleNamespace
 import pytest
 
 from cosched.core.config.schema import Limits
-from cosched.core.node.knowledge import LENGTHS_MAX, UNKNOWN, Expectation
+from cosched.core.expectation import LENGTHS_MAX
+from cosched.core.node.knowledge import UNKNOWN, Expectation
 from cosched.core.node.machine import NodeScheduler
 from cosched.core.node.messages import TaskExited, TaskRegistered
-from cosched.core.node.settings import LENGTH_MAX_NS, Settings
-from cosched.core.units import NS_PER_S
+from cosched.core.node.settings import Settings
+from cosched.core.units import LENGTH_MAX_NS, NS_PER_S
 from cosched.linux.pidfd import exited
 from cosched.node.driver import Driver
 from cosched.node.records.history_writer import HistoryWriter
@@ -35,6 +36,18 @@ SHADOW = lib.COSCHED_CARRIER_SHADOW
 _numbers = itertools.count()
 
 
+class KeepingRecorder(Recorder):
+    """Keeps all events, too."""
+
+    def __init__(self, *things):
+        super().__init__(*things)
+        self.events = []
+
+    def record(self, event, commands):
+        self.events.append(event)
+        super().record(event, commands)
+
+
 class Node:
     """The members of a node, its terms, and the events that its machine received."""
 
@@ -46,7 +59,7 @@ class Node:
         self.paths = paths
         self.machine = NodeScheduler(Settings())
         self.jobs = JobTable(paths)
-        self.recorder = Recorder(paths.node, self.machine, self.jobs)
+        self.recorder = KeepingRecorder(paths.node, self.machine, self.jobs)
         self.history = HistoryWriter(paths.node, self.recorder, lambda _key: None)
         self.refusing = False
         self.pids_are_reused = False
@@ -75,7 +88,7 @@ class Node:
 
     @property
     def events(self):
-        return [event for event, _ in self.recorder.recent]
+        return self.recorder.events
 
     def come(self, pid, rank=0, *, launched=False, job="a", expectation=UNKNOWN):
         pidfd = os.pidfd_open(pid)

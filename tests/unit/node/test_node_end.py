@@ -15,7 +15,7 @@ from types import SimpleNamespace
 import pytest
 from cosched_daemons import scheduler
 
-from cosched.core.config.schema import CLASS_SCHEDULERS
+from cosched.core.config.words import CLASS_SCHEDULERS
 from cosched.core.errors import CoschedError, NoDaemon
 from cosched.core.node.messages import Mode
 from cosched.linux import proc

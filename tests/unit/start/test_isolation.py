@@ -93,6 +93,16 @@ def test_packages_that_only_the_user_has_come_last(tmp_path):
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_a_command_runs_processes_side_by_side(tmp_path):
+    words = ["sim", "generate", "made.swf", "--jobs", "50", "--machine", "8"]
+    done = run([BIN / "cosched", *words], tmp_path, {})
+    assert (done.returncode, done.stderr) == (0, "")
+    words = ["sim", "queue", "made.swf", "--policy", "fcfs,easy", "--parallel", "2"]
+    done = run([BIN / "cosched", *words], tmp_path, {})
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count(" log ") == 2
+
+
 def installed(folder, line):
     """Makes a command as an installer does; ``line``: the first of cosched-python."""
     folder.mkdir()

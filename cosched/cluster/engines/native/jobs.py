@@ -47,7 +47,7 @@ from cosched.core.cluster.queue.queue_events import (
 )
 from cosched.core.decoding import host_of
 from cosched.core.errors import CoschedError
-from cosched.linux.identity import find_user_name
+from cosched.linux.users import find_user_name
 
 #: The nodes of a job whose addresses its mates get: the first ones.
 ADDRESSES_MOST = 256

@@ -12,7 +12,7 @@ all tables go up to the root, which sends the full set down.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Collection, Sequence
 
 from msgspec import Struct
 
@@ -88,8 +88,11 @@ class Exchange(ABC):
     def _check_new(self, places: Sequence[Position]) -> None:
         """Raises CoschedError if the job lacks one of the nodes, or its table is here."""
         here = set() if self._repeats else self._here
-        if len(set(places)) < len(places) or any(
-            place in here or not 0 <= place < self._tree.size for place in places
+        distinct = set(places)
+        if (
+            len(distinct) < len(places)
+            or not here.isdisjoint(distinct)
+            or not all(map(range(self._tree.size).__contains__, distinct))
         ):
             raise CoschedError(
                 f"node {self._place} of the job: a table came twice, or is of no node"
@@ -98,14 +101,14 @@ class Exchange(ABC):
     def _check_side(self, event: TablesArrived) -> None:
         """Raises CoschedError if a table is not from the sender's part of the tree, or if
         the sender has no more although one of its part is missing."""
-        side = self._side_of(event.sender)
-        repeats = self._repeats and event.sender < self._place
-        if not repeats and not all(map(side, event.places)):
+        sender, places = event.sender, event.places
+        repeats = self._repeats and sender < self._place
+        if not repeats and self._count_behind(sender, places) < len(places):
             raise CoschedError(
                 f"node {self._place} of the job: node {event.sender} sent a table of "
                 "another part of the tree"
             )
-        new = sum(place not in self._here and side(place) for place in event.places)
+        new = self._count_behind(sender, set(places) - self._here)
         missing = self._missing.get(event.sender)
         if missing is None:
             missing = self._size_of(event.sender)
@@ -121,13 +124,12 @@ class Exchange(ABC):
             return self._tree.below(neighbour)
         return self._tree.size - self._tree.below(self._place)
 
-    def _side_of(self, neighbour: Position) -> Callable[[Position], bool]:
-        """Returns whether a place is behind a neighbour, as this node sees the tree."""
-        if neighbour > self._place:
-            levels = self._tree.levels(neighbour)
-            return lambda place: any(place in level for level in levels)
-        own = self._tree.levels(self._place)
-        return lambda place: not any(place in level for level in own)
+    def _count_behind(self, neighbour: Position, places: Collection[Position]) -> int:
+        """Returns how many places are behind a neighbour, as this node sees the tree."""
+        is_child = neighbour > self._place
+        levels = self._tree.levels(neighbour if is_child else self._place)
+        below = sum(sum(map(level.__contains__, places)) for level in levels)
+        return below if is_child else len(places) - below
 
     def _add(self, places: Sequence[Position]) -> None:
         self._here.update(places)

@@ -27,8 +27,9 @@ from dataclasses import replace
 from cosched.core.node.groups import Group
 from cosched.core.node.job import JobState
 from cosched.core.node.messages import OrderTimer
-from cosched.core.node.settings import LENGTH_MAX_NS, Settings
+from cosched.core.node.settings import Settings
 from cosched.core.node.slices.free import FreeSlices
+from cosched.core.units import LENGTH_MAX_NS
 
 
 class PaperSlices(FreeSlices):

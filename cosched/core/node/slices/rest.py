@@ -30,8 +30,9 @@ from cosched.core.node.job import JobState
 from cosched.core.node.knowledge import Estimate, Knowledge, estimate
 from cosched.core.node.messages import Job, OrderTimer
 from cosched.core.node.prospect import Prospect, Reason
-from cosched.core.node.settings import LENGTH_MAX_NS, Settings
+from cosched.core.node.settings import Settings
 from cosched.core.node.slices.free import FreeSlices
+from cosched.core.units import LENGTH_MAX_NS
 
 #: A job is first sorted by its rank.
 ENDING, DUE, USUAL = range(3)

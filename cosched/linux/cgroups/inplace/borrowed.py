@@ -12,7 +12,6 @@ import errno
 import logging
 import os
 from collections.abc import Iterator, Mapping, Set
-from dataclasses import replace
 from pathlib import Path
 
 from cosched.core.errors import CoschedError
@@ -240,7 +239,7 @@ class BorrowedGroups:
 
     def _demands(self) -> dict[Group, Part]:
         return {
-            group: replace(part, percent=self._percents.get(part.job))
+            group: part._replace(percent=self._percents.get(part.job))
             for group, part in self._parts.items()
         }
 

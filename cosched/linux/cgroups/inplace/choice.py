@@ -9,13 +9,12 @@ in. If two jobs share a step, neither has a class in place.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from cosched.linux.cgroups.inplace.job_groups import Group, job_group
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(NamedTuple):
     """Why a task has no class in place."""
 
     reason: str  #: a text for people

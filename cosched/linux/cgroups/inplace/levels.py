@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from cosched.core.node.groups import UNSCHEDULED_PERCENT
 from cosched.linux.cgroups.inplace.job_groups import Group
@@ -36,8 +36,7 @@ from cosched.linux.cgroups.inplace.job_groups import Group
 _TOLERANCE = 2.0
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(NamedTuple):
     """One class group of a job, and its demand."""
 
     job: str  #: the key of the job
@@ -62,8 +61,7 @@ class Part:
         return max(1, min(len(self.cpus), self.members))
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(NamedTuple):
     """The groups that get weights, and the jobs that quotas bound."""
 
     levels: tuple[tuple[Group, ...], ...]  #: each level is a set of sibling groups

@@ -14,8 +14,8 @@ import contextlib
 import errno
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from cosched.core.decoding import shown_text
 from cosched.core.errors import CoschedError
@@ -27,8 +27,7 @@ _NAME = "cosched.standing"
 _GONE = (errno.ENOENT, errno.ENODEV)
 
 
-@dataclass(frozen=True, slots=True)
-class Loan:
+class Loan(NamedTuple):
     """A group that cosched changes, and the values that stood there."""
 
     directory: Path  #: the group's directory

@@ -15,18 +15,18 @@
 
 /* cdef: begin */
 enum cosched_spin_limits {
-    COSCHED_SPIN_BUCKETS = 8,      /* waits by length: below 1 us, 2 us, 4 us, ... */
-    COSCHED_SPIN_SWITCH_NS = 50000 /* a switch to another job and back: the kernel's part, the
-                                    * wake-up, and the refill of the caches */
+    COSCHED_SPIN_BUCKETS = 9,      /* waits by length: below 1 us, 2 us, 4 us, ... */
+    COSCHED_SPIN_SWITCH_NS = 100000 /* a switch to another job and back: the kernel's part, the
+                                     * wake-up, and the refill of the caches */
 };
 
 /* The waits of one thread. Zero-initialised: none so far. */
 struct cosched_spin_limit {
-    uint32_t counts[8]; /* by length; the last one has all waits that are longer than a switch */
+    uint32_t counts[9]; /* by length; the last one has all waits that are longer than a switch */
     uint32_t notes;     /* waits since the limit was chosen */
     uint32_t chosen;    /* 1: limit_ns is from waits */
     uint64_t limit_ns;
-    uint64_t sums_ns[8]; /* the lengths of the counted waits */
+    uint64_t sums_ns[9]; /* the lengths of the counted waits */
 };
 
 /* Enters a wait that lasted wait_ns. Older waits count less and less. */

@@ -1,6 +1,7 @@
 """Requests of a hostile user are answered by one line; the controller goes on."""
 
 import asyncio
+import itertools
 import json
 
 import pytest
@@ -12,7 +13,8 @@ from cosched.cluster.engines.native.node_entries import NodeEntries, NodeState
 from cosched.cluster.store import JobStore
 from cosched.cluster.user_socket import Person
 from cosched.config.domain import DomainConfig
-from cosched.service.pacing import Allowance
+from cosched.core.units import NS_PER_S
+from cosched.service.pacing import MALFORMED_TIMES, REST, Allowance
 from tests.unit.cluster.controller.controller_alone import requests_about
 
 USER = Person(4711, 4711)
@@ -140,3 +142,20 @@ def test_user_of_many_refused_requests_waits_and_no_other_one(requests, monkeypa
     assert len(rests) == 4
     assert "ok" in ask(requests, USER, do="queue")
     assert len(rests) == 4
+
+
+def test_malformed_request_counts_five_times(requests, monkeypatch):
+    where, ticks, rests = "cosched.cluster.controller.requests", itertools.count(), []
+
+    async def sleep(rest_s):
+        rests.append(round(rest_s * NS_PER_S))
+
+    monkeypatch.setattr(f"{where}.asyncio.sleep", sleep)
+    monkeypatch.setattr(f"{where}.time.monotonic_ns", lambda: next(ticks) * 1000)
+    requests._refused = Allowance(0)
+    right = b'{"do": "job", "job": 7}'  # there is no such job
+    bodies = (b"{", b'{"do": "dance"}', b'{"do": "queue", "ended": "x"}', right)
+    for number, body in enumerate(bodies):
+        assert "error" in ask(requests, Person(5000 + number, 1), body=body)
+    once = REST * 1000
+    assert rests == [once * MALFORMED_TIMES] * 3 + [once]

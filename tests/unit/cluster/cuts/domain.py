@@ -146,8 +146,7 @@ class Domain:
             found.append("the controller has requests")
         if jobs.starts.active or jobs.records.live or jobs.strays._of_node:
             found.append("the controller has starts or jobs")
-        waits = jobs.records._waits
-        if any(any(each.values()) for each in vars(waits).values()):
+        if jobs.records._waits:
             found.append("the controller has waits")
         down = [each.name for each in engine._members.by_number if not each.answers]
         return [*found, *(f"{name} is not up" for name in down)]

@@ -1,0 +1,130 @@
+"""Spawns a node's daemons, or joins those that another process just spawned.
+
+cosched-run does so while a user waits. So this imports no more than it needs: the daemon
+reads the configuration by itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+from collections.abc import Callable, Sequence
+from typing import NoReturn
+
+from cosched.core.errors import CoschedError, NoDaemon
+from cosched.linux.files.owners import refuse_foreign
+from cosched.linux.processes.background import start_background
+from cosched.node.lifetime.handover import (
+    START_TIMEOUT_S,
+    UP_ALREADY,
+    Patience,
+    wait_readable,
+)
+from cosched.node.sockets.client import request
+from cosched.rundir.lock import lock_holder
+from cosched.rundir.paths import NodePaths
+from cosched.start.own_command import own_command
+
+PRIVATE = "--private"
+#: Starts the daemons with options; returns their greeting.
+Start = Callable[[NodePaths, Sequence[str]], str]
+
+
+def start_private_pair(paths: NodePaths) -> str:
+    """Starts daemons for one user's jobs as the configuration has them, and returns their
+    greeting. CoschedError if they cannot start here.
+
+    They are no children of this process, which waits for all its children at its end.
+    """
+    refuse_foreign(paths.run_dir)
+    paths.check_length()
+    absolute = NodePaths(paths.run_dir.absolute(), paths.node)
+    read_end, write_end = os.pipe()
+    child = os.fork()
+    if child == 0:
+        _report(lambda: start_or_join(absolute, [PRIVATE]), write_end)
+    os.close(write_end)
+    with os.fdopen(read_end, encoding="utf-8", errors="surrogateescape") as pipe:
+        said = pipe.read()
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if status != 0:
+        raise CoschedError(said or f"node {paths.node}: its start ended ({status})")
+    return said
+
+
+def _report(start: Callable[[], str], descriptor: int) -> NoReturn:
+    """Writes the greeting, or the error, and ends this process."""
+    status = 1
+    try:
+        try:
+            said, status = start(), 0
+        except (CoschedError, OSError) as error:
+            said = str(error)
+        os.write(descriptor, said.encode("utf-8", "surrogateescape"))
+    finally:
+        os._exit(status)
+
+
+def spawn(paths: NodePaths, words: Sequence[str]) -> str:
+    """Starts the daemons and returns their greeting; CoschedError if they cannot start.
+
+    words: options of ``coschedd``."""
+    read_end, write_end = os.pipe()
+    command = [
+        *own_command("cosched_daemons.scheduler"),
+        *("--run-dir", str(paths.run_dir), "--node", paths.node),
+        *("--ready-fd", str(write_end)),
+        *words,
+    ]
+    try:
+        process = start_background(
+            command,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            pass_fds=[write_end],
+        )
+    finally:
+        os.close(write_end)
+    with os.fdopen(read_end) as ready:
+        if not wait_readable(ready.fileno(), START_TIMEOUT_S):
+            process.kill()
+            raise CoschedError(
+                f"node {paths.node}: the scheduler daemon was not ready in "
+                f"{START_TIMEOUT_S:g} s; see {paths.log}"
+            )
+        word, _, message = ready.readline().strip().partition(" ")
+    if word != "READY":
+        raise CoschedError(f"node {paths.node}: " + (message or _last_words(paths)))
+    return message
+
+
+def _last_words(paths: NodePaths) -> str:
+    """Returns the last log line of a daemon that died without a message.
+
+    The log may be gone together with the node's directory (a lab that failed)."""
+    try:
+        lines = paths.log.read_text(errors="replace").split("\n")
+    except OSError:
+        lines = []
+    last = next((line.strip() for line in reversed(lines) if line.strip()), "")
+    return f"the daemon died; see {paths.log}" + (f", which ends: {last}" if last else "")
+
+
+def start_or_join(paths: NodePaths, words: Sequence[str], start: Start = spawn) -> str:
+    """Starts a private pair, or joins one that another process just started."""
+    patience = Patience(paths)
+    while True:
+        if lock_holder(paths.scheduler_lock) is None:
+            try:
+                return start(paths, words)
+            except CoschedError as error:
+                # Another pair came up first; it may have ended since.
+                quicker = lock_holder(paths.scheduler_lock) is not None
+                if not quicker and UP_ALREADY not in str(error):
+                    raise
+                continue
+        with contextlib.suppress(NoDaemon):
+            pid = request(paths, "status")["pid"]
+            return f"node {paths.node}: {UP_ALREADY} (pid {pid})"
+        patience.await_change()

@@ -1,0 +1,53 @@
+"""A plain command line of cosched-run is read as click reads it, without click."""
+
+from __future__ import annotations
+
+import pytest
+
+from cosched.cli.run.command import Run
+from cosched.cli.run.plain import read_plain
+
+
+def by_click(words, monkeypatch):
+    """Returns what click makes of a command line."""
+    found = []
+    monkeypatch.setattr("cosched.cli.run.start.start", found.append)
+    Run.click_command.main(words, standalone_mode=False)
+    return found[0]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "app",
+        "app -n 4 --help",
+        "-- app -x",
+        "-- -app",
+        "mpiexec -n 2 app -- x",
+        "-n 4 app",
+        "-np 4 --ppn 2 app a b",
+        "--ranks 4 -n 2 --job mine -v app",
+        "--account --verbose --time 1:30 --memory 8G app",
+        "--hosts n[1-3] --mpi openmpi --run-dir some/where app",
+        "--wait block:5us --require-all app",
+        "--no-shim app",
+    ],
+)
+def test_both_read_the_same(line, monkeypatch):
+    words = line.split()
+    found = read_plain(words)
+    assert found is not None
+    assert found == by_click(words, monkeypatch)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("", "-n 4", "--", "-n 0 app", "-n x app", "-n4 app", "-n", "--help", "-h app"),
+        *("--ppn=2 app", "--dry-run app", "--domain app", "--status none app"),
+        *("--time 0 app", "--time 2000d app", "--memory big app", "--job a/b app"),
+        *("--no-shim --memory 1G app", "--hosts a,a app", "--what app"),
+    ],
+)
+def test_other_lines_are_left_to_click(line):
+    assert read_plain(line.split()) is None
