@@ -11,7 +11,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from cosched.cli.declared import argument, option
-from cosched.cli.values import COMMAND, HOSTS, SECONDS, SIZE
+from cosched.cli.values import COMMAND, HOSTS, RATE, SECONDS, SIZE
 from cosched.core.errors import CoschedError
 from cosched.linux.files.owners import refuse_foreign, without_links
 from cosched.rundir.directories import domain_dir_to_ask, own_run_dir, run_dir_to_ask
@@ -121,6 +121,11 @@ def lab_nodes_option() -> Any:
         metavar="N",
         help="Virtual nodes: of the lab that is up, or of a private one.",
     )
+
+
+def rate_option() -> Any:
+    """``--rate RATE``: what each node of a lab sends, in bits a second."""
+    return option(type=RATE, help="What each node's link sends, such as 1gbit.")
 
 
 def hosts_option(help: str = "Run on these nodes instead.") -> Any:
