@@ -124,8 +124,8 @@ def lab_nodes_option() -> Any:
 
 
 def rate_option() -> Any:
-    """``--rate RATE``: what each node of a lab sends, in bits a second."""
-    return option(type=RATE, help="What each node's link sends, such as 1gbit.")
+    """``--rate RATE``: the rate of each link of a lab, in bits a second."""
+    return option(type=RATE, help="The rate of each link, such as 1gbit.")
 
 
 def hosts_option(help: str = "Run on these nodes instead.") -> Any:

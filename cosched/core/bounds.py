@@ -33,7 +33,7 @@ Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
 UID_MOST = (1 << 32) - 2
 UserId = Annotated[int, msgspec.Meta(ge=0, le=UID_MOST)]
 GroupId = Annotated[int, msgspec.Meta(ge=0, le=UID_MOST)]
-#: What a link sends, in bits a second. The kernel's token bucket holds its bytes a second,
+#: The rate of a link, in bits a second. The kernel's token bucket holds its bytes a second,
 #: and the time of its burst, in 32 bits.
 RATE_LEAST, RATE_MOST = 100_000, 30 * 10**9
 Rate = Annotated[int, msgspec.Meta(ge=RATE_LEAST, le=RATE_MOST)]

@@ -25,7 +25,7 @@ CARRIER_WITHIN_S = 5.0
 CARRIER_POLL_S = 0.005
 
 _ETHERNET = "eth0"
-#: What a link of the lab sends at once, and how long a packet may wait for it.
+#: The bytes that a link of the lab sends at once, and the longest wait of a packet.
 BURST_BYTES = 256 << 10
 LATENCY_S = 0.05
 #: The handle of a node's first queueing discipline, 1: in tc's notation.

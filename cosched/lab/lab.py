@@ -31,7 +31,7 @@ class Lab:
     network: str  #: the nodes' network in CIDR notation
     agent: Path  #: the script that starts a command inside a node
     nodes: tuple[NodeRecord, ...]  #: the nodes, in the order of their numbers
-    rate: int | None  #: what each node's link sends, in bits a second; None: no limit
+    rate: int | None  #: the rate of each link, in bits a second; None: no limit
 
     @classmethod
     def load(cls, run_dir: Path) -> Lab | None:

@@ -78,7 +78,7 @@ def make_lab(
 ) -> Lab:
     """Makes the planned nodes; removes everything if that fails.
 
-    rate: what each node's link sends at most, in bits a second; None: no limit.
+    rate: of each link, in bits a second; None: no limit.
     """
     require_root()
     tools = agent.Tools.find(shutil.which)

@@ -38,7 +38,7 @@ class LabState:
     agent: str  #: the path of the script that starts a command inside a node
     fabric: ProcessId  #: the process that holds the namespace of the network
     nodes: tuple[NodeRecord, ...]  #: the nodes, in the order of their numbers
-    #: What each node's link sends at most, in bits a second; None: no limit.
+    #: The rate of each link, in bits a second; None: no limit.
     rate: Rate | None = None
 
     @property

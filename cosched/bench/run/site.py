@@ -41,7 +41,7 @@ class Site:
     #: nothing changes them.
     remote: RemoteSettings | None = None
     shares_cpus: bool = False  #: two nodes have a CPU in common
-    #: What the links of a lab's nodes carry, in bits a second; None: no limit, or no lab.
+    #: The rate of each link of a lab, in bits a second; None: no limit, or no lab.
     rate: int | None = None
 
 

@@ -39,7 +39,7 @@ class TestbedOptions:
     run_dir: Path  #: the run directory of the lab or the daemons
     nodes: int = 2  #: the size of a lab; named hosts have their own number
     cores_per_node: int = 1  #: CPUs of a node, if the bench makes the lab
-    rate: int | None = None  #: of the lab's links, in bits a second; None: any
+    rate: int | None = None  #: the rate of the lab's links, in bits a second; None: any
     hosts: tuple[str, ...] = ()  #: names of nodes; empty: the lab
     mpi: str | None = None  #: the value of --mpi; None: the first program decides
     #: Changes for the whole bench; empty: none.
