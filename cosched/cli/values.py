@@ -15,8 +15,10 @@ from cosched.core.units import (
     LENGTH_MAX_NS,
     NS_PER_S,
     format_duration,
+    format_rate,
     parse_bytes,
     parse_duration,
+    parse_rate,
     parse_run_time,
 )
 from cosched.launch.given.hosts import parse_hosts
@@ -88,6 +90,8 @@ RUN_TIME = Parsed("TIME", _run_time)
 RUN_SECONDS = Parsed("TIME", in_seconds(_run_time))
 #: A size such as 8G, in bytes.
 SIZE = Parsed("SIZE", parse_bytes)
+#: The rate of a link such as 100mbit or 1gbit, in bits a second.
+RATE = Parsed("RATE", parse_rate, format_rate)
 #: A command, split into words as a shell does.
 COMMAND = Parsed("COMMAND", _shell_words)
 #: Hosts such as ``A,B`` or ``n[1-4]``.

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from cosched.core.errors import CoschedError
+from cosched.core.units import format_rate
 from cosched.lab import agent
 from cosched.lab.state import LabState, NodeRecord, read_state
 
@@ -30,6 +31,7 @@ class Lab:
     network: str  #: the nodes' network in CIDR notation
     agent: Path  #: the script that starts a command inside a node
     nodes: tuple[NodeRecord, ...]  #: the nodes, in the order of their numbers
+    rate: int | None  #: the rate of each link, in bits a second; None: no limit
 
     @classmethod
     def load(cls, run_dir: Path) -> Lab | None:
@@ -68,6 +70,7 @@ class Lab:
             network=state.network,
             agent=Path(state.agent),
             nodes=state.nodes,
+            rate=state.rate,
         )
 
     @property
@@ -105,6 +108,11 @@ class Lab:
         for number in (signal.SIGPIPE, signal.SIGXFSZ):
             signal.signal(number, signal.SIG_DFL)
         os.execv(argv[0], argv)
+
+
+def describe_links(rate: int | None) -> str:
+    """Returns a lab's links in words. rate: bits a second; None: no limit."""
+    return "links without a limit" if rate is None else f"links {format_rate(rate)}"
 
 
 def require_root() -> None:

@@ -58,13 +58,28 @@ _FABRIC = "fabric"
 _HOSTS = Path("/etc/hosts")
 
 
-def up(run_dir: Path, nodes: int, cores_per_node: int, daemons: bool = True) -> Lab:
+def up(
+    run_dir: Path,
+    nodes: int,
+    cores_per_node: int,
+    daemons: bool = True,
+    rate: int | None = None,
+) -> Lab:
     """Makes a lab whose nodes have CPUs of their own; removes everything if that fails."""
-    return make_lab(run_dir, plan_nodes(nodes, cores_per_node, usable_siblings()), daemons)
+    planned = plan_nodes(nodes, cores_per_node, usable_siblings())
+    return make_lab(run_dir, planned, daemons, rate)
 
 
-def make_lab(run_dir: Path, planned: tuple[PlannedNode, ...], daemons: bool = True) -> Lab:
-    """Makes the planned nodes; removes everything if that fails."""
+def make_lab(
+    run_dir: Path,
+    planned: tuple[PlannedNode, ...],
+    daemons: bool = True,
+    rate: int | None = None,
+) -> Lab:
+    """Makes the planned nodes; removes everything if that fails.
+
+    rate: of each link, in bits a second; None: no limit.
+    """
     require_root()
     tools = agent.Tools.find(shutil.which)
     machine = os.uname().nodename
@@ -78,7 +93,7 @@ def make_lab(run_dir: Path, planned: tuple[PlannedNode, ...], daemons: bool = Tr
         _check_not_up(run_dir)
         _sweep(run_dir)
         try:
-            state = _make(run_dir, planned, tools)
+            state = _make(run_dir, planned, tools, rate)
             lab = Lab.of_state(run_dir, state)
             if daemons:
                 _in_nodes(lab, [node.name for node in planned], ["up"])
@@ -155,7 +170,12 @@ def _check_not_up(run_dir: Path) -> None:
         )
 
 
-def _make(run_dir: Path, planned: tuple[PlannedNode, ...], tools: agent.Tools) -> LabState:
+def _make(
+    run_dir: Path,
+    planned: tuple[PlannedNode, ...],
+    tools: agent.Tools,
+    rate: int | None,
+) -> LabState:
     """Makes keepers, state file, agent and network, in this order."""
     directory = state_path(run_dir).parent
     directory.mkdir(exist_ok=True)
@@ -163,9 +183,11 @@ def _make(run_dir: Path, planned: tuple[PlannedNode, ...], tools: agent.Tools) -
         agent.agent_places(run_dir, mark_prefix(run_dir)),
         lambda path: os.statvfs(path).f_flag,
     )
-    state = _start_keepers(run_dir, planned, str(place))
+    state = replace(_start_keepers(run_dir, planned, str(place)), rate=rate)
     agent.write_agent(place, agent.agent_script(tools, state.nodes))
     fabric.join_nodes(state.fabric.pid, state.nodes, NETWORK)
+    if rate is not None:
+        fabric.limit_links(state.nodes, fabric.bucket_of(rate))
     return state
 
 

@@ -10,6 +10,7 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from cosched.core.bounds import Rate
 from cosched.core.decoding import Malformed, convert, decode_json
 from cosched.core.errors import CoschedError
 from cosched.linux.files.whole import write_whole
@@ -37,6 +38,8 @@ class LabState:
     agent: str  #: the path of the script that starts a command inside a node
     fabric: ProcessId  #: the process that holds the namespace of the network
     nodes: tuple[NodeRecord, ...]  #: the nodes, in the order of their numbers
+    #: The rate of each link, in bits a second; None: no limit.
+    rate: Rate | None = None
 
     @property
     def keepers(self) -> tuple[tuple[str, ProcessId], ...]:

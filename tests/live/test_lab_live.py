@@ -15,14 +15,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from pyroute2 import IPRoute
 
 from cosched.core.errors import CoschedError
-from cosched.lab import life
+from cosched.lab import fabric, life
 from cosched.lab.keeper import NodeShape, start_keeper
 from cosched.lab.lab import Lab
 from cosched.lab.plan import mark_prefix
 from cosched.lab.state import read_state, state_path, write_state
-from cosched.linux.namespaces import ProcessId, processes_inside
+from cosched.linux.namespaces import ProcessId, network_of, processes_inside
 
 pytestmark = [
     pytest.mark.live,
@@ -320,6 +321,78 @@ def test_down_and_status_without_lab_succeed(run_dir):
         assert "no lab is up" in done.stdout + done.stderr
     assert json.loads(lab_command(run_dir, "status", "--json").stdout) == {"nodes": []}
     assert lab_command(run_dir, "exec", "lab1", "true").returncode == 1
+
+
+# --- links --------------------------------------------------------------------------
+
+_RECEIVE = """
+import json, socket
+with socket.create_server(("", 7000)) as server:
+    print("ready", flush=True)
+    with server.accept()[0] as link:
+        got = 0
+        while block := link.recv(1 << 20):
+            got += len(block)
+        link.sendall(b"done")
+    print(json.dumps(got))
+"""
+_SEND = """
+import json, socket, sys, time
+with socket.create_connection((sys.argv[1], 7000)) as link:
+    begun = time.monotonic()
+    for _ in range(64):
+        link.sendall(bytes(10**6))
+    link.shutdown(socket.SHUT_WR)
+    assert link.recv(4) == b"done"
+    print(json.dumps(time.monotonic() - begun))
+"""
+_SENT_BYTES = 64 * 10**6
+
+
+def test_link_carries_no_more_than_its_rate(run_dir):
+    """64 MB take 0.512 s at 1 Gbit/s; without a bucket it is a tenth of that."""
+    done = lab_command(run_dir, "up", "--nodes", "2", "--no-daemons", "--rate", "1gbit")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "links 1 Gbit/s\n" in lab_command(run_dir, "status").stdout
+    shown = json.loads(lab_command(run_dir, "status", "--json").stdout)
+    assert shown["rate_bits_per_s"] == 10**9
+    lab = Lab.load(run_dir)
+    assert lab is not None
+    receiver = start_inside(lab, "lab2", _RECEIVE)
+    took_s = python_inside(lab, "lab1", _SEND, lab.node("lab2").address)
+    assert json.loads(receiver.communicate(timeout=PATIENCE_S)[0]) == _SENT_BYTES
+    assert took_s >= (_SENT_BYTES - fabric.BURST_BYTES) * 8 / 10**9
+    assert life.down(run_dir)
+    assert_nothing_left(run_dir)
+
+
+def test_every_node_has_the_bucket_that_tc_would_make(run_dir):
+    lab = life.up(run_dir, 2, 1, daemons=False, rate=10**9)
+    for node in lab.nodes:
+        with network_of(node.keeper.pid), IPRoute() as inside:
+            (index,) = inside.link_lookup(ifname="eth0")
+            (bucket,) = inside.get_qdiscs(index)
+            assert bucket.get_attr("TCA_KIND") == "tbf"
+            found = bucket.get_attr("TCA_OPTIONS").get_attr("TCA_TBF_PARMS")
+            assert (found["rate"], found["limit"]) == (125_000_000, 6_250_000 + (256 << 10))
+    life.down(run_dir)
+    assert_nothing_left(run_dir)
+
+
+def test_lab_without_a_rate_says_so(run_dir):
+    life.up(run_dir, 1, 1, daemons=False)
+    assert "links without a limit\n" in lab_command(run_dir, "status").stdout
+    shown = json.loads(lab_command(run_dir, "status", "--json").stdout)
+    assert shown["rate_bits_per_s"] is None
+    life.down(run_dir)
+
+
+@pytest.mark.parametrize("rate", ["0gbit", "fast", "99gbit", "-1mbit", "1gb"])
+def test_wrong_rate_is_one_line_and_makes_nothing(run_dir, rate):
+    done = lab_command(run_dir, "up", "--nodes", "2", "--rate", rate)
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert done.stderr.startswith(f"cosched: --rate: '{rate}' is ")
+    assert_nothing_left(run_dir)
 
 
 # --- down ---------------------------------------------------------------------------

@@ -98,7 +98,6 @@ ALLOWED = {
         {"accasim", "benchmarks.experiment", "cosched.sim", "cosched.tables"},
         OPTIONAL,
     ),
-    "benchmarks/experiments/startup/startup_live.py": ({"pyroute2"}, OPTIONAL),
 }
 #: Figures are drawn where matplotlib is installed.
 EVERY_BENCHMARK = {"matplotlib"}

@@ -50,6 +50,7 @@ from cosched.config.domain import LifeSettings, StartupSettings
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
 from cosched.lab import life
+from cosched.lab.fabric import Bucket, limit_links
 from cosched.lab.lab import Lab
 from cosched.lab.plan import plan_crowded_nodes
 from cosched.linux.namespaces import network_of
@@ -172,14 +173,10 @@ def starter_of(lab: Lab, way: Way, program: Path) -> Iterator[Starter]:
 def pace(lab: Lab, rate: int) -> None:
     """Lets each node's link send at most ``rate`` bytes a second, in equal parts to all
     connections: with large windows, TCP would give one of them most of a slow link."""
-    from pyroute2 import IPRoute
-
     for node in lab.nodes:
-        with network_of(node.keeper.pid), IPRoute() as inside:
+        with network_of(node.keeper.pid):
             RECEIVE_WINDOW.write_text(f"4096 {WINDOW_BYTES} {WINDOW_BYTES}")
-            (index,) = inside.link_lookup(ifname="eth0")
-            bucket = {"rate": rate, "burst": BURST_BYTES, "limit": QUEUE_BYTES}
-            inside.tc("add", "tbf", index, 0x10000, **bucket)
+    limit_links(lab.nodes, Bucket(rate, BURST_BYTES, QUEUE_BYTES))
 
 
 def calibrate(starter: Starter, repeats: int) -> Costs:

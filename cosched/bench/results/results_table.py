@@ -27,14 +27,14 @@ def render(
 ) -> str:
     """Returns the tables of a whole bench, which end with a newline.
 
-    ``setting``: one line with the nodes, the MPI and the settings. ``notes``: lines about
+    ``setting``: the nodes, the MPI and the settings. ``notes``: lines about
     the runs.
     """
     ended = [summary for summary in summaries if summary.counted]
     compared = ratios(ended)
     level = ratios(at_usual_speed(ended) or ())
     blocks = (
-        [_clip(title, WIDTH), _clip(setting, WIDTH)],
+        [_clip(title, WIDTH), *textwrap.wrap(setting, WIDTH)],
         _arm_block(ended),
         _slowdown_block(ended),
         _job_block(ended),

@@ -17,8 +17,10 @@ from pathlib import Path
 from cosched.bench.run.interrupts import shielded
 from cosched.bench.run.remote import RemoteSettings
 from cosched.core.errors import CoschedError
+from cosched.core.units import format_rate
 from cosched.lab import life
-from cosched.lab.lab import Lab, require_root
+from cosched.lab.lab import Lab, describe_links, require_root
+from cosched.lab.state import NodeRecord
 from cosched.linux.here import this_machine
 
 # A socket's path has at most 107 bytes; cosched adds these:
@@ -39,22 +41,32 @@ class Site:
     #: nothing changes them.
     remote: RemoteSettings | None = None
     shares_cpus: bool = False  #: two nodes have a CPU in common
+    #: The rate of each link of a lab, in bits a second; None: no limit, or no lab.
+    rate: int | None = None
 
 
 @contextmanager
-def lab_site(run_dir: Path, nodes: int, cores_per_node: int) -> Iterator[Site]:
-    """A site of ``nodes`` virtual nodes."""
+def lab_site(
+    run_dir: Path, nodes: int, cores_per_node: int, rate: int | None
+) -> Iterator[Site]:
+    """A site of ``nodes`` virtual nodes. rate: of their links; None: any."""
     present = Lab.load(run_dir)
     if present is not None and len(present.nodes) >= nodes:
-        yield _of_lab(present, nodes)
+        if rate is not None and rate != present.rate:
+            links = describe_links(present.rate)
+            raise CoschedError(
+                f"--rate {format_rate(rate)}: the lab that is up has {links}: run "
+                "'cosched lab down' first, or leave out --rate"
+            )
+        yield _of_nodes(present, present.nodes[:nodes])
         return
     require_root()
     private = None
     try:
         with shielded():
             private = _private_run_dir()
-        lab = life.up(private, nodes, cores_per_node)
-        yield replace(_of_lab(lab, nodes), private=True)
+        lab = life.up(private, nodes, cores_per_node, rate=rate)
+        yield replace(_of_nodes(lab, lab.nodes), private=True)
     finally:
         with shielded():
             if private is not None:
@@ -81,19 +93,19 @@ def host_site(run_dir: Path, hosts: Sequence[str]) -> Site:
     """Returns the site of named hosts, which may be nodes of the lab that is up."""
     lab = Lab.load(run_dir)
     if lab is not None and {node.name for node in lab.nodes} >= set(hosts):
-        cpus = frozenset(c for host in hosts for c in lab.node(host).cpus)
-        return Site(lab.run_dir, tuple(hosts), cpus, lab=True, shares_cpus=lab.shares_cpus)
+        used = tuple(lab.node(host) for host in hosts)
+        return _of_nodes(lab, used)
     here = this_machine().are_all_meant_by(hosts)
     cpus_here = frozenset(os.sched_getaffinity(0)) if here else None
     return Site(run_dir, tuple(hosts), cpus_here, lab=False)
 
 
-def _of_lab(lab: Lab, nodes: int) -> Site:
-    used = lab.nodes[:nodes]
+def _of_nodes(lab: Lab, used: Sequence[NodeRecord]) -> Site:
     return Site(
         run_dir=lab.run_dir,
         hosts=tuple(node.name for node in used),
         cpus=frozenset(cpu for node in used for cpu in node.cpus),
         lab=True,
         shares_cpus=lab.shares_cpus,
+        rate=lab.rate,
     )

@@ -23,6 +23,7 @@ from cosched.bench.workload.build import build_program
 from cosched.bench.workload.file import JobSpec, Workload
 from cosched.core.errors import CoschedError
 from cosched.core.node.settings import Settings
+from cosched.lab.lab import describe_links
 from cosched.lab.slurm import conf_path
 from cosched.lab.slurm_conf import SHARED, partition
 from cosched.launch.family import Mpi
@@ -38,6 +39,7 @@ class TestbedOptions:
     run_dir: Path  #: the run directory of the lab or the daemons
     nodes: int = 2  #: the size of a lab; named hosts have their own number
     cores_per_node: int = 1  #: CPUs of a node, if the bench makes the lab
+    rate: int | None = None  #: the rate of the lab's links, in bits a second; None: any
     hosts: tuple[str, ...] = ()  #: names of nodes; empty: the lab
     mpi: str | None = None  #: the value of --mpi; None: the first program decides
     #: Changes for the whole bench; empty: none.
@@ -68,6 +70,7 @@ class Testbed:
             "kernel": os.uname().release,
             "mpi": _describe_mpi(self.mpi),
             "lab": self.site.lab,
+            "rate_bits_per_s": self.site.rate,
             "hosts": list(self.site.hosts),
             **({"started by": "slurm"} if self.slurm else {}),
             "settings": self.nodes[0]["settings"] if self.nodes else None,
@@ -113,6 +116,8 @@ class Testbed:
         parts.append(
             f"{len(self.site.hosts)} nodes{' of the lab' if self.site.lab else ''}"
         )
+        if self.site.lab:
+            parts.append(describe_links(self.site.rate))
         if self.slurm:
             parts.append("started by Slurm")
         if self.nodes:
@@ -236,6 +241,8 @@ def _sha256(spec: JobSpec) -> str | None:
 @contextmanager
 def _open_site(options: TestbedOptions) -> Iterator[Site]:
     if options.hosts:
+        if options.rate is not None:
+            raise CoschedError("--rate is for the nodes of a lab: leave out --hosts")
         site = host_site(options.run_dir, options.hosts)
         _check_cpus(site, options)
         remote = RemoteSettings(options.set_with) if options.set_with else None
@@ -243,7 +250,9 @@ def _open_site(options: TestbedOptions) -> Iterator[Site]:
         return
     if options.set_with:
         raise CoschedError("--set-with needs --hosts; the nodes of a lab need no command")
-    with lab_site(options.run_dir, options.nodes, options.cores_per_node) as site:
+    with lab_site(
+        options.run_dir, options.nodes, options.cores_per_node, options.rate
+    ) as site:
         _check_cpus(site, options)
         yield site
 

@@ -22,6 +22,7 @@ from cosched.cli.options import (
     json_file_option,
     lab_nodes_option,
     mpi_option,
+    rate_option,
     run_dir_option,
     run_limit_option,
     set_with_option,
@@ -105,6 +106,7 @@ class Bench(Command):
             cores_per_node=option(
                 type=click.IntRange(1), help="CPUs of each node of a private lab."
             ),
+            rate=rate_option(),
             hosts=hosts_option(),
             shared_cpus=flag(help="Measure also in a lab whose nodes share CPUs."),
             slurm=flag(

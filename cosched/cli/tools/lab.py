@@ -10,10 +10,10 @@ import click
 
 from cosched.cli.declared import Command, argument, command, flag, option
 from cosched.cli.groups import Group
-from cosched.cli.options import json_option, run_dir_option
+from cosched.cli.options import json_option, rate_option, run_dir_option
 from cosched.core.errors import CoschedError
 from cosched.lab import life
-from cosched.lab.lab import Lab
+from cosched.lab.lab import Lab, describe_links
 from cosched.lab.plan import format_cpu_list, plan_crowded_nodes, plan_nodes
 
 
@@ -42,6 +42,7 @@ class Up(Command):
       cosched lab up --nodes 2
       cosched lab up --nodes 2 --cores-per-node 4
       cosched lab up --nodes 8 --share-cpus
+      cosched lab up --nodes 2 --rate 1gbit
     """
 
     nodes: int = option(type=int, required=True, help="How many.")
@@ -52,6 +53,7 @@ class Up(Command):
         help="Let nodes share CPUs, so that there can be more of them than CPUs. Times that"
         " are measured on them mean little."
     )
+    rate: int | None = rate_option()
     no_daemons: bool = flag(help="Do not start the nodes' daemons.")
     run_dir: Path = run_dir_option()
     as_json: bool = json_option()
@@ -59,7 +61,7 @@ class Up(Command):
     def run(self) -> None:
         plan = plan_crowded_nodes if self.share_cpus else plan_nodes
         planned = plan(self.nodes, self.cores_per_node, life.usable_siblings())
-        lab = life.make_lab(self.run_dir, planned, daemons=not self.no_daemons)
+        lab = life.make_lab(self.run_dir, planned, not self.no_daemons, self.rate)
         _show(lab, self.as_json)
 
 
@@ -131,6 +133,7 @@ def _show(lab: Lab | None, as_json: bool) -> None:
         for node in lab.nodes:
             cpus = format_cpu_list(node.cpus)
             click.echo(f"{node.name:<7} {node.address:<12} CPUs {cpus}")
+        click.echo(describe_links(lab.rate))
         if lab.shares_cpus:
             click.echo("The nodes share CPUs: times that are measured on them mean little.")
 
@@ -142,6 +145,7 @@ def _plain(lab: Lab | None) -> dict[str, Any]:
         "network": lab.network,
         "agent": str(lab.agent),
         "shares_cpus": lab.shares_cpus,
+        "rate_bits_per_s": lab.rate,
         "nodes": [
             {
                 "name": node.name,
