@@ -11,14 +11,13 @@ import click
 
 from cosched.core.decoding import is_whole, parse_integer
 from cosched.core.errors import CoschedError
+from cosched.core.rates import format_rate, parse_rate
 from cosched.core.units import (
     LENGTH_MAX_NS,
     NS_PER_S,
     format_duration,
-    format_rate,
     parse_bytes,
     parse_duration,
-    parse_rate,
     parse_run_time,
 )
 from cosched.launch.given.hosts import parse_hosts

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from cosched.core.errors import CoschedError
-from cosched.core.units import format_rate
+from cosched.core.rates import format_rate
 from cosched.lab import agent
 from cosched.lab.state import LabState, NodeRecord, read_state
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from cosched.bench.run.interrupts import shielded
 from cosched.bench.run.remote import RemoteSettings
 from cosched.core.errors import CoschedError
-from cosched.core.units import format_rate
+from cosched.core.rates import format_rate
 from cosched.lab import life
 from cosched.lab.lab import Lab, describe_links, require_root
 from cosched.lab.state import NodeRecord

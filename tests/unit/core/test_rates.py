@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from cosched.core.bounds import RATE_LEAST, RATE_MOST
 from cosched.core.errors import CoschedError
-from cosched.core.units import format_rate, parse_rate
+from cosched.core.rates import format_rate, parse_rate
 
 
 @pytest.mark.parametrize(
