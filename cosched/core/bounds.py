@@ -10,6 +10,8 @@ from typing import Annotated
 
 import msgspec
 
+from cosched.core.rates import RATE_LEAST, RATE_MOST
+
 #: Numbers that are stored or reckoned with.
 Natural = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]
 #: The number that a domain gives a job; an inventory adds 20 bits to it.
@@ -33,9 +35,7 @@ Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
 UID_MOST = (1 << 32) - 2
 UserId = Annotated[int, msgspec.Meta(ge=0, le=UID_MOST)]
 GroupId = Annotated[int, msgspec.Meta(ge=0, le=UID_MOST)]
-#: The rate of a link, in bits a second. The kernel's token bucket holds its bytes a second,
-#: and the time of its burst, in 32 bits.
-RATE_LEAST, RATE_MOST = 100_000, 30 * 10**9
+#: The rate of a link, in bits a second.
 Rate = Annotated[int, msgspec.Meta(ge=RATE_LEAST, le=RATE_MOST)]
 #: A limit of a process; -1: unlimited.
 Limit = Annotated[int, msgspec.Meta(ge=-1, lt=1 << 62)]

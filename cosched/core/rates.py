@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 
-from cosched.core.bounds import RATE_LEAST, RATE_MOST
 from cosched.core.decoding import labelled, parse_scaled
 from cosched.core.errors import CoschedError
+
+#: The rates of a link. The kernel's token bucket holds the bytes a second, and the time of
+#: its burst, in 32 bits.
+RATE_LEAST, RATE_MOST = 100_000, 30 * 10**9
 
 _RATE = re.compile(
     r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([kmg])bit(?:/s)?\s*", re.IGNORECASE | re.ASCII

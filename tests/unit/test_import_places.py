@@ -25,6 +25,10 @@ ALLOWED = {
     "cosched/documents.py": ({"tomlkit", "tomllib", "tomli"}, START_UP),
     "cosched/cli/connection.py": ({"cosched.cluster.up.private"}, START_UP),
     "cosched/cli/domain/sending.py": ({"cosched.cluster.up.private"}, START_UP),
+    "cosched/cli/domain/submit.py": (
+        {"cosched.cli.domain.sending", "cosched.cli.domain.waiting"},
+        START_UP,
+    ),
     "cosched/cli/domain/waiting.py": ({"shutil", "tempfile"}, START_UP),
     "cosched/cli/entry.py": (
         {"click", "cosched.cli.tools.completion", "cosched.cli.unexpected"},

@@ -11,8 +11,6 @@ from typing import Any
 import click
 
 from cosched.cli.declared import Command, command, flag, option, part
-from cosched.cli.domain.sending import Sending, say
-from cosched.cli.domain.waiting import STDIN, exit_status, private_files, report_end
 from cosched.cli.options import (
     domain_dir_option,
     json_option,
@@ -176,6 +174,8 @@ class Submit(Command):
         )
 
     def run(self) -> int:
+        from cosched.cli.domain.sending import Sending  # slow, and --help needs no domain
+
         if self.waits:
             return _run_to_end(self)
         sending = Sending(self.with_files(self.output, self.error), self.run_dir)
@@ -187,6 +187,9 @@ class Submit(Command):
 
 def _run_to_end(given: Submit) -> int:
     """Submits the job and waits for its end; returns its status."""
+    from cosched.cli.domain.sending import Sending, say
+    from cosched.cli.domain.waiting import STDIN, exit_status, private_files, report_end
+
     output, error = given.output, given.error
     with contextlib.ExitStack() as stack:
         if given.is_copied and output is None and error is None:

@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosched.core.bounds import RATE_LEAST, RATE_MOST
 from cosched.core.errors import CoschedError
-from cosched.core.rates import format_rate, parse_rate
+from cosched.core.rates import RATE_LEAST, RATE_MOST, format_rate, parse_rate
 
 
 @pytest.mark.parametrize(
