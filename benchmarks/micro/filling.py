@@ -1,11 +1,13 @@
 """How well the waits of a job are filled by another one, and how soon it goes on.
 
 On two nodes of a lab a job waits for messages: its second rank computes for a while and
-then sends one. On the first rank's CPU another job computes. Printed are the part of the
-CPU that this job gets, the part of the time for which the first rank has the CPU, and the
-median time between a message's departure and the end of the wait. At best the filling job
-gets nearly all, and the wait ends within some microseconds. Both depend on the length of
-the waits.
+then sends one. On the first rank's CPU another job computes. The table has three figures:
+
+filled  the part of the CPU that the computing job gets; at best nearly all
+held    the part of the time for which the waiting rank has the CPU
+delay   the median time between a message's departure and the end of the wait
+
+The ways alternate:
 
 cosched  the waiting job is scheduled all the time, the other one fills its waits
 block    without coscheduling; the waiting rank sleeps between two looks
@@ -41,7 +43,7 @@ WAYS = {
     "kernel": ("--no-shim",),
 }
 BIN = Path(sys.executable).parent
-#: The waiting job keeps its CPUs for so long.
+#: The waiting job keeps its CPUs for this time.
 SLICE = "1000s"
 SECONDS = 3.0
 

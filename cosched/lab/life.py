@@ -78,7 +78,7 @@ def make_lab(
 ) -> Lab:
     """Makes the planned nodes; removes everything if that fails.
 
-    rate: of each link, in bits a second; None: no limit.
+    rate: the rate of each link, in bits a second; None: no limit.
     """
     require_root()
     tools = agent.Tools.find(shutil.which)

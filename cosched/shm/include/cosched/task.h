@@ -33,7 +33,7 @@ struct cosched_link {
     uint32_t busy;    /* as in its registration */
     uint32_t presence; /* enum cosched_presence, after the last attach */
     char reason[128]; /* why the last attach failed, in one line, or "" */
-    struct cosched_arrivals arrivals; /* what wakes a nap */
+    struct cosched_arrivals arrivals; /* connections whose data ends a nap */
     struct cosched_task_counters own_counters; /* used while not attached */
 };
 
