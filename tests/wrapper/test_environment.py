@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cosched.core.expectation import LENGTHS_MAX
+from cosched.core.expectation import LENGTHS_MAX, Prediction
 from cosched.core.node.knowledge import UNKNOWN, Expectation
 from cosched.core.units import LENGTH_MAX_NS
 from cosched.launch.environment import Part, task_environment
@@ -135,7 +135,8 @@ def test_environment_bad_number_is_ignored_and_warns(read, variable, number):
     ],
 )
 def test_environment_reads_the_expectation_of_cosched_run(read, expectation):
-    part = Part("j", Path("/r"), "none", expectation=expectation)
+    prediction = Prediction(expectation.kind, expectation.lengths_ns)
+    part = Part("j", Path("/r"), "none", expectation=prediction)
     added = task_environment({}, part=part, wait="spin", shim=None, verbose=False)
     environment = read(JOB="j", EXPECTED=added["COSCHED_EXPECTED"])
     assert read_expectation(environment.data.task.expectation) == expectation
