@@ -47,7 +47,8 @@ _ENVELOPE_MOST = 128
 #: The usual longest pause between two tries to connect.
 LONGEST_PAUSE_NS = 2 * NS_PER_S
 _RECONNECT_MS = 100
-_HEARTBEAT_MS = 5000
+#: The kernel closes a connection whose peer does not answer for this time.
+_SILENCE_S = 10
 
 #: The fields of an ``Envelope``.
 _Wire = tuple[Natural, Natural, Natural, Natural, Natural, Natural, Natural, Natural, bytes]
@@ -130,7 +131,7 @@ class Links:
         socket.curve_publickey = self._keys.own_public
         socket.maxmsgsize = self._longest
         socket.rcvhwm = RECEIVE_LENGTH
-        socket.heartbeat_ivl = _HEARTBEAT_MS
+        _watch(socket)
         socket.linger = 0
         try:
             socket.bind(f"tcp://{address}")
@@ -350,7 +351,17 @@ class Links:
         socket.sndhwm = QUEUE_LENGTH
         socket.reconnect_ivl = _RECONNECT_MS
         socket.reconnect_ivl_max = self._pause_ms
-        socket.heartbeat_ivl = _HEARTBEAT_MS
+        _watch(socket)
         socket.linger = 0
         socket.connect(f"tcp://{self._addresses[name]}")
         return socket
+
+
+def _watch(socket: zmq.Socket[bytes]) -> None:
+    """Lets the kernel find dead peers. The heartbeats of libzmq 4.3 must stay off: where a
+    receiver takes no messages for a while, they end the connection, or the process
+    (zeromq/libzmq issues 3937 and 4364)."""
+    socket.tcp_keepalive = 1
+    socket.tcp_keepalive_idle = socket.tcp_keepalive_intvl = _SILENCE_S // 2
+    socket.tcp_keepalive_cnt = 1
+    socket.tcp_maxrt = 1000 * _SILENCE_S  # for data that is under way

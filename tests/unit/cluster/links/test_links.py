@@ -105,6 +105,26 @@ def test_messages_that_are_not_taken_wait_at_their_sender(tmp_path):
     assert RECEIVE_LENGTH < left < MOST_LEFT
 
 
+def test_the_kernel_alone_finds_dead_peers(tmp_path):
+    """Heartbeats of libzmq 4.3 end a process whose full sockets lose their peer."""
+    names = ("controller", "n1")
+    addresses = {name: free_address() for name in names}
+    make_keys(tmp_path, names)
+
+    async def options():
+        links = Links(load_keys(tmp_path, "controller", names), addresses, print)
+        with contextlib.closing(links):
+            links.listen(addresses["controller"])
+            links.send("n1", UserReply(1, b""))
+            for socket in (links._incoming, links._peers["n1"].socket):
+                yield socket.heartbeat_ivl, socket.tcp_keepalive, socket.tcp_maxrt
+
+    async def all_options():
+        return [each async for each in options()]
+
+    assert asyncio.run(all_options()) == [(0, 1, 10_000)] * 2
+
+
 def test_message_whose_handler_fails_is_dropped_and_its_sender_named_once(tmp_path):
     names = ("controller", "n1")
     addresses = {name: free_address() for name in names}
