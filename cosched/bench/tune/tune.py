@@ -143,10 +143,11 @@ def tune(options: TuneOptions, environ: Mapping[str, str], log: TextIO) -> Tuned
             search = _Search(_grid(options), session, store, options.repeats)
             search.carry_out(progress)
         context, setting = testbed.context(), testbed.setting()
+        head = "\n".join([workload.title, *textwrap.wrap(setting, WIDTH)])
     advice = advise(search.grid, search.observed)
     context = {"command_line": list(options.command_line), "started": started, **context}
     return Tuned(
-        text=_text(f"{workload.title}\n{setting}", search, advice),
+        text=_text(head, search, advice),
         document=_document(workload.title, search, advice, context),
         config=_config(workload.title, search, advice),
         failed=advice.verdict is Verdict.NOTHING,
