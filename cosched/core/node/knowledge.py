@@ -59,6 +59,7 @@ class Ended(Struct, frozen=True):
     kind: int = 0  #: its kind, see ``Expectation``; 0: no kind
     user: int = 0  #: its owner's number
     expected_ns: int = 0  #: the length that was expected; 0: unknown
+    need: int = 0  #: the part of its CPUs that it needed, in percent; 0: unknown
 
 
 class Knowledge:
@@ -94,6 +95,14 @@ class Knowledge:
             return ()
         kind = (expectation.kind, user)
         return [e.length_ns for e in self._ended if (e.kind, e.user) == kind]
+
+    def need_of(self, kind: int, user: int) -> int:
+        """Returns the need of the last job of this kind and user that had one, in percent;
+        0 if it is unknown."""
+        for ended in reversed(self._ended):
+            if kind and ended.need and (ended.kind, ended.user) == (kind, user):
+                return ended.need
+        return 0
 
     def _lateness(self, user: int) -> float:
         """Returns how many times longer the user's jobs ran in all than expected."""

@@ -29,6 +29,7 @@ Additions to the paper, and the files that hold them:
     switch    jobs that start together run in the order of their submission on all nodes. A
               job that needs many CPUs gets them from jobs in their slices
     fairness  bounds on the CPU time from which a newcomer's account starts
+    need      a job that mostly waits comes before one that can compute in its waits
     modes     a job's owner may suspend, release or raise it
     steering  a driver of several nodes may give a job a turn
 
@@ -60,6 +61,7 @@ from cosched.core.node.messages import (
     Branch,
     Cause,
     Command,
+    CpuTimeRead,
     Event,
     Job,
     KnowledgeReplaced,
@@ -124,6 +126,8 @@ class NodeScheduler:
                 commands = self._end_slice(event)
             case MessageTrapped():
                 commands = self._trap(event)
+            case CpuTimeRead():
+                commands = self._read_cpu_time(event)
             case TurnGiven():
                 commands = self._count(*give_turn(self._table, event))
             case ModeChosen():
@@ -189,6 +193,7 @@ class NodeScheduler:
             received_is_complete=not event.adopted,
             user=event.user,
             expectation=event.expectation,
+            need=self._table.knowledge.need_of(event.expectation.kind, event.user),
         )
         self._table.jobs[job.key] = job
         self._table.regroup()
@@ -242,7 +247,7 @@ class NodeScheduler:
         if job.received_is_complete:
             length_ns, expected = job.age_ns(event.now_ns), job.expectation
             self._table.knowledge.learn(
-                [Ended(length_ns, expected.kind, job.user, expected.mean_ns)]
+                [Ended(length_ns, expected.kind, job.user, expected.mean_ns, job.need)]
             )
         self._table.regroup()
         return commands + destroy_class(job) + settle_after_exit(self._table, event)
@@ -284,6 +289,15 @@ class NodeScheduler:
         job.awaits_gmet = job.awaits_gmet or why.ends_with_gmet
         job.awaits_switch = job.awaits_switch or why.may_end_with_a_switch
         return [refused]
+
+    # -- the CPU time of jobs: what they need, and what they did in the waits of others ------
+
+    def _read_cpu_time(self, event: CpuTimeRead) -> list[Command]:
+        for key, cpu_ns in event.cpu_ns:
+            job = self._table.jobs.get(key)
+            if job is not None and job.mode.takes_part and job.contended:
+                job.read_cpu_time(event.now_ns, cpu_ns)
+        return self._count(Branch.CPU_TIME_READ, [])
 
     # -- the settings, the knowledge, the timer and the alarm ------------------------------
 

@@ -9,6 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from cosched.core.node.groups import connected, fits
 from cosched.core.node.messages import (
     AlarmRang,
+    CpuTimeRead,
     MessageTrapped,
     Mode,
     ModeChosen,
@@ -47,6 +48,7 @@ class NodeMachine(RuleBasedStateMachine):
         self.node = Node()
         self.next_task = 1
         self.since = {}
+        self.cpu_ns = {}
 
     def send(self, kind, **fields):
         for gone in set(self.node.published) - set(self.node.machine.jobs):
@@ -112,6 +114,20 @@ class NodeMachine(RuleBasedStateMachine):
         self.send(TurnGiven, after_ns=after, job=job)
         if not barred(self.node.machine.jobs, job):
             assert self.node.machine.jobs[job].scheduled
+
+    @precondition(lambda self: self.node.machine.jobs)
+    @rule(data=st.data(), after=st.integers(0, NS_PER_S))
+    def read_cpu_time(self, data, after):
+        key = data.draw(st.sampled_from(sorted(self.node.machine.jobs)))
+        job = self.node.machine.jobs[key]
+        self.cpu_ns[key] = self.cpu_ns.get(key, 0) + data.draw(st.integers(0, 8 * after))
+        age_ns = job.age_ns(self.node.now_ns + after)
+        passed_ns = after if job.reading is None else (
+            self.node.now_ns + after - job.reading.now_ns
+        )
+        self.send(CpuTimeRead, after_ns=after, cpu_ns=((key, self.cpu_ns[key]),))
+        assert 0 <= job.need <= 100
+        assert 0 <= job.age_ns(self.node.now_ns) - age_ns <= passed_ns
 
     @precondition(lambda self: self.node.machine.jobs)
     @rule(data=st.data(), mode=st.sampled_from(Mode), after=st.integers(0, NS_PER_S))

@@ -4,6 +4,9 @@ Each job has a cost (``knowledge``), which is the rest of the job as far as that
 The job with the least cost has the CPUs. A newcomer with a lower cost takes them at once,
 after GMET, not when a turn ends. A job near its end has a low cost, so it is not cut.
 
+What counts is the CPU time that is left: a job that mostly waits leaves its CPUs to others,
+which compute in its waits (``need``).
+
 The running job keeps its CPUs from a job whose cost is only a little lower
 (``HOLD_PERCENT``), and equal jobs go by submission. So nodes whose accounts differ a little
 choose alike. Costs change while jobs run, so the order is checked at each slice.
@@ -29,6 +32,7 @@ from cosched.core.node.guarantee import due_job
 from cosched.core.node.job import JobState
 from cosched.core.node.knowledge import Estimate, Knowledge, estimate
 from cosched.core.node.messages import Job, OrderTimer
+from cosched.core.node.need import parts
 from cosched.core.node.prospect import Prospect, Reason
 from cosched.core.node.settings import Settings
 from cosched.core.node.slices.free import FreeSlices
@@ -104,7 +108,7 @@ class RestSlices(FreeSlices):
             if job.expectation.kind and not lengths_ns:
                 age_ns = oldest_ns[_kind(job)]
             found = estimate(age_ns, lengths_ns, self.slice_ns)
-            cost_ns = found.cost_ns
+            cost_ns = found.cost_ns // parts(job.need)
             if job.scheduled:
                 cost_ns = cost_ns * HOLD_PERCENT // 100
             if job.scheduled and cost_ns * ENDING_PART <= self.slice_ns:
