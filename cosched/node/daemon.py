@@ -25,11 +25,11 @@ from cosched.core.node.knowledge import REMEMBERED
 from cosched.core.node.machine import NodeScheduler
 from cosched.core.node.messages import (
     AlarmRang,
-    CpuTimeRead,
     KnowledgeReplaced,
     ShutdownRequested,
     SliceEnded,
     TurnGiven,
+    WaitsRead,
 )
 from cosched.core.node.settings import Settings
 from cosched.core.units import NS_PER_MS, NS_PER_S
@@ -71,8 +71,8 @@ log = logging.getLogger(__name__)
 HEARTBEAT_NS = 200 * NS_PER_MS
 #: The time between two looks at what other programs did with the classes.
 INSPECT_NS = NS_PER_S
-#: The least time between two readings of the jobs' CPU times.
-CPU_TIME_NS = 500 * NS_PER_MS
+#: The least time between two readings of the jobs' waits.
+WAITS_NS = 500 * NS_PER_MS
 #: How long private daemons wait for their first job before they end.
 PRIVATE_GRACE_NS = 15 * NS_PER_S
 #: How long private daemons stay after the last job, so that the next job finds them.
@@ -121,7 +121,7 @@ class SchedulerDaemon:
         self._pacer = Pacer(self._loop, exempt=(0, os.geteuid()))
         self._alarm_ns = 0
         self._inspect_ns = 0
-        self._cpu_time_ns = 0
+        self._waits_ns = 0
         self._pulsing = False
         self._idle_since_ns = self.started_ns + PRIVATE_GRACE_NS - PRIVATE_LINGER_NS
         self._metrics: list[MetricsProcess] = []  # one or none
@@ -298,22 +298,26 @@ class SchedulerDaemon:
         silence(self._bell)
         for request in self.region.take_requests():
             if request.code == lib.COSCHED_CMDCSW:
-                self._read_cpu_time()
+                self._read_waits()
                 self.driver.feed(SliceEnded(**clocks()))
 
-    def _read_cpu_time(self) -> None:
-        """Reports the CPU time of jobs that compete, at most once in ``CPU_TIME_NS``."""
+    def _read_waits(self) -> None:
+        """Reports how long the jobs have waited, at most once in ``WAITS_NS``."""
         now_ns = time.monotonic_ns()
-        if now_ns < self._cpu_time_ns:
+        if now_ns < self._waits_ns:
             return
-        self._cpu_time_ns = now_ns + CPU_TIME_NS
+        self._waits_ns = now_ns + WAITS_NS
         read = [
-            (job.key, cpu_ns)
-            for job in self.machine.jobs.values()
-            if job.contended and (cpu_ns := self.classes.cpu_ns(job.key)) is not None
+            (job.key, sum(map(job.region.waited_ns, [t.slot for t in job.tasks.values()])))
+            for job in self.jobs
         ]
         if read:
-            self.driver.feed(CpuTimeRead(**clocks(), cpu_ns=tuple(read)))
+            self.driver.feed(WaitsRead(**clocks(), waited_ns=tuple(read)))
+            for key, _ in read:
+                if key in self.machine.jobs: self.history.note_need(key, self.machine.jobs[key].need)
+            if "W_LOG" in os.environ:
+                with open(os.environ["W_LOG"],"a") as f:
+                    f.write(f"{self.paths.node} {now_ns/1e9:.2f} "+" ".join(f"{k[-12:]}{'*' if j.scheduled else ''}:need{j.need}:age{j.age_ns(now_ns)/1e9:.2f}:cpu{(self.classes.cpu_ns(k) or 0)/1e9:.2f}" for k,j in self.machine.jobs.items())+"\n")
 
     def _heartbeat(self) -> None:
         self.region.beat()
@@ -334,6 +338,7 @@ class SchedulerDaemon:
         now_ns = time.monotonic_ns()
         if now_ns >= self._inspect_ns:
             self._inspect_ns = now_ns + INSPECT_NS
+            self._read_waits()
             try:
                 self.classes.inspect()
             except (CoschedError, OSError) as error:

@@ -336,6 +336,10 @@ class JobRegion(Region):
         counters = self.data.tasks[slot].counters
         return {name: int(getattr(counters, name)) for name in _COUNTERS}
 
+    def waited_ns(self, slot: int) -> int:
+        """Returns how long the task in this slot has waited."""
+        return int(self.data.tasks[slot].counters.waited_ns)
+
 
 class NodeRegion(Region):
     """The region that the scheduler daemon shares with the timer daemon."""

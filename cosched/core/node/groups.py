@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from cosched.core.node.job import JobState
 from cosched.core.node.messages import Job
-from cosched.core.node.need import parts
+from cosched.core.node.need import waits
 
 UNSCHEDULED_PERCENT = 1  #: the share of an unscheduled class (section 2.2.2)
 
@@ -126,11 +126,9 @@ import os
 K = int(os.environ.get("W_PROGRESS", "0"))
 
 
-def _low_percent(job: JobState) -> int:
-    """Returns the percentage of a job that is not scheduled."""
-    if K and parts(job.need) > 1:
-        return K * parts(job.need)
-    return UNSCHEDULED_PERCENT
+def _low_percents(group):
+    filling = K and any(waits(job.need) for job in group.scheduled)
+    return {j.key: K if filling and not waits(j.need) else UNSCHEDULED_PERCENT for j in group.waiting}
 
 
 def share_percents(groups: Iterable[Group]) -> dict[Job, int]:
@@ -143,7 +141,7 @@ def share_percents(groups: Iterable[Group]) -> dict[Job, int]:
     """
     percents: dict[Job, int] = {}
     for group in groups:
-        lows = {job.key: _low_percent(job) for job in group.waiting}
+        lows = _low_percents(group)
         low = sum(lows.values())
         high = min(100, max(100 - low, low))
         for job in group.jobs:

@@ -75,29 +75,18 @@ class JobState:
         self.credit_ns += ran_ns
         self.since_ns = now_ns
 
-    @property
-    def width(self) -> int:
-        """The most CPUs that it can use at once."""
-        return max(1, min(len(self.tasks), len(self.cpus)))
-
-    def read_cpu_time(self, now_ns: int, cpu_ns: int) -> None:
-        """Measures its need if it was scheduled since the last reading, and credits its work
-        if it was not; see ``need``."""
-        age_ns = self.age_ns(now_ns)
-        before, self.reading = self.reading, Reading(now_ns, cpu_ns, age_ns)
-        if before is None:
-            return
-        passed_ns, used_ns = now_ns - before.now_ns, cpu_ns - before.cpu_ns
-        if passed_ns < LEAST_NS:
-            self.reading = before
-        elif age_ns - before.age_ns == passed_ns:
-            self.need = need_percent(self.need, used_ns, passed_ns * self.width)
-        else:
-            ran_ns = age_ns - before.age_ns
-            work_ns = 100 * used_ns // (self.width * (self.need or 100)) - ran_ns
-            filled_ns = max(0, min(passed_ns - ran_ns, work_ns))
-            self.received_ns += filled_ns
-            self.credit_ns += filled_ns
+    def read_waits(self, now_ns: int, waited_ns: int) -> None:
+        """Measures its need if it was scheduled since the last reading; see ``need``."""
+        before, age_ns = self.reading, self.age_ns(now_ns)
+        if before is not None:
+            passed_ns = now_ns - before.now_ns
+            if passed_ns < LEAST_NS:
+                return
+            waited_ns_here = waited_ns - before.waited_ns
+            if age_ns - before.age_ns == passed_ns and waited_ns_here >= 0:
+                could_ns = passed_ns * max(1, len(self.tasks))
+                self.need = need_percent(self.need, max(0, could_ns - waited_ns_here), could_ns)
+        self.reading = Reading(now_ns, waited_ns, age_ns)
 
     def next_epoch(self) -> int:
         """Counts a change of its status; returns the new epoch."""

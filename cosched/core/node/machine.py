@@ -61,7 +61,6 @@ from cosched.core.node.messages import (
     Branch,
     Cause,
     Command,
-    CpuTimeRead,
     Event,
     Job,
     KnowledgeReplaced,
@@ -81,6 +80,7 @@ from cosched.core.node.messages import (
     TaskRegistered,
     ThawClass,
     TurnGiven,
+    WaitsRead,
 )
 from cosched.core.node.modes import (
     add_task,
@@ -126,8 +126,8 @@ class NodeScheduler:
                 commands = self._end_slice(event)
             case MessageTrapped():
                 commands = self._trap(event)
-            case CpuTimeRead():
-                commands = self._read_cpu_time(event)
+            case WaitsRead():
+                commands = self._read_waits(event)
             case TurnGiven():
                 commands = self._count(*give_turn(self._table, event))
             case ModeChosen():
@@ -290,14 +290,25 @@ class NodeScheduler:
         job.awaits_switch = job.awaits_switch or why.may_end_with_a_switch
         return [refused]
 
-    # -- the CPU time of jobs: what they need, and what they did in the waits of others ------
+    # -- the waits of jobs: what part of their CPUs they need ------------------------------
 
-    def _read_cpu_time(self, event: CpuTimeRead) -> list[Command]:
-        for key, cpu_ns in event.cpu_ns:
+    def _read_waits(self, event: WaitsRead) -> list[Command]:
+        for key, waited_ns in event.waited_ns:
             job = self._table.jobs.get(key)
-            if job is not None and job.mode.takes_part and job.contended:
-                job.read_cpu_time(event.now_ns, cpu_ns)
-        return self._count(Branch.CPU_TIME_READ, [])
+            if job is not None:
+                job.read_waits(event.now_ns, waited_ns)
+        self._share_needs()
+        return self._count(Branch.WAITS_READ, [])
+
+    def _share_needs(self) -> None:
+        """Lets jobs of unknown need take over that of a like job on this node."""
+        known = {
+            (job.user, job.expectation.kind): job.need
+            for job in self._table.jobs.values()
+            if job.need and job.expectation.kind
+        }
+        for job in self._table.jobs.values():
+            job.need = job.need or known.get((job.user, job.expectation.kind), 0)
 
     # -- the settings, the knowledge, the timer and the alarm ------------------------------
 

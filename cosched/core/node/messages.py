@@ -122,11 +122,11 @@ class MessageTrapped(Event, frozen=True, kw_only=True):
     epoch: int  #: the status that the task read, in its low 32 bits
 
 
-class CpuTimeRead(Event, frozen=True, kw_only=True):
-    """The driver has read the CPU time of jobs that compete. Not in the paper."""
+class WaitsRead(Event, frozen=True, kw_only=True):
+    """The driver has read how long the tasks of jobs waited for messages. Not in the paper."""
 
-    #: The CPU time of each job's class since it began, in nanoseconds.
-    cpu_ns: tuple[tuple[Job, int], ...]
+    #: The sum over each job's tasks since they began, in nanoseconds.
+    waited_ns: tuple[tuple[Job, int], ...]
 
 
 class TurnGiven(Event, frozen=True, kw_only=True):
@@ -318,7 +318,7 @@ class Branch(str, Enum):
     SCH_REFUSED_UNKNOWN = "sch_refused_unknown"
     SCH_REFUSED_SUSPENDED = "sch_refused_suspended"
     SCH_REFUSED_BARRED = "sch_refused_barred"
-    CPU_TIME_READ = "cpu_time_read"
+    WAITS_READ = "waits_read"
     TURN_GIVEN = "turn_given"
     TURN_HELD = "turn_held"
     TURN_UNKNOWN = "turn_unknown"

@@ -20,14 +20,14 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-#: A job that needs at most this percentage of its CPUs counts as needing half of them, at
-#: most half of that as needing a quarter, and so on. Nodes that measure a little different
-#: needs mostly choose alike.
-HALF_PERCENT = 70
-#: The greatest part by which a need divides.
-PARTS_MOST = 8
+#: The steps of the order: a job with at most this need counts with half its rest, a quarter,
+#: an eighth. Nodes that measure a little different needs mostly choose alike.
+STEPS_PERCENT = (70, 50, 35)
+#: The least need. A job that uses less waits for its tasks on other nodes, which are not
+#: scheduled there.
+LEAST_PERCENT = 25
 #: A need falls by this part of the difference at each reading.
-FALL_PART = 4
+FALL_PART = 2
 #: Readings closer together than this are too inexact.
 LEAST_NS = 20_000_000
 
@@ -36,24 +36,27 @@ class Reading(Struct, frozen=True):
     """One reading of a job's CPU time."""
 
     now_ns: int  #: when, by the monotonic clock
-    cpu_ns: int  #: the CPU time of the job's class until then
+    waited_ns: int  #: the sum of its tasks' waits until then
     age_ns: int  #: how long the job had been scheduled
 
 
 def need_percent(before: int, used_ns: int, could_ns: int) -> int:
     """Returns the need after a slice in which a job used ``used_ns`` of ``could_ns``.
 
-    before: the need until then, in percent; 0: unknown."""
-    measured = max(1, min(100, 100 * used_ns // could_ns))
-    if not before or measured >= before:
+    before: the need until then, in percent; 0: unknown, which counts as all."""
+    before = before or 100
+    measured = max(LEAST_PERCENT, min(100, 100 * used_ns // could_ns))
+    if measured >= before:
         return measured
     return before - -(-(before - measured) // FALL_PART)
 
 
+def waits(percent: int) -> bool:
+    """Returns whether a job with this need mostly waits."""
+    return 0 < percent <= STEPS_PERCENT[0]
+
+
 def parts(percent: int) -> int:
-    """Returns into how many parts the CPU time is divided of which the job needs one: 1, 2,
-    4 or 8. percent: the need; 0: unknown, which counts as all."""
-    number = 1
-    while percent and percent * number <= HALF_PERCENT and number < PARTS_MOST:
-        number *= 2
-    return number
+    """Returns into how many parts the rest of a job with this need is divided: 1, 2, 4 or 8.
+    percent: the need; 0: unknown, which counts as all."""
+    return 1 << sum(0 < percent <= step for step in STEPS_PERCENT)

@@ -64,6 +64,8 @@ class JobRecord:
     sent: int  #: the number of messages that its tasks sent
     received: int  #: the number of messages that its tasks received
     waited_s: float  #: the time in calls that wait, in seconds, a sum over its tasks
+    #: The part of its CPUs that it needed while scheduled, in percent; 0: unknown.
+    need: int = 0
     #: When it was scheduled, (start, end) in microseconds after its beginning; the last
     #: ones.
     intervals_us: tuple[tuple[int, int], ...] = ()

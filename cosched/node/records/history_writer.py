@@ -70,6 +70,7 @@ class _Tally:
     carrier: str = "none"
     counters: Counter[str] = field(default_factory=Counter)
     cpu_ns: int | None = None
+    need: int = 0
     partial: bool = False
     unfinished: int = 0
     in_mpi: set[int] = field(default_factory=set)  # the ranks that called MPI_Init
@@ -115,6 +116,7 @@ class HistoryWriter:
                 record.kind,
                 record.uid,
                 round(record.expected_s * NS_PER_S),
+                record.need,
             )
             for record in map(decode_record, self._records)
             if record.ended_wall_ns >= since_wall_ns and record.is_complete
@@ -143,6 +145,12 @@ class HistoryWriter:
         tally.counters.update(job.region.counters(task.slot))
         used_ns = self._cpu_ns(job.key)
         tally.cpu_ns = tally.cpu_ns if used_ns is None else used_ns
+
+    def note_need(self, key: str, percent: int) -> None:
+        """Notes the part of its CPUs that a job needs, in percent."""
+        tally = self._tallies.get(key)
+        if tally is not None:
+            tally.need = percent
 
     def task_died(self, job: LiveJob, task: LiveTask) -> None:
         """Notes that a task ended by itself; one that was in MPI has not finalized it."""
@@ -253,6 +261,7 @@ def _record(node: str, job: LiveJob, tally: _Tally, account: Account) -> JobReco
         sent=counters["sent"],
         received=counters["received"],
         waited_s=counters["waited_ns"] / NS_PER_S,
+        need=tally.need,
         intervals_us=intervals_of(account),
         complete_from_us=account.complete_from_ns // 1000,
     )

@@ -12,7 +12,7 @@ from cosched.core.node.machine import NodeScheduler
 from cosched.core.node.messages import (
     AddTask,
     AlarmRang,
-    CpuTimeRead,
+    WaitsRead,
     Branch,
     Cause,
     DestroyClass,
@@ -604,7 +604,7 @@ def test_every_branch_is_reached_and_counted():
     kept.choose("a", Mode.SUSPENDED)
     kept.trap("a", after_ns=NS_PER_S)
     kept.send(KnowledgeReplaced, ended=())
-    kept.send(CpuTimeRead, cpu_ns=(("a", 1),))
+    kept.send(WaitsRead, waited_ns=(("a", 1),))
     node.send(ShutdownRequested)
     pulled = Node()
     for job in "abc":

@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from cosched.core.node.groups import connected, fits
 from cosched.core.node.messages import (
     AlarmRang,
-    CpuTimeRead,
+    WaitsRead,
     MessageTrapped,
     Mode,
     ModeChosen,
@@ -125,7 +125,7 @@ class NodeMachine(RuleBasedStateMachine):
         passed_ns = after if job.reading is None else (
             self.node.now_ns + after - job.reading.now_ns
         )
-        self.send(CpuTimeRead, after_ns=after, cpu_ns=((key, self.cpu_ns[key]),))
+        self.send(WaitsRead, after_ns=after, waited_ns=((key, self.cpu_ns[key]),))
         assert 0 <= job.need <= 100
         assert 0 <= job.age_ns(self.node.now_ns) - age_ns <= passed_ns
 

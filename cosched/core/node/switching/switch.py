@@ -197,6 +197,5 @@ def publish_contention(table: ProcessTable) -> list[Command]:
         for job in group.jobs:
             if job.contended != contended:
                 job.contended = contended
-                job.reading = None  # a job alone spins: its CPU time shows nothing
                 commands.append(PublishContention(job.key, contended))
     return commands
