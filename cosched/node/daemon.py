@@ -29,8 +29,9 @@ from cosched.core.node.messages import (
     ShutdownRequested,
     SliceEnded,
     TurnGiven,
-    WaitsRead,
+    UseRead,
 )
+from cosched.core.node.need import Use
 from cosched.core.node.settings import Settings
 from cosched.core.units import NS_PER_MS, NS_PER_S
 from cosched.linux.classes import ClassScheduler
@@ -71,8 +72,10 @@ log = logging.getLogger(__name__)
 HEARTBEAT_NS = 200 * NS_PER_MS
 #: The time between two looks at what other programs did with the classes.
 INSPECT_NS = NS_PER_S
-#: The least time between two readings of the jobs' waits.
-WAITS_NS = 500 * NS_PER_MS
+#: The least time between two readings of what the jobs did.
+USE_NS = 500 * NS_PER_MS
+#: After each time by the wall clock.
+LATEST_NS = 1 << 63
 #: How long private daemons wait for their first job before they end.
 PRIVATE_GRACE_NS = 15 * NS_PER_S
 #: How long private daemons stay after the last job, so that the next job finds them.
@@ -121,7 +124,7 @@ class SchedulerDaemon:
         self._pacer = Pacer(self._loop, exempt=(0, os.geteuid()))
         self._alarm_ns = 0
         self._inspect_ns = 0
-        self._waits_ns = 0
+        self._use_ns = 0
         self._pulsing = False
         self._idle_since_ns = self.started_ns + PRIVATE_GRACE_NS - PRIVATE_LINGER_NS
         self._metrics: list[MetricsProcess] = []  # one or none
@@ -183,7 +186,7 @@ class SchedulerDaemon:
         self._loop.watch(self._bell, self._read_timer)
         if self.options.history is not None:
             self.history.open(self.options.history)
-            self.machine.remember(self.history.ended())
+            self.machine.remember(self.history.ended(0, LATEST_NS))
         # Only now, because the trace begins with the whole state of the machine.
         self.recorder.open(self.paths.directory, self.options.trace_bytes)
         self._members.adopt(self._take_over)
@@ -298,26 +301,22 @@ class SchedulerDaemon:
         silence(self._bell)
         for request in self.region.take_requests():
             if request.code == lib.COSCHED_CMDCSW:
-                self._read_waits()
+                self._read_use()
                 self.driver.feed(SliceEnded(**clocks()))
 
-    def _read_waits(self) -> None:
-        """Reports how long the jobs have waited, at most once in ``WAITS_NS``."""
+    def _read_use(self) -> None:
+        """Reports what the jobs did, at most once in ``USE_NS``."""
         now_ns = time.monotonic_ns()
-        if now_ns < self._waits_ns:
+        if now_ns < self._use_ns or not self.jobs:
             return
-        self._waits_ns = now_ns + WAITS_NS
-        read = [
-            (job.key, sum(map(job.region.waited_ns, [t.slot for t in job.tasks.values()])))
-            for job in self.jobs
-        ]
-        if read:
-            self.driver.feed(WaitsRead(**clocks(), waited_ns=tuple(read)))
-            for key, _ in read:
-                if key in self.machine.jobs: self.history.note_need(key, self.machine.jobs[key].need)
-            if "W_LOG" in os.environ:
-                with open(os.environ["W_LOG"],"a") as f:
-                    f.write(f"{self.paths.node} {now_ns/1e9:.2f} "+" ".join(f"{k[-12:]}{'*' if j.scheduled else ''}:need{j.need}:age{j.age_ns(now_ns)/1e9:.2f}:cpu{(self.classes.cpu_ns(k) or 0)/1e9:.2f}" for k,j in self.machine.jobs.items())+"\n")
+        self._use_ns = now_ns + USE_NS
+        uses = [(job.key, Use(job.waited_ns, self.classes.cpu_ns(job.key))) for job in self.jobs]
+        self.driver.feed(UseRead(**clocks(), uses=tuple(uses)))
+        for key, state in self.machine.jobs.items():
+            self.history.note_need(key, state.need)
+        if "W_LOG" in os.environ:
+            with open(os.environ["W_LOG"],"a") as f:
+                f.write(f"{self.paths.node} {now_ns/1e9:.2f} "+" ".join(f"{k[-12:]}{'*' if j.scheduled else ''}:need{j.need}:age{j.age_ns(now_ns)/1e9:.2f}:cpu{(self.classes.cpu_ns(k) or 0)/1e9:.2f}" for k,j in self.machine.jobs.items())+"\n")
 
     def _heartbeat(self) -> None:
         self.region.beat()
@@ -338,7 +337,7 @@ class SchedulerDaemon:
         now_ns = time.monotonic_ns()
         if now_ns >= self._inspect_ns:
             self._inspect_ns = now_ns + INSPECT_NS
-            self._read_waits()
+            self._read_use()
             try:
                 self.classes.inspect()
             except (CoschedError, OSError) as error:
@@ -417,11 +416,12 @@ class SchedulerDaemon:
         return {"running": False, "length_ns": length_ns}
 
     def _relearn(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Replaces what the node learned by the jobs that ended since a time."""
+        """Replaces what the node learned by the jobs that ended in a time."""
         since_wall_ns = request.get("since_wall_ns", 0)
-        if type(since_wall_ns) is not int:
+        until_wall_ns = request.get("until_wall_ns", LATEST_NS)
+        if not type(since_wall_ns) is type(until_wall_ns) is int:
             raise CoschedError("since_wall_ns: must be a whole number of nanoseconds")
-        ended = tuple(self.history.ended(since_wall_ns)[-REMEMBERED:])
+        ended = tuple(self.history.ended(since_wall_ns, until_wall_ns)[-REMEMBERED:])
         self.driver.feed(KnowledgeReplaced(**clocks(), ended=ended))
         return {"ended": len(ended)}
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 from cosched.bench.results.results import Activity
 from cosched.bench.run.arms import Arm
@@ -105,19 +104,25 @@ def _restart(site: Site, answers: Answers, mode: str) -> None:
         _put_back(paths, answer["settings"], NAMES)
 
 
+class Times(NamedTuple):
+    """A time between two moments of the wall clock, in nanoseconds."""
+
+    since_wall_ns: int  #: its begin
+    until_wall_ns: int  #: its end
+
+
 @contextmanager
-def past_forgotten(site: Site) -> Iterator[None]:
-    """Makes the nodes forget, during the block, the jobs that ended before it.
+def past_forgotten(site: Site, kept: Times) -> Iterator[None]:
+    """Makes the nodes forget, during the block, the jobs that ended outside of ``kept``.
 
     The nodes that ``remembering`` names do not forget. If this process dies, the nodes
     remember again.
     """
-    now_ns = time.time_ns()
     held = HeldChanges()
     try:
         for host in site.hosts:
             with suppress(CoschedError):
-                held.hold(NodePaths(site.run_dir, host), "forget", since_wall_ns=now_ns)
+                held.hold(NodePaths(site.run_dir, host), "forget", **kept._asdict())
         yield
     finally:
         with shielded():

@@ -115,7 +115,7 @@ class Session:
             stack.enter_context(daemons.mode_changed(site, setup.arm))
             stack.enter_context(daemons.settings_changed(site, setup.settings))
             if setup.arm.coscheduled:
-                stack.enter_context(daemons.past_forgotten(site))
+                stack.enter_context(daemons.past_forgotten(site, self.record.times))
             before = daemons.ask(site)
             gang_slice_s = _gang_slice_s(before)
             stack.enter_context(daemons.settings_changed(site, setup.arm.settings))

@@ -15,9 +15,12 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from cosched.core.node.job import JobState
 from cosched.core.node.messages import Job
-from cosched.core.node.need import waits
+from cosched.core.node.need import mostly_waits
 
 UNSCHEDULED_PERCENT = 1  #: the share of an unscheduled class (section 2.2.2)
+#: The share of one that computes while a job is scheduled that mostly waits. It fills these
+#: waits before other jobs that wait, too; the scheduled job wakes before it.
+FILLING_PERCENT = 10
 
 
 class Group:
@@ -122,26 +125,28 @@ def _free_cpu(
     return None, reached_by
 
 
-import os
-K = int(os.environ.get("W_PROGRESS", "0"))
-
-
-def _low_percents(group):
-    filling = K and any(waits(job.need) for job in group.scheduled)
-    return {j.key: K if filling and not waits(j.need) else UNSCHEDULED_PERCENT for j in group.waiting}
+def _waiting_percents(group: Group) -> dict[Job, int]:
+    """Returns the percentage of each job that is not scheduled."""
+    leaves = any(mostly_waits(job.need) for job in group.scheduled)
+    return {
+        job.key: FILLING_PERCENT
+        if leaves and not mostly_waits(job.need)
+        else UNSCHEDULED_PERCENT
+        for job in group.waiting
+    }
 
 
 def share_percents(groups: Iterable[Group]) -> dict[Job, int]:
     """Returns the percentage of its CPUs that each job of these groups gets.
 
-    An unscheduled class gets 1%. A scheduled class gets what the unscheduled classes of its
+    An unscheduled class gets 1%, or 10% if it fills the waits of another one. A scheduled class gets what the unscheduled classes of its
     group leave. Scheduled jobs side by side take nothing from each other, because each task
     has a CPU. With more than 50 unscheduled classes, the scheduled class gets as much as
     all of them together: the paper's rule would leave it less.
     """
     percents: dict[Job, int] = {}
     for group in groups:
-        lows = _low_percents(group)
+        lows = _waiting_percents(group)
         low = sum(lows.values())
         high = min(100, max(100 - low, low))
         for job in group.jobs:

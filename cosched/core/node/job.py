@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from cosched.core.node.knowledge import UNKNOWN, Expectation
 from cosched.core.node.messages import Cause, Job, Mode, Task
-from cosched.core.node.need import LEAST_NS, Reading, need_percent
+from cosched.core.node.need import Reading, Use, measured_percent, next_percent
 from cosched.core.units import NS_PER_S
 
 #: A submission counts as recent for this long; see ``submission_key``. It covers the time
@@ -38,8 +38,7 @@ class JobState:
     expectation: Expectation = UNKNOWN  #: how long like jobs were scheduled
     period_ns: int = 0  #: when its period began; see ``guarantee``
     period_age_ns: int = 0  #: its age at that time
-    #: The last reading of its CPU time since other jobs wait; None: not since then.
-    reading: Reading | None = None
+    reading: Reading | None = None  #: the last reading of its use; None: none yet
     need: int = 0  #: the part of its CPUs that it needs, in percent; 0: unknown
 
     def copy(self) -> JobState:
@@ -55,6 +54,11 @@ class JobState:
     def precedence(self) -> tuple[int, Job]:
         """The order of submission. It is the same on all nodes; the lowest comes first."""
         return self.submitted_ns, self.key
+
+    @property
+    def likeness(self) -> tuple[int, int]:
+        """The user and the kind. Like jobs have the same, unless the kind is unknown."""
+        return self.user, self.expectation.kind
 
     def ran_ns(self, now_ns: int) -> int:
         """How much of its slice it has had; 0 if it is not scheduled."""
@@ -75,18 +79,14 @@ class JobState:
         self.credit_ns += ran_ns
         self.since_ns = now_ns
 
-    def read_waits(self, now_ns: int, waited_ns: int) -> None:
-        """Measures its need if it was scheduled since the last reading; see ``need``."""
-        before, age_ns = self.reading, self.age_ns(now_ns)
+    def read_use(self, now_ns: int, use: Use) -> None:
+        """Measures its need if it was scheduled since the last reading."""
+        before = self.reading
+        self.reading = Reading(now_ns, self.age_ns(now_ns), self.contended, use)
         if before is not None:
-            passed_ns = now_ns - before.now_ns
-            if passed_ns < LEAST_NS:
-                return
-            waited_ns_here = waited_ns - before.waited_ns
-            if age_ns - before.age_ns == passed_ns and waited_ns_here >= 0:
-                could_ns = passed_ns * max(1, len(self.tasks))
-                self.need = need_percent(self.need, max(0, could_ns - waited_ns_here), could_ns)
-        self.reading = Reading(now_ns, waited_ns, age_ns)
+            measured = measured_percent(before, self.reading, len(self.tasks))
+            if measured is not None:
+                self.need = next_percent(self.need, measured)
 
     def next_epoch(self) -> int:
         """Counts a change of its status; returns the new epoch."""

@@ -80,7 +80,7 @@ from cosched.core.node.messages import (
     TaskRegistered,
     ThawClass,
     TurnGiven,
-    WaitsRead,
+    UseRead,
 )
 from cosched.core.node.modes import (
     add_task,
@@ -101,7 +101,7 @@ from cosched.core.node.switching.decisions import (
     settle_after_exit,
 )
 from cosched.core.node.switching.pulls import GmetAlarm, Objection, objection
-from cosched.core.node.switching.switch import discard, publish_contention
+from cosched.core.node.switching.switch import discard, publish_contention, set_shares
 
 
 class NodeScheduler:
@@ -126,8 +126,8 @@ class NodeScheduler:
                 commands = self._end_slice(event)
             case MessageTrapped():
                 commands = self._trap(event)
-            case WaitsRead():
-                commands = self._read_waits(event)
+            case UseRead():
+                commands = self._read_use(event)
             case TurnGiven():
                 commands = self._count(*give_turn(self._table, event))
             case ModeChosen():
@@ -290,25 +290,15 @@ class NodeScheduler:
         job.awaits_switch = job.awaits_switch or why.may_end_with_a_switch
         return [refused]
 
-    # -- the waits of jobs: what part of their CPUs they need ------------------------------
+    # -- the use of jobs: what part of their CPUs they need --------------------------------
 
-    def _read_waits(self, event: WaitsRead) -> list[Command]:
-        for key, waited_ns in event.waited_ns:
+    def _read_use(self, event: UseRead) -> list[Command]:
+        for key, use in event.uses:
             job = self._table.jobs.get(key)
             if job is not None:
-                job.read_waits(event.now_ns, waited_ns)
-        self._share_needs()
-        return self._count(Branch.WAITS_READ, [])
-
-    def _share_needs(self) -> None:
-        """Lets jobs of unknown need take over that of a like job on this node."""
-        known = {
-            (job.user, job.expectation.kind): job.need
-            for job in self._table.jobs.values()
-            if job.need and job.expectation.kind
-        }
-        for job in self._table.jobs.values():
-            job.need = job.need or known.get((job.user, job.expectation.kind), 0)
+                job.read_use(event.now_ns, use)
+        self._table.share_needs()
+        return self._count(Branch.USE_READ, set_shares(self._table))
 
     # -- the settings, the knowledge, the timer and the alarm ------------------------------
 

@@ -13,6 +13,7 @@ from enum import Enum
 from msgspec import Struct
 
 from cosched.core.node.knowledge import UNKNOWN, Ended, Expectation
+from cosched.core.node.need import Use
 from cosched.core.node.prospect import Prospect
 from cosched.core.node.settings import Settings
 
@@ -122,11 +123,10 @@ class MessageTrapped(Event, frozen=True, kw_only=True):
     epoch: int  #: the status that the task read, in its low 32 bits
 
 
-class WaitsRead(Event, frozen=True, kw_only=True):
-    """The driver has read how long the tasks of jobs waited for messages. Not in the paper."""
+class UseRead(Event, frozen=True, kw_only=True):
+    """The driver has read what the tasks of the jobs did. Not in the paper."""
 
-    #: The sum over each job's tasks since they began, in nanoseconds.
-    waited_ns: tuple[tuple[Job, int], ...]
+    uses: tuple[tuple[Job, Use], ...]  #: of each job
 
 
 class TurnGiven(Event, frozen=True, kw_only=True):
@@ -318,7 +318,7 @@ class Branch(str, Enum):
     SCH_REFUSED_UNKNOWN = "sch_refused_unknown"
     SCH_REFUSED_SUSPENDED = "sch_refused_suspended"
     SCH_REFUSED_BARRED = "sch_refused_barred"
-    WAITS_READ = "waits_read"
+    USE_READ = "use_read"
     TURN_GIVEN = "turn_given"
     TURN_HELD = "turn_held"
     TURN_UNKNOWN = "turn_unknown"

@@ -1,62 +1,81 @@
-"""Measures what part of the CPU time a job needs, and credits work in the waits of others.
+"""Measures what part of its CPUs a job needs while it is scheduled.
 
-A job that waits for messages sleeps, and leaves its CPUs to the jobs that are not scheduled.
-So two facts about a job are not visible in its slices: how much of them it needs, and how
-much it did in the slices of others. Both follow from the CPU time of its class, which the
-driver reads now and then (``CpuTimeRead``).
+A job that waits for messages sleeps, and leaves its CPUs to jobs that are not scheduled.
+Its *need* is the rest: the part of its own slices in which it does not wait. The driver
+reads now and then how long the tasks have waited, and how much CPU time the job has used
+(``UseRead``).
 
-need      the CPU time that a job uses in its own slices, as a part of what it could use. It
-          is measured only while another job waits for the CPUs, since a job alone spins. It
-          rises at once and falls slowly, so a job gains nothing by a short rest.
-credit    the CPU time of a job between two readings without a slice. At its need, that is
-          the work of a longer slice; the job's age grows by as much.
+The tasks report their waits themselves. Where another job competes, the CPU time shows
+whether that is true: the need is at least what the job used. A job alone may spin while it
+waits, so its CPU time shows nothing.
 
-A job that needs a quarter of its CPUs leaves three quarters to others. An order by the rest
-of the jobs (``slices.rest``) therefore counts the rest of the CPU time: a job that mostly
-waits comes before one that computes, and the other one computes in its waits.
+An order by the rest of the jobs (``slices.rest``) prefers a job that mostly waits to one
+that computes: the other one computes in its waits, so both advance. For the same reason a
+job that computes gets more of these waits than other jobs that wait (``groups``).
 """
 
 from __future__ import annotations
 
 from msgspec import Struct
 
-#: The steps of the order: a job with at most this need counts with half its rest, a quarter,
-#: an eighth. Nodes that measure a little different needs mostly choose alike.
+#: A job with at most this need counts with half its rest, a quarter, an eighth. By these
+#: steps, nodes that measure a little different needs mostly choose alike.
 STEPS_PERCENT = (70, 50, 35)
-#: The least need. A job that uses less waits for its tasks on other nodes, which are not
+#: The least need. A job that needs less waits for its tasks on other nodes, which are not
 #: scheduled there.
 LEAST_PERCENT = 25
-#: A need falls by this part of the difference at each reading.
-FALL_PART = 2
+#: A need approaches what is measured by this part of the difference.
+STEP_PART = 4
 #: Readings closer together than this are too inexact.
 LEAST_NS = 20_000_000
 
 
+class Use(Struct, frozen=True):
+    """What the tasks of a job have done since they began."""
+
+    waited_ns: int  #: the sum of their waits
+    cpu_ns: int | None  #: the CPU time of the job's class; None: unknown
+
+
 class Reading(Struct, frozen=True):
-    """One reading of a job's CPU time."""
+    """One reading of a job's use."""
 
     now_ns: int  #: when, by the monotonic clock
-    waited_ns: int  #: the sum of its tasks' waits until then
     age_ns: int  #: how long the job had been scheduled
+    contended: bool  #: whether another job waited for its CPUs
+    use: Use  #: its use until then
 
 
-def need_percent(before: int, used_ns: int, could_ns: int) -> int:
-    """Returns the need after a slice in which a job used ``used_ns`` of ``could_ns``.
+def measured_percent(before: Reading, after: Reading, tasks: int) -> int | None:
+    """Returns the need between two readings, in percent; None if the job was not scheduled
+    all the time, if the time is too short, or if a task left. tasks: how many it has."""
+    passed_ns = after.now_ns - before.now_ns
+    if passed_ns < LEAST_NS or after.age_ns - before.age_ns != passed_ns:
+        return None
+    could_ns = passed_ns * max(1, tasks)
+    waited_ns = after.use.waited_ns - before.use.waited_ns
+    if waited_ns < 0:  # a task has left
+        return None
+    needed_ns = could_ns - waited_ns
+    if before.contended and after.contended:
+        used_ns = (after.use.cpu_ns or 0) - (before.use.cpu_ns or 0)
+        needed_ns = max(needed_ns, used_ns)
+    return max(LEAST_PERCENT, min(100, 100 * needed_ns // could_ns))
 
-    before: the need until then, in percent; 0: unknown, which counts as all."""
-    before = before or 100
-    measured = max(LEAST_PERCENT, min(100, 100 * used_ns // could_ns))
-    if measured >= before:
-        return measured
-    return before - -(-(before - measured) // FALL_PART)
+
+def next_percent(before: int, measured: int) -> int:
+    """Returns the need after a measurement. before: until then; 0: unknown."""
+    if not before:
+        return (100 + measured) // 2
+    return before + (measured - before) // STEP_PART
 
 
-def waits(percent: int) -> bool:
-    """Returns whether a job with this need mostly waits."""
+def mostly_waits(percent: int) -> bool:
+    """Returns whether a job with this need waits so much that others can use its CPUs."""
     return 0 < percent <= STEPS_PERCENT[0]
 
 
 def parts(percent: int) -> int:
-    """Returns into how many parts the rest of a job with this need is divided: 1, 2, 4 or 8.
-    percent: the need; 0: unknown, which counts as all."""
+    """Returns into how many parts the rest of a job with this need is divided, one of which
+    counts: 1, 2, 4 or 8. percent: the need; 0: unknown, which counts as all."""
     return 1 << sum(0 < percent <= step for step in STEPS_PERCENT)

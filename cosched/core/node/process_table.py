@@ -78,6 +78,13 @@ class ProcessTable:
         self._group_of = {job.key: group for group in self.groups for job in group.jobs}
         self._raised = [job for job in part if job.alone]
 
+    def share_needs(self) -> None:
+        """Lets jobs of unknown need take over that of a like job on this node."""
+        known = {job.likeness: job.need for job in self.jobs.values() if job.need}
+        for job in self.jobs.values():
+            if job.expectation.kind:
+                job.need = job.need or known.get(job.likeness, 0)
+
     def by_key(self) -> list[JobState]:
         """All jobs, in an order that does not depend on the past."""
         return sorted(self.jobs.values(), key=lambda job: job.key)

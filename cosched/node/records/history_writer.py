@@ -107,8 +107,8 @@ class HistoryWriter:
         except OSError as error:
             log.warning("no history: %s: %s", place.directory, error.strerror)
 
-    def ended(self, since_wall_ns: int = 0) -> list[Ended]:
-        """Returns how long each job was scheduled that ended since then, for jobs with
+    def ended(self, since_wall_ns: int, until_wall_ns: int) -> list[Ended]:
+        """Returns how long each job was scheduled that ended in this time, for jobs with
         complete records."""
         return [
             Ended(
@@ -119,7 +119,7 @@ class HistoryWriter:
                 record.need,
             )
             for record in map(decode_record, self._records)
-            if record.ended_wall_ns >= since_wall_ns and record.is_complete
+            if since_wall_ns <= record.ended_wall_ns <= until_wall_ns and record.is_complete
         ]
 
     def adopt(self, job: LiveJob) -> None:

@@ -53,6 +53,11 @@ class LiveJob:
     expectation: Expectation = UNKNOWN  #: how long like jobs were scheduled
     tasks: dict[int, LiveTask] = field(default_factory=dict)  #: the job's tasks by pid
 
+    @property
+    def waited_ns(self) -> int:
+        """How long its live tasks have waited for messages, in all, as they count it."""
+        return sum(self.region.waited_ns(task.slot) for task in self.tasks.values())
+
     def task_in_slot(self, slot: int) -> LiveTask | None:
         """Returns the live task that owns a slot; requests name slots, not pids."""
         return next((t for t in self.tasks.values() if t.slot == slot), None)

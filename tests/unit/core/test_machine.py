@@ -12,7 +12,6 @@ from cosched.core.node.machine import NodeScheduler
 from cosched.core.node.messages import (
     AddTask,
     AlarmRang,
-    WaitsRead,
     Branch,
     Cause,
     DestroyClass,
@@ -33,7 +32,9 @@ from cosched.core.node.messages import (
     SliceEnded,
     TaskExited,
     TurnGiven,
+    UseRead,
 )
+from cosched.core.node.need import Use
 from cosched.core.node.settings import Settings
 from cosched.core.node.slices.free import PRECEDENCE
 from cosched.core.units import NS_PER_MS, NS_PER_S
@@ -604,7 +605,7 @@ def test_every_branch_is_reached_and_counted():
     kept.choose("a", Mode.SUSPENDED)
     kept.trap("a", after_ns=NS_PER_S)
     kept.send(KnowledgeReplaced, ended=())
-    kept.send(WaitsRead, waited_ns=(("a", 1),))
+    kept.send(UseRead, uses=(("a", Use(1, 1)),))
     node.send(ShutdownRequested)
     pulled = Node()
     for job in "abc":

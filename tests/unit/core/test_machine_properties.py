@@ -9,7 +9,6 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from cosched.core.node.groups import connected, fits
 from cosched.core.node.messages import (
     AlarmRang,
-    WaitsRead,
     MessageTrapped,
     Mode,
     ModeChosen,
@@ -18,7 +17,9 @@ from cosched.core.node.messages import (
     TaskExited,
     TaskRegistered,
     TurnGiven,
+    UseRead,
 )
+from cosched.core.node.need import Use
 from cosched.core.node.settings import GMET_LEAST_NS, LONGEST, Order, Settings
 from cosched.core.node.slices.free import LEAD_SLICES
 from cosched.core.units import NS_PER_MS, NS_PER_S
@@ -48,7 +49,6 @@ class NodeMachine(RuleBasedStateMachine):
         self.node = Node()
         self.next_task = 1
         self.since = {}
-        self.cpu_ns = {}
 
     def send(self, kind, **fields):
         for gone in set(self.node.published) - set(self.node.machine.jobs):
@@ -116,18 +116,18 @@ class NodeMachine(RuleBasedStateMachine):
             assert self.node.machine.jobs[job].scheduled
 
     @precondition(lambda self: self.node.machine.jobs)
-    @rule(data=st.data(), after=st.integers(0, NS_PER_S))
-    def read_cpu_time(self, data, after):
+    @rule(
+        data=st.data(),
+        after=st.integers(0, NS_PER_S),
+        waited_ns=st.integers(0, 8 * NS_PER_S),
+        cpu_ns=st.none() | st.integers(0, 8 * NS_PER_S),
+    )
+    def read_use(self, data, after, waited_ns, cpu_ns):
         key = data.draw(st.sampled_from(sorted(self.node.machine.jobs)))
-        job = self.node.machine.jobs[key]
-        self.cpu_ns[key] = self.cpu_ns.get(key, 0) + data.draw(st.integers(0, 8 * after))
-        age_ns = job.age_ns(self.node.now_ns + after)
-        passed_ns = after if job.reading is None else (
-            self.node.now_ns + after - job.reading.now_ns
-        )
-        self.send(WaitsRead, after_ns=after, waited_ns=((key, self.cpu_ns[key]),))
-        assert 0 <= job.need <= 100
-        assert 0 <= job.age_ns(self.node.now_ns) - age_ns <= passed_ns
+        before = self.node.running
+        self.send(UseRead, after_ns=after, uses=((key, Use(waited_ns, cpu_ns)),))
+        assert 0 <= self.node.machine.jobs[key].need <= 100
+        assert self.node.running == before
 
     @precondition(lambda self: self.node.machine.jobs)
     @rule(data=st.data(), mode=st.sampled_from(Mode), after=st.integers(0, NS_PER_S))

@@ -6,9 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cosched.core.node.groups import FILLING_PERCENT, UNSCHEDULED_PERCENT
 from cosched.core.node.knowledge import Expectation
-from cosched.core.node.messages import SliceEnded, TaskExited, WaitsRead
-from cosched.core.node.need import LEAST_PERCENT, STEPS_PERCENT, need_percent, parts, waits
+from cosched.core.node.messages import SliceEnded, TaskExited, UseRead
+from cosched.core.node.need import (
+    LEAST_PERCENT,
+    STEPS_PERCENT,
+    Use,
+    mostly_waits,
+    next_percent,
+    parts,
+)
 from cosched.core.node.settings import USUAL
 from cosched.core.units import NS_PER_S
 from tests.unit.core.machine_node import Node
@@ -22,6 +30,8 @@ class Waiting(Node):
     def __init__(self, **expected_s):
         super().__init__(USUAL, now_ns=20 * S)
         self.waited_s = dict.fromkeys(expected_s, 0.0)
+        self.cpu_s = dict(self.waited_s)
+        self.liars = set()
         for number, (job, length_s) in enumerate(expected_s.items()):
             lengths_ns = (round(length_s * S),) if length_s else ()
             expectation = Expectation(number + 1, lengths_ns)
@@ -30,11 +40,20 @@ class Waiting(Node):
         self.read()
 
     def read(self, after_s=0.0, **waited_s):
-        """Lets each job wait in this time, reports it, and ends the slice."""
-        for job, seconds in waited_s.items():
-            self.waited_s[job] += seconds
-        read = tuple((job, round(s * S)) for job, s in self.waited_s.items())
-        self.send(WaitsRead, after_ns=round(after_s * S), waited_ns=read)
+        """Lets jobs wait in this time, reports it, and ends the slice. A job that does not
+        wait uses its CPU while it is scheduled, as far as it is not ``idle``."""
+        for job in self.waited_s:
+            waits_s = waited_s.get(job, 0.0)
+            self.waited_s[job] += waits_s
+            uses = job in self.running and job not in self.liars
+            self.cpu_s[job] += (after_s - waits_s) * uses + after_s * (
+                job in self.running and job in self.liars
+            )
+        read = tuple(
+            (job, Use(round(s * S), round(self.cpu_s[job] * S)))
+            for job, s in self.waited_s.items()
+        )
+        self.send(UseRead, after_ns=round(after_s * S), uses=read)
         self.send(SliceEnded)
 
     def need(self, key):
@@ -43,7 +62,7 @@ class Waiting(Node):
 
 def test_need_is_the_part_of_own_slices_without_waits():
     node = Waiting(first=5, second=10)
-    for _ in range(20):
+    for _ in range(40):
         node.read(0.1, first=0.06, second=0.1)
     assert node.need("first") == 40
     assert node.need("second") == 0, "it had no slice"
@@ -53,6 +72,15 @@ def test_need_of_a_job_alone_is_measured():
     node = Waiting(alone=5)
     node.read(1, alone=0.2)
     assert node.need("alone") == 90, "halfway from all to 80"
+
+
+def test_a_job_that_reports_false_waits_needs_what_it_uses():
+    node = Waiting(liar=5, other=10)
+    node.liars.add("liar")
+    node.machine.jobs["liar"].need = LEAST_PERCENT
+    for _ in range(6):
+        node.read(1, liar=1)
+    assert not mostly_waits(node.need("liar"))
 
 
 def test_mixed_times_are_not_measured():
@@ -66,6 +94,16 @@ def test_mixed_times_are_not_measured():
     assert node.need("second") == 80
 
 
+def test_a_time_in_which_a_task_left_is_not_measured():
+    node = Waiting(first=5)
+    node.waited_s["first"] = 3
+    node.read(1)
+    before = node.need("first")
+    node.waited_s["first"] = 1
+    node.read(1)
+    assert node.need("first") == before
+
+
 def test_a_job_that_waits_comes_before_one_that_computes_in_its_waits():
     node = Waiting(computes=9, waits=20)
     node.read(1)
@@ -73,8 +111,33 @@ def test_a_job_that_waits_comes_before_one_that_computes_in_its_waits():
     node.machine.jobs["waits"].need = 30
     node.read(1)
     assert node.running == {"waits"}, "an eighth of 20 s is less than 4/5 of 7 s"
-    node.read(1)
+    for _ in range(6):
+        node.read(1)
     assert node.running == {"computes"}, "it does not wait any more"
+
+
+def test_jobs_that_compute_fill_the_waits_before_others_that_wait():
+    node = Waiting(waits=5, waits_too=6, computes=60)
+    for job in ("waits", "waits_too"):
+        node.machine.jobs[job].need = 40
+    node.machine.jobs["computes"].need = 100
+    node.read(1, waits=0.6)
+    low = UNSCHEDULED_PERCENT + FILLING_PERCENT
+    assert node.shares == {
+        "waits": 100 - low,
+        "waits_too": UNSCHEDULED_PERCENT,
+        "computes": FILLING_PERCENT,
+    }
+
+
+def test_no_job_fills_one_that_computes():
+    node = Waiting(computes=5, other=60)
+    node.machine.jobs["computes"].need = node.machine.jobs["other"].need = 100
+    node.read(1)
+    assert node.shares == {
+        "computes": 100 - UNSCHEDULED_PERCENT,
+        "other": UNSCHEDULED_PERCENT,
+    }
 
 
 def test_like_jobs_share_a_need():
@@ -87,6 +150,17 @@ def test_like_jobs_share_a_need():
     assert needs == [62, 62, 0, 0]
 
 
+def test_like_jobs_keep_their_order_while_one_begins_with_work():
+    node = Waiting(first=5)
+    node.register("like", expectation=Expectation(1, (5 * S,)))
+    node.waited_s["like"] = node.cpu_s["like"] = 0.0
+    node.machine.jobs["first"].need = node.machine.jobs["like"].need = 40
+    for _ in range(3):
+        node.read(1)
+        assert node.running == {"first"}
+    assert node.need("first") > 70
+
+
 def test_need_is_remembered_for_the_next_job_of_its_kind():
     node = Waiting(first=5)
     node.read(1, first=1)
@@ -97,18 +171,12 @@ def test_need_is_remembered_for_the_next_job_of_its_kind():
     assert [node.need(key) for key in ("again", "other", "foreign")] == [62, 0, 0]
 
 
-def test_a_need_rises_at_once_and_falls_slowly():
-    assert need_percent(30, 90, 100) == 90
-    assert need_percent(90, 30, 100) == 60
-    assert need_percent(0, 30, 100) == 65
-
-
-@given(st.integers(1, 100), st.integers(0, 1000))
-def test_a_need_falls_to_what_is_measured(before, used):
+@given(st.integers(1, 100), st.integers(LEAST_PERCENT, 100))
+def test_a_need_approaches_what_is_measured(before, measured):
     need = before
-    for _ in range(100):
-        need = need_percent(need, used, 1000)
-    assert need == max(LEAST_PERCENT, used // 10)
+    for _ in range(40):
+        need = next_percent(need, measured)
+    assert abs(need - measured) < 4
 
 
 @pytest.mark.parametrize(
@@ -116,7 +184,7 @@ def test_a_need_falls_to_what_is_measured(before, used):
 )
 def test_parts(percent, number):
     assert parts(percent) == number
-    assert waits(percent) == (number > 1)
+    assert mostly_waits(percent) == (number > 1)
 
 
 @given(st.integers(1, 99))

@@ -4,8 +4,8 @@ Each job has a cost (``knowledge``), which is the rest of the job as far as that
 The job with the least cost has the CPUs. A newcomer with a lower cost takes them at once,
 after GMET, not when a turn ends. A job near its end has a low cost, so it is not cut.
 
-What counts is the CPU time that is left: a job that mostly waits leaves its CPUs to others,
-which compute in its waits (``need``).
+A job that mostly waits for messages counts with a part of its cost. It comes before one that
+computes, which computes in its waits (``need``).
 
 The running job keeps its CPUs from a job whose cost is only a little lower
 (``HOLD_PERCENT``), and equal jobs go by submission. So nodes whose accounts differ a little
@@ -101,14 +101,16 @@ class RestSlices(FreeSlices):
         about to end, then the job that is due, then all others."""
         due = due_job(group, self._settings, now_ns)
         oldest_ns = _oldest_ns(group, now_ns)
+        needs = _least_needs(group)
         places: dict[Job, _Position] = {}
         for number, job in enumerate(group.jobs):  # by precedence
             lengths_ns = self._knowledge.lengths_of(job.expectation, job.user)
             age_ns = job.age_ns(now_ns)
             if job.expectation.kind and not lengths_ns:
-                age_ns = oldest_ns[_kind(job)]
+                age_ns = oldest_ns[job.likeness]
             found = estimate(age_ns, lengths_ns, self.slice_ns)
-            cost_ns = found.cost_ns // parts(job.need)
+            need = needs[job.likeness] if job.expectation.kind else job.need
+            cost_ns = found.cost_ns // parts(need)
             if job.scheduled:
                 cost_ns = cost_ns * HOLD_PERCENT // 100
             if job.scheduled and cost_ns * ENDING_PART <= self.slice_ns:
@@ -162,14 +164,19 @@ class RestSlices(FreeSlices):
         return OrderTimer(not groups, self._settings.align, self.slice_ns, 0)
 
 
-def _kind(job: JobState) -> tuple[int, int]:
-    """Returns the user and the kind: like jobs have the same."""
-    return job.user, job.expectation.kind
-
-
 def _oldest_ns(group: Group, now_ns: int) -> dict[tuple[int, int], int]:
     """Returns the greatest age of like jobs."""
     oldest_ns: dict[tuple[int, int], int] = {}
     for job in group.jobs:
-        oldest_ns[_kind(job)] = max(oldest_ns.get(_kind(job), 0), job.age_ns(now_ns))
+        oldest_ns[job.likeness] = max(oldest_ns.get(job.likeness, 0), job.age_ns(now_ns))
     return oldest_ns
+
+
+def _least_needs(group: Group) -> dict[tuple[int, int], int]:
+    """Returns the least known need of like jobs; 0 if none is known. So one that begins with
+    much work keeps its place before those that have not begun."""
+    needs: dict[tuple[int, int], int] = {}
+    for job in group.jobs:
+        known = [need for need in (needs.get(job.likeness, 0), job.need) if need]
+        needs[job.likeness] = min(known, default=0)
+    return needs

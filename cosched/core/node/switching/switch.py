@@ -131,7 +131,7 @@ def reschedule(
     leaving = [job for job in jobs if job.scheduled and job not in chosen]
     coming = [job for job in jobs if not job.scheduled and job in chosen]
     if not leaving and not coming:
-        return _set_shares(table)
+        return set_shares(table)
     prospects = table.prospects(now_ns) if cause.follows_order else {}
     commands: list[Command] = []
     for job in leaving:
@@ -145,7 +145,7 @@ def reschedule(
         job.came_by = cause
         job.since_ns = now_ns
         job.switches += 1
-    commands += _set_shares(table)
+    commands += set_shares(table)
     commands += [
         PublishStatus(job.key, job.next_epoch(), True, cause, prospects.get(job.key))
         for job in coming
@@ -153,7 +153,7 @@ def reschedule(
     return commands + rearm(table)
 
 
-def _set_shares(table: ProcessTable) -> list[Command]:
+def set_shares(table: ProcessTable) -> list[Command]:
     """Sets the shares if percentages or CPUs differ from those that were set last."""
     shares = table.present_shares()
     if shares == table.shares:
