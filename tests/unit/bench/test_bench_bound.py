@@ -1,4 +1,4 @@
-"""What no schedule can beat, against schedules by hand and against drawn ones."""
+"""The bound of a workload, against schedules by hand and drawn ones."""
 
 from dataclasses import replace
 from statistics import fmean

@@ -18,9 +18,7 @@ MADE_WITH = {"mpi": "MPICH 5.0.2", "hosts": ("lab1", "lab2"), "CPUs": 2}
 
 seconds = st.floats(0, 1e6)
 node_s = st.dictionaries(st.text(max_size=5), seconds, max_size=2)
-jobs = st.builds(
-    JobResult, st.text(max_size=9), seconds, seconds, seconds, seconds, node_s
-)
+jobs = st.builds(JobResult, st.text(max_size=9), seconds, seconds, seconds, seconds, node_s)
 counts = st.integers(0, 10**9)
 runs = st.builds(
     Run,
