@@ -81,11 +81,7 @@ class Session:
         with _failing_in("alone, before the runs,"):
             self._run_prepared([program], Setup(Arm.COSCHED), self.record.path, progress)
         if self.record.length == before:
-            raise CoschedError(
-                f"job '{program.name}' ran alone, but its length is not known: its nodes' "
-                "daemons cannot be reached from here, or none of its tasks took part in "
-                "coscheduling; run it with 'cosched-run -v' to see why"
-            )
+            raise CoschedError(_unknown(program.name, "length"))
 
     def run_once(self, setup: Setup, repeat: int, progress: Progress) -> Run:
         """Runs the workload once; a failure is part of the result."""
@@ -155,13 +151,7 @@ class Session:
                 node_s[record.name][record.node] = record.cpu_s / len(cpus)
         for job in jobs:
             if not node_s[job.name]:
-                line = f"job '{job.name}' ran alone, but its CPU time is not known: "
-                raise RunFailed(
-                    Failure(
-                        f"{line}its nodes' daemons count it, and they must be on this "
-                        "machine; run it with 'cosched-run -v' to see whether it took part"
-                    )
-                )
+                raise RunFailed(Failure(_unknown(job.name, "CPU time")))
         return tuple(replace(job, node_s=node_s[job.name]) for job in jobs)
 
     def _gang(self, slice_s: float) -> Gang:
@@ -194,6 +184,15 @@ def _failing_in(where: str) -> Iterator[None]:
     except RunFailed as error:
         line = f"{where} {error.failure.line}"
         raise RunFailed(Failure(line, error.failure.output)) from error
+
+
+def _unknown(job: str, figure: str) -> str:
+    """Returns the line for a figure that the nodes' daemons did not report."""
+    return (
+        f"job '{job}' ran alone, but its {figure} is not known: its nodes' daemons cannot "
+        "be reached from here, or none of its tasks took part in coscheduling; run it with "
+        "'cosched-run -v' to see why"
+    )
 
 
 def _gang_slice_s(answers: daemons.Answers) -> float:
