@@ -7,17 +7,21 @@ import re
 import pytest
 
 from cosched.bench.results.document import document
+from cosched.bench.run.arms import Arm
 from cosched.bench.workload.file import Workload
 from cosched.observe.report.contents import report_data
 from cosched.observe.report.page import render_page
 from cosched.observe.timeline.timeline import timelines
-from tests.unit.bench.bench_samples import BATCH, COSCHED, KERNEL, summaries
+from tests.unit.bench.bench_samples import BATCH, COSCHED, KERNEL, run, summaries
 from tests.unit.observe.timeline_samples import two_nodes
 
 WAIT_S = 30
 LENGTH_S = 0.2
 FIRST_COLOUR = [60, 120, 180]
-BENCH = document(Workload("two wavefronts", "", ()), summaries(BATCH, KERNEL, COSCHED), {})
+BOUND = (run(Arm.BOUND, 1, (1.5, 2.0)),)
+BENCH = document(
+    Workload("two wavefronts", "", ()), summaries(BATCH, KERNEL, COSCHED, BOUND), {}
+)
 
 
 def until(browser, condition, what):
@@ -209,6 +213,11 @@ def test_page_shows_bench(page):
     values = [value.text for value in page.all(".arms .value")]
     assert values[:3] == ["2.40 s", "4.22 s", "3.15 s"]
     assert len(page.all(".arms u.left-out")) == 2  # one run, response and makespan
+    lines = page.all(".arms b")  # the bound, in the row of each arm
+    assert len(lines) == 2 * 4
+    assert {line.get_attribute("style") for line in lines[:4]} == {
+        f"left: {1.75 / 9.45 * 98}%;"
+    }
 
 
 def test_page_follows_dark_and_light(page):

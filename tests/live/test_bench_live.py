@@ -194,6 +194,29 @@ def test_bench_runs_know_the_seen_lengths_and_no_others(
     assert not (run_dir / "runs.jsonl").exists()
 
 
+def test_bench_bounds_a_job_by_its_cpu_time_on_each_node(
+    start_bench, one_alone, lab_size, tmp_path, run_dir
+):
+    result = tmp_path / "result.json"
+    lab_size.up(run_dir / "r")
+    try:
+        bench = start_bench(
+            *(one_alone, *lab_size.bench_words, "--no-warm-up"),
+            *("--arms", "batch,bound", "--repeat", "1", "--out", result),
+        )
+        text, progress = bench.communicate(timeout=300)
+        assert bench.returncode == 0, text + progress
+    finally:
+        life.down(run_dir / "r")
+    found = json.loads(result.read_text())
+    (run,) = found["arms"]["bound"]["repeats"]
+    (job,) = run["jobs"]
+    assert set(job["node_s"]) == set(lab_size.names)
+    assert all(0 < node_s <= job["response_s"] for node_s in job["node_s"].values())
+    assert run["makespan_s"] == run["mean_response_s"] == job["response_s"]
+    assert "bound/batch" in found["ratios"]
+
+
 @private_lab
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_bench_interrupted_leaves_nothing_behind(start_bench, temporary, number):

@@ -48,6 +48,7 @@ def rescaled(run: Run, usual_us: float) -> Run:
             started_s=after(job, job.started_s),
             ended_s=after(job, job.ended_s),
             cpu_s=job.cpu_s / slower,
+            node_s={node: s / slower for node, s in job.node_s.items()},
         )
         for job in run.jobs
     )

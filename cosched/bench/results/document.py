@@ -28,7 +28,7 @@ FIGURES = (
     *("mean_response_s", "mean_wait_s", "makespan_s"),
     *("mean_slowdown", "worst_slowdown"),
 )
-OF_JOB = ("name", "submitted_s", "wait_s", "response_s", "cpu_s")
+OF_JOB = ("name", "submitted_s", "wait_s", "response_s", "cpu_s", "node_s")
 
 
 def document(

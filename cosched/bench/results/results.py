@@ -7,7 +7,7 @@ load disturbed count only if their arm has no other runs.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import fmean, median
 
 from cosched.bench.measure.load import OutsideLoad
@@ -25,6 +25,9 @@ class JobResult:
     started_s: float  #: on the same clock
     ended_s: float  #: on the same clock
     cpu_s: float  #: CPU time of the launcher and its descendants, as wait4 reports it
+    #: CPU time of its tasks on each node, by the name of the node, divided by the node's
+    #: CPUs; empty: unknown.
+    node_s: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def response_s(self) -> float:

@@ -57,6 +57,8 @@ def describe_run(run: Run, way: str) -> str:
     name = f"{way:<7} {run.repeat}"
     if run.failure is not None:
         return f"{name}  failed: {run.failure.line}"
+    if run.arm.runs_alone:
+        return f"{name}  each program alone {run.makespan_s:.2f} s"
     line = f"{name}  response {run.mean_response_s:.2f} s  makespan {run.makespan_s:.2f} s"
     if run.load is None:
         return line
@@ -125,10 +127,14 @@ def _spread_table(
 
 
 def _calculated_lines(ended: Sequence[ArmSummary]) -> list[str]:
-    names = [summary.arm.value for summary in ended if summary.arm.calculated]
-    if not names:
-        return []
-    return [f"{', '.join(names)}: calculated from the lengths in batch, one job at a time"]
+    arms = [summary.arm for summary in ended if summary.arm.calculated]
+    names = ", ".join(arm.value for arm in arms if not arm.runs_alone)
+    lines = []
+    if names:
+        lines.append(f"{names}: calculated from the lengths in batch, one job at a time")
+    if Arm.BOUND in arms:
+        lines.append("bound: the work that no schedule can avoid, by each program alone")
+    return lines
 
 
 def _slowdown_block(ended: Sequence[ArmSummary]) -> list[str]:
@@ -240,7 +246,7 @@ def _load_lines(summaries: Sequence[ArmSummary]) -> list[str]:
         return []
     lines = [f"outside load: at most {max(loads):.1%} of the nodes' CPUs in a run"]
     for summary in summaries:
-        if summary.arm.calculated:
+        if summary.arm.calculated and not summary.arm.runs_alone:
             continue  # its runs are those of batch
         if summary.all_disturbed:
             lines.append(

@@ -22,6 +22,11 @@ Two arms are never run. They are calculated from the runs of batch (simulate/ide
 
     srpt          the job with the least rest runs first
     las           the jobs that have run least share the machine
+
+The last one is no way to run the jobs, but what none can beat. It is calculated
+(simulate/bound.py) from runs of each program alone, with ranks that sleep while they wait:
+
+    bound         the work that no schedule can avoid
 """
 
 from __future__ import annotations
@@ -49,11 +54,17 @@ class Arm(Enum):
     COSCHED = "cosched"
     SRPT = "srpt"
     LAS = "las"
+    BOUND = "bound"
 
     @property
     def calculated(self) -> bool:
-        """Whether its runs are calculated from those of batch."""
-        return self in (Arm.SRPT, Arm.LAS)
+        """Whether its figures are calculated, with the help of the runs of batch."""
+        return self in (Arm.SRPT, Arm.LAS, Arm.BOUND)
+
+    @property
+    def runs_alone(self) -> bool:
+        """Whether each program runs alone once, in the place of the workload."""
+        return self is Arm.BOUND
 
     @property
     def coscheduled(self) -> bool:
@@ -65,6 +76,7 @@ class Arm(Enum):
             Arm.STRICT,
             Arm.PROPORTIONAL,
             Arm.COSCHED,
+            Arm.BOUND,
         )
 
     @property
@@ -81,6 +93,8 @@ class Arm(Enum):
             return ("--waits-only", "--wait", self.value)
         if self is Arm.GANG:
             return ("--carrier", "none")
+        if self is Arm.BOUND:
+            return ("--wait", "block")
         if self is Arm.MESSAGES:
             return ("--wait", "busy")
         if self is Arm.PAPER:
@@ -95,7 +109,7 @@ class Arm(Enum):
         return {"order": "paper"} if self in (Arm.MESSAGES, Arm.PAPER) else {}
 
 
-#: The arms that are run.
+#: The arms that run the workload.
 MEASURED = tuple(arm for arm in Arm if not arm.calculated)
 
 
@@ -121,7 +135,8 @@ class Setup:
     @property
     def jobs_at_a_time(self) -> int | None:
         """The number of jobs that run at a time; None: all."""
-        return 1 if self.arm is Arm.BATCH else self.dom
+        one_by_one = self.arm is Arm.BATCH or self.arm.runs_alone
+        return 1 if one_by_one else self.dom
 
 
 def parse_arms(text: str, known: Sequence[Arm] = MEASURED) -> tuple[Arm, ...]:

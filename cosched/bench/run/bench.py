@@ -16,6 +16,7 @@ from cosched.bench.run.arms import Arm, Setup
 from cosched.bench.run.progress import open_progress
 from cosched.bench.run.repeats import Point, run_all, to_run
 from cosched.bench.run.testbed import Testbed, TestbedOptions, open_testbed
+from cosched.bench.simulate.bound import bound_runs
 from cosched.bench.simulate.ideal import calculated_runs
 from cosched.bench.workload.file import Workload, load_workload
 
@@ -72,7 +73,7 @@ def _measure(
     options: BenchOptions, testbed: Testbed, workload: Workload, log: TextIO
 ) -> list[ArmSummary]:
     session = testbed.sessions[workload.title]
-    arms = [arm for arm in options.arms if not arm.calculated]
+    arms = [arm for arm in options.arms if not arm.calculated or arm.runs_alone]
     points = [Point(session, Setup(arm, dom=options.dom), arm.value) for arm in arms]
     made_with = {**testbed.made_with(), "seen": options.seen or None}
     with open_run_store(options.resume, made_with) as store:
@@ -87,10 +88,14 @@ def _measure(
                 session.see(options.seen, progress)
             found = run_all(points, options.repeats, store, progress)
     runs = {point.setup.arm: found[point.key] for point in points}
-    return summarise_arms({arm: _runs_of(arm, runs) for arm in options.arms})
+    return summarise_arms({arm: _runs_of(arm, workload, runs) for arm in options.arms})
 
 
-def _runs_of(arm: Arm, measured: Mapping[Arm, Sequence[Run]]) -> Sequence[Run]:
+def _runs_of(
+    arm: Arm, workload: Workload, measured: Mapping[Arm, Sequence[Run]]
+) -> Sequence[Run]:
+    if arm is Arm.BOUND:
+        return bound_runs(workload, measured[arm], measured[Arm.BATCH])
     if arm.calculated:
         return calculated_runs(arm, measured[Arm.BATCH])
     return measured[arm]

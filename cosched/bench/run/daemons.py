@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
@@ -11,15 +11,21 @@ from cosched.bench.results.results import Activity
 from cosched.bench.run.arms import Arm
 from cosched.bench.run.interrupts import shielded
 from cosched.bench.run.site import Site
+from cosched.core.decoding import convert
 from cosched.core.errors import CoschedError, NoDaemon
 from cosched.core.node.messages import Branch
 from cosched.core.node.settings import USUAL
+from cosched.core.trace.job_record import JobRecord
 from cosched.lab import life
 from cosched.node.sockets.client import HeldChanges, request
 from cosched.rundir.paths import NodePaths
 
 #: The settings that a bench may change.
 NAMES = tuple(USUAL.texts())
+
+#: The kernel reports a task's end to the daemons and to us at about the same time.
+PATIENCE_S = 3.0
+AWAIT_S = 0.02
 
 Answers = dict[NodePaths, dict[str, Any]]
 
@@ -71,6 +77,23 @@ def describe(answers: Answers) -> list[dict[str, Any]]:
         }
         for paths, answer in answers.items()
     ]
+
+
+def records(site: Site, names: Collection[str], since_wall_ns: int) -> list[JobRecord]:
+    """Returns the accounts of the jobs of these names that ended since then, one for each
+    job and node, once the jobs have left all nodes."""
+    deadline_s = time.monotonic() + PATIENCE_S
+    while True:
+        answers = ask(site)
+        here = {job["name"] for answer in answers.values() for job in answer["jobs"]}
+        if here.isdisjoint(names) or time.monotonic() > deadline_s:
+            break
+        time.sleep(AWAIT_S)  # the daemon does not announce it
+    found: list[JobRecord] = []
+    for paths in answers:
+        told: dict[str, Any] = request(paths, "history", since_wall_ns=since_wall_ns)
+        found += [convert(record, JobRecord, "a record") for record in told["records"]]
+    return [record for record in found if record.name in names]
 
 
 @contextmanager

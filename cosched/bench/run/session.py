@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cosched.bench.measure.load import LoadSampler, OutsideLoad, outside_load
@@ -80,17 +81,14 @@ class Session:
         with _failing_in("alone, before the runs,"):
             self._run_prepared([program], Setup(Arm.COSCHED), self.record.path, progress)
         if self.record.length == before:
-            raise CoschedError(
-                f"job '{program.name}' ran alone, but its length is not known: its nodes' "
-                "daemons cannot be reached from here, or none of its tasks took part in "
-                "coscheduling; run it with 'cosched-run -v' to see why"
-            )
+            raise CoschedError(_unknown(program.name, "length"))
 
     def run_once(self, setup: Setup, repeat: int, progress: Progress) -> Run:
         """Runs the workload once; a failure is part of the result."""
         try:
             with self.record.copied() as runs:
-                instances = self.workload.instances()
+                jobs = self.workload
+                instances = jobs.programs() if setup.arm.runs_alone else jobs.instances()
                 run = self._run_prepared(instances, setup, runs, progress)
         except RunFailed as error:
             return Run(setup.arm, repeat, (), failure=error.failure)
@@ -123,6 +121,7 @@ class Session:
             told = site.cpus if self.launcher.sees_cpu_time(setup.arm) else None
             meter = LoadSampler(told, daemons.pids(before)) if told else None
             sample = meter.sample() if meter else None
+            began_wall_ns = time.time_ns()
             with SpeedProbe(whole_cores(site.cpus or frozenset())) as speed:
                 submissions = [
                     self.launcher.submission(instance, setup.arm, runs)
@@ -135,7 +134,25 @@ class Session:
                 load = outside_load(sample, meter.sample(), jobs_s, len(meter.cpus))
             now, then = daemons.activity(daemons.ask(site)), daemons.activity(before)
             activity = now.since(then) if now and then else None
+            if setup.arm.runs_alone:
+                jobs = self._with_node_times(jobs, began_wall_ns)
             return _Measured(jobs, load, activity, speed.probe_us)
+
+    def _with_node_times(
+        self, jobs: Sequence[JobResult], began_wall_ns: int
+    ) -> tuple[JobResult, ...]:
+        """Returns the jobs with their CPU time on each node, which the daemons counted."""
+        site = self.launcher.site
+        names = {job.name for job in jobs}
+        node_s: dict[str, dict[str, float]] = {name: {} for name in names}
+        for record in daemons.records(site, names, began_wall_ns):
+            cpus = (site.node_cpus or {}).get(record.node)
+            if cpus and record.cpu_s is not None:
+                node_s[record.name][record.node] = record.cpu_s / len(cpus)
+        for job in jobs:
+            if not node_s[job.name]:
+                raise RunFailed(Failure(_unknown(job.name, "CPU time")))
+        return tuple(replace(job, node_s=node_s[job.name]) for job in jobs)
 
     def _gang(self, slice_s: float) -> Gang:
         specs = {instance.name: instance.spec for instance in self.workload.instances()}
@@ -167,6 +184,15 @@ def _failing_in(where: str) -> Iterator[None]:
     except RunFailed as error:
         line = f"{where} {error.failure.line}"
         raise RunFailed(Failure(line, error.failure.output)) from error
+
+
+def _unknown(job: str, figure: str) -> str:
+    """Returns the line for a figure that the nodes' daemons did not report."""
+    return (
+        f"job '{job}' ran alone, but its {figure} is not known: its nodes' daemons cannot "
+        "be reached from here, or none of its tasks took part in coscheduling; run it with "
+        "'cosched-run -v' to see why"
+    )
 
 
 def _gang_slice_s(answers: daemons.Answers) -> float:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -34,7 +34,8 @@ class Site:
 
     run_dir: Path  #: the run directory of the nodes' daemons
     hosts: tuple[str, ...]  #: the names of the nodes, in the order of placement
-    cpus: frozenset[int] | None  #: the nodes' CPUs; None: not all nodes are on this machine
+    #: The CPUs of each node, by its name; None: not all nodes are on this machine.
+    node_cpus: Mapping[str, frozenset[int]] | None
     lab: bool  #: whether the nodes belong to a lab
     private: bool = False  #: the bench made the lab and may restart its daemons
     #: Changes the settings if the daemons cannot be reached from here; None: they can, or
@@ -43,6 +44,13 @@ class Site:
     shares_cpus: bool = False  #: two nodes have a CPU in common
     #: The rate of each link of a lab, in bits a second; None: no limit, or no lab.
     rate: int | None = None
+
+    @property
+    def cpus(self) -> frozenset[int] | None:
+        """The CPUs of all nodes; None: not all nodes are on this machine."""
+        if self.node_cpus is None:
+            return None
+        return frozenset().union(*self.node_cpus.values())
 
 
 @contextmanager
@@ -96,15 +104,16 @@ def host_site(run_dir: Path, hosts: Sequence[str]) -> Site:
         used = tuple(lab.node(host) for host in hosts)
         return _of_nodes(lab, used)
     here = this_machine().are_all_meant_by(hosts)
-    cpus_here = frozenset(os.sched_getaffinity(0)) if here else None
-    return Site(run_dir, tuple(hosts), cpus_here, lab=False)
+    cpus_here = frozenset(os.sched_getaffinity(0))
+    node_cpus = dict.fromkeys(hosts, cpus_here) if here else None
+    return Site(run_dir, tuple(hosts), node_cpus, lab=False)
 
 
 def _of_nodes(lab: Lab, used: Sequence[NodeRecord]) -> Site:
     return Site(
         run_dir=lab.run_dir,
         hosts=tuple(node.name for node in used),
-        cpus=frozenset(cpu for node in used for cpu in node.cpus),
+        node_cpus={node.name: frozenset(node.cpus) for node in used},
         lab=True,
         shares_cpus=lab.shares_cpus,
         rate=lab.rate,

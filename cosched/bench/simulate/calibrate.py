@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import Any, TextIO
+from typing import TextIO
 
 from cosched.bench.measure.speed import SpeedProbe, whole_cores
 from cosched.bench.run import daemons
@@ -30,16 +30,12 @@ from cosched.bench.simulate.models import (
     Model,
 )
 from cosched.bench.workload.file import JobInstance, load_workload
-from cosched.core.decoding import convert, is_whole
+from cosched.core.decoding import is_whole
 from cosched.core.errors import CoschedError
 from cosched.core.trace.job_record import JobRecord
 from cosched.launch.family import Family, Mpi
-from cosched.node.sockets.client import request
 from cosched.sim.nodes.model import Pattern
 
-#: The kernel reports a task's end to the daemons and to us at about the same time.
-PATIENCE_S = 3.0
-AWAIT_S = 0.02
 #: Fewer messages a second count as none.
 FEW_A_SECOND = 5.0
 
@@ -133,7 +129,7 @@ def _calibrate(
     watcher = Watcher(session, instance.name, progress)
     began_wall_ns = time.time_ns()
     took = _run(session, instance, Arm.COSCHED, watcher)
-    records = _records(session, instance.name, began_wall_ns)
+    records = daemons.records(session.launcher.site, {instance.name}, began_wall_ns)
     if not records:
         raise CoschedError(
             f"job '{instance.name}': none of its tasks took part in coscheduling; run it "
@@ -222,23 +218,3 @@ def _run(session: Session, instance: JobInstance, arm: Arm, watcher: Watcher) ->
     ):
         (result,) = run_jobs([submission], None, folder, watcher.attend, session.limit_s)
     return _Took(result.ended_s - result.started_s, speed.probe_us)
-
-
-def _records(session: Session, name: str, began_wall_ns: int) -> list[JobRecord]:
-    """Returns the job's accounts, one for each node, once it has left all nodes."""
-    site = session.launcher.site
-    deadline_s = time.monotonic() + PATIENCE_S
-    while True:
-        answers = daemons.ask(site)
-        here = [job for a in answers.values() for job in a["jobs"] if job["name"] == name]
-        if not here or time.monotonic() > deadline_s:
-            break
-        time.sleep(AWAIT_S)  # the daemon does not announce it
-    found: list[JobRecord] = []
-    for paths in answers:
-        told: dict[str, Any] = request(paths, "history", since_wall_ns=began_wall_ns)
-        records: list[JobRecord] = [
-            convert(record, JobRecord, "a record") for record in told["records"]
-        ]
-        found += [record for record in records if record.name == name]
-    return found

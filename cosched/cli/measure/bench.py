@@ -51,6 +51,7 @@ class Bench(Command):
       cosched       coscheduled, with the settings of the nodes' daemons
       srpt          calculated from batch: the job with the least rest runs first
       las           calculated from batch: the least served jobs share
+      bound         calculated from each program alone: no schedule can beat it
 
     A workload file lists jobs. A job runs a command, or a C source that is compiled
     for the MPI in use. The path of the source is relative to the file:

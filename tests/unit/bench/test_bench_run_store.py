@@ -17,7 +17,8 @@ from tests.unit.bench.bench_samples import BATCH, COSCHED, failed_run, load
 MADE_WITH = {"mpi": "MPICH 5.0.2", "hosts": ("lab1", "lab2"), "CPUs": 2}
 
 seconds = st.floats(0, 1e6)
-jobs = st.builds(JobResult, st.text(max_size=9), seconds, seconds, seconds, seconds)
+node_s = st.dictionaries(st.text(max_size=5), seconds, max_size=2)
+jobs = st.builds(JobResult, st.text(max_size=9), seconds, seconds, seconds, seconds, node_s)
 counts = st.integers(0, 10**9)
 runs = st.builds(
     Run,
@@ -36,10 +37,11 @@ def test_run_survives_json(run):
     assert convert(json.loads(json.dumps(to_builtins(run))), Run, "a run") == run
 
 
-def test_run_without_probe_is_read():
-    kept = to_builtins(Run(Arm.BATCH, 1, ()))
-    del kept["probe_us"]
-    assert convert(kept, Run, "a run") == Run(Arm.BATCH, 1, ())
+def test_run_of_an_older_version_is_read():
+    run = Run(Arm.BATCH, 1, (JobResult("a", 0.0, 0.0, 1.0, 1.0),))
+    kept = to_builtins(run)
+    del kept["probe_us"], kept["jobs"][0]["node_s"]
+    assert convert(kept, Run, "a run") == run
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ import time
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -186,6 +187,59 @@ def test_calculated_arms_leave_out_failed_runs_of_batch(bench):
     assert outcome.failed
     assert outcome.document["arms"]["srpt"]["repeats"] == []
     assert outcome.text.count("failed: ") == 1
+
+
+# --- the bound ---
+
+OTHER = """
+[[job]]
+name = "b"
+command = "sleep 0.05"
+ranks = 1
+"""
+
+
+@pytest.fixture
+def accounts(monkeypatch):
+    """The seconds of CPU time on this node that its daemon counts for each job."""
+    counted = {"a.1": 3e-4, "b": 2e-4}
+    node = os.uname().nodename
+
+    def records(site, names, since_wall_ns):
+        assert since_wall_ns <= time.time_ns()
+        known = [name for name in counted if name in names]
+        return [SimpleNamespace(name=one, node=node, cpu_s=counted[one]) for one in known]
+
+    monkeypatch.setattr(daemons, "records", records)
+    return counted
+
+
+def test_bound_runs_each_program_alone_with_ranks_that_sleep(bench, accounts, tmp_path):
+    options = {"arms": "bound,batch", "resume": tmp_path / "runs.jsonl", "repeats": 2}
+    outcome = bench.run(WORKLOAD + OTHER, **options)
+    told = [call for call in bench.calls() if call.startswith("--wait block --job ")]
+    assert [call.split()[3] for call in told] == ["a.1", "b"] * 2
+    assert len(bench.calls()) == 2 * (3 + 2)
+    arm = outcome.document["arms"]["bound"]
+    assert arm["calculated"] is True
+    host, cpus = os.uname().nodename, len(os.sched_getaffinity(0))
+    for repeat in arm["repeats"]:
+        assert [job["name"] for job in repeat["jobs"]] == ["a.1", "a.2", "b"]
+        times = [job["node_s"][host] * cpus for job in repeat["jobs"]]
+        assert times == pytest.approx([3e-4, 3e-4, 2e-4])
+        assert repeat["makespan_s"] == max(job["response_s"] for job in repeat["jobs"])
+    assert outcome.document["ratios"]["bound/batch"]["makespan"] < 1
+    assert "\nbound  " in outcome.text
+    assert bench.run(WORKLOAD + OTHER, **options).document["arms"]["bound"] == arm
+    assert len(bench.calls()) == 2 * (3 + 2)
+
+
+def test_bound_needs_the_cpu_time_of_each_program(bench, accounts):
+    del accounts["b"]
+    outcome = bench.run(WORKLOAD + OTHER, arms="batch,bound", repeats=1)
+    assert outcome.failed
+    assert "failed: bound, repeat 1: job 'b' ran alone, but its CPU time is" in outcome.text
+    assert outcome.document["arms"]["batch"]["makespan_s"] > 0
 
 
 # --- the record of runs ---

@@ -153,6 +153,7 @@ function short(value) {
 
 function arms(bench, key, index) {
   const most = Math.max(...bench.arms.flatMap((arm) => [arm[key] || 0, ...arm.runs.map((run) => run[index])]));
+  const bound = bench.arms.find((arm) => arm.name === "bound" && arm[key] !== null);
   const grid = make("div", {class: "arms"});
   for (const arm of bench.arms) {
     const track = make("div", {class: "track"});
@@ -160,6 +161,7 @@ function arms(bench, key, index) {
     for (const run of arm.runs)
       track.append(make("u", {class: run[2] ? "" : "left-out", style: `left: ${(run[index] / most) * 98}%`,
         title: `${run[index].toFixed(2)} s`}));
+    if (bound) track.append(make("b", {style: `left: ${(bound[key] / most) * 98}%`}));
     const value = arm[key] === null ? "no run succeeded" : `${arm[key].toFixed(2)} s`;
     grid.append(make("div", {}, arm.name), track, make("div", {class: "value"}, value));
   }
@@ -185,7 +187,8 @@ function benchSection(bench) {
       "Other programs kept the nodes' CPUs busy. Measure again on a quiet machine.") : null,
     bench.facts.length ? make("dl", {class: "facts"}, ...bench.facts.flatMap(([name, text]) =>
       [make("dt", {}, name), make("dd", {}, text)])) : null,
-    make("p", {}, "Bars: medians over the runs that count. Dots: single runs; hollow ones were disturbed or left out."),
+    make("p", {}, "Bars: medians over the runs that count. Dots: single runs; hollow ones were disturbed or left out." +
+      (names.includes("bound") ? " Line: the bound, which no schedule can beat." : "")),
     make("h2", {}, "Mean response"), arms(bench, "mean_response_s", 0),
     make("h2", {}, "Makespan"), arms(bench, "makespan_s", 1),
     ratios.length ? make("h2", {}, "Ratios") : null,
