@@ -51,6 +51,9 @@ class LiveJob:
     carrier: int = 0  #: the carrier of the sender's status, a key of ``CARRIERS``
     declared_bytes: int = 0  #: the memory that the job declared for this node; 0: none
     expectation: Expectation = UNKNOWN  #: how long like jobs were scheduled
+    #: How long after the user's command its first task here registered, in seconds; None:
+    #: unknown.
+    began_after_s: float | None = None
     tasks: dict[int, LiveTask] = field(default_factory=dict)  #: the job's tasks by pid
 
     def task_in_slot(self, slot: int) -> LiveTask | None:
