@@ -111,8 +111,8 @@ class SchedulerDaemon:
         self.classes = classes
         self.machine = NodeScheduler(settings)
         self.jobs = JobTable(paths)
-        self.recorder = Recorder(paths.node, self.machine, self.jobs)
-        self.history = HistoryWriter(paths.node, self.recorder, classes.cpu_ns)
+        self.recorder = Recorder(paths.node, self.machine, self.jobs, classes.cpu_ns)
+        self.history = HistoryWriter(paths.node, self.recorder, self.jobs, classes.cpu_ns)
         self.started_ns = time.monotonic_ns()
         self._loop = Loop()
         self._pacer = Pacer(self._loop, exempt=(0, os.geteuid()))

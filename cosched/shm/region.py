@@ -336,6 +336,14 @@ class JobRegion(Region):
         counters = self.data.tasks[slot].counters
         return {name: int(getattr(counters, name)) for name in _COUNTERS}
 
+    def waits_ns(self, slot: int) -> int:
+        """Returns how long a task waited while its job was scheduled.
+
+        Its waits include its sleeps while unscheduled. Such a sleep counts at once, and the
+        wait around it at its end."""
+        counters = self.data.tasks[slot].counters
+        return max(0, int(counters.waited_ns) - int(counters.paused_ns))
+
 
 class NodeRegion(Region):
     """The region that the scheduler daemon shares with the timer daemon."""
