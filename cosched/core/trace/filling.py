@@ -6,9 +6,9 @@ these jobs: without their 1% of the CPUs, which they also get from a job that ne
 and at most the time for which the tasks of the scheduled job had no CPU.
 
 CPU times are read at both ends of a turn. A daemon does not read them at each switch: a job
-is measured in its first turns, and later once a second for each job that waits. A turn that
-is measured also stands for the turns of the job since the last one. All times are sums over
-tasks.
+is measured in its first turns, and later after a rest of two seconds for each job that
+waits. A turn that is measured also stands for the turns of the job since the last one, and
+until now for those after it. All times are sums over tasks.
 """
 
 from __future__ import annotations
@@ -19,15 +19,16 @@ from typing import NamedTuple
 
 from cosched.core.node.groups import UNSCHEDULED_PERCENT
 from cosched.core.node.job import JobState
-from cosched.core.node.messages import Job
+from cosched.core.node.messages import Job, SetShares
 from cosched.core.units import NS_PER_MS, NS_PER_S
 
-#: A shorter turn is not measured: the CPU times are read some time after a switch.
+#: A shorter turn is not measured: the CPU times are read some time after a switch. The job
+#: rests for ten times as long.
 LEAST_NS = 10 * NS_PER_MS
 #: How long a job is not measured after a turn that was, for each job that waits: REST_NS,
-#: but at most the time for which it was measured so far, divided by REST_PART.
-REST_NS = NS_PER_S
-REST_PART = 4
+#: but at most REST_TIMES the time for which it was measured so far.
+REST_NS = 2 * NS_PER_S
+REST_TIMES = 4
 #: How many other jobs a job keeps a part for, those with the most time.
 PARTS_MOST = 16
 
@@ -101,6 +102,8 @@ class _Account:
     fills_ns: float = 0.0
     filled_by: dict[Job, float] = field(default_factory=dict)  # in ns
     fills: dict[Job, _Fill] = field(default_factory=dict)
+    #: How much each job filled in a nanosecond of its last measured turn.
+    rates: dict[Job, float] = field(default_factory=dict)
 
 
 class _Filler(NamedTuple):
@@ -129,9 +132,26 @@ class Fillings:
         self._cpu_ns = cpu_ns
         self._accounts: dict[Job, _Account] = {}
         self._turns: dict[Job, _Turn] = {}
+        self._rests_until_ns = 0  # no turn is measured before
+        self._percents: list[int] = []
 
-    def step(self, now_ns: int, jobs: Mapping[Job, JobState]) -> None:
+    def step(self, now_ns: int, jobs: Mapping[Job, JobState], shares: SetShares) -> None:
         """Takes over which jobs are scheduled now; call it after each switch."""
+        # Without a change of these, only a turn has gone to another job.
+        percents = sorted(percent for _, percent in shares.percents)
+        resting = now_ns < self._rests_until_ns and not self._turns
+        if resting and percents == self._percents:
+            return
+        self._percents = percents
+        self._take_over(now_ns, jobs)
+        rests = (
+            self._accounts[job.key].rests_until_ns
+            for job in jobs.values()
+            if job.mode.takes_part and not self._accounts[job.key].alone
+        )
+        self._rests_until_ns = min(rests, default=0)
+
+    def _take_over(self, now_ns: int, jobs: Mapping[Job, JobState]) -> None:
         waiting = [j for j in jobs.values() if j.mode.takes_part and not j.scheduled]
         read = _Readings(self._cpu_ns)
         for key in self._turns.keys() - jobs.keys():
@@ -144,6 +164,8 @@ class Fillings:
                 account.counted_ns = job.age_ns(now_ns)
             runs = job.scheduled and job.mode.takes_part
             rivals = _rivals(job, waiting) if runs else frozenset()
+            if runs and not rivals and not account.alone:
+                self._add_turns(job, now_ns)
             account.alone = runs and not rivals
             turn = self._turns.get(job.key)
             if turn is not None and turn.waiting != rivals:
@@ -156,10 +178,13 @@ class Fillings:
     def look(self, now_ns: int, jobs: Mapping[Job, JobState]) -> None:
         """Counts the turns that are measured now; call it also before a job ends."""
         read = _Readings(self._cpu_ns)
-        for key, turn in list(self._turns.items()):
-            if key in jobs and now_ns - turn.began_ns >= LEAST_NS:
-                self._count(jobs[key], turn, now_ns, read)
-                self._begin(jobs[key], turn.waiting, now_ns, jobs, read)
+        for key in jobs.keys() & self._accounts.keys():
+            job, turn = jobs[key], self._turns.get(key)
+            if turn is not None and now_ns - turn.began_ns >= LEAST_NS:
+                self._count(job, turn, now_ns, read)
+                self._begin(job, turn.waiting, now_ns, jobs, read)
+            elif not self._accounts[key].alone:
+                self._add_turns(job, now_ns)
 
     def of(self, job: Job, waits_ns: Callable[[Job], float]) -> Filling:
         """Returns the figures of a job. ``waits_ns``: how long the tasks of a job that has
@@ -203,6 +228,7 @@ class Fillings:
         self._turns.pop(job.key, None)
         own_ns = read(job.key)
         if own_ns is None:
+            self._accounts[job.key].rests_until_ns = now_ns + REST_NS
             return
         running = [j for j in jobs.values() if j.scheduled and j.mode.takes_part]
         fillers = {}
@@ -218,6 +244,7 @@ class Fillings:
         account, lasted_ns = self._accounts[job.key], now_ns - turn.began_ns
         own_ns = read(job.key)
         if lasted_ns < LEAST_NS or own_ns is None:
+            account.rests_until_ns = now_ns + 10 * LEAST_NS
             return
         unused_ns = max(0, turn.width * lasted_ns - max(0, own_ns - turn.cpu_ns))
         gained = {}
@@ -227,16 +254,22 @@ class Fillings:
                 above_ns = used_ns - filler.cpu_ns - filler.own * lasted_ns
                 gained[key] = max(0.0, above_ns) * filler.there
         whole_ns = sum(gained.values())
-        age_ns = job.age_ns(now_ns)
-        stands_for = (age_ns - account.counted_ns) / lasted_ns
-        factor = stands_for * min(1.0, unused_ns / whole_ns) if whole_ns else 0.0
-        for key, gained_ns in gained.items():
-            if key in self._accounts:
-                self._add(key, job.key, gained_ns * factor)
-        account.counted_ns = age_ns
+        factor = min(1.0, unused_ns / whole_ns) / lasted_ns if whole_ns else 0.0
+        account.rates = {key: ns * factor for key, ns in gained.items() if ns > 0}
         account.measured_ns += lasted_ns
-        rest_ns = min(account.measured_ns // REST_PART, REST_NS * len(turn.waiting))
+        rest_ns = min(REST_TIMES * account.measured_ns, REST_NS * len(turn.waiting))
         account.rests_until_ns = now_ns + rest_ns
+        self._add_turns(job, now_ns)
+
+    def _add_turns(self, job: JobState, now_ns: int) -> None:
+        """Adds the turns of a job that are not counted yet; they are like its last measured
+        one."""
+        account, age_ns = self._accounts[job.key], job.age_ns(now_ns)
+        for filler, rate in account.rates.items():
+            if filler in self._accounts:
+                self._add(filler, job.key, rate * (age_ns - account.counted_ns))
+        if account.measured_ns:
+            account.counted_ns = age_ns
 
     def _add(self, filler: Job, waiting: Job, filled_ns: float) -> None:
         if filled_ns <= 0:

@@ -72,8 +72,9 @@ class Recorder:
     def record(self, event: Event, commands: tuple[Command, ...]) -> None:
         """Takes one step of the machine, after its commands were carried out."""
         self._pending.append((event, commands))
-        if any(isinstance(command, SetShares) for command in commands):
-            self.fillings.step(event.now_ns, self._machine.jobs)
+        for command in commands:
+            if isinstance(command, SetShares):
+                self.fillings.step(event.now_ns, self._machine.jobs, command)
 
     def look_at_fillings(self) -> None:
         """Brings ``fillings`` up to date; call it before a job's class is removed."""
