@@ -6,7 +6,7 @@ these jobs: without their 1% of the CPUs, which they also get from a job that ne
 and at most the time for which the tasks of the scheduled job had no CPU.
 
 CPU times are read at both ends of a turn. A daemon does not read them at each switch: a job
-is measured in its first turns, and later after a rest of two seconds for each job that
+is measured in its first turns, and later after a rest of five seconds for each job that
 waits. A turn that is measured also stands for the turns of the job since the last one, and
 until now for those after it. All times are sums over tasks.
 """
@@ -27,7 +27,7 @@ from cosched.core.units import NS_PER_MS, NS_PER_S
 LEAST_NS = 10 * NS_PER_MS
 #: How long a job is not measured after a turn that was, for each job that waits: REST_NS,
 #: but at most REST_TIMES the time for which it was measured so far.
-REST_NS = 2 * NS_PER_S
+REST_NS = 5 * NS_PER_S
 REST_TIMES = 4
 #: How many other jobs a job keeps a part for, those with the most time.
 PARTS_MOST = 16
