@@ -2,8 +2,8 @@
 
 A task that waits for a message or a disk leaves its CPU. In the turn of its job, jobs that
 are not scheduled compute there meanwhile. So the filled time of a turn is the CPU time of
-these jobs: without their 1% of the CPUs, which they also get from a job that never waits,
-and at most the time for which the tasks of the scheduled job had no CPU.
+these jobs above their 1%, which they also get from a job that never waits. It is at most
+the time for which the tasks of the scheduled job had no CPU.
 
 CPU times are read at both ends of a turn. A daemon does not read them at each switch: a job
 is measured in its first turns, and later after a rest of five seconds for each job that
@@ -84,7 +84,7 @@ def _ordered(parts: Iterable[Part]) -> tuple[Part, ...]:
 
 @dataclass(slots=True)
 class _Fill:
-    """What a job filled of another job's waits."""
+    """The waits of one other job that a job filled."""
 
     filled_ns: float = 0.0
     waits_ns: float | None = None  #: all waits of the other job, after its end
