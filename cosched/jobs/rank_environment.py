@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -34,6 +33,7 @@ class Wanted(NamedTuple):
     run_dir: Path | None
     memory_bytes: int  #: the job's memory on each node; 0: unknown
     expectation: Prediction  #: how long like jobs were scheduled
+    submitted_ns: int  #: when the user asked for it, ns since 1970
     registers_in_init: bool = False  #: the ranks register in MPI_Init, not when they start
     by_agents: bool = False  #: the agents of a domain start the ranks
 
@@ -68,7 +68,7 @@ def rank_environment(
             wanted.run_dir,
             carrier,
             wanted.memory_bytes,
-            submission_ns(environ, time.time_ns()),
+            submission_ns(environ, wanted.submitted_ns),
             wanted.expectation,
             wanted.registers_in_init,
             "all" if choices.needs_all else usual,

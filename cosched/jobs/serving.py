@@ -7,6 +7,7 @@ as the job's only task. A program without MPI, such as a script, is started as i
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -145,6 +146,7 @@ def _rank_environment(
         around.run_dir,
         job.memory_bytes,
         Lengths(reports.warn).expectation(found, None),
+        time.time_ns(),
         by_agents=True,
     )
     return rank_environment(found, around.choices, wanted, around.environ, reports)

@@ -101,11 +101,12 @@ def task_environment(
     return added
 
 
-def submission_ns(environ: Mapping[str, str], now_ns: int) -> int:
-    """Returns the time of submission since 1970: COSCHED_SUBMITTED, otherwise now."""
+def submission_ns(environ: Mapping[str, str], usual_ns: int) -> int:
+    """Returns the time of submission since 1970: COSCHED_SUBMITTED, otherwise
+    ``usual_ns``."""
     text = environ.get("COSCHED_SUBMITTED", "")
     if not text:
-        return now_ns
+        return usual_ns
     if not is_whole(text):
         raise CoschedError(
             f"COSCHED_SUBMITTED={text} is not a number of nanoseconds since 1970; unset it"

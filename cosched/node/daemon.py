@@ -29,9 +29,7 @@ from cosched.core.node.messages import (
     ShutdownRequested,
     SliceEnded,
     TurnGiven,
-    UseRead,
 )
-from cosched.core.node.need import Use
 from cosched.core.node.settings import Settings
 from cosched.core.units import NS_PER_MS, NS_PER_S
 from cosched.linux.classes import ClassScheduler
@@ -59,6 +57,7 @@ from cosched.node.tasks.life import TaskLife
 from cosched.node.tasks.live import LiveJob
 from cosched.node.tasks.live_jobs import JobTable
 from cosched.node.tasks.registrar import Registrar, Terms
+from cosched.node.tasks.use_reader import UseReader
 from cosched.rundir.lock import DaemonLock
 from cosched.rundir.paths import NodePaths, job_key
 from cosched.service.listener import UnixListener
@@ -72,8 +71,6 @@ log = logging.getLogger(__name__)
 HEARTBEAT_NS = 200 * NS_PER_MS
 #: The time between two looks at what other programs did with the classes.
 INSPECT_NS = NS_PER_S
-#: The least time between two readings of what the jobs did.
-USE_NS = 500 * NS_PER_MS
 #: After each time by the wall clock.
 LATEST_NS = 1 << 63
 #: How long private daemons wait for their first job before they end.
@@ -117,14 +114,13 @@ class SchedulerDaemon:
         self.classes = classes
         self.machine = NodeScheduler(settings)
         self.jobs = JobTable(paths)
-        self.recorder = Recorder(paths.node, self.machine, self.jobs)
-        self.history = HistoryWriter(paths.node, self.recorder, classes.cpu_ns)
+        self.recorder = Recorder(paths.node, self.machine, self.jobs, classes.cpu_ns)
+        self.history = HistoryWriter(paths.node, self.recorder, self.jobs, classes.cpu_ns)
         self.started_ns = time.monotonic_ns()
         self._loop = Loop()
         self._pacer = Pacer(self._loop, exempt=(0, os.geteuid()))
         self._alarm_ns = 0
         self._inspect_ns = 0
-        self._use_ns = 0
         self._pulsing = False
         self._idle_since_ns = self.started_ns + PRIVATE_GRACE_NS - PRIVATE_LINGER_NS
         self._metrics: list[MetricsProcess] = []  # one or none
@@ -135,6 +131,7 @@ class SchedulerDaemon:
         self.timer = self._make_timer()
         self._kicker = Kicker(classes.mode)
         self.driver = Driver(self.machine, self._make_effects(), self.recorder)
+        self._uses = UseReader(self.driver, self.jobs, self.history, classes.cpu_ns)
         self.settings = LiveSettings(self.driver, options.limits, settings)
         self._members = TaskLife(
             self.driver,
@@ -301,22 +298,8 @@ class SchedulerDaemon:
         silence(self._bell)
         for request in self.region.take_requests():
             if request.code == lib.COSCHED_CMDCSW:
-                self._read_use()
+                self._uses.read()
                 self.driver.feed(SliceEnded(**clocks()))
-
-    def _read_use(self) -> None:
-        """Reports what the jobs did, at most once in ``USE_NS``."""
-        now_ns = time.monotonic_ns()
-        if now_ns < self._use_ns or not self.jobs:
-            return
-        self._use_ns = now_ns + USE_NS
-        uses = [(job.key, Use(job.waited_ns, self.classes.cpu_ns(job.key))) for job in self.jobs]
-        self.driver.feed(UseRead(**clocks(), uses=tuple(uses)))
-        for key, state in self.machine.jobs.items():
-            self.history.note_need(key, state.need)
-        if "W_LOG" in os.environ:
-            with open(os.environ["W_LOG"],"a") as f:
-                f.write(f"{self.paths.node} {now_ns/1e9:.2f} "+" ".join(f"{k[-12:]}{'*' if j.scheduled else ''}:need{j.need}:age{j.age_ns(now_ns)/1e9:.2f}:cpu{(self.classes.cpu_ns(k) or 0)/1e9:.2f}" for k,j in self.machine.jobs.items())+"\n")
 
     def _heartbeat(self) -> None:
         self.region.beat()
@@ -337,7 +320,7 @@ class SchedulerDaemon:
         now_ns = time.monotonic_ns()
         if now_ns >= self._inspect_ns:
             self._inspect_ns = now_ns + INSPECT_NS
-            self._read_use()
+            self._uses.read()
             try:
                 self.classes.inspect()
             except (CoschedError, OSError) as error:

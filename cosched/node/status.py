@@ -58,6 +58,7 @@ def node_status(
     needs = view.gate.needs() if memory else {}
     now_ns = time.monotonic_ns()
     prospects = view.machine.prospects(now_ns)
+    view.recorder.look_at_fillings()
     return {
         "node": view.node,
         "version": VERSION,
@@ -178,8 +179,10 @@ def _job_status(
         "class": _class_status(view.classes.place(job.key)),
         "cpus": sorted(state.cpus),
         "epoch": state.epoch,
+        "began_after_s": job.began_after_s,
         "scheduled_s": state.age_ns(now_ns) / NS_PER_S,
         "cpu_s": None if cpu_ns is None else cpu_ns / NS_PER_S,
+        "filling": asdict(view.history.filling(job)),
         "switches": state.switches,
         "granted": account.granted,
         "refused": {reason.value: count for reason, count in account.refused.items()},

@@ -14,7 +14,9 @@ from cosched.core.config.kinds import suggest
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
 from cosched.linux.users import find_user_name
+from cosched.observe.filling import share
 from cosched.observe.job_summary import JobSummary
+from cosched.rundir.paths import name_for
 from cosched.tables import table
 
 #: A table for people has this in the place of an unknown value.
@@ -69,6 +71,24 @@ def _name(one: JobSummary) -> str:
     return (one.name if one.uid == os.geteuid() else one.job) + ("*" if one.partial else "")
 
 
+def _filled(one: JobSummary) -> float | None:
+    """Returns the part of its waits that other jobs filled."""
+    if one.filling is None or not one.filling.waits_s:
+        return None
+    return one.filling.filled_s / one.filling.waits_s
+
+
+def _filled_by(one: JobSummary) -> str | None:
+    parts = one.filling.filled_by if one.filling else ()
+    return " ".join(name_for(one.job, part.job) for part in parts) or None
+
+
+def _fills(one: JobSummary) -> str | None:
+    parts = one.filling.fills if one.filling else ()
+    shares = (f"{share(part)} of {name_for(one.job, part.job)}" for part in parts)
+    return ", ".join(shares) or None
+
+
 def _exit(one: JobSummary) -> str | None:
     if one.unfinished is None or one.partial or not one.came_to_mpi:
         return None
@@ -99,6 +119,11 @@ COLUMNS = {
     "refused": Column(_COUNT, lambda one: sum(one.refused.values())),
     "trapped": Column(_COUNT, lambda one: one.trapped),
     "exit": Column(_COUNT, _exit),
+    "startup": Column(_SECONDS, lambda one: one.began_after_s),
+    "waits": Column(_SECONDS, lambda one: one.filling and one.filling.waits_s),
+    "filled": Column(_SHARE, _filled),
+    "filledby": Column(_TEXT, _filled_by),
+    "fills": Column(_TEXT, _fills),
 }
 #: The words of sacct for the same.
 _ALIASES = {

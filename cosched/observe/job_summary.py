@@ -13,10 +13,12 @@ import msgspec
 
 from cosched.core.decoding import convert
 from cosched.core.errors import CoschedError, NoDaemon
+from cosched.core.trace.filling import Filling, merged
 from cosched.core.trace.job_record import JobRecord, decode_record
 from cosched.core.units import NS_PER_S, NS_PER_US
 from cosched.node.records.bounded_file import FilePair
 from cosched.node.sockets.client import request
+from cosched.observe.filling import sentences
 from cosched.observe.timeline.overlap import Interval, clipped, shared
 from cosched.rundir.paths import NodePaths
 
@@ -32,6 +34,8 @@ class JobSummary:
     tasks: int  #: the number of its ranks on all nodes
     began_wall_ns: int  #: its first start, in ns since 1970
     ended_wall_ns: int  #: its last end, in ns since 1970
+    #: How long after its command it began on its first node; None if that is unknown.
+    began_after_s: float | None
     partial: bool  #: a record covers only the time in which its daemon was up
     #: From the first start to the last end, which is no run time on shared CPUs.
     response_s: float
@@ -50,6 +54,8 @@ class JobSummary:
     granted: int  #: its requests that were granted
     refused: dict[str, int]  #: its requests that were refused, by the reason
     trapped: int  #: its messages that were trapped
+    #: How its waits were filled, and which it filled, sums over its nodes; None if unknown.
+    filling: Filling | None
     waited_s: float  #: the time in calls that wait, a sum over all tasks
     #: How long it was expected to be scheduled; None if that is unknown.
     expected_s: float | None
@@ -184,6 +190,8 @@ def summary(run: Sequence[JobRecord]) -> JobSummary:
         refused.update({reason.value: n for reason, n in record.refused.items()})
     cpu = [record.cpu_s for record in run if record.cpu_s is not None]
     ends = [record.unfinished for record in run if record.unfinished is not None]
+    began_after = [r.began_after_s for r in run if r.began_after_s is not None]
+    fillings = [record.filling for record in run if record.filling is not None]
     fraction, together_s = _together(run)
     return JobSummary(
         job=first.job,
@@ -193,6 +201,7 @@ def summary(run: Sequence[JobRecord]) -> JobSummary:
         tasks=sum(len(record.ranks) for record in run),
         began_wall_ns=began,
         ended_wall_ns=ended,
+        began_after_s=min(began_after, default=None),
         partial=any(record.partial for record in run),
         response_s=(ended - began) / NS_PER_S,
         scheduled_s=_mean(record.scheduled_s for record in run),
@@ -206,6 +215,7 @@ def summary(run: Sequence[JobRecord]) -> JobSummary:
         granted=sum(record.granted for record in run),
         refused=dict(refused),
         trapped=sum(record.trapped for record in run),
+        filling=merged(fillings) if len(fillings) == len(run) else None,
         waited_s=sum(record.waited_s for record in run),
         expected_s=max(record.expected_s for record in run) or None,
         unfinished=sum(ends) if len(ends) == len(run) else None,
@@ -269,4 +279,5 @@ def in_words(found: JobSummary) -> list[str]:
         f"alone it might have taken {found.alone_s:.2f} s",
         f"  {switches}; messages trapped {found.trapped}, "
         f"requests granted {found.granted}, refused {sum(found.refused.values())}",
+        *(f"  {text}" for text in sentences(found.job, found.began_after_s, found.filling)),
     ]

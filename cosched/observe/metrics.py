@@ -203,6 +203,8 @@ def _job_metrics(jobs: Iterable[Labelled]) -> Iterator[Metric]:
         for name, about in (
             ("scheduled_seconds", "Time for which the job had the CPUs"),
             ("cpu_seconds", "CPU time of its tasks here"),
+            ("filled_seconds", "Waits of the job that other jobs filled"),
+            ("fills_seconds", "Waits of other jobs that the job filled"),
             ("switches", "Times it was given the CPUs"),
             ("requests_granted", "Requests of it, granted"),
             *((name, about) for name, _, _, about in _TASK_SUMS),
@@ -218,6 +220,8 @@ def _job_metrics(jobs: Iterable[Labelled]) -> Iterator[Metric]:
         counters["scheduled_seconds"].add_metric(who, job["scheduled_s"])
         if job["cpu_s"] is not None:
             counters["cpu_seconds"].add_metric(who, job["cpu_s"])
+        for name in ("filled", "fills"):
+            counters[f"{name}_seconds"].add_metric(who, job["filling"][f"{name}_s"])
         counters["switches"].add_metric(who, job["switches"])
         counters["requests_granted"].add_metric(who, job["granted"])
         for name, counter, size, _ in _TASK_SUMS:

@@ -43,6 +43,13 @@ def job_key(uid: int, name: str) -> str:
     return f"{uid}.{name}"
 
 
+def name_for(key: str, other: str) -> str:
+    """Returns how the owner of job ``key`` names another job: by its name, or by its key if
+    it is another user's."""
+    owner, _, name = other.partition(".")
+    return name if owner == key.partition(".")[0] else other
+
+
 class NodePaths(NamedTuple):
     """The paths and names of everything that a node's daemons own."""
 

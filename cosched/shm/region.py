@@ -336,9 +336,13 @@ class JobRegion(Region):
         counters = self.data.tasks[slot].counters
         return {name: int(getattr(counters, name)) for name in _COUNTERS}
 
-    def waited_ns(self, slot: int) -> int:
-        """Returns how long the task in this slot has waited."""
-        return int(self.data.tasks[slot].counters.waited_ns)
+    def waits_ns(self, slot: int) -> int:
+        """Returns how long a task waited while its job was scheduled.
+
+        Its waits include its sleeps while unscheduled. Such a sleep counts at once, and the
+        wait around it at its end."""
+        counters = self.data.tasks[slot].counters
+        return max(0, int(counters.waited_ns) - int(counters.paused_ns))
 
 
 class NodeRegion(Region):

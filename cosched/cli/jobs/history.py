@@ -113,8 +113,12 @@ class History(Command):
       job key user uid ranks nodes nodelist began ended
       response expected ran waited suspended detached together alone cpu
       switches granted refused trapped exit
+      startup waits filled filledby fills
 
-    waited is the time in which other jobs had the CPUs. exit is ok if all ranks came to
+    startup is the time from the command to the job's start. waited is the time in which
+    other jobs had the CPUs. waits are those of its ranks in its own turns, and filled the
+    part in which other jobs (filledby) used the CPUs; fills are the jobs whose waits it
+    filled. exit is ok if all ranks came to
     MPI_Finalize, or '2 died'. The words start, end, elapsed, scheduled of sacct are
     understood. --csv prints times in seconds and dates in ISO 8601.
 

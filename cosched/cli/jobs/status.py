@@ -16,6 +16,8 @@ from cosched.cli.options import (
     json_option,
     nodes_option,
 )
+from cosched.lab.lab import describe_links
+from cosched.lab.state import read_state
 from cosched.observe.reach.on_nodes import merged
 from cosched.observe.status import gather, no_daemons, nodes_of_job, render
 
@@ -25,7 +27,7 @@ class Status(Command):
     """Show the nodes of this machine and their jobs; with JOB, that job on its nodes.
 
     For each job: its state, its share of the CPUs, how long it was scheduled, switches,
-    and requests granted and refused.
+    and requests granted and refused. In a lab also the rate of its links.
 
     \b
     Examples:
@@ -51,7 +53,12 @@ class Status(Command):
             raise no_daemons(self.run_dir, os.geteuid())
         if self.job is not None:
             statuses = nodes_of_job(statuses, self.job)
-        text = (
-            json.dumps({"nodes": statuses}, indent=2) if self.as_json else render(statuses)
-        )
-        click.echo(text)
+        # A lab whose keepers have ended has no nodes.
+        lab = read_state(self.run_dir) if way is None and statuses else None
+        if self.as_json:
+            links = {} if lab is None else {"rate_bits_per_s": lab.rate}
+            click.echo(json.dumps({**links, "nodes": statuses}, indent=2))
+            return
+        click.echo(render(statuses))
+        if lab is not None:
+            click.echo(f"\n{describe_links(lab.rate)}")

@@ -33,6 +33,7 @@ from cosched.core.errors import CoschedError
 from cosched.core.node.messages import Cause
 from cosched.core.units import NS_PER_S, parse_duration
 from cosched.launch.environment import job_label
+from cosched.observe.filling import of_live
 from cosched.observe.reach.on_nodes import merged
 from cosched.observe.reach.ways import Way
 from cosched.observe.why.why import Asker, Story, nodes_with_stories, stories
@@ -166,12 +167,14 @@ def story_text(
     """Returns a job's last changes on one node, within 80 columns, from its ``document``.
 
     since_s: the earliest time that the user asked for, since 1970, by the node's clock.
-    in_all: also how often a job that runs had the CPUs so far.
+    in_all: also how often a job that runs had the CPUs so far, how soon it began and how
+    waits were filled.
     """
     notes, reaches_back_to_s = story["notes"], story["reaches_back_to_s"]
     lines = _wrapped(f"{story['job']} on {story['node']}: {story['now']}", "", "  ")
     if in_all and story["live"] is not None:
-        lines += _wrapped(_so_far(story["live"]), "  ", "    ")
+        for text in (_so_far(story["live"]), *of_live(story["live"])):
+            lines += _wrapped(text, "  ", "    ")
     if reaches_back_to_s > since_s and not _begins(notes):
         lines.append(f"  nothing is recorded from before {_clock(reaches_back_to_s)}")
     shown = notes[-last:]

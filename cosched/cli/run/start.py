@@ -17,6 +17,7 @@ from cosched.cli.run.plan import headline, plan_json, plan_text
 from cosched.cli.run.reports import note, warn
 from cosched.cli.run.site import check_hosts, find_site, lease_here, local_nodes
 from cosched.core.errors import CoschedError
+from cosched.core.units import NS_PER_S
 from cosched.jobs.choices import Choices
 from cosched.jobs.expected import Lengths
 from cosched.jobs.job_nodes import JobNodes, write_job_nodes
@@ -27,11 +28,14 @@ from cosched.launch.given.hosts import Hosts
 from cosched.launch.mpi import SearchPath
 from cosched.launch.process import exit_like, run_launcher
 from cosched.launch.resolved_job import Request, ResolvedJob, resolve, starts_ranks_itself
+from cosched.linux import proc
 from cosched.linux.here import this_machine
 from cosched.linux.homes import state_directory
 from cosched.rundir.paths import NodePaths
 
 _NOISE_BYTES = 4
+#: An older process was a shell, which became this command by ``exec``.
+_COMMAND_NS = 10 * NS_PER_S
 
 
 class Start(NamedTuple):
@@ -59,6 +63,7 @@ class Start(NamedTuple):
                 self._run_dir_of_ranks(),
                 given.memory_bytes,
                 self.lengths.expectation(self.job, given.time_ns),
+                _command_ns(),
                 registers_in_init=given.register == "init",
             )
         return rank_environment(
@@ -198,6 +203,14 @@ def _resolve(request: Request, run_dir: Path, hosts: Hosts) -> ResolvedJob:
 def _usual_name(label: str, engine: EngineJob | None) -> str:
     number = "" if engine is None else engine.label
     return default_job_name(label, os.urandom(_NOISE_BYTES), number)
+
+
+def _command_ns() -> int:
+    """Returns when the user gave this command, in ns since 1970: the start of its process,
+    or the present time if the process was a shell before."""
+    now_ns, ticks = time.time_ns(), proc.start_ticks(os.getpid())
+    began_ns = now_ns if ticks is None else proc.started_wall_ns(ticks)
+    return began_ns if now_ns - began_ns < _COMMAND_NS else now_ns
 
 
 def _run(job: ResolvedJob, tasks: Mapping[str, str]) -> int:

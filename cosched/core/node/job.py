@@ -109,6 +109,17 @@ def submission_key(submitted_ns: int, wall_ns: int) -> int:
     return max(submitted_ns, present_ns - LAUNCH_NS)
 
 
+def began_after_s(submitted_ns: int, began_ns: int) -> float | None:
+    """Returns how many seconds after its submission a job began, both by the wall clock.
+
+    None if the submission is unknown, or more than ``LAUNCH_NS`` ahead of this clock. If it
+    is less ahead, the result is 0.
+    """
+    if not 0 < submitted_ns <= began_ns + LAUNCH_NS:
+        return None
+    return max(0, began_ns - submitted_ns) / NS_PER_S
+
+
 def restored_submission_key(recorded_ns: int, began_ns: int, wall_ns: int) -> int:
     """Returns the key that an earlier machine recorded, limited to what is possible.
 

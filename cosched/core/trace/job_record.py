@@ -14,6 +14,7 @@ from cosched.core.decoding import JsonDecoder, Malformed
 from cosched.core.errors import CoschedError
 from cosched.core.node.messages import Job, Refusal
 from cosched.core.trace.account import Account
+from cosched.core.trace.filling import Filling
 from cosched.core.units import NS_PER_US
 
 VERSION = 1
@@ -52,6 +53,8 @@ class JobRecord:
     #: The part of ``response_s`` before the last task here came to MPI; all of it for a
     #: program without MPI.
     launch_s: float = 0.0
+    #: How long after the user's command it began, in seconds; None: unknown.
+    began_after_s: float | None = None
     cpu_s: float | None  #: CPU time of all its processes, in seconds; None: unknown
     switches: int  #: how often it was scheduled
     granted: int  #: the number of its requests that were granted
@@ -66,6 +69,9 @@ class JobRecord:
     waited_s: float  #: the time in calls that wait, in seconds, a sum over its tasks
     #: The part of its CPUs that it needed while scheduled, in percent; 0: unknown.
     need: int = 0
+    #: How its waits were filled, and which waits it filled; None: the record is of an
+    #: earlier version.
+    filling: Filling | None = None
     #: When it was scheduled, (start, end) in microseconds after its beginning; the last
     #: ones.
     intervals_us: tuple[tuple[int, int], ...] = ()

@@ -15,6 +15,7 @@ from cosched.core.errors import CoschedError
 from cosched.core.node.knowledge import Ended
 from cosched.core.trace.account import Account, Standing
 from cosched.core.trace.fair_ring import FairRing
+from cosched.core.trace.filling import Filling
 from cosched.core.trace.job_record import (
     JobRecord,
     decode_record,
@@ -30,6 +31,7 @@ from cosched.node.records.bounded_file import BoundedFile, FilePair
 from cosched.node.records.recorder import Recorder
 from cosched.node.records.user_lines import by
 from cosched.node.tasks.live import LiveJob, LiveTask
+from cosched.node.tasks.live_jobs import JobTable
 from cosched.rundir.paths import NodePaths, default_run_dir
 from cosched.shm.region import CARRIERS
 
@@ -70,25 +72,33 @@ class _Tally:
     carrier: str = "none"
     counters: Counter[str] = field(default_factory=Counter)
     cpu_ns: int | None = None
-    need: int = 0
+    need: int = 0  # in percent; 0: unknown
     partial: bool = False
     unfinished: int = 0
     in_mpi: set[int] = field(default_factory=set)  # the ranks that called MPI_Init
     in_mpi_ns: int | None = None  # when the last of them did so, CLOCK_MONOTONIC
+    earlier_waits_ns: int = 0  # of the tasks, before this daemon
+    has_all: bool = False  # also the tasks that are still here, at the daemon's end
 
 
 class HistoryWriter:
     """Keeps the history of one node.
 
-    ``cpu_ns`` returns the CPU time of a job's class. A write error ends the history with
+    ``jobs`` has the jobs on the node, ``cpu_ns`` returns the CPU time of a job's class. A
+    write error ends the history with
     one line in the log, and has no other effect.
     """
 
     def __init__(
-        self, node: str, recorder: Recorder, cpu_ns: Callable[[str], int | None]
+        self,
+        node: str,
+        recorder: Recorder,
+        jobs: JobTable,
+        cpu_ns: Callable[[str], int | None],
     ) -> None:
         self._node = node
         self._recorder = recorder
+        self._jobs = jobs
         self._cpu_ns = cpu_ns
         self._tallies: dict[str, _Tally] = {}
         self._records: FairRing[bytes] = FairRing(RECENT_RECORDS)  # lines of the file
@@ -124,7 +134,8 @@ class HistoryWriter:
 
     def adopt(self, job: LiveJob) -> None:
         """Adds a job that ran under an earlier daemon."""
-        self._tally(job).partial = True
+        tally = self._tally(job)
+        tally.partial, tally.earlier_waits_ns = True, self._waits_ns(job.key)
         for task in job.tasks.values():
             if not task.launched:
                 self.came_to_mpi(job, task)
@@ -138,6 +149,8 @@ class HistoryWriter:
 
     def task_leaves(self, job: LiveJob, task: LiveTask) -> None:
         """Adds a task's counters to the job; call it before its slot is freed."""
+        if len(job.tasks) == 1:
+            self._recorder.look_at_fillings()
         tally = self._tally(job)
         tally.ranks.add(task.rank)
         tally.world = task.world
@@ -162,19 +175,37 @@ class HistoryWriter:
         tally = self._tallies.get(key)
         return {} if tally is None else dict(tally.counters)
 
+    def filling(self, job: LiveJob) -> Filling:
+        """Returns how the waits of a running job were filled, and which waits it filled."""
+        return self._recorder.fillings.of(job.key, self._waits_ns)
+
+    def _waits_ns(self, key: str) -> int:
+        """Returns how long the tasks of a job waited while it was scheduled. Their waits
+        include their sleeps while it was not."""
+        live, tally = self._jobs.get(key), self._tallies.get(key) or _Tally()
+        left_ns = tally.counters["waited_ns"] - tally.counters["paused_ns"]
+        waits_ns = max(0, left_ns) - tally.earlier_waits_ns
+        if live is not None and not tally.has_all:
+            waits_ns += live.waits_ns
+        return max(0, waits_ns)
+
     def daemon_leaves(self, job: LiveJob) -> None:
         """Notes that the daemon ends before the job; call it while its class exists."""
-        self._tally(job).partial = True
+        self._recorder.look_at_fillings()
+        tally = self._tally(job)
+        tally.partial = True
         for task in job.tasks.values():
             self.task_leaves(job, task)
+        tally.has_all = True
 
     def job_ended(self, job: LiveJob) -> None:
         """Records a job without remaining tasks; ignores a job that never had a task."""
-        tally = self._tallies.pop(job.key, None)
-        if tally is None:
+        if job.key not in self._tallies:
             return
+        filling = self._recorder.fillings.end(job.key, self._waits_ns)
+        tally = self._tallies.pop(job.key)
         account = self._recorder.take_account(job.key)
-        record = _record(self._node, job, tally, account)
+        record = _record(self._node, job, tally, account, filling)
         line = encode_record(record)
         self._records.add(record.uid, line)
         self.predictions.add(record)
@@ -226,7 +257,9 @@ class HistoryWriter:
         return self._tallies.setdefault(job.key, _Tally())
 
 
-def _record(node: str, job: LiveJob, tally: _Tally, account: Account) -> JobRecord:
+def _record(
+    node: str, job: LiveJob, tally: _Tally, account: Account, filling: Filling
+) -> JobRecord:
     counters = tally.counters
     lasted_ns = account.spent_ns.total()
     in_mpi_ns = 0 if tally.in_mpi_ns is None else account.since.now_ns - tally.in_mpi_ns
@@ -251,6 +284,7 @@ def _record(node: str, job: LiveJob, tally: _Tally, account: Account) -> JobReco
         kind=job.expectation.kind,
         expected_s=job.expectation.mean_ns / NS_PER_S,
         launch_s=launch_ns / NS_PER_S,
+        began_after_s=job.began_after_s,
         # Without a class, a job's CPU time is not counted.
         cpu_s=None if tally.cpu_ns is None or released_s else tally.cpu_ns / NS_PER_S,
         switches=account.switches,
@@ -262,6 +296,7 @@ def _record(node: str, job: LiveJob, tally: _Tally, account: Account) -> JobReco
         received=counters["received"],
         waited_s=counters["waited_ns"] / NS_PER_S,
         need=tally.need,
+        filling=filling,
         intervals_us=intervals_of(account),
         complete_from_us=account.complete_from_ns // 1000,
     )

@@ -1,4 +1,5 @@
-"""Records the steps of the machine: in the trace file, in memory, and in job accounts.
+"""Records the steps of the machine: in the trace file, in memory, and in job accounts. The
+accounts of filled waits also need the CPU times of the jobs.
 
 Steps are written in batches, once a second. At a switch the daemon runs with cold caches,
 so single writes would be slow. An error in the file ends the trace with one line in the
@@ -9,13 +10,14 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from cosched.core.node.machine import NodeScheduler
-from cosched.core.node.messages import Command, Event, Job
+from cosched.core.node.messages import Command, Event, Job, SetShares
 from cosched.core.trace.account import Account, Accounts, Moment
 from cosched.core.trace.codec import VERSION, Header, Step, TaskNote, encode
+from cosched.core.trace.filling import Fillings
 from cosched.node.records.bounded_file import BoundedFile
 from cosched.node.records.recent_steps import RecentSteps
 from cosched.node.records.trace_file import open_trace, trace_file_pair
@@ -33,14 +35,21 @@ FLUSH_LINES = 1024
 class Recorder:
     """Keeps the events and commands of the machine.
 
-    It writes nothing before ``open``.
+    ``cpu_ns`` returns the CPU time of a job's class. It writes nothing before ``open``.
     """
 
-    def __init__(self, node: str, machine: NodeScheduler, jobs: JobTable) -> None:
+    def __init__(
+        self,
+        node: str,
+        machine: NodeScheduler,
+        jobs: JobTable,
+        cpu_ns: Callable[[Job], int | None],
+    ) -> None:
         self._node = node
         self._machine = machine
         self._jobs = jobs
         self._accounts = Accounts()
+        self.fillings = Fillings(cpu_ns)  #: how the waits of the jobs are filled
         self._ended: dict[Job, Account] = {}  # until ``take_account``
         self._recent = RecentSteps(time.time_ns())
         self._pending: list[TaskNote | Step] = []
@@ -63,6 +72,13 @@ class Recorder:
     def record(self, event: Event, commands: tuple[Command, ...]) -> None:
         """Takes one step of the machine, after its commands were carried out."""
         self._pending.append((event, commands))
+        for command in commands:
+            if isinstance(command, SetShares):
+                self.fillings.step(event.now_ns, self._machine.jobs, command)
+
+    def look_at_fillings(self) -> None:
+        """Brings ``fillings`` up to date; call it before a job's class is removed."""
+        self.fillings.look(time.monotonic_ns(), self._machine.jobs)
 
     def beat(self) -> None:
         """Writes pending lines now and then; called at each heartbeat."""

@@ -51,12 +51,15 @@ class LiveJob:
     carrier: int = 0  #: the carrier of the sender's status, a key of ``CARRIERS``
     declared_bytes: int = 0  #: the memory that the job declared for this node; 0: none
     expectation: Expectation = UNKNOWN  #: how long like jobs were scheduled
+    #: How long after the user's command its first task here registered, in seconds; None:
+    #: unknown.
+    began_after_s: float | None = None
     tasks: dict[int, LiveTask] = field(default_factory=dict)  #: the job's tasks by pid
 
     @property
-    def waited_ns(self) -> int:
-        """How long its live tasks have waited for messages, in all, as they count it."""
-        return sum(self.region.waited_ns(task.slot) for task in self.tasks.values())
+    def waits_ns(self) -> int:
+        """How long its live tasks waited while it was scheduled, in all, by their counters."""
+        return sum(self.region.waits_ns(task.slot) for task in self.tasks.values())
 
     def task_in_slot(self, slot: int) -> LiveTask | None:
         """Returns the live task that owns a slot; requests name slots, not pids."""

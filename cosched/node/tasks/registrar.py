@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import time
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from cosched.core.config.limits import limits_for, refuse_task
 from cosched.core.config.schema import Limits
 from cosched.core.errors import CoschedError
+from cosched.core.node.job import began_after_s
 from cosched.core.node.machine import NodeScheduler
 from cosched.linux.pidfd import exited
 from cosched.node.sockets.registration import RegistrationRefused, TaskHello, Welcome
@@ -155,8 +157,10 @@ class Registrar:
             return job
         self._terms.check_new_job(peer, self._jobs)
         try:
-            return self._members.open_job(hello.job, peer.uid, peer.gid)
+            job = self._members.open_job(hello.job, peer.uid, peer.gid)
         except OSError as error:
             raise RegistrationRefused(
                 error.errno or errno.EIO, f"no shared memory for the job: {error}"
             ) from None
+        job.began_after_s = began_after_s(hello.submitted_ns, time.time_ns())
+        return job

@@ -61,6 +61,10 @@ class JobRow:
     useful: float
     #: The fraction of the time in which its tasks were scheduled and waited.
     waiting: float
+    #: The fraction of its waits that other jobs filled; None if it did not wait.
+    filled: float | None
+    #: How long after its command it began on its first node; None: unknown.
+    began_after_s: float | None
     #: The time on all its nodes, as a fraction of the time on any; None if it did not run.
     agreement: float | None
     switches_rate: float  #: switches to the job, a second, a sum over the nodes
@@ -151,6 +155,11 @@ class _Part:
         """Returns the increase of a number of the job."""
         return max(0.0, float(self.now[name] - self.before[name]))
 
+    def grown_filling(self, name: str) -> float:
+        """Returns the increase of a number in ``filling``; 0 if a daemon has none."""
+        before, now = (status.get("filling", {}) for status in (self.before, self.now))
+        return max(0.0, float(now.get(name, 0) - before.get(name, 0)))
+
     def refused(self) -> int:
         """Returns how many of its requests were refused between the samples."""
         return _sum_grown(self.before["refused"], self.now["refused"])
@@ -203,6 +212,13 @@ def _expected_s(part: _Part) -> float:
     return float(part.now.get("order", {}).get("expected_s") or 0)
 
 
+def _filled(parts: Sequence[_Part]) -> float | None:
+    """Returns which part of a job's waits other jobs filled between the samples."""
+    waits_s = sum(part.grown_filling("waits_s") for part in parts)
+    filled_s = sum(part.grown_filling("filled_s") for part in parts)
+    return min(1.0, filled_s / waits_s) if waits_s else None
+
+
 def _job_row(parts: Sequence[_Part], elapsed_s: float) -> JobRow:
     now = parts[0].now
     tasks = sum(len(part.now["tasks"]) for part in parts)
@@ -217,6 +233,8 @@ def _job_row(parts: Sequence[_Part], elapsed_s: float) -> JobRow:
     states = Counter(
         part.now.get("state", "on" if part.now["scheduled"] else "off") for part in parts
     )
+    began = (part.now.get("began_after_s") for part in parts)
+    began_after = [seconds for seconds in began if seconds is not None]
     switches = sum(part.grown("switches") for part in parts)
     refused = sum(part.refused() for part in parts)
     return JobRow(
@@ -230,6 +248,8 @@ def _job_row(parts: Sequence[_Part], elapsed_s: float) -> JobRow:
         entitled=sum(part.entitled for part in parts) / len(parts),
         useful=(scheduled_s - waiting_s) / whole_s,
         waiting=waiting_s / whole_s,
+        filled=_filled(parts),
+        began_after_s=min(began_after, default=None),
         agreement=_shared(parts).fraction,
         switches_rate=switches / elapsed_s,
         refused_rate=refused / elapsed_s,

@@ -76,7 +76,7 @@ def _seconds(seconds: float) -> str:
 
 #: 80 characters with one space between two columns; the trend is the last column.
 COLUMNS = (
-    Column("job", 15, lambda j: j.name, lambda j: (j.name, j.uid), left=True),
+    Column("job", 12, lambda j: j.name, lambda j: (j.name, j.uid), left=True),
     Column("rk", 3, lambda j: str(j.tasks), lambda j: -j.tasks),
     Column("on", 4, _where, lambda j: -j.scheduled_on),
     Column("ran/exp", 9, _progress, lambda j: -j.ran_s),
@@ -84,6 +84,7 @@ COLUMNS = (
     Column("due", 4, lambda j: percent(j.entitled), lambda j: -j.entitled),
     Column("use", 4, lambda j: percent(j.useful), lambda j: -j.useful),
     Column("wait", 4, lambda j: percent(j.waiting), lambda j: -j.waiting),
+    Column("fill", 4, lambda j: percent(j.filled), lambda j: -(j.filled or 0.0)),
     Column("agree", 5, lambda j: percent(j.agreement), lambda j: j.agreement or 0.0),
     Column("sw/s", 4, lambda j: rate(j.switches_rate), lambda j: -j.switches_rate),
     Column("ref/s", 5, lambda j: rate(j.refused_rate), lambda j: -j.refused_rate),
@@ -91,7 +92,7 @@ COLUMNS = (
 TREND_WIDTH = 80 - sum(column.width + 1 for column in COLUMNS)
 LEGEND = (
     "ran/exp: scheduled so far, expected; share: time scheduled; due: an equal part;\n"
-    "use, wait: in the ranks' own code, in MPI; agree: scheduled on all nodes at once"
+    "use, wait: own code, MPI; fill: waits others filled; agree: on all nodes at once"
 )
 
 

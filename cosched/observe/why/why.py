@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from cosched.node.sockets.client import request
 from cosched.observe.timeline.trace import Trace, read_trace, trace_files
 from cosched.observe.why.reasons import Explained, Explainer, explain_all
 from cosched.observe.why.standing import find_job, standing
-from cosched.rundir.paths import NodePaths, job_key
+from cosched.rundir.paths import NodePaths, job_key, name_for
 
 log = logging.getLogger(__name__)
 
@@ -101,7 +102,7 @@ def _on_node(paths: NodePaths, asker: Asker) -> list[Story]:
             ranks = {**past.ranks, **ranks}
         here = find_job(status, key, ("jobs", "waiting"))
         if notes or here:
-            explainer = Explainer(ranks.get, _namer(key), key)
+            explainer = Explainer(ranks.get, partial(name_for, key), key)
             reach_ns = max(reach_ns, asker.since_wall_ns)
             changes = explain_all(explainer, notes)
             found.append(Story(paths.node, key, status, reach_ns, changes))
@@ -188,14 +189,3 @@ def _keys(asker: Asker, status: Status | None, past: _Past) -> list[str]:
         keys = {note.job for note in ended if asker.name in (note.name, note.job)}
         return sorted(keys) or [own]
     return [own]
-
-
-def _namer(key: str) -> Callable[[str], str]:
-    """Returns a function that names jobs: other users' by key, the same user's by name."""
-    uid = key.partition(".")[0]
-
-    def name(other: str) -> str:
-        owner, _, short = other.partition(".")
-        return short if owner == uid else other
-
-    return name

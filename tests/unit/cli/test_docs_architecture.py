@@ -68,7 +68,10 @@ def defined(text, suffix):
     if suffix != ".py":
         return set(
             re.findall(r"^\w.*?\b(\w+)(?:\(| parameters)", text, re.M)
-            + re.findall(r"\b(?:struct|enum|#define|const) (\w+)", text)
+            + re.findall(r"\b(?:struct|enum|const) (\w+)", text)
+            + re.findall(r"^#define (\w+)", text, re.M)
+            + re.findall(r"\b(COSCHED_\w+) = ", text)
+            + re.findall(r"^  (\w+)\(.*\{$", text, re.M)  # methods in JavaScript
         )
     names = set()
     for node in ast.walk(ast.parse(text)):
@@ -121,3 +124,52 @@ def test_simulator_page_names_existing_files():
     paths = [ROOT / path for path in files_of_simulator_page()]
     assert len(paths) > 5
     assert [path for path in paths if not path.exists()] == []
+
+
+#: Names of numbers that a user or an operator may want to change: limits, times, sizes.
+LIMIT = re.compile(
+    r"(?:MOST|LONGEST|LEAST)(?:_[A-Z]+)*|[A-Z]\w*_(?:S|NS|MS|BYTES|MOST|MAX|MIB)"
+)
+#: Such names that limit nothing: units, pauses between two looks, times of simulations.
+NO_LIMIT = re.compile(
+    r"NS_PER_\w+|HOUR_N?S|NEVER_NS|EPOCH_NS|TIMERS_START_NS|NO_LIMIT_MS|"
+    r"\w*(?:POLL|AWAIT|RETRY|LOOK|PAUSE)_S|FITS_MAX|DONE_NS|BEGAN_WITHIN_NS|LEAST_LEFT_S"
+)
+
+
+def limits():
+    """Returns each file and number at the top of a module whose name is that of a limit."""
+    for folder in ("cosched", "daemons", "mpi_shim"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            for node in ast.parse(path.read_text()).body:
+                match node:
+                    case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                        pass
+                    case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
+                        pass
+                    case _:
+                        continue
+                is_number = any(
+                    isinstance(each, ast.Constant) and isinstance(each.value, int | float)
+                    for each in ast.walk(value)
+                )
+                if is_number and LIMIT.fullmatch(name) and not NO_LIMIT.fullmatch(name):
+                    yield str(path.relative_to(ROOT)), name
+
+
+def test_each_limit_has_a_row():
+    rows = {pair for task in TASKS for cell in task[1:] for pair in named(cell)}
+    found = set(limits())
+    assert len(found) > 100
+    assert sorted(found - rows) == []
+
+
+def test_rooms_name_existing_files():
+    rows = re.findall(r"^\| `([\w/]+)(?:/\*\*)?` \| (.*) \|$", section("Rooms"), re.M)
+    missing = [
+        (room, name)
+        for room, text in rows
+        for name in re.findall(r"`(\w+\.(?:py|c|h|js))`", text)
+        if not (ROOT / room / name).exists()
+    ]
+    assert missing == []

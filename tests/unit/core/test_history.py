@@ -39,6 +39,7 @@ from cosched.core.trace.account import (
     Moment,
     Standing,
 )
+from cosched.core.trace.filling import Filling, Part
 from cosched.core.trace.job_record import (
     JobRecord,
     decode_record,
@@ -142,6 +143,17 @@ def test_record_is_read_as_it_was_written():
     assert decode_record(line) == record()
     assert "\n" not in line_of(record())
     assert "seen in part" in line_of(record(partial=True))
+
+
+def test_record_of_an_earlier_version_is_read():
+    line = json.loads(encode_record(record()))
+    for name in ("began_after_s", "filling"):
+        del line[name]
+    found = decode_record(json.dumps(line).encode())
+    assert (found.began_after_s, found.filling) == (None, None)
+    told = summary([found])
+    assert (told.began_after_s, told.filling) == (None, None)
+    assert "command" not in "".join(in_words(told))
 
 
 @pytest.mark.parametrize(
@@ -307,6 +319,49 @@ def test_columns_are_those_that_are_asked_for(run_dir):
         "exit",
     ]
     assert row.split()[-5:] == ["22:13:20", "10.00s", "6.00s", "4.00s", "-"]
+
+
+def filled(waits_s, by, fills=()):
+    """A job's figures; ``by``: (job, filled_s)."""
+    parts = tuple(Part(job, filled_s, waits_s) for job, filled_s in by)
+    return Filling(
+        waits_s,
+        sum(part.filled_s for part in parts),
+        parts,
+        sum(part.filled_s for part in fills),
+        tuple(fills),
+    )
+
+
+def test_nodes_sum_up_how_waits_were_filled(tmp_path):
+    (tmp_path / "n1").mkdir()
+    first = record(
+        began_after_s=0.5,
+        filling=filled(2.0, [("0.c", 1.0), ("7.b", 0.5)], [Part("0.d", 1.0, 4.0)]),
+    )
+    second = record(
+        node="n2",
+        began_after_s=0.75,
+        filling=filled(6.0, [("7.b", 1.5)], [Part("0.d", 2.0, 8.0)]),
+    )
+    lines = [*map(encode_record, (first, second)), encode_record(record(node="n3"))]
+    (tmp_path / "n1/history.jsonl").write_bytes(b"".join(lines[:2]))
+    whole = summary([first, second])
+    assert whole.began_after_s == 0.5
+    assert whole.filling == filled(
+        8.0, [("7.b", 2.0), ("0.c", 1.0)], [Part("0.d", 3.0, 12.0)]
+    )
+    assert in_words(whole)[-3:] == [
+        "  began 0.50 s after its command",
+        "  its waits: 8.0 s, 38% filled by 7.b, c",
+        "  filled 25% of d's waits",
+    ]
+    words = ("--format", "startup,waits,filled,filledby,fills")
+    _, row = run_history(tmp_path, *words).output.splitlines()
+    assert row.split() == ["0.50s", "8.00s", "38%", "7.b", "c", "25%", "of", "d"]
+    (tmp_path / "n1/history.jsonl").write_bytes(b"".join(lines))  # a node of before
+    _, row = run_history(tmp_path, *words).output.splitlines()
+    assert row.split() == ["0.50s", "-", "-", "-", "-"]
 
 
 def test_csv_has_plain_values_of_all_columns(run_dir):

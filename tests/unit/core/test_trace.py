@@ -290,7 +290,7 @@ def test_golden_traces_exist():
 
 @pytest.fixture
 def recorder():
-    return Recorder("node1", NodeScheduler(Settings()), [])
+    return Recorder("node1", NodeScheduler(Settings()), [], lambda _key: None)
 
 
 @contextmanager
@@ -353,7 +353,7 @@ class FailingMachine(NodeScheduler):
 
 def test_event_that_fails_the_machine_ends_the_trace(tmp_path):
     machine = FailingMachine(Settings())
-    driver = Driver(machine, None, Recorder("node1", machine, []))
+    driver = Driver(machine, None, Recorder("node1", machine, [], lambda _key: None))
     driver.recorder.open(tmp_path, 10**7)
     event = MessageTrapped(now_ns=10**13, wall_ns=10**13, job="0.b", task=11, epoch=0)
     with pytest.raises(StateLost, match="KeyError"):

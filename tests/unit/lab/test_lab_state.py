@@ -7,12 +7,15 @@ import os
 from dataclasses import replace
 
 import pytest
+from click.testing import CliRunner
 
+from cosched.cli.main import cosched
 from cosched.core.errors import CoschedError
 from cosched.lab.files import locked
 from cosched.lab.lab import Lab
 from cosched.lab.state import LabState, NodeRecord, read_state, state_path, write_state
 from cosched.linux.namespaces import ProcessId
+from tests.unit.observe.top_samples import status
 
 
 @pytest.fixture
@@ -140,3 +143,21 @@ def test_lock_follows_a_replaced_directory(tmp_path):
         run_dir.rmdir()
         with locked(run_dir, create=True, within_s=0):
             assert run_dir.is_dir()
+
+
+@pytest.mark.parametrize(
+    ("rate", "line"), [(None, "links without a limit"), (10**9, "links 1 Gbit/s")]
+)
+def test_status_shows_the_links_of_a_lab(tmp_path, write, alive, monkeypatch, rate, line):
+    def shown(*words):
+        words = ["status", "--run-dir", str(tmp_path), *words]
+        done = CliRunner().invoke(cosched, words, catch_exceptions=False)
+        assert done.exit_code == 0
+        return done.stdout
+
+    monkeypatch.setattr("cosched.cli.jobs.status.gather", lambda *_: [status("lab1", [])])
+    assert "links" not in shown()
+    assert "rate_bits_per_s" not in json.loads(shown("--json"))
+    write(replace(lab_state([alive, alive]), rate=rate))
+    assert shown().splitlines()[-2:] == ["", line]
+    assert json.loads(shown("--json"))["rate_bits_per_s"] == rate

@@ -59,8 +59,12 @@ class Node:
         self.paths = paths
         self.machine = NodeScheduler(Settings())
         self.jobs = JobTable(paths)
-        self.recorder = KeepingRecorder(paths.node, self.machine, self.jobs)
-        self.history = HistoryWriter(paths.node, self.recorder, lambda _key: None)
+        self.recorder = KeepingRecorder(
+            paths.node, self.machine, self.jobs, lambda _key: None
+        )
+        self.history = HistoryWriter(
+            paths.node, self.recorder, self.jobs, lambda _key: None
+        )
         self.refusing = False
         self.pids_are_reused = False
         loop = Loop()
@@ -90,12 +94,23 @@ class Node:
     def events(self):
         return self.recorder.events
 
-    def come(self, pid, rank=0, *, launched=False, job="a", expectation=UNKNOWN):
+    def come(
+        self,
+        pid,
+        rank=0,
+        *,
+        launched=False,
+        job="a",
+        expectation=UNKNOWN,
+        submitted_ns=0,
+    ):
         pidfd = os.pidfd_open(pid)
         try:
             peer = SimpleNamespace(pid=pid, uid=os.geteuid(), gid=os.getegid())
             hello = TaskHello(
-                job, rank, 2, SHADOW, 0, expectation=expectation, launched=launched
+                *(job, rank, 2, SHADOW, 0, submitted_ns),
+                expectation=expectation,
+                launched=launched,
             )
             return self.registrar.register(peer, hello, pidfd)
         finally:
@@ -240,6 +255,59 @@ def test_launch_of_a_program_without_mpi_is_its_whole_time(node, process):
     node.members.leave(node.job, pid)
     record = ended_record(node)
     assert record["launch_s"] == record["response_s"]
+
+
+@pytest.mark.parametrize(
+    ("before_s", "least_s", "most_s"),
+    [(0.5, 0.5, 30), (-5, 0, 0), (-60, None, None), (None, None, None)],
+)
+def test_record_has_how_soon_a_job_began(node, process, before_s, least_s, most_s):
+    """Unless its launcher did not tell when it was submitted, or its clock is wrong."""
+    (one, _), (two, _) = process(), process()
+    now_ns = time.time_ns()
+    submitted_ns = 0 if before_s is None else now_ns - round(before_s * NS_PER_S)
+    node.come(one, submitted_ns=submitted_ns)
+    node.come(two, rank=1, submitted_ns=now_ns - 100 * NS_PER_S)  # changed by the user
+    for pid in (one, two):
+        node.members.leave(node.job, pid)
+    began_after_s = ended_record(node)["began_after_s"]
+    if least_s is None:
+        assert began_after_s is None
+    else:
+        assert least_s <= began_after_s <= most_s
+
+
+def note_waits(node, pid, waited_ns, paused_ns):
+    counters = node.job.region.data.tasks[node.job.tasks[pid].slot].counters
+    counters.waited_ns, counters.paused_ns = waited_ns, paused_ns
+
+
+def test_waits_of_a_job_are_those_of_all_its_tasks_in_its_turns(node, process):
+    (one, _), (two, _) = process(), process()
+    node.come(one)
+    node.come(two, rank=1)
+    note_waits(node, one, 5 * NS_PER_S, 3 * NS_PER_S)
+    note_waits(node, two, NS_PER_S, 4 * NS_PER_S)  # its wait is not over
+    assert node.history.filling(node.job).waits_s == 2.0
+    note_waits(node, two, 8 * NS_PER_S, 4 * NS_PER_S)
+    node.members.leave(node.job, one)
+    assert node.history.filling(node.job).waits_s == 6.0
+    node.members.leave(node.job, two)
+    assert ended_record(node)["filling"]["waits_s"] == 6.0
+
+
+def test_waits_before_a_daemon_are_not_counted(node, process, tmp_path, stack):
+    """The earlier daemon knew which jobs filled them."""
+    pid, _ = process()
+    node.come(pid)
+    note_waits(node, pid, 5 * NS_PER_S, 0)
+    later = Node(tmp_path, stack, node.paths)
+    later.members.adopt(lambda _job: None)
+    note_waits(later, pid, 7 * NS_PER_S, 0)
+    assert later.history.filling(later.job).waits_s == 2.0
+    later.history.daemon_leaves(later.job)
+    later.members.end(later.job)
+    assert ended_record(later)["filling"]["waits_s"] == 2.0
 
 
 def test_first_task_sets_the_expectation_of_its_job(node, process):

@@ -27,7 +27,7 @@ from cosched.observe.series import (
     name_of_runs,
 )
 from tests.places import ROOT
-from tests.unit.observe.top_samples import job, status, task
+from tests.unit.observe.top_samples import filling, job, status, task
 
 RULES = ROOT / "docs/prometheus/cosched.rules.yml"
 RULES_TEST = Path(__file__).parent / "cosched.rules.test.yml"
@@ -58,6 +58,7 @@ def families():
             scheduled_s=2.5,
             switches=7,
             granted=2,
+            filling=filling(4.0, [("7.b", 1.5)], [("7.b", 0.5, 2.0)]),
             refused=refused,
         ),
         job("b", [task(3)], scheduled=False, cpu_s=None, share_percent=None),
@@ -93,6 +94,8 @@ def test_metrics_have_values_of_status(families):
     assert value(families, "cosched_job_share_ratio", **who) == pytest.approx(0.99)
     assert value(families, "cosched_job_messages_sent_total", **who) == 12
     assert value(families, "cosched_job_wait_seconds_total", **who) == 1.5
+    assert value(families, "cosched_job_filled_seconds_total", **who) == 1.5
+    assert value(families, "cosched_job_fills_seconds_total", **who) == 0.5
     assert value(families, "cosched_job_requests_refused_total", **who, reason="gmet") == 5
     assert value(families, "cosched_switches_total", cause="slice") == 8
     assert value(families, "cosched_switches_total", cause="message") == 3

@@ -19,7 +19,7 @@ from cosched.observe.top.text import (
     sparkline,
     summary,
 )
-from tests.unit.observe.top_samples import job, sample, status, task
+from tests.unit.observe.top_samples import filling, job, sample, status, task
 
 S = NS_PER_S
 
@@ -67,6 +67,27 @@ def test_job_on_two_nodes_is_one_row():
     assert a.switches_rate == pytest.approx(1.5)
     assert a.messages_rate == pytest.approx(60)
     assert seen.agreement == pytest.approx((0.5 + 0.5) / (1.5 + 1.0))
+
+
+def test_row_has_how_waits_were_filled_between_the_samples():
+    def node(name, waits_s, filled_s, began_after_s):
+        figures = filling(waits_s, [("7.b", filled_s)] if filled_s else [])
+        a = job("a", [task(1)], filling=figures, began_after_s=began_after_s)
+        return status(name, [a, job("b", [task(2)])])
+
+    before = sample(1.0, node("n1", 1.0, 1.0, 0.5), node("n2", 0.0, 0.0, 0.25))
+    now = sample(2.0, node("n1", 2.0, 1.5, 0.5), node("n2", 1.0, 0.0, 0.25))
+    a, b = view(before, now).jobs
+    assert (a.filled, a.began_after_s) == (0.25, 0.25)
+    assert (b.filled, b.began_after_s) == (None, None)
+
+
+def test_daemon_of_an_earlier_version_has_no_filled_waits():
+    old = job("a", [task(1)])
+    del old["filling"], old["began_after_s"]
+    now = status("n1", [old])
+    (row,) = view(sample(1.0, now), sample(2.0, now)).jobs
+    assert (row.filled, row.began_after_s) == (None, None)
 
 
 def test_node_row_has_rates():

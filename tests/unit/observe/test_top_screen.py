@@ -79,7 +79,7 @@ def test_screen_shows_nodes_and_jobs():
         assert text_of(app, "nodes").startswith("n1: a, b ")
         assert lines(app)[0].split()[:4] == ["job", "rk", "on", "ran/exp"]
         assert lines(app)[2].split()[:4] == ["b", "1", "1/1", "1.5s/?"]
-        assert "scheduled on all nodes at once" in text_of(app, "legend")
+        assert "agree: on all nodes at once" in text_of(app, "legend")
         assert app.query_one("#legend").size.height == len(LEGEND.splitlines())
 
     drive(scenario)

@@ -18,6 +18,23 @@ def task(pid, rank=0, **counters):
     }
 
 
+def filling(waits_s=0.0, filled_by=(), fills=()):
+    """``filled_by``: (job, filled_s); ``fills``: (job, filled_s, waits_s)."""
+    return {
+        "waits_s": waits_s,
+        "filled_s": float(sum(filled_s for _, filled_s in filled_by)),
+        "filled_by": [
+            {"job": name, "filled_s": filled_s, "waits_s": waits_s}
+            for name, filled_s in filled_by
+        ],
+        "fills_s": float(sum(filled_s for _, filled_s, _ in fills)),
+        "fills": [
+            {"job": name, "filled_s": filled_s, "waits_s": theirs_s}
+            for name, filled_s, theirs_s in fills
+        ],
+    }
+
+
 def job(name, tasks, *, uid=7, scheduled=True, scheduled_s=0.0, cpus=(0,), **more):
     return {
         "name": name,
@@ -34,7 +51,9 @@ def job(name, tasks, *, uid=7, scheduled=True, scheduled_s=0.0, cpus=(0,), **mor
         "share_percent": 99 if scheduled else 1,
         "cpus": list(cpus),
         "epoch": 1,
+        "began_after_s": None,
         "scheduled_s": scheduled_s,
+        "filling": filling(),
         "cpu_s": scheduled_s,
         "switches": 0,
         "granted": 0,

@@ -3,11 +3,11 @@
 ``QueueMachine`` combines policies: an order (``order``), a plan (``planner``, ``easy``,
 ``conservative``) and a place (``ledger``, ``rows``). It has no clock; a driver supplies the
 time. The controller drives it with real jobs, which are cancelled, fail to start, exceed
-their walltime, and run on while the controller is away; a simulator drives it with the jobs
-of a log. It has no state about other domains; ``core.cluster.coupling`` adds that. A job
-with mates gets nodes at its turn, and begins when it is let go.
+their walltime, and run on while the controller is away; a simulator drives it with a log.
+The state about other domains is in ``core.cluster.coupling``. A job with mates gets nodes
+at its turn, and begins when the coupling lets it go.
 
-The states of a job, and what leads from one to the next, are in ``states``.
+The states of a job, and the steps from one to the next, are in ``states``.
 
 Invariants, after every event: no place of a node belongs to two jobs. No job starts on a
 node that is out of service, or before it was submitted. A cancelled job does not start.

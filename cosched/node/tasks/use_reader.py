@@ -1,0 +1,49 @@
+"""Reads what the jobs of a node do with their CPUs, for the order of the jobs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from cosched.core.node.messages import Job, UseRead
+from cosched.core.node.need import Use
+from cosched.core.units import NS_PER_MS
+from cosched.node.driver import Driver, clocks
+from cosched.node.records.history_writer import HistoryWriter
+from cosched.node.tasks.live_jobs import JobTable
+
+#: The least time between two readings.
+USE_NS = 500 * NS_PER_MS
+
+
+class UseReader:
+    """Reads the waits and the CPU time of all jobs.
+
+    ``cpu_ns`` returns the CPU time of a job's class.
+    """
+
+    def __init__(
+        self,
+        driver: Driver,
+        jobs: JobTable,
+        history: HistoryWriter,
+        cpu_ns: Callable[[Job], int | None],
+    ) -> None:
+        self._driver = driver
+        self._jobs = jobs
+        self._history = history
+        self._cpu_ns = cpu_ns
+        self._next_ns = 0
+
+    def read(self) -> None:
+        """Reads all jobs, unless the last reading was less than ``USE_NS`` ago."""
+        now_ns = time.monotonic_ns()
+        if now_ns < self._next_ns or not self._jobs:
+            return
+        self._next_ns = now_ns + USE_NS
+        uses = tuple(
+            (job.key, Use(job.waits_ns, self._cpu_ns(job.key))) for job in self._jobs
+        )
+        self._driver.feed(UseRead(**clocks(), uses=uses))
+        for key, state in self._driver.machine.jobs.items():
+            self._history.note_need(key, state.need)
