@@ -125,28 +125,29 @@ def _free_cpu(
     return None, reached_by
 
 
-def _waiting_percents(group: Group) -> dict[Job, int]:
+def _waiting_percents(group: Group, filling_percent: int) -> dict[Job, int]:
     """Returns the percentage of each job that is not scheduled."""
     leaves = any(mostly_waits(job.need) for job in group.scheduled)
     return {
-        job.key: FILLING_PERCENT
+        job.key: filling_percent
         if leaves and not mostly_waits(job.need)
         else UNSCHEDULED_PERCENT
         for job in group.waiting
     }
 
 
-def share_percents(groups: Iterable[Group]) -> dict[Job, int]:
+def share_percents(groups: Iterable[Group], filling_percent: int) -> dict[Job, int]:
     """Returns the percentage of its CPUs that each job of these groups gets.
 
-    An unscheduled class gets 1%, or 10% if it fills the waits of another one. A scheduled class gets what the unscheduled classes of its
-    group leave. Scheduled jobs side by side take nothing from each other, because each task
+    An unscheduled class gets 1%. One that can compute in the waits of a scheduled class gets
+    ``filling_percent``. A scheduled class gets what the unscheduled classes of its group
+    leave. Scheduled jobs side by side take nothing from each other, because each task
     has a CPU. With more than 50 unscheduled classes, the scheduled class gets as much as
     all of them together: the paper's rule would leave it less.
     """
     percents: dict[Job, int] = {}
     for group in groups:
-        lows = _waiting_percents(group)
+        lows = _waiting_percents(group, filling_percent)
         low = sum(lows.values())
         high = min(100, max(100 - low, low))
         for job in group.jobs:

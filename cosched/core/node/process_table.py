@@ -6,12 +6,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from cosched.core.node.groups import Group, connected, fits, share_percents
+from cosched.core.node.groups import (
+    FILLING_PERCENT,
+    UNSCHEDULED_PERCENT,
+    Group,
+    connected,
+    fits,
+    share_percents,
+)
 from cosched.core.node.job import JobState
 from cosched.core.node.knowledge import Ended, Knowledge
 from cosched.core.node.messages import Branch, Event, Job, OrderTimer
 from cosched.core.node.prospect import Prospect
-from cosched.core.node.settings import Settings
+from cosched.core.node.settings import Order, Settings
 from cosched.core.node.slices.policy import choose_policy
 
 #: How many answers of ``fits`` are remembered; many jobs side by side make many sets.
@@ -153,5 +160,7 @@ class ProcessTable:
 
     def present_shares(self) -> tuple[Share, ...]:
         """The shares that the scheduled jobs and the groups call for, by key."""
-        percents = share_percents(self.groups)
+        paper = self.settings.order is Order.PAPER
+        filling = UNSCHEDULED_PERCENT if paper else FILLING_PERCENT
+        percents = share_percents(self.groups, filling)
         return tuple(Share(k, p, self.jobs[k].cpus) for k, p in percents.items())

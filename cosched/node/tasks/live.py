@@ -58,7 +58,7 @@ class LiveJob:
 
     @property
     def waits_ns(self) -> int:
-        """How long its live tasks waited while it was scheduled, in all, by their counters."""
+        """How long its tasks waited while it was scheduled, in all, by their counters."""
         return sum(self.region.waits_ns(task.slot) for task in self.tasks.values())
 
     def task_in_slot(self, slot: int) -> LiveTask | None:

@@ -4,8 +4,8 @@ Each job has a cost (``knowledge``), which is the rest of the job as far as that
 The job with the least cost has the CPUs. A newcomer with a lower cost takes them at once,
 after GMET, not when a turn ends. A job near its end has a low cost, so it is not cut.
 
-A job that mostly waits for messages counts with a part of its cost. It comes before one that
-computes, which computes in its waits (``need``).
+A job that mostly waits for messages counts with a part of its cost. It comes before a job
+that computes, and the other one computes in its waits (``need``).
 
 The running job keeps its CPUs from a job whose cost is only a little lower
 (``HOLD_PERCENT``), and equal jobs go by submission. So nodes whose accounts differ a little
@@ -173,8 +173,8 @@ def _oldest_ns(group: Group, now_ns: int) -> dict[tuple[int, int], int]:
 
 
 def _least_needs(group: Group) -> dict[tuple[int, int], int]:
-    """Returns the least known need of like jobs; 0 if none is known. So one that begins with
-    much work keeps its place before those that have not begun."""
+    """Returns the least known need of like jobs; 0 if none is known. So a job that begins
+    with much work keeps its place before like jobs that have not begun."""
     needs: dict[tuple[int, int], int] = {}
     for job in group.jobs:
         known = [need for need in (needs.get(job.likeness, 0), job.need) if need]
