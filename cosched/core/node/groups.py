@@ -126,7 +126,7 @@ def _free_cpu(
 
 
 def _waiting_percents(group: Group, filling_percent: int) -> dict[Job, int]:
-    """Returns the percentage of each job that is not scheduled."""
+    """Returns the percentage of each unscheduled job."""
     leaves = any(mostly_waits(job.need) for job in group.scheduled)
     return {
         job.key: filling_percent

@@ -50,7 +50,7 @@ class Node:
         return self.used_ns.get(job)
 
     def step(self):
-        percents = share_percents(map(Group, connected(self._taking_part())))
+        percents = share_percents(map(Group, connected(self._taking_part())), 1)
         self.fillings.step(self.now_ns, self.jobs, SetShares(tuple(percents.items())))
 
     def _taking_part(self):
