@@ -106,6 +106,40 @@ class NodesJoined(Struct, frozen=True):
     nodes: Intervals  #: by number
 
 
+class ResizeDone(Struct, frozen=True):
+    """A running job has exactly these nodes now; the others that it had are free."""
+
+    now_ns: int  #: ns, the queue's clock
+    number: JobId  #: the job's number
+    nodes: Intervals  #: by number; those of the order, or fewer changes
+    cost_ns: int  #: how long the job stood still for it
+
+
+class ResizeRefused(Struct, frozen=True):
+    """A running job keeps the nodes that it had before the order."""
+
+    now_ns: int  #: ns, the queue's clock
+    number: JobId  #: the job's number
+
+
+class ResizeLate(Struct, frozen=True):
+    """A change of size takes too long. It is still open: its end follows."""
+
+    now_ns: int  #: ns, the queue's clock
+    number: JobId  #: the job's number
+
+
+class Sensed(Struct, frozen=True):
+    """A running job reports iterations that it has done since its last report."""
+
+    now_ns: int  #: ns, the queue's clock
+    number: JobId  #: the job's number
+    size: int  #: the number of nodes on which it did them
+    iterations: int  #: their number
+    exec_ns: int  #: the time that they took together
+    comm_ns: int  #: of it, the time that a rank waited for others, on average
+
+
 class SettingsChanged(Struct, frozen=True):
     """An operator wants another policy, or another grace for jobs that start later."""
 
@@ -158,10 +192,19 @@ class StartJob(Struct, frozen=True):
 
 
 class ResizeJob(Struct, frozen=True):
-    """Let the running job have exactly these nodes, from now on."""
+    """Let the running job have exactly these nodes; the end of the change is reported. A
+    job has one open change at most."""
 
     number: JobId  #: the job's number
     nodes: Intervals  #: by number
+    by_ns: int | None = None  #: it is late from then on; None: never
+
+
+class WithdrawResize(Struct, frozen=True):
+    """Do without the open change of a job if it still can be refused; its end is reported
+    either way."""
+
+    number: JobId  #: the job's number
 
 
 class ReserveJob(Struct, frozen=True):
@@ -194,18 +237,22 @@ AboutJob = (
     JobCancelled | JobFailedToStart | JobEnded | ReservedJobBegan | ReservedJobReleased
 )
 AboutNodes = NodesLost | NodesDrained | NodesJoined
+AboutSizes = ResizeDone | ResizeRefused | ResizeLate | Sensed
 Event = (
     JobSubmitted
     | JobRecovered
     | AboutJob
     | AboutNodes
+    | AboutSizes
     | SettingsChanged
     | SharingChanged
     | RulesChanged
     | SpeedObserved
     | Ticked
 )
-Command = StartJob | ResizeJob | ReserveJob | ReservationHit | EndJob | WakeAt
+Command = (
+    StartJob | ResizeJob | WithdrawResize | ReserveJob | ReservationHit | EndJob | WakeAt
+)
 
 
 class Machine(Protocol):

@@ -112,6 +112,10 @@ class Place(ABC):
     def release(self, number: JobId) -> Freed | None:
         """Frees a job's nodes; None if plans must be made again."""
 
+    def walltime_ns(self, job: Job) -> int:
+        """Returns how long a job with nodes may run, from its start on."""
+        return job.walltime_ns
+
     def restart(self, number: JobId, now_ns: int, walltime_ns: int) -> None:
         """Expects the end of a job after a walltime that begins now."""
         raise CoschedError("such nodes do not combine with mates in other domains")
