@@ -179,6 +179,8 @@ class QueueMachine:
                 f"job {number} wants {wanted} nodes, but the agents report {found}"
             )
         self.place.adopt(job, event.nodes, event.since_ns)
+        if self._resizing is not None and event.growths:
+            self._resizing.restore(number, event.growths)
         self.planner.resize()
         entry = self.jobs.enter(job, step, event.now_ns)
         entry.since_ns, entry.nodes = event.since_ns, event.nodes
@@ -229,14 +231,16 @@ class QueueMachine:
 
     def _lose(self, event: NodesLost) -> tuple[Command, ...]:
         commands: list[Command] = []
-        # A node that was drained before is out of service already.
-        hit = self.place.withdraw(event.nodes)
-        for number, entry in self.jobs.items():
-            if entry.state is State.RESERVED and common(entry.nodes, event.nodes):
+        self.place.withdraw(event.nodes)
+        hit = [n for n, entry in self.jobs.items() if common(entry.nodes, event.nodes)]
+        for number in hit:
+            if self.jobs.state(number) is State.RESERVED:
                 self.jobs.step(number, Step.NODE_LOST, event.now_ns)
                 commands.append(ReservationHit(number))
-        for number in hit:
-            if self.jobs.state(number) is not State.RESERVED:
+        for number in sorted(hit):
+            if self.jobs.state(number) is State.RESERVED:
+                continue
+            if self.place.has(number, event.nodes):
                 commands += self._order_end(number, Why.NODE_LOST, event.now_ns)
         if self._resizing is not None:
             commands += self._resizing.lose(event.nodes, event.now_ns)

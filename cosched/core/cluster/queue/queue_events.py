@@ -69,6 +69,9 @@ class JobRecovered(Struct, frozen=True):
     job: Job  #: the request
     nodes: Intervals  #: by number
     since_ns: int  #: when it got its nodes, ns
+    #: Of a job that has grown: the nodes of its start, then of each growth. Without them
+    #: all nodes count as those of its start.
+    growths: tuple[Intervals, ...] = ()
 
 
 class ReservedJobBegan(Struct, frozen=True):

@@ -8,6 +8,8 @@ and the driver is to withdraw the order if it can.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from cosched.core.cluster.queue.job import JobId
 from cosched.core.cluster.queue.limits import Limits
 from cosched.core.cluster.queue.nodes import Intervals, common
@@ -32,6 +34,10 @@ class Resizing:
         self._jobs = jobs
         self._limits = limits
         self._place = plan.elastic
+
+    def restore(self, number: JobId, growths: Sequence[Intervals]) -> None:
+        """Notes how a restored job came to its nodes."""
+        self._place.restore(number, growths)
 
     def order(self, entry: Entry, nodes: Intervals, now_ns: int) -> ResizeJob:
         """Returns the order of a change that the place has begun."""

@@ -188,7 +188,7 @@ class Agents(RuleBasedStateMachine):
         hit = {
             number
             for number, on in self.on.items()
-            if self.changes.get(number, (on, on))[0] & (nodes - self.out)
+            if self.changes.get(number, (on, on))[0] & nodes
         }
         self.out |= nodes
         self.lost |= nodes
@@ -212,10 +212,12 @@ class Agents(RuleBasedStateMachine):
 
     @rule(sizes=POLICIES)
     def restart(self, sizes):
-        """The controller restarts: open changes are refused first, and ending jobs end."""
+        """The controller restarts. Open changes were refused, and jobs on lost nodes are
+        gone; others that were to end are not, which no part remembers."""
         for number in list(self.changes):
             self.on[number], _ = self.changes.pop(number)
         self.withdrawn.clear()
+        self.on = {n: nodes for n, nodes in self.on.items() if not nodes & self.lost}
         waiting = list(self.queue.waiting)
         policy = Policy(FCFS, InOrder, sizes)
         self.queue = QueueMachine(Elastic(ALL), policy, self.grace)

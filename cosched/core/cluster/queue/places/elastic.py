@@ -226,6 +226,13 @@ class Elastic(Ledger):
         nodes = common(self.nodes_of(number), self._unwanted)
         return without(nodes, self._first(number))
 
+    def awaits_nodes(self, number: JobId) -> bool:
+        """Returns whether a job was restored on nodes that have not joined since."""
+        if number not in self._held:
+            return False
+        out = without(self.nodes_of(number), self._service)
+        return bool(without(out, self._unwanted))
+
     def _leaving(self, number: JobId, amount: int) -> Intervals:
         """Returns the nodes that leave a job: so many of them."""
         chosen = self.unwanted(number)
@@ -259,8 +266,8 @@ class Elastic(Ledger):
         return freed if changed is None and self.capacity == self.total else None
 
     def adopt(self, job: Job, nodes: Intervals, since_ns: int) -> None:
-        """Restores a job that has these nodes, in or out of service; all of them count as
-        those of its start."""
+        """Restores a job that has these nodes, in or out of service. All of them count as
+        those of its start until ``restore`` is called."""
         if without(nodes, self._known):
             raise CoschedError(f"job {job.number}: has nodes that are not in this domain")
         for number, (_, _, held) in self._held.items():
@@ -279,19 +286,24 @@ class Elastic(Ledger):
         self._note(job.number, run.end_ns, count(here), nodes)
         self.moved += 1
 
-    def withdraw(self, nodes: Intervals) -> list[JobId]:
-        """Removes nodes from service; returns the jobs that have some of them, without
-        those that were only to get them."""
-        hit = super().withdraw(nodes)
-        for number in hit:
-            held = common(self.nodes_of(number), nodes)
-            self._unwanted = union(self._unwanted, held)
-        changes = self.changes
-        return [
-            number
-            for number in hit
-            if number not in changes or common(changes[number].before, nodes)
-        ]
+    def restore(self, number: JobId, growths: Sequence[Intervals]) -> None:
+        """Notes the nodes of a restored job by their coming; ignores nodes that it does
+        not have."""
+        nodes = self.nodes_of(number)
+        kept = [common(growth, nodes) for growth in growths]
+        rest = nodes
+        for growth in kept:
+            rest = without(rest, growth)
+        self._growths[number] = [growth for growth in (*kept, rest) if growth]
+
+    def has(self, number: JobId, nodes: Intervals) -> bool:
+        change = self.changes.get(number)
+        return change is None or bool(common(change.before, nodes))
+
+    def withdraw(self, nodes: Intervals) -> None:
+        super().withdraw(nodes)
+        for _, _, held in self._held.values():
+            self._unwanted = union(self._unwanted, common(held, nodes))
 
     def admit(self, nodes: Intervals) -> None:
         super().admit(nodes)

@@ -134,8 +134,13 @@ class Place(ABC):
 
     # --- nodes ----------------------------------------------------------------------------
 
-    def withdraw(self, nodes: Intervals) -> list[JobId]:
-        """Removes nodes from service; returns the jobs that have some of them."""
+    def has(self, number: JobId, nodes: Intervals) -> bool:
+        """Returns whether a job, to which some of these nodes belong, has one of them
+        already."""
+        return True
+
+    def withdraw(self, nodes: Intervals) -> None:
+        """Removes nodes from service."""
         raise CoschedError("such nodes stay in service")
 
     def admit(self, nodes: Intervals) -> None:

@@ -122,8 +122,10 @@ class Malleable(Planner):
 
     def finished(self, number: JobId, *, as_planned: bool) -> None:
         """Called after a change of a job is done."""
-        if not as_planned or number in self._missed:
+        if not as_planned:
             self.resize()
+        elif number in self._missed:
+            self._ended = True
 
     def spare(self, number: JobId, now_ns: int) -> None:
         """Called after a job refused a change or was late with one: keeps its size for some
@@ -263,6 +265,9 @@ class Malleable(Planner):
             jobs = [job for job in jobs if job.age_ns(now_ns) >= protected_ns]
         if limit is not None:
             jobs = [job for job in jobs if job.harvests < limit]
+        if not self._whole:
+            awaits_nodes = self.elastic.awaits_nodes
+            jobs = [job for job in jobs if not awaits_nodes(job.job.number)]
         return self._steady(jobs, now_ns)
 
     def _give(self, now_ns: int) -> None:

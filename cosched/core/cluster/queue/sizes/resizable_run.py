@@ -123,6 +123,8 @@ class ResizableRun:
             self.since_ns = max(now_ns, self.since_ns) + cost_ns
             if self.size < self.held:
                 self.harvests += 1
+        else:
+            self.start_ns = self.since_ns = now_ns
         self.held = self.size
 
     def finish(self, now_ns: int, size: int, cost_ns: int) -> None:
