@@ -69,7 +69,8 @@ class Resizing:
     def _follow(self, entry: Entry) -> None:
         """Notes the nodes and the limit of a job: a change never counts against it."""
         entry.nodes = self._place.nodes_of(entry.job.number)
-        self._limits.renew(entry)
+        if entry.limit_ns is not None:
+            self._limits.renew(entry)
 
     def late(self, event: ResizeLate) -> tuple[Command, ...]:
         """Gives up the change that its driver calls late."""

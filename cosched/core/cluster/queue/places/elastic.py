@@ -154,6 +154,7 @@ class Elastic(Ledger):
         whether the change freed what the plan has counted on."""
         change = self.changes.pop(number)
         run = self.running[number]
+        expected_ns = run.end_ns
         run.finish(now_ns, count(nodes), cost_ns)
         growths = self._growths[number]
         if nodes == change.after:
@@ -166,7 +167,9 @@ class Elastic(Ledger):
             growths[:] = [growth for growth in left if growth]
         if arrived:
             growths.append(arrived)
-        gone = self._keep(number, nodes, freed)
+        gone = 0
+        if freed or run.end_ns != expected_ns:
+            gone = self._keep(number, nodes, freed)
         return not change.given_up and gone == count(change.leaving)
 
     def refuse(self, number: JobId) -> None:

@@ -168,10 +168,11 @@ class Malleable(Planner):
     def _steady(self, jobs: Sequence[ResizableRun], now_ns: int) -> list[ResizableRun]:
         """Returns those of the jobs whose size may change now. A pass follows when the
         others may."""
-        steady = []
+        steady = [job for job in jobs if job.is_steady(now_ns)]
+        if len(steady) == len(jobs):
+            return steady
         for job in jobs:
             if job.is_steady(now_ns):
-                steady.append(job)
                 continue
             self._missed.add(job.job.number)
             if job.before is None and not job.ending:
@@ -206,10 +207,9 @@ class Malleable(Planner):
     def _first(self) -> Job | None:
         """Returns the first waiting job. One that needs more nodes than are in service is
         passed over."""
-        jobs = self.waiting.jobs
-        if self._whole:
+        jobs, capacity = self.waiting.jobs, self.elastic.capacity
+        if not jobs or capacity == self.elastic.total:
             return jobs[0] if jobs else None
-        capacity = self.elastic.capacity
         return next((job for job in jobs if least_nodes(job) <= capacity), None)
 
     def _start_fitting(self, now_ns: int) -> None:
@@ -319,6 +319,9 @@ class Malleable(Planner):
     def _settle(self, now_ns: int) -> Offers:
         """Yields the changes of the plan: first shrink, then start, then grow. What needs
         nodes that have not come stays promised, and all that follows."""
+        if not self._changed:
+            self.wake_ns = self._next_ns()
+            return
         shrinks: list[ResizableRun] = []
         starts: list[ResizableRun] = []
         grows: list[ResizableRun] = []

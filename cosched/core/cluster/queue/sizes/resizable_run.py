@@ -27,6 +27,7 @@ class Before(Struct, frozen=True, gc=False):
     end_ns: int  #: its expected end with them
     since_ns: int  #: it stood still until then
     harvests: int  #: the changes that had taken nodes from it
+    cost_ns: int  #: the expected cost of the change
 
 
 class ResizableRun:
@@ -112,7 +113,10 @@ class ResizableRun:
 
     def order(self, now_ns: int) -> None:
         """Begins the change to the planned size."""
-        self.before = Before(now_ns, self.held, self.end_ns, self.since_ns, self.harvests)
+        cost_ns = self.cost.ns(self.held, self.size)
+        self.before = Before(
+            now_ns, self.held, self.end_ns, self.since_ns, self.harvests, cost_ns
+        )
         self.settle(now_ns)
 
     def settle(self, now_ns: int) -> None:
@@ -131,6 +135,9 @@ class ResizableRun:
         """Ends the change with this size. The job stood still for ``cost_ns`` until now,
         or does so from the order on if less time has passed."""
         before = self._before()
+        as_expected = size == self.held and cost_ns == before.cost_ns
+        if as_expected and now_ns == before.ordered_ns:
+            return
         begin_ns = max(before.ordered_ns, before.since_ns)
         self.since_ns = max(now_ns, begin_ns + cost_ns)
         held_left_ns = before.end_ns - (self.since_ns - cost_ns)
