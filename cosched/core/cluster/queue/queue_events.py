@@ -69,8 +69,8 @@ class JobRecovered(Struct, frozen=True):
     job: Job  #: the request
     nodes: Intervals  #: by number
     since_ns: int  #: when it got its nodes, ns
-    #: Of a job that has grown: the nodes of its start, then of each growth. Without them
-    #: all nodes count as those of its start.
+    #: A job that has grown has the nodes of its start here, then those of each growth.
+    #: Without them all nodes count as those of its start.
     growths: tuple[Intervals, ...] = ()
 
 
@@ -114,7 +114,7 @@ class ResizeDone(Struct, frozen=True):
 
     now_ns: int  #: ns, the queue's clock
     number: JobId  #: the job's number
-    nodes: Intervals  #: by number; those of the order, or fewer changes
+    nodes: Intervals  #: by number; those of the order, or a part of the change
     cost_ns: int  #: how long the job stood still for it
 
 

@@ -2,8 +2,8 @@
 
 A change is ordered at a tick. A driver carries it out and reports its end: it is done, or
 it is refused and the job has what it had. A change that is late stays open, because the
-tasks may carry it out at any time: its nodes stay with the job, the plan does without them,
-and the driver is to withdraw the order if it can.
+tasks may carry it out at any time. Its nodes stay with the job, and the plan does without
+them. The driver withdraws the order if it can.
 """
 
 from __future__ import annotations

@@ -237,7 +237,7 @@ def test_change_that_ended_otherwise_is_taken_if_it_can_be():
     with pytest.raises(CoschedError, match="job 1: no change of its size is open"):
         domain(ResizeRefused(5, 1))
     assert domain.state(0) is State.RESIZING
-    # Other nodes left than were asked, and one fewer: the missing one is asked for.
+    # Two other nodes left, of three: the queue orders the third one.
     assert domain(ResizeDone(9, 0, ((0, 1), (4, 7)), 0)) == [ResizeJob(0, ((0, 1), (4, 6)))]
 
 

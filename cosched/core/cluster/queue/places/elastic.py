@@ -37,10 +37,10 @@ from cosched.core.errors import CoschedError
 class Change(Struct):
     """An open change of a job's nodes."""
 
-    before: Intervals  #: what the job had when it was ordered
-    after: Intervals  #: what it was ordered to have
-    leaving: Intervals  #: what it is to give, of ``before``
-    arriving: Intervals  #: what it is to get
+    before: Intervals  #: the job's nodes at the time of the order
+    after: Intervals  #: the ordered nodes
+    leaving: Intervals  #: nodes of ``before`` that the job is to give
+    arriving: Intervals  #: nodes that the job is to get
     #: The plan does without it from then on, ns; None: it may take for ever.
     by_ns: int | None = None
     given_up: bool = False  #: the plan does without it
@@ -237,7 +237,7 @@ class Elastic(Ledger):
         return bool(without(out, self._unwanted))
 
     def _leaving(self, number: JobId, amount: int) -> Intervals:
-        """Returns the nodes that leave a job: so many of them."""
+        """Chooses ``amount`` nodes of a job that are to leave it."""
         chosen = self.unwanted(number)
         if chosen:
             chosen = last_nodes(chosen, amount)

@@ -317,8 +317,8 @@ class Malleable(Planner):
         self._changed[job.job.number] = job
 
     def _settle(self, now_ns: int) -> Offers:
-        """Yields the changes of the plan: first shrink, then start, then grow. What needs
-        nodes that have not come stays promised, and all that follows."""
+        """Yields the changes of the plan: first shrink, then start, then grow. The first
+        one that needs nodes which have not come stays promised, and all that follow."""
         if not self._changed:
             self.wake_ns = self._next_ns()
             return

@@ -31,8 +31,8 @@ def fit(times_ns: Mapping[int, float]) -> FittedExecution | None:
     two sizes. All times must be above 0."""
     if len(times_ns) < 2:
         return None
-    # Each time is weighed by 1/time, so that a relative error counts alike at each size:
-    # the sums are those of the normal equations for x = 1 / (P t) and y = P / t.
+    # Each time is weighed by 1/time, so that a relative error counts alike at each size.
+    # The sums are those of the normal equations for x = 1 / (P t) and y = P / t.
     xx = sum(1 / (size * time_ns) ** 2 for size, time_ns in times_ns.items())
     yy = sum((size / time_ns) ** 2 for size, time_ns in times_ns.items())
     xy = sum(1 / time_ns**2 for time_ns in times_ns.values())

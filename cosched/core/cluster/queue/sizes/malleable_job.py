@@ -15,7 +15,7 @@ class MalleableJob(Job, frozen=True, kw_only=True):
     """A request for between ``minimum`` nodes and its size, which is its ideal.
 
     walltime_ns: its run time with its ideal, from its user or its history. execution and
-    cost: what is expected until its changes are measured.
+    cost: the expected ones, until its changes are measured.
     """
 
     minimum: int
