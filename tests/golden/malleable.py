@@ -8,7 +8,6 @@ only after a decision was changed on purpose: ``python -m tests.golden.malleable
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from hashlib import sha256
 from itertools import product
 from pathlib import Path
@@ -29,6 +28,7 @@ CONTROLS = {
     "free": Control(),
     "controlled": Control(harvest_limit=2, protected_ns=600 * NS_PER_S, least_benefit=1.0),
 }
+COUNTS = ("requests", "harvests", "victims", "gifts")
 
 
 def cases() -> list[tuple[str, str, int | None]]:
@@ -48,7 +48,7 @@ def digest(*columns: Any) -> str:
 def found(schedule: MalleableSchedule) -> str:
     """Returns the digest and the counts of a schedule."""
     columns = digest(schedule.start_ns, schedule.end_ns, schedule.harvests)
-    counts = (f"{name} {count}" for name, count in asdict(schedule.counts).items())
+    counts = (f"{name} {getattr(schedule.counts, name)}" for name in COUNTS)
     return f"{columns}: {', '.join(counts)}"
 
 

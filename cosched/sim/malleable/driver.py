@@ -4,6 +4,9 @@ The model of execution is that of ``core.cluster.queue.sizes``: it describes the
 so each job ends when the queue expects its end. Resizing a job changes its end. The end on
 the heap may therefore be out of date: one that comes too early is put off, one that comes
 too late is ignored. As in the paper, a decision follows each arrival and each end.
+
+A change is done at once; then the job stands still for its cost. Starts that need its nodes
+follow at the next tick of the same moment.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ from cosched.core.cluster.queue.queue_events import (
     Event,
     JobEnded,
     JobSubmitted,
+    ResizeDone,
     ResizeJob,
     StartJob,
     Ticked,
@@ -56,7 +60,7 @@ class MalleableDomain:
             start_ns=array("q", [NEVER]) * len(jobs),
             end_ns=array("q", [NEVER]) * len(jobs),
             harvests=array("q", [0]) * len(jobs),
-            counts=queue.planner.size_counts,
+            counts=queue.planner.counts,
         )
         self._engine = engine
         self._jobs = jobs
@@ -82,25 +86,36 @@ class MalleableDomain:
         self._feed(JobEnded(now_ns, place))
 
     def _feed(self, event: Event) -> None:
-        self._queue.handle(event)
-        for command in self._queue.handle(Ticked(event.now_ns)):
-            if isinstance(command, StartJob):
-                self._start(command)
-            elif isinstance(command, ResizeJob):
-                self._resize(command.number, count(command.nodes))
+        queue, now_ns = self._queue, event.now_ns
+        queue.handle(event)
+        changing = True
+        while changing:
+            changing = False
+            for command in queue.handle(Ticked(now_ns)):
+                if isinstance(command, StartJob):
+                    self._start(command)
+                elif isinstance(command, ResizeJob):
+                    queue.handle(self._resize(command))
+                    changing = True
 
     def _start(self, command: StartJob) -> None:
         now_ns, place = self._engine.now_ns, command.job.number
         size = count(command.nodes)
-        self._running[place] = ResizableRun(self._jobs[place], size, now_ns)
+        run = self._running[place] = ResizableRun(self._jobs[place], size, now_ns)
         self.schedule.start_ns[place] = now_ns
-        self._resize(place, size)
+        self._settle(place, run)
 
-    def _resize(self, place: int, size: int) -> None:
-        running = self._running[place]
-        running.size = size
-        running.settle(self._engine.now_ns)
-        end_ns = running.end_ns
+    def _resize(self, command: ResizeJob) -> ResizeDone:
+        place, nodes = command.number, command.nodes
+        run = self._running[place]
+        run.size = count(nodes)
+        cost_ns = run.cost.ns(run.held, run.size)
+        self._settle(place, run)
+        return ResizeDone(self._engine.now_ns, place, nodes, cost_ns)
+
+    def _settle(self, place: int, run: ResizableRun) -> None:
+        run.settle(self._engine.now_ns)
+        end_ns = run.end_ns
         self.schedule.end_ns[place] = end_ns
         planned_ns = self._planned_ns[place]
         if planned_ns == NEVER or end_ns < planned_ns:

@@ -4,12 +4,16 @@ architecture.md has a row for each folder."""
 from __future__ import annotations
 
 import ast
+import importlib
 import re
 import subprocess
 from collections import Counter
 
+import click
 import pytest
 
+from cosched.cli.main import cosched
+from cosched.cli.run.command import Run
 from tests.places import ROOT
 
 PAGE = (ROOT / "docs/dev/architecture.md").read_text()
@@ -110,6 +114,42 @@ def test_row_names_existing_files_and_what_they_define(task):
         file = ROOT / path
         assert file.exists(), path
         assert name is None or name in defined(file.read_text(), file.suffix), (path, name)
+
+
+def commands(group=cosched, words="cosched"):
+    """Returns each command by its words, without groups."""
+    found = {}
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        if isinstance(command, click.Group):
+            found |= commands(command, f"{words} {name}")
+        else:
+            found[f"{words} {name}"] = command
+    return found
+
+
+def objects(cell):
+    """Yields the command for click, if any, of each name in a cell."""
+    for path, name in named(cell):
+        if name is not None:
+            module = importlib.import_module(path.removesuffix(".py").replace("/", "."))
+            found = getattr(module, name)
+            yield getattr(found, "click_command", found)
+
+
+def test_each_command_has_one_line_that_names_its_class():
+    part = re.search(r"^### Options of each command\n(.*?)^### ", PAGE, re.M | re.S)[1]
+    lines = [
+        (words, cell)
+        for task, cell in re.findall(r"^\| (`cosched.*?) \| (.*?) \|", part, re.M)
+        for words in re.findall("`(.*?)`", task)
+    ]
+    expected = {**commands(), "cosched-run": Run.click_command}
+    assert len(expected) > 50
+    assert Counter(words for words, _ in lines) == Counter(list(expected))
+    wrong = [words for words, cell in lines if expected[words] not in list(objects(cell))]
+    assert wrong == []
 
 
 def files_of_simulator_page():

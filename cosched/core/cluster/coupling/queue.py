@@ -69,6 +69,7 @@ from cosched.core.cluster.queue.queue_events import (
     Ticked,
     WakeAt,
     Why,
+    WithdrawResize,
 )
 from cosched.core.cluster.queue.rules import PassRules
 from cosched.core.cluster.queue.states import State
@@ -95,6 +96,7 @@ Event = (
 Command = (
     StartJob
     | ResizeJob
+    | WithdrawResize
     | EndJob
     | PrepareOn
     | GoJob

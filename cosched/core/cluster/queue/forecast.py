@@ -6,9 +6,12 @@ from copy import deepcopy
 
 from cosched.core.cluster.queue.job import JobId
 from cosched.core.cluster.queue.machine import QueueMachine
+from cosched.core.cluster.queue.places.elastic import Elastic
 from cosched.core.cluster.queue.queue_events import (
     JobEnded,
     ReserveJob,
+    ResizeDone,
+    ResizeJob,
     StartJob,
     Ticked,
     WakeAt,
@@ -23,20 +26,30 @@ def forecast(queue: QueueMachine, now_ns: int) -> dict[JobId, int]:
 
     Each job, running or waiting, is expected to take the time that its user requested, and
     no other job is expected to come. A job that waits for one in another domain is expected
-    to start at its turn. The queue itself does not change.
+    to start at its turn. Changes of size are done at once. The queue itself does not
+    change.
     """
     future = deepcopy(queue)
+    _finish_changes(future, now_ns)
     ends = {number: end_ns for end_ns, number, _ in future.place.ends}
     wanted = {job.number for job in future.waiting[:JOBS_MOST]}
     starts: dict[JobId, int] = {}
     wake_ns: int | None = None
     while True:
+        resized = False
         for command in future.handle(Ticked(now_ns)):
             if isinstance(command, StartJob | ReserveJob):
-                starts[command.job.number] = now_ns
-                ends[command.job.number] = now_ns + command.job.walltime_ns
+                number, job = command.job.number, command.job
+                starts[number] = now_ns
+                ends[number] = now_ns + future.place.walltime_ns(job)
+            elif isinstance(command, ResizeJob):
+                resized = True
             elif isinstance(command, WakeAt):
                 wake_ns = command.at_ns
+        if resized:
+            _finish_changes(future, now_ns)
+            ends.update({number: end_ns for end_ns, number, _ in future.place.ends})
+            continue  # starts may wait for the nodes
         times = [*ends.values()]
         if wake_ns is not None and wake_ns > now_ns:
             times.append(wake_ns)
@@ -46,3 +59,10 @@ def forecast(queue: QueueMachine, now_ns: int) -> dict[JobId, int]:
         for number in [number for number, end_ns in ends.items() if end_ns <= now_ns]:
             del ends[number]
             future.handle(JobEnded(now_ns, number))
+
+
+def _finish_changes(queue: QueueMachine, now_ns: int) -> None:
+    """Ends all open changes of size as they were ordered."""
+    if isinstance(queue.place, Elastic):
+        for number, change in list(queue.place.changes.items()):
+            queue.handle(ResizeDone(now_ns, number, change.after, 0))

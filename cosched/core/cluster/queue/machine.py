@@ -22,7 +22,6 @@ et al. (Cluster 2009 and IPDPS 2011) for WFP.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from heapq import heappop, heappush
 from types import MappingProxyType
 from typing import Any
 
@@ -30,12 +29,15 @@ from msgspec.structs import replace
 
 from cosched.core.cluster.queue import exclusive
 from cosched.core.cluster.queue.job import Job, JobId
+from cosched.core.cluster.queue.limits import Limits
 from cosched.core.cluster.queue.nodes import Intervals, common, count
 from cosched.core.cluster.queue.places.place import Place
 from cosched.core.cluster.queue.places.rows import Rows
+from cosched.core.cluster.queue.plans.malleable import Malleable
 from cosched.core.cluster.queue.plans.planner import Planner
 from cosched.core.cluster.queue.policies import Policy
 from cosched.core.cluster.queue.queue_events import (
+    AboutSizes,
     Command,
     EndJob,
     Event,
@@ -51,8 +53,11 @@ from cosched.core.cluster.queue.queue_events import (
     ReservedJobBegan,
     ReservedJobReleased,
     ReserveJob,
-    ResizeJob,
+    ResizeDone,
+    ResizeLate,
+    ResizeRefused,
     RulesChanged,
+    Sensed,
     SettingsChanged,
     SharingChanged,
     SpeedObserved,
@@ -61,8 +66,10 @@ from cosched.core.cluster.queue.queue_events import (
     WakeAt,
     Why,
 )
+from cosched.core.cluster.queue.resizing import Resizing
 from cosched.core.cluster.queue.rules import NO_RULES
-from cosched.core.cluster.queue.states import Entry, KnownJobs, State, Step
+from cosched.core.cluster.queue.sizes.malleable_job import least_nodes
+from cosched.core.cluster.queue.states import KnownJobs, State, Step
 from cosched.core.cluster.queue.waiting import WaitingList, arrival
 from cosched.core.errors import CoschedError
 
@@ -83,23 +90,29 @@ class QueueMachine:
     def __init__(self, place: Place, policy: Policy, grace_ns: int | None = None) -> None:
         self.place = place
         self._rows = place if isinstance(place, Rows) else None
-        self._grace_ns = grace_ns
         self._policy = policy
-        self.planner: Planner = policy.planner(place)
         self._alone = WaitingList()  # exclusive jobs, where nodes take several jobs
         self.jobs = KnownJobs()
-        self._limits: list[tuple[int, JobId]] = []  # heap: when walltime and grace are over
+        self._limits = Limits(self.jobs, place, grace_ns)
+        self._use(policy.planner(place))
         self._rules = NO_RULES  # for all passes until they are changed
         self.wake_ns: int | None = None
+
+    def _use(self, planner: Planner) -> None:
+        self.planner = planner
+        self._resizing: Resizing | None = None
+        if isinstance(planner, Malleable):
+            self._resizing = Resizing(self.jobs, self._limits, planner)
 
     # --- for reading ----------------------------------------------------------------------
 
     @property
     def waiting(self) -> Sequence[Job]:
         """Returns all waiting jobs by arrival."""
-        if not self._alone:
-            return self.planner.waiting.jobs
-        return sorted([*self.planner.waiting, *self._alone], key=arrival)
+        planner = self.planner
+        if not self._alone and not planner.promised:
+            return planner.waiting.jobs
+        return sorted([*planner.waiting, *planner.promised, *self._alone], key=arrival)
 
     def __contains__(self, number: JobId) -> bool:
         return number in self.jobs
@@ -158,30 +171,33 @@ class QueueMachine:
         job, number = event.job, event.job.number
         step = Step.RECOVERED_RESERVED if job.waits_for_mates else Step.RECOVERED
         self.jobs.check(number, step)
-        if count(event.nodes) != job.size:
-            raise CoschedError(
-                f"job {number} wants {job.size} nodes, but the agents "
-                f"report {count(event.nodes)}"
-            )
         self.place.check(job)
+        least, found = least_nodes(job), count(event.nodes)
+        if not least <= found <= job.size:
+            wanted = f"{job.size}" if least == job.size else f"{least} to {job.size}"
+            raise CoschedError(
+                f"job {number} wants {wanted} nodes, but the agents report {found}"
+            )
         self.place.adopt(job, event.nodes, event.since_ns)
+        if self._resizing is not None and event.growths:
+            self._resizing.restore(number, event.growths)
         self.planner.resize()
         entry = self.jobs.enter(job, step, event.now_ns)
         entry.since_ns, entry.nodes = event.since_ns, event.nodes
         if entry.state is State.RUNNING:
-            self._limit(entry, event.since_ns)
+            self._limits.begin(entry, event.since_ns)
         return ()
 
     def _cancel(self, event: JobCancelled) -> tuple[Command, ...]:
         number = event.number
         self.jobs.check(number, Step.CANCELLED)
         before = self.jobs.state(number)
-        if before in (State.RUNNING, State.ENDING):
-            return self._order_end(number, Why.CANCELLED, event.now_ns)
         if before is State.WAITING:
             self._dequeue(self.jobs[number].job)
-        else:
+        elif before is State.RESERVED:
             self._release(number)
+        else:
+            return self._order_end(number, Why.CANCELLED, event.now_ns)
         self.jobs.step(number, Step.CANCELLED, event.now_ns)
         return ()
 
@@ -210,20 +226,24 @@ class QueueMachine:
         entry = self.jobs.step(event.number, Step.BEGAN, event.now_ns)
         self.place.restart(event.number, event.now_ns, entry.job.walltime_ns)
         self.planner.resize()
-        self._limit(entry, event.now_ns)
+        self._limits.begin(entry, event.now_ns)
         return ()
 
     def _lose(self, event: NodesLost) -> tuple[Command, ...]:
         commands: list[Command] = []
-        # A node that was drained before is out of service already.
-        hit = self.place.withdraw(event.nodes)
-        for number, entry in self.jobs.items():
-            if entry.state is State.RESERVED and common(entry.nodes, event.nodes):
+        self.place.withdraw(event.nodes)
+        hit = [n for n, entry in self.jobs.items() if common(entry.nodes, event.nodes)]
+        for number in hit:
+            if self.jobs.state(number) is State.RESERVED:
                 self.jobs.step(number, Step.NODE_LOST, event.now_ns)
                 commands.append(ReservationHit(number))
-        for number in hit:
-            if self.jobs.state(number) is not State.RESERVED:
+        for number in sorted(hit):
+            if self.jobs.state(number) is State.RESERVED:
+                continue
+            if self.place.has(number, event.nodes):
                 commands += self._order_end(number, Why.NODE_LOST, event.now_ns)
+        if self._resizing is not None:
+            commands += self._resizing.lose(event.nodes, event.now_ns)
         self.planner.resize()
         return tuple(commands)
 
@@ -238,19 +258,20 @@ class QueueMachine:
         return ()
 
     def _change_settings(self, event: SettingsChanged) -> tuple[Command, ...]:
-        self._grace_ns, self._policy = event.grace_ns, event.policy
+        planner = event.policy.planner(self.place)
+        self._limits.grace_ns, self._policy = event.grace_ns, event.policy
+        self.planner.resize()  # promised jobs wait again
         waiting = self.planner.waiting
-        self._new_plan()
+        self._take_plan(planner)
         for job in waiting:
-            self.planner.submit(job)
+            planner.submit(job)
         return ()
 
-    def _new_plan(self) -> None:
+    def _take_plan(self, planner: Planner) -> None:
         """Replaces the plan by an empty one of the present policy and place."""
-        counts = self.planner.counts
-        self.planner = self._policy.planner(self.place)
-        self.planner.counts = counts
-        self.planner.resize()
+        planner.counts = self.planner.counts
+        self._use(planner)
+        planner.resize()
 
     def _change_rules(self, event: RulesChanged) -> tuple[Command, ...]:
         self._rules = event.rules
@@ -272,31 +293,43 @@ class QueueMachine:
                 continue
             more_ns = max(0, walltime_ns - entry.job.walltime_ns)
             entry.job = replace(entry.job, walltime_ns=entry.job.walltime_ns + more_ns)
-            if entry.limit_ns is not None:
-                self._limit(entry, entry.since_ns, entry.limit_ns + more_ns)
+            self._limits.put_off(entry, more_ns)
             held[number] = (entry.job, entry.nodes, entry.since_ns)
         self.place.share(event.rows, held)
-        self._new_plan()
+        self._take_plan(self._policy.planner(self.place))
         self._alone = WaitingList()
         for job in waiting:
             self._enqueue(self.jobs[job.number].job)
         return ()
 
-    # --- states ---------------------------------------------------------------------------
+    # --- changes of size ------------------------------------------------------------------
 
-    def _limit(self, entry: Entry, since_ns: int, limit_ns: int | None = None) -> None:
-        """Stores when a job began, and when it must end."""
-        entry.since_ns = since_ns
-        if limit_ns is None and self._grace_ns is not None:
-            limit_ns = since_ns + entry.job.walltime_ns + self._grace_ns
-        entry.limit_ns = limit_ns
-        if limit_ns is not None:
-            heappush(self._limits, (limit_ns, entry.job.number))
+    def _resize(self, event: AboutSizes) -> tuple[Command, ...]:
+        resizing = self._resizing
+        if resizing is None:
+            raise CoschedError(f"job {event.number}: its queue changes no sizes")
+        match event:
+            case ResizeDone():
+                if resizing.done(event):
+                    return self._order_end(event.number, Why.NODE_LOST, event.now_ns)
+            case ResizeRefused():
+                resizing.refused(event)
+            case ResizeLate():
+                return resizing.late(event)
+            case Sensed():
+                resizing.sensed(event)
+        return ()
+
+    # --- states ---------------------------------------------------------------------------
 
     def _order_end(self, number: JobId, why: Why, now_ns: int) -> tuple[Command, ...]:
         before = self.jobs[number].state
         self.jobs.step(number, _STEPS[why], now_ns)
-        return (EndJob(number, why),) if before is State.RUNNING else ()
+        if before is State.ENDING:
+            return ()
+        if self._resizing is not None:
+            self._resizing.plan.ending(number)
+        return (EndJob(number, why),)
 
     # --- decisions ------------------------------------------------------------------------
 
@@ -304,7 +337,10 @@ class QueueMachine:
         now_ns = event.now_ns
         commands: list[Command] = []
         if self._limits:
-            self._end_late(now_ns, commands)
+            for number in self._limits.due(now_ns):
+                commands += self._order_end(number, Why.WALLTIME, now_ns)
+        if self._resizing is not None and self.planner.wake_ns is not None:
+            commands += self._resizing.overdue(now_ns)
         rows = self._rows
         if rows is not None:
             self._serve_alone(rows, now_ns, commands)
@@ -315,11 +351,8 @@ class QueueMachine:
             self._serve_alone(rows, now_ns, commands)  # it may be their turn now
         wake_ns = self.planner.wake_ns
         if self._limits:
-            self._drop_limits()
-            limit_ns = self._limits[0][0] if self._limits else None
-            wake_ns = min(
-                (at for at in (wake_ns, limit_ns) if at is not None), default=None
-            )
+            times = (wake_ns, self._limits.next_ns())
+            wake_ns = min((at for at in times if at is not None), default=None)
         if wake_ns != self.wake_ns:
             self.wake_ns = wake_ns
             commands.append(WakeAt(wake_ns))
@@ -330,42 +363,22 @@ class QueueMachine:
     ) -> None:
         number = job.number
         entry = self.jobs[number]
-        entry.nodes = nodes
         if entry.state is not State.WAITING:
-            self.jobs.move(entry, Step.RESIZED, now_ns)
-            commands.append(ResizeJob(number, nodes))
+            assert self._resizing is not None
+            commands.append(self._resizing.order(entry, nodes, now_ns))
             return
-        entry.since_ns = now_ns
+        entry.nodes, entry.since_ns = nodes, now_ns
         if job.waits_for_mates:
             self.jobs.move(entry, Step.GOT_NODES, now_ns)
             commands.append(ReserveJob(job, nodes))
             return
         self.jobs.move(entry, Step.STARTED, now_ns)
-        if self._grace_ns is not None:
-            self._limit(entry, now_ns)
+        self._limits.begin(entry, now_ns)
         commands.append(StartJob(job, nodes))
 
     def _serve_alone(self, rows: Rows, now_ns: int, commands: list[Command]) -> None:
         for job, nodes in exclusive.serve(self._alone, self.planner, rows, now_ns):
             self._start(job, nodes, now_ns, commands)
-
-    def _end_late(self, now_ns: int, commands: list[Command]) -> None:
-        self._drop_limits()
-        while self._limits and self._limits[0][0] <= now_ns:
-            commands += self._order_end(self._limits[0][1], Why.WALLTIME, now_ns)
-            self._drop_limits()
-
-    def _drop_limits(self) -> None:
-        """Drops the limits that have no effect: the job ended, must end already, or has
-        another limit."""
-        limits = self._limits
-        while limits:
-            limit_ns, number = limits[0]
-            entry = self.jobs.get(number)
-            runs = entry is not None and entry.state is State.RUNNING
-            if entry is not None and runs and entry.limit_ns == limit_ns:
-                return
-            heappop(limits)
 
 
 _HANDLERS: Mapping[type, Callable[[QueueMachine, Any], tuple[Command, ...]]]
@@ -382,6 +395,10 @@ _HANDLERS = MappingProxyType(
         NodesLost: QueueMachine._lose,
         NodesDrained: QueueMachine._drain,
         NodesJoined: QueueMachine._join,
+        ResizeDone: QueueMachine._resize,
+        ResizeRefused: QueueMachine._resize,
+        ResizeLate: QueueMachine._resize,
+        Sensed: QueueMachine._resize,
         SettingsChanged: QueueMachine._change_settings,
         SharingChanged: QueueMachine._change_sharing,
         RulesChanged: QueueMachine._change_rules,

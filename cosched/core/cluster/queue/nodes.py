@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable
+from itertools import islice
 
 from cosched.core.errors import CoschedError
 
@@ -17,7 +18,10 @@ Intervals = tuple[tuple[int, int], ...]
 
 def count(nodes: Intervals) -> int:
     """Returns the number of nodes in the set."""
-    return sum(last - first + 1 for first, last in nodes)
+    found = 0
+    for first, last in nodes:
+        found += last - first + 1
+    return found
 
 
 def from_numbers(numbers: Iterable[int]) -> Intervals:
@@ -51,36 +55,51 @@ def format_nodes(nodes: Intervals) -> str:
 
 def common(one: Intervals, other: Intervals) -> Intervals:
     """Returns the nodes that are in both sets."""
-    found = []
+    found: list[tuple[int, int]] = []
+    here = 0
     for first, last in one:
-        for begin, end in other:
-            if begin <= last and first <= end:
-                found.append((max(first, begin), min(last, end)))
+        while here < len(other) and other[here][1] < first:
+            here += 1
+        for begin, end in islice(other, here, None):
+            if begin > last:
+                break
+            found.append((max(first, begin), min(last, end)))
     return tuple(found)
 
 
 def without(nodes: Intervals, gone: Intervals) -> Intervals:
     """Returns the nodes of the first set that are not in the second."""
-    left = list(nodes)
-    for begin, end in gone:
-        pieces = []
-        for first, last in left:
-            if end < first or last < begin:
-                pieces.append((first, last))
-                continue
+    if not gone:
+        return nodes
+    left: list[tuple[int, int]] = []
+    here = 0
+    for first, last in nodes:
+        while here < len(gone) and gone[here][1] < first:
+            here += 1
+        for begin, end in islice(gone, here, None):
+            if begin > last:
+                break
             if first < begin:
-                pieces.append((first, begin - 1))
-            if end < last:
-                pieces.append((end + 1, last))
-        left = pieces
+                left.append((first, begin - 1))
+            first = end + 1  # noqa: PLW2901
+        if first <= last:
+            left.append((first, last))
     return tuple(left)
 
 
 def union(one: Intervals, other: Intervals) -> Intervals:
     """Returns the nodes that are in either set."""
-    free = FreeNodes(one)
-    free.give(without(other, one))
-    return free.intervals
+    if not one or not other:
+        return one or other
+    pairs = sorted(one + other)
+    merged = pairs[:1]
+    for first, last in pairs[1:]:
+        begin, end = merged[-1]
+        if first > end + 1:
+            merged.append((first, last))
+        elif last > end:
+            merged[-1] = (begin, last)
+    return tuple(merged)
 
 
 class FreeNodes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cosched.core.cluster.queue.order import FCFS, WFP, Order
+from cosched.core.cluster.queue.places.elastic import Elastic
 from cosched.core.cluster.queue.places.place import Place
 from cosched.core.cluster.queue.plans.conservative import Conservative
 from cosched.core.cluster.queue.plans.easy import Easy
@@ -26,6 +27,8 @@ class Policy:
     def planner(self, place: Place) -> Planner:
         """Returns a plan for a place. Raises CoschedError if they do not combine."""
         if self.sizes is None:
+            if isinstance(place, Elastic):
+                raise CoschedError("jobs that change their size need a policy of sizes")
             return self.plan(place, self.order)
         if self.plan is not InOrder:
             raise CoschedError("sizes that change combine with fcfs, not with backfill")

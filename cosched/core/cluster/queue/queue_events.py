@@ -69,6 +69,9 @@ class JobRecovered(Struct, frozen=True):
     job: Job  #: the request
     nodes: Intervals  #: by number
     since_ns: int  #: when it got its nodes, ns
+    #: A job that has grown has the nodes of its start here, then those of each growth.
+    #: Without them all nodes count as those of its start.
+    growths: tuple[Intervals, ...] = ()
 
 
 class ReservedJobBegan(Struct, frozen=True):
@@ -104,6 +107,40 @@ class NodesJoined(Struct, frozen=True):
 
     now_ns: int  #: ns, the queue's clock
     nodes: Intervals  #: by number
+
+
+class ResizeDone(Struct, frozen=True):
+    """A running job has exactly these nodes now; the others that it had are free."""
+
+    now_ns: int  #: ns, the queue's clock
+    number: JobId  #: the job's number
+    nodes: Intervals  #: by number; those of the order, or a part of the change
+    cost_ns: int  #: how long the job stood still for it
+
+
+class ResizeRefused(Struct, frozen=True):
+    """A running job keeps the nodes that it had before the order."""
+
+    now_ns: int  #: ns, the queue's clock
+    number: JobId  #: the job's number
+
+
+class ResizeLate(Struct, frozen=True):
+    """A change of size takes too long. It is still open: its end follows."""
+
+    now_ns: int  #: ns, the queue's clock
+    number: JobId  #: the job's number
+
+
+class Sensed(Struct, frozen=True):
+    """A running job reports iterations that it has done since its last report."""
+
+    now_ns: int  #: ns, the queue's clock
+    number: JobId  #: the job's number
+    size: int  #: the number of nodes on which it did them
+    iterations: int  #: their number
+    exec_ns: int  #: the time that they took together
+    comm_ns: int  #: of it, the time that a rank waited for others, on average
 
 
 class SettingsChanged(Struct, frozen=True):
@@ -158,10 +195,19 @@ class StartJob(Struct, frozen=True):
 
 
 class ResizeJob(Struct, frozen=True):
-    """Let the running job have exactly these nodes, from now on."""
+    """Let the running job have exactly these nodes; the end of the change is reported. A
+    job has one open change at most."""
 
     number: JobId  #: the job's number
     nodes: Intervals  #: by number
+    by_ns: int | None = None  #: it is late from then on; None: never
+
+
+class WithdrawResize(Struct, frozen=True):
+    """Do without the open change of a job if it still can be refused; its end is reported
+    either way."""
+
+    number: JobId  #: the job's number
 
 
 class ReserveJob(Struct, frozen=True):
@@ -194,18 +240,22 @@ AboutJob = (
     JobCancelled | JobFailedToStart | JobEnded | ReservedJobBegan | ReservedJobReleased
 )
 AboutNodes = NodesLost | NodesDrained | NodesJoined
+AboutSizes = ResizeDone | ResizeRefused | ResizeLate | Sensed
 Event = (
     JobSubmitted
     | JobRecovered
     | AboutJob
     | AboutNodes
+    | AboutSizes
     | SettingsChanged
     | SharingChanged
     | RulesChanged
     | SpeedObserved
     | Ticked
 )
-Command = StartJob | ResizeJob | ReserveJob | ReservationHit | EndJob | WakeAt
+Command = (
+    StartJob | ResizeJob | WithdrawResize | ReserveJob | ReservationHit | EndJob | WakeAt
+)
 
 
 class Machine(Protocol):

@@ -23,15 +23,20 @@ STEPS_MOST = 1000
 class State(str, Enum):
     """The state of a job. ABSENT: the queue does not have it, not yet or not any more."""
 
+    __hash__ = str.__hash__  # each step looks one up; that of Enum takes far longer
+
     ABSENT = "neither waits nor runs"
     WAITING = "waits"
     RESERVED = "has reserved nodes"
     RUNNING = "runs"
+    RESIZING = "runs, and was ordered to change its size"
     ENDING = "was ordered to end"
 
 
 class Step(str, Enum):
     """A step of a job: an event, or a decision of the queue at a tick."""
+
+    __hash__ = str.__hash__
 
     SUBMITTED = "submitted"
     RECOVERED = "recovered"
@@ -45,7 +50,10 @@ class Step(str, Enum):
     CANCELLED = "cancelled"
     NODE_LOST = "hit by a lost node"
     LATE = "over its walltime"
+    RESIZE_ORDERED = "ordered to change its size"
     RESIZED = "given another size"
+    RESIZE_REFUSED = "left at its size"
+    RESIZE_LATE = "late with its change of size"
     ENDED = "ended"
 
 
@@ -69,17 +77,32 @@ NEXT = MappingProxyType(
         (State.RUNNING, Step.CANCELLED): State.ENDING,
         (State.RUNNING, Step.NODE_LOST): State.ENDING,
         (State.RUNNING, Step.LATE): State.ENDING,
-        (State.RUNNING, Step.RESIZED): State.RUNNING,
+        (State.RUNNING, Step.RESIZE_ORDERED): State.RESIZING,
         (State.RUNNING, Step.ENDED): State.ABSENT,
+        (State.RESIZING, Step.RESIZED): State.RUNNING,
+        (State.RESIZING, Step.RESIZE_REFUSED): State.RUNNING,
+        (State.RESIZING, Step.RESIZE_LATE): State.RESIZING,
+        (State.RESIZING, Step.REQUEUED): State.WAITING,
+        (State.RESIZING, Step.FAILED): State.ABSENT,
+        (State.RESIZING, Step.CANCELLED): State.ENDING,
+        (State.RESIZING, Step.NODE_LOST): State.ENDING,
+        (State.RESIZING, Step.LATE): State.ENDING,
+        (State.RESIZING, Step.ENDED): State.ABSENT,
         (State.ENDING, Step.REQUEUED): State.ABSENT,
         (State.ENDING, Step.FAILED): State.ABSENT,
         (State.ENDING, Step.CANCELLED): State.ENDING,
         (State.ENDING, Step.NODE_LOST): State.ENDING,
         (State.ENDING, Step.LATE): State.ENDING,
         (State.ENDING, Step.RESIZED): State.ENDING,
+        (State.ENDING, Step.RESIZE_REFUSED): State.ENDING,
+        (State.ENDING, Step.RESIZE_LATE): State.ENDING,
         (State.ENDING, Step.ENDED): State.ABSENT,
     }
 )
+
+
+#: States of jobs whose tasks run, and that were not ordered to end.
+LIVE = frozenset({State.RUNNING, State.RESIZING})
 
 
 class Entry(Struct, gc=False):
@@ -89,7 +112,8 @@ class Entry(Struct, gc=False):
     state: State  #: changes as ``NEXT`` allows
     since_ns: int = 0  #: when it got its nodes, or began on them
     limit_ns: int | None = None  #: when it must end; None: never
-    nodes: Intervals = ()  #: empty while it waits
+    #: Empty while it waits. Those that leave it or arrive are among them.
+    nodes: Intervals = ()
 
 
 # The objects that stay here for some time are not tracked by Python's garbage collector:

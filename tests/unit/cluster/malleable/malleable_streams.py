@@ -12,7 +12,14 @@ from cosched.core.cluster.queue.order import FCFS
 from cosched.core.cluster.queue.places.elastic import Elastic
 from cosched.core.cluster.queue.plans.planner import InOrder
 from cosched.core.cluster.queue.policies import Policy
-from cosched.core.cluster.queue.queue_events import JobEnded, StartJob, Ticked
+from cosched.core.cluster.queue.queue_events import (
+    JobEnded,
+    ResizeDone,
+    ResizeJob,
+    StartJob,
+    Ticked,
+    WakeAt,
+)
 from cosched.core.cluster.queue.sizes.execution import AdaptationCost, linear, parabolic
 from cosched.core.cluster.queue.sizes.harvest import EVEN, HARVESTS, LOW_IMPACT
 from cosched.core.cluster.queue.sizes.malleable_job import MalleableJob
@@ -71,6 +78,21 @@ def queue_of(nodes, sizes):
     return QueueMachine(Elastic(((0, nodes - 1),)), Policy(FCFS, InOrder, sizes))
 
 
+def decide(queue, now_ns):
+    """Ticks; each change is done at once. Returns the commands of this moment."""
+    commands = []
+    done = True
+    while done:
+        now = queue.handle(Ticked(now_ns))
+        commands += now
+        done = [each for each in now if isinstance(each, ResizeJob)]
+        for each in done:
+            run = queue.planner.running[each.number]
+            cost_ns = run.job.cost.ns(run.before.held, count(each.nodes))
+            queue.handle(ResizeDone(now_ns, each.number, each.nodes, cost_ns))
+    return commands
+
+
 class Watched:
     """A queue, checked after every event; keeps who had how many nodes since when."""
 
@@ -91,11 +113,13 @@ class Watched:
             self.history[event.number].append((event.now_ns, 0))
         for command in commands:
             self._note(command, event.now_ns)
-        if isinstance(event, Ticked):
+        if isinstance(event, Ticked) and not self.queue.place.changes:
             self._check()
         return commands
 
     def _note(self, command, now_ns):
+        if isinstance(command, WakeAt):
+            return
         starts, size = isinstance(command, StartJob), count(command.nodes)
         number = command.job.number if starts else command.number
         if starts:

@@ -18,8 +18,7 @@ from cosched.core.cluster.queue.policies import Policy
 from cosched.core.cluster.queue.queue_events import (
     JobEnded,
     JobSubmitted,
-    NodesDrained,
-    Ticked,
+    SettingsChanged,
 )
 from cosched.core.cluster.queue.sizes.benefit import gift_benefit, harvest_benefit
 from cosched.core.cluster.queue.sizes.division import (
@@ -43,7 +42,7 @@ from cosched.core.cluster.queue.sizes.malleable_job import MalleableJob
 from cosched.core.cluster.queue.sizes.resizable_run import ResizableRun
 from cosched.core.cluster.queue.sizes.settings import Control, Distribution, SizePolicy
 from cosched.core.errors import CoschedError
-from tests.unit.cluster.malleable.malleable_streams import queue_of
+from tests.unit.cluster.malleable.malleable_streams import decide, queue_of
 
 FR, FQ = Distribution.FAVOUR_RUNNING, Distribution.FAVOUR_QUEUED
 
@@ -65,7 +64,7 @@ class Scheduler:
         self.queue = queue_of(nodes, sizes)
         self.running, self.counts = (
             self.queue.planner.running,
-            self.queue.planner.size_counts,
+            self.queue.planner.counts,
         )
 
     @property
@@ -74,7 +73,7 @@ class Scheduler:
 
     def handle(self, event):
         self.queue.handle(event)
-        return self.queue.handle(Ticked(event.now_ns))
+        return decide(self.queue, event.now_ns)
 
 
 def change(scheduler, number):
@@ -351,12 +350,12 @@ def test_what_does_not_combine_with_sizes_is_refused():
             Rows(((0, 7),), 2),
             "combine with fcfs on any nodes",
         ),
-        (Policy(FCFS, Conservative), elastic, "not with blocks or halves"),
+        (Policy(FCFS, Conservative), elastic, "need a policy of sizes"),
     ):
         with pytest.raises(CoschedError, match=words):
             QueueMachine(place, policy)
     queue = queue_of(8, sizes)
-    with pytest.raises(CoschedError, match="job 1: sizes change only for malleable jobs"):
-        queue.handle(JobSubmitted(0, Job(1, 1, 1, 0)))
-    with pytest.raises(CoschedError, match="stay in service"):
-        queue.handle(NodesDrained(0, ((0, 0),)))
+    with pytest.raises(CoschedError, match="take no jobs with mates"):
+        queue.handle(JobSubmitted(0, Job(1, 1, 1, 0, waits_for_mates=True)))
+    with pytest.raises(CoschedError, match="need a policy of sizes"):
+        queue.handle(SettingsChanged(0, Policy(FCFS, InOrder), None))

@@ -102,7 +102,7 @@ class Machine:
             self._give(JobFailedToStart(self.now, number, requeue))
 
     def lose(self, nodes):
-        hit = {n for n, (_, at) in self.running.items() if at & nodes & self.service}
+        hit = {n for n, (_, at) in self.running.items() if at & nodes}
         self.service -= nodes
         before = set(self.ordered)
         self._give(NodesLost(self.now, intervals(nodes)))

@@ -8,7 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosched.core.cluster.queue.nodes import FreeNodes, count, format_nodes
+from cosched.core.cluster.queue.nodes import (
+    FreeNodes,
+    common,
+    count,
+    format_nodes,
+    from_numbers,
+    union,
+    without,
+)
 from cosched.core.cluster.queue.plans.profile import Profile
 from cosched.core.errors import CoschedError
 
@@ -22,6 +30,21 @@ def is_normal(intervals) -> bool:
     return all(first <= last for first, last in intervals) and all(
         last + 1 < first for (_, last), (first, _) in gaps
     )
+
+
+SETS = st.sets(st.integers(0, 20)).map(from_numbers)
+
+
+@given(SETS, SETS)
+def test_two_sets_combine_as_sets_do(one, other):
+    for combined, wanted in (
+        (common(one, other), members(one) & members(other)),
+        (without(one, other), members(one) - members(other)),
+        (union(one, other), members(one) | members(other)),
+    ):
+        assert members(combined) == wanted
+        assert is_normal(combined)
+        assert count(combined) == len(wanted)
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 20)), max_size=40))

@@ -1,8 +1,14 @@
 """Keeps jobs whose number of nodes changes while they run, one job a node.
 
-A job that shrinks gives up its last nodes; one that grows gets the first free ones.
+A change of a job is ordered, and later done or refused. Until then the job has the nodes
+that leave, and the nodes that arrive: no other job gets them. So a start that needs leaving
+nodes waits for the end of the change.
 
-Limits: nodes stay in service, and jobs here wait for no mates in other domains.
+A job keeps its first node until it ends. Any others may leave: first those that were
+withdrawn while it had them, then whole growths, the last one first, since tasks that came
+together leave best together. Only the rest comes from a part of a growth.
+
+Limit: jobs here wait for no mates in other domains.
 """
 
 from __future__ import annotations
@@ -10,63 +16,320 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Sequence
 
-from cosched.core.cluster.queue.job import Job
-from cosched.core.cluster.queue.nodes import Intervals, union, without
+from msgspec import Struct
+
+from cosched.core.cluster.queue.job import Job, JobId
+from cosched.core.cluster.queue.nodes import (
+    Intervals,
+    common,
+    count,
+    format_nodes,
+    union,
+    without,
+)
 from cosched.core.cluster.queue.places.ledger import Ledger
-from cosched.core.cluster.queue.places.place import Place, Row, Spot
-from cosched.core.cluster.queue.sizes.malleable_job import MalleableJob
+from cosched.core.cluster.queue.places.place import Freed, Row, Spot
+from cosched.core.cluster.queue.sizes.malleable_job import least_nodes
+from cosched.core.cluster.queue.sizes.resizable_run import ResizableRun
 from cosched.core.errors import CoschedError
 
 
+class Change(Struct):
+    """An open change of a job's nodes."""
+
+    before: Intervals  #: the job's nodes at the time of the order
+    after: Intervals  #: the ordered nodes
+    leaving: Intervals  #: nodes of ``before`` that the job is to give
+    arriving: Intervals  #: nodes that the job is to get
+    #: The plan does without it from then on, ns; None: it may take for ever.
+    by_ns: int | None = None
+    given_up: bool = False  #: the plan does without it
+    lost: Intervals = ()  #: arriving nodes that do not answer any more
+
+
 class Elastic(Ledger):
-    """The nodes of a domain with malleable jobs. A spot is a number of nodes, and the
-    expected end of the job with them, in ns. A job that has nodes is resized."""
+    """The nodes of a domain with malleable jobs. A spot is a run with its planned size, and
+    the time by which its change must be done. A job that has nodes is resized.
+
+    For reading: running, the jobs that have nodes or that a plan promised some; changes,
+    the open ones. Both are in the order of their begin.
+    """
+
+    def __init__(self, nodes: Intervals) -> None:
+        super().__init__(nodes)
+        self.running: dict[JobId, ResizableRun] = {}
+        self.changes: dict[JobId, Change] = {}
+        # The nodes of each job by their coming: those of its start, then each growth.
+        self._growths: dict[JobId, list[Intervals]] = {}
+        self._unwanted: Intervals = ()  # withdrawn from a job that had them
 
     @property
     def rows(self) -> Sequence[Row] | None:
         return None
 
+    @property
+    def coming(self) -> int:
+        """Returns the number of nodes that open changes will free."""
+        return sum(
+            count(common(change.leaving, self._service))
+            for change in self.changes.values()
+            if change.leaving and not change.given_up
+        )
+
     def check(self, job: Job) -> None:
-        if not isinstance(job, MalleableJob) or job.waits_for_mates:
+        if job.waits_for_mates:
             raise CoschedError(
-                f"job {job.number}: sizes change only for malleable jobs without mates"
+                f"job {job.number}: nodes for malleable jobs take no jobs with mates"
             )
-        if not 1 <= job.minimum <= job.size <= self.total:
+        least = least_nodes(job)
+        if not 1 <= least <= job.size <= self.total:
             raise CoschedError(
-                f"job {job.number} wants {job.minimum} to {job.size} nodes; want at least "
+                f"job {job.number} wants {least} to {job.size} nodes; want at least "
                 f"1, the minimum first, and at most the machine's {self.total}"
             )
 
+    def walltime_ns(self, job: Job) -> int:
+        run = self.running[job.number]
+        return max(run.allowed_ns, run.end_ns - run.start_ns)
+
+    # --- starts and changes ---------------------------------------------------------------
+
     def occupy(self, job: Job, spot: Spot, now_ns: int) -> Intervals:
-        size, end_ns = spot
-        held = self._held.get(job.number)
-        if held is None:
-            nodes = self._pool.take(size)
-            self.free -= size
+        run, by_ns = spot
+        number = job.number
+        if not run.held:
+            nodes = self._take(run.size)
+            run.settle(now_ns)
+            self._growths[number] = [nodes]
+            self._note(number, run.end_ns, run.size, nodes)
+            return nodes
+        width, before = self._forget(number)
+        more = run.size - run.held
+        leaving: Intervals = ()
+        arriving: Intervals = ()
+        if more > 0:
+            arriving = self._take(more)
+            after = owned = union(before, arriving)
+            width += more
         else:
-            before_ns, width, nodes = held
-            del self._ends[bisect_left(self._ends, (before_ns, job.number))]
-            self.free -= size - width
-            if size < width:
-                kept = first_nodes(nodes, size)
-                self._pool.give(without(nodes, kept))
-                nodes = kept
-            else:
-                nodes = union(nodes, self._pool.take(size - width))
-        self._held[job.number] = (end_ns, size, nodes)
-        insort(self._ends, (end_ns, job.number, size))
+            leaving = self._leaving(number, -more)
+            after, owned = without(before, leaving), before
+        self.changes[number] = Change(before, after, leaving, arriving, by_ns)
+        run.order(now_ns)
+        self._note(number, run.end_ns, width, owned)
+        return after
+
+    def nodes_of(self, number: JobId) -> Intervals:
+        """Returns all nodes that a job has, or that leave it or arrive."""
+        return self._held[number][2]
+
+    def open_change(self, number: JobId) -> Change:
+        """Returns the open change of a job. Raises CoschedError if it has none."""
+        try:
+            return self.changes[number]
+        except KeyError:
+            raise CoschedError(f"job {number}: no change of its size is open") from None
+
+    def check_done(self, number: JobId, nodes: Intervals) -> Change:
+        """Returns the open change of a job. Raises CoschedError if none can have led to
+        these nodes."""
+        change = self.open_change(number)
+        if nodes == change.after:
+            return change
+        run, size = self.running[number], count(nodes)
+        if without(nodes, self.nodes_of(number)):
+            raise CoschedError(
+                f"job {number}: resized to nodes {format_nodes(nodes)}; it was ordered to "
+                f"have {format_nodes(change.after)}"
+            )
+        if not run.minimum <= size <= run.ideal or not common(nodes, self._first(number)):
+            raise CoschedError(
+                f"job {number}: resized to nodes {format_nodes(nodes)}; want its first "
+                f"node, and {run.minimum} to {run.ideal} nodes"
+            )
+        return change
+
+    def finish(self, number: JobId, nodes: Intervals, cost_ns: int, now_ns: int) -> bool:
+        """Lets a job have these nodes from its change on, and frees its others. Returns
+        whether the change freed what the plan has counted on."""
+        change = self.changes.pop(number)
+        run = self.running[number]
+        expected_ns = run.end_ns
+        run.finish(now_ns, count(nodes), cost_ns)
+        growths = self._growths[number]
+        if nodes == change.after:
+            freed, arrived = change.leaving, change.arriving
+        else:
+            freed = without(union(change.before, change.arriving), nodes)
+            arrived = common(change.arriving, nodes)
+        if freed:
+            left = [without(growth, freed) for growth in growths]
+            growths[:] = [growth for growth in left if growth]
+        if arrived:
+            growths.append(arrived)
+        gone = 0
+        if freed or run.end_ns != expected_ns:
+            gone = self._keep(number, nodes, freed)
+        return not change.given_up and gone == count(change.leaving)
+
+    def refuse(self, number: JobId) -> None:
+        """Lets a job keep what it had before its change; frees the arriving nodes."""
+        change = self.changes.pop(number)
+        self.running[number].refuse()
+        self._keep(number, change.before, change.arriving)
+
+    def overdue(self, now_ns: int) -> list[JobId]:
+        """Returns the jobs whose changes are late, and that the plan still counts on."""
+        return [
+            number
+            for number, change in self.changes.items()
+            if change.by_ns is not None
+            and change.by_ns <= now_ns
+            and not (change.given_up or self.running[number].ending)
+        ]
+
+    def _keep(self, number: JobId, nodes: Intervals, freed: Intervals) -> int:
+        """Frees some nodes of a job, which keeps the others; returns how many jobs can
+        have now."""
+        width, _ = self._forget(number)
+        if self.capacity != self.total:
+            freed = common(freed, self._service)
+        gone = count(freed)
+        self._pool.give(freed)
+        self.free += gone
+        self._note(number, self.running[number].end_ns, width - gone, nodes)
+        return gone
+
+    def _take(self, size: int) -> Intervals:
+        nodes = self._pool.take(size)
+        self.free -= size
         return nodes
 
-    adopt, withdraw, admit = Place.adopt, Place.withdraw, Place.admit
+    def _forget(self, number: JobId) -> tuple[int, Intervals]:
+        """Removes a job from the table; returns its width and nodes."""
+        end_ns, width, nodes = self._held[number]
+        del self._ends[bisect_left(self._ends, (end_ns, number))]
+        return width, nodes
+
+    def _note(self, number: JobId, end_ns: int, width: int, nodes: Intervals) -> None:
+        self._held[number] = (end_ns, width, nodes)
+        insort(self._ends, (end_ns, number, width))
+
+    # --- which nodes leave ----------------------------------------------------------------
+
+    def _first(self, number: JobId) -> Intervals:
+        first = self._growths[number][0][0][0]
+        return ((first, first),)
+
+    def unwanted(self, number: JobId) -> Intervals:
+        """Returns the nodes of a job that were withdrawn since it had them, and that it may
+        give."""
+        if not self._unwanted:
+            return ()
+        nodes = common(self.nodes_of(number), self._unwanted)
+        return without(nodes, self._first(number))
+
+    def awaits_nodes(self, number: JobId) -> bool:
+        """Returns whether a job was restored on nodes that have not joined since."""
+        if number not in self._held:
+            return False
+        out = without(self.nodes_of(number), self._service)
+        return bool(without(out, self._unwanted))
+
+    def _leaving(self, number: JobId, amount: int) -> Intervals:
+        """Chooses ``amount`` nodes of a job that are to leave it."""
+        chosen = self.unwanted(number)
+        if chosen:
+            chosen = last_nodes(chosen, amount)
+            amount -= count(chosen)
+        growths = self._growths[number]
+        for growth in reversed(growths[1:]):
+            whole = without(growth, chosen)
+            size = count(whole)
+            if size <= amount:
+                chosen = union(chosen, whole)
+                amount -= size
+        if amount:
+            kept = union(chosen, self._first(number))
+            for growth in reversed(growths):
+                part = last_nodes(without(growth, kept), amount)
+                chosen = union(chosen, part)
+                amount -= count(part)
+                if not amount:
+                    break
+        return chosen
+
+    # --- jobs and nodes -------------------------------------------------------------------
+
+    def release(self, number: JobId) -> Freed | None:
+        del self.running[number], self._growths[number]
+        changed = self.changes.pop(number, None)
+        freed = super().release(number)
+        # Otherwise a plan has counted some of the nodes, or some are out of service.
+        return freed if changed is None and self.capacity == self.total else None
+
+    def adopt(self, job: Job, nodes: Intervals, since_ns: int) -> None:
+        """Restores a job that has these nodes, in or out of service. All of them count as
+        those of its start until ``restore`` is called."""
+        if without(nodes, self._known):
+            raise CoschedError(f"job {job.number}: has nodes that are not in this domain")
+        for number, (_, _, held) in self._held.items():
+            if common(held, nodes):
+                raise CoschedError(
+                    f"job {job.number}: has nodes {format_nodes(common(held, nodes))}, "
+                    f"which job {number} has"
+                )
+        here = common(nodes, self._service)
+        self._pool.take_exactly(here)
+        self.free -= count(here)
+        run = self.running[job.number] = ResizableRun(job, count(nodes), since_ns)
+        run.adopt()
+        self._growths[job.number] = [nodes]
+        self._unwanted = without(self._unwanted, nodes)
+        self._note(job.number, run.end_ns, count(here), nodes)
+        self.moved += 1
+
+    def restore(self, number: JobId, growths: Sequence[Intervals]) -> None:
+        """Notes the nodes of a restored job by their coming; ignores nodes that it does
+        not have."""
+        nodes = self.nodes_of(number)
+        kept = [common(growth, nodes) for growth in growths]
+        rest = nodes
+        for growth in kept:
+            rest = without(rest, growth)
+        self._growths[number] = [growth for growth in (*kept, rest) if growth]
+
+    def has(self, number: JobId, nodes: Intervals) -> bool:
+        change = self.changes.get(number)
+        return change is None or bool(common(change.before, nodes))
+
+    def withdraw(self, nodes: Intervals) -> None:
+        super().withdraw(nodes)
+        for _, _, held in self._held.values():
+            self._unwanted = union(self._unwanted, common(held, nodes))
+
+    def admit(self, nodes: Intervals) -> None:
+        super().admit(nodes)
+        self._unwanted = without(self._unwanted, nodes)
+
+    def lose_arriving(self, nodes: Intervals) -> list[JobId]:
+        """Notes lost nodes; returns the jobs to which some of them were to come."""
+        hit = []
+        for number, change in self.changes.items():
+            lost = common(change.arriving, nodes)
+            if lost:
+                change.lost = union(change.lost, lost)
+                hit.append(number)
+        return hit
 
 
-def first_nodes(nodes: Intervals, size: int) -> Intervals:
-    """Returns the ``size`` lowest nodes of a set that has more."""
+def last_nodes(nodes: Intervals, size: int) -> Intervals:
+    """Returns the ``size`` highest nodes of a set, or all if it has fewer."""
     kept: list[tuple[int, int]] = []
-    for first, last in nodes:
-        here = min(size, last - first + 1)
-        kept.append((first, first + here - 1))
-        size -= here
+    for first, last in reversed(nodes):
         if not size:
             break
-    return tuple(kept)
+        here = min(size, last - first + 1)
+        kept.append((last - here + 1, last))
+        size -= here
+    return tuple(reversed(kept))

@@ -183,7 +183,7 @@ class Ledger(Place):
 
     # --- nodes ----------------------------------------------------------------------------
 
-    def withdraw(self, nodes: Intervals) -> list[JobId]:
+    def withdraw(self, nodes: Intervals) -> None:
         gone = common(self._service, nodes)
         self._service = without(self._service, gone)
         idle = common(self._pool.intervals, gone)
@@ -191,7 +191,7 @@ class Ledger(Place):
         self.free -= count(idle)
         self.capacity -= count(gone)
         self.moved += 1
-        return self._resize_jobs(gone, -1)
+        self._resize_jobs(gone, -1)
 
     def admit(self, nodes: Intervals) -> None:
         new = without(nodes, self._service)
@@ -206,8 +206,8 @@ class Ledger(Place):
         self.free += count(new)
         self.moved += 1
 
-    def _resize_jobs(self, nodes: Intervals, sign: int) -> list[JobId]:
-        """Counts nodes of running jobs in or out of service; returns these jobs."""
+    def _resize_jobs(self, nodes: Intervals, sign: int) -> None:
+        """Counts nodes of running jobs in or out of service."""
         changed = []
         for number, (end_ns, width, held) in self._held.items():
             some = count(common(held, nodes))
@@ -217,7 +217,6 @@ class Ledger(Place):
             del self._ends[bisect_left(self._ends, (end_ns, number))]
             insort(self._ends, (end_ns, number, width))
             self._held[number] = (end_ns, width, held)
-        return sorted(number for number, *_ in changed)
 
     def are_free(self, nodes: Intervals) -> bool:
         """Returns whether all of these nodes are in service and free."""

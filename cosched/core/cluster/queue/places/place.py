@@ -112,6 +112,10 @@ class Place(ABC):
     def release(self, number: JobId) -> Freed | None:
         """Frees a job's nodes; None if plans must be made again."""
 
+    def walltime_ns(self, job: Job) -> int:
+        """Returns how long a job with nodes may run, from its start on."""
+        return job.walltime_ns
+
     def restart(self, number: JobId, now_ns: int, walltime_ns: int) -> None:
         """Expects the end of a job after a walltime that begins now."""
         raise CoschedError("such nodes do not combine with mates in other domains")
@@ -130,8 +134,13 @@ class Place(ABC):
 
     # --- nodes ----------------------------------------------------------------------------
 
-    def withdraw(self, nodes: Intervals) -> list[JobId]:
-        """Removes nodes from service; returns the jobs that have some of them."""
+    def has(self, number: JobId, nodes: Intervals) -> bool:
+        """Returns whether a job, to which some of these nodes belong, has one of them
+        already."""
+        return True
+
+    def withdraw(self, nodes: Intervals) -> None:
+        """Removes nodes from service."""
         raise CoschedError("such nodes stay in service")
 
     def admit(self, nodes: Intervals) -> None:

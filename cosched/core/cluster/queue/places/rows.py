@@ -269,10 +269,11 @@ class Rows(Place):
 
     # --- nodes ----------------------------------------------------------------------------
 
-    def withdraw(self, nodes: Intervals) -> list[JobId]:
+    def withdraw(self, nodes: Intervals) -> None:
         self._withhold(())  # the rows must see the change
         self.service = without(self.service, nodes)
-        return sorted({number for row in self.all for number in row.withdraw(nodes)})
+        for row in self.all:
+            row.withdraw(nodes)
 
     def admit(self, nodes: Intervals) -> None:
         self._withhold(())

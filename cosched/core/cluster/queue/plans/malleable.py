@@ -12,8 +12,17 @@ orders.
 In the paper a decision follows each arrival and each end; a driver that ticks after each
 gets the same. A pass changes a job at most once.
 
-Invariants, after every pass: the sizes of the running jobs sum to at most the machine.
-Each size is between minimum and ideal. Jobs start in the order of their submission.
+In the paper a change is done at once. Here it is ordered, and done or refused later. A job
+has one open change at most, and no other begins before its end. A pass plans with the nodes
+that open changes will free. Starts and growths that need such nodes are promised: they are
+carried out in order as the nodes come. If a change ends otherwise, or is late, the promises
+are void and the plan is made again; that job keeps its size for some time.
+
+A job above its minimum gives its nodes out of service first.
+
+Invariants, after every pass: the planned sizes of the running jobs, and what open changes
+still hold, sum to at most the machine. Each size is between minimum and ideal. Jobs start
+in the order of their submission.
 
 Limit: a job that arrives while others wait is not considered until a job ends, even if a
 protected age ends meanwhile.
@@ -25,21 +34,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cosched.core.cluster.queue.job import Job, JobId
+from cosched.core.cluster.queue.nodes import count
 from cosched.core.cluster.queue.order import FCFS, Order
 from cosched.core.cluster.queue.places.elastic import Elastic
 from cosched.core.cluster.queue.places.place import Place
-from cosched.core.cluster.queue.plans.planner import Offers, Planner
+from cosched.core.cluster.queue.plans.planner import Counts, Offers, Planner
 from cosched.core.cluster.queue.rules import NO_RULES, PassRules
 from cosched.core.cluster.queue.sizes.benefit import gift_benefit, harvest_benefit
 from cosched.core.cluster.queue.sizes.harvest import NEVER
-from cosched.core.cluster.queue.sizes.malleable_job import MalleableJob
+from cosched.core.cluster.queue.sizes.malleable_job import least_nodes
 from cosched.core.cluster.queue.sizes.resizable_run import ResizableRun
 from cosched.core.cluster.queue.sizes.settings import Distribution, SizePolicy
+from cosched.core.cluster.queue.waiting import arrival
 from cosched.core.errors import CoschedError
 
 
 @dataclass(slots=True)
-class SizeCounts:
+class SizeCounts(Counts):
     """Counts how often each branch was taken."""
 
     requests: int = 0  #: harvests tried
@@ -50,45 +61,136 @@ class SizeCounts:
 
 class Malleable(Planner):
     """First come first served, with sizes that change. A job that runs is offered again
-    when its size changes."""
+    when its size changes. elastic: the place."""
 
     takes_rules = False
+
+    counts: SizeCounts
 
     def __init__(self, place: Place, order: Order, sizes: SizePolicy) -> None:
         super().__init__(place, order)
         if not isinstance(place, Elastic) or order is not FCFS:
             raise CoschedError("sizes that change combine with fcfs on any nodes only")
         self.sizes = sizes
-        self.size_counts = SizeCounts()
-        self.running: dict[JobId, ResizableRun] = {}  # in the order of their starts
-        self._free = place.free  # by the plan
-        self._slack = 0  # nodes of running jobs above their minima
-        self._changed: dict[JobId, ResizableRun] = {}  # in this pass
-        self._degree = place.total if sizes.degree is None else sizes.degree
+        self.counts = SizeCounts()
+        self.running = place.running
+        self.elastic = place
+        self._free = place.free + place.coming  # by the plan
+        # Changed by the plan, and not yet carried out: only promises stay after a pass.
+        self._changed: dict[JobId, ResizableRun] = {}
         self._arrived = self._ended = False  # since the last pass
+        self._missed: set[JobId] = set()  # could not change in the last pass
+        self._again_ns: int | None = None  # the first of them can change then
+
+    # --- what happened since the last pass ------------------------------------------------
+
+    @property
+    def promised(self) -> Sequence[Job]:  # type: ignore[override]
+        return [run.job for run in self._changed.values() if not run.held]
 
     def submit(self, job: Job) -> None:
-        super().submit(job)
-        if len(self.waiting) == 1:  # behind another waiting job it cannot start
+        if self._changed and any(arrival(job) < arrival(one) for one in self.promised):
+            self.resize()
+        self.waiting.add(job)
+        # Behind another waiting job it cannot start.
+        if self.waiting.jobs[0] is job or not self._whole:
             self._arrived = True
 
+    def remove(self, job: Job) -> None:
+        if job.number in self._changed:
+            self.resize()
+        elif self.waiting.jobs[0] is job or not self._whole:
+            self._arrived = True
+        self.waiting.remove(job)
+
     def end(self, number: JobId, row: int, expected_ns: int, size: int) -> None:
-        ended = self.running.pop(number)
         self._free += size
-        self._slack -= size - ended.minimum
         self._ended = True
+        if number in self._changed:
+            self.resize()
+
+    def resize(self) -> None:
+        """Makes the promises void, and has the plan made again."""
+        for number, run in self._changed.items():
+            run.size = run.held
+            if not run.held:
+                del self.running[number]
+                self.waiting.add(run.job)
+        self._changed.clear()
+        self._free = self.elastic.free + self.elastic.coming
+        self._ended = True
+
+    def finished(self, number: JobId, *, as_planned: bool) -> None:
+        """Called after a change of a job is done."""
+        if not as_planned:
+            self.resize()
+        elif number in self._missed:
+            self._ended = True
+
+    def spare(self, number: JobId, now_ns: int) -> None:
+        """Called after a job refused a change or was late with one: keeps its size for some
+        time."""
+        self.running[number].spared_ns = now_ns + self.sizes.control.spared_ns
+        self.resize()
+
+    def ending(self, number: JobId) -> None:
+        """Called after a job was ordered to end: its size does not change any more."""
+        self.running[number].ending = True
+        if number in self._changed:
+            self.resize()
+
+    # --- a pass ---------------------------------------------------------------------------
 
     def ready(self, now_ns: int, rules: PassRules = NO_RULES) -> Offers:
         if rules:
             raise CoschedError("malleable jobs keep their order: no rules for a pass")
-        self.counts.passes += 1
-        if self._ended:
-            self._share_out(now_ns)
-        elif self._arrived:
-            self._start_fitting(now_ns)
-            self._reach_degree(now_ns)
-        self._arrived = self._ended = False
+        if self._again_ns is not None and now_ns >= self._again_ns:
+            self._ended = True
+        if self._ended or self._arrived:
+            self.counts.passes += 1
+            self._missed.clear()
+            self._again_ns = None
+            if not self._whole:
+                self._leave_unwanted(now_ns)
+            if self._ended:
+                self._share_out(now_ns)
+            else:
+                self._start_fitting(now_ns)
+                self._reach_degree(now_ns)
+            self._arrived = self._ended = False
         return self._settle(now_ns)
+
+    @property
+    def _whole(self) -> bool:
+        """Returns whether all nodes are in service."""
+        return self.elastic.capacity == self.elastic.total
+
+    def _steady(self, jobs: Sequence[ResizableRun], now_ns: int) -> list[ResizableRun]:
+        """Returns those of the jobs whose size may change now. A pass follows when the
+        others may."""
+        steady = [job for job in jobs if job.is_steady(now_ns)]
+        if len(steady) == len(jobs):
+            return steady
+        for job in jobs:
+            if job.is_steady(now_ns):
+                continue
+            self._missed.add(job.job.number)
+            if job.before is None and not job.ending:
+                times = (job.spared_ns, self._again_ns or job.spared_ns)
+                self._again_ns = min(times)
+        return steady
+
+    def _leave_unwanted(self, now_ns: int) -> None:
+        """Takes from jobs above their minimum the nodes that were withdrawn."""
+        for number, job in self.running.items():
+            if not job.held:
+                continue
+            unwanted = count(self.elastic.unwanted(number))
+            leaving = min(unwanted, job.size - job.minimum)
+            if leaving and self._steady([job], now_ns):
+                job.size -= leaving
+                self._changed[number] = job
+                self._missed.add(number)  # it may grow again afterwards
 
     def _share_out(self, now_ns: int) -> None:
         """Gives the nodes of a job that ended to others."""
@@ -102,36 +204,33 @@ class Malleable(Planner):
             if distribution is Distribution.FAVOUR_QUEUED:
                 self._give(now_ns)
 
-    @property
-    def _minimum(self) -> int:
-        """Returns the least nodes of the first waiting job."""
-        job = self.waiting.jobs[0]
-        assert isinstance(job, MalleableJob)
-        return job.minimum
+    def _first(self) -> Job | None:
+        """Returns the first waiting job. One that needs more nodes than are in service is
+        passed over."""
+        jobs, capacity = self.waiting.jobs, self.elastic.capacity
+        if not jobs or capacity == self.elastic.total:
+            return jobs[0] if jobs else None
+        return next((job for job in jobs if least_nodes(job) <= capacity), None)
 
     def _start_fitting(self, now_ns: int) -> None:
         """Starts jobs from the head of the queue while the free nodes suffice."""
-        while self.waiting and self._minimum <= self._free:
-            self._start(now_ns)
+        while (job := self._first()) is not None and least_nodes(job) <= self._free:
+            self._start(job, now_ns)
 
     def _reach_degree(self, now_ns: int) -> None:
         """Starts jobs until the degree is reached, by harvest if needed: achieve_mp(M)."""
-        while self.waiting and len(self.running) < self._degree:
-            missing = self._minimum - self._free
+        degree = self.elastic.total if self.sizes.degree is None else self.sizes.degree
+        while len(self.running) < degree and (job := self._first()) is not None:
+            missing = least_nodes(job) - self._free
             if missing > 0 and not self._harvest(missing, now_ns):
                 break
-            self._start(now_ns)
+            self._start(job, now_ns)
 
-    def _start(self, now_ns: int) -> None:
-        job = self.waiting.jobs[0]
-        assert isinstance(job, MalleableJob)
+    def _start(self, job: Job, now_ns: int) -> None:
         self.waiting.remove(job)
-        size = min(job.size, self._free)
-        self._free -= size
-        self._slack += size - job.minimum
-        running = ResizableRun(job, size, now_ns)
-        self.running[job.number] = running
-        self._changed[job.number] = running
+        run = ResizableRun(job, min(job.size, self._free), now_ns)
+        self._free -= run.size
+        self.running[job.number] = self._changed[job.number] = run
         self.counts.started_in_order += 1
 
     def _harvest(self, missing: int, now_ns: int) -> bool:
@@ -139,8 +238,8 @@ class Malleable(Planner):
         harvest = self.sizes.harvest
         if harvest is NEVER:
             return False
-        self.size_counts.requests += 1
-        if self._slack < missing:
+        self.counts.requests += 1
+        if sum(job.size - job.minimum for job in self.running.values()) < missing:
             return False
         victims = self._victims(now_ns)
         amounts = harvest.take(victims, missing)
@@ -154,7 +253,7 @@ class Malleable(Planner):
         for job, amount in zip(victims, amounts, strict=True):
             if amount:
                 self._change(job, -amount)
-        self.size_counts.harvests += 1
+        self.counts.harvests += 1
         return True
 
     def _victims(self, now_ns: int) -> Sequence[ResizableRun]:
@@ -166,13 +265,22 @@ class Malleable(Planner):
             jobs = [job for job in jobs if job.age_ns(now_ns) >= protected_ns]
         if limit is not None:
             jobs = [job for job in jobs if job.harvests < limit]
-        return jobs
+        if not self._whole:
+            awaits_nodes = self.elastic.awaits_nodes
+            jobs = [job for job in jobs if not awaits_nodes(job.job.number)]
+        return self._steady(jobs, now_ns)
 
     def _give(self, now_ns: int) -> None:
         """Gives free nodes to running jobs below their ideal."""
         if not self._free:
             return
-        short = [job for job in self.running.values() if job.size < job.ideal]
+        missed = self._missed
+        short = [
+            job
+            for number, job in self.running.items()
+            if job.size < job.ideal and number not in missed
+        ]
+        short = self._steady(short, now_ns)
         if not short:
             return
         first = self.sizes.harvest.receivers(short, now_ns)
@@ -206,22 +314,44 @@ class Malleable(Planner):
     def _change(self, job: ResizableRun, by: int) -> None:
         job.size += by
         self._free -= by
-        self._slack += by
         self._changed[job.job.number] = job
 
     def _settle(self, now_ns: int) -> Offers:
-        """Yields the changes of the plan: first shrink, then start, then grow."""
+        """Yields the changes of the plan: first shrink, then start, then grow. The first
+        one that needs nodes which have not come stays promised, and all that follow."""
+        if not self._changed:
+            self.wake_ns = self._next_ns()
+            return
         shrinks: list[ResizableRun] = []
         starts: list[ResizableRun] = []
         grows: list[ResizableRun] = []
-        for job in self._changed.values():
+        for number, job in list(self._changed.items()):
             held, size = job.held, job.size
             if size == held:
-                continue
-            job.settle(now_ns)
-            (shrinks if size < held else grows if held else starts).append(job)
-        self._changed.clear()
-        self.size_counts.victims += len(shrinks)
-        self.size_counts.gifts += len(grows)
+                del self._changed[number]
+            else:
+                (shrinks if size < held else grows if held else starts).append(job)
+        change_ns = self.sizes.control.change_ns
+        by_ns = None if change_ns is None else now_ns + change_ns
         for job in (*shrinks, *starts, *grows):
-            yield job.job, (job.size, job.end_ns)
+            if job.size - job.held > self.elastic.free:
+                break
+            number, held = job.job.number, job.held
+            del self._changed[number]
+            yield job.job, (job, by_ns)
+            if job.size < held:
+                self.counts.victims += 1
+            elif held:
+                self.counts.gifts += 1
+        self.wake_ns = self._next_ns()
+
+    def _next_ns(self) -> int | None:
+        """Returns when the next change is late, or when a job may change again."""
+        if not self.elastic.changes:
+            return self._again_ns
+        times = [self._again_ns] if self._again_ns is not None else []
+        for number, change in self.elastic.changes.items():
+            counted = not (change.given_up or self.running[number].ending)
+            if change.by_ns is not None and counted:
+                times.append(change.by_ns)
+        return min(times, default=None)

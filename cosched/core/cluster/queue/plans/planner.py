@@ -10,7 +10,7 @@ domain are not ready.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -43,11 +43,13 @@ class Planner(ABC):
     """Decides which jobs start, at a tick. waiting: the waiting jobs, by arrival.
 
     takes_rules: whether passes can have rules. wake_ns: after a pass, the time of the next
-    decision if no event comes; None: there is none.
+    decision if no event comes; None: there is none. promised: jobs that wait only for nodes
+    that others are giving up; they are not in ``waiting``.
     """
 
     takes_rules = True
     wake_ns: int | None = None
+    promised: Sequence[Job] = ()
 
     def __init__(self, place: Place, order: Order) -> None:
         self.counts = Counts()

@@ -43,7 +43,7 @@ def gift_benefit(job: ResizableRun, amount: int, now_ns: int) -> float:
     """Returns the saved time divided by the cost of the change."""
     now_end_ns = job.end_with_ns(job.size, now_ns)
     saved_ns = now_end_ns - job.end_with_ns(job.size + amount, now_ns)
-    cost_ns = job.job.cost.ns(job.size, job.size + amount)
+    cost_ns = job.cost.ns(job.size, job.size + amount)
     if cost_ns > 0:
         return saved_ns / cost_ns
     return float("inf") if saved_ns > 0 else 0.0

@@ -7,7 +7,7 @@ multiple of the run time with ``ideal`` nodes.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TypeAlias
 
@@ -39,6 +39,16 @@ class AdaptationCost:
         """Returns the cost of one change, for any number of nodes."""
         grown_ns = self.added_ns if new_size > size else 0
         return self.base_ns + self.moved_ns // size + grown_ns
+
+    def measured(self, size: int, new_size: int, cost_ns: int) -> AdaptationCost:
+        """Returns the model that gives a measured change its cost. A job that shrinks
+        shows the cost of every change, one that grows that of its new processes."""
+        more_ns = cost_ns - self.ns(size, new_size)
+        if not more_ns or new_size == size:
+            return self
+        if new_size > size:
+            return replace(self, added_ns=self.added_ns + more_ns)
+        return replace(self, base_ns=self.base_ns + more_ns)
 
 
 FREE = AdaptationCost()

@@ -14,9 +14,15 @@ from cosched.core.cluster.queue.sizes.execution import (
 class MalleableJob(Job, frozen=True, kw_only=True):
     """A request for between ``minimum`` nodes and its size, which is its ideal.
 
-    walltime_ns: its run time with its ideal, from its user or its history.
+    walltime_ns: its run time with its ideal, from its user or its history. execution and
+    cost: the expected ones, until its changes are measured.
     """
 
     minimum: int
     execution: Execution = linear
     cost: AdaptationCost = FREE
+
+
+def least_nodes(job: Job) -> int:
+    """Returns the least nodes that a job runs on; a rigid job needs its size."""
+    return job.minimum if isinstance(job, MalleableJob) else job.size

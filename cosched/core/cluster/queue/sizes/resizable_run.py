@@ -1,29 +1,53 @@
 """Models a running job whose number of nodes changes, and its expected end.
 
-During one event the planned size of a job may change several times. Only the last size is
-carried out (``settle``), as one change with the cost of one. Until then ``size`` is the
-plan and ``held`` is the number of nodes that the job has.
+During one pass the planned size of a job may change several times. Only the last size is
+ordered, as one change with the cost of one. Until then ``size`` is the plan and ``held`` is
+the number of nodes that the job has. From the order on, ``held`` is the ordered size, and
+the expected end is that of a change at once. Its end brings the truth (``finish``), or the
+job goes on as it was (``refuse``).
+
+A job of fixed size is a run whose minimum is its ideal.
 """
 
 from __future__ import annotations
 
+from msgspec import Struct
+
+from cosched.core.cluster.queue.job import Job
+from cosched.core.cluster.queue.sizes.execution import FREE, Execution, linear
+from cosched.core.cluster.queue.sizes.fit import fit
 from cosched.core.cluster.queue.sizes.malleable_job import MalleableJob
 
 
+class Before(Struct, frozen=True, gc=False):
+    """A run as it was when its change was ordered."""
+
+    ordered_ns: int  #: when the change was ordered
+    held: int  #: its nodes then
+    end_ns: int  #: its expected end with them
+    since_ns: int  #: it stood still until then
+    harvests: int  #: the changes that had taken nodes from it
+    cost_ns: int  #: the expected cost of the change
+
+
 class ResizableRun:
-    """A job with nodes. ``held`` is 0 until the job starts at the end of this event.
+    """A job with nodes. ``held`` is 0 until the job starts.
 
     harvests: the changes that took nodes from it. end_ns: its expected end with ``held``.
+    allowed_ns: how long it may run at least, from its start on.
+    execution, cost: the models of its job, until measured ones replace them. before: what
+    it was before its open change; None without one. spared_ns: no change begins before.
+    ending: it was ordered to end.
     """
 
     __slots__ = (
-        "end_ns", "harvests", "held", "ideal", "job", "minimum", "since_ns", "size",
+        "_sensed", "allowed_ns", "before", "cost", "end_ns", "ending", "execution",
+        "harvests", "held", "ideal", "job", "minimum", "since_ns", "size", "spared_ns",
         "start_ns",
     )  # fmt: skip
 
-    def __init__(self, job: MalleableJob, size: int, now_ns: int) -> None:
+    def __init__(self, job: Job, size: int, now_ns: int) -> None:
         self.job = job
-        self.minimum = job.minimum
         self.ideal = job.size
         self.size = size
         self.held = 0
@@ -31,6 +55,18 @@ class ResizableRun:
         self.start_ns = now_ns
         self.since_ns = now_ns  # it stands still until then
         self.end_ns = now_ns
+        self.allowed_ns = 0
+        if isinstance(job, MalleableJob):
+            self.minimum = job.minimum
+            self.execution: Execution = job.execution
+            self.cost = job.cost
+        else:
+            self.minimum, self.execution, self.cost = job.size, linear, FREE
+        self.before: Before | None = None
+        self.spared_ns = now_ns
+        self.ending = False
+        # size -> iterations and their time; most runs report none
+        self._sensed: dict[int, tuple[int, int]] | None = None
 
     @property
     def share(self) -> float:
@@ -41,30 +77,97 @@ class ResizableRun:
         """Returns the time since its start."""
         return now_ns - self.start_ns
 
+    def is_steady(self, now_ns: int) -> bool:
+        """Returns whether a change of its size may begin now."""
+        return self.before is None and now_ns >= self.spared_ns and not self.ending
+
     def left_ns(self, now_ns: int) -> int:
         """Returns the time until its end with the planned size."""
         return self.end_with_ns(self.size, now_ns) - now_ns
 
     def end_with_ns(self, size: int, now_ns: int) -> int:
         """Returns its end if it ran on with ``size`` nodes, including the cost."""
-        job = self.job
-        stretch = job.execution(size, self.ideal)
         if not self.held:
-            return now_ns + max(1, round(job.walltime_ns * stretch))
+            stretch = self.execution(size, self.ideal)
+            return now_ns + max(1, round(self.job.walltime_ns * stretch))
         if size == self.held:
             return self.end_ns
         begin_ns = max(now_ns, self.since_ns)
-        # Negative for a live job that exceeds its expected end.
-        held_left_ns = max(0, self.end_ns - begin_ns)
-        left_ns = held_left_ns * stretch / job.execution(self.held, self.ideal)
-        return begin_ns + job.cost.ns(self.held, size) + round(left_ns)
+        left_ns = self._left_with_ns(size, self.held, self.end_ns - begin_ns)
+        return begin_ns + self.cost.ns(self.held, size) + left_ns
+
+    def _left_with_ns(self, size: int, held: int, held_left_ns: int) -> int:
+        """Returns the time left with ``size`` nodes if it is ``held_left_ns`` with
+        ``held``. That is negative for a live job that exceeds its expected end."""
+        stretch = self.execution(size, self.ideal)
+        return round(max(0, held_left_ns) * stretch / self.execution(held, self.ideal))
+
+    # --- changes --------------------------------------------------------------------------
+
+    def adopt(self) -> None:
+        """Lets it have its nodes since its start, with sizes before that are not known: it
+        may take as long as with its minimum."""
+        start_ns = self.start_ns
+        self.allowed_ns = self.end_with_ns(self.minimum, start_ns) - start_ns
+        self.settle(start_ns)
+
+    def order(self, now_ns: int) -> None:
+        """Begins the change to the planned size."""
+        cost_ns = self.cost.ns(self.held, self.size)
+        self.before = Before(
+            now_ns, self.held, self.end_ns, self.since_ns, self.harvests, cost_ns
+        )
+        self.settle(now_ns)
 
     def settle(self, now_ns: int) -> None:
         """Carries out the planned size."""
         self.end_ns = self.end_with_ns(self.size, now_ns)
         if self.held:
-            cost_ns = self.job.cost.ns(self.held, self.size)
+            cost_ns = self.cost.ns(self.held, self.size)
             self.since_ns = max(now_ns, self.since_ns) + cost_ns
             if self.size < self.held:
                 self.harvests += 1
+        else:
+            self.start_ns = self.since_ns = now_ns
         self.held = self.size
+
+    def finish(self, now_ns: int, size: int, cost_ns: int) -> None:
+        """Ends the change with this size. The job stood still for ``cost_ns`` until now,
+        or does so from the order on if less time has passed."""
+        before = self._before()
+        as_expected = size == self.held and cost_ns == before.cost_ns
+        if as_expected and now_ns == before.ordered_ns:
+            return
+        begin_ns = max(before.ordered_ns, before.since_ns)
+        self.since_ns = max(now_ns, begin_ns + cost_ns)
+        held_left_ns = before.end_ns - (self.since_ns - cost_ns)
+        left_ns = self._left_with_ns(size, before.held, held_left_ns)
+        self.cost = self.cost.measured(before.held, size, cost_ns)
+        self.held = self.size = size
+        self.harvests = before.harvests + (size < before.held)
+        self.end_ns = self.since_ns + left_ns
+
+    def refuse(self) -> None:
+        """Ends the change: the job has what it had."""
+        before = self._before()
+        self.held = self.size = before.held
+        self.end_ns, self.since_ns = before.end_ns, before.since_ns
+        self.harvests = before.harvests
+
+    def _before(self) -> Before:
+        before, self.before = self.before, None
+        assert before is not None
+        return before
+
+    def sense(self, size: int, iterations: int, exec_ns: int) -> None:
+        """Adds measured iterations with a size to the fit. The job's own model holds until
+        two sizes are measured."""
+        if iterations < 1 or exec_ns < 1:
+            return
+        if self._sensed is None:
+            self._sensed = {}
+        known, known_ns = self._sensed.get(size, (0, 0))
+        self._sensed[size] = known + iterations, known_ns + exec_ns
+        fitted = fit({each: ns / count for each, (count, ns) in self._sensed.items()})
+        if fitted is not None:
+            self.execution = fitted

@@ -7,6 +7,7 @@ from enum import Enum
 
 from cosched.core.cluster.queue.sizes.harvest import NEVER, Harvest
 from cosched.core.errors import CoschedError
+from cosched.core.units import NS_PER_S
 
 
 class Distribution(str, Enum):
@@ -19,12 +20,19 @@ class Distribution(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """Limits for all policies."""
+    """Limits for all policies.
+
+    A change takes time: the job must reach a boundary of its iterations first.
+    """
 
     harvest_limit: int | None = None  #: how often a job may be harvested; None: no limit
     protected_ns: int = 0  #: the age before which a job is not harvested
-    #: The least benefit of a change, as a multiple of its cost; 0: no limit. See ``worth``.
+    #: The least benefit of a change, as a multiple of its cost; 0: no limit (``benefit``).
     least_benefit: float = 0.0
+    #: How long a change may take before the plan does without it, ns; None: for ever.
+    change_ns: int | None = None
+    #: How long a job keeps its size after it refused a change or was late with one, ns.
+    spared_ns: int = 60 * NS_PER_S
 
     def __post_init__(self) -> None:
         if self.harvest_limit is not None and self.harvest_limit < 0:
@@ -33,6 +41,10 @@ class Control:
             raise CoschedError(f"protected age {self.protected_ns} ns: want 0 or more")
         if self.least_benefit < 0.0:
             raise CoschedError(f"least worth {self.least_benefit:g}: want 0 or more")
+        if self.change_ns is not None and self.change_ns < 1:
+            raise CoschedError(f"time of a change {self.change_ns} ns: want 1 or more")
+        if self.spared_ns < 1:
+            raise CoschedError(f"spared time {self.spared_ns} ns: want 1 or more")
 
 
 @dataclass(frozen=True, slots=True)

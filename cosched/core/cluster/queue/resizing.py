@@ -1,0 +1,102 @@
+"""Follows the changes of sizes from their orders to their ends.
+
+A change is ordered at a tick. A driver carries it out and reports its end: it is done, or
+it is refused and the job has what it had. A change that is late stays open, because the
+tasks may carry it out at any time. Its nodes stay with the job, and the plan does without
+them. The driver withdraws the order if it can.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cosched.core.cluster.queue.job import JobId
+from cosched.core.cluster.queue.limits import Limits
+from cosched.core.cluster.queue.nodes import Intervals, common
+from cosched.core.cluster.queue.plans.malleable import Malleable
+from cosched.core.cluster.queue.queue_events import (
+    Command,
+    ResizeDone,
+    ResizeJob,
+    ResizeLate,
+    ResizeRefused,
+    Sensed,
+    WithdrawResize,
+)
+from cosched.core.cluster.queue.states import Entry, KnownJobs, Step
+
+
+class Resizing:
+    """The open changes of a queue whose plan is ``plan``."""
+
+    def __init__(self, jobs: KnownJobs, limits: Limits, plan: Malleable) -> None:
+        self.plan = plan
+        self._jobs = jobs
+        self._limits = limits
+        self._place = plan.elastic
+
+    def restore(self, number: JobId, growths: Sequence[Intervals]) -> None:
+        """Notes how a restored job came to its nodes."""
+        self._place.restore(number, growths)
+
+    def order(self, entry: Entry, nodes: Intervals, now_ns: int) -> ResizeJob:
+        """Returns the order of a change that the place has begun."""
+        number = entry.job.number
+        self._jobs.move(entry, Step.RESIZE_ORDERED, now_ns)
+        self._follow(entry)
+        return ResizeJob(number, nodes, self._place.open_change(number).by_ns)
+
+    def done(self, event: ResizeDone) -> bool:
+        """Ends a change as its driver reports it; returns whether the job now has a node
+        that was lost meanwhile."""
+        number = event.number
+        lost = self._place.check_done(number, event.nodes).lost
+        entry = self._jobs.step(number, Step.RESIZED, event.now_ns)
+        as_planned = self._place.finish(number, event.nodes, event.cost_ns, event.now_ns)
+        self._follow(entry)
+        self.plan.finished(number, as_planned=as_planned)
+        return bool(lost and common(event.nodes, lost))
+
+    def refused(self, event: ResizeRefused) -> None:
+        """Lets a job keep what it had."""
+        number = event.number
+        self._place.open_change(number)
+        entry = self._jobs.step(number, Step.RESIZE_REFUSED, event.now_ns)
+        self._place.refuse(number)
+        self._follow(entry)
+        self.plan.spare(number, event.now_ns)
+
+    def _follow(self, entry: Entry) -> None:
+        """Notes the nodes and the limit of a job: a change never counts against it."""
+        entry.nodes = self._place.nodes_of(entry.job.number)
+        if entry.limit_ns is not None:
+            self._limits.renew(entry)
+
+    def late(self, event: ResizeLate) -> tuple[Command, ...]:
+        """Gives up the change that its driver calls late."""
+        return self._give_up(event.number, event.now_ns)
+
+    def overdue(self, now_ns: int) -> list[Command]:
+        """Gives up the changes that should be done by now."""
+        late = self._place.overdue(now_ns)
+        return [each for number in late for each in self._give_up(number, now_ns)]
+
+    def lose(self, nodes: Intervals, now_ns: int) -> list[Command]:
+        """Gives up the changes to which lost nodes were to come."""
+        hit = self._place.lose_arriving(nodes)
+        return [each for number in hit for each in self._give_up(number, now_ns)]
+
+    def _give_up(self, number: JobId, now_ns: int) -> tuple[Command, ...]:
+        change = self._place.open_change(number)
+        if change.given_up or self._place.running[number].ending:
+            return ()
+        change.given_up = True
+        self._jobs.step(number, Step.RESIZE_LATE, now_ns)
+        self.plan.spare(number, now_ns)
+        return (WithdrawResize(number),)
+
+    def sensed(self, event: Sensed) -> None:
+        """Fits the model of a job to its measured iterations; ignores a job that ended."""
+        run = self._place.running.get(event.number)
+        if run is not None:
+            run.sense(event.size, event.iterations, event.exec_ns)

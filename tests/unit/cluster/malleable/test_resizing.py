@@ -1,0 +1,331 @@
+"""Changes of size that take time, by examples that can be checked by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from cosched.core.cluster.queue.forecast import forecast
+from cosched.core.cluster.queue.job import Job
+from cosched.core.cluster.queue.machine import QueueMachine
+from cosched.core.cluster.queue.order import FCFS
+from cosched.core.cluster.queue.places.elastic import Elastic
+from cosched.core.cluster.queue.plans.planner import InOrder
+from cosched.core.cluster.queue.policies import Policy
+from cosched.core.cluster.queue.queue_events import (
+    EndJob,
+    JobCancelled,
+    JobEnded,
+    JobRecovered,
+    JobSubmitted,
+    NodesDrained,
+    NodesJoined,
+    NodesLost,
+    ResizeDone,
+    ResizeJob,
+    ResizeLate,
+    ResizeRefused,
+    Sensed,
+    SettingsChanged,
+    StartJob,
+    Ticked,
+    WakeAt,
+    Why,
+    WithdrawResize,
+)
+from cosched.core.cluster.queue.sizes.fit import FittedExecution, fit
+from cosched.core.cluster.queue.sizes.harvest import EVEN, NEVER
+from cosched.core.cluster.queue.sizes.malleable_job import MalleableJob
+from cosched.core.cluster.queue.sizes.settings import Control, Distribution, SizePolicy
+from cosched.core.cluster.queue.states import State
+from cosched.core.errors import CoschedError
+
+FR, FQ = Distribution.FAVOUR_RUNNING, Distribution.FAVOUR_QUEUED
+
+
+def job(number, minimum, ideal, run_ns=1000):
+    return MalleableJob(number, ideal, run_ns, number, minimum=minimum)
+
+
+class Domain:
+    """A queue and the commands of its last event and tick, without wake-ups."""
+
+    def __init__(self, nodes=8, grace=None, **control):
+        sizes = SizePolicy(EVEN, FR, control=Control(**control))
+        place = Elastic(((0, nodes - 1),))
+        self.queue = QueueMachine(place, Policy(FCFS, InOrder, sizes), grace)
+
+    def __call__(self, event):
+        commands = [*self.queue.handle(event), *self.queue.handle(Ticked(event.now_ns))]
+        return [command for command in commands if not isinstance(command, WakeAt)]
+
+    def submit(self, now_ns, *jobs):
+        return [command for each in jobs for command in self(JobSubmitted(now_ns, each))]
+
+    def nodes(self, number):
+        return self.queue.jobs[number].nodes
+
+    def state(self, number):
+        return self.queue.jobs.state(number)
+
+    @property
+    def waiting(self):
+        return [each.number for each in self.queue.waiting]
+
+
+def test_start_waits_for_its_nodes_and_no_later_job_gets_them():
+    domain = Domain()
+    domain.submit(0, job(0, 2, 8))
+    new = job(1, 3, 3)
+    assert domain.submit(10, new) == [ResizeJob(0, ((0, 4),))]
+    assert domain.submit(11, Job(2, 8, 9, 2)) == []
+    assert domain.state(0) is State.RESIZING
+    assert domain.nodes(0) == ((0, 7),)
+    assert domain.waiting == [1, 2]
+    assert domain(ResizeDone(20, 0, ((0, 4),), 3)) == [StartJob(new, ((5, 7),))]
+    assert domain.nodes(0) == ((0, 4),)
+    assert domain.state(0) is State.RUNNING
+    assert domain.waiting == [2]
+
+
+def test_promised_jobs_start_in_order_as_the_nodes_come():
+    """Jobs 3 and 4 are promised nodes of 0 and 1. Job 4 would fit first."""
+    domain = Domain()
+    domain.submit(0, job(0, 1, 4), job(1, 1, 4), Job(2, 8, 9, 2))
+    first, second = Job(3, 3, 9, 3), Job(4, 1, 9, 4)
+    assert domain.submit(10, first, second) == []
+    assert domain(JobCancelled(20, 2)) == [
+        ResizeJob(0, ((0, 0),)),
+        ResizeJob(1, ((4, 6),)),
+    ]
+    assert domain(ResizeDone(30, 1, ((4, 6),), 1)) == []
+    assert domain.queue.place.free == 1
+    assert domain(ResizeDone(31, 0, ((0, 0),), 1)) == [
+        StartJob(first, ((1, 3),)),
+        StartJob(second, ((7, 7),)),
+    ]
+
+
+def test_promised_start_is_cancelled():
+    domain = Domain()
+    domain.submit(0, job(0, 2, 8), Job(1, 3, 9, 1))
+    assert domain.waiting == [1]
+    assert domain(JobCancelled(10, 1)) == []
+    assert domain.waiting == []
+    # It grows back once it may.
+    assert domain(ResizeDone(20, 0, ((0, 4),), 3)) == [ResizeJob(0, ((0, 7),))]
+
+
+def test_growth_waits_behind_a_promised_start():
+    """Job 3 gets the nodes of job 2 instead of those that job 0 gives up; job 4 gets
+    these."""
+    domain = Domain(nodes=10)
+    domain.submit(0, job(0, 1, 3), Job(1, 4, 9, 1), Job(2, 2, 9, 2), job(4, 1, 3))
+    new = Job(5, 6, 9, 5)
+    domain.submit(1, new)
+    assert domain(JobEnded(10, 1)) == [ResizeJob(0, ((0, 0),))]
+    assert domain(JobEnded(20, 2)) == [StartJob(new, ((3, 8),))]
+    assert domain.queue.place.free == 0
+    assert domain(ResizeDone(30, 0, ((0, 0),), 1)) == [ResizeJob(4, ((1, 2), (9, 9)))]
+
+
+def test_refused_job_is_spared_and_the_start_looks_elsewhere():
+    domain = Domain(spared_ns=100)
+    domain.submit(0, job(0, 1, 4), job(1, 1, 4))
+    new = job(2, 2, 2)
+    asked = domain.submit(10, new)
+    assert asked == [ResizeJob(0, ((0, 2),)), ResizeJob(1, ((4, 6),))]
+    assert domain(ResizeDone(15, 1, ((4, 6),), 0)) == []
+    assert domain(ResizeRefused(20, 0)) == [ResizeJob(1, ((4, 5),))]
+    assert domain.nodes(0) == ((0, 3),)
+    assert domain(ResizeDone(25, 1, ((4, 5),), 0)) == [StartJob(new, ((6, 7),))]
+
+
+def test_late_change_is_given_up_and_may_be_done_after_all():
+    domain = Domain(change_ns=50, spared_ns=100)
+    domain.submit(0, job(0, 1, 4), job(1, 1, 4))
+    new = job(2, 1, 1)
+    assert domain.submit(10, new) == [ResizeJob(0, ((0, 2),), 60)]
+    assert domain.queue.wake_ns == 60
+    assert domain(Ticked(59)) == []
+    assert domain(Ticked(60)) == [WithdrawResize(0), ResizeJob(1, ((4, 6),), 110)]
+    assert domain(ResizeLate(61, 0)) == []  # it is known
+    assert domain(ResizeDone(70, 1, ((4, 6),), 0)) == [StartJob(new, ((7, 7),))]
+    assert domain.state(0) is State.RESIZING
+    assert domain.nodes(0) == ((0, 3),)
+    assert domain(ResizeDone(80, 0, ((0, 2),), 0)) == [ResizeJob(1, ((3, 6),), 130)]
+
+
+def test_spared_job_gives_nodes_again_without_an_event():
+    domain = Domain(nodes=4, spared_ns=100)
+    domain.submit(0, job(0, 1, 4))
+    domain.submit(10, job(1, 2, 2))
+    assert domain(ResizeRefused(20, 0)) == []
+    assert domain.queue.wake_ns == 120
+    assert domain(Ticked(120)) == [ResizeJob(0, ((0, 1),))]
+
+
+def test_arriving_nodes_are_the_jobs_own_until_it_refuses_them():
+    domain = Domain()
+    domain.submit(0, job(0, 4, 4), job(1, 2, 6))
+    assert domain(JobEnded(10, 0)) == [ResizeJob(1, ((0, 1), (4, 7)))]
+    assert domain.nodes(1) == ((0, 1), (4, 7))
+    assert domain.queue.place.free == 2
+    domain(ResizeRefused(20, 1))
+    assert domain.nodes(1) == ((4, 7),)
+    assert domain.queue.place.free == 4
+
+
+@pytest.mark.parametrize(
+    ("amount", "kept"),
+    [
+        (1, ((0, 3), (5, 5))),  # a part of the last growth
+        (2, ((0, 2), (5, 5))),  # the last growth
+        (3, ((0, 1), (5, 5))),  # and a part of the first one
+        (5, ((5, 5),)),
+    ],
+)
+def test_whole_growths_leave_last_first(amount, kept):
+    """Job 2 began on node 5, and grew by 0-2, then by 3 and 4."""
+    domain = Domain(nodes=6)
+    domain.submit(0, Job(0, 3, 9, 0), Job(1, 2, 9, 1), job(2, 1, 6))
+    domain(JobEnded(1, 0))
+    domain(ResizeDone(2, 2, ((0, 2), (5, 5)), 1))
+    domain(JobEnded(3, 1))
+    domain(ResizeDone(4, 2, ((0, 5),), 1))
+    assert domain.submit(5, Job(3, amount, 9, 3)) == [ResizeJob(2, kept)]
+
+
+def test_drained_node_makes_a_job_smaller_first():
+    domain = Domain(nodes=4)
+    domain.submit(0, job(0, 1, 4))
+    assert domain(NodesDrained(10, ((1, 1),))) == [ResizeJob(0, ((0, 0), (2, 3)))]
+    domain(ResizeDone(20, 0, ((0, 0), (2, 3)), 0))
+    assert domain.queue.place.free == 0
+    assert domain(NodesDrained(30, ((0, 0),))) == []  # its first node stays
+    assert domain(NodesJoined(40, ((0, 1),))) == [ResizeJob(0, ((0, 3),))]
+
+
+def test_lost_node_ends_its_job_but_not_one_to_which_it_was_to_come():
+    domain = Domain()
+    domain.submit(0, job(0, 4, 4), job(1, 2, 6))
+    domain(JobEnded(10, 0))
+    assert domain(NodesLost(11, ((0, 0),))) == [WithdrawResize(1)]
+    domain(ResizeRefused(12, 1))
+    assert domain.state(1) is State.RUNNING
+    assert domain(NodesLost(13, ((5, 5),))) == [EndJob(1, Why.NODE_LOST)]
+
+
+def test_lost_node_that_came_after_all_ends_its_job():
+    domain = Domain()
+    domain.submit(0, job(0, 4, 4), job(1, 2, 6))
+    domain(JobEnded(10, 0))
+    domain(NodesLost(11, ((0, 0),)))
+    ended = domain(ResizeDone(12, 1, ((0, 1), (4, 7)), 0))
+    assert ended == [EndJob(1, Why.NODE_LOST)]
+
+
+def test_change_that_ended_otherwise_is_taken_if_it_can_be():
+    domain = Domain()
+    domain.submit(0, job(0, 2, 8), Job(1, 3, 9, 1))
+    for nodes, words in [
+        (((1, 5),), "want its first node"),
+        (((0, 0),), "and 2 to 8 nodes"),
+        (((0, 8),), "ordered to have 0-4"),
+    ]:
+        with pytest.raises(CoschedError, match=words):
+            domain(ResizeDone(5, 0, nodes, 0))
+    with pytest.raises(CoschedError, match="job 1: no change of its size is open"):
+        domain(ResizeRefused(5, 1))
+    assert domain.state(0) is State.RESIZING
+    # Two other nodes left, of three: the queue orders the third one.
+    assert domain(ResizeDone(9, 0, ((0, 1), (4, 7)), 0)) == [ResizeJob(0, ((0, 1), (4, 6)))]
+
+
+def test_resize_does_not_count_against_the_walltime():
+    """Half the nodes at half of its time: it may take twice as long from then on."""
+    domain = Domain(grace=10)
+    domain.submit(0, job(0, 1, 8))
+    assert domain.queue.jobs[0].limit_ns == 1010
+    domain.submit(500, Job(1, 4, 100, 1))
+    domain(ResizeDone(500, 0, ((0, 3),), 40))
+    assert domain.queue.jobs[0].limit_ns == 500 + 40 + 1000 + 10
+    domain(JobEnded(600, 1))
+    domain(ResizeDone(600, 0, ((0, 7),), 0))
+    assert domain.queue.jobs[0].limit_ns == 1550
+    assert domain(Ticked(1549)) == []
+    assert domain(Ticked(1550)) == [EndJob(0, Why.WALLTIME)]
+
+
+def test_measured_cost_replaces_the_expected_one():
+    domain = Domain()
+    domain.submit(0, job(0, 1, 8), Job(1, 4, 100, 1))
+    domain(ResizeDone(10, 0, ((0, 3),), 8))
+    run = domain.queue.planner.running[0]
+    # Alone until it stood still at 2, and with half the nodes from 10 on.
+    assert run.end_ns == 10 + 2 * (1000 - 2)
+    assert run.cost.ns(4, 3) == 8
+    domain(JobEnded(20, 1))
+    domain(ResizeDone(50, 0, ((0, 7),), 20))
+    assert run.cost.ns(8, 7) == 8
+    assert run.cost.ns(4, 8) == 20
+
+
+def test_recovered_jobs_have_their_nodes_and_change_again():
+    domain = Domain(grace=10)
+    domain(NodesDrained(0, ((0, 7),)))
+    with pytest.raises(CoschedError, match="job 0 wants 2 to 4 nodes, but the agents"):
+        domain(JobRecovered(100, job(0, 2, 4), ((0, 4),), 50))
+    domain(JobRecovered(100, job(0, 2, 4), ((0, 2),), 50))
+    with pytest.raises(CoschedError, match="has nodes 2, which job 0 has"):
+        domain(JobRecovered(100, Job(1, 2, 9, 0), ((2, 3),), 50))
+    assert domain(JobRecovered(100, Job(1, 1, 9, 0), ((3, 3),), 95)) == []
+    # With its minimum it might take twice its time.
+    assert domain.queue.jobs[0].limit_ns == 50 + 2000 + 10
+    assert domain(NodesJoined(110, ((0, 4),))) == [ResizeJob(0, ((0, 2), (4, 4)))]
+
+
+def test_restored_job_keeps_the_first_node_of_its_start():
+    domain = Domain(nodes=4)
+    domain(JobRecovered(5, job(0, 1, 4), ((0, 3),), 0, (((2, 3),), ((0, 1),))))
+    assert domain.submit(6, Job(1, 3, 9, 1)) == [ResizeJob(0, ((2, 2),))]
+
+
+def test_changed_settings_keep_running_jobs_and_open_changes():
+    domain = Domain()
+    domain.submit(0, job(0, 2, 8), Job(1, 3, 9, 1))
+    counts = domain.queue.planner.counts
+    policy = Policy(FCFS, InOrder, SizePolicy(NEVER, FQ))
+    assert domain(SettingsChanged(10, policy, None)) == []
+    assert domain.queue.planner.counts is counts
+    assert domain.waiting == [1]
+    done = domain(ResizeDone(20, 0, ((0, 4),), 1))
+    assert done == [StartJob(Job(1, 3, 9, 1), ((5, 7),))]
+
+
+def test_forecast_expects_changes_at_once():
+    domain = Domain()
+    domain.submit(0, job(0, 4, 8), Job(1, 3, 9, 1), Job(2, 4, 9, 2))
+    assert forecast(domain.queue, 5) == {1: 5, 2: 14}
+
+
+def test_execution_is_fitted_to_two_sizes():
+    assert fit({4: 100.0}) is None
+    truth = FittedExecution(800.0, 5.0)
+    fitted = fit({size: truth.time_ns(size) for size in (2, 4, 8)})
+    assert fitted.time_ns(16) == pytest.approx(truth.time_ns(16))
+    assert fitted(8, 8) == 1.0
+    assert fit({2: 50.0, 4: 20.0}).growing_ns == 0.0
+    assert fit({2: 20.0, 4: 50.0}).shared_ns == 0.0
+
+
+def test_sensed_iterations_replace_the_model_of_the_job():
+    domain = Domain()
+    domain.submit(0, job(0, 1, 8))
+    run = domain.queue.planner.running[0]
+    domain(Sensed(10, 0, 8, 10, 1400, 0))
+    assert run.execution(4, 8) == 2.0  # one size: as the job says
+    domain(Sensed(20, 0, 4, 0, 0, 0))
+    domain(Sensed(20, 0, 4, 10, 2200, 0))
+    assert run.execution(4, 8) == pytest.approx(220 / 140)
+    assert run.execution(2, 8) == pytest.approx((800 / 2 + 2 * 5) / 140)
+    assert domain(Sensed(30, 7, 4, 1, 1, 0)) == []  # it has ended

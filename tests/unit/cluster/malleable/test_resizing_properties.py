@@ -1,0 +1,377 @@
+"""Malleable jobs, live: any order of events, refusals, late changes and lost nodes."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+)
+
+from cosched.core.cluster.queue.forecast import forecast
+from cosched.core.cluster.queue.job import Job
+from cosched.core.cluster.queue.machine import QueueMachine
+from cosched.core.cluster.queue.nodes import from_numbers, numbers
+from cosched.core.cluster.queue.order import FCFS
+from cosched.core.cluster.queue.places.elastic import Elastic
+from cosched.core.cluster.queue.plans.planner import InOrder
+from cosched.core.cluster.queue.policies import Policy
+from cosched.core.cluster.queue.queue_events import (
+    EndJob,
+    JobCancelled,
+    JobEnded,
+    JobFailedToStart,
+    JobRecovered,
+    JobSubmitted,
+    NodesDrained,
+    NodesJoined,
+    NodesLost,
+    ResizeDone,
+    ResizeJob,
+    ResizeLate,
+    ResizeRefused,
+    Sensed,
+    SettingsChanged,
+    StartJob,
+    Ticked,
+    WakeAt,
+    WithdrawResize,
+)
+from cosched.core.cluster.queue.sizes.harvest import HARVESTS
+from cosched.core.cluster.queue.sizes.malleable_job import MalleableJob, least_nodes
+from cosched.core.cluster.queue.sizes.settings import Control, Distribution, SizePolicy
+from cosched.core.cluster.queue.states import State
+
+NODES = 8
+ALL = ((0, NODES - 1),)
+CONTROLS = st.builds(
+    Control,
+    harvest_limit=st.sampled_from([None, 2]),
+    change_ns=st.sampled_from([None, 5, 20]),
+    spared_ns=st.sampled_from([1, 10]),
+)
+POLICIES = st.builds(
+    SizePolicy,
+    harvest=st.sampled_from(list(HARVESTS.values())),
+    distribution=st.sampled_from(list(Distribution)),
+    degree=st.sampled_from([None, 2, 4]),
+    control=CONTROLS,
+)
+PICK = st.integers(0, 2**16)
+
+
+class Agents(RuleBasedStateMachine):
+    """A driver and its nodes. on: the nodes where each job has tasks, now or soon."""
+
+    def __init__(self):
+        super().__init__()
+        self.now = 0
+        self.jobs = {}  # number -> request, of all that were submitted
+        self.on = {}  # number -> nodes with tasks, in the order of starts
+        self.first = {}  # number -> its first node
+        self.changes = {}  # number -> (nodes before, nodes ordered)
+        self.withdrawn = set()  # changes
+        self.ending = set()
+        self.out = set()  # nodes out of service
+        self.lost = set()
+        self.grace = 10
+
+    @initialize(sizes=POLICIES, grace=st.sampled_from([None, 10, 1000]))
+    def begin(self, sizes, grace):
+        self.grace = grace
+        self.queue = QueueMachine(Elastic(ALL), Policy(FCFS, InOrder, sizes), grace)
+
+    # --- events ---------------------------------------------------------------------------
+
+    @rule(
+        least=st.integers(1, NODES),
+        more=st.integers(0, 4),
+        run=st.integers(1, 60),
+        rigid=st.booleans(),
+    )
+    def submit(self, least, more, run, rigid):
+        number, ideal = len(self.jobs), min(NODES, least + more)
+        if rigid:
+            job = Job(number, ideal, run, self.now)
+        else:
+            job = MalleableJob(number, ideal, run, self.now, minimum=min(least, ideal))
+        self.jobs[number] = job
+        self.feed(JobSubmitted(self.now, job))
+
+    @rule(steps=st.integers(1, 15))
+    def wait(self, steps):
+        self.now += steps
+        self.tick()
+
+    @rule(steps=st.integers(0, 3))
+    def sleep_until_woken(self, steps):
+        if self.queue.wake_ns is not None:
+            self.now = max(self.now, self.queue.wake_ns)
+            self.tick()
+
+    @precondition(lambda self: self.on)
+    @rule(pick=PICK)
+    def end(self, pick):
+        self.gone(self.pick(self.on, pick), JobEnded)
+
+    @precondition(lambda self: self.on)
+    @rule(pick=PICK, again=st.booleans())
+    def fail(self, pick, again):
+        number = self.pick(self.on, pick)
+        waits = again and number not in self.ending
+        self.gone(number, lambda now, number: JobFailedToStart(now, number, again))
+        assert (number in self.queue) == (waits or number in self.on)
+
+    @precondition(lambda self: self.queue.jobs)
+    @rule(pick=PICK)
+    def cancel(self, pick):
+        self.feed(JobCancelled(self.now, self.pick(self.queue.jobs, pick)))
+
+    @precondition(lambda self: self.changes)
+    @rule(pick=PICK, cost=st.integers(0, 5), tick=st.booleans())
+    def done(self, pick, cost, tick):
+        number = self.pick(self.changes, pick)
+        _, wanted = self.changes[number]
+        self.finish(number, wanted, cost)
+        if tick:
+            self.tick()
+
+    @precondition(lambda self: self.changes)
+    @rule(pick=PICK, data=st.data())
+    def done_in_part(self, pick, data):
+        number = self.pick(self.changes, pick)
+        job, (before, wanted) = self.jobs[number], self.changes[number]
+        others = sorted((before | wanted) - {self.first[number]})
+        least = least_nodes(job)
+        most = min(job.size, len(others) + 1)
+        some = data.draw(
+            st.sets(st.sampled_from(others), min_size=least - 1, max_size=most - 1)
+            if others
+            else st.just(set())
+        )
+        self.finish(number, some | {self.first[number]}, 1)
+
+    def finish(self, number, nodes, cost):
+        del self.changes[number]
+        self.withdrawn.discard(number)
+        self.on[number] = nodes
+        self.handle(ResizeDone(self.now, number, from_numbers(nodes), cost))
+        if nodes & self.lost:
+            assert number in self.ending
+
+    @precondition(lambda self: self.changes)
+    @rule(pick=PICK)
+    def refuse(self, pick):
+        number = self.pick(self.changes, pick)
+        self.on[number], _ = self.changes.pop(number)
+        self.withdrawn.discard(number)
+        self.feed(ResizeRefused(self.now, number))
+
+    @precondition(lambda self: self.changes)
+    @rule(pick=PICK)
+    def late(self, pick):
+        self.feed(ResizeLate(self.now, self.pick(self.changes, pick)))
+
+    @precondition(lambda self: self.on)
+    @rule(pick=PICK, size=st.integers(1, NODES), time=st.integers(0, 50))
+    def sense(self, pick, size, time):
+        self.feed(Sensed(self.now, self.pick(self.on, pick), size, 1, time, 0))
+
+    @rule(nodes=st.sets(st.integers(0, NODES - 1), max_size=2))
+    def lose(self, nodes):
+        hit = {
+            number
+            for number, on in self.on.items()
+            if self.changes.get(number, (on, on))[0] & nodes
+        }
+        self.out |= nodes
+        self.lost |= nodes
+        self.feed(NodesLost(self.now, from_numbers(nodes)))
+        assert hit <= self.ending
+
+    @rule(nodes=st.sets(st.integers(0, NODES - 1), max_size=2))
+    def drain(self, nodes):
+        self.out |= nodes
+        self.feed(NodesDrained(self.now, from_numbers(nodes)))
+
+    @rule(nodes=st.sets(st.integers(0, NODES - 1)))
+    def join(self, nodes):
+        self.out -= nodes
+        self.lost -= nodes
+        self.feed(NodesJoined(self.now, from_numbers(nodes)))
+
+    @rule(sizes=POLICIES, grace=st.sampled_from([None, 1000]))
+    def change_settings(self, sizes, grace):
+        self.feed(SettingsChanged(self.now, Policy(FCFS, InOrder, sizes), grace))
+
+    @rule(sizes=POLICIES)
+    def restart(self, sizes):
+        """The controller restarts. Open changes were refused, and jobs on lost nodes are
+        gone; others that were to end are not, which no part remembers."""
+        for number in list(self.changes):
+            self.on[number], _ = self.changes.pop(number)
+        self.withdrawn.clear()
+        self.on = {n: nodes for n, nodes in self.on.items() if not nodes & self.lost}
+        waiting = list(self.queue.waiting)
+        policy = Policy(FCFS, InOrder, sizes)
+        self.queue = QueueMachine(Elastic(ALL), policy, self.grace)
+        self.handle(NodesDrained(self.now, ALL))
+        self.ending.clear()
+        for number, nodes in self.on.items():
+            self.first[number] = min(nodes)
+            self.handle(
+                JobRecovered(self.now, self.jobs[number], from_numbers(nodes), self.now)
+            )
+        for job in reversed(waiting):
+            self.handle(JobSubmitted(self.now, job))
+        here = set(range(NODES)) - self.out
+        self.feed(NodesJoined(self.now, from_numbers(here)))
+
+    @rule()
+    def look_ahead(self):
+        before = deepcopy(self.queue.jobs)
+        forecast(self.queue, self.now)
+        assert self.queue.jobs == before
+
+    # --- the driver -----------------------------------------------------------------------
+
+    def pick(self, numbers_, place):
+        return sorted(numbers_)[place % len(numbers_)]
+
+    def gone(self, number, event):
+        del self.on[number]
+        self.changes.pop(number, None)
+        self.withdrawn.discard(number)
+        self.ending.discard(number)
+        self.feed(event(self.now, number))
+
+    def feed(self, event):
+        self.handle(event)
+        self.tick()
+
+    def tick(self):
+        self.handle(Ticked(self.now))
+
+    def handle(self, event):
+        for command in self.queue.handle(event):
+            match command:
+                case StartJob():
+                    self.start(command.job, set(numbers(command.nodes)))
+                case ResizeJob():
+                    self.order(command.number, set(numbers(command.nodes)))
+                case WithdrawResize():
+                    assert command.number in self.changes
+                    assert command.number not in self.withdrawn
+                    self.withdrawn.add(command.number)
+                case EndJob():
+                    assert command.number in self.on
+                    assert command.number not in self.ending
+                    self.ending.add(command.number)
+                case WakeAt():
+                    assert command.at_ns is None or command.at_ns > self.now
+                case _:
+                    raise AssertionError(command)
+
+    def used(self):
+        return set().union(*self.on.values())
+
+    def start(self, job, nodes):
+        assert not nodes & self.used(), "a start waits until its nodes are free"
+        assert not nodes & self.out
+        assert least_nodes(job) <= len(nodes) <= job.size
+        in_service = NODES - len(self.out)
+        for other in self.queue.waiting:
+            earlier = (other.submit_ns, other.number) < (job.submit_ns, job.number)
+            assert not earlier or least_nodes(other) > in_service
+        self.on[job.number], self.first[job.number] = nodes, min(nodes)
+
+    def order(self, number, nodes):
+        assert number not in self.changes
+        assert number not in self.ending
+        job, before = self.jobs[number], self.on[number]
+        arriving = nodes - before
+        assert not arriving & self.used()
+        assert not arriving & self.out
+        assert self.first[number] in nodes
+        assert nodes != before
+        assert least_nodes(job) <= len(nodes) <= job.size
+        self.changes[number] = before, nodes
+        self.on[number] = before | nodes
+
+    # --- what always holds ----------------------------------------------------------------
+
+    @invariant()
+    def each_node_has_one_job(self):
+        used = [node for nodes in self.on.values() for node in nodes]
+        assert len(used) == len(set(used))
+
+    @invariant()
+    def the_queue_knows_what_its_driver_knows(self):
+        if not hasattr(self, "queue"):
+            return
+        place, jobs = self.queue.place, self.queue.jobs
+        held = {
+            number: set(numbers(entry.nodes))
+            for number, entry in jobs.items()
+            if entry.state is not State.WAITING
+        }
+        assert held == self.on
+        assert place.changes.keys() == self.changes.keys()
+        free = set(range(NODES)) - self.used() - self.out
+        assert set(numbers(place.free_nodes)) == free
+        assert place.free == len(free)
+        states = {number: jobs[number].state for number in self.on}
+        for number, state in states.items():
+            assert (state is State.ENDING) == (number in self.ending)
+            if state is not State.ENDING:
+                assert (state is State.RESIZING) == (number in self.changes)
+
+    @invariant()
+    def plan_promises_no_more_than_there_is(self):
+        if not hasattr(self, "queue"):
+            return
+        place, planner = self.queue.place, self.queue.planner
+        needs = [run.size - run.held for run in place.running.values()]
+        if not self.queue.planner._ended:
+            assert sum(need for need in needs if need > 0) <= place.free + place.coming
+        waiting = [job.number for job in self.queue.waiting]
+        assert len(waiting) == len(set(waiting))
+        states = self.queue.jobs
+        assert set(waiting) == {n for n in states if states[n].state is State.WAITING}
+        assert not set(waiting) & self.on.keys()
+        for number, run in planner.running.items():
+            assert run.minimum <= run.size <= run.ideal
+            if number in self.on and number not in self.changes:
+                assert run.held == len(self.on[number])
+
+    def teardown(self):
+        """All nodes return and all jobs end: nothing is left, and every job has run."""
+        if not hasattr(self, "queue"):
+            return
+        self.join(set(range(NODES)))
+        rounds = 0
+        while self.queue.jobs:
+            rounds += 1
+            assert rounds < 1000, "jobs wait for ever"
+            for number in list(self.changes):
+                self.refuse(sorted(self.changes).index(number))
+            for number in list(self.on):
+                self.gone(number, JobEnded)
+            self.now += 100
+            self.tick()
+        place = self.queue.place
+        assert place.free == NODES
+        assert place.free_nodes == ALL
+        assert not place.running
+        assert not place.changes
+        assert not place.ends
+
+
+TestAgents = Agents.TestCase
+TestAgents.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
