@@ -35,9 +35,9 @@ class BlocksDisagree(CoschedError):
 class Form(NamedTuple):
     """Describes a rank's block to the other ranks."""
 
-    shape: tuple[int, ...]
-    axis: int
-    dtype: np.dtype[Any]
+    shape: tuple[int, ...]  #: of the block
+    axis: int  #: along which the array is cut
+    dtype: np.dtype[Any]  #: of its elements
     by_column: bool  #: Fortran's order of memory
 
     def empty(self, rows: int) -> Array:
@@ -53,9 +53,9 @@ Described = Form | None | str
 class Move(NamedTuple):
     """A move of one array, the same in all ranks of a communicator."""
 
-    form: Form
+    form: Form  #: of the blocks
     before: tuple[range, ...]  #: the rows of each rank
-    after: tuple[range, ...]
+    after: tuple[range, ...]  #: the same after it
 
     @property
     def moved_bytes(self) -> int:

@@ -164,13 +164,15 @@ class Job:
     # --- arrays ---------------------------------------------------------------------------
 
     def bcast(self, value: T) -> T:
-        """Returns rank 0's value, before the loop. A rank that joined gets the value that
-        the others got."""
-        if self._ours.joined:
+        """Returns rank 0's value. Before the loop, a rank that joined gets the value that
+        the others got. In an iteration that begins with ``resized``, before
+        ``redistribute``, it is the value of the rank 0 before the change, which may end."""
+        if not self._looped and self._ours.joined:
             return self._take("bcast")  # type: ignore[no-any-return]
-        self._check_before_loop("bcast")
-        value = self.comm.bcast(value)
-        self._prepared.append(("bcast", value))
+        union = self._ours.union
+        value = (self.comm if union is None else union.comm).bcast(value)
+        if not self._looped:
+            self._prepared.append(("bcast", value))
         return value
 
     def scatter(self, rows: Array | None, axis: int = 0) -> Array:
@@ -179,7 +181,8 @@ class Job:
         if self._ours.joined:
             form: Form = self._take("scatter")
             return form.empty(0)
-        self._check_before_loop("scatter")
+        if self._looped:
+            raise Misuse("call scatter before steps(): ranks that join later need it")
         comm = self.comm
         described = comm.bcast(blocks.describe(rows, axis))
         form, counts = blocks.agree([described, *[None] * (comm.size - 1)], "scatter")
@@ -231,10 +234,6 @@ class Job:
             )
         self._taken += 1
         return self._prepared[self._taken - 1][1]
-
-    def _check_before_loop(self, call: str) -> None:
-        if self._looped:
-            raise Misuse(f"call {call} before steps(): ranks that join later need it")
 
 
 def _check(minimum: int, ideal: int | None) -> None:

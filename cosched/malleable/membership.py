@@ -10,7 +10,7 @@ from typing import Any
 
 from mpi4py import MPI
 
-from cosched.core.cluster.resizing.plan import Member, plan
+from cosched.core.cluster.resizing.plan import Rank, plan
 from cosched.core.cluster.resizing.records import Result, Times
 from cosched.core.errors import CoschedError
 from cosched.malleable.boundaries import Boundaries, link
@@ -83,9 +83,11 @@ class Membership:
         change = own.change()
         since_ns = time.monotonic_ns()
         try:
-            found = plan(self._worlds.members, change)
+            found = plan(self._worlds.ranks, change)
             bond = self._worlds.spawn(found, change.generation)
         except (CoschedError, MPI.Exception) as error:
+            # No next order may be written before all ranks have read this one.
+            self._worlds.comm.Barrier()
             ranks, why = self._worlds.comm.size, str(error).splitlines()[0]
             self._report(own, Result(change.generation, ranks, times, 0, why))
             return False
@@ -150,4 +152,4 @@ def _begin(environ: Mapping[str, str]) -> tuple[Boundaries | None, Worlds]:
     if own is None or None in spots:
         return None, Worlds(comm, ())
     own.enter(0, comm.rank)
-    return own, Worlds(comm, [Member(0, spot) for spot in spots if spot])
+    return own, Worlds(comm, [Rank(0, spot) for spot in spots if spot])

@@ -20,7 +20,7 @@ from typing import Any, cast
 
 from mpi4py import MPI
 
-from cosched.core.cluster.resizing.plan import Member, Plan, Spot
+from cosched.core.cluster.resizing.plan import Plan, Rank, Spot
 from cosched.core.cluster.resizing.records import Times
 from cosched.core.decoding import parse_integer
 
@@ -32,8 +32,8 @@ OPTION = "cosched-generation"
 class Bond:
     """An intercommunicator, and the worlds of its ranks."""
 
-    comm: MPI.Intercomm
-    worlds: frozenset[int]
+    comm: MPI.Intercomm  #: between old ranks and a new world
+    worlds: frozenset[int]  #: of all its ranks
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Welcome:
 
     generation: int  #: of the change
     step: int  #: its boundary
-    plan: Plan
+    plan: Plan  #: its ranks
     times: Times  #: its phases so far
     #: What calls before the loop have returned to the other ranks, in order.
     prepared: tuple[Any, ...]
@@ -52,8 +52,8 @@ class Welcome:
 class Union:
     """All ranks before and after a change, between its begin and its end."""
 
-    comm: MPI.Intracomm
-    welcome: Welcome
+    comm: MPI.Intracomm  #: of all of them
+    welcome: Welcome  #: what they know of the change
     after: MPI.Intracomm | None  #: the job's next communicator; None in a rank that ends
 
     @property
@@ -67,11 +67,11 @@ class Union:
 
 
 class Worlds:
-    """The communicator of the job, its members, and the bonds of this rank."""
+    """The communicator of the job, its ranks, and the bonds of this rank."""
 
-    def __init__(self, comm: MPI.Intracomm, members: Sequence[Member]) -> None:
+    def __init__(self, comm: MPI.Intracomm, ranks: Sequence[Rank]) -> None:
         self.comm = comm
-        self.members = tuple(members)
+        self.ranks = tuple(ranks)
         self._bonds: list[Bond] = []
 
     def spawn(self, plan: Plan, generation: int) -> MPI.Intercomm | None:
@@ -99,7 +99,7 @@ class Worlds:
         new ones call ``join``."""
         if bond is None:
             return _union(self.comm, welcome)
-        worlds = {member.world for member in (*self.members, *welcome.plan.members)}
+        worlds = {rank.world for rank in (*self.ranks, *welcome.plan.ranks)}
         self._bonds.append(Bond(bond, frozenset(worlds)))
         comm = bond.Merge(high=False)
         comm.bcast(welcome)
@@ -112,8 +112,8 @@ class Worlds:
         welcome: Welcome = comm.bcast(None)
         union = _union(comm, _with_spots(comm, welcome, spot))
         assert union.after is not None
-        worlds = cls(union.after, union.plan.members)
-        everyone = frozenset(member.world for member in union.plan.members)
+        worlds = cls(union.after, union.plan.ranks)
+        everyone = frozenset(rank.world for rank in union.plan.ranks)
         worlds._bonds.append(Bond(bond, everyone | union.plan.ended_worlds))
         return worlds, union
 
@@ -125,7 +125,7 @@ class Worlds:
         if union.after != self.comm:  # a rank that has joined has no earlier one
             self.comm.Free()
         if union.after is not None:
-            self.comm, self.members = union.after, union.plan.members
+            self.comm, self.ranks = union.after, union.plan.ranks
         ended = union.plan.ended_worlds
         for bond in self._bonds:
             if bond.worlds & ended:
@@ -152,11 +152,11 @@ def _with_spots(comm: MPI.Intracomm, welcome: Welcome, spot: Spot | None) -> Wel
     """Returns the welcome with the places where the new ranks run in fact."""
     spots: list[Spot | None] = comm.allgather(spot)
     plan = welcome.plan
-    members = tuple(
-        Member(member.world, spots[rank] or member.spot)
-        for rank, member in zip(plan.order, plan.members, strict=True)
+    ranks = tuple(
+        Rank(rank.world, spots[number] or rank.spot)
+        for number, rank in zip(plan.order, plan.ranks, strict=True)
     )
-    return replace(welcome, plan=replace(plan, members=members))
+    return replace(welcome, plan=replace(plan, ranks=ranks))
 
 
 def _info(host: str) -> MPI.Info:

@@ -42,7 +42,7 @@ class Stage(Enum):
 class Ordered(Struct, frozen=True):
     """The queue orders a change. Only an idle machine takes one."""
 
-    change: Change
+    change: Change  #: all of it
 
 
 class Withdrawn(Struct, frozen=True):
@@ -54,7 +54,7 @@ class Withdrawn(Struct, frozen=True):
 class Collected(Struct, frozen=True):
     """All ranks of a node are at work."""
 
-    place: int
+    place: int  #: the node
     generation: int  #: of the order that it answers
     largest: int  #: the largest boundary that one of them came to
 
@@ -62,8 +62,8 @@ class Collected(Struct, frozen=True):
 class Checked(Struct, frozen=True):
     """A node has stored a proposal, and then looked at its ranks."""
 
-    place: int
-    generation: int
+    place: int  #: the node
+    generation: int  #: of the change
     boundary: int  #: the proposed one
     missed: bool  #: a rank may have passed it
     largest: int  #: the largest boundary that one of them came to
@@ -72,20 +72,20 @@ class Checked(Struct, frozen=True):
 class LoopEnded(Struct, frozen=True):
     """The loop of a rank has ended before the boundary of the change."""
 
-    place: int
-    generation: int
+    place: int  #: the node
+    generation: int  #: of the change
 
 
 class NodeLost(Struct, frozen=True):
     """A node of the job, or a process on it, is lost."""
 
-    place: int
+    place: int  #: the node
 
 
 class Finished(Struct, frozen=True):
     """The job has reported the result of a change."""
 
-    generation: int
+    generation: int  #: of the change
     refused: str = ""  #: why the job is as it was; empty: the change is done
 
 
@@ -95,52 +95,52 @@ class Finished(Struct, frozen=True):
 class Collect(Struct, frozen=True):
     """Let a node report when all its ranks are at work."""
 
-    place: int
-    generation: int
+    place: int  #: the node
+    generation: int  #: of the change
 
 
 class Propose(Struct, frozen=True):
     """Let a node store the change and a proposed boundary, and check its ranks."""
 
-    place: int
-    change: Change
-    boundary: int
+    place: int  #: the node
+    change: Change  #: all of it
+    boundary: int  #: that is proposed
 
 
 class Commit(Struct, frozen=True):
     """Let a node store that the boundary is committed. Nodes of arriving ranks get this
     command alone: rank 0 may be there after the change, and reports it there."""
 
-    place: int
-    generation: int
-    boundary: int
+    place: int  #: the node
+    generation: int  #: of the change
+    boundary: int  #: that is proposed
 
 
 class Release(Struct, frozen=True):
     """Let a node remove a proposal, so that ranks that wait go on."""
 
-    place: int
-    generation: int
+    place: int  #: the node
+    generation: int  #: of the change
 
 
 class ReportDone(Struct, frozen=True):
     """Report to the queue that the job has its new size."""
 
-    generation: int
+    generation: int  #: of the change
 
 
 class ReportRefused(Struct, frozen=True):
     """Report to the queue that the job is as it was, and why."""
 
-    generation: int
+    generation: int  #: of the change
     reason: str  #: one line
 
 
 class ReportLost(Struct, frozen=True):
     """Report that a node was lost during a committed change: the job cannot go on."""
 
-    generation: int
-    place: int
+    generation: int  #: of the change
+    place: int  #: the node
 
 
 Event = Ordered | Withdrawn | Collected | Checked | LoopEnded | NodeLost | Finished

@@ -21,15 +21,15 @@ class Arrival(Struct, frozen=True):
 
     place: Slots  #: of the node in the job
     host: Name  #: as MPI_Comm_spawn takes it; empty: any node
-    ranks: Positive
+    ranks: Positive  #: how many
 
 
 class Change(Struct, frozen=True):
     """A committed change: some nodes leave, and some ranks come."""
 
-    generation: Generation
+    generation: Generation  #: of the order
     leaving: tuple[Slots, ...]  #: places of nodes, all of whose ranks leave
-    arriving: tuple[Arrival, ...]
+    arriving: tuple[Arrival, ...]  #: in the order of their ranks
 
 
 _decoder: MessagePackDecoder[Change] = MessagePackDecoder(

@@ -25,11 +25,11 @@ class Spot(Struct, frozen=True):
     host: str  #: as MPI_Comm_spawn takes it; empty: any node
 
 
-class Member(Struct, frozen=True):
+class Rank(Struct, frozen=True):
     """A rank of a job."""
 
     world: int  #: the generation that started it; 0: the job's begin
-    spot: Spot
+    spot: Spot  #: where it runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,42 +40,42 @@ class Plan:
     spawned: tuple[Spot, ...]  #: the ranks of the new world
     ends: tuple[bool, ...]  #: whether a rank ends, for each rank before the change
     order: tuple[int, ...]  #: the ranks after the change, in order
-    members: tuple[Member, ...]  #: the same ranks
-    ended_worlds: frozenset[int]
+    ranks: tuple[Rank, ...]  #: the same ranks
+    ended_worlds: frozenset[int]  #: all of whose ranks end
 
 
-def plan(members: Sequence[Member], change: Change) -> Plan:
-    """Returns the plan of a change. members: the ranks of the job before it. Raises
+def plan(ranks: Sequence[Rank], change: Change) -> Plan:
+    """Returns the plan of a change. ranks: the ranks of the job before it. Raises
     CoschedError for a change that the job cannot make."""
     leaving = frozenset(change.leaving)
-    _check(members, leaving, change)
-    ended = frozenset(each.world for each in members if each.spot.place in leaving)
+    _check(ranks, leaving, change)
+    ended = frozenset(each.world for each in ranks if each.spot.place in leaving)
     spawned: list[Spot] = []
     order: list[int] = []
-    for rank, member in enumerate(members):
-        if member.world not in ended:
-            order.append(rank)
-        elif member.spot.place not in leaving:
-            order.append(len(members) + len(spawned))
-            spawned.append(member.spot)
+    for number, rank in enumerate(ranks):
+        if rank.world not in ended:
+            order.append(number)
+        elif rank.spot.place not in leaving:
+            order.append(len(ranks) + len(spawned))
+            spawned.append(rank.spot)
     for arrival in change.arriving:
-        order += [len(members) + len(spawned) + each for each in range(arrival.ranks)]
+        order += [len(ranks) + len(spawned) + each for each in range(arrival.ranks)]
         spawned += [Spot(arrival.place, arrival.host)] * arrival.ranks
     if not order:
         raise CoschedError("no rank of the job would stay")
-    fresh = [Member(change.generation, spot) for spot in spawned]
-    all_ranks = [*members, *fresh]
+    fresh = [Rank(change.generation, spot) for spot in spawned]
+    all_ranks = [*ranks, *fresh]
     return Plan(
         tuple(spawned),
-        tuple(member.world in ended for member in members),
+        tuple(rank.world in ended for rank in ranks),
         tuple(order),
         tuple(all_ranks[rank] for rank in order),
         ended,
     )
 
 
-def _check(members: Sequence[Member], leaving: frozenset[int], change: Change) -> None:
-    places = {member.spot.place for member in members}
+def _check(ranks: Sequence[Rank], leaving: frozenset[int], change: Change) -> None:
+    places = {rank.spot.place for rank in ranks}
     for place in leaving - places:
         raise CoschedError(f"node {place} has no rank of the job, so it cannot leave")
     for arrival in change.arriving:

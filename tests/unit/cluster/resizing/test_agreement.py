@@ -312,9 +312,10 @@ def test_missed_boundary_is_replaced_at_once():
     second = agreement.handle(Checked(1, 1, 5, missed=True, largest=7))
     assert {each.boundary for each in first} == {5}
     assert {each.boundary for each in second} == {13}
-    assert (
-        agreement.handle(Checked(0, 1, 5, missed=False, largest=4)) == ()
-    )  # a late answer
+    late = Checked(0, 1, 5, missed=False, largest=4)
+    assert agreement.handle(late) == ()
+    assert agreement.handle(Checked(1, 1, 13, missed=False, largest=7)) == ()
+    assert len(agreement.handle(Checked(0, 1, 13, missed=False, largest=7))) == 2
 
 
 def test_done_change_gives_the_places_of_the_next_one():

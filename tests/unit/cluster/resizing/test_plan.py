@@ -12,26 +12,26 @@ from cosched.core.cluster.resizing.change import (
     decode_change,
     encode_change,
 )
-from cosched.core.cluster.resizing.plan import Member, Spot, plan
+from cosched.core.cluster.resizing.plan import Rank, Spot, plan
 from cosched.core.decoding import Malformed
 from cosched.core.errors import CoschedError
 
 
-def members(*worlds):
+def ranks(*worlds):
     """Ranks by world and place, as in (0, 3)."""
-    return [Member(world, Spot(place, f"n{place}")) for world, place in worlds]
+    return [Rank(world, Spot(place, f"n{place}")) for world, place in worlds]
 
 
 def test_growth_appends_a_world():
-    found = plan(members((0, 0)), Change(7, (), (Arrival(1, "n1", 2),)))
+    found = plan(ranks((0, 0)), Change(7, (), (Arrival(1, "n1", 2),)))
     assert found.spawned == (Spot(1, "n1"),) * 2
     assert found.ends == (False,)
     assert found.order == (0, 1, 2)
-    assert [each.world for each in found.members] == [0, 7, 7]
+    assert [each.world for each in found.ranks] == [0, 7, 7]
 
 
 def test_whole_world_leaves_without_a_spawn():
-    found = plan(members((0, 0), (3, 1), (3, 2)), Change(7, (1, 2), ()))
+    found = plan(ranks((0, 0), (3, 1), (3, 2)), Change(7, (1, 2), ()))
     assert found.spawned == ()
     assert found.ends == (False, True, True)
     assert found.order == (0,)
@@ -39,12 +39,12 @@ def test_whole_world_leaves_without_a_spawn():
 
 
 def test_rest_of_a_world_is_replaced_in_its_places():
-    before = members((0, 0), (3, 1), (3, 2), (5, 4))
+    before = ranks((0, 0), (3, 1), (3, 2), (5, 4))
     found = plan(before, Change(7, (1,), (Arrival(9, "n9", 1),)))
     assert found.spawned == (Spot(2, "n2"), Spot(9, "n9"))
     assert found.ends == (False, True, True, False)
     assert found.order == (0, 4, 3, 5)
-    assert found.members == tuple(members((0, 0), (7, 2), (5, 4), (7, 9)))
+    assert found.ranks == tuple(ranks((0, 0), (7, 2), (5, 4), (7, 9)))
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_rest_of_a_world_is_replaced_in_its_places():
 )
 def test_impossible_change_is_refused(change, line):
     with pytest.raises(CoschedError, match=line):
-        plan(members((0, 0)), change)
+        plan(ranks((0, 0)), change)
 
 
 @given(
@@ -68,9 +68,9 @@ def test_impossible_change_is_refused(change, line):
     st.sets(st.integers(0, 5)),
     st.lists(st.tuples(st.integers(6, 9), st.integers(1, 3)), max_size=3),
 )
-def test_no_world_is_split_and_each_place_has_its_ranks(ranks, leaving, arriving):
-    before = members(*ranks)
-    places = {place for _, place in ranks}
+def test_no_world_is_split_and_each_place_has_its_ranks(drawn, leaving, arriving):
+    before = ranks(*drawn)
+    places = {place for _, place in drawn}
     gone = tuple(sorted(leaving & places))
     change = Change(9, gone, tuple(Arrival(p, f"n{p}", n) for p, n in arriving))
     try:
@@ -81,10 +81,10 @@ def test_no_world_is_split_and_each_place_has_its_ranks(ranks, leaving, arriving
         return
     ended = {each.world for each, ends in zip(before, found.ends, strict=True) if ends}
     assert ended == found.ended_worlds
-    assert ended.isdisjoint(each.world for each in found.members)
-    stay = [place for _, place in ranks if place not in gone]
+    assert ended.isdisjoint(each.world for each in found.ranks)
+    stay = [place for _, place in drawn if place not in gone]
     came = [place for place, count in arriving for _ in range(count)]
-    assert [each.spot.place for each in found.members] == stay + came
+    assert [each.spot.place for each in found.ranks] == stay + came
     assert sorted(rank for rank in found.order if rank >= len(before)) == [
         len(before) + number for number in range(len(found.spawned))
     ]
