@@ -6,7 +6,6 @@ what programs use.
 """
 
 from cosched.malleable.blocks import BlocksDisagree, even
-from cosched.malleable.job import Job
-from cosched.malleable.misuse import Misuse
+from cosched.malleable.job import Job, Misuse
 
 __all__ = ["BlocksDisagree", "Job", "Misuse", "even"]

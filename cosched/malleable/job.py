@@ -12,15 +12,19 @@ from typing import Any, ClassVar, TypeVar
 
 from mpi4py import MPI
 
+from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
 from cosched.malleable import blocks
 from cosched.malleable.blocks import Array, BlocksDisagree, Form, Split, even
 from cosched.malleable.membership import Membership
-from cosched.malleable.misuse import Misuse
 
 T = TypeVar("T")
 
 NODES_MOST = 1 << 20
+
+
+class Misuse(CoschedError):
+    """The program used the job wrongly; the line says what to do."""
 
 
 class Job:

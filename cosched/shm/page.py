@@ -1,8 +1,8 @@
 """Makes, reads and writes pages: the memory that a node's agent and the ranks of one
 malleable job share. ``include/cosched/page.h`` has the layout and the rule of fences.
 
-The page belongs to the job's user, who can write anything into it. An agent takes its
-values as hints: it checks them, and a false value harms the user's own job only.
+The page belongs to the job's user, and the user can write anything into it. An agent takes
+its values as hints: it checks them, and a false value harms the user's own job only.
 """
 
 from __future__ import annotations

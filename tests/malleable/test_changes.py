@@ -105,6 +105,21 @@ def test_impossible_change_leaves_the_job_as_it_was(agents, mpi):
     assert played.finish() == (0, "arrays are as they were\n")
 
 
+def test_job_goes_on_after_a_spawn_that_failed(agents, mpi):
+    if not (mpi / "ompi_info").exists():
+        pytest.skip("the mpiexec of MPICH ends the job for a host that does not exist")
+    played = agents(3)
+    played.hosts[1] = "no-such-host.invalid"
+    stop = played.folder / "stop"
+    played.start(mpi, [0], ARRAYS, stop)
+    report = played.resize([], [1])
+    assert report.reason.startswith("MPI_ERR_")
+    assert isinstance(played.resize([], [2]), ReportDone)
+    stop.touch()
+    _, output = played.finish()  # prterun has a status of its own after a failed spawn
+    assert "arrays are as they were\n" in output
+
+
 def test_order_to_a_job_that_ends_is_refused(agents, mpi):
     played = agents(2)
     played.start(mpi, [0], STEN, "--iterations", "3", "--side", "8")

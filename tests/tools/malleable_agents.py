@@ -57,6 +57,7 @@ class PlayedAgents:
         self.folder = folder
         self.pages = [Page.create(folder / f"page-{n}", n, "") for n in range(nodes)]
         self.parts = [NodePart(place, page) for place, page in enumerate(self.pages)]
+        self.hosts = dict.fromkeys(range(nodes), "")  # as MPI_Comm_spawn takes them
         self.chance = random.Random(seed)
         self.generation = 0
         self.ranks: list[Rank] = []
@@ -75,7 +76,7 @@ class PlayedAgents:
         with self.output.open("wb") as output:
             self.process = subprocess.Popen(
                 [
-                    *(bin_folder / "mpiexec", "-n", str(len(nodes))),
+                    *(*self.launcher(bin_folder), "-n", str(len(nodes))),
                     *(bin_folder / "python", PROGRAM, self.folder, program, *arguments),
                 ],
                 env=mpi_environment(),
@@ -84,6 +85,10 @@ class PlayedAgents:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
+
+    def launcher(self, bin_folder: Path) -> list[str | Path]:
+        """Returns the command that starts ranks, without their number."""
+        return [bin_folder / "mpiexec"]
 
     @property
     def nodes(self) -> list[int]:
@@ -98,7 +103,8 @@ class PlayedAgents:
         """Orders a change and returns its result once it is over. arriving: nodes, a rank
         for each time that one is named. withdraw: the queue withdraws the order at once."""
         self.generation += 1
-        arrivals = [Arrival(node, "", n) for node, n in sorted(Counter(arriving).items())]
+        counts = sorted(Counter(arriving).items())
+        arrivals = [Arrival(node, self.hosts[node], count) for node, count in counts]
         change = Change(self.generation, tuple(leaving), tuple(arrivals))
         ranks = self._expect(change)
         done = self._agree(change, withdraw)
