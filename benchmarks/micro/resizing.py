@@ -16,6 +16,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -26,12 +27,9 @@ from cosched.core.cluster.resizing.records import Times
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_MS
 from cosched.launch.family import Mpi
-from cosched.malleable.boundaries import Boundaries
-from cosched.shm.page import Page
 from cosched.tables import table
 from tests.tools.malleable_agents import PlayedAgents, mpi_environment
 
-BOUNDARIES = 100_000
 PHASES = tuple(Times.__slots__)
 
 
@@ -47,26 +45,30 @@ class Row:
     start_ms: float  #: in which mpiexec starts the ranks that are added; 0: none
 
 
-def boundary_ns(rounds: int) -> list[float]:
+@contextmanager
+def new_agents(nodes: int) -> Iterator[PlayedAgents]:
+    """Makes the agents of some nodes; kills what is left of their program at the end."""
+    with tempfile.TemporaryDirectory(prefix="cosched-b-") as name:
+        agents = PlayedAgents(Path(name), nodes)
+        try:
+            yield agents
+        finally:
+            agents.close()
+
+
+def finish(agents: PlayedAgents) -> str:
+    """Waits for the end of the program; returns its output. Raises CoschedError."""
+    status, output = agents.finish()
+    if status:
+        raise CoschedError(f"a program ended with status {status}: {output.strip()[-200:]}")
+    return output
+
+
+def boundary_ns(mpi: Mpi, rounds: int) -> list[float]:
     """Returns the time of a boundary in each round, in ns, without that of the loop."""
-    with tempfile.TemporaryDirectory(prefix="cosched-b-") as folder:
-        path = Path(folder, "page")
-        agents = Page.create(path, 0, "")
-        own = Boundaries(Page.open(path))
-        own.enter(0, 0)
-        found = []
-        for number in range(rounds):
-            first = number * BOUNDARIES
-            since = time.perf_counter_ns()
-            for step in range(first, first + BOUNDARIES):
-                own.stops_at(step)
-            between = time.perf_counter_ns()
-            for _ in range(first, first + BOUNDARIES):
-                pass
-            loop = time.perf_counter_ns() - between
-            found.append((between - since - loop) / BOUNDARIES)
-        assert agents.look().largest == rounds * BOUNDARIES - 1
-        return found
+    with new_agents(1) as agents:
+        agents.start(mpi.mpiexec.parent, [0], PROGRAMS / "boundaries.py", str(rounds))
+        return [float(line) for line in finish(agents).split()]
 
 
 def start_ms(mpi: Mpi, ranks: int) -> float:
@@ -85,23 +87,17 @@ def measure(mpi: Mpi, ranks: int, megabytes: int, rounds: int) -> list[Row]:
     """Returns the row of growing from one rank, and that of shrinking back."""
     side = max(16, int((megabytes * 1e6 / 8) ** 0.5))
     grown, shrunk = [], []
-    with tempfile.TemporaryDirectory(prefix="cosched-b-") as name:
-        agents = PlayedAgents(Path(name), ranks)
-        stop = Path(name, "stop")
-        try:
-            agents.start(
-                *(mpi.mpiexec.parent, [0], PROGRAMS / "sten.py"),
-                *("--side", str(side), "--until", stop),
-            )
-            for _ in range(rounds + 1):
-                grown.append(change(agents, range(ranks)))
-                shrunk.append(change(agents, [0]))
-            stop.touch()
-            status, output = agents.finish()
-        finally:
-            agents.close()
-    if status:
-        raise CoschedError(f"STEN ended with status {status}: {output.strip()[-200:]}")
+    with new_agents(ranks) as agents:
+        stop = agents.folder / "stop"
+        agents.start(
+            *(mpi.mpiexec.parent, [0], PROGRAMS / "sten.py"),
+            *("--side", str(side), "--until", stop),
+        )
+        for _ in range(rounds + 1):
+            grown.append(change(agents, range(ranks)))
+            shrunk.append(change(agents, [0]))
+        stop.touch()
+        finish(agents)
     started = statistics.median(start_ms(mpi, ranks - 1) for _ in range(rounds))
     family = f"{mpi.family.title} {mpi.version}"
     return [
@@ -157,11 +153,11 @@ def run(options: argparse.Namespace) -> tuple[Iterator[str], object]:
 
 
 def _run(options: argparse.Namespace, figures: dict[str, object]) -> Iterator[str]:
-    costs = boundary_ns(options.rounds)
+    mpis = [find(each) for each in options.mpi or (None,)]
+    costs = boundary_ns(mpis[0], options.rounds)
     figures["boundary_ns"] = costs
     yield f"a boundary without a change: {statistics.median(costs):.0f} ns"
     rows: list[Row] = []
-    mpis = [find(each) for each in options.mpi or (None,)]
     todo = [(m, r, size) for m in mpis for r in options.ranks for size in options.megabytes]
     with counted_steps("changes", len(todo)) as advance:
         for mpi, ranks, megabytes in todo:

@@ -29,7 +29,7 @@ def iterate(comm: MPI.Intracomm, block: np.ndarray) -> np.ndarray:
     """Returns a rank's block after an iteration. The rim of the grid stays."""
     up = comm.rank - 1 if comm.rank else NONE
     down = comm.rank + 1 if comm.rank + 1 < comm.size else NONE
-    above, below = np.empty_like(block[0]), np.empty_like(block[0])
+    above, below = np.zeros_like(block[0]), np.zeros_like(block[0])
     comm.Sendrecv(block[-1], down, recvbuf=above, source=up)
     comm.Sendrecv(block[0], up, recvbuf=below, source=down)
     wide = np.vstack([above, block, below])

@@ -146,7 +146,7 @@ class Job:
                     f"the job was resized before iteration {step - 1}, which must call "
                     "redistribute()"
                 )
-            self.resized = ours.come_to(step, tuple(self._prepared))
+            self.resized = ours.come_to(step, self._prepared)
             yield step
             step += 1
         if ours.link is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,8 +13,9 @@ from mpi4py import MPI
 from cosched.core.cluster.resizing.plan import Rank, plan
 from cosched.core.cluster.resizing.records import Result, Times
 from cosched.core.errors import CoschedError
-from cosched.malleable.boundaries import Boundaries, link
 from cosched.malleable.worlds import Union, Welcome, Worlds, own_generation
+from cosched.shm.boundaries import Boundaries, link
+from mpi_shim.waited import waited_counter
 
 
 @dataclass(slots=True)
@@ -52,7 +53,7 @@ class Membership:
             self.link, self._worlds = _begin(environ)
 
     def _join(self, environ: Mapping[str, str]) -> Worlds:
-        self.link = own = link(environ)
+        self.link = own = link(environ, waited_counter())
         if own is None:
             raise CoschedError("a rank that joins a job has no page of its node's agent")
         since_ns = time.monotonic_ns()
@@ -73,7 +74,7 @@ class Membership:
         """All ranks before and after the change under way."""
         return None if self._change is None else self._change.union
 
-    def come_to(self, step: int, prepared: tuple[Any, ...]) -> bool:
+    def come_to(self, step: int, prepared: Sequence[Any]) -> bool:
         """Comes to a boundary; returns whether a change begins there. prepared: what calls
         before the loop have returned. If the change fails, the job goes on as it is."""
         own = self.link
@@ -95,7 +96,7 @@ class Membership:
         times = replace(times, spawn_ns=now_ns - since_ns)
         if found.ends[self._worlds.comm.rank]:
             own.begin_last_change()
-        welcome = Welcome(change.generation, step, found, times, prepared)
+        welcome = Welcome(change.generation, step, found, times, tuple(prepared))
         self._enter(own, self._worlds.unite(bond, welcome), now_ns)
         return True
 
@@ -144,7 +145,7 @@ def _begin(environ: Mapping[str, str]) -> tuple[Boundaries | None, Worlds]:
     """Begins the job. Without the pages of all nodes it keeps its size."""
     comm = MPI.COMM_WORLD.Dup()
     try:
-        own = link(environ)
+        own = link(environ, waited_counter())
     except CoschedError as error:  # the program runs all the same
         sys.stderr.write(f"cosched: the job keeps its size: {error}\n")
         own = None

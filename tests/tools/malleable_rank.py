@@ -12,8 +12,8 @@ import sys
 from pathlib import Path
 
 from cosched.core.decoding import parse_integer
-from cosched.malleable.boundaries import VARIABLE
 from cosched.malleable.worlds import own_generation
+from cosched.shm.boundaries import VARIABLE
 
 RANKS = ("PMI_RANK", "PMIX_RANK")
 

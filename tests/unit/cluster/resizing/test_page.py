@@ -19,8 +19,8 @@ from cosched.core.cluster.resizing.change import Change, encode_change
 from cosched.core.cluster.resizing.node_part import NodePart
 from cosched.core.cluster.resizing.records import Look, Pace, Phase, Result, Times, Wants
 from cosched.core.errors import CoschedError
-from cosched.malleable.boundaries import VARIABLE, Boundaries, link
 from cosched.shm._native import ffi, lib
+from cosched.shm.boundaries import VARIABLE, Boundaries, link
 from cosched.shm.page import Page
 
 
@@ -200,7 +200,7 @@ def run_rank(path, number, go_on, stops):
 
 def test_real_processes_stop_at_the_same_boundaries(tmp_path):
     """Ranks do not wait for each other here, so this is the hardest case for the fences."""
-    changes, context = 40, multiprocessing.get_context("spawn")
+    changes, context = 15, multiprocessing.get_context("spawn")
     pages = [Page.create(tmp_path / f"page-{n}", n, "") for n in range(2)]
     go_on, stops = context.Value("b", 1), context.SimpleQueue()
     ranks = [

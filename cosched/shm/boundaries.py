@@ -10,15 +10,16 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from cosched.core.cluster.resizing.change import Change, decode_change
 from cosched.core.cluster.resizing.plan import Spot
 from cosched.core.cluster.resizing.records import Pace, Result
 from cosched.core.errors import CoschedError
-from cosched.shm._native import lib
+from cosched.shm._native import ffi, lib
 from cosched.shm.page import Page
-from mpi_shim.waited import waited_counter
 
 #: The path of the page, set by the node's agent.
 VARIABLE = "COSCHED_MALLEABLE"
@@ -29,12 +30,15 @@ _NAP_NS = 100_000_000
 class Boundaries:
     """The link of one rank. waited_ns: the time of the last wait at a boundary."""
 
-    def __init__(self, page: Page) -> None:
-        """Takes a slot of the page. Raises CoschedError if there is none."""
+    def __init__(self, page: Page, waited_ns: Any = ffi.NULL) -> None:
+        """Takes a slot of the page. Raises CoschedError if there is none. waited_ns: a
+        ``const uint64_t *`` to the time in which the rank has waited in MPI, if that is
+        measured."""
         self._page = page
         self._data = page.data
         self._slot = page.join(os.getpid())
-        self._counter = waited_counter()
+        self._counter = waited_ns
+        self._come_to = partial(lib.cosched_page_boundary, self._data, self._slot)
         self.waited_ns = 0
 
     @property
@@ -58,7 +62,7 @@ class Boundaries:
 
     def stops_at(self, step: int) -> bool:
         """Comes to a boundary; returns whether all ranks stop there for a change."""
-        turn = lib.cosched_page_boundary(self._data, self._slot, step, self._counter)
+        turn = self._come_to(step, self._counter)
         return turn != lib.COSCHED_PAGE_GO_ON and self._wait(step, turn)
 
     def _wait(self, step: int, turn: int) -> bool:
@@ -97,13 +101,13 @@ class Boundaries:
         self._page.report(result)
 
 
-def link(environ: Mapping[str, str]) -> Boundaries | None:
-    """Returns the link of this rank; None without an agent. Raises CoschedError if there is
-    an agent, but no link to it."""
+def link(environ: Mapping[str, str], waited_ns: Any = ffi.NULL) -> Boundaries | None:
+    """Returns the link of this rank; None without an agent. waited_ns: as in Boundaries.
+    Raises CoschedError if there is an agent, but no link to it."""
     path = environ.get(VARIABLE)
     if not path:
         return None
     try:
-        return Boundaries(Page.open(Path(path)))
+        return Boundaries(Page.open(Path(path)), waited_ns)
     except OSError as error:
         raise CoschedError(f"page {path}: {error.strerror}") from None
