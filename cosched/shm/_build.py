@@ -37,11 +37,11 @@ def wrapper_functions() -> str:
 HEADERS = (
     *("layout", "register", "arrivals", "task", "spin_limit", "spin_or_sleep", "sharing"),
     *("environment",),
-    *("mpi_calls", "join", "roll", "daemon", "guard"),
+    *("mpi_calls", "join", "roll", "daemon", "guard", "page"),
 )
 SOURCES = (
     *("task", "register", "spin_or_sleep", "sharing", "join", "roll", "environment"),
-    *("rundir", "daemon", "guard", "arrivals", "spin_limit"),
+    *("rundir", "daemon", "guard", "arrivals", "spin_limit", "page"),
 )
 
 ffibuilder = FFI()

@@ -23,6 +23,7 @@ TESTS = (
         "tests/wrapper/test_task.py",
         "tests/wrapper/test_waits.py",
     ),
+    "tests/unit/cluster/resizing/test_page.py",
     *("tests/unit/node/test_join.py", "tests/unit/linux/test_held_process.py"),
 )
 LIVE_TESTS = ("tests/live/test_kick_live.py",)

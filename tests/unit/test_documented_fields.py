@@ -23,6 +23,7 @@ ROOMS = (
     "cosched/lab",
     "cosched/launch",
     "cosched/linux",
+    "cosched/malleable",
     "cosched/node",
     "cosched/observe",
     "cosched/rundir",

@@ -25,6 +25,7 @@ RANK = {
     "cosched.config": 2,
     "cosched.rundir": 2,
     "cosched.service": 2,
+    "cosched.malleable": 3,
     "cosched.node": 3,
     "cosched.launch": 3,
     "cosched.sim": 3,
@@ -59,6 +60,7 @@ IMPURE = {
 READS_ENVIRONMENT = (
     "cosched.cli",
     "cosched.jobs",
+    "cosched.malleable",
     "cosched.start",
     "cosched_daemons",
     "mpi_shim",

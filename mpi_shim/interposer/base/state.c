@@ -65,3 +65,10 @@ __attribute__((visibility("default"))) int cosched_interposer_active(void) {
     cosched_environment_read(&now);
     return cosched_environment_takes_part(&now);
 }
+
+/* A malleable job looks for this name. Returns the counter of the time in which this task has
+ * waited in MPI, or NULL if it does not count. */
+__attribute__((visibility("default"))) const uint64_t *cosched_interposer_waited_ns(void) {
+    const int is_active = cosched_state_mode() == COSCHED_STATE_ACTIVE;
+    return is_active ? &cosched_state.link.counters->waited_ns : NULL;
+}

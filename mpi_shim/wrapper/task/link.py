@@ -62,6 +62,11 @@ class Task:
         """The ``struct cosched_link``."""
         return self._link
 
+    def waited_counter(self) -> Any:
+        """Returns a pointer to the time in which this task has waited, in ns; NULL if it is
+        not attached."""
+        return ffi.addressof(self._counters, "waited_ns") if self.attached else ffi.NULL
+
     @property
     def waits(self) -> bool:
         """Whether the wrapper waits in place of the library's blocking calls."""

@@ -1,4 +1,4 @@
-"""Compares the layout in docs/dev/formats.md with the compiled header."""
+"""Compares the layouts in docs/dev/formats.md with the compiled headers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from tests.places import ROOT
 
 PAGE = (ROOT / "docs/dev/formats.md").read_text()
 HEADER = (ROOT / "cosched/shm/include/cosched/layout.h").read_text()
-STRUCTS = re.findall(r"^struct (cosched_\w+) \{", HEADER, re.M)
+PAGE_HEADER = (ROOT / "cosched/shm/include/cosched/page.h").read_text()
+STRUCTS = re.findall(r"^struct (cosched_\w+) \{", HEADER + PAGE_HEADER, re.M)
+STRUCTS.remove("cosched_page_look")  # stands in no memory that is shared
 TABLE = re.compile(r"^`struct (\w+)`, (\d+) bytes:.*\n\n\|.*\n\|.*\n((?:\|.*\n)+)", re.M)
 TABLES = {name: (int(size), rows) for name, size, rows in TABLE.findall(PAGE)}
 
@@ -45,6 +47,10 @@ def test_page_has_versions_and_magic_numbers():
     magic = re.search(r"COSCHED_REGION_MAGIC UINT64_C\((0x[0-9a-f]+)\)", HEADER)[1]
     assert magic in PAGE
     assert f"{lib.COSCHED_HELLO_MAGIC:#x}" in PAGE
+    magic = re.search(r"COSCHED_PAGE_MAGIC UINT64_C\((0x[0-9a-f]+)\)", PAGE_HEADER)[1]
+    assert magic in PAGE
+    assert f"its version is {lib.COSCHED_PAGE_VERSION}," in PAGE
+    assert f"| version | {lib.COSCHED_PAGE_VERSION} |" in PAGE
 
 
 @pytest.mark.parametrize("name", ["CMDREG", "CMDOUT", "CMDCSW", "CMDSCH", "CMDDWN"])

@@ -1,0 +1,272 @@
+"""Stops all ranks of a malleable job at the same boundary, without a message of MPI.
+
+A boundary is the begin of an iteration; boundaries have the numbers of iterations. The
+job's root agent runs the machine. Each node has a page (``cosched/shm/page.py``), in which
+its ranks store the boundary that they came to last.
+
+1. *Collecting.* Each node reports the largest boundary of its ranks, once all are at work.
+2. *Proposing.* The root proposes a larger one, B. Each node stores the proposal in its page
+   and then reads the ranks' boundaries: a rank that may have passed B makes B *missed*. A
+   rank that comes to B waits there.
+3. *Committed.* If no node missed B, all ranks stop there and carry out the change. If one
+   did, the root proposes a larger boundary, which releases the ranks that wait at B.
+
+A node that collects, or has a proposal, reports a rank whose loop ends. A rank that waits
+needs no message of others, and a proposal is decided without a rank that comes to B. So no
+agreement waits for a message between ranks. A missed boundary shows how many iterations
+pass during one exchange; the next proposal leaves twice as many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import Enum
+
+from msgspec import Struct
+
+from cosched.core.cluster.resizing.change import Change
+
+
+class Stage(Enum):
+    """How far the agreement on a change is."""
+
+    IDLE = "idle"  #: there is no change
+    COLLECTING = "collecting"
+    PROPOSING = "proposing"
+    COMMITTED = "committed"  #: the ranks carry the change out
+
+
+# --- events: the orders of the queue, and the answers of nodes ----------------------------
+
+
+class Ordered(Struct, frozen=True):
+    """The queue orders a change. Only an idle machine takes one."""
+
+    change: Change  #: all of it
+
+
+class Withdrawn(Struct, frozen=True):
+    """The queue withdraws its order, as when it takes too long."""
+
+    reason: str  #: one line
+
+
+class Collected(Struct, frozen=True):
+    """All ranks of a node are at work."""
+
+    place: int  #: the node
+    generation: int  #: of the order that it answers
+    largest: int  #: the largest boundary that one of them came to
+
+
+class Checked(Struct, frozen=True):
+    """A node has stored a proposal, and then looked at its ranks."""
+
+    place: int  #: the node
+    generation: int  #: of the change
+    boundary: int  #: the proposed one
+    missed: bool  #: a rank may have passed it
+    largest: int  #: the largest boundary that one of them came to
+
+
+class LoopEnded(Struct, frozen=True):
+    """The loop of a rank has ended before the boundary of the change."""
+
+    place: int  #: the node
+    generation: int  #: of the change
+
+
+class NodeLost(Struct, frozen=True):
+    """A node of the job, or a process on it, is lost."""
+
+    place: int  #: the node
+
+
+class Finished(Struct, frozen=True):
+    """The job has reported the result of a change."""
+
+    generation: int  #: of the change
+    refused: str = ""  #: why the job is as it was; empty: the change is done
+
+
+# --- commands -----------------------------------------------------------------------------
+
+
+class Collect(Struct, frozen=True):
+    """Let a node report when all its ranks are at work."""
+
+    place: int  #: the node
+    generation: int  #: of the change
+
+
+class Propose(Struct, frozen=True):
+    """Let a node store the change and a proposed boundary, and check its ranks."""
+
+    place: int  #: the node
+    change: Change  #: all of it
+    boundary: int  #: that is proposed
+
+
+class Commit(Struct, frozen=True):
+    """Let a node store that the boundary is committed. Nodes of arriving ranks get this
+    command alone: rank 0 may be there after the change, and reports it there."""
+
+    place: int  #: the node
+    generation: int  #: of the change
+    boundary: int  #: that is proposed
+
+
+class Release(Struct, frozen=True):
+    """Let a node remove a proposal, so that ranks that wait go on."""
+
+    place: int  #: the node
+    generation: int  #: of the change
+
+
+class ReportDone(Struct, frozen=True):
+    """Report to the queue that the job has its new size."""
+
+    generation: int  #: of the change
+
+
+class ReportRefused(Struct, frozen=True):
+    """Report to the queue that the job is as it was, and why."""
+
+    generation: int  #: of the change
+    reason: str  #: one line
+
+
+class ReportLost(Struct, frozen=True):
+    """Report that a node was lost during a committed change: the job cannot go on."""
+
+    generation: int  #: of the change
+    place: int  #: the node
+
+
+Event = Ordered | Withdrawn | Collected | Checked | LoopEnded | NodeLost | Finished
+Command = Collect | Propose | Commit | Release | ReportDone | ReportRefused | ReportLost
+
+
+class Agreement:
+    """The agreements on one job's changes, one after the other. places: the nodes that have
+    ranks of the job."""
+
+    def __init__(self, places: Iterable[int]) -> None:
+        self.places = frozenset(places)
+        self.stage = Stage.IDLE
+        self._change: Change | None = None
+        self._answers: dict[int, int] = {}  # the largest boundary of each place
+        self._boundary = 0  # the last one that was proposed; it only grows
+        self._margin = 1
+
+    def handle(self, event: Event) -> tuple[Command, ...]:
+        """Handles an event; returns the commands."""
+        if isinstance(event, Ordered):
+            return self._order(event.change)
+        if isinstance(event, NodeLost):
+            return self._lose(event.place)
+        change = self._change
+        if change is None:
+            return ()
+        if isinstance(event, Withdrawn):
+            return self._refuse(change, event.reason)
+        if event.generation != change.generation:
+            return ()  # a late answer about an earlier change
+        if isinstance(event, Collected):
+            return self._collect(change, event)
+        if isinstance(event, Checked):
+            return self._check(change, event)
+        if isinstance(event, Finished):
+            return self._finish(change, event)
+        return self._end_loop(change)
+
+    def _order(self, change: Change) -> tuple[Command, ...]:
+        if self._change is not None:
+            reason = f"change {self._change.generation} of the job is not over"
+            return (ReportRefused(change.generation, reason),)
+        self._change = change
+        self.stage = Stage.COLLECTING
+        self._answers = {}
+        self._margin = 1
+        return tuple(Collect(place, change.generation) for place in self._sorted())
+
+    def _collect(self, change: Change, event: Collected) -> tuple[Command, ...]:
+        if self.stage is not Stage.COLLECTING or event.place not in self.places:
+            return ()
+        self._answers[event.place] = event.largest
+        if len(self._answers) < len(self.places):
+            return ()
+        return self._propose(change, max(self._answers.values()))
+
+    def _propose(self, change: Change, largest: int) -> tuple[Command, ...]:
+        self.stage = Stage.PROPOSING
+        self._boundary = max(self._boundary, largest) + self._margin
+        self._answers = {}
+        return tuple(Propose(place, change, self._boundary) for place in self._sorted())
+
+    def _check(self, change: Change, event: Checked) -> tuple[Command, ...]:
+        is_open = self.stage is Stage.PROPOSING and event.boundary == self._boundary
+        if not is_open or event.place not in self.places:
+            return ()
+        if event.missed:
+            self._margin = 2 * (self._margin + max(0, event.largest - self._boundary))
+            return self._propose(change, event.largest)
+        self._answers[event.place] = event.largest
+        if len(self._answers) < len(self.places):
+            return ()
+        self.stage = Stage.COMMITTED
+        places = sorted(self.places | {arrival.place for arrival in change.arriving})
+        return tuple(Commit(each, change.generation, self._boundary) for each in places)
+
+    def _end_loop(self, change: Change) -> tuple[Command, ...]:
+        """A program leaves its loop with all ranks at the same iteration. So none of them
+        comes to the boundary any more, even to a committed one."""
+        committed = self.stage is Stage.COMMITTED
+        return self._refuse(change, "the job's loop has ended", even_committed=committed)
+
+    def _refuse(
+        self, change: Change, reason: str, *, even_committed: bool = False
+    ) -> tuple[Command, ...]:
+        if self.stage is Stage.COMMITTED and not even_committed:
+            return ()  # the ranks cannot be stopped any more
+        releases = (
+            ()
+            if self.stage is Stage.COLLECTING
+            else tuple(Release(place, change.generation) for place in self._sorted())
+        )
+        self._forget()
+        return (*releases, ReportRefused(change.generation, reason))
+
+    def _lose(self, place: int) -> tuple[Command, ...]:
+        change = self._change
+        if change is None:
+            self.places -= {place}
+            return ()
+        arriving = {arrival.place for arrival in change.arriving}
+        if self.stage is Stage.COMMITTED and place in self.places | arriving:
+            self._forget()
+            return (ReportLost(change.generation, place),)
+        if place not in self.places:
+            return (
+                self._refuse(change, f"node {place} is lost") if place in arriving else ()
+            )
+        self.places -= {place}
+        return self._refuse(change, f"node {place} is lost")
+
+    def _finish(self, change: Change, event: Finished) -> tuple[Command, ...]:
+        if self.stage is not Stage.COMMITTED:
+            return ()
+        self._forget()
+        if event.refused:
+            return (ReportRefused(change.generation, event.refused),)
+        arriving = {arrival.place for arrival in change.arriving}
+        self.places = (self.places - frozenset(change.leaving)) | arriving
+        return (ReportDone(change.generation),)
+
+    def _forget(self) -> None:
+        self._change = None
+        self.stage = Stage.IDLE
+        self._answers = {}
+
+    def _sorted(self) -> list[int]:
+        return sorted(self.places)

@@ -1,0 +1,58 @@
+"""The MPIs under which malleable programs are tested."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.places import ROOT
+from tests.tools.malleable_agents import PlayedAgents, mpi_environment
+
+
+def folders():
+    """The folders of environments with an mpiexec and this cosched."""
+    here = Path(sys.executable).parent
+    found = dict.fromkeys((here, *sorted(ROOT.glob(".venv*/bin"))))
+    return [
+        bin for bin in found if (bin / "mpiexec").exists() and (bin / "cosched").exists()
+    ]
+
+
+@pytest.fixture(
+    params=[pytest.param(bin, id=bin.parent.name.lstrip(".")) for bin in folders()]
+)
+def mpi(request):
+    return request.param
+
+
+@pytest.fixture
+def agents(tmp_path):
+    """Returns a function that makes the agents of some nodes."""
+    made = []
+
+    def make(nodes, seed=0):
+        made.append(PlayedAgents(tmp_path, nodes, seed))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+
+
+@pytest.fixture
+def rigid(mpi):
+    """Returns a function that runs a program without agents."""
+
+    def run(ranks, program, *arguments):
+        return subprocess.run(
+            [mpi / "mpiexec", "-n", str(ranks), mpi / "python", program, *arguments],
+            env=mpi_environment(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+
+    return run

@@ -1,0 +1,177 @@
+"""Programs whose size changes at random end with the answer of a rigid run. The agents are
+played, under each MPI's own mpiexec."""
+
+import re
+from pathlib import Path
+
+import pytest
+from mpi4py import MPI
+
+from cosched.core.cluster.resizing.agreement import ReportDone, ReportRefused
+from tests.places import ROOT
+
+STEN = ROOT / "benchmarks" / "programs" / "sten.py"
+MEMORY = Path(__file__).with_name("memory_program.py")
+ARRAYS = Path(__file__).with_name("arrays_program.py")
+FREE, ENDED = 0, 4
+
+pytestmark = pytest.mark.mpi_job
+
+
+def change_at_random(played, times, most):
+    """Changes the job to 1 to ``most`` ranks on any nodes; some orders are withdrawn."""
+    done = 0
+    for number in range(times):
+        report = played.resize_to(played.random_target(most), withdraw=number % 5 == 4)
+        done += isinstance(report, ReportDone)
+        assert isinstance(report, ReportDone) or report.reason == "the queue wants it so"
+        if isinstance(report, ReportDone):
+            assert played.results[-1].ranks == len(played.ranks)
+    return done
+
+
+def states(played):
+    return {slot.state for page in played.pages for slot in page.data.slots}
+
+
+def run_sten(played, mpi, rigid, changes):
+    stop = played.folder / "stop"
+    played.start(mpi, [0, 1], STEN, "--side", "24", "--until", stop, "--pause", "0.001")
+    done = change_at_random(played, changes, 4)
+    assert done >= 0.6 * changes
+    stop.touch()
+    status, output = played.finish()
+    assert status == 0, output
+    iterations = re.search(r"iterations (\d+)", output)[1]
+    expected = rigid(2, STEN, "--side", "24", "--iterations", iterations)
+    assert output == expected.stdout, expected.stderr
+    assert states(played) <= {FREE, ENDED}
+
+
+def test_jacobi_survives_random_changes(agents, mpi, rigid):
+    run_sten(agents(6, seed=1), mpi, rigid, 60)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", [2])
+def test_jacobi_survives_many_random_changes(agents, mpi, rigid, seed):
+    run_sten(agents(6, seed), mpi, rigid, 500)
+
+
+def test_arrays_of_all_kinds_survive_changes(agents, mpi):
+    played = agents(5, seed=3)
+    stop = played.folder / "stop"
+    played.start(mpi, [0, 1, 1], ARRAYS, stop)
+    assert isinstance(played.resize([1], [2, 3]), ReportDone)  # a part of a world leaves
+    assert isinstance(played.resize([2, 3]), ReportDone)  # a whole world leaves
+    assert isinstance(played.resize([], [1, 4, 4]), ReportDone)
+    assert isinstance(played.resize([0, 1, 4], [2]), ReportDone)  # all migrate
+    stop.touch()
+    assert played.finish() == (0, "arrays are as they were\n")
+
+
+def test_change_needs_little_memory_beside_the_blocks(agents, mpi):
+    """The bound is several pieces a peer, and what MPI allocates for a first message."""
+    played = agents(3)
+    stop = played.folder / "stop"
+    played.start(mpi, [0], MEMORY, stop)
+    assert isinstance(played.resize([], [1, 2]), ReportDone)
+    stop.touch()
+    status, output = played.finish()
+    assert status == 0, output
+    (extra,) = re.findall(r"extra (-?\d+) MiB", output)
+    assert int(extra) < 48
+
+
+def test_shrinking_by_a_whole_world_starts_no_process(agents, mpi):
+    played = agents(3)
+    stop = played.folder / "stop"
+    played.start(mpi, [0], ARRAYS, stop)
+    played.resize([], [1, 2])
+    assert isinstance(played.resize([1, 2]), ReportDone)
+    assert {rank.world for rank in played.ranks} == {0}
+    stop.touch()
+    assert played.finish() == (0, "arrays are as they were\n")
+
+
+def test_impossible_change_leaves_the_job_as_it_was(agents, mpi):
+    played = agents(2)
+    stop = played.folder / "stop"
+    played.start(mpi, [0], ARRAYS, stop)
+    report = played.resize([0])
+    assert report == ReportRefused(1, "no rank of the job would stay")
+    assert isinstance(played.resize([], [1]), ReportDone)
+    stop.touch()
+    assert played.finish() == (0, "arrays are as they were\n")
+
+
+def test_job_goes_on_after_a_spawn_that_failed(agents, mpi):
+    if not (mpi / "ompi_info").exists():
+        pytest.skip("the mpiexec of MPICH ends the job for a host that does not exist")
+    played = agents(3)
+    played.hosts[1] = "no-such-host.invalid"
+    stop = played.folder / "stop"
+    played.start(mpi, [0], ARRAYS, stop)
+    report = played.resize([], [1])
+    assert report.reason.startswith("MPI_ERR_")
+    assert isinstance(played.resize([], [2]), ReportDone)
+    stop.touch()
+    _, output = played.finish()  # prterun has a status of its own after a failed spawn
+    assert "arrays are as they were\n" in output
+
+
+def test_order_to_a_job_that_ends_is_refused(agents, mpi):
+    played = agents(2)
+    played.start(mpi, [0], STEN, "--iterations", "3", "--side", "8")
+    report = played.resize([], [1])
+    assert report == ReportRefused(1, "the job's loop has ended") or isinstance(
+        report, ReportDone
+    )
+    status, output = played.finish()
+    assert status == 0
+    assert "iterations 3 " in output
+
+
+MISUSES = {
+    "zero": "Misuse: minimum 0: is not a number of nodes from 1 to 1048576",
+    "fraction": "Misuse: minimum 1.5: is not a number of nodes from 1 to 1048576",
+    "minimum-above-ideal": "Misuse: minimum 4 is more than ideal 2",
+    "before-init": "Misuse: MPI is not initialized: call MPI.Init() before malleable.Job",
+    "after-finalize": "Misuse: MPI has been finalized: make the malleable.Job before that",
+    "twice": "Misuse: this program has made its malleable.Job already: use that one",
+    "two-loops": "Misuse: a malleable job has one loop: call steps() once",
+    "no-array": "BlocksDisagree: scatter: rank 0: a block is a NumPy array, not list",
+    "objects": "BlocksDisagree: scatter: rank 0: a block of Python objects (object)"
+    " cannot be moved",
+    "late-scatter": "Misuse: call scatter before steps(): ranks that join later need it",
+    "disagree-in-dtype": "BlocksDisagree: redistribute: array 0: dtype float32 in rank 1,"
+    " but float64 in rank 0",
+    "disagree-in-axis": "BlocksDisagree: redistribute: array 0: shape (2, 'any') in rank 1,"
+    " but ('any', 2) in rank 0",
+    "disagree-in-shape": "BlocksDisagree: gather: shape ('any', 3) in rank 1,"
+    " but ('any', 2) in rank 0",
+    "disagree-in-number": "BlocksDisagree: redistribute: 2 arrays in rank 1,"
+    " but 1 in rank 0",
+    "wrong-axis": "BlocksDisagree: redistribute: array 0: rank 0: axis 1 does not exist in"
+    " an array of 1 dimensions",
+    "wrong-split": "BlocksDisagree: redistribute: array 0: the split of 6 rows among 3"
+    " ranks is [0, 0, 0]",
+    "ask-none": "Misuse: a job cannot ask for 0 nodes",
+}
+PROGRAM = Path(__file__).with_name("misuse_program.py")
+
+
+@pytest.mark.parametrize("how", MISUSES)
+def test_misuse_is_one_line_in_each_rank(rigid, how):
+    done = rigid(3, PROGRAM, how)
+    assert done.stdout.count(MISUSES[how]) == 3, done.stdout + done.stderr
+    assert not done.stdout.replace(MISUSES[how], "").strip()
+    assert done.returncode == 3
+
+
+def test_job_without_agents_has_a_fixed_size(rigid):
+    done = rigid(3, PROGRAM, "nothing")
+    assert done.stdout == f"ran with 3 ranks, thread level {MPI.THREAD_SINGLE}\n", (
+        done.stderr
+    )
+    assert done.returncode == 0

@@ -1,0 +1,349 @@
+"""The agreement: whatever the ranks and the messages do, all ranks stop at the same
+boundary, and no rank waits for ever.
+
+The world of these tests has three kinds of actors, which take turns in any order. Ranks go
+from boundary to boundary: storing the boundary and loading the word are two turns, as they
+are for a processor. In an iteration a rank needs messages of others: those that they send
+in the same iteration. Messages between the root and a node keep their order and are not
+lost."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+
+from cosched.core.cluster.resizing.agreement import (
+    Agreement,
+    Checked,
+    Collect,
+    Collected,
+    Commit,
+    Finished,
+    NodeLost,
+    Ordered,
+    Propose,
+    Release,
+    ReportDone,
+    ReportLost,
+    ReportRefused,
+    Stage,
+    Withdrawn,
+)
+from cosched.core.cluster.resizing.change import Arrival, Change, decode_change
+from cosched.core.cluster.resizing.node_part import NodePart
+from cosched.core.cluster.resizing.records import Look, Phase, Result, Times
+
+COMES, LOADS, WAITS, CHANGES, ENDED = "comes", "loads", "waits", "changes", "ended"
+
+
+@dataclass
+class Rank:
+    """A rank. does: its next turn. step: the boundary that it comes to next, or came to."""
+
+    node: Node
+    needs: frozenset[int]
+    number: int
+    step: int = 0
+    does: str = COMES
+    shown: int = 0  # in its slot
+    acknowledged: int | None = None
+    done: bool = False  # its loop, for the agent
+
+
+class Node:
+    """A node: its page, which it is itself, and its agent."""
+
+    def __init__(self, place):
+        self.part = NodePart(place, self)
+        self.word = (Phase.NONE, 0)
+        self.ranks = []
+        self.inbox, self.outbox = deque(), deque()
+        self.reported = None
+        self.lost = False
+
+    def give_order(self, generation, order):
+        assert decode_change(order).generation == generation
+
+    def store_word(self, boundary, phase):
+        self.word = (phase, boundary)
+
+    def look(self, boundary):
+        live = [rank for rank in self.ranks if not rank.done]
+        return Look(
+            largest=max(rank.shown for rank in self.ranks),
+            joining=0,
+            live=len(live),
+            leaving=0,
+            ended=sum(rank.done and rank.shown < boundary for rank in self.ranks),
+            missed=any(
+                rank.shown > boundary
+                or (rank.shown == boundary and rank.acknowledged != boundary)
+                for rank in self.ranks
+            ),
+        )
+
+    def result(self):
+        return self.reported
+
+    def take(self):
+        self.outbox.extend(self.part.take(self.inbox.popleft()))
+
+    def watch(self):
+        self.outbox.extend(self.part.watch(len(self.ranks)))
+
+
+class Job(RuleBasedStateMachine):
+    """Random histories of a job on some nodes."""
+
+    @initialize(
+        layout=st.lists(st.integers(1, 2), min_size=1, max_size=3),
+        needs=st.lists(st.sets(st.integers(0, 5)), min_size=6, max_size=6),
+        length=st.integers(3, 30),
+    )
+    def begin(self, layout, needs, length):
+        self.nodes = [Node(place) for place in range(len(layout))]
+        self.ranks = []
+        for node, count in zip(self.nodes, layout, strict=True):
+            for _ in range(count):
+                number = len(self.ranks)
+                node.ranks.append(Rank(node, frozenset(needs[number]), number))
+                self.ranks.append(node.ranks[-1])
+        self.length = length
+        self.agreement = Agreement(range(len(layout)))
+        self.generation = 0
+        self.reports = []
+        self.committed = None
+        self.lost = False
+
+    # --- turns ----------------------------------------------------------------------------
+
+    def turns(self):
+        """Returns the turns that are possible now."""
+        found = [lambda r=r: self.run(r) for r in self.ranks if self.can_run(r)]
+        for node in self.nodes:
+            if node.lost:
+                continue
+            node.watch()  # at any time; the answer travels on its own
+            if node.inbox:
+                found.append(node.take)
+            if node.outbox:
+                found.append(lambda n=node: self.feed(n.outbox.popleft()))
+        return found
+
+    def can_run(self, rank):
+        if rank.node.lost or rank.does in (CHANGES, ENDED):
+            return False
+        if rank.does == WAITS:
+            return rank.node.word != (Phase.PROPOSED, rank.step)
+        if rank.does == COMES and rank.step:
+            # It is in iteration step - 1, and needs what others send in that one.
+            others = [r for r in self.ranks if r.number in rank.needs]
+            return all(r.done or r.step >= rank.step for r in others)
+        return True
+
+    def run(self, rank):
+        if rank.does == COMES:
+            if rank.step == self.length:
+                rank.does, rank.done = ENDED, True
+                return
+            rank.shown, rank.does = rank.step, LOADS
+            return
+        phase, boundary = rank.node.word
+        if boundary != rank.step or phase == Phase.NONE:
+            rank.step, rank.does = rank.step + 1, COMES
+        elif phase == Phase.PROPOSED:
+            rank.acknowledged, rank.does = rank.step, WAITS
+        else:
+            assert rank.node.word == (Phase.COMMITTED, rank.step)
+            rank.does = CHANGES
+
+    def feed(self, event):
+        for command in self.agreement.handle(event):
+            if isinstance(command, ReportDone | ReportRefused | ReportLost):
+                self.reports.append(command)
+                continue
+            if isinstance(command, Commit):
+                self.committed = command.boundary
+            self.nodes[command.place].inbox.append(command)
+
+    def check_stop(self):
+        """All that stop do so at the committed boundary, and none has passed it."""
+        for rank in self.ranks:
+            if self.committed is not None and self.agreement.stage is Stage.COMMITTED:
+                assert rank.shown <= self.committed
+            if rank.does == CHANGES:
+                assert rank.step == self.committed
+
+    @rule(choices=st.lists(st.integers(0, 1000), max_size=60))
+    def take_turns(self, choices):
+        for choice in choices:
+            turns = self.turns()
+            if not turns:
+                break
+            turns[choice % len(turns)]()
+            self.check_stop()
+            self.finish_change()
+
+    def finish_change(self):
+        """Once all ranks have stopped, they carry the change out and go on."""
+        if self.ranks and all(rank.does == CHANGES for rank in self.ranks):
+            for rank in self.ranks:
+                rank.step, rank.does = rank.step + 1, COMES
+            self.committed = None
+            self.nodes[0].reported = Result(self.generation, len(self.ranks), Times(), 0)
+
+    # --- what happens from outside --------------------------------------------------------
+
+    @precondition(lambda self: self.agreement.stage is Stage.IDLE and not self.lost)
+    @rule()
+    def order(self):
+        self.generation += 1
+        self.feed(Ordered(Change(self.generation, (), ())))
+
+    @rule()
+    def order_too_early(self):
+        if self.agreement.stage is Stage.IDLE:
+            return
+        before = self.agreement.stage
+        self.feed(Ordered(Change(999, (), ())))
+        assert self.reports.pop().generation == 999
+        assert self.agreement.stage is before
+
+    @rule()
+    def withdraw(self):
+        committed = self.agreement.stage is Stage.COMMITTED
+        self.feed(Withdrawn("it takes too long"))
+        assert self.agreement.stage is (Stage.COMMITTED if committed else Stage.IDLE)
+
+    @precondition(lambda self: len(self.nodes) > 1 and not self.lost)
+    @rule(place=st.integers(0, 2), when=st.integers(0, 9))
+    def lose_node(self, place, when):
+        """The job itself ends with a node; here only the agreement matters."""
+        assume(place < len(self.nodes) and when == 0)
+        self.lost = self.nodes[place].lost = True
+        active = self.agreement.stage is not Stage.IDLE
+        count = len(self.reports)
+        self.feed(NodeLost(place))
+        assert self.agreement.stage is Stage.IDLE
+        assert len(self.reports) == count + active
+        self.committed = None
+
+    def teardown(self):
+        """With fair turns everything ends: each order is answered, and no rank waits."""
+        if not hasattr(self, "agreement") or self.lost:
+            return
+        for number in range(100_000):
+            turns = self.turns()
+            if not turns:
+                break
+            turns[number * 7919 % len(turns)]()
+            self.check_stop()
+            self.finish_change()
+        assert self.agreement.stage is Stage.IDLE
+        assert len(self.reports) == self.generation
+        assert all(rank.does == ENDED for rank in self.ranks)
+
+
+TestJob = Job.TestCase
+TestJob.settings = settings(max_examples=60, stateful_step_count=15, deadline=None)
+
+
+def answered(agreement, commands, largest):
+    """Answers for all nodes; no rank has passed the boundary."""
+    found = []
+    for command in commands:
+        match command:
+            case Collect():
+                event = Collected(command.place, command.generation, largest)
+            case Propose():
+                event = Checked(
+                    command.place,
+                    command.change.generation,
+                    command.boundary,
+                    missed=False,
+                    largest=largest,
+                )
+            case _:
+                continue
+        found += agreement.handle(event)
+    return found
+
+
+def agreed(agreement, change, largest=4):
+    commands = agreement.handle(Ordered(change))
+    for _ in range(2):
+        commands = answered(agreement, commands, largest)
+    return commands
+
+
+def test_boundary_is_after_the_largest_of_all_nodes():
+    agreement = Agreement([0, 1])
+    assert agreement.handle(Ordered(Change(1, (), ()))) == (Collect(0, 1), Collect(1, 1))
+    assert agreement.handle(Collected(0, 1, 9)) == ()
+    proposals = agreement.handle(Collected(1, 1, 3))
+    assert [each.boundary for each in proposals] == [10, 10]
+
+
+@given(speed=st.integers(1, 100_000))
+def test_fast_iterations_are_caught_after_a_few_proposals(speed):
+    """Each exchange takes as long as ``speed`` iterations."""
+    agreement = Agreement([0])
+    agreement.handle(Ordered(Change(1, (), ())))
+    (proposal,) = agreement.handle(Collected(0, 1, 0))
+    now = 0
+    for _ in range(4):
+        now += speed
+        missed = now >= proposal.boundary
+        event = Checked(0, 1, proposal.boundary, missed, now)
+        (proposal,) = agreement.handle(event)
+        if not missed:
+            break
+    assert isinstance(proposal, Commit)
+
+
+def test_missed_boundary_is_replaced_at_once():
+    agreement = Agreement([0, 1])
+    commands = agreement.handle(Ordered(Change(1, (), ())))
+    first = answered(agreement, commands, 4)
+    second = agreement.handle(Checked(1, 1, 5, missed=True, largest=7))
+    assert {each.boundary for each in first} == {5}
+    assert {each.boundary for each in second} == {13}
+    late = Checked(0, 1, 5, missed=False, largest=4)
+    assert agreement.handle(late) == ()
+    assert agreement.handle(Checked(1, 1, 13, missed=False, largest=7)) == ()
+    assert len(agreement.handle(Checked(0, 1, 13, missed=False, largest=7))) == 2
+
+
+def test_done_change_gives_the_places_of_the_next_one():
+    agreement = Agreement([0, 1])
+    change = Change(1, (1,), (Arrival(5, "five", 2),))
+    assert {type(each) for each in agreed(agreement, change)} == {Commit}
+    assert agreement.handle(Finished(1)) == (ReportDone(1),)
+    assert agreement.places == {0, 5}
+
+
+def test_refused_change_leaves_the_places():
+    agreement = Agreement([0, 1])
+    agreed(agreement, Change(1, (1,), (Arrival(5, "five", 2),)))
+    refused = agreement.handle(Finished(1, "no slots"))
+    assert refused == (ReportRefused(1, "no slots"),)
+    assert agreement.places == {0, 1}
+
+
+def test_arriving_node_that_is_lost_ends_the_proposal():
+    agreement = Agreement([0])
+    change = Change(1, (), (Arrival(5, "five", 2),))
+    answered(agreement, agreement.handle(Ordered(change)), 4)
+    lost = agreement.handle(NodeLost(5))
+    assert lost == (Release(0, 1), ReportRefused(1, "node 5 is lost"))
+
+
+def test_node_lost_during_a_committed_change_is_reported():
+    agreement = Agreement([0])
+    agreed(agreement, Change(1, (), (Arrival(5, "five", 2),)))
+    assert agreement.handle(NodeLost(7)) == ()
+    assert agreement.handle(NodeLost(5)) == (ReportLost(1, 5),)
