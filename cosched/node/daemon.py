@@ -71,8 +71,6 @@ log = logging.getLogger(__name__)
 HEARTBEAT_NS = 200 * NS_PER_MS
 #: The time between two looks at what other programs did with the classes.
 INSPECT_NS = NS_PER_S
-#: After each time by the wall clock.
-LATEST_NS = 1 << 63
 #: How long private daemons wait for their first job before they end.
 PRIVATE_GRACE_NS = 15 * NS_PER_S
 #: How long private daemons stay after the last job, so that the next job finds them.
@@ -183,7 +181,7 @@ class SchedulerDaemon:
         self._loop.watch(self._bell, self._read_timer)
         if self.options.history is not None:
             self.history.open(self.options.history)
-            self.machine.remember(self.history.ended(0, LATEST_NS))
+            self.machine.remember(self.history.ended())
         # Only now, because the trace begins with the whole state of the machine.
         self.recorder.open(self.paths.directory, self.options.trace_bytes)
         self._members.adopt(self._take_over)
@@ -401,9 +399,10 @@ class SchedulerDaemon:
     def _relearn(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
         """Replaces what the node learned by the jobs that ended in a time."""
         since_wall_ns = request.get("since_wall_ns", 0)
-        until_wall_ns = request.get("until_wall_ns", LATEST_NS)
-        if not type(since_wall_ns) is type(until_wall_ns) is int:
-            raise CoschedError("since_wall_ns: must be a whole number of nanoseconds")
+        until_wall_ns = request.get("until_wall_ns")
+        for name, time_ns in (("since", since_wall_ns), ("until", until_wall_ns or 0)):
+            if type(time_ns) is not int:
+                raise CoschedError(f"{name}_wall_ns: must be a whole number of nanoseconds")
         ended = tuple(self.history.ended(since_wall_ns, until_wall_ns)[-REMEMBERED:])
         self.driver.feed(KnowledgeReplaced(**clocks(), ended=ended))
         return {"ended": len(ended)}

@@ -41,6 +41,7 @@ FOLDER_TELLS = {
     "documents": "of the experiment, and what reads TOML",
     "domain": "its settings, and its start",
     "engine": "of the two batch systems",
+    "filling": "its accounts, and their sentences",
     "hosts": "of a launcher's command line, and the choice of cosched-run",
     "identity": "what a task may have, and how it gets it",
     "machine": "of the coupling around the queue's, and of simulators around it",

@@ -307,7 +307,7 @@ class NodeScheduler:
         self._table.change_settings(event.settings)
         if self._table.policy.exit_ends_turns:  # turns may have gone without CPU time
             bound_accounts(self._table, event.now_ns)
-        return []
+        return set_shares(self._table)
 
     def _replace_knowledge(self, event: KnowledgeReplaced) -> list[Command]:
         self.counters[Branch.KNOWLEDGE_REPLACED] += 1

@@ -117,9 +117,11 @@ class HistoryWriter:
         except OSError as error:
             log.warning("no history: %s: %s", place.directory, error.strerror)
 
-    def ended(self, since_wall_ns: int, until_wall_ns: int) -> list[Ended]:
+    def ended(
+        self, since_wall_ns: int = 0, until_wall_ns: int | None = None
+    ) -> list[Ended]:
         """Returns how long each job was scheduled that ended in this time, for jobs with
-        complete records."""
+        complete records. until_wall_ns: None: no limit."""
         return [
             Ended(
                 round(record.scheduled_s * NS_PER_S),
@@ -129,7 +131,9 @@ class HistoryWriter:
                 record.need,
             )
             for record in map(decode_record, self._records)
-            if since_wall_ns <= record.ended_wall_ns <= until_wall_ns and record.is_complete
+            if record.ended_wall_ns >= since_wall_ns
+            and (until_wall_ns is None or record.ended_wall_ns <= until_wall_ns)
+            and record.is_complete
         ]
 
     def adopt(self, job: LiveJob) -> None:

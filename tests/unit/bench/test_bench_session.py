@@ -316,9 +316,9 @@ def test_nodes_forget_ended_jobs_during_coscheduled_runs(bench, monkeypatch):
     asked = []
 
     class Changes(daemons.HeldChanges):
-        def hold(self, paths, op, since_wall_ns):
+        def hold(self, paths, op, since_wall_ns, until_wall_ns):
             asked.append((paths.node, op))
-            assert since_wall_ns >= began_ns
+            assert until_wall_ns >= since_wall_ns >= began_ns
             self.callback(asked.append, "given back")
 
     monkeypatch.setattr(daemons, "ask", lambda _site: {})
