@@ -139,11 +139,11 @@ def _waiting_percents(group: Group, filling_percent: int) -> dict[Job, int]:
 def share_percents(groups: Iterable[Group], filling_percent: int) -> dict[Job, int]:
     """Returns the percentage of its CPUs that each job of these groups gets.
 
-    An unscheduled class gets 1%. One that can compute in the waits of a scheduled class gets
-    ``filling_percent``. A scheduled class gets what the unscheduled classes of its group
-    leave. Scheduled jobs side by side take nothing from each other, because each task
-    has a CPU. With more than 50 unscheduled classes, the scheduled class gets as much as
-    all of them together: the paper's rule would leave it less.
+    An unscheduled class gets 1%, and ``filling_percent`` if it can compute in the waits of
+    a scheduled class. A scheduled class gets what the unscheduled classes of its group
+    leave. Scheduled jobs side by side take nothing from each other, because each task has
+    a CPU. With more than 50 unscheduled classes, the scheduled class gets as much as all
+    of them together: the paper's rule would leave it less.
     """
     percents: dict[Job, int] = {}
     for group in groups:
