@@ -37,6 +37,9 @@ class StreamJob:
     user: int = 0  #: number of its user
     #: Its kind and length, as the machine expects them; by default unknown.
     expectation: Expectation = field(default_factory=Expectation)
+    #: Its work is done by launchers, without a task. When it has to leave the order, it is
+    #: announced again, as another job.
+    bare: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,7 @@ class OneNode:
         self._machine = NodeScheduler(settings)
         self._now_ns = NS_PER_S
         self._rest_ns: dict[int, int] = {}
+        self._keys: dict[int, str] = {}
         self._running: int | None = None
         self._since_ns = 0
         self._orders: OrderTimer | None = None
@@ -101,16 +105,22 @@ class OneNode:
         number = self._arrivals.pop()
         job = self._jobs[number]
         self._rest_ns[number] = job.length_ns
+        self._register(number, str(number))
+
+    def _register(self, number: int, key: str) -> None:
+        job = self._jobs[number]
+        self._keys[number] = key
         self._send(
             TaskRegistered(
                 now_ns=self._now_ns,
                 wall_ns=self._now_ns,
-                job=str(number),
+                job=key,
                 task=number,
                 cpus=ONE_CPU,
                 submitted_ns=self._now_ns,
                 user=job.user,
                 expectation=job.expectation,
+                launcher=job.bare,
             )
         )
 
@@ -119,16 +129,22 @@ class OneNode:
         assert number is not None
         del self._rest_ns[number]
         self.ends_ns[number] = self._now_ns
+        self._leave(number)
+
+    def _leave(self, number: int) -> None:
         self._yield_cpu()
-        self._send(
-            TaskExited(
-                now_ns=self._now_ns, wall_ns=self._now_ns, job=str(number), task=number
-            )
-        )
+        now_ns, key = self._now_ns, self._keys[number]
+        self._send(TaskExited(now_ns=now_ns, wall_ns=now_ns, job=key, task=number))
 
     def _tick(self) -> None:
         self._ticked_ns = self._now_ns
         self._send(SliceEnded(now_ns=self._now_ns, wall_ns=self._now_ns))
+        number = self._running
+        if number is None or not self._jobs[number].bare:
+            return
+        if not self._machine.keeps_launchers(self._keys[number], self._now_ns):
+            self._leave(number)
+            self._register(number, f"{self._keys[number]}.")
 
     def _ring(self) -> None:
         self._alarm_ns = None
@@ -140,10 +156,12 @@ class OneNode:
 
     def _carry_out(self, command: Command) -> None:
         match command:
-            case PublishStatus(job=job, scheduled=True) if int(job) in self._rest_ns:
-                self._running, self._since_ns = int(job), self._now_ns
-            case PublishStatus(job=job, scheduled=False) if int(job) == self._running:
-                self._yield_cpu()
+            case PublishStatus(job=job, scheduled=scheduled):
+                number = int(job.rstrip("."))
+                if scheduled and number in self._rest_ns:
+                    self._running, self._since_ns = number, self._now_ns
+                elif not scheduled and number == self._running:
+                    self._yield_cpu()
             case OrderTimer():
                 self._orders = command
             case SetAlarm(at_ns=at_ns):

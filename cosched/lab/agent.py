@@ -24,8 +24,13 @@ from cosched.lab.state import NodeRecord
 from cosched.linux.files.whole import write_whole
 
 # Starts "$@" in directory $0, once inside. nsenter's own --wd would leave the command in
-# the host's mount tree, and --wdns is missing before util-linux 2.38.
-_START = 'cd -- "$0" 2>/dev/null || cd /; exec "$@"'
+# the host's mount tree, and --wdns is missing before util-linux 2.38. What starts inside
+# for a job that is coscheduled there reports to the node's daemon, as its launcher.
+_START = (
+    'cd -- "$0" 2>/dev/null || cd /; '
+    '[ -z "$COSCHED_JOB" ] || [ -n "$COSCHED_LAUNCHED" ] || export COSCHED_LAUNCHER=1; '
+    'exec "$@"'
+)
 
 _SPLITS = re.compile(r"[\s:]")
 
@@ -55,9 +60,8 @@ words=$*
 set -- ${{stat##*)}}
 [ "${{1-Z}}" != Z ] && [ "${{20-}}" = "$start" ] ||
     say "$host has lost its keeper: cosched lab down, then up"
-exec {nsenter} --target "$pid" --net --uts --mount -- \\
-    /bin/sh -c '{start}' "$PWD" \\
-    {taskset} -c "$cpus" /bin/sh -c "$words"
+exec {nsenter} --target "$pid" --net --uts --mount -- {taskset} -c "$cpus" \\
+    /bin/sh -c '{start}' "$PWD" /bin/sh -c "$words"
 """
 
 
@@ -83,8 +87,8 @@ def enter_argv(
     """Returns the words in front of a command that make it run inside a node."""
     return [
         *(tools.nsenter, "--target", str(keeper_pid), "--net", "--uts", "--mount"),
-        *("--", "/bin/sh", "-c", _START, directory),
-        *(tools.taskset, "-c", format_cpu_list(cpus)),
+        *("--", tools.taskset, "-c", format_cpu_list(cpus)),
+        *("/bin/sh", "-c", _START, directory),
     ]
 
 

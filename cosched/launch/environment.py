@@ -16,6 +16,8 @@ from cosched.launch.given.preloads import join_preloads
 
 #: A process with one of these is a rank; as in mpi_shim/interposer/launch.c.
 RANK_VARIABLES = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK")
+#: Set for a process that starts ranks; as in mpi_shim/interposer/launch.c.
+LAUNCHER = "COSCHED_LAUNCHER"
 _LABEL_MAX = 34
 #: About the cost of a sleep and a wake-up: the competitive choice.
 BLOCK_SPIN_NS = 20 * NS_PER_US
@@ -99,6 +101,18 @@ def task_environment(
     if verbose:
         added["COSCHED_VERBOSE"] = "1"
     return added
+
+
+def launcher_environment(tasks: Mapping[str, str], *, inside: bool) -> dict[str, str]:
+    """Returns the variables with which a launcher reports to this node's daemon that its
+    job starts; none if its ranks report in MPI_Init alone, or not at all.
+
+    ``tasks``: those for the ranks. ``inside``: it starts on a virtual node, where the lab
+    adds the variable ``LAUNCHER``.
+    """
+    if "COSCHED_JOB" not in tasks or "COSCHED_LAUNCHED" in tasks:
+        return {}
+    return {**tasks, **({} if inside else {LAUNCHER: "1"})}
 
 
 def submission_ns(environ: Mapping[str, str], usual_ns: int) -> int:

@@ -86,12 +86,14 @@ class ClassScheduler(Protocol):
         """
 
     def add(self, job: str, pid: int, start_ticks: int | None = None) -> None:
-        """Moves the process with all its threads into the class; ignores a dead process.
+        """Moves the process with all its threads, and the processes that it has started,
+        into the class; ignores a dead process.
 
         With ``start_ticks``, its start time, another process with the same pid stays."""
 
     def remove(self, job: str, pid: int) -> None:
-        """Gives the process back to its origin."""
+        """Gives the process back to its origin, and those that it started and that were not
+        added themselves."""
 
     def destroy(self, job: str) -> None:
         """Gives the members back and removes the class."""

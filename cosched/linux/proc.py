@@ -85,6 +85,13 @@ def parent(pid: int, root: Path = ROOT) -> int | None:
     return integer(fields[_PARENT]) or None if fields else None
 
 
+def children(pid: int, root: Path = ROOT) -> set[int]:
+    """Returns the children that the threads of a process started, zombies included."""
+    task = root / "proc" / str(pid) / "task"
+    texts = [read_text(task / str(tid) / "children") for tid in threads(pid, root)]
+    return {integer(word) for text in texts for word in (text or "").split()}
+
+
 def process_uids(pid: int, root: Path = ROOT) -> tuple[int, int] | None:
     """Returns the real and the effective user id."""
     value = _status_line(root / "proc" / str(pid) / "status", "Uid")

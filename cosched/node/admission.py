@@ -31,6 +31,7 @@ from cosched.node.tasks.live import LiveJob
 from cosched.node.tasks.live_jobs import JobTable
 from cosched.rundir.paths import job_key
 from cosched.service.loop import Loop
+from cosched.shm.region import Phase
 
 log = logging.getLogger(__name__)
 
@@ -95,7 +96,7 @@ class MemoryAdmission:
         if not self._meter.limited or self._jobs.get(key) is not None:
             applicant.answer(self._register)
             return
-        if hello.launched:
+        if hello.phase is not Phase.TASK:
             self._admit_launched(applicant, key)
             return
         line = self._lines.get(key)

@@ -53,6 +53,7 @@ from cosched.node.records.recorder import Recorder
 from cosched.node.sockets.control import ControlSocket, Held
 from cosched.node.sockets.registration import RegistrationSocket
 from cosched.node.status import NodeView, node_status
+from cosched.node.tasks.launchers import Launchers
 from cosched.node.tasks.life import TaskLife
 from cosched.node.tasks.live import LiveJob
 from cosched.node.tasks.live_jobs import JobTable
@@ -139,6 +140,7 @@ class SchedulerDaemon:
             self.history,
             self._note_activity,
         )
+        self._launchers = Launchers(self.machine, self.jobs, self._members, classes.cpu_ns)
         self.gate = self._make_gate()
         allow = options.private if options.allow_raise is None else options.allow_raise
         self._owners = Owners(self.driver, self.jobs, raising=allow)
@@ -305,6 +307,7 @@ class SchedulerDaemon:
             job.region.beat()
             if job.region.torn:
                 self._members.give_up(job)
+        self._launchers.tend()
         self.recorder.beat()
         self._tend_classes()
         if not self._presence.keep():

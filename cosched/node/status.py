@@ -24,7 +24,7 @@ from cosched.node.records.history_writer import HistoryWriter
 from cosched.node.records.recorder import Recorder
 from cosched.node.tasks.live import LiveJob
 from cosched.node.tasks.live_jobs import JobTable
-from cosched.shm.region import CARRIERS, NodeRegion
+from cosched.shm.region import CARRIERS, NodeRegion, Phase
 from cosched.version import VERSION
 
 
@@ -93,12 +93,14 @@ def node_status(
 
 
 def state_word(state: JobState) -> str:
-    """Returns ``on`` or ``off``, or the mode that the job's owner chose."""
+    """Returns ``on``, ``off`` or ``starting``, or the mode that the job's owner chose."""
     if state.mode is Mode.RAISED and state.scheduled:
         return "raised"
-    if state.mode.takes_part:
-        return "on" if state.scheduled else "off"
-    return state.mode.value
+    if not state.mode.takes_part:
+        return state.mode.value
+    if state.starting:
+        return "starting"
+    return "on" if state.scheduled else "off"
 
 
 def _settings_status(view: NodeView) -> dict[str, Any]:
@@ -194,9 +196,11 @@ def _job_status(
                 "pid": task.pid,
                 "rank": task.rank,
                 "world": task.world,
-                "launched": task.launched,
+                "launched": task.phase is Phase.LAUNCHED,
                 "counters": job.region.counters(task.slot),
             }
             for task in sorted(job.tasks.values(), key=lambda t: t.rank)
+            if not task.is_launcher
         ],
+        "launchers": [task.pid for task in job.launchers],
     }

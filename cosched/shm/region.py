@@ -17,6 +17,7 @@ import errno
 import mmap
 import os
 import time
+from enum import IntEnum
 from typing import Any, NamedTuple
 
 from cosched.core.errors import CoschedError
@@ -44,6 +45,14 @@ CARRIERS = {
 }
 # By the numbers of enum cosched_mode.
 _MODES = (Mode.COSCHEDULED, Mode.RAISED, Mode.SUSPENDED, Mode.RELEASED)
+
+
+class Phase(IntEnum):
+    """The phase in which a process registers; see enum cosched_phase."""
+
+    TASK = lib.COSCHED_PHASE_TASK  #: it called MPI_Init
+    LAUNCHED = lib.COSCHED_PHASE_LAUNCHED  #: it will be a task, and has just started
+    LAUNCHER = lib.COSCHED_PHASE_LAUNCHER  #: it starts tasks and is none itself
 
 
 class Request(NamedTuple):
@@ -306,7 +315,7 @@ class JobRegion(Region):
         rank: int,
         world: int,
         carrier: int,
-        launched: bool = False,
+        phase: Phase = Phase.TASK,
     ) -> None:
         """Writes a task's identity into its slot, and counters of zero."""
         task = ffi.addressof(self.data.tasks, slot)
@@ -314,7 +323,7 @@ class JobRegion(Region):
         identity = task.identity
         identity.pid, identity.start_ticks = pid, start_ticks
         identity.rank, identity.world, identity.carrier = rank, world, carrier
-        identity.phase = lib.COSCHED_PHASE_LAUNCHED if launched else lib.COSCHED_PHASE_TASK
+        identity.phase = phase
         identity.state = lib.COSCHED_TASK_LIVE
 
     def vacate(self, slot: int) -> None:
@@ -330,6 +339,11 @@ class JobRegion(Region):
             for slot in range(lib.COSCHED_TASKS_MAX)
             if tasks[slot].identity.state == live
         ]
+
+    def phase(self, slot: int) -> Phase:
+        """Returns the phase of a task; TASK if it cannot be read."""
+        number = int(self.data.tasks[slot].identity.phase)
+        return Phase(number) if number in list(Phase) else Phase.TASK
 
     def counters(self, slot: int) -> dict[str, int]:
         """Returns a task's counters by name."""

@@ -170,16 +170,23 @@ static void drop(int *fd) {
     *fd = -1;
 }
 
+/* Returns a socket for the daemon behind the path and sets its address, or returns -errno. */
+static int make_socket(const char *socket_path, int flags, struct sockaddr_un *address) {
+    *address = (struct sockaddr_un){.sun_family = AF_UNIX};
+    if (strlen(socket_path) >= sizeof address->sun_path)
+        return -ENAMETOOLONG;
+    memcpy(address->sun_path, socket_path, strlen(socket_path) + 1);
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | flags, 0);
+    return fd < 0 ? -errno : fd;
+}
+
 /* Registers with the daemon behind the socket. The caller closes the descriptors. */
 static int call_daemon(struct exchange *exchange, const char *socket_path,
                        const struct cosched_registration *task, int timeout_ms) {
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    if (strlen(socket_path) >= sizeof address.sun_path)
-        return failed(exchange, -ENAMETOOLONG, "registration socket");
-    memcpy(address.sun_path, socket_path, strlen(socket_path) + 1);
-    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    struct sockaddr_un address;
+    int fd = make_socket(socket_path, 0, &address);
     if (fd < 0)
-        return failed(exchange, -errno, "socket");
+        return failed(exchange, fd, "registration socket");
     int error = send_and_receive(fd, exchange, &address, task, timeout_ms);
     close(fd);
     return error;
@@ -215,5 +222,22 @@ int cosched_announce(const char *socket_path, const struct cosched_registration 
         error = call_daemon(&exchange, socket_path, task, timeout_ms);
     drop(&exchange.fds[0]);
     drop(&exchange.fds[1]);
+    return error;
+}
+
+int cosched_announce_launcher(const char *socket_path, const struct cosched_registration *task) {
+    struct exchange exchange;
+    struct sockaddr_un address;
+    char reason[COSCHED_REASON_BYTES];
+    int error = prepare(&exchange, task, COSCHED_PHASE_LAUNCHER, reason);
+    if (error != 0)
+        return error;
+    int fd = make_socket(socket_path, SOCK_NONBLOCK, &address);
+    if (fd < 0)
+        return fd;
+    if (connect(fd, (const struct sockaddr *)&address, sizeof address) != 0 ||
+        send(fd, &exchange.hello, sizeof exchange.hello, MSG_NOSIGNAL) < 0)
+        error = -errno;
+    close(fd);
     return error;
 }

@@ -8,6 +8,10 @@
  * class from birth, and inherits the variable below. A shell that starts the rank's program may
  * not pass the variable on. Then the daemon, which sees the parents, rejects the second report.
  *
+ * A launcher reports, too, and each of its daemons on other nodes: so its job is scheduled before
+ * it has a rank. cosched-run, or the lab's agent on another node, sets COSCHED_LAUNCHER for the
+ * first process alone.
+ *
  * It fails open: a task without a daemon's answer registers in MPI_Init all the same.
  */
 #define _GNU_SOURCE
@@ -26,6 +30,9 @@ enum { MARK_BYTES = COSCHED_NAME_BYTES + 16 };
 
 /* JOB:PID, the process of a rank of this job that has reported. */
 #define LAUNCHED "COSCHED_LAUNCHED"
+
+/* Set for a process that starts ranks. */
+#define LAUNCHER "COSCHED_LAUNCHER"
 
 /* Variables that launchers set for a rank, but not for themselves or for a batch script. */
 static const char *const ranks[] = {"PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK"};
@@ -54,11 +61,22 @@ static bool another_has_reported(const char *own_mark, const char *job) {
            strcmp(mark, own_mark) != 0;
 }
 
+/* Reports that this process starts ranks. The processes that it starts do not report. */
+static void announce_launcher(void) {
+    struct cosched_environment environment;
+    (void)unsetenv(LAUNCHER);
+    cosched_environment_read(&environment);
+    if (environment.task.job != NULL)
+        (void)cosched_announce_launcher(environment.socket_path, &environment.task);
+}
+
 static void announce(void) {
     struct cosched_environment environment;
     char mark[MARK_BYTES];
     char reason[COSCHED_REASON_BYTES];
     int32_t rank = number_in(ranks, sizeof ranks / sizeof *ranks, -1);
+    if (rank < 0 && getenv(LAUNCHER) != NULL)
+        announce_launcher();
     if (rank < 0)
         return;
     cosched_environment_read(&environment); /* MPI_Init prints its warnings */

@@ -22,7 +22,7 @@ from cosched.jobs.choices import Choices
 from cosched.jobs.expected import Lengths
 from cosched.jobs.job_nodes import JobNodes, write_job_nodes
 from cosched.jobs.rank_environment import Reports, Wanted, rank_environment
-from cosched.launch.environment import default_job_name
+from cosched.launch.environment import default_job_name, launcher_environment
 from cosched.launch.given.batch_job import EngineJob, engine_job
 from cosched.launch.given.hosts import Hosts
 from cosched.launch.mpi import SearchPath
@@ -90,7 +90,7 @@ class Start(NamedTuple):
             print(f"cosched-run: {headline(job, self.name, tasks)}", file=sys.stderr)
         self._remember_nodes(tasks)
         began_wall_ns = time.time_ns()
-        status_word = _run(job, tasks)
+        status_word = self._run(tasks)
         if "COSCHED_JOB" in tasks:
             nodes = local_nodes(job.site, run_dir)
             if self.given.account or self.given.verbose:
@@ -98,6 +98,26 @@ class Start(NamedTuple):
             if status_word == 0:
                 self.lengths.add(job, self.name, nodes, began_wall_ns)
         return exit_like(status_word)
+
+    def _run(self, tasks: Mapping[str, str]) -> int:
+        """Runs the launcher; returns its wait status as wait(2) defines it."""
+        command = self.job.command(tasks)
+        starting: Mapping[str, str] = {}
+        if self._has_ranks_here():
+            virtual = self.job.site.agent is not None
+            starting = launcher_environment(tasks, inside=virtual)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        return run_launcher(
+            command.argv,
+            {**os.environ, **starting, **command.environ},
+            death_signal=self.job.death_signal,
+        )
+
+    def _has_ranks_here(self) -> bool:
+        """Whether ranks run where the launcher does, as far as that is known."""
+        hosts = () if self.place is None else self.place.hosts
+        return not hosts or this_machine().is_one_meant_by(hosts)
 
     def _print_account(self, nodes: Sequence[NodePaths], began_wall_ns: int) -> None:
         from cosched.cli.jobs.elsewhere import way_to
@@ -211,15 +231,3 @@ def _command_ns() -> int:
     now_ns, ticks = time.time_ns(), proc.start_ticks(os.getpid())
     began_ns = now_ns if ticks is None else proc.started_wall_ns(ticks)
     return began_ns if now_ns - began_ns < _COMMAND_NS else now_ns
-
-
-def _run(job: ResolvedJob, tasks: Mapping[str, str]) -> int:
-    """Runs the launcher; returns its wait status as wait(2) defines it."""
-    command = job.command(tasks)
-    sys.stdout.flush()
-    sys.stderr.flush()
-    return run_launcher(
-        command.argv,
-        {**os.environ, **command.environ},
-        death_signal=job.death_signal,
-    )

@@ -46,6 +46,7 @@ from cosched.cluster.agent.steward.killing import JobPlace
 from cosched.cluster.agent.steward.steward import run_steward
 from cosched.cluster.agent.topology import write_topology
 from cosched.core.decoding import Malformed
+from cosched.linux import proc
 from cosched.linux.cgroups.killgroup import (
     end_group,
     find_place,
@@ -55,7 +56,6 @@ from cosched.linux.cgroups.killgroup import (
 from cosched.linux.prctl import adopt_orphans
 from cosched.linux.processes.descendants import (
     REAPED_AT_ONCE,
-    children,
     describe_foreign,
     kill_descendants,
 )
@@ -277,7 +277,7 @@ class Nursery:
 
     def _kill_orphans(self) -> None:
         """Kills the orphans that are here, and names those that cannot be killed, once."""
-        here = children(os.getpid())
+        here = proc.children(os.getpid())
         if not here - set(self._children) - self._foreign:
             return
         left = kill_descendants(_ORPHANS_WITHIN_S, self._children)
@@ -287,11 +287,11 @@ class Nursery:
         self._foreign = left.foreign
         if left.ending:
             self._come_again()
-        for pid in set(self._children) - children(os.getpid()):  # reaped meanwhile
+        for pid in set(self._children) - proc.children(os.getpid()):  # reaped meanwhile
             self._note_end(pid)
 
     def _has_orphans(self) -> bool:
-        return not children(os.getpid()) <= self._foreign
+        return not proc.children(os.getpid()) <= self._foreign
 
     def _end_groups(self) -> None:
         """Ends the control groups of stewards that have ended. A group that is not empty

@@ -2,7 +2,8 @@
 
 Jobs on disjoint CPU sets never compete. Jobs whose sets overlap compete only if their tasks
 cannot each have a CPU: two jobs of two tasks run side by side on eight CPUs, and take turns
-on two. A *group* is a set of jobs that are connected by overlapping CPU sets.
+on two. A job without tasks, which has launchers alone, needs one CPU. A *group* is a set of
+jobs that are connected by overlapping CPU sets.
 
 Jobs *fit* side by side if each task can have a CPU that no other task has. A job always
 fits alone, however many tasks it has. If some jobs fit, fewer of them also fit. A raised
@@ -75,7 +76,7 @@ def fits(jobs: Sequence[JobState]) -> bool:
         or (
             # Among several members, each overlaps with another one.
             not any(job.alone for job in members)
-            and _have_a_cpu_each([cpus for job in members for cpus in job.tasks.values()])
+            and _have_a_cpu_each([cpus for job in members for cpus in job.needs])
         )
         for members in connected(jobs)
     )

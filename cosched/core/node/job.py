@@ -21,7 +21,10 @@ class JobState:
     key: Job  #: its identity on this node
     submitted_ns: int = 0  #: the job's ``submission_key``
     tasks: dict[Task, frozenset[int]] = field(default_factory=dict)  #: the CPUs of each
-    cpus: frozenset[int] = frozenset()  #: the CPUs of all its tasks
+    cpus: frozenset[int] = frozenset()  #: the CPUs of all its tasks, or of its launchers
+    launchers: dict[Task, frozenset[int]] = field(default_factory=dict)  #: as ``tasks``
+    joined: bool = False  #: a task of it has registered
+    bare_age_ns: int = 0  #: its age when it came to have launchers alone
     mode: Mode = Mode.COSCHEDULED  #: how its owner wants it to run
     scheduled: bool = False  #: it has its CPUs now
     contended: bool = False  #: another job of its group waits
@@ -43,7 +46,27 @@ class JobState:
 
     def copy(self) -> JobState:
         """Returns a copy that later events do not change."""
-        return replace(self, tasks=dict(self.tasks))
+        return replace(self, tasks=dict(self.tasks), launchers=dict(self.launchers))
+
+    @property
+    def members(self) -> dict[Task, frozenset[int]]:
+        """The processes of its class: its tasks and its launchers."""
+        return {**self.tasks, **self.launchers}
+
+    @property
+    def starting(self) -> bool:
+        """Whether its launchers are here and no task has registered yet."""
+        return not self.joined
+
+    @property
+    def ending(self) -> bool:
+        """Whether its tasks have left and its launchers are still here."""
+        return self.joined and not self.tasks
+
+    @property
+    def needs(self) -> list[frozenset[int]]:
+        """A set for each CPU that it needs: the CPUs of a task, or of all launchers."""
+        return list(self.tasks.values()) or [self.cpus]
 
     @property
     def alone(self) -> bool:

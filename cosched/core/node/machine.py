@@ -5,7 +5,8 @@ Yoo and Jette, "A Coscheduling Technique for Symmetric Multiprocessor Clusters",
 
     CMDREG  TaskRegistered     creates an entry and a class for a new job, with 1% at first;
                                schedules the job if no job competes with it. A task may
-                               register twice: at its launch, and when it comes to MPI
+                               register twice: at its launch, and when it comes to MPI.
+                               Launchers register, too, before the tasks that they start
     CMDOUT  TaskExited         removes the task; with the last task the job ends
     CMDCSW  SliceEnded         schedules the job that has received the least CPU time
     CMDSCH  MessageTrapped     schedules the asking job if the scheduled job has run for the
@@ -32,12 +33,14 @@ Additions to the paper, and the files that hold them:
     need      a job that mostly waits comes before one that can compute in its waits
     modes     a job's owner may suspend, release or raise it
     steering  a driver of several nodes may give a job a turn
+    launchers
+              a job takes part before its first task and after its last one
 
 The paper discards a refused request, and the task asks again with each message. Here a task
 asks once an epoch; the job's epoch is raised when the reason of the refusal may be gone.
 
-With ``order=paper`` none of these additions has an effect, except for groups and modes. The
-epoch of a refused job is then raised at once.
+With ``order=paper`` only groups, modes and launchers have an effect. The epoch of a refused
+job is then raised at once.
 
 Invariants after every event:
 
@@ -56,6 +59,7 @@ from cosched.core.node.fairness import bound_accounts, start_account
 from cosched.core.node.guarantee import begin_period
 from cosched.core.node.job import JobState, submission_key
 from cosched.core.node.knowledge import Ended
+from cosched.core.node.launchers import keeps_launchers
 from cosched.core.node.messages import (
     AlarmRang,
     Branch,
@@ -175,10 +179,20 @@ class NodeScheduler:
         for before in (event.task, event.replaces):
             if before in job.tasks:
                 return self._register_again(job, before, event)
-        self.counters[Branch.REG_NEW_TASK] += 1
-        job.tasks[event.task] = event.cpus
+        if event.launcher:
+            self.counters[Branch.REG_LAUNCHER] += 1
+            job.launchers[event.task] = event.cpus
+        else:
+            self.counters[Branch.REG_NEW_TASK] += 1
+            job.launchers.pop(event.task, None)  # it is the program itself
+            self._add_task(job, event)
         commands = self._update_cpus(job) + add_task(job, event.task)
         return commands + settle(self._table, event, Cause.FREED)
+
+    def _add_task(self, job: JobState, event: TaskRegistered) -> None:
+        job.tasks[event.task] = event.cpus
+        job.joined = True
+        self._table.knowledge.started(job.user)
 
     def _register_job(self, event: TaskRegistered) -> list[Command]:
         self.counters[Branch.REG_NEW_JOB] += 1
@@ -188,13 +202,16 @@ class NodeScheduler:
         job = JobState(
             event.job,
             submitted_ns,
-            {event.task: event.cpus},
-            event.cpus,
+            cpus=event.cpus,
             received_is_complete=not event.adopted,
             user=event.user,
             expectation=event.expectation,
             need=self._table.knowledge.need_of(event.expectation.kind, event.user),
         )
+        if event.launcher:
+            job.launchers[event.task] = event.cpus
+        else:
+            self._add_task(job, event)
         self._table.jobs[job.key] = job
         self._table.regroup()
         start_account(job, self._table, event.now_ns)
@@ -209,18 +226,20 @@ class NodeScheduler:
     ) -> list[Command]:
         """A task that was launched comes to MPI, perhaps in another process or on other
         CPUs. For the job it is the same task."""
-        commands = remove_task(job, before) if before != event.task else []
         moved = job.tasks.pop(before) != event.cpus
         job.tasks[event.task] = event.cpus
         self.counters[Branch.REG_MOVED if moved else Branch.REG_AGAIN] += 1
-        commands += self._update_cpus(job)
+        commands = self._update_cpus(job)
         # A container's runtime may have moved its processes out of the class.
         commands += add_task(job, event.task)
+        if before != event.task:  # only now: what it started leaves with it
+            commands += remove_task(job, before)
         return commands + settle(self._table, event, Cause.FREED) if moved else commands
 
     def _update_cpus(self, job: JobState) -> list[Command]:
-        """Takes over the CPUs of the job's tasks, which have changed."""
-        cpus: frozenset[int] = frozenset().union(*job.tasks.values())
+        """Takes over the CPUs of the job's tasks, or of its launchers, which changed."""
+        members = job.tasks or job.launchers
+        cpus: frozenset[int] = frozenset().union(*members.values())
         if cpus == job.cpus:
             self._table.tasks_changed()
             return []
@@ -233,24 +252,35 @@ class NodeScheduler:
 
     def _exit(self, event: TaskExited) -> list[Command]:
         job = self._table.jobs.get(event.job)
-        if job is None or event.task not in job.tasks:
+        if job is None or event.task not in job.members:
             self.counters[Branch.OUT_UNKNOWN] += 1
             return []
-        del job.tasks[event.task]
+        if event.task in job.launchers:
+            del job.launchers[event.task]
+        else:
+            del job.tasks[event.task]
+            if not job.tasks:
+                job.bare_age_ns = job.age_ns(event.now_ns)
         commands = remove_task(job, event.task)
-        if job.tasks:
+        if job.members:
             self.counters[Branch.OUT_TASK] += 1
             commands += self._update_cpus(job)
             return commands + settle(self._table, event, Cause.FREED)
         self.counters[Branch.OUT_JOB] += 1
         del self._table.jobs[job.key]
-        if job.received_is_complete:
-            length_ns, expected = job.age_ns(event.now_ns), job.expectation
+        self._learn(job, event.now_ns)
+        self._table.regroup()
+        return commands + destroy_class(job) + settle_after_exit(self._table, event)
+
+    def _learn(self, job: JobState, now_ns: int) -> None:
+        """Takes over the length of a job that has left."""
+        length_ns, expected = job.age_ns(now_ns), job.expectation
+        if job.starting:
+            self._table.knowledge.started_in_vain(job.user, length_ns)
+        elif job.received_is_complete:
             self._table.knowledge.learn(
                 [Ended(length_ns, expected.kind, job.user, expected.mean_ns, job.need)]
             )
-        self._table.regroup()
-        return commands + destroy_class(job) + settle_after_exit(self._table, event)
 
     # -- CMDCSW: schedule the job that has received the least CPU time ---------------------
 
@@ -355,6 +385,10 @@ class NodeScheduler:
             return self.settings.slice_ns
         return self._table.policy.turn_ns(self._table.group_of(state))
 
+    def keeps_launchers(self, job: Job, now_ns: int) -> bool:
+        """Returns whether the launchers of a job still belong to it; see ``launchers``."""
+        return keeps_launchers(self._table.jobs[job], now_ns)
+
     def prospects(self, now_ns: int) -> dict[Job, Prospect]:
         """Returns why each job has its place in the order; empty if jobs take turns."""
         return self._table.prospects(now_ns)
@@ -374,6 +408,7 @@ class NodeScheduler:
             self._alarm.ends_ns,
             dict(self.counters),
             self._table.knowledge.ended,
+            dict(self._table.knowledge.vain_ns),
         )
 
     @classmethod
@@ -386,5 +421,6 @@ class NodeScheduler:
         machine._orders = snapshot.orders
         machine._alarm = GmetAlarm(snapshot.alarm_ns)
         machine.remember(snapshot.ended)
+        machine._table.knowledge.vain_ns |= snapshot.vain_ns
         machine._table.regroup()
         return machine

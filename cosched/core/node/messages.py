@@ -102,10 +102,11 @@ class TaskRegistered(Event, frozen=True, kw_only=True):
     replaces: Task | None = None
     user: int = 0  #: the owner's number
     expectation: Expectation = UNKNOWN  #: how long like jobs ran, the same on all nodes
+    launcher: bool = False  #: it starts tasks and is none itself; see ``launchers``
 
 
 class TaskExited(Event, frozen=True, kw_only=True):
-    """CMDOUT: a task deregistered, or its process ended."""
+    """CMDOUT: a task deregistered, or its process ended; or a launcher leaves its job."""
 
     job: Job  #: the key of its job
     task: Task  #: its process id
@@ -303,6 +304,7 @@ class Branch(str, Enum):
     REG_NEW_TASK = "reg_new_task"
     REG_AGAIN = "reg_again"
     REG_MOVED = "reg_moved"
+    REG_LAUNCHER = "reg_launcher"
     OUT_TASK = "out_task"
     OUT_JOB = "out_job"
     OUT_UNKNOWN = "out_unknown"

@@ -53,7 +53,7 @@ def change_mode(job: JobState, mode: Mode, now_ns: int) -> list[Command]:
         commands.append(ThawClass(job.key))
     if before is Mode.RELEASED:
         commands.append(CreateClass(job.key, job.cpus))
-        commands += [AddTask(job.key, task) for task in sorted(job.tasks)]
+        commands += [AddTask(job.key, task) for task in sorted(job.members)]
     if not mode.takes_part and job.contended:
         job.contended = False
         commands.append(PublishContention(job.key, False))

@@ -51,6 +51,8 @@ class NodeSnapshot:
     #: How often the machine took each branch.
     counters: dict[Branch, int] = field(default_factory=dict)
     ended: tuple[Ended, ...] = ()  #: the jobs that ended last, oldest first
+    #: By user: the time of starts without a task; see ``knowledge``.
+    vain_ns: dict[int, int] = field(default_factory=dict)
 
 
 class ProcessTable:

@@ -140,7 +140,7 @@ class Accounts:
         A daemon that starts again may know fewer jobs than the one before it.
         """
         jobs = {job.key: job for job in state.jobs}
-        self._tracker = TaskTracker({key: job.tasks for key, job in jobs.items()})
+        self._tracker = TaskTracker({key: job.members for key, job in jobs.items()})
         gone = sorted(self.open.keys() - jobs.keys())
         ended = [self._end(job, self._last) for job in gone]
         for key, job in jobs.items():

@@ -26,7 +26,7 @@ from cosched.core.errors import CoschedError
 from cosched.core.node.messages import Command, Event, Job, Task
 from cosched.core.node.process_table import NodeSnapshot
 
-VERSION = 6
+VERSION = 7
 
 _EVENTS = {kind.__name__: kind for kind in Event.__subclasses__()}
 _COMMANDS = {kind.__name__: kind for kind in Command.__subclasses__()}
@@ -40,7 +40,7 @@ class TaskNote:
     task: Task  #: its pid
     name: str  #: the name of its job
     uid: int  #: the owner of its job
-    rank: int  #: its rank in MPI_COMM_WORLD
+    rank: int  #: its rank in MPI_COMM_WORLD; -1: it is a launcher of the job
     world: int  #: the number of ranks of its job
     carrier: str  #: how its job's status travels, as in the status
 

@@ -228,7 +228,8 @@ class Tree:
         make_group(self.top)
 
     def move_in(self, job: str, pid: int, start_ticks: int | None = None) -> bool:
-        """Moves a process into the job's group; returns False if it is gone.
+        """Moves a process into the job's group, and then the processes that it has started
+        in the group that it comes from; returns False if it is gone.
 
         With ``start_ticks`` it moves only the process that started at that time. Another
         process that got the same pid meanwhile is moved back."""
@@ -236,6 +237,8 @@ class Tree:
         if not self._is_still(pid, start_ticks):
             return False
         origin = self.hierarchy.group_of(pid)
+        if origin is not None and self.hierarchy.directory(origin) == target:
+            return True  # a process of the job started it: the write would take 10 ms
         if not move(target, pid):
             return False
         if not self._is_still(pid, start_ticks):
@@ -245,6 +248,9 @@ class Tree:
             if origin not in self._origins.values():
                 _remember_origin(target, origin)
             self._origins[pid] = origin
+        for child in proc.children(pid, self.hierarchy.root):
+            if self.hierarchy.group_of(child) == origin:
+                self.move_in(job, child, proc.start_ticks(child, self.hierarchy.root))
         return True
 
     def _is_still(self, pid: int, start_ticks: int | None) -> bool:

@@ -23,7 +23,7 @@ Limits. The kernel applies new weights when it next chooses a task. If all tasks
 is a tick. At 250 Hz a class with 1% runs for 4 ms every 400 ms. A switch takes one or two
 ticks unless the CPUs are kicked (``linux.native.kick``). A quota belongs to the class, not
 to a CPU. The kernel gives it out in pieces of 5 ms, so at 1% one CPU may use all of it. A
-process that a task starts stays in the task's class until the class is destroyed.
+process that a task starts stays in the task's class and leaves it with the task.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -190,10 +190,20 @@ class GroupClasses:
     def remove(self, job: str, pid: int) -> None:
         group = self._groups.get(job)
         start_ticks = group.starts.pop(pid, None) if group is not None else None
+        leaving = [pid, *self._started_by(pid, group.starts if group is not None else ())]
         for tree in self._trees:
-            tree.give_back(job, pid)
+            for each in leaving:
+                tree.give_back(job, each)
         if job in self._frozen and start_ticks is not None:
             freezer.thaw_removed(self._trees[0].path(job), pid, start_ticks)
+
+    def _started_by(self, pid: int, added: Collection[int]) -> Iterator[int]:
+        """Yields the descendants of a process without those that were added themselves, and
+        without the descendants of these."""
+        for child in proc.children(pid, self._trees[0].hierarchy.root):
+            if child not in added:
+                yield child
+                yield from self._started_by(child, added)
 
     def destroy(self, job: str) -> None:
         if job in self._frozen:

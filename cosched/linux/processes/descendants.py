@@ -49,7 +49,7 @@ def kill_descendants(within_s: float, kept: Collection[int] = ()) -> Left:
     before: set[int] = set()
     with _reaped_by_the_kernel():
         while True:
-            found = children(me).difference(kept)
+            found = proc.children(me).difference(kept)
             sent = {pid: send(pid, signal.SIGKILL) for pid in found}
             foreign = {pid for pid in found if sent[pid] is Delivery.FOREIGN}
             if found == foreign or time.monotonic() >= deadline:
@@ -81,12 +81,6 @@ def _wait_for_one(killed: Iterable[int], deadline: float) -> None:
         select.select([pidfd], [], [], max(0.0, deadline - time.monotonic()))
     finally:
         os.close(pidfd)
-
-
-def children(pid: int) -> set[int]:
-    """Returns the children of the first thread of a process, zombies included."""
-    text = proc.read_text(proc.ROOT / "proc" / str(pid) / "task" / str(pid) / "children")
-    return {proc.integer(word) for word in (text or "").split()}
 
 
 def describe_foreign(pid: int) -> str:

@@ -33,7 +33,7 @@ from cosched.node.records.user_lines import by
 from cosched.node.tasks.live import LiveJob, LiveTask
 from cosched.node.tasks.live_jobs import JobTable
 from cosched.rundir.paths import NodePaths, default_run_dir
-from cosched.shm.region import CARRIERS
+from cosched.shm.region import CARRIERS, Phase
 
 log = logging.getLogger(__name__)
 
@@ -141,7 +141,7 @@ class HistoryWriter:
         tally = self._tally(job)
         tally.partial, tally.earlier_waits_ns = True, self._waits_ns(job.key)
         for task in job.tasks.values():
-            if not task.launched:
+            if task.phase is Phase.TASK:
                 self.came_to_mpi(job, task)
 
     def came_to_mpi(self, job: LiveJob, task: LiveTask) -> None:
@@ -152,9 +152,12 @@ class HistoryWriter:
             tally.in_mpi_ns = time.monotonic_ns()
 
     def task_leaves(self, job: LiveJob, task: LiveTask) -> None:
-        """Adds a task's counters to the job; call it before its slot is freed."""
+        """Adds a task's counters to the job; call it before its slot is freed. A launcher
+        has none."""
         if len(job.tasks) == 1:
             self._recorder.look_at_fillings()
+        if task.is_launcher:
+            return
         tally = self._tally(job)
         tally.ranks.add(task.rank)
         tally.world = task.world
@@ -171,7 +174,7 @@ class HistoryWriter:
 
     def task_died(self, job: LiveJob, task: LiveTask) -> None:
         """Notes that a task ended by itself; one that was in MPI has not finalized it."""
-        if not task.launched:
+        if task.phase is Phase.TASK:
             self._tally(job).unfinished += 1
 
     def left(self, key: str) -> dict[str, int]:
@@ -196,6 +199,8 @@ class HistoryWriter:
     def daemon_leaves(self, job: LiveJob) -> None:
         """Notes that the daemon ends before the job; call it while its class exists."""
         self._recorder.look_at_fillings()
+        if len(job.launchers) == len(job.tasks):
+            return  # it has no tasks
         tally = self._tally(job)
         tally.partial = True
         for task in job.tasks.values():
@@ -204,11 +209,11 @@ class HistoryWriter:
 
     def job_ended(self, job: LiveJob) -> None:
         """Records a job without remaining tasks; ignores a job that never had a task."""
-        if job.key not in self._tallies:
-            return
         filling = self._recorder.fillings.end(job.key, self._waits_ns)
-        tally = self._tallies.pop(job.key)
         account = self._recorder.take_account(job.key)
+        tally = self._tallies.pop(job.key, None)
+        if tally is None:
+            return
         record = _record(self._node, job, tally, account, filling)
         line = encode_record(record)
         self._records.add(record.uid, line)

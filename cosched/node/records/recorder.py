@@ -147,7 +147,8 @@ class Recorder:
 def task_note(job: LiveJob, task: LiveTask) -> TaskNote:
     """Returns the trace's note about a live task."""
     carrier = CARRIERS.get(job.carrier, "unknown")
-    return TaskNote(job.key, task.pid, job.name, job.uid, task.rank, task.world, carrier)
+    rank = -1 if task.is_launcher else task.rank
+    return TaskNote(job.key, task.pid, job.name, job.uid, rank, task.world, carrier)
 
 
 def _notes(jobs: Iterable[LiveJob]) -> Iterable[TaskNote]:

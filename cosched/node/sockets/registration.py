@@ -26,7 +26,7 @@ from cosched.service.listener import Peer, UnixListener, hold_peer, peer_of
 from cosched.service.loop import Loop
 from cosched.service.pacing import Lane, Pacer
 from cosched.shm._native import ffi, lib
-from cosched.shm.region import CARRIERS, read_expectation
+from cosched.shm.region import CARRIERS, Phase, read_expectation
 
 HELLO_TIMEOUT_NS = 2 * NS_PER_S
 
@@ -41,7 +41,7 @@ class TaskHello(NamedTuple):
     memory_bytes: int  #: the memory that the job needs on this node; 0: not declared
     submitted_ns: int = 0  #: the time of submission since 1970; 0: unknown
     expectation: Expectation = UNKNOWN  #: how long like jobs were scheduled
-    launched: bool = False  #: it has just started, and has not called MPI_Init yet
+    phase: Phase = Phase.TASK  #: what the process is to the job
 
 
 class Welcome(NamedTuple):
@@ -82,7 +82,7 @@ def parse_hello(data: bytes) -> TaskHello:
         raise RegistrationRefused(errno.EINVAL, str(error)) from None
     if hello.carrier not in CARRIERS:
         raise RegistrationRefused(errno.EINVAL, "unknown carrier of the sender's status")
-    if hello.phase not in (lib.COSCHED_PHASE_TASK, lib.COSCHED_PHASE_LAUNCHED):
+    if hello.phase not in list(Phase):
         raise RegistrationRefused(errno.EINVAL, "unknown phase of a process")
     if hello.rank < 0 or hello.world < 0:
         raise RegistrationRefused(errno.EINVAL, "a rank or a world below 0")
@@ -94,7 +94,7 @@ def parse_hello(data: bytes) -> TaskHello:
         hello.memory_bytes,
         hello.submitted_ns,
         read_expectation(hello.expectation),
-        hello.phase == lib.COSCHED_PHASE_LAUNCHED,
+        Phase(hello.phase),
     )
 
 
@@ -138,8 +138,8 @@ class Applicant:
         finally:
             os.close(pidfd)
         answer = _pack_welcome(0, welcome.slot, welcome.region_bytes, "")
-        launched = self.hello.launched
-        self._send(answer, [] if launched else [welcome.region_fd, welcome.bell_fd])
+        is_task = self.hello.phase is Phase.TASK
+        self._send(answer, [welcome.region_fd, welcome.bell_fd] if is_task else [])
         self.leave()
 
     def refuse(self, refused: RegistrationRefused) -> None:

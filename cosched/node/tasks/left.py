@@ -11,7 +11,6 @@ from cosched.core.errors import CoschedError
 from cosched.linux import proc
 from cosched.node.tasks.live import LiveTask
 from cosched.rundir.paths import NodePaths, check_job_name
-from cosched.shm._native import lib
 from cosched.shm.objects import SHM
 from cosched.shm.region import JobRegion
 
@@ -108,8 +107,8 @@ def _live_tasks(region: JobRegion, uid: int) -> list[LiveTask]:
             known = pid in (task.pid for task in found)
             if same and not known and proc.process_uids(pid) == (uid, uid):
                 rank, world = int(identity.rank), int(identity.world)
-                launched = identity.phase == lib.COSCHED_PHASE_LAUNCHED
-                found.append(LiveTask(pid, pidfd, slot, rank, world, ticks, launched))
+                phase = region.phase(slot)
+                found.append(LiveTask(pid, pidfd, slot, rank, world, ticks, phase))
             else:
                 os.close(pidfd)
     return found

@@ -24,7 +24,7 @@ from cosched.node.tasks.live_jobs import JobTable
 from cosched.service.loop import Loop
 from cosched.service.pacing import Lane, Pacer
 from cosched.shm._native import lib
-from cosched.shm.region import Request
+from cosched.shm.region import Phase, Request
 
 log = logging.getLogger(__name__)
 
@@ -104,9 +104,10 @@ class TaskLife:
                 replaces=replaces,
                 user=job.uid,
                 expectation=origin.expectation,
+                launcher=task.is_launcher,
             )
         )
-        if not task.launched and not adopted:
+        if task.phase is Phase.TASK and not adopted:
             self._history.came_to_mpi(job, task)
 
     def take_requests(self, job: LiveJob) -> None:
@@ -137,11 +138,29 @@ class TaskLife:
 
     def leave(self, job: LiveJob, pid: int) -> None:
         """Removes a task, and its job after the last task."""
+        self._remove(job, pid)
+        if not self.keeps_launchers(job):
+            self.release_launchers(job)
+        else:
+            self.end_if_empty(job)
+
+    def _remove(self, job: LiveJob, pid: int) -> None:
         task = job.tasks[pid]
         self._loop.unwatch(task.pidfd)
         self._history.task_leaves(job, task)
         self._jobs.remove_task(job, pid)
         self._driver.feed(TaskExited(**clocks(), job=job.key, task=pid))
+
+    def keeps_launchers(self, job: LiveJob) -> bool:
+        """Returns whether the job has no launchers, or they still belong to it."""
+        now_ns = time.monotonic_ns()
+        machine = self._driver.machine
+        return not job.launchers or machine.keeps_launchers(job.key, now_ns)
+
+    def release_launchers(self, job: LiveJob) -> None:
+        """Lets the launchers of a job leave it; it ends if it has no tasks."""
+        for task in job.launchers:
+            self._remove(job, task.pid)
         self.end_if_empty(job)
 
     def end_if_empty(self, job: LiveJob) -> None:

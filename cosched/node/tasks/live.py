@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from cosched.core.node.knowledge import UNKNOWN, Expectation
 from cosched.linux import proc
-from cosched.shm.region import JobRegion
+from cosched.shm.region import JobRegion, Phase
 
 
 class Claim(NamedTuple):
@@ -16,7 +16,7 @@ class Claim(NamedTuple):
     rank: int  #: its rank in MPI_COMM_WORLD
     world: int  #: the number of ranks in MPI_COMM_WORLD; 0: unknown
     carrier: int  #: the carrier of the sender's status, a key of ``CARRIERS``
-    launched: bool  #: the process has not called MPI_Init yet
+    phase: Phase  #: what the process is to the job
 
 
 @dataclass(slots=True)
@@ -30,8 +30,13 @@ class LiveTask:
     world: int  #: the number of ranks in MPI_COMM_WORLD; 0: unknown
     #: The process's start in ticks since boot, which identifies it together with its pid.
     start_ticks: int
-    #: The process has not called MPI_Init yet, so it does not use its slot.
-    launched: bool = False
+    #: What it is to the job. Only a task that called MPI_Init uses its slot.
+    phase: Phase = Phase.TASK
+
+    @property
+    def is_launcher(self) -> bool:
+        """Whether it starts tasks of the job and is none itself."""
+        return self.phase is Phase.LAUNCHER
 
 
 @dataclass(slots=True)
@@ -54,7 +59,13 @@ class LiveJob:
     #: How long after the user's command its first task here registered, in seconds; None:
     #: unknown.
     began_after_s: float | None = None
-    tasks: dict[int, LiveTask] = field(default_factory=dict)  #: the job's tasks by pid
+    #: The job's tasks and launchers by pid.
+    tasks: dict[int, LiveTask] = field(default_factory=dict)
+
+    @property
+    def launchers(self) -> list[LiveTask]:
+        """The processes here that start its tasks."""
+        return [task for task in self.tasks.values() if task.is_launcher]
 
     @property
     def waits_ns(self) -> int:
@@ -70,4 +81,5 @@ class LiveJob:
         above = proc.parent(pid)
         while above is not None and above not in self.tasks:
             above = proc.parent(above)
-        return None if above is None else self.tasks[above]
+        found = None if above is None else self.tasks[above]
+        return None if found is None or found.is_launcher else found

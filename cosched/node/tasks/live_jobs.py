@@ -67,7 +67,7 @@ class JobTable:
         if ticks is None or exited(held):
             raise ProcessLookupError(f"process {pid} has ended")
         pidfd = os.dup(held)
-        task = LiveTask(pid, pidfd, slot, claim.rank, claim.world, ticks, claim.launched)
+        task = LiveTask(pid, pidfd, slot, claim.rank, claim.world, ticks, claim.phase)
         job.tasks[pid] = task
         self._write(job, task, claim)
         return task
@@ -75,7 +75,7 @@ class JobTable:
     def renew_task(self, job: LiveJob, pid: int, claim: Claim) -> LiveTask:
         """Registers a task of the job again; its counters start again."""
         task = job.tasks[pid]
-        task.rank, task.world, task.launched = claim.rank, claim.world, claim.launched
+        task.rank, task.world, task.phase = claim.rank, claim.world, claim.phase
         self._write(job, task, claim)
         return task
 
@@ -88,7 +88,7 @@ class JobTable:
             rank=claim.rank,
             world=claim.world,
             carrier=claim.carrier,
-            launched=claim.launched,
+            phase=claim.phase,
         )
         job.carrier = claim.carrier
 

@@ -22,7 +22,7 @@ from cosched.node.tasks.live_jobs import JobTable
 from cosched.rundir.paths import job_key
 from cosched.service.listener import USERS_SHARE, Peer
 from cosched.shm._native import lib
-from cosched.shm.region import CARRIERS
+from cosched.shm.region import CARRIERS, Phase
 
 #: The most jobs of one user: each needs a region, and the daemon can map only so many.
 USERS_JOBS = lib.COSCHED_GUARDED_MAX // USERS_SHARE
@@ -96,7 +96,7 @@ class Registrar:
             task = job.tasks.get(pid)
             # Without a free descriptor the shell stays a task.
             with contextlib.suppress(OSError):
-                if task is None and not hello.launched:
+                if task is None and hello.phase is Phase.TASK:
                     task = self._launcher(job, pid, hello)
             if task is not None:
                 self._members.leave(job, task.pid)
@@ -105,7 +105,7 @@ class Registrar:
         before = self._known(peer, hello)
         self._terms.check_task(peer, hello, self._jobs)
         job = self._find_or_create(peer, hello)
-        claim = Claim(hello.rank, hello.world, hello.carrier, hello.launched)
+        claim = Claim(hello.rank, hello.world, hello.carrier, hello.phase)
         try:
             if before is None:
                 before = self._launcher(job, peer.pid, hello)
@@ -130,11 +130,12 @@ class Registrar:
     def _launcher(job: LiveJob, pid: int, hello: TaskHello) -> LiveTask | None:
         """Returns the launched task, such as a shell, that this process replaces."""
         above = job.above(pid)
-        if above is not None and hello.launched:
+        if above is not None and hello.phase is not Phase.TASK:
             # A child of a task is in its class already.
             raise RegistrationRefused(errno.EEXIST, "")
         # A child of a rank that called MPI_Init is a separate program.
-        return above if above is not None and above.launched else None
+        replaces = above is not None and above.phase is Phase.LAUNCHED
+        return above if replaces else None
 
     def _known(self, peer: Peer, hello: TaskHello) -> LiveTask | None:
         """Returns the task of the job that this process already is, if any.

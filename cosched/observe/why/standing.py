@@ -38,6 +38,14 @@ def standing(status: Status | None, key: str, changes: Sequence[Explained]) -> s
     span = _span(status, changes)
     if live["mode"] in MODES:
         return f"{state_word(live['mode'])} by its owner{span}: {MODES[live['mode']]}"
+    if live["state"] == "starting":
+        turn = _turn(status, live, span)
+        return f"starting: its ranks have not joined; it {turn}"
+    return _turn(status, live, span)
+
+
+def _turn(status: Status, live: Mapping[str, Any], span: str) -> str:
+    """Describes whether a job that takes part runs, and which jobs wait for it or run."""
     others = [
         job
         for job in rivals_of(live, status["jobs"])

@@ -112,7 +112,7 @@ def _on_node(paths: NodePaths, asker: Asker) -> list[Story]:
 def _notes_in(trace: Trace, key: str) -> Iterator[Note]:
     for segment in trace.segments:
         jobs = {job.key: job for job in segment.header.state.jobs}
-        yield from notes_about(key, segment, jobs[key].tasks if key in jobs else ())
+        yield from notes_about(key, segment, jobs[key].members if key in jobs else ())
 
 
 def _status(paths: NodePaths) -> Status | None:

@@ -536,7 +536,7 @@ def test_replacing_task_changes_nothing_else():
     assert node.running == {"a", "b"}  # side by side, with no CPU to spare
     before = node.machine.snapshot()
     commands = node.register("b", 3, frozenset({0, 1}), replaces=2)
-    assert commands == (RemoveTask("b", 2), AddTask("b", 3))
+    assert commands == (AddTask("b", 3), RemoveTask("b", 2))
     assert set(node.machine.jobs["b"].tasks) == {3}
     assert node.machine.snapshot().shares == before.shares
     assert node.machine.jobs["b"].switches == 1
@@ -592,6 +592,7 @@ def test_every_branch_is_reached_and_counted():
     kept.trap("b", after_ns=NS_PER_S)
     kept.send(SettingsChanged, settings=Settings(NS_PER_S, 0, False))
     kept.register("c")
+    kept.register("c", 2, launcher=True)
     kept.send(SliceEnded, after_ns=NS_PER_S)
     kept.send(TurnGiven, job="a")
     kept.send(TurnGiven, job="b")

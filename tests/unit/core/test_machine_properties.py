@@ -37,6 +37,11 @@ def barred(jobs, key):
     return not job.mode.takes_part or (raised and job.mode is not Mode.RAISED)
 
 
+def with_tasks(node):
+    """The keys of the jobs that have tasks."""
+    return sorted(key for key, job in node.machine.jobs.items() if job.tasks)
+
+
 JOBS = st.sampled_from("abcde")
 CPU_SETS = st.sets(st.integers(0, 3), min_size=1).map(frozenset)
 
@@ -68,12 +73,18 @@ class NodeMachine(RuleBasedStateMachine):
         self.send(TaskRegistered, after_ns=after, job=job, task=self.next_task, cpus=cpus)
         self.next_task += 1
 
-    @precondition(lambda self: self.node.machine.jobs)
+    @rule(job=JOBS, cpus=CPU_SETS, after=st.integers(0, 3 * NS_PER_S))
+    def launch(self, job, cpus, after):
+        new = {"job": job, "task": self.next_task, "cpus": cpus, "launcher": True}
+        self.send(TaskRegistered, after_ns=after, **new)
+        self.next_task += 1
+
+    @precondition(lambda self: with_tasks(self.node))
     @rule(
         data=st.data(), cpus=CPU_SETS, after=st.integers(0, NS_PER_S), another=st.booleans()
     )
     def come_to_mpi(self, data, cpus, after, another):
-        job = data.draw(st.sampled_from(sorted(self.node.machine.jobs)))
+        job = data.draw(st.sampled_from(with_tasks(self.node)))
         before = dict(self.node.machine.jobs[job].tasks)
         old = data.draw(st.sampled_from(sorted(before)))
         task = self.next_task if another else old
@@ -89,17 +100,17 @@ class NodeMachine(RuleBasedStateMachine):
     @rule(data=st.data(), after=st.integers(0, NS_PER_S))
     def exit(self, data, after):
         job = data.draw(st.sampled_from(sorted(self.node.machine.jobs)))
-        task = data.draw(st.sampled_from(sorted(self.node.machine.jobs[job].tasks)))
+        task = data.draw(st.sampled_from(sorted(self.node.machine.jobs[job].members)))
         self.send(TaskExited, after_ns=after, job=job, task=task)
 
     @rule(after=st.integers(0, 2 * NS_PER_S))
     def end_slice(self, after):
         self.send(SliceEnded, after_ns=after)
 
-    @precondition(lambda self: self.node.machine.jobs)
+    @precondition(lambda self: with_tasks(self.node))
     @rule(data=st.data(), after=st.integers(0, 300 * NS_PER_MS))
     def trap(self, data, after):
-        job = data.draw(st.sampled_from(sorted(self.node.machine.jobs)))
+        job = data.draw(st.sampled_from(with_tasks(self.node)))
         self.node.now_ns += after
         state = self.node.machine.jobs[job]
         epoch = state.epoch - data.draw(st.integers(0, 1))
@@ -200,7 +211,7 @@ class NodeMachine(RuleBasedStateMachine):
         for key, job in self.node.machine.jobs.items():
             told = job.scheduled or job.mode is Mode.RELEASED
             assert self.node.published[key] == (job.epoch, told)
-            members = set() if job.mode is Mode.RELEASED else set(job.tasks)
+            members = set() if job.mode is Mode.RELEASED else set(job.members)
             assert self.node.members.get(key, set()) == members
 
     @invariant()
@@ -215,7 +226,14 @@ class NodeMachine(RuleBasedStateMachine):
         frozen = {key for key, job in jobs.items() if job.mode is Mode.SUSPENDED}
         assert set(self.node.frozen) & set(jobs) == frozen
         for key in frozen:
-            assert self.node.frozen[key] >= set(jobs[key].tasks)
+            assert self.node.frozen[key] >= set(jobs[key].members)
+
+    @invariant()
+    def job_has_processes_and_joins_with_its_first_task(self):
+        for job in self.node.machine.jobs.values():
+            assert job.members
+            assert job.joined or not job.tasks
+            assert not job.tasks.keys() & job.launchers.keys()
 
     @invariant()
     def raised_job_waits_only_for_raised_jobs(self):

@@ -172,7 +172,7 @@ def test_daemon_sets_a_trace_of_another_version_aside(written):
         (b'{"e":"NoSuchThing","v":{},"c":[]}\n', "NoSuchThing"),
         (b'{"e":"SliceEnded","v":{"now_ns":1},"c":[]}\n', "wall_ns"),
         (b'{"e":"SliceEnded","v":{"now_ns":"1","wall_ns":1},"c":[]}\n', "int"),
-        (b'{"cosched_trace":4}\n', "version 4 .* reads version 6"),
+        (b'{"cosched_trace":4}\n', "version 4 .* reads version 7"),
         (b'{"cosched_trace":99}\n', "version 99"),
         (b"[1]\n", "not a line"),
     ],

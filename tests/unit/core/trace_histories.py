@@ -67,7 +67,12 @@ def run_choices(machine: NodeScheduler, choices):
         now_ns += after_ns
         state = machine.jobs.get(job)
         fields = {
-            TaskRegistered: {"job": job, "task": task, "cpus": cpus},
+            TaskRegistered: {
+                "job": job,
+                "task": task,
+                "cpus": cpus,
+                "launcher": task == 13,
+            },
             TaskExited: {"job": job, "task": task},
             MessageTrapped: {
                 "job": job,

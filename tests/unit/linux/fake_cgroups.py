@@ -83,11 +83,21 @@ class FakeKernel:
             self._put(pid, path)
         return pid
 
+    def begin(self, pid: int) -> None:
+        """Gives a process the start time that identifies it."""
+        stat = f"{pid} (rank) S 1 {'0 ' * 17}{pid} 0\n"
+        (self.root / f"proc/{pid}/stat").write_text(stat)
+
+    def starts(self, pid: int, *children: int) -> None:
+        """Makes processes the children of another one."""
+        text = " ".join(map(str, children))
+        (self.root / f"proc/{pid}/task/{pid}/children").write_text(text)
+
     def task(self, pid: int, group: Path, uid: int = 1000) -> int:
         """A process of a user in one group, with the facts that identify it."""
         self.spawn(pid)
+        self.begin(pid)
         folder = self.root / f"proc/{pid}"
-        (folder / "stat").write_text(f"{pid} (rank) S 1 {'0 ' * 17}{pid} 0\n")
         (folder / "status").write_text(f"Uid:\t{uid}\t{uid}\t{uid}\t{uid}\n")
         self.place(pid, group)
         return pid

@@ -18,7 +18,8 @@ import subprocess, sys, time
 from pathlib import Path
 from cosched.linux.cgroups.killgroup import GroupLocation, KillGroup, end_group
 from cosched.linux.prctl import adopt_orphans
-from cosched.linux.processes.descendants import children, kill_descendants
+from cosched.linux.proc import children
+from cosched.linux.processes.descendants import kill_descendants
 
 adopt_orphans()
 place = GroupLocation(Path(sys.argv[1]), int(sys.argv[2])) if len(sys.argv) > 4 else None

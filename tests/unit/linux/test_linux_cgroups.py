@@ -365,6 +365,24 @@ def test_restore_without_classes_does_nothing(kernel: FakeKernel, base: Path) ->
     assert kernel.writes == []
 
 
+def test_process_moves_with_those_that_it_started(kernel: FakeKernel, base: Path) -> None:
+    classes = find(kernel)
+    classes.create("0.a", ONE)
+    group = base / "cosched-n/0.a"
+    for pid in (200, 201, 202, 203):
+        kernel.spawn(pid)
+        kernel.begin(pid)
+    kernel.starts(200, 201, 202)
+    kernel.starts(202, 203)
+    classes.add("0.a", 200)
+    assert set(kernel.members(group)) == {200, 201, 202, 203}
+    writes = len(kernel.writes)
+    classes.add("0.a", 202)
+    assert len(kernel.writes) == writes, "it is in the class already"
+    classes.remove("0.a", 200)
+    assert set(kernel.members(group)) == {202, 203}, "another task of the job"
+
+
 def test_destroy_gives_back_remaining_child(kernel: FakeKernel, base: Path) -> None:
     classes = find(kernel)
     classes.create("0.a", ONE)

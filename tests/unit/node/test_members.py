@@ -15,6 +15,7 @@ import pytest
 from cosched.core.config.schema import Limits
 from cosched.core.expectation import LENGTHS_MAX
 from cosched.core.node.knowledge import UNKNOWN, Expectation
+from cosched.core.node.launchers import IDLE_NS
 from cosched.core.node.machine import NodeScheduler
 from cosched.core.node.messages import TaskExited, TaskRegistered
 from cosched.core.node.settings import Settings
@@ -24,6 +25,7 @@ from cosched.node.driver import Driver
 from cosched.node.records.history_writer import HistoryWriter
 from cosched.node.records.recorder import Recorder
 from cosched.node.sockets.registration import RegistrationRefused, TaskHello
+from cosched.node.tasks.launchers import Launchers
 from cosched.node.tasks.life import TaskLife
 from cosched.node.tasks.live_jobs import JobTable
 from cosched.node.tasks.registrar import Registrar, Terms
@@ -31,6 +33,7 @@ from cosched.rundir.paths import NodePaths, job_key
 from cosched.service.loop import Loop
 from cosched.service.pacing import Pacer
 from cosched.shm._native import lib
+from cosched.shm.region import Phase
 
 SHADOW = lib.COSCHED_CARRIER_SHADOW
 _numbers = itertools.count()
@@ -99,7 +102,7 @@ class Node:
         pid,
         rank=0,
         *,
-        launched=False,
+        phase=Phase.TASK,
         job="a",
         expectation=UNKNOWN,
         submitted_ns=0,
@@ -110,7 +113,7 @@ class Node:
             hello = TaskHello(
                 *(job, rank, 2, SHADOW, 0, submitted_ns),
                 expectation=expectation,
-                launched=launched,
+                phase=phase,
             )
             return self.registrar.register(peer, hello, pidfd)
         finally:
@@ -160,10 +163,10 @@ def kinds(node):
 
 def test_launched_process_enters_mpi_as_the_same_task(node, process):
     pid, _ = process()
-    slot = node.come(pid, launched=True).slot
-    assert node.job.tasks[pid].launched
+    slot = node.come(pid, phase=Phase.LAUNCHED).slot
+    assert node.job.tasks[pid].phase is Phase.LAUNCHED
     assert node.come(pid).slot == slot
-    assert not node.job.tasks[pid].launched
+    assert node.job.tasks[pid].phase is Phase.TASK
     assert kinds(node) == [TaskRegistered] * 2
     assert node.events[-1].replaces == pid
     assert len(node.machine.jobs) == 1
@@ -171,9 +174,9 @@ def test_launched_process_enters_mpi_as_the_same_task(node, process):
 
 def test_child_of_a_task_is_refused_until_it_enters_mpi(node, process):
     shell, child = process()
-    node.come(shell, launched=True)
+    node.come(shell, phase=Phase.LAUNCHED)
     with pytest.raises(RegistrationRefused) as refused:
-        node.come(child, launched=True)
+        node.come(child, phase=Phase.LAUNCHED)
     assert refused.value.errno == errno.EEXIST
     assert node.pids == {shell}
     node.come(child)
@@ -185,11 +188,11 @@ def test_child_of_a_task_is_refused_until_it_enters_mpi(node, process):
 
 def test_unrelated_processes_of_one_rank_are_two_tasks(node, process):
     (one, _), (two, _) = process(), process()  # two launchers, or MPI_Comm_spawn
-    node.come(one, launched=True)
-    node.come(two, launched=True)
+    node.come(one, phase=Phase.LAUNCHED)
+    node.come(two, phase=Phase.LAUNCHED)
     node.come(two)
     assert node.pids == {one, two}
-    assert node.job.tasks[one].launched
+    assert node.job.tasks[one].phase is Phase.LAUNCHED
 
 
 def test_mpi_program_started_by_a_rank_is_another_task(node, process):
@@ -202,7 +205,7 @@ def test_mpi_program_started_by_a_rank_is_another_task(node, process):
 @pytest.mark.parametrize("through", ["itself", "its shell"])
 def test_process_refused_in_mpi_leaves_its_job(node, process, through):
     shell, child = process()
-    node.come(shell, launched=True)
+    node.come(shell, phase=Phase.LAUNCHED)
     node.refusing = True
     with pytest.raises(RegistrationRefused):
         node.come(shell if through == "itself" else child)
@@ -215,16 +218,16 @@ def test_old_cmdout_does_not_end_new_registration(node, process):
     pid, _ = process()
     node.come(pid)
     node.job.region.post(lib.COSCHED_CMDOUT, node.job.tasks[pid].slot)
-    node.come(pid, launched=True)  # after MPI_Finalize it became another program
+    node.come(pid, phase=Phase.LAUNCHED)  # after MPI_Finalize it became another program
     node.members.take_requests(node.job)
     assert node.pids == {pid}
 
 
 def test_reused_pid_is_another_task(node, process):
     pid, _ = process()
-    node.come(pid, launched=True)
+    node.come(pid, phase=Phase.LAUNCHED)
     node.pids_are_reused = True  # the first process ended unnoticed
-    node.come(pid, launched=True)
+    node.come(pid, phase=Phase.LAUNCHED)
     assert kinds(node) == [TaskRegistered, TaskExited, TaskRegistered]
 
 
@@ -237,7 +240,7 @@ def ended_record(node):
 def test_launch_ends_when_the_last_rank_enters_mpi(node, process):
     (one, _), (two, _), (late, _) = process(), process(), process()
     began_ns = time.monotonic_ns()
-    node.come(one, 0, launched=True)
+    node.come(one, 0, phase=Phase.LAUNCHED)
     node.come(one, 0)
     node.come(two, 1)
     launched_s = (time.monotonic_ns() - began_ns) / 1e9
@@ -251,7 +254,7 @@ def test_launch_ends_when_the_last_rank_enters_mpi(node, process):
 
 def test_launch_of_a_program_without_mpi_is_its_whole_time(node, process):
     pid, _ = process()
-    node.come(pid, launched=True)
+    node.come(pid, phase=Phase.LAUNCHED)
     node.members.leave(node.job, pid)
     record = ended_record(node)
     assert record["launch_s"] == record["response_s"]
@@ -350,3 +353,100 @@ def test_lengths_that_a_user_invents_are_left_out(node, process, lengths_ns, val
     assert node.job.region.expectation == Expectation(9, valid)
     node.job.region.record_expectation(Expectation(3, valid))
     assert node.job.region.expectation == Expectation(3, valid)
+
+
+# -- launchers -------------------------------------------------------------------------
+
+
+def tend(node, cpu_ns=lambda _key: None):
+    """A heartbeat's look at the launchers."""
+    Launchers(node.machine, node.jobs, node.members, cpu_ns).tend()
+
+
+def test_launcher_begins_its_job_and_is_no_task(node, process):
+    launcher, rank = process()
+    node.come(launcher, phase=Phase.LAUNCHER)
+    assert node.machine.jobs[node.job.key].starting
+    node.come(rank, phase=Phase.LAUNCHED)  # a child of the launcher
+    node.come(rank)
+    state = node.machine.jobs[node.job.key]
+    assert (set(state.tasks), set(state.launchers)) == ({rank}, {launcher})
+
+
+def test_program_that_was_started_as_a_launcher_becomes_a_task(node, process):
+    pid, _ = process()
+    slot = node.come(pid, phase=Phase.LAUNCHER).slot
+    assert node.come(pid).slot == slot
+    assert set(node.machine.jobs[node.job.key].tasks) == {pid}
+    assert not node.job.launchers
+
+
+def test_job_ends_with_its_launcher(node, process):
+    launcher, rank = process()
+    node.come(launcher, phase=Phase.LAUNCHER)
+    node.come(rank)
+    node.members.leave(node.job, rank)
+    assert node.pids == {launcher}
+    node.members.leave(node.job, launcher)
+    assert node.job is None
+    assert ended_record(node)["ranks"] == (0,)
+
+
+def test_job_that_never_had_a_rank_is_in_no_history(node, process):
+    pid, _ = process()
+    node.come(pid, phase=Phase.LAUNCHER)
+    node.members.leave(node.job, pid)
+    assert node.history.answer({}, 0)["records"] == []
+    assert not node.recorder.accounts
+
+
+def test_launcher_leaves_a_job_that_lost_its_cpus(node, process):
+    launcher, rank = process()
+    node.come(launcher, phase=Phase.LAUNCHER)
+    node.come(rank)
+    tend(node)
+    assert node.pids == {launcher, rank}
+    node.machine.jobs[node.job.key].scheduled = False
+    tend(node)
+    assert node.pids == {rank}
+
+
+def test_launcher_leaves_with_the_last_task_of_a_job_that_waits(node, process):
+    (launcher, rank), (other, _) = process(), process()
+    for pid in (launcher, rank, other):
+        os.sched_setaffinity(pid, {min(os.sched_getaffinity(0))})
+    node.come(other, job="A")  # by its name it is the first
+    node.come(launcher, phase=Phase.LAUNCHER)
+    node.come(rank)
+    assert node.pids == {launcher, rank}
+    node.members.leave(node.job, rank)
+    assert node.job is None
+
+
+def test_idle_launcher_leaves(node, process, monkeypatch):
+    pid, _ = process()
+    node.come(pid, phase=Phase.LAUNCHER)
+    used_ns = 0
+    launchers = Launchers(node.machine, node.jobs, node.members, lambda _key: used_ns)
+    now_ns = time.monotonic_ns()
+    clock = SimpleNamespace(monotonic_ns=lambda: now_ns)
+    monkeypatch.setattr("cosched.node.tasks.launchers.time", clock)
+    launchers.tend()
+    now_ns += IDLE_NS
+    used_ns += IDLE_NS // 2
+    launchers.tend()
+    assert node.pids == {pid}
+    now_ns += IDLE_NS
+    launchers.tend()
+    assert node.job is None
+    assert kinds(node)[-1] is TaskExited
+
+
+def test_later_daemon_takes_launchers_over(node, process, tmp_path, stack):
+    launcher, rank = process()
+    node.come(launcher, phase=Phase.LAUNCHER)
+    node.come(rank)
+    later = Node(tmp_path, stack, node.paths)
+    later.members.adopt(lambda _job: None)
+    state = later.machine.jobs[later.job.key]
+    assert (set(state.tasks), set(state.launchers)) == ({rank}, {launcher})

@@ -38,6 +38,7 @@ from cosched.rundir.paths import NodePaths, job_key
 from cosched.service.loop import Loop
 from cosched.service.pacing import BURST_NS, REST, Pacer
 from cosched.shm._native import lib
+from cosched.shm.region import Phase
 
 ONE = frozenset({0})
 GIB = 1 << 30
@@ -230,8 +231,8 @@ def test_job_named_like_another_key_is_found():
 class Applicant:
     """A task of a job of user 1000 at the door."""
 
-    def __init__(self, job, need_bytes, launched=False):
-        self.hello = TaskHello(job, 0, 1, 0, need_bytes, launched=launched)
+    def __init__(self, job, need_bytes, phase=Phase.TASK):
+        self.hello = TaskHello(job, 0, 1, 0, need_bytes, phase=phase)
         self.peer = SimpleNamespace(pid=os.getpid(), uid=1000)
         self.inside = False
         self.refusals = []
@@ -270,8 +271,8 @@ class Door:
         self.jobs[key] = live_job(key)
         return Welcome(0, 0, -1, -1)
 
-    def come(self, job, need_bytes, launched=False):
-        applicant = Applicant(job, need_bytes, launched)
+    def come(self, job, need_bytes, phase=Phase.TASK):
+        applicant = Applicant(job, need_bytes, phase)
         self.gate.admit(applicant)
         return applicant
 
@@ -308,15 +309,16 @@ def test_memory_written_into_a_region_blocks_no_job():
 
 def test_launched_task_gets_its_answer_at_once():
     door = Door()
-    assert door.come("a", GIB // 2, launched=True).inside
+    assert door.come("a", GIB // 2, phase=Phase.LAUNCHED).inside
     assert door.jobs[job_key(1000, "a")].declared_bytes == GIB // 2
     for need_bytes in (GIB, 2 * GIB):  # one that would wait, one that never fits
-        assert door.come("b", need_bytes, launched=True).refusals == [""]
+        assert door.come("b", need_bytes, phase=Phase.LAUNCHED).refusals == [""]
     assert len(door.gate) == 0
     # MPI_Init waits, and the user gets the reason.
     assert door.come("b", GIB).refusals == []
     assert len(door.gate) == 1
-    assert door.come("b", GIB, launched=True).refusals == [""]  # another of its ranks
+    other_rank = door.come("b", GIB, phase=Phase.LAUNCHED)
+    assert other_rank.refusals == [""]
     (reason,) = door.come("c", 2 * GIB).refusals
     assert "not coscheduled" in reason
 

@@ -30,7 +30,7 @@ from typing import NamedTuple
 from cosched.core.node.groups import Group
 from cosched.core.node.guarantee import due_job
 from cosched.core.node.job import JobState
-from cosched.core.node.knowledge import Estimate, Knowledge, estimate
+from cosched.core.node.knowledge import Estimate, Knowledge, doubled_ns, estimate
 from cosched.core.node.messages import Job, OrderTimer
 from cosched.core.node.need import parts
 from cosched.core.node.prospect import Prospect, Reason
@@ -111,9 +111,12 @@ class RestSlices(FreeSlices):
             found = estimate(age_ns, lengths_ns, self.slice_ns)
             need = needs[job.likeness] if job.expectation.kind else job.need
             cost_ns = found.cost_ns // parts(need)
+            if job.starting:
+                cost_ns = max(cost_ns, self._vain_cost_ns(job, age_ns))
             if job.scheduled:
                 cost_ns = cost_ns * HOLD_PERCENT // 100
-            if job.scheduled and cost_ns * ENDING_PART <= self.slice_ns:
+            near_its_end = job.ending or cost_ns * ENDING_PART <= self.slice_ns
+            if job.scheduled and near_its_end:
                 rank = ENDING
             else:
                 rank = DUE if job is due else USUAL
@@ -121,6 +124,12 @@ class RestSlices(FreeSlices):
                 rank, cost_ns, not job.scheduled, number, age_ns, lengths_ns, found
             )
         return places
+
+    def _vain_cost_ns(self, job: JobState, age_ns: int) -> int:
+        """Returns the least cost of a starting job after starts of its user in vain: they
+        count as one unknown job; 0 if there were none."""
+        vain_ns = self._knowledge.vain_ns.get(job.user, 0)
+        return doubled_ns(vain_ns + age_ns, self.slice_ns) if vain_ns else 0
 
     def protected_until_ns(
         self, job: JobState, from_job: JobState, group: Group, now_ns: int

@@ -29,7 +29,7 @@
 
 /* cdef: begin */
 enum cosched_limits {
-    COSCHED_ABI = 7,           /* raised by any change to this file */
+    COSCHED_ABI = 8,           /* raised by any change to this file */
     COSCHED_NAME_BYTES = 64,   /* a job's name with its final NUL */
     COSCHED_REASON_BYTES = 128,
     COSCHED_RING_CELLS = 64,   /* a power of two */
@@ -56,8 +56,10 @@ enum cosched_task_state { COSCHED_TASK_FREE = 0, COSCHED_TASK_LIVE = 1 };
 /* The phase in which a process registers. */
 enum cosched_phase {
     COSCHED_PHASE_TASK = 0,    /* MPI is initialised: the task gets the region and the bell */
-    COSCHED_PHASE_LAUNCHED = 1 /* the process has just started: it counts as a task of the job
-                                * until it ends or registers again, and never waits for memory */
+    COSCHED_PHASE_LAUNCHED = 1, /* the process has just started: it counts as a task of the job
+                                 * until it ends or registers again, and never waits for memory */
+    COSCHED_PHASE_LAUNCHER = 2  /* the process starts tasks of the job and is none itself. It never
+                                 * waits, not even for the answer */
 };
 
 /* How the sender's status travels. */

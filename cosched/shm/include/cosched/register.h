@@ -40,6 +40,11 @@ struct cosched_registration {
  * not answer within timeout_ms, the caller goes on; `reason` then has one line. */
 int cosched_announce(const char *socket_path, const struct cosched_registration *task,
                      int timeout_ms, char reason[128]);
+
+/* Reports that this process starts tasks of the job and is none itself: from here on the job is
+ * scheduled, and this process with it. Waits for nothing, not even for the answer. Returns 0 if
+ * the report is sent, otherwise -errno. */
+int cosched_announce_launcher(const char *socket_path, const struct cosched_registration *task);
 /* cdef: end */
 
 /* The result of a registration. The caller closes the descriptors. After an error only

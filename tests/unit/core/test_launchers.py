@@ -1,0 +1,167 @@
+"""Launchers: a job takes part before its first task, for a bounded time."""
+
+from __future__ import annotations
+
+from statistics import fmean
+
+from hypothesis import given
+from hypothesis import settings as given_settings
+from hypothesis import strategies as st
+
+from benchmarks.sim.launchers import WAYS, mean_responses_s, with_launchers
+from benchmarks.sim.liar import stream
+from benchmarks.sim.one_node import OneNode, StreamJob
+from cosched.core.node.knowledge import Expectation
+from cosched.core.node.launchers import (
+    END_MOST_NS,
+    IDLE_NS,
+    START_MOST_NS,
+    are_idle,
+    keeps_launchers,
+)
+from cosched.core.node.machine import NodeScheduler
+from cosched.core.node.messages import Mode, SliceEnded, TaskExited
+from cosched.core.node.settings import USUAL
+from cosched.core.units import NS_PER_MS, NS_PER_S
+from tests.unit.core.machine_node import Node
+
+S = NS_PER_S
+TWO_CPUS = frozenset({0, 1})
+
+
+def begun(**fields):
+    """A node with an old job and a launcher of another one."""
+    node = Node(USUAL, now_ns=20 * S)
+    node.register("old")
+    node.register("new", task=7, launcher=True, after_ns=10 * S, **fields)
+    return node
+
+
+def test_starting_job_takes_its_place_before_its_first_task():
+    node = begun()
+    assert node.running == {"new"}
+    assert node.machine.jobs["new"].starting
+    assert node.members["new"] == {7}
+    node.register("new", task=8)
+    assert node.running == {"new"}
+    assert not node.machine.jobs["new"].starting
+    assert node.members["new"] == {7, 8}
+
+
+def test_starting_job_with_a_long_expectation_waits():
+    node = begun(expectation=Expectation(1, (1000 * S,)))
+    assert node.running == {"old"}
+
+
+def test_launcher_needs_a_cpu_only_before_the_tasks():
+    node = Node(USUAL, now_ns=20 * S)
+    node.register("one", task=1, cpus=TWO_CPUS)
+    node.register("two", task=2, cpus=TWO_CPUS, launcher=True)
+    assert node.running == {"one", "two"}
+    node.register("two", task=3, cpus=frozenset({1}))
+    node.register("one", task=4, cpus=TWO_CPUS, launcher=True)
+    assert node.running == {"one", "two"}
+    assert node.machine.jobs["two"].cpus == {1}
+
+
+def test_program_that_was_its_own_launcher_is_a_task():
+    node = Node(USUAL)
+    node.register("a", task=1, launcher=True)
+    node.register("a", task=1, replaces=1)
+    job = node.machine.jobs["a"]
+    assert (set(job.tasks), set(job.launchers)) == ({1}, set())
+
+
+def test_job_stays_until_its_launcher_leaves():
+    node = begun()
+    node.register("new", task=8)
+    node.send(TaskExited, job="new", task=8, after_ns=50 * NS_PER_MS)
+    assert node.machine.jobs["new"].ending
+    assert node.running == {"new"}
+    node.send(TaskExited, job="new", task=7)
+    assert "new" not in node.machine.jobs
+    assert node.running == {"old"}
+
+
+def test_launchers_leave_a_job_that_is_not_scheduled_and_one_whose_time_is_over():
+    node = begun()
+    job = node.machine.jobs["new"]
+    assert keeps_launchers(job, node.now_ns + START_MOST_NS)
+    assert not keeps_launchers(job, node.now_ns + START_MOST_NS + 1)
+    node.register("new", task=8)
+    assert keeps_launchers(job, node.now_ns + 2 * START_MOST_NS)
+    node.send(TaskExited, job="new", task=8)
+    assert keeps_launchers(job, node.now_ns + END_MOST_NS)
+    assert not keeps_launchers(job, node.now_ns + END_MOST_NS + 1)
+    job.scheduled = False
+    assert not keeps_launchers(job, node.now_ns)
+    assert not are_idle(NS_PER_MS, IDLE_NS - 1)
+    assert are_idle(NS_PER_MS, IDLE_NS)
+    assert not are_idle(IDLE_NS // 10, IDLE_NS)
+
+
+def test_launchers_leave_a_suspended_job_and_come_into_the_class_after_release():
+    node = begun()
+    node.choose("new", Mode.SUSPENDED)
+    assert not keeps_launchers(node.machine.jobs["new"], node.now_ns)
+    node.choose("new", Mode.RELEASED)
+    node.choose("new", Mode.COSCHEDULED)
+    assert node.members["new"] == {7}
+
+
+def start_in_vain(node, number, length_ns):
+    """Starts a job of user 5 that never has a task; returns whether it ran at once."""
+    job = f"vain{number}"
+    node.register(job, task=number, launcher=True, user=5, after_ns=S // 2)
+    ran = job in node.running
+    node.send(TaskExited, job=job, task=number, after_ns=length_ns)
+    return ran
+
+
+def test_starts_in_vain_count_as_one_job_until_a_task_comes():
+    node = Node(USUAL, now_ns=20 * S)
+    node.register("old")
+    node.send(SliceEnded, after_ns=8 * S)
+    ran = [start_in_vain(node, number, 3 * S) for number in range(100, 120)]
+    assert ran[:2] == [True, True]
+    old_ns = node.machine.jobs["old"].age_ns(node.now_ns)
+    assert ran.count(True) * 3 * S < 2 * old_ns, "they have taken turns with the old job"
+    restored = NodeScheduler.restored(node.machine.snapshot())
+    assert restored.snapshot() == node.machine.snapshot()
+    assert not start_in_vain(node, 199, S)
+    node.register("real", task=99, user=5)
+    node.send(TaskExited, job="real", task=99)
+    assert start_in_vain(node, 200, S)
+
+
+LENGTHS = st.lists(st.integers(1, 80), min_size=1, max_size=5)
+
+
+@given_settings(max_examples=60, deadline=None)
+@given(LENGTHS, LENGTHS)
+def test_launchers_for_ever_take_no_more_than_their_share(honest_s, launched_s):
+    """A user of launchers delays the jobs of another one no more than by jobs."""
+    honest = [StreamJob(n * S, s * S, user=1) for n, s in enumerate(honest_s)]
+    jobs = [StreamJob(n * S, s * S, user=2) for n, s in enumerate(launched_s)]
+    run = OneNode([*honest, *with_launchers(jobs, 2)], USUAL)
+    least_ns = USUAL.least_share.reserved_ns // (len(honest) + len(jobs))
+    for number, job in enumerate(honest):
+        begin_ns = job.submit_ns + S
+        while begin_ns + 2 * USUAL.least_share.period_ns <= run.ends_ns[number]:
+            end_ns = begin_ns + 2 * USUAL.least_share.period_ns
+            had_ns = sum(
+                max(0, min(t.end_ns, end_ns) - max(t.begin_ns, begin_ns))
+                for t in run.turns
+                if t.job == number
+            )
+            assert had_ns >= least_ns - 2 * S
+            begin_ns += 7 * S
+
+
+def test_work_in_launchers_gains_nothing():
+    seeds = range(8)
+    mean_s = {
+        way: fmean(mean_responses_s(stream(seed), way)[0] for seed in seeds) for way in WAYS
+    }
+    truth_s = mean_s.pop("the truth")
+    assert min(mean_s.values()) > 0.97 * truth_s, mean_s
