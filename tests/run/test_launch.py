@@ -112,3 +112,80 @@ def test_only_ranks_register(start_cosched_run, here, task, register, again):
     assert counters["reg_new_job"] == 1
     assert counters["reg_new_task"] == (2 if register == "start" else 1)
     assert counters.get("reg_again", 0) + counters.get("reg_moved", 0) == again
+
+
+# -- launchers -------------------------------------------------------------------------
+
+LAUNCHER = """#!/bin/sh
+case "$*" in *--version*) exec {mpiexec} "$@" ;; esac
+{wait}
+exec {mpiexec} "$@"
+"""
+BUSY = "until [ -e {door} ]; do :; done"
+IDLE = "until [ -e {door} ]; do sleep 0.05; done"
+
+
+def jobs(here):
+    """Returns the jobs on the node; none without a daemon."""
+    return request(here, "status")["jobs"] if here.control_socket.exists() else []
+
+
+@contextmanager
+def waiting_launcher(start_cosched_run, folder, mpi, task, wait):
+    """Starts a job whose launcher waits; yields the job and its door, a file that lets
+    the launcher go on."""
+    door, places = folder / "open", folder / "bin"
+    places.mkdir()
+    texts = {
+        "mpiexec": LAUNCHER.format(mpiexec=mpi.mpiexec, wait=wait.format(door=door)),
+        "mpicc": f'#!/bin/sh\nexec {mpi.mpicc} "$@"\n',
+    }
+    for name, text in texts.items():
+        (places / name).write_text(text)
+        (places / name).chmod(0o755)
+    words = [str(places / "mpiexec"), *mpi.launch("-n", "1", task, "wait")[1:]]
+    job = start_cosched_run("--job", "mine", "--", *words)
+    try:
+        yield job, door
+    finally:
+        job.send_signal(signal.SIGTERM)
+        job.wait(PATIENCE_S)
+
+
+def group_of(pid):
+    return Path(f"/proc/{pid}/cgroup").read_text()
+
+
+def test_launcher_begins_its_job_and_has_its_class(
+    start_cosched_run, here, mpi, task, tmp_path
+):
+    with waiting_launcher(start_cosched_run, tmp_path, mpi, task, BUSY) as (job, door):
+        assert eventually(lambda: [one["launchers"] for one in jobs(here)])
+        (starting,) = jobs(here)
+        assert (starting["state"], starting["tasks"]) == ("starting", [])
+        assert starting["scheduled"]
+        (launcher,) = starting["launchers"]
+        in_groups = "cgroup" in request(here, "status")["class_scheduler"]["name"]
+        assert ("0.mine" in group_of(launcher)) == in_groups
+        door.touch()
+        rank = int(job.stdout.readline())
+        (running,) = jobs(here)
+        assert running["state"] == "on"
+        assert [one["pid"] for one in running["tasks"]] == [rank]
+        assert running["launchers"] == [launcher]
+        assert request(here, "status")["counters"]["reg_new_job"] == 1
+
+
+@pytest.mark.parametrize(
+    "wait", [BUSY, IDLE], ids=["that starts nothing", "that waits for others"]
+)
+def test_launcher_leaves_the_order(start_cosched_run, here, mpi, task, tmp_path, wait):
+    with waiting_launcher(start_cosched_run, tmp_path, mpi, task, wait) as (job, door):
+        assert eventually(lambda: [one["launchers"] for one in jobs(here)])
+        ((launcher,),) = [one["launchers"] for one in jobs(here)]
+        assert eventually(lambda: not jobs(here))
+        assert "0.mine" not in group_of(launcher)
+        door.touch()
+        rank = int(job.stdout.readline())
+        ((joined,),) = [one["tasks"] for one in jobs(here)]
+        assert joined["pid"] == rank
