@@ -1,7 +1,8 @@
 """Splits the start of a job by cosched-run into its parts.
 
 The ways alternate: the user's own launcher alone, by cosched-run without its shim, by
-cosched-run beside daemons that are up, and by cosched-run that starts private daemons.
+cosched-run beside daemons that are up, and by cosched-run that starts private daemons. Two
+ways run beside a job that computes on each CPU: the launcher alone, and by cosched-run.
 Each starts `hostname`, or PROGRAM, and lasts from the command to its end. The medians, the
 difference to the launcher alone in the same round, and the CPU time of the command and of
 all that it waits for are printed. --version shows the least that a command costs.
@@ -24,11 +25,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.experiment import Bench
-from benchmarks.micro.load import new_node
+from benchmarks.micro.load import child, new_node, spin
 from benchmarks.mpi import find
 from cosched.core.errors import CoschedError
 from cosched.core.node.settings import Settings
@@ -38,6 +40,8 @@ from cosched.rundir.paths import NodePaths
 from cosched.tables import table
 
 MS = 1000.0
+#: The age of the running job.
+BUSY_S = 1.0
 #: Names of parts, and the functions that are their work.
 PARTS = {
     "options": ("cosched.cli.run.plain", "read_plain"),
@@ -145,6 +149,16 @@ class Ways:
         finally:
             stop_node(self._first)
 
+    def alone_beside_a_job(self) -> Took:
+        """The user's launcher, beside a job that computes."""
+        with _busy(self._up):
+            return self.alone()
+
+    def beside_a_job(self) -> Took:
+        """By cosched-run, beside a job that computes."""
+        with _busy(self._up):
+            return self.daemons_up()
+
     def parts(self, out: Path) -> dict[str, float]:
         """Returns the seconds of each part of a start beside daemons that are up."""
         words = [self.python, "-I", "-X", "utf8", "-c", CLOCK, str(out), json.dumps(PARTS)]
@@ -157,6 +171,17 @@ class Ways:
 
     def _words(self, run_dir: Path) -> list[str]:
         return [self.run, "--run-dir", str(run_dir), "--", *self._line]
+
+
+@contextmanager
+def _busy(run_dir: Path) -> Iterator[None]:
+    """Runs a job with a task on each CPU, which is older than a newcomer."""
+    paths = NodePaths(run_dir, os.uname().nodename)
+    with ExitStack() as tasks:
+        for cpu in os.sched_getaffinity(0):
+            tasks.enter_context(child(spin, paths, "busy", cpu))
+        time.sleep(BUSY_S)
+        yield
 
 
 def measure(
@@ -203,6 +228,8 @@ def _run(options: argparse.Namespace, found: dict[str, object]) -> Iterator[str]
                     "cosched-run --no-shim": ways.no_shim,
                     "daemons up": ways.daemons_up,
                     "first start": ways.first,
+                    "the launcher, beside a job": ways.alone_beside_a_job,
+                    "daemons up, beside a job": ways.beside_a_job,
                 },
                 options.repeat,
             )

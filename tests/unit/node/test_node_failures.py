@@ -18,6 +18,7 @@ from cosched.core.node.messages import (
     CreateClass,
     DestroyClass,
     Mode,
+    RemoveTask,
     SetClassCpus,
     SetShares,
 )
@@ -96,9 +97,21 @@ def test_failed_class_does_not_block_other_shares(caplog):
     classes.refused.add("b")  # its CPUs could not be noted; the class is there
     node.carry_out([SetClassCpus("b", ONE), SetShares((("a", 1), ("b", 99)))])
     assert classes.shares == {"a": 1, "b": 99}
-    node.carry_out([DestroyClass("b"), SetShares((("a", 100), ("b", 1)))])
+    node.carry_out([DestroyClass("b")])
+    node.carry_out([SetShares((("a", 100), ("b", 1)))])
     assert classes.shares == {"a": 100, "b": 99}
     assert [record.levelname for record in caplog.records] == ["ERROR"] * 3
+
+
+def test_other_jobs_get_their_shares_before_a_process_leaves_its_class():
+    """The kernel takes 10 ms for a move."""
+    classes, done = Classes(), []
+    node = effects(classes)
+    node.carry_out([CreateClass("a", ONE), CreateClass("b", ONE), AddTask("a", 1)])
+    classes.remove = lambda *_: done.append(dict(classes.shares))
+    node.carry_out([RemoveTask("a", 1), DestroyClass("a"), SetShares((("b", 100),))])
+    assert done == [{"b": 100}]
+    assert classes.jobs == {"b"}
 
 
 def test_refused_share_still_kicks_the_other_cpus(caplog):
