@@ -33,7 +33,7 @@ from benchmarks.experiment import Bench
 from benchmarks.micro.load import child, new_node, spin
 from benchmarks.mpi import find
 from cosched.core.errors import CoschedError
-from cosched.core.node.settings import Settings
+from cosched.core.node.settings import USUAL
 from cosched.node.lifetime.start import NodeOptions
 from cosched.node.lifetime.stop import stop_node
 from cosched.rundir.paths import NodePaths
@@ -219,7 +219,7 @@ def _run(options: argparse.Namespace, found: dict[str, object]) -> Iterator[str]
     line = [str(mpi.mpiexec), *options.words.split(), *options.program.split()]
     with tempfile.TemporaryDirectory(prefix="cosched-start-") as name:
         folder = Path(name)
-        with new_node(NodeOptions(Settings())) as node:
+        with new_node(NodeOptions(USUAL)) as node:
             ways = Ways(options.bin.absolute(), line, folder, node.run_dir)
             rows = measure(
                 {

@@ -5,15 +5,13 @@ part from the launcher's announcement on, before it has tasks: a newcomer is not
 while it starts. The paper has no launchers; there a job begins with its first task.
 
 A job with launchers alone needs one CPU, and its time counts like that of any job. It is
-*starting* until its first task registers, and *ending* after its last task has left:
+*starting* until its first task registers, and *ending* after its last task has left.
 
-    starting   for ``START_MOST_NS`` of scheduled time, and until its launchers are idle
-    running    as long as the job is scheduled: outside of its class a launcher obeys the
-               user at once, also while its job waits
-    ending     for ``END_MOST_NS`` of scheduled time, and as long as the job is scheduled
-
-Then its launchers leave the job, and the kernel gives them the share of any process. A job
-without tasks leaves the order with them.
+Launchers belong to a job only while it is scheduled. In its class they would get 1% while
+it waits: it would start later than without coscheduling, and obey its user late. So they
+leave a job that is not scheduled, unless it is the next one after GMET. They also leave a
+job without tasks after some scheduled time, and when they are idle. Then the kernel gives
+them the share of any process, and a job without tasks leaves the order with them.
 
 No user gains by launchers that start nothing. The times of such starts add up, until a task
 of the user registers (``knowledge``). The next launcher is ordered as if it had run for all
@@ -23,6 +21,7 @@ of them.
 from __future__ import annotations
 
 from cosched.core.node.job import JobState
+from cosched.core.node.process_table import ProcessTable
 from cosched.core.units import NS_PER_MS, NS_PER_S
 
 #: The most scheduled time of a job before its first task.
@@ -35,16 +34,20 @@ IDLE_PART = 0.05
 IDLE_NS = 500 * NS_PER_MS
 
 
-def keeps_launchers(job: JobState, now_ns: int) -> bool:
+def keeps_launchers(job: JobState, table: ProcessTable, now_ns: int) -> bool:
     """Returns whether the job's launchers still belong to it."""
-    if not job.mode.takes_part:
-        return False
-    if job.tasks:
-        return job.scheduled
+    if not job.scheduled:
+        return job.starting and _is_next(job, table, now_ns)
     bare_ns = job.age_ns(now_ns) - job.bare_age_ns
-    if job.ending:
-        return job.scheduled and bare_ns <= END_MOST_NS
-    return bare_ns <= START_MOST_NS
+    most_ns = START_MOST_NS if job.starting else END_MOST_NS
+    return bool(job.tasks) or bare_ns <= most_ns
+
+
+def _is_next(job: JobState, table: ProcessTable, now_ns: int) -> bool:
+    """Returns whether the job has the CPUs once the others have had GMET."""
+    if not job.mode.takes_part or not table.policy.first_takes_over:
+        return False
+    return table.policy.order_now(table.group_of(job), now_ns)[0] is job
 
 
 def are_idle(cpu_ns: int, within_ns: int) -> bool:

@@ -387,7 +387,8 @@ class NodeScheduler:
 
     def keeps_launchers(self, job: Job, now_ns: int) -> bool:
         """Returns whether the launchers of a job still belong to it; see ``launchers``."""
-        return keeps_launchers(self._table.jobs[job], now_ns)
+        state = self._table.jobs.get(job)
+        return state is not None and keeps_launchers(state, self._table, now_ns)
 
     def prospects(self, now_ns: int) -> dict[Job, Prospect]:
         """Returns why each job has its place in the order; empty if jobs take turns."""

@@ -1,22 +1,19 @@
 """Lets launchers leave the jobs that they do not belong to any longer, at each heartbeat.
 
-``core.node.launchers`` decides. A launcher also leaves with the last task of a job that is
-not scheduled (``TaskLife.leave``).
+``core.node.launchers`` decides. A launcher also leaves when it has registered for a job
+that is not scheduled (``Registrar.register``), and with such a job's last task
+(``TaskLife.leave``).
 """
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable
 
 from cosched.core.node.launchers import IDLE_NS, are_idle
 from cosched.core.node.machine import NodeScheduler
-from cosched.node.records.user_lines import by
 from cosched.node.tasks.life import TaskLife
 from cosched.node.tasks.live_jobs import JobTable
-
-log = logging.getLogger(__name__)
 
 
 class Launchers:
@@ -38,16 +35,13 @@ class Launchers:
 
     def tend(self) -> None:
         """Looks at all jobs with launchers."""
-        starting = {j.key: j for j in self._jobs if self._machine.jobs[j.key].starting}
+        starting = {k: job for k, job in self._machine.jobs.items() if job.starting}
         self._looks = {k: look for k, look in self._looks.items() if k in starting}
-        idle = [job for job in starting.values() if self._is_idle(job.key)]
         for job in self._jobs:
-            if job in idle or not self._members.keeps_launchers(job):
-                if job.key in starting:
-                    why = "they wait for others" if job in idle else "they take long"
-                    line = "job %s: its launchers leave it before its first task: %s"
-                    log.info(line, job.key, why, extra=by(job.uid))
+            if job.key in starting and self._is_idle(job.key):
                 self._members.release_launchers(job)
+            else:
+                self._members.tend(job)
 
     def _is_idle(self, key: str) -> bool:
         """Returns whether the launchers of a starting job used next to no CPU time."""

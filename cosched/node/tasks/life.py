@@ -139,10 +139,7 @@ class TaskLife:
     def leave(self, job: LiveJob, pid: int) -> None:
         """Removes a task, and its job after the last task."""
         self._remove(job, pid)
-        if not self.keeps_launchers(job):
-            self.release_launchers(job)
-        else:
-            self.end_if_empty(job)
+        self.tend(job)
 
     def _remove(self, job: LiveJob, pid: int) -> None:
         task = job.tasks[pid]
@@ -151,11 +148,14 @@ class TaskLife:
         self._jobs.remove_task(job, pid)
         self._driver.feed(TaskExited(**clocks(), job=job.key, task=pid))
 
-    def keeps_launchers(self, job: LiveJob) -> bool:
-        """Returns whether the job has no launchers, or they still belong to it."""
+    def tend(self, job: LiveJob) -> None:
+        """Lets the launchers leave that do not belong to the job any longer; it ends if it
+        has no tasks."""
         now_ns = time.monotonic_ns()
-        machine = self._driver.machine
-        return not job.launchers or machine.keeps_launchers(job.key, now_ns)
+        if job.launchers and not self._driver.machine.keeps_launchers(job.key, now_ns):
+            self.release_launchers(job)
+        else:
+            self.end_if_empty(job)
 
     def release_launchers(self, job: LiveJob) -> None:
         """Lets the launchers of a job leave it; it ends if it has no tasks."""
@@ -184,8 +184,8 @@ class TaskLife:
             job.key,
             extra=by(job.uid),
         )
-        for pid in list(job.tasks):
-            self.leave(job, pid)
+        while job.tasks:
+            self.leave(job, next(iter(job.tasks)))
 
     def adopt(self, known: Callable[[LiveJob], None]) -> None:
         """Registers the tasks that a dead daemon left running.

@@ -85,10 +85,14 @@ class Registrar:
             # Otherwise an old CMDOUT would end the new registration.
             self._members.take_requests(earlier)
         try:
-            return self._register(peer, hello, pidfd)
+            welcome = self._register(peer, hello, pidfd)
         except RegistrationRefused:
             self._drop_refused(peer.pid, hello)
             raise
+        job = self._jobs.job_of(peer.pid)
+        if job is not None and hello.phase is Phase.LAUNCHER:
+            self._members.tend(job)
+        return welcome
 
     def _drop_refused(self, pid: int, hello: TaskHello) -> None:
         """Removes the task of a refused process, and of the shell that started it."""

@@ -17,7 +17,6 @@ from cosched.core.node.launchers import (
     IDLE_NS,
     START_MOST_NS,
     are_idle,
-    keeps_launchers,
 )
 from cosched.core.node.machine import NodeScheduler
 from cosched.core.node.messages import Mode, SliceEnded, TaskExited
@@ -48,9 +47,29 @@ def test_starting_job_takes_its_place_before_its_first_task():
     assert node.members["new"] == {7, 8}
 
 
-def test_starting_job_with_a_long_expectation_waits():
+def test_launchers_leave_a_job_that_is_not_the_next_one():
     node = begun(expectation=Expectation(1, (1000 * S,)))
     assert node.running == {"old"}
+    assert not node.machine.keeps_launchers("new", node.now_ns)
+
+
+def test_launchers_wait_for_the_gmet_of_the_running_job():
+    node = Node(USUAL, now_ns=20 * S)
+    node.register("old", expectation=Expectation(1, (1000 * S,)))
+    node.register("new", task=7, launcher=True, expectation=Expectation(2, (S,)))
+    assert node.running == {"old"}
+    assert node.machine.keeps_launchers("new", node.now_ns)
+    ordered = node.orders.next_tick_ns(node.now_ns, node.now_ns, 0)
+    node.send(SliceEnded, after_ns=ordered - node.now_ns)
+    assert node.running == {"new"}
+
+
+def test_launchers_wait_for_no_turn():
+    node = Node()
+    node.register("a")
+    node.register("b", task=7, launcher=True)
+    assert node.running == {"a"}
+    assert not node.machine.keeps_launchers("b", node.now_ns)
 
 
 def test_launcher_needs_a_cpu_only_before_the_tasks():
@@ -85,16 +104,16 @@ def test_job_stays_until_its_launcher_leaves():
 
 def test_launchers_leave_a_job_that_is_not_scheduled_and_one_whose_time_is_over():
     node = begun()
-    job = node.machine.jobs["new"]
-    assert keeps_launchers(job, node.now_ns + START_MOST_NS)
-    assert not keeps_launchers(job, node.now_ns + START_MOST_NS + 1)
+    keeps = node.machine.keeps_launchers
+    assert keeps("new", node.now_ns + START_MOST_NS)
+    assert not keeps("new", node.now_ns + START_MOST_NS + 1)
     node.register("new", task=8)
-    assert keeps_launchers(job, node.now_ns + 2 * START_MOST_NS)
+    assert keeps("new", node.now_ns + 2 * START_MOST_NS)
     node.send(TaskExited, job="new", task=8)
-    assert keeps_launchers(job, node.now_ns + END_MOST_NS)
-    assert not keeps_launchers(job, node.now_ns + END_MOST_NS + 1)
-    job.scheduled = False
-    assert not keeps_launchers(job, node.now_ns)
+    assert keeps("new", node.now_ns + END_MOST_NS)
+    assert not keeps("new", node.now_ns + END_MOST_NS + 1)
+    node.machine.jobs["new"].scheduled = False
+    assert not keeps("new", node.now_ns)
     assert not are_idle(NS_PER_MS, IDLE_NS - 1)
     assert are_idle(NS_PER_MS, IDLE_NS)
     assert not are_idle(IDLE_NS // 10, IDLE_NS)
@@ -103,7 +122,7 @@ def test_launchers_leave_a_job_that_is_not_scheduled_and_one_whose_time_is_over(
 def test_launchers_leave_a_suspended_job_and_come_into_the_class_after_release():
     node = begun()
     node.choose("new", Mode.SUSPENDED)
-    assert not keeps_launchers(node.machine.jobs["new"], node.now_ns)
+    assert not node.machine.keeps_launchers("new", node.now_ns)
     node.choose("new", Mode.RELEASED)
     node.choose("new", Mode.COSCHEDULED)
     assert node.members["new"] == {7}

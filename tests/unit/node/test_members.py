@@ -415,12 +415,22 @@ def test_launcher_leaves_with_the_last_task_of_a_job_that_waits(node, process):
     (launcher, rank), (other, _) = process(), process()
     for pid in (launcher, rank, other):
         os.sched_setaffinity(pid, {min(os.sched_getaffinity(0))})
-    node.come(other, job="A")  # by its name it is the first
     node.come(launcher, phase=Phase.LAUNCHER)
     node.come(rank)
+    node.come(other, job="A")  # by its name it is the first
     assert node.pids == {launcher, rank}
     node.members.leave(node.job, rank)
     assert node.job is None
+
+
+def test_launcher_leaves_at_once_if_another_job_comes_first(node, process):
+    (launcher, _), (other, _) = process(), process()
+    for pid in (launcher, other):
+        os.sched_setaffinity(pid, {min(os.sched_getaffinity(0))})
+    node.come(other, job="A")
+    node.come(launcher, phase=Phase.LAUNCHER)
+    assert node.job is None
+    assert kinds(node)[-1] is TaskExited
 
 
 def test_idle_launcher_leaves(node, process, monkeypatch):
