@@ -38,7 +38,7 @@ def standing(status: Status | None, key: str, changes: Sequence[Explained]) -> s
     span = _span(status, changes)
     if live["mode"] in MODES:
         return f"{state_word(live['mode'])} by its owner{span}: {MODES[live['mode']]}"
-    if live["state"] == "starting":
+    if live.get("state") == "starting":
         turn = _turn(status, live, span)
         return f"starting: its ranks have not joined; it {turn}"
     return _turn(status, live, span)

@@ -59,6 +59,11 @@ CHANGED = told((NOW - NS_PER_S, "slice", True), (NOW - NS_PER_S // 4, "gmet", No
         (status(), "ended"),
         (status(job("a", True)), "runs for 1.00 s; nothing waits for its CPUs"),
         (
+            status({**job("a", True), "state": "starting"}),
+            "starting: its ranks have not joined; it runs for 1.00 s; "
+            "nothing waits for its CPUs",
+        ),
+        (
             status(job("a", True), job("b", False)),
             "runs for 1.00 s; b waits; slices last 2 s",
         ),
