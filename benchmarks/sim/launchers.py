@@ -19,7 +19,7 @@ from cosched.core.node.settings import USUAL
 from cosched.core.units import NS_PER_S
 from cosched.tables import table
 
-#: What the launchers declare; "the truth" has ranks and declares its length.
+#: The expectation of the launchers. "The truth" has ranks and declares its length.
 WAYS: dict[str, Expectation | None] = {
     "the truth": None,
     "launchers, nothing": UNKNOWN,

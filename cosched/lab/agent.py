@@ -24,8 +24,8 @@ from cosched.lab.state import NodeRecord
 from cosched.linux.files.whole import write_whole
 
 # Starts "$@" in directory $0, once inside. nsenter's own --wd would leave the command in
-# the host's mount tree, and --wdns is missing before util-linux 2.38. What starts inside
-# for a job that is coscheduled there reports to the node's daemon, as its launcher.
+# the host's mount tree, and --wdns is missing before util-linux 2.38. The first process
+# inside reports to the node's daemon that a coscheduled job starts.
 _START = (
     'cd -- "$0" 2>/dev/null || cd /; '
     '[ -z "$COSCHED_JOB" ] || [ -n "$COSCHED_LAUNCHED" ] || export COSCHED_LAUNCHER=1; '

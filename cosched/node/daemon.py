@@ -53,11 +53,11 @@ from cosched.node.records.recorder import Recorder
 from cosched.node.sockets.control import ControlSocket, Held
 from cosched.node.sockets.registration import RegistrationSocket
 from cosched.node.status import NodeView, node_status
-from cosched.node.tasks.launchers import Launchers
 from cosched.node.tasks.life import TaskLife
 from cosched.node.tasks.live import LiveJob
 from cosched.node.tasks.live_jobs import JobTable
 from cosched.node.tasks.registrar import Registrar, Terms
+from cosched.node.tasks.tending import Launchers
 from cosched.node.tasks.use_reader import UseReader
 from cosched.rundir.lock import DaemonLock
 from cosched.rundir.paths import NodePaths, job_key

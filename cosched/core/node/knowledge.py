@@ -68,7 +68,7 @@ class Knowledge:
     def __init__(self) -> None:
         self._ended: deque[Ended] = deque(maxlen=REMEMBERED)
         #: By user: the time of starts without a task, since a task of the user registered.
-        self.vain_ns: dict[int, int] = {}
+        self.bare_starts_ns: dict[int, int] = {}
 
     def learn(self, ended: Iterable[Ended]) -> None:
         """Adds jobs in the order of their ends."""
@@ -79,13 +79,13 @@ class Knowledge:
         self._ended.clear()
         self.learn(ended)
 
-    def started_in_vain(self, user: int, length_ns: int) -> None:
+    def add_bare_start(self, user: int, length_ns: int) -> None:
         """Adds a job that left without having had a task."""
-        self.vain_ns[user] = self.vain_ns.get(user, 0) + length_ns
+        self.bare_starts_ns[user] = self.bare_starts_ns.get(user, 0) + length_ns
 
     def started(self, user: int) -> None:
-        """Forgets the starts in vain of a user, of whom a task has registered."""
-        self.vain_ns.pop(user, None)
+        """Forgets the starts without a task of a user: a task has registered."""
+        self.bare_starts_ns.pop(user, None)
 
     @property
     def ended(self) -> tuple[Ended, ...]:

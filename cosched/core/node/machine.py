@@ -232,7 +232,7 @@ class NodeScheduler:
         commands = self._update_cpus(job)
         # A container's runtime may have moved its processes out of the class.
         commands += add_task(job, event.task)
-        if before != event.task:  # only now: what it started leaves with it
+        if before != event.task:  # only now: its own processes leave with it
             commands += remove_task(job, before)
         return commands + settle(self._table, event, Cause.FREED) if moved else commands
 
@@ -276,7 +276,7 @@ class NodeScheduler:
         """Takes over the length of a job that has left."""
         length_ns, expected = job.age_ns(now_ns), job.expectation
         if job.starting:
-            self._table.knowledge.started_in_vain(job.user, length_ns)
+            self._table.knowledge.add_bare_start(job.user, length_ns)
         elif job.received_is_complete:
             self._table.knowledge.learn(
                 [Ended(length_ns, expected.kind, job.user, expected.mean_ns, job.need)]
@@ -409,7 +409,7 @@ class NodeScheduler:
             self._alarm.ends_ns,
             dict(self.counters),
             self._table.knowledge.ended,
-            dict(self._table.knowledge.vain_ns),
+            dict(self._table.knowledge.bare_starts_ns),
         )
 
     @classmethod
@@ -422,6 +422,6 @@ class NodeScheduler:
         machine._orders = snapshot.orders
         machine._alarm = GmetAlarm(snapshot.alarm_ns)
         machine.remember(snapshot.ended)
-        machine._table.knowledge.vain_ns |= snapshot.vain_ns
+        machine._table.knowledge.bare_starts_ns |= snapshot.bare_starts_ns
         machine._table.regroup()
         return machine

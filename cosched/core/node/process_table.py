@@ -52,7 +52,7 @@ class NodeSnapshot:
     counters: dict[Branch, int] = field(default_factory=dict)
     ended: tuple[Ended, ...] = ()  #: the jobs that ended last, oldest first
     #: By user: the time of starts without a task; see ``knowledge``.
-    vain_ns: dict[int, int] = field(default_factory=dict)
+    bare_starts_ns: dict[int, int] = field(default_factory=dict)
 
 
 class ProcessTable:

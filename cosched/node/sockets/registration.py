@@ -41,7 +41,7 @@ class TaskHello(NamedTuple):
     memory_bytes: int  #: the memory that the job needs on this node; 0: not declared
     submitted_ns: int = 0  #: the time of submission since 1970; 0: unknown
     expectation: Expectation = UNKNOWN  #: how long like jobs were scheduled
-    phase: Phase = Phase.TASK  #: what the process is to the job
+    phase: Phase = Phase.TASK  #: the part of the process in the job
 
 
 class Welcome(NamedTuple):

@@ -16,7 +16,7 @@ class Claim(NamedTuple):
     rank: int  #: its rank in MPI_COMM_WORLD
     world: int  #: the number of ranks in MPI_COMM_WORLD; 0: unknown
     carrier: int  #: the carrier of the sender's status, a key of ``CARRIERS``
-    phase: Phase  #: what the process is to the job
+    phase: Phase  #: the part of the process in the job
 
 
 @dataclass(slots=True)
@@ -30,7 +30,7 @@ class LiveTask:
     world: int  #: the number of ranks in MPI_COMM_WORLD; 0: unknown
     #: The process's start in ticks since boot, which identifies it together with its pid.
     start_ticks: int
-    #: What it is to the job. Only a task that called MPI_Init uses its slot.
+    #: Its part in the job. Only a task that called MPI_Init uses its slot.
     phase: Phase = Phase.TASK
 
     @property

@@ -128,29 +128,29 @@ def test_launchers_leave_a_suspended_job_and_come_into_the_class_after_release()
     assert node.members["new"] == {7}
 
 
-def start_in_vain(node, number, length_ns):
+def start_without_a_task(node, number, length_ns):
     """Starts a job of user 5 that never has a task; returns whether it ran at once."""
-    job = f"vain{number}"
+    job = f"bare{number}"
     node.register(job, task=number, launcher=True, user=5, after_ns=S // 2)
     ran = job in node.running
     node.send(TaskExited, job=job, task=number, after_ns=length_ns)
     return ran
 
 
-def test_starts_in_vain_count_as_one_job_until_a_task_comes():
+def test_starts_without_a_task_count_as_one_job_until_a_task_comes():
     node = Node(USUAL, now_ns=20 * S)
     node.register("old")
     node.send(SliceEnded, after_ns=8 * S)
-    ran = [start_in_vain(node, number, 3 * S) for number in range(100, 120)]
+    ran = [start_without_a_task(node, number, 3 * S) for number in range(100, 120)]
     assert ran[:2] == [True, True]
     old_ns = node.machine.jobs["old"].age_ns(node.now_ns)
     assert ran.count(True) * 3 * S < 2 * old_ns, "they have taken turns with the old job"
     restored = NodeScheduler.restored(node.machine.snapshot())
     assert restored.snapshot() == node.machine.snapshot()
-    assert not start_in_vain(node, 199, S)
+    assert not start_without_a_task(node, 199, S)
     node.register("real", task=99, user=5)
     node.send(TaskExited, job="real", task=99)
-    assert start_in_vain(node, 200, S)
+    assert start_without_a_task(node, 200, S)
 
 
 LENGTHS = st.lists(st.integers(1, 80), min_size=1, max_size=5)

@@ -25,10 +25,10 @@ from cosched.node.driver import Driver
 from cosched.node.records.history_writer import HistoryWriter
 from cosched.node.records.recorder import Recorder
 from cosched.node.sockets.registration import RegistrationRefused, TaskHello
-from cosched.node.tasks.launchers import Launchers
 from cosched.node.tasks.life import TaskLife
 from cosched.node.tasks.live_jobs import JobTable
 from cosched.node.tasks.registrar import Registrar, Terms
+from cosched.node.tasks.tending import Launchers
 from cosched.rundir.paths import NodePaths, job_key
 from cosched.service.loop import Loop
 from cosched.service.pacing import Pacer
@@ -440,7 +440,7 @@ def test_idle_launcher_leaves(node, process, monkeypatch):
     launchers = Launchers(node.machine, node.jobs, node.members, lambda _key: used_ns)
     now_ns = time.monotonic_ns()
     clock = SimpleNamespace(monotonic_ns=lambda: now_ns)
-    monkeypatch.setattr("cosched.node.tasks.launchers.time", clock)
+    monkeypatch.setattr("cosched.node.tasks.tending.time", clock)
     launchers.tend()
     now_ns += IDLE_NS
     used_ns += IDLE_NS // 2

@@ -112,7 +112,7 @@ class RestSlices(FreeSlices):
             need = needs[job.likeness] if job.expectation.kind else job.need
             cost_ns = found.cost_ns // parts(need)
             if job.starting:
-                cost_ns = max(cost_ns, self._vain_cost_ns(job, age_ns))
+                cost_ns = max(cost_ns, self._bare_cost_ns(job, age_ns))
             if job.scheduled:
                 cost_ns = cost_ns * HOLD_PERCENT // 100
             near_its_end = job.ending or cost_ns * ENDING_PART <= self.slice_ns
@@ -125,11 +125,11 @@ class RestSlices(FreeSlices):
             )
         return places
 
-    def _vain_cost_ns(self, job: JobState, age_ns: int) -> int:
-        """Returns the least cost of a starting job after starts of its user in vain: they
-        count as one unknown job; 0 if there were none."""
-        vain_ns = self._knowledge.vain_ns.get(job.user, 0)
-        return doubled_ns(vain_ns + age_ns, self.slice_ns) if vain_ns else 0
+    def _bare_cost_ns(self, job: JobState, age_ns: int) -> int:
+        """Returns the least cost of a starting job after starts of its user without a task:
+        they count as one unknown job. Returns 0 if there were none."""
+        bare_ns = self._knowledge.bare_starts_ns.get(job.user, 0)
+        return doubled_ns(bare_ns + age_ns, self.slice_ns) if bare_ns else 0
 
     def protected_until_ns(
         self, job: JobState, from_job: JobState, group: Group, now_ns: int
