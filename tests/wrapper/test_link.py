@@ -232,6 +232,31 @@ def test_launched_process_does_not_wait_for_memory(silent):
     server.join()
 
 
+def report_launcher(path):
+    """Reports this process as a launcher; returns the error and the time in seconds."""
+    name, part = ffi.new("char[]", b"j"), ffi.new("struct cosched_registration *")
+    part.job = name
+    began = time.monotonic()
+    error = lib.cosched_announce_launcher(str(path).encode(), part)
+    return error, time.monotonic() - began
+
+
+def test_launcher_waits_neither_for_an_answer_nor_for_a_daemon(silent, tmp_path):
+    path, listener = silent
+    assert report_launcher(path)[0] == 0
+    with listener.accept()[0] as launcher:
+        hello = ffi.new("struct cosched_hello *")
+        ffi.memmove(hello, launcher.recv(4096), ffi.sizeof(hello[0]))
+        assert launcher.recv(1) == b""
+    assert (hello.phase, ffi.string(hello.job)) == (lib.COSCHED_PHASE_LAUNCHER, b"j")
+    assert report_launcher(tmp_path / "none")[0] == -errno.ENOENT
+    assert report_launcher("x" * 200)[0] == -errno.ENAMETOOLONG
+    with filled(path):  # by a daemon that hangs
+        error, took_s = report_launcher(path)
+    assert error == -errno.EAGAIN
+    assert took_s < 1
+
+
 @pytest.mark.parametrize(("limit", "least"), [(1024, 1000), (256, 240), (32, 3)])
 def test_bell_descriptor_avoids_low_numbers(run_dir, limit, least):
     with FakeNode(run_dir, "n") as node:

@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 from cosched.core.errors import CoschedError
 from cosched.core.expectation import Prediction
 from cosched.launch.environment import (
+    LAUNCHER,
     Part,
     carrier_for,
     default_job_name,
+    launcher_environment,
     merge_preload,
     submission_ns,
     task_environment,
@@ -78,6 +80,15 @@ def test_ranks_that_register_in_init_do_not_report_their_start():
     part = Part("j", Path("/run/cosched"), "prefix", registers_in_init=True)
     assert environment(part=part)["COSCHED_LAUNCHED"] == "j:0"
     assert "COSCHED_LAUNCHED" not in environment()
+
+
+def test_launcher_reports_its_job_if_the_ranks_report_their_start():
+    tasks = environment()
+    assert launcher_environment(tasks, inside=False) == {**tasks, LAUNCHER: "1"}
+    assert launcher_environment(tasks, inside=True) == tasks, "the lab sets the variable"
+    in_init = {**tasks, "COSCHED_LAUNCHED": "j:0"}
+    for others in ({}, {"COSCHED_WAIT": "block:1"}, in_init):
+        assert launcher_environment(others, inside=False) == {}
 
 
 def test_tasks_environment():
