@@ -299,9 +299,11 @@ class JobRegion(Region):
         word = int(lib.cosched_status_read(ffi.addressof(self.data.status)))
         return word >> 1, bool(word & 1)
 
-    def free_slot(self) -> int | None:
-        """Returns the lowest slot without a live task, or None."""
-        for slot in range(lib.COSCHED_TASKS_MAX):
+    def free_slot(self, phase: Phase = Phase.TASK) -> int | None:
+        """Returns the lowest slot without a live task, or None. A launcher gets the highest
+        one."""
+        slots = range(lib.COSCHED_TASKS_MAX)
+        for slot in reversed(slots) if phase is Phase.LAUNCHER else slots:
             if self.data.tasks[slot].identity.state == lib.COSCHED_TASK_FREE:
                 return slot
         return None

@@ -60,7 +60,7 @@ class JobTable:
 
         Raises CoschedError if the region is full, ProcessLookupError if it is dead.
         """
-        slot = job.region.free_slot()
+        slot = job.region.free_slot(claim.phase)
         if slot is None:
             raise CoschedError(f"job '{job.name}': this node holds no more of its tasks")
         ticks = proc.start_ticks(pid)

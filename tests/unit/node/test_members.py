@@ -368,7 +368,7 @@ def test_launcher_begins_its_job_and_is_no_task(node, process):
     node.come(launcher, phase=Phase.LAUNCHER)
     assert node.machine.jobs[node.job.key].starting
     node.come(rank, phase=Phase.LAUNCHED)  # a child of the launcher
-    node.come(rank)
+    assert node.come(rank).slot == 0
     state = node.machine.jobs[node.job.key]
     assert (set(state.tasks), set(state.launchers)) == ({rank}, {launcher})
 
