@@ -18,9 +18,9 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-#: A job with at most this need counts with half its rest, a quarter, an eighth. By these
-#: steps, nodes that measure a little different needs mostly choose alike.
-STEPS_PERCENT = (70, 50, 35)
+#: A job with at most this need mostly waits. The needs of jobs that compute differ a little
+#: between nodes, which must not change their order.
+WAITS_PERCENT = 70
 #: The least need. A job that needs less waits for its tasks on other nodes, which are not
 #: scheduled there.
 LEAST_PERCENT = 25
@@ -71,11 +71,16 @@ def next_percent(before: int, measured: int) -> int:
 
 
 def mostly_waits(percent: int) -> bool:
-    """Returns whether a job with this need waits so much that others can use its CPUs."""
-    return 0 < percent <= STEPS_PERCENT[0]
+    """Returns whether a job with this need waits so much that others can use its CPUs.
+    percent: the need; 0: unknown, which counts as all."""
+    return 0 < percent <= WAITS_PERCENT
 
 
-def parts(percent: int) -> int:
-    """Returns into how many parts the rest of a job with this need is divided, one of which
-    counts: 1, 2, 4 or 8. percent: the need; 0: unknown, which counts as all."""
-    return 1 << sum(0 < percent <= step for step in STEPS_PERCENT)
+def weighted_ns(cost_ns: int, percent: int) -> int:
+    """Returns the cost with which a job of this need is ordered.
+
+    Job W needs the part u of its CPUs, and job F computes in the rest. Then both advance at
+    the rates 1 and 1 - u; if F comes first, only F advances. Where W's cost times u is less
+    than F's cost, W first gives the less mean response, and it always ends both sooner. The
+    cost times the square of u weighs these two."""
+    return cost_ns * percent * percent // 10_000 if mostly_waits(percent) else cost_ns

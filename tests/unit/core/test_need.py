@@ -11,11 +11,10 @@ from cosched.core.node.knowledge import Expectation
 from cosched.core.node.messages import SliceEnded, TaskExited, UseRead
 from cosched.core.node.need import (
     LEAST_PERCENT,
-    STEPS_PERCENT,
     Use,
     mostly_waits,
     next_percent,
-    parts,
+    weighted_ns,
 )
 from cosched.core.node.settings import USUAL
 from cosched.core.units import NS_PER_S
@@ -110,7 +109,7 @@ def test_a_job_that_waits_comes_before_one_that_computes_in_its_waits():
     assert node.running == {"computes"}, "nothing is known of the other one"
     node.machine.jobs["waits"].need = 30
     node.read(1)
-    assert node.running == {"waits"}, "an eighth of 20 s is less than 4/5 of 7 s"
+    assert node.running == {"waits"}, "0.09 of 20 s is less than 4/5 of 7 s"
     for _ in range(6):
         node.read(1)
     assert node.running == {"computes"}, "it does not wait any more"
@@ -180,13 +179,14 @@ def test_a_need_approaches_what_is_measured(before, measured):
 
 
 @pytest.mark.parametrize(
-    ("percent", "number"), [(0, 1), (100, 1), (71, 1), (70, 2), (50, 4), (36, 4), (25, 8)]
+    ("percent", "cost_ns"),
+    [(0, 1000), (100, 1000), (71, 1000), (70, 490), (50, 250), (LEAST_PERCENT, 62)],
 )
-def test_parts(percent, number):
-    assert parts(percent) == number
-    assert mostly_waits(percent) == (number > 1)
+def test_weighted_cost(percent, cost_ns):
+    assert weighted_ns(1000, percent) == cost_ns
+    assert mostly_waits(percent) == (cost_ns < 1000)
 
 
 @given(st.integers(1, 99))
-def test_parts_never_grow_with_the_need(percent):
-    assert 1 << len(STEPS_PERCENT) >= parts(percent) >= parts(percent + 1) >= 1
+def test_weighted_costs_never_fall_with_the_need(percent):
+    assert weighted_ns(S, percent) <= weighted_ns(S, percent + 1)

@@ -32,7 +32,7 @@ from cosched.core.node.guarantee import due_job
 from cosched.core.node.job import JobState
 from cosched.core.node.knowledge import Estimate, Knowledge, doubled_ns, estimate
 from cosched.core.node.messages import Job, OrderTimer
-from cosched.core.node.need import parts
+from cosched.core.node.need import weighted_ns
 from cosched.core.node.prospect import Prospect, Reason
 from cosched.core.node.settings import Settings
 from cosched.core.node.slices.free import FreeSlices
@@ -110,7 +110,7 @@ class RestSlices(FreeSlices):
                 age_ns = oldest_ns[job.likeness]
             found = estimate(age_ns, lengths_ns, self.slice_ns)
             need = needs[job.likeness] if job.expectation.kind else job.need
-            cost_ns = found.cost_ns // parts(need)
+            cost_ns = weighted_ns(found.cost_ns, need)
             if job.starting:
                 cost_ns = max(cost_ns, self._bare_cost_ns(job, age_ns))
             if job.scheduled:
