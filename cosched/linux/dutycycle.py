@@ -34,7 +34,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from cosched.core.errors import CoschedError
-from cosched.core.node.groups import UNSCHEDULED_PERCENT
+from cosched.core.node.groups import is_waiting_share
 from cosched.linux import pidfd, proc
 from cosched.linux.classes import ClassLocation, Way, check_key, check_mode, unknown_class
 from cosched.linux.processes.signals import Delivery, send_by_pidfd
@@ -178,12 +178,12 @@ class DutyCycle:
 
     def _choose(self) -> None:
         """Finds the unscheduled jobs, and stops and continues processes accordingly."""
-        any_scheduled = any(p > UNSCHEDULED_PERCENT for p in self._percents.values())
+        any_scheduled = any(not is_waiting_share(p) for p in self._percents.values())
         waiting = {
             job
             for job, percent in self._percents.items()
             if any_scheduled
-            and percent <= UNSCHEDULED_PERCENT
+            and is_waiting_share(percent)
             # The processes of other jobs are steered in another way.
             and self._jobs[job].pidfds
         }

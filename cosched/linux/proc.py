@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from cosched.core.decoding import Malformed, parse_integer
@@ -90,6 +91,23 @@ def children(pid: int, root: Path = ROOT) -> set[int]:
     task = root / "proc" / str(pid) / "task"
     texts = [read_text(task / str(tid) / "children") for tid in threads(pid, root)]
     return {integer(word) for text in texts for word in (text or "").split()}
+
+
+def started_by(
+    pid: int, most: int, belongs: Callable[[int], bool], root: Path = ROOT
+) -> list[int]:
+    """Returns the descendants of a process, parents first, without those that do not belong
+    and without the descendants of these; at most ``most``."""
+    found: list[int] = []
+    parents = [pid]
+    for parent in parents:  # the loop appends to the list
+        for child in sorted(children(parent, root)):
+            if len(found) == most:
+                return found
+            if belongs(child):
+                found.append(child)
+                parents.append(child)
+    return found
 
 
 def process_uids(pid: int, root: Path = ROOT) -> tuple[int, int] | None:

@@ -19,8 +19,8 @@ from cosched.core.node.messages import Job
 from cosched.core.node.need import mostly_waits
 
 UNSCHEDULED_PERCENT = 1  #: the share of an unscheduled class (section 2.2.2)
-#: The share of one that computes while a job is scheduled that mostly waits. It fills these
-#: waits before other jobs that wait, too; the scheduled job wakes before it.
+#: The share of all jobs together that compute while a job is scheduled that mostly waits.
+#: They fill its waits before jobs that wait, too; the scheduled job wakes before them.
 FILLING_PERCENT = 10
 
 
@@ -126,13 +126,22 @@ def _free_cpu(
     return None, reached_by
 
 
+def is_waiting_share(percent: int) -> bool:
+    """Returns whether a class with this share is unscheduled: a scheduled one has more."""
+    return percent <= FILLING_PERCENT
+
+
+def fills(job: JobState, scheduled: Iterable[JobState]) -> bool:
+    """Returns whether an unscheduled job can compute in the waits of a scheduled one."""
+    return not mostly_waits(job.need) and any(mostly_waits(s.need) for s in scheduled)
+
+
 def _waiting_percents(group: Group, filling_percent: int) -> dict[Job, int]:
     """Returns the percentage of each unscheduled job."""
-    leaves = any(mostly_waits(job.need) for job in group.scheduled)
+    filling = {job.key for job in group.waiting if fills(job, group.scheduled)}
+    each = max(UNSCHEDULED_PERCENT, filling_percent // max(1, len(filling)))
     return {
-        job.key: filling_percent
-        if leaves and not mostly_waits(job.need)
-        else UNSCHEDULED_PERCENT
+        job.key: each if job.key in filling else UNSCHEDULED_PERCENT
         for job in group.waiting
     }
 
@@ -140,11 +149,12 @@ def _waiting_percents(group: Group, filling_percent: int) -> dict[Job, int]:
 def share_percents(groups: Iterable[Group], filling_percent: int) -> dict[Job, int]:
     """Returns the percentage of its CPUs that each job of these groups gets.
 
-    An unscheduled class gets 1%, and ``filling_percent`` if it can compute in the waits of
-    a scheduled class. A scheduled class gets what the unscheduled classes of its group
-    leave. Scheduled jobs side by side take nothing from each other, because each task has
-    a CPU. With more than 50 unscheduled classes, the scheduled class gets as much as all
-    of them together: the paper's rule would leave it less.
+    An unscheduled class gets 1%. Those that can compute in the waits of a scheduled class
+    get ``filling_percent`` together, and at least 1% each. A scheduled class gets what the
+    unscheduled classes of its group leave. Scheduled jobs side by side take nothing from
+    each other, because each task has a CPU. With more than 50 unscheduled classes, the
+    scheduled class gets as much as all of them together: the paper's rule would leave it
+    less.
     """
     percents: dict[Job, int] = {}
     for group in groups:

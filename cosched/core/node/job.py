@@ -107,7 +107,9 @@ class JobState:
         before = self.reading
         self.reading = Reading(now_ns, self.age_ns(now_ns), self.contended, use)
         if before is not None:
-            measured = measured_percent(before, self.reading, len(self.tasks))
+            measured = measured_percent(
+                before, self.reading, len(self.tasks), len(self.cpus)
+            )
             if measured is not None:
                 self.need = next_percent(self.need, measured)
 

@@ -21,6 +21,7 @@ of them.
 from __future__ import annotations
 
 from cosched.core.node.job import JobState
+from cosched.core.node.messages import Mode
 from cosched.core.node.process_table import ProcessTable
 from cosched.core.units import NS_PER_MS, NS_PER_S
 
@@ -35,7 +36,10 @@ IDLE_NS = 500 * NS_PER_MS
 
 
 def keeps_launchers(job: JobState, table: ProcessTable, now_ns: int) -> bool:
-    """Returns whether the job's launchers still belong to it."""
+    """Returns whether the job's launchers still belong to it. They keep a starting job if
+    its owner chose a mode, so that its tasks find that mode."""
+    if job.starting and job.mode is not Mode.COSCHEDULED:
+        return True
     if not job.scheduled:
         return job.starting and _is_next(job, table, now_ns)
     bare_ns = job.age_ns(now_ns) - job.bare_age_ns

@@ -18,9 +18,11 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-#: A job with at most this need mostly waits. The needs of jobs that compute differ a little
-#: between nodes, which must not change their order.
+#: A job with at most this need mostly waits.
 WAITS_PERCENT = 70
+#: From this need on a job counts with its whole cost. The needs of jobs that compute differ
+#: a little between nodes, which must not change their order.
+COMPUTES_PERCENT = 85
 #: The least need. A job that needs less waits for its tasks on other nodes, which are not
 #: scheduled there.
 LEAST_PERCENT = 25
@@ -46,20 +48,23 @@ class Reading(Struct, frozen=True):
     use: Use  #: its use until then
 
 
-def measured_percent(before: Reading, after: Reading, tasks: int) -> int | None:
-    """Returns the need between two readings, in percent; None if the job was not scheduled
-    all the time, if the time is too short, or if a task left. tasks: how many it has."""
+def measured_percent(before: Reading, after: Reading, tasks: int, cpus: int) -> int | None:
+    """Returns the need between two readings, in percent of the CPUs that it can use.
+
+    """Returns the need between two readings, in percent of the CPUs that it may use.
+    or if the CPU time that must confirm it is unknown."""
     passed_ns = after.now_ns - before.now_ns
     if passed_ns < LEAST_NS or after.age_ns - before.age_ns != passed_ns:
         return None
-    could_ns = passed_ns * max(1, tasks)
+    could_ns = passed_ns * max(1, min(tasks, cpus))
     waited_ns = after.use.waited_ns - before.use.waited_ns
     if waited_ns < 0:  # a task has left
         return None
-    needed_ns = could_ns - waited_ns
+    needed_ns = passed_ns * tasks - waited_ns
     if before.contended and after.contended:
-        used_ns = (after.use.cpu_ns or 0) - (before.use.cpu_ns or 0)
-        needed_ns = max(needed_ns, used_ns)
+        if before.use.cpu_ns is None or after.use.cpu_ns is None:
+            return None
+        needed_ns = max(needed_ns, after.use.cpu_ns - before.use.cpu_ns)
     return max(LEAST_PERCENT, min(100, 100 * needed_ns // could_ns))
 
 
@@ -82,5 +87,12 @@ def weighted_ns(cost_ns: int, percent: int) -> int:
     Job W needs the part u of its CPUs, and job F computes in the rest. Then both advance at
     the rates 1 and 1 - u; if F comes first, only F advances. Where W's cost times u is less
     than F's cost, W first gives the less mean response, and it always ends both sooner. The
-    cost times the square of u weighs these two."""
-    return cost_ns * percent * percent // 10_000 if mostly_waits(percent) else cost_ns
+    cost times the square of u weighs these two. Between ``WAITS_PERCENT`` and
+    ``COMPUTES_PERCENT`` the weight rises evenly to 1."""
+    if not 0 < percent < COMPUTES_PERCENT:
+        return cost_ns
+    if mostly_waits(percent):
+        return cost_ns * percent * percent // 10_000
+    above, width = percent - WAITS_PERCENT, COMPUTES_PERCENT - WAITS_PERCENT
+    squared = WAITS_PERCENT * WAITS_PERCENT
+    return cost_ns * (squared * width + (10_000 - squared) * above) // (10_000 * width)

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from cosched.core.node.groups import UNSCHEDULED_PERCENT
+from cosched.core.node.groups import FILLING_PERCENT, UNSCHEDULED_PERCENT, fills
 from cosched.core.node.job import JobState
 from cosched.core.node.messages import Job, SetShares
 from cosched.core.units import NS_PER_MS, NS_PER_S
@@ -312,7 +312,8 @@ def _filler(
     wanted = sum(len(job.cpus & other.cpus) for other in running)
     there = len(job.cpus & runs.cpus) / max(wanted, len(job.cpus))
     width = min(len(job.tasks), len(job.cpus))
-    return _Filler(used_ns, width * UNSCHEDULED_PERCENT / 100, there)
+    percent = FILLING_PERCENT if fills(job, [runs]) else UNSCHEDULED_PERCENT
+    return _Filler(used_ns, width * percent / 100, there)
 
 
 def _parts(found: Iterable[tuple[Job, float, float]]) -> tuple[Part, ...]:

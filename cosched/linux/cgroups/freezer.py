@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 from cosched.linux import pidfd, proc
@@ -59,14 +59,20 @@ def thaw_removed(group: Path, pid: int, start_ticks: int) -> None:
     _send(pidfd.open_identified(pid, start_ticks), signal.SIGCONT)
 
 
-def signal_trees(roots: Mapping[int, int], signum: int, root: Path = proc.ROOT) -> None:
+def signal_trees(
+    roots: Mapping[int, int],
+    signum: int,
+    root: Path = proc.ROOT,
+    without: Collection[int] = (),
+) -> None:
     """Signals these processes and their descendants, each once.
 
     ``roots``: start times by pid; another process with the same pid is not touched.
-    One of another user is left out."""
+    One of another user is left out, and so are those in ``without`` and the descendants of
+    these."""
     done: set[tuple[int, int]] = set()
     for _ in range(_ROUNDS):
-        newcomers = _tree(roots, root) - done
+        newcomers = _tree(roots, root, without) - done
         if not newcomers:
             return
         for pid, start_ticks in newcomers:
@@ -74,7 +80,9 @@ def signal_trees(roots: Mapping[int, int], signum: int, root: Path = proc.ROOT) 
         done |= newcomers
 
 
-def _tree(roots: Mapping[int, int], root: Path) -> set[tuple[int, int]]:
+def _tree(
+    roots: Mapping[int, int], root: Path, without: Collection[int]
+) -> set[tuple[int, int]]:
     """Returns pid and start time of the roots that live and of their descendants."""
     children: dict[int, list[int]] = {}
     for name in os.listdir(root / "proc"):
@@ -88,7 +96,7 @@ def _tree(roots: Mapping[int, int], root: Path) -> set[tuple[int, int]]:
         start_ticks = proc.start_ticks(pid, root)
         if start_ticks is not None and (pid, start_ticks) not in found:
             found.add((pid, start_ticks))
-            waiting += children.get(pid, [])
+            waiting += [c for c in children.get(pid, []) if c not in without]
     return found
 
 

@@ -31,15 +31,16 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from cosched.core.errors import CoschedError
-from cosched.core.node.groups import UNSCHEDULED_PERCENT
+from cosched.core.node.groups import is_waiting_share
 from cosched.linux import proc
 from cosched.linux.cgroups import freezer
 from cosched.linux.cgroups.cgroupfs import (
+    MOVES_MOST,
     Hierarchy,
     Tree,
     members,
@@ -190,20 +191,17 @@ class GroupClasses:
     def remove(self, job: str, pid: int) -> None:
         group = self._groups.get(job)
         start_ticks = group.starts.pop(pid, None) if group is not None else None
-        leaving = [pid, *self._started_by(pid, group.starts if group is not None else ())]
-        for tree in self._trees:
-            for each in leaving:
-                tree.give_back(job, each)
-        if job in self._frozen and start_ticks is not None:
-            freezer.thaw_removed(self._trees[0].path(job), pid, start_ticks)
-
-    def _started_by(self, pid: int, added: Collection[int]) -> Iterator[int]:
-        """Yields the descendants of a process without those that were added themselves, and
-        without the descendants of these."""
-        for child in proc.children(pid, self._trees[0].hierarchy.root):
-            if child not in added:
-                yield child
-                yield from self._started_by(child, added)
+        added = group.starts if group is not None else {}
+        root = self._trees[0].hierarchy.root
+        started = proc.started_by(pid, MOVES_MOST, lambda child: child not in added, root)
+        leaving = {pid: start_ticks} | {p: proc.start_ticks(p, root) for p in started}
+        with contextlib.ExitStack() as steps:  # a failed step must not skip the others
+            for each, ticks in reversed(leaving.items()):
+                if job in self._frozen and ticks is not None:
+                    directory = self._trees[0].path(job)
+                    steps.callback(freezer.thaw_removed, directory, each, ticks)
+                for tree in reversed(self._trees):
+                    steps.callback(tree.give_back, job, each)
 
     def destroy(self, job: str) -> None:
         if job in self._frozen:
@@ -287,7 +285,7 @@ class GroupClasses:
             with contextlib.suppress(FileNotFoundError):
                 file = self.controls.quota_file
                 self._knobs.open((job, file), self.class_directory(job) / file)
-        waiting = {j for j, p in self._percents.items() if p <= UNSCHEDULED_PERCENT}
+        waiting = {j for j, p in self._percents.items() if is_waiting_share(p)}
         free = dict.fromkeys(self._percents.keys() - (self._bounded & waiting), 100)
         widest = max(self._widths.values(), default=1)
         shares = weights(self._percents, widths, self.controls.scale, widest)

@@ -164,7 +164,9 @@ class PlacedClasses:
         elif way is Way.IN_PLACE:
             self._read_cpu_ns(task)
             if task.job in self._frozen:
-                self._signal([task], signal.SIGCONT)
+                others = self._tasks.keys() - {task.pid}
+                roots = {task.pid: task.start_ticks}
+                signal_trees(roots, signal.SIGCONT, self._hierarchy.root, others)
 
     def _directory_of(self, pid: int) -> Path | None:
         group = self._hierarchy.group_of(pid)

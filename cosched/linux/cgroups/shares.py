@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from typing import NamedTuple, TypeVar
 
-from cosched.core.node.groups import UNSCHEDULED_PERCENT
+from cosched.core.node.groups import is_waiting_share
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -52,7 +52,7 @@ def width(percent: int, cpus: int, members: int) -> int:
     """Returns the number of CPUs in the weight of a class with this share.
 
     All its CPUs, or, while it is unscheduled, at most its members if known (not 0)."""
-    if percent > UNSCHEDULED_PERCENT or not members:
+    if not is_waiting_share(percent) or not members:
         return cpus
     return min(cpus, members)
 

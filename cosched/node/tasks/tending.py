@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from cosched.core.node.launchers import IDLE_NS, are_idle
 from cosched.core.node.machine import NodeScheduler
+from cosched.core.node.messages import Mode
 from cosched.node.tasks.life import TaskLife
 from cosched.node.tasks.live_jobs import JobTable
 
@@ -35,7 +36,11 @@ class Launchers:
 
     def tend(self) -> None:
         """Looks at all jobs with launchers."""
-        starting = {k: job for k, job in self._machine.jobs.items() if job.starting}
+        starting = {
+            key: job
+            for key, job in self._machine.jobs.items()
+            if job.starting and job.mode is Mode.COSCHEDULED
+        }
         self._looks = {k: look for k, look in self._looks.items() if k in starting}
         for job in self._jobs:
             if job.key in starting and self._is_idle(job.key):

@@ -119,10 +119,16 @@ def test_launchers_leave_a_job_that_is_not_scheduled_and_one_whose_time_is_over(
     assert not are_idle(IDLE_NS // 10, IDLE_NS)
 
 
-def test_launchers_leave_a_suspended_job_and_come_into_the_class_after_release():
+def test_launchers_keep_a_starting_job_with_a_chosen_mode():
     node = begun()
     node.choose("new", Mode.SUSPENDED)
-    assert not node.machine.keeps_launchers("new", node.now_ns)
+    assert node.machine.keeps_launchers("new", node.now_ns)
+    node.register("new", task=8)
+    assert not node.machine.keeps_launchers("new", node.now_ns), "the job has it now"
+
+
+def test_launchers_come_into_the_class_after_release():
+    node = begun()
     node.choose("new", Mode.RELEASED)
     node.choose("new", Mode.COSCHEDULED)
     assert node.members["new"] == {7}

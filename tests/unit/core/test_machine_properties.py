@@ -196,11 +196,10 @@ class NodeMachine(RuleBasedStateMachine):
         for group in connected(part):
             leaves = any(job.scheduled and mostly_waits(job.need) for job in group)
             fills = leaves and self.node.machine.settings.order is not Order.PAPER
-            low = {
-                job.key: 10 if fills and not mostly_waits(job.need) else 1
-                for job in group
-                if not job.scheduled
-            }
+            waiting = [job for job in group if not job.scheduled]
+            filling = [job for job in waiting if fills and not mostly_waits(job.need)]
+            each = max(1, 10 // max(1, len(filling)))
+            low = {job.key: each if job in filling else 1 for job in waiting}
             for job in group:
                 assert self.node.shared[job.key] == job.cpus
                 share = low.get(job.key, 100 - sum(low.values()))

@@ -11,7 +11,9 @@ from cosched.core.node.knowledge import Expectation
 from cosched.core.node.messages import SliceEnded, TaskExited, UseRead
 from cosched.core.node.need import (
     LEAST_PERCENT,
+    Reading,
     Use,
+    measured_percent,
     mostly_waits,
     next_percent,
     weighted_ns,
@@ -82,6 +84,19 @@ def test_a_job_that_reports_false_waits_needs_what_it_uses():
     assert not mostly_waits(node.need("liar"))
 
 
+def test_tasks_that_sleep_do_not_hide_those_that_compute():
+    before = Reading(0, 0, True, Use(0, 0))
+    after = Reading(S, S, True, Use(56 * S, 8 * S))
+    assert measured_percent(before, after, tasks=64, cpus=8) == 100
+
+
+def test_competing_jobs_of_unknown_cpu_time_are_not_measured():
+    before, after = (Reading(t, t, True, Use(t, None)) for t in (0, S))
+    assert measured_percent(before, after, tasks=1, cpus=1) is None
+    before, after = (Reading(t, t, False, Use(t, None)) for t in (0, S))
+    assert measured_percent(before, after, tasks=1, cpus=1) == LEAST_PERCENT
+
+
 def test_mixed_times_are_not_measured():
     node = Waiting(first=5, second=10)
     node.read(0.5)
@@ -127,6 +142,13 @@ def test_jobs_that_compute_fill_the_waits_before_others_that_wait():
         "waits_too": UNSCHEDULED_PERCENT,
         "computes": FILLING_PERCENT,
     }
+
+
+def test_many_jobs_that_fill_have_no_more_together():
+    node = Waiting(waits=5, **{f"computes{n}": 60 for n in range(4)})
+    node.machine.jobs["waits"].need = 40
+    node.read(1, waits=0.6)
+    assert node.shares["waits"] == 100 - 4 * (FILLING_PERCENT // 4)
 
 
 def test_no_job_fills_one_that_computes():
@@ -180,11 +202,11 @@ def test_a_need_approaches_what_is_measured(before, measured):
 
 @pytest.mark.parametrize(
     ("percent", "cost_ns"),
-    [(0, 1000), (100, 1000), (71, 1000), (70, 490), (50, 250), (LEAST_PERCENT, 62)],
+    [(0, 1000), (100, 1000), (85, 1000), (77, 728), (70, 490), (50, 250), (25, 62)],
 )
 def test_weighted_cost(percent, cost_ns):
     assert weighted_ns(1000, percent) == cost_ns
-    assert mostly_waits(percent) == (cost_ns < 1000)
+    assert mostly_waits(percent) == (cost_ns < 500)
 
 
 @given(st.integers(1, 99))

@@ -29,7 +29,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from cosched.core.node.groups import UNSCHEDULED_PERCENT
+from cosched.core.node.groups import UNSCHEDULED_PERCENT, is_waiting_share
 from cosched.linux.cgroups.inplace.job_groups import Group
 
 # An unscheduled job may get this many times its share before a quota bounds it.
@@ -48,7 +48,7 @@ class Part(NamedTuple):
 
     @property
     def scheduled(self) -> bool:
-        return self.percent is None or self.percent > UNSCHEDULED_PERCENT
+        return self.percent is None or not is_waiting_share(self.percent)
 
     @property
     def width(self) -> float:
