@@ -51,8 +51,8 @@ class Reading(Struct, frozen=True):
 def measured_percent(before: Reading, after: Reading, tasks: int, cpus: int) -> int | None:
     """Returns the need between two readings, in percent of the CPUs that it can use.
 
-    """Returns the need between two readings, in percent of the CPUs that it may use.
-    or if the CPU time that must confirm it is unknown."""
+    None if the job was not scheduled all the time, if the time is too short, if a task
+    left, or if the CPU time that must confirm it is unknown."""
     passed_ns = after.now_ns - before.now_ns
     if passed_ns < LEAST_NS or after.age_ns - before.age_ns != passed_ns:
         return None

@@ -23,6 +23,8 @@ NOT_WHOLE = {
     ("cosched/node/records/bounded_file.py", "_open"): "log of records",
     ("cosched/node/records/bounded_file.py", "_write_previous"): "renamed at its end",
     ("cosched/launch/run_record.py", "_opened"): "records, under a lock",
+    ("cosched/shm/page.py", "create"): "shared memory",
+    ("cosched/shm/page.py", "open"): "shared memory",
     ("cosched/bench/results/store.py", "add"): "records, under a lock",
     ("cosched/bench/results/store.py", "alone"): "records, under a lock",
     ("cosched/cluster/agent/steps.py", "__init__"): "log of steps",
