@@ -164,7 +164,9 @@ PROGRAM = Path(__file__).with_name("misuse_program.py")
 @pytest.mark.parametrize("how", MISUSES)
 def test_misuse_is_one_line_in_each_rank(rigid, how):
     done = rigid(3, PROGRAM, how)
-    assert done.stdout.count(MISUSES[how]) == 3, done.stdout + done.stderr
+    # Before MPI_Init the ranks do not wait for each other, and mpiexec ends the slow ones.
+    lines = range(1, 4) if how == "before-init" else (3,)
+    assert done.stdout.count(MISUSES[how]) in lines, done.stdout + done.stderr
     assert not done.stdout.replace(MISUSES[how], "").strip()
     assert done.returncode == 3
 

@@ -31,13 +31,14 @@ def test_account_is_printed_and_in_history(cosched_run, program, tmp_path):
     run = cosched_run("--account", "--job", "app", "-n", "1", *program)
     assert run.returncode == 3
     assert run.stdout == "out\n"
-    response, scheduled, unscheduled, counts = run.stderr.splitlines()[-4:]
+    response, scheduled, unscheduled, counts, begin = run.stderr.splitlines()[-5:]
     assert response.startswith("cosched-run: job app: response ")
     assert "(shared, no run time), CPU " in response
     assert "cosched-run:   scheduled " in scheduled
     assert "on all nodes" not in scheduled
     assert "alone it might have taken " in unscheduled
     assert counts.startswith("cosched-run:   1 switch; messages trapped ")
+    assert begin.endswith(" s after its command")
     words = ["--run-dir", str(tmp_path / "run"), "--json"]
     (job,) = json.loads(CliRunner().invoke(History.click_command, words).output)["jobs"]
     assert (job["name"], job["tasks"], job["partial"]) == ("app", 1, False)
