@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cosched.core.cluster.queue.forecast import forecast
 from cosched.core.cluster.queue.job import Job
@@ -32,9 +36,11 @@ from cosched.core.cluster.queue.queue_events import (
     Why,
     WithdrawResize,
 )
+from cosched.core.cluster.queue.sizes.execution import linear
 from cosched.core.cluster.queue.sizes.fit import FittedExecution, fit
 from cosched.core.cluster.queue.sizes.harvest import EVEN, NEVER
 from cosched.core.cluster.queue.sizes.malleable_job import MalleableJob
+from cosched.core.cluster.queue.sizes.resizable_run import ResizableRun
 from cosched.core.cluster.queue.sizes.settings import Control, Distribution, SizePolicy
 from cosched.core.cluster.queue.states import State
 from cosched.core.errors import CoschedError
@@ -247,7 +253,7 @@ def test_resize_does_not_count_against_the_walltime():
     domain.submit(0, job(0, 1, 8))
     assert domain.queue.jobs[0].limit_ns == 1010
     domain.submit(500, Job(1, 4, 100, 1))
-    domain(ResizeDone(500, 0, ((0, 3),), 40))
+    domain(ResizeDone(540, 0, ((0, 3),), 40))
     assert domain.queue.jobs[0].limit_ns == 500 + 40 + 1000 + 10
     domain(JobEnded(600, 1))
     domain(ResizeDone(600, 0, ((0, 7),), 0))
@@ -316,6 +322,49 @@ def test_execution_is_fitted_to_two_sizes():
     assert fitted(8, 8) == 1.0
     assert fit({2: 50.0, 4: 20.0}).growing_ns == 0.0
     assert fit({2: 20.0, 4: 50.0}).shared_ns == 0.0
+
+
+NS = st.integers(1, 10**18)
+
+
+def test_times_that_are_too_far_apart_are_not_fitted():
+    assert fit({1: 1, 2: 10**10}) is None
+    assert fit({1: 10**10, 2: 1}) is None
+
+
+@given(st.dictionaries(st.integers(1, 10**6), NS, min_size=2, max_size=5))
+def test_fit_of_any_times_gives_positive_times(times_ns):
+    fitted = fit(times_ns)
+    if fitted is None:
+        return
+    assert fitted.shared_ns >= 0.0
+    assert fitted.growing_ns >= 0.0
+    for size in times_ns:
+        assert 0.0 < fitted(size, max(times_ns)) < math.inf
+
+
+@given(st.lists(st.tuples(st.integers(0, 12), NS, NS), max_size=6))
+def test_any_sensed_times_leave_a_model(sensed):
+    """Only sizes from 2 to 8 are the job's."""
+    run = ResizableRun(job(0, 2, 8), 8, 0)
+    for each in sensed:
+        run.sense(*each)
+    assert 0.0 < run.execution(4, 8) < math.inf
+    known = {size for size, _, _ in sensed if 2 <= size <= 8}
+    if len(known) < 2:
+        assert run.execution is linear
+
+
+@pytest.mark.parametrize(("cost_ns", "counts_ns"), [(1 << 62, 20), (-5, 0), (15, 15)])
+def test_reported_cost_is_at_most_the_time_since_the_order(cost_ns, counts_ns):
+    run = ResizableRun(job(0, 2, 8), 8, 0)
+    run.settle(0)
+    run.size = 4
+    run.order(100)
+    run.finish(120, 4, cost_ns)
+    assert run.since_ns == 120
+    assert run.end_ns == 120 + 2 * (1000 - (120 - counts_ns))
+    assert run.cost.ns(8, 4) == counts_ns
 
 
 def test_sensed_iterations_replace_the_model_of_the_job():

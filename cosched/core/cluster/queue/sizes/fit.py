@@ -10,6 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+#: As a share of its larger product; below it, rounding decides what is left of the other.
+LEAST_DETERMINANT = 1e-9
+
 
 @dataclass(frozen=True, slots=True)
 class FittedExecution:
@@ -27,8 +30,9 @@ class FittedExecution:
 
 
 def fit(times_ns: Mapping[int, float]) -> FittedExecution | None:
-    """Returns the model that fits these times of an iteration by size; None for fewer than
-    two sizes. All times must be above 0."""
+    """Returns the model that fits these times of an iteration by size. Returns None for
+    fewer than two sizes, and for times so far apart that only one of them counts. All times
+    must be above 0."""
     if len(times_ns) < 2:
         return None
     # Each time is weighed by 1/time, so that a relative error counts alike at each size.
@@ -39,8 +43,12 @@ def fit(times_ns: Mapping[int, float]) -> FittedExecution | None:
     x = sum(1 / (size * time_ns) for size, time_ns in times_ns.items())
     y = sum(size / time_ns for size, time_ns in times_ns.items())
     determinant = xx * yy - xy * xy
+    if determinant <= LEAST_DETERMINANT * xx * yy:
+        return None
     shared_ns = (x * yy - y * xy) / determinant
     growing_ns = (y * xx - x * xy) / determinant
+    if shared_ns <= 0.0 and growing_ns <= 0.0:
+        return None
     if growing_ns < 0.0:
         return FittedExecution(x / xx, 0.0)
     if shared_ns < 0.0:

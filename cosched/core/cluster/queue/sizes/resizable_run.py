@@ -133,8 +133,11 @@ class ResizableRun:
 
     def finish(self, now_ns: int, size: int, cost_ns: int) -> None:
         """Ends the change with this size. The job stood still for ``cost_ns`` until now,
-        or does so from the order on if less time has passed."""
+        or does so from the order on if less time has passed. A cost above the time that
+        has passed and the expected one is cut to them: it would put the end off."""
         before = self._before()
+        most_ns = max(before.cost_ns, now_ns - before.ordered_ns)
+        cost_ns = max(0, min(cost_ns, most_ns))
         as_expected = size == self.held and cost_ns == before.cost_ns
         if as_expected and now_ns == before.ordered_ns:
             return
@@ -161,8 +164,8 @@ class ResizableRun:
 
     def sense(self, size: int, iterations: int, exec_ns: int) -> None:
         """Adds measured iterations with a size to the fit. The job's own model holds until
-        two sizes are measured."""
-        if iterations < 1 or exec_ns < 1:
+        two sizes are measured. A size that the job cannot have is ignored."""
+        if iterations < 1 or exec_ns < 1 or not self.minimum <= size <= self.ideal:
             return
         if self._sensed is None:
             self._sensed = {}
