@@ -24,7 +24,17 @@ from enum import Enum
 
 from msgspec import Struct
 
-from cosched.core.cluster.resizing.change import Change
+from cosched.core.bounds import Natural, Slots
+from cosched.core.cluster.resizing.change import (
+    CHANGE_MOST,
+    Change,
+    Generation,
+    encode_change,
+)
+from cosched.core.cluster.resizing.records import NO_BOUNDARY
+
+#: Each proposal leaves at least twice as many iterations as the one before it.
+PROPOSALS_MOST = 32
 
 
 class Stage(Enum):
@@ -54,38 +64,38 @@ class Withdrawn(Struct, frozen=True):
 class Collected(Struct, frozen=True):
     """All ranks of a node are at work."""
 
-    place: int  #: the node
-    generation: int  #: of the order that it answers
-    largest: int  #: the largest boundary that one of them came to
+    place: Slots  #: the node
+    generation: Generation  #: of the order that it answers
+    largest: Natural  #: the largest boundary that one of them came to
 
 
 class Checked(Struct, frozen=True):
     """A node has stored a proposal, and then looked at its ranks."""
 
-    place: int  #: the node
-    generation: int  #: of the change
-    boundary: int  #: the proposed one
+    place: Slots  #: the node
+    generation: Generation  #: of the change
+    boundary: Natural  #: the proposed one
     missed: bool  #: a rank may have passed it
-    largest: int  #: the largest boundary that one of them came to
+    largest: Natural  #: the largest boundary that one of them came to
 
 
 class LoopEnded(Struct, frozen=True):
     """The loop of a rank has ended before the boundary of the change."""
 
-    place: int  #: the node
-    generation: int  #: of the change
+    place: Slots  #: the node
+    generation: Generation  #: of the change
 
 
 class NodeLost(Struct, frozen=True):
     """A node of the job, or a process on it, is lost."""
 
-    place: int  #: the node
+    place: Slots  #: the node
 
 
 class Finished(Struct, frozen=True):
     """The job has reported the result of a change."""
 
-    generation: int  #: of the change
+    generation: Generation  #: of the change
     refused: str = ""  #: why the job is as it was; empty: the change is done
 
 
@@ -95,52 +105,52 @@ class Finished(Struct, frozen=True):
 class Collect(Struct, frozen=True):
     """Let a node report when all its ranks are at work."""
 
-    place: int  #: the node
-    generation: int  #: of the change
+    place: Slots  #: the node
+    generation: Generation  #: of the change
 
 
 class Propose(Struct, frozen=True):
     """Let a node store the change and a proposed boundary, and check its ranks."""
 
-    place: int  #: the node
+    place: Slots  #: the node
     change: Change  #: all of it
-    boundary: int  #: that is proposed
+    boundary: Natural  #: that is proposed
 
 
 class Commit(Struct, frozen=True):
     """Let a node store that the boundary is committed. Nodes of arriving ranks get this
     command alone: rank 0 may be there after the change, and reports it there."""
 
-    place: int  #: the node
-    generation: int  #: of the change
-    boundary: int  #: that is proposed
+    place: Slots  #: the node
+    generation: Generation  #: of the change
+    boundary: Natural  #: that is proposed
 
 
 class Release(Struct, frozen=True):
-    """Let a node remove a proposal, so that ranks that wait go on."""
+    """Let a node end its part of a change, so that ranks that wait at a proposal go on."""
 
-    place: int  #: the node
-    generation: int  #: of the change
+    place: Slots  #: the node
+    generation: Generation  #: of the change
 
 
 class ReportDone(Struct, frozen=True):
     """Report to the queue that the job has its new size."""
 
-    generation: int  #: of the change
+    generation: Generation  #: of the change
 
 
 class ReportRefused(Struct, frozen=True):
     """Report to the queue that the job is as it was, and why."""
 
-    generation: int  #: of the change
+    generation: Generation  #: of the change
     reason: str  #: one line
 
 
 class ReportLost(Struct, frozen=True):
     """Report that a node was lost during a committed change: the job cannot go on."""
 
-    generation: int  #: of the change
-    place: int  #: the node
+    generation: Generation  #: of the change
+    place: Slots  #: the node
 
 
 Event = Ordered | Withdrawn | Collected | Checked | LoopEnded | NodeLost | Finished
@@ -158,6 +168,7 @@ class Agreement:
         self._answers: dict[int, int] = {}  # the largest boundary of each place
         self._boundary = 0  # the last one that was proposed; it only grows
         self._margin = 1
+        self._proposals = 0  # of this change
 
     def handle(self, event: Event) -> tuple[Command, ...]:
         """Handles an event; returns the commands."""
@@ -184,10 +195,14 @@ class Agreement:
         if self._change is not None:
             reason = f"change {self._change.generation} of the job is not over"
             return (ReportRefused(change.generation, reason),)
+        size = len(encode_change(change))
+        if size > CHANGE_MOST:
+            reason = f"the order has {size} bytes; the most is {CHANGE_MOST}"
+            return (ReportRefused(change.generation, reason),)
         self._change = change
         self.stage = Stage.COLLECTING
         self._answers = {}
-        self._margin = 1
+        self._margin, self._proposals = 1, 0
         return tuple(Collect(place, change.generation) for place in self._sorted())
 
     def _collect(self, change: Change, event: Collected) -> tuple[Command, ...]:
@@ -199,8 +214,18 @@ class Agreement:
         return self._propose(change, max(self._answers.values()))
 
     def _propose(self, change: Change, largest: int) -> tuple[Command, ...]:
+        """Proposes the next boundary. Refuses the change if the word of a page has no room
+        for it, or after so many proposals that the ranks' steps must be false."""
+        boundary = max(self._boundary, largest) + self._margin
+        if boundary >= NO_BOUNDARY:
+            return self._refuse(change, f"a rank reports step {largest}: it is too large")
+        if self._proposals == PROPOSALS_MOST:
+            return self._refuse(
+                change, f"the ranks have passed {PROPOSALS_MOST} proposed boundaries"
+            )
         self.stage = Stage.PROPOSING
-        self._boundary = max(self._boundary, largest) + self._margin
+        self._proposals += 1
+        self._boundary = boundary
         self._answers = {}
         return tuple(Propose(place, change, self._boundary) for place in self._sorted())
 
@@ -215,8 +240,10 @@ class Agreement:
         if len(self._answers) < len(self.places):
             return ()
         self.stage = Stage.COMMITTED
-        places = sorted(self.places | {arrival.place for arrival in change.arriving})
-        return tuple(Commit(each, change.generation, self._boundary) for each in places)
+        return tuple(
+            Commit(each, change.generation, self._boundary)
+            for each in self._involved(change)
+        )
 
     def _end_loop(self, change: Change) -> tuple[Command, ...]:
         """A program leaves its loop with all ranks at the same iteration. So none of them
@@ -229,13 +256,7 @@ class Agreement:
     ) -> tuple[Command, ...]:
         if self.stage is Stage.COMMITTED and not even_committed:
             return ()  # the ranks cannot be stopped any more
-        releases = (
-            ()
-            if self.stage is Stage.COLLECTING
-            else tuple(Release(place, change.generation) for place in self._sorted())
-        )
-        self._forget()
-        return (*releases, ReportRefused(change.generation, reason))
+        return (*self._release(change), ReportRefused(change.generation, reason))
 
     def _lose(self, place: int) -> tuple[Command, ...]:
         change = self._change
@@ -256,12 +277,27 @@ class Agreement:
     def _finish(self, change: Change, event: Finished) -> tuple[Command, ...]:
         if self.stage is not Stage.COMMITTED:
             return ()
-        self._forget()
+        releases = self._release(change)
         if event.refused:
-            return (ReportRefused(change.generation, event.refused),)
+            return (*releases, ReportRefused(change.generation, event.refused))
         arriving = {arrival.place for arrival in change.arriving}
         self.places = (self.places - frozenset(change.leaving)) | arriving
-        return (ReportDone(change.generation),)
+        return (*releases, ReportDone(change.generation))
+
+    def _involved(self, change: Change) -> list[int]:
+        """Returns the places that have an order of this change. Those of arriving ranks
+        have one once it is committed."""
+        if self.stage is not Stage.COMMITTED:
+            return self._sorted()
+        return sorted(self.places | {arrival.place for arrival in change.arriving})
+
+    def _release(self, change: Change) -> tuple[Command, ...]:
+        """Ends the change on all nodes that take part in it."""
+        releases = tuple(
+            Release(place, change.generation) for place in self._involved(change)
+        )
+        self._forget()
+        return releases
 
     def _forget(self) -> None:
         self._change = None

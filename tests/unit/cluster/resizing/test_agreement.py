@@ -12,17 +12,21 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 
+import msgspec
+import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from cosched.core.cluster.resizing.agreement import (
+    PROPOSALS_MOST,
     Agreement,
     Checked,
     Collect,
     Collected,
     Commit,
     Finished,
+    LoopEnded,
     NodeLost,
     Ordered,
     Propose,
@@ -35,7 +39,7 @@ from cosched.core.cluster.resizing.agreement import (
 )
 from cosched.core.cluster.resizing.change import Arrival, Change, decode_change
 from cosched.core.cluster.resizing.node_part import NodePart
-from cosched.core.cluster.resizing.records import Look, Phase, Result, Times
+from cosched.core.cluster.resizing.records import NO_BOUNDARY, Look, Phase, Result, Times
 
 COMES, LOADS, WAITS, CHANGES, ENDED = "comes", "loads", "waits", "changes", "ended"
 
@@ -245,6 +249,7 @@ class Job(RuleBasedStateMachine):
             self.finish_change()
         assert self.agreement.stage is Stage.IDLE
         assert len(self.reports) == self.generation
+        assert not any(node.part.is_open for node in self.nodes)
         assert all(rank.does == ENDED for rank in self.ranks)
 
 
@@ -322,7 +327,8 @@ def test_done_change_gives_the_places_of_the_next_one():
     agreement = Agreement([0, 1])
     change = Change(1, (1,), (Arrival(5, "five", 2),))
     assert {type(each) for each in agreed(agreement, change)} == {Commit}
-    assert agreement.handle(Finished(1)) == (ReportDone(1),)
+    released = (Release(0, 1), Release(1, 1), Release(5, 1))
+    assert agreement.handle(Finished(1)) == (*released, ReportDone(1))
     assert agreement.places == {0, 5}
 
 
@@ -330,7 +336,8 @@ def test_refused_change_leaves_the_places():
     agreement = Agreement([0, 1])
     agreed(agreement, Change(1, (1,), (Arrival(5, "five", 2),)))
     refused = agreement.handle(Finished(1, "no slots"))
-    assert refused == (ReportRefused(1, "no slots"),)
+    released = (Release(0, 1), Release(1, 1), Release(5, 1))
+    assert refused == (*released, ReportRefused(1, "no slots"))
     assert agreement.places == {0, 1}
 
 
@@ -347,3 +354,69 @@ def test_node_lost_during_a_committed_change_is_reported():
     agreed(agreement, Change(1, (), (Arrival(5, "five", 2),)))
     assert agreement.handle(NodeLost(7)) == ()
     assert agreement.handle(NodeLost(5)) == (ReportLost(1, 5),)
+
+
+def test_each_refusal_releases_the_nodes_that_take_part():
+    change = Change(1, (), (Arrival(5, "five", 2),))
+    agreement = Agreement([0])
+    agreement.handle(Ordered(change))
+    late = ReportRefused(1, "late")
+    assert agreement.handle(Withdrawn("late")) == (Release(0, 1), late)
+    agreed(agreement, change)
+    *released, _ = agreement.handle(LoopEnded(0, 1))
+    assert released == [Release(0, 1), Release(5, 1)]
+
+
+@given(largest=st.one_of(st.integers(0, NO_BOUNDARY + 9), st.integers(NO_BOUNDARY - 99)))
+def test_no_proposal_is_too_large_for_the_word(largest):
+    agreement = Agreement([0])
+    agreement.handle(Ordered(Change(1, (), ())))
+    command, *rest = agreement.handle(Collected(0, 1, largest))
+    while isinstance(command, Propose):
+        assert command.boundary < NO_BOUNDARY
+        event = Checked(0, 1, command.boundary, missed=True, largest=largest)
+        command, *rest = agreement.handle(event)
+    assert command == Release(0, 1)
+    assert isinstance(rest[0], ReportRefused)
+    assert agreement.stage is Stage.IDLE
+    # The false step does not spoil the next change.
+    assert isinstance(agreed(agreement, Change(2, (), ()), 4)[0], Commit)
+
+
+def test_job_that_misses_each_boundary_is_left_alone():
+    agreement = Agreement([0])
+    agreement.handle(Ordered(Change(1, (), ())))
+    commands = agreement.handle(Collected(0, 1, 0))
+    for _ in range(PROPOSALS_MOST):
+        (proposal,) = commands
+        event = Checked(0, 1, proposal.boundary, missed=True, largest=0)
+        commands = agreement.handle(event)
+    refused = ReportRefused(1, "the ranks have passed 32 proposed boundaries")
+    assert commands == (Release(0, 1), refused)
+
+
+def test_order_that_is_too_long_is_refused_at_once():
+    agreement = Agreement([0])
+    many = tuple(Arrival(place, "h" * 250, 1) for place in range(1, 300))
+    (refused,) = agreement.handle(Ordered(Change(1, (), many)))
+    assert refused == ReportRefused(1, "the order has 81578 bytes; the most is 65536")
+    assert agreement.stage is Stage.IDLE
+    assert agreement.handle(Ordered(Change(2, (), ()))) == (Collect(0, 2),)
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        Collected(0, 1, (1 << 64) - 1),
+        Collected(-1, 1, 0),
+        Checked(0, 1, -1, missed=False, largest=0),
+        LoopEnded(0, 0),
+        NodeLost(1 << 40),
+        Finished(1 << 62),
+        Propose(0, Change(1, (), ()), 1 << 62),
+    ],
+)
+def test_messages_have_ranges(event):
+    data = msgspec.msgpack.encode(event)
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.msgpack.decode(data, type=type(event))

@@ -184,8 +184,9 @@ def test_pace_is_that_of_whole_iterations(page, rank):
     assert rank.pace is None
 
 
-def run_rank(path, number, go_on, stops):
-    """A rank without MPI: iterates as fast as it can, and notes where it stops."""
+def run_rank(path, number, go_on, stops, all_stopped=None):
+    """A rank without MPI: iterates as fast as it can, and notes where it stops.
+    all_stopped: a barrier, as a change has one before its report."""
     own = Boundaries(Page.open(path))
     own.enter(0, number)
     step = 0
@@ -193,6 +194,8 @@ def run_rank(path, number, go_on, stops):
         if own.stops_at(step):
             generation = own.change().generation
             stops.put((generation, number, step))
+            if all_stopped is not None:
+                all_stopped.wait(60)
             if number == 0:
                 own.report(Result(generation, 3, Times(), 0))
         step += 1
@@ -203,8 +206,9 @@ def test_real_processes_stop_at_the_same_boundaries(tmp_path):
     changes, context = 15, multiprocessing.get_context("spawn")
     pages = [Page.create(tmp_path / f"page-{n}", n, "") for n in range(2)]
     go_on, stops = context.Value("b", 1), context.SimpleQueue()
+    shared = (go_on, stops, context.Barrier(3))
     ranks = [
-        context.Process(target=run_rank, args=(tmp_path / f"page-{n % 2}", n, go_on, stops))
+        context.Process(target=run_rank, args=(tmp_path / f"page-{n % 2}", n, *shared))
         for n in range(3)
     ]
     for each in ranks:
