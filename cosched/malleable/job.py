@@ -78,7 +78,8 @@ class Job:
 
     @property
     def comm(self) -> MPI.Intracomm:
-        """The communicator of the job. It changes with the size. Free what you made of it,
+        """The communicator of the job. It changes with the size. Between ``resized`` and
+        ``redistribute`` the ranks do not have the same one. Free what you made of it,
         such as a Cartesian communicator, before ``redistribute``; make it again after
         it."""
         return self._ours.comm
@@ -172,11 +173,12 @@ class Job:
         the others got. In an iteration that begins with ``resized``, before
         ``redistribute``, it is the value of the rank 0 before the change, which may end."""
         if not self._looped and self._ours.joined:
-            return self._take("bcast")  # type: ignore[no-any-return]
+            return MPI.pickle.loads(self._take("bcast"))  # type: ignore[no-any-return]
         union = self._ours.union
         value = (self.comm if union is None else union.comm).bcast(value)
         if not self._looped:
-            self._prepared.append(("bcast", value))
+            # The program may change its own object in the loop.
+            self._prepared.append(("bcast", MPI.pickle.dumps(value)))
         return value
 
     def scatter(self, rows: Array | None, axis: int = 0) -> Array:
@@ -195,7 +197,10 @@ class Job:
         return blocks.move(comm, rows if comm.rank == 0 else None, plan)
 
     def gather(self, block: Array, axis: int = 0) -> Array | None:
-        """Returns the whole array in rank 0, and None elsewhere. Raises BlocksDisagree."""
+        """Returns the whole array in rank 0, and None elsewhere. Raises BlocksDisagree, and
+        Misuse in an iteration that begins with ``resized``, before ``redistribute``."""
+        if self._ours.union is not None:
+            raise Misuse("the job was resized: call redistribute before gather")
         comm = self.comm
         described = comm.allgather(blocks.describe(block, axis))
         form, counts = blocks.agree(described, "gather")

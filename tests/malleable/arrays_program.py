@@ -3,6 +3,7 @@
 python arrays_program.py STOP_FILE
 """
 
+import contextlib
 import sys
 import time
 from pathlib import Path
@@ -48,10 +49,15 @@ def main():
             job.scatter(whole(shape, kind, order) if job.rank == 0 else None, axis)
             for shape, kind, axis, order in KINDS
         ]
-        secret = job.bcast(np.pi if job.rank == 0 else None)
+        secret = job.bcast([np.pi] if job.rank == 0 else None)
+        assert secret == [np.pi]
+        secret.append("changed after bcast")
         passed = 0
         for step in job.steps():
             if job.resized:
+                with contextlib.suppress(malleable.Misuse):
+                    job.gather(blocks[0])
+                    raise AssertionError("gather came before redistribute")
                 passed = job.bcast(passed)
                 blocks = list(job.redistribute(*blocks, axis=AXES))
                 sizes = [uneven(k[0][k[2]], job.size)[job.rank] for k in KINDS]
@@ -61,7 +67,7 @@ def main():
             assert passed == step
             passed += 1
             time.sleep(0.002)
-        assert secret == np.pi
+        assert secret == [np.pi, "changed after bcast"]
         for block, (shape, kind, axis, order) in zip(blocks, KINDS, strict=True):
             found = job.gather(block, axis)
             if job.rank == 0:
