@@ -116,7 +116,8 @@ class Page:
         lib.cosched_page_forget(self.data, pid)
 
     def wants(self) -> Wants:
-        """Returns what the job wants; all 0 if its rank 0 is on another node."""
+        """Returns what the job's rank 0 wrote last on this node; all 0 if it never was
+        here. It is out of date once rank 0 is on another node."""
         wants = self.data.wants
         return Wants(
             int(wants.minimum), int(wants.ideal), int(wants.wanted), int(wants.asked)

@@ -79,9 +79,10 @@ struct cosched_page_word {
     uint8_t pad[56];
 };
 
-/* What the job wants. Written by rank 0 of the job, in the page of its node. */
+/* What the job wants. Written by rank 0 of the job, in the page of its node. The values stay, out of
+ * date, when a change moves rank 0 to another node. */
 struct cosched_page_wants {
-    uint32_t minimum; /* nodes; 0: rank 0 of the job is not on this node */
+    uint32_t minimum; /* nodes; 0: rank 0 of the job was never on this node */
     uint32_t ideal;   /* nodes; 0: not known */
     uint32_t wanted;  /* nodes that the program asked for last; 0: it did not ask */
     uint32_t asked;   /* how often it asked; written last */
