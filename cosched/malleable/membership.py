@@ -40,8 +40,8 @@ class Membership:
     """
 
     def __init__(self, environ: Mapping[str, str]) -> None:
-        """Begins the job or joins it. Collective. Raises CoschedError in a rank that cannot
-        join."""
+        """Begins the job or joins it. Collective. Raises SystemExit in all ranks of a new
+        world if one of them cannot join."""
         self._change: _Change | None = None
         self.link: Boundaries | None
         self.step = 0
@@ -53,11 +53,22 @@ class Membership:
             self.link, self._worlds = _begin(environ)
 
     def _join(self, environ: Mapping[str, str]) -> Worlds:
-        self.link = own = link(environ, waited_counter())
-        if own is None:
-            raise CoschedError("a rank that joins a job has no page of its node's agent")
+        """The job waits for this rank, so one without a link takes its reason there."""
+        reason = "a rank that joins a job has no page of its node's agent"
+        try:
+            own = link(environ, waited_counter())
+        except CoschedError as error:
+            own, reason = None, str(error)
         since_ns = time.monotonic_ns()
-        worlds, union = Worlds.join(own.spot, MPI.Comm.Get_parent())
+        spot = reason if own is None else own.spot
+        try:
+            worlds, union = Worlds.join(spot, MPI.Comm.Get_parent())
+        except CoschedError:  # the job reports it; a status not 0 could end the job
+            if own is not None:
+                own.leave()
+            raise SystemExit(0) from None
+        assert own is not None
+        self.link = own
         self.step, self.prepared = union.welcome.step, union.welcome.prepared
         self._enter(own, union, since_ns)
         return worlds
@@ -87,24 +98,34 @@ class Membership:
             found = plan(self._worlds.ranks, change)
             bond = self._worlds.spawn(found, change.generation)
         except (CoschedError, MPI.Exception) as error:
-            # No next order may be written before all ranks have read this one.
-            self._worlds.comm.Barrier()
-            ranks, why = self._worlds.comm.size, str(error).splitlines()[0]
-            self._report(own, Result(change.generation, ranks, times, 0, why))
-            return False
+            return self._refuse(own, change.generation, times, error)
         now_ns = time.monotonic_ns()
         times = replace(times, spawn_ns=now_ns - since_ns)
-        if found.ends[self._worlds.comm.rank]:
-            own.begin_last_change()
         welcome = Welcome(change.generation, step, found, times, tuple(prepared))
-        self._enter(own, self._worlds.unite(bond, welcome), now_ns)
+        try:
+            union = self._worlds.unite(bond, welcome)
+        except CoschedError as error:
+            return self._refuse(own, change.generation, times, error)
+        self._enter(own, union, now_ns)
         return True
+
+    def _refuse(
+        self, own: Boundaries, generation: int, times: Times, error: Exception
+    ) -> bool:
+        """Reports that the job goes on as it is; returns False."""
+        # No next order may be written before all ranks have read this one.
+        self._worlds.comm.Barrier()
+        ranks, why = self._worlds.comm.size, str(error).splitlines()[0]
+        self._report(own, Result(generation, ranks, times, 0, why))
+        return False
 
     def _enter(self, own: Boundaries, union: Union, since_ns: int) -> None:
         """Begins to move data. since_ns: when this rank began to make the union."""
         self._change = _Change(union, union.welcome.times, since_ns)
         self._change.take_phase("connect_ns")
-        if union.after is not None:
+        if union.after is None:
+            own.begin_last_change()
+        else:
             own.enter(union.welcome.step, union.after.rank)
 
     def note_start(self) -> None:

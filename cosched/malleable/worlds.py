@@ -23,6 +23,7 @@ from mpi4py import MPI
 from cosched.core.cluster.resizing.plan import Plan, Rank, Spot
 from cosched.core.cluster.resizing.records import Times
 from cosched.core.decoding import parse_integer
+from cosched.core.errors import CoschedError
 
 #: An option of the interpreter: the generation of the change that made this process.
 OPTION = "cosched-generation"
@@ -96,21 +97,24 @@ class Worlds:
 
     def unite(self, bond: MPI.Intercomm | None, welcome: Welcome) -> Union:
         """Makes the union. bond: to the new world. Collective over the old ranks, while the
-        new ones call ``join``."""
+        new ones call ``join``. Raises CoschedError in all ranks if a new one cannot join;
+        then nothing has changed."""
         if bond is None:
             return _union(self.comm, welcome)
-        worlds = {rank.world for rank in (*self.ranks, *welcome.plan.ranks)}
-        self._bonds.append(Bond(bond, frozenset(worlds)))
         comm = bond.Merge(high=False)
         comm.bcast(welcome)
-        return _union(comm, _with_spots(comm, welcome, None))
+        agreed = _with_spots(bond, comm, welcome, None)
+        worlds = {rank.world for rank in (*self.ranks, *welcome.plan.ranks)}
+        self._bonds.append(Bond(bond, frozenset(worlds)))
+        return _union(comm, agreed)
 
     @classmethod
-    def join(cls, spot: Spot, bond: MPI.Intercomm) -> tuple[Worlds, Union]:
-        """Joins the job, in a rank of its new world. spot: where it runs. Collective."""
+    def join(cls, spot: Spot | str, bond: MPI.Intercomm) -> tuple[Worlds, Union]:
+        """Joins the job, in a rank of its new world. spot: where it runs, or why it cannot
+        join. Collective. Raises CoschedError as ``unite`` does."""
         comm = bond.Merge(high=True)
         welcome: Welcome = comm.bcast(None)
-        union = _union(comm, _with_spots(comm, welcome, spot))
+        union = _union(comm, _with_spots(bond, comm, welcome, spot))
         assert union.after is not None
         worlds = cls(union.after, union.plan.ranks)
         everyone = frozenset(rank.world for rank in union.plan.ranks)
@@ -148,9 +152,18 @@ def _union(comm: MPI.Intracomm, welcome: Welcome) -> Union:
     return Union(comm, welcome, cast(MPI.Intracomm, after) if stays else None)
 
 
-def _with_spots(comm: MPI.Intracomm, welcome: Welcome, spot: Spot | None) -> Welcome:
-    """Returns the welcome with the places where the new ranks run in fact."""
-    spots: list[Spot | None] = comm.allgather(spot)
+def _with_spots(
+    bond: MPI.Intercomm, comm: MPI.Intracomm, welcome: Welcome, spot: Spot | str | None
+) -> Welcome:
+    """Returns the welcome with the places where the new ranks run in fact. If one of them
+    cannot join, disconnects the worlds, and raises CoschedError with its reason."""
+    spots: list[Spot | None] = []
+    for each in comm.allgather(spot):
+        if isinstance(each, str):
+            comm.Free()
+            bond.Disconnect()
+            raise CoschedError(each)
+        spots.append(each)
     plan = welcome.plan
     ranks = tuple(
         Rank(rank.world, spots[number] or rank.spot)

@@ -120,6 +120,20 @@ def test_job_goes_on_after_a_spawn_that_failed(agents, mpi):
     assert "arrays are as they were\n" in output
 
 
+def test_job_goes_on_after_a_rank_that_cannot_join(agents, mpi):
+    """One of two new ranks has no page. Node 1 leaves, so a rank is in its last change."""
+    played = agents(4)
+    stop, page = played.folder / "stop", played.folder / "page-2"
+    played.start(mpi, [0, 1], ARRAYS, stop)
+    page.rename(played.folder / "away")
+    report = played.resize([1], [2, 3])
+    assert report == ReportRefused(1, f"page {page}: No such file or directory")
+    (played.folder / "away").rename(page)
+    assert isinstance(played.resize([1], [2, 3]), ReportDone)
+    stop.touch()
+    assert played.finish() == (0, "arrays are as they were\n")
+
+
 def test_order_to_a_job_that_ends_is_refused(agents, mpi):
     played = agents(2)
     played.start(mpi, [0], STEN, "--iterations", "3", "--side", "8")
