@@ -60,7 +60,9 @@ def activity(answers: Answers) -> Activity | None:
     for answer in answers.values():
         total.update(answer["counters"])
     return Activity(
-        tasks=total[Branch.REG_NEW_JOB.value] + total[Branch.REG_NEW_TASK.value],
+        tasks=total[Branch.REG_NEW_JOB.value]
+        - total[Branch.REG_BEFORE_TASKS.value]
+        + total[Branch.REG_NEW_TASK.value],
         timer_switches=total[Branch.CSW_SWITCHED.value],
         message_switches=total[Branch.SCH_GRANTED.value],
     )

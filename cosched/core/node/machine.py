@@ -209,6 +209,7 @@ class NodeScheduler:
             need=self._table.knowledge.need_of(event.expectation.kind, event.user),
         )
         if event.launcher:
+            self.counters[Branch.REG_BEFORE_TASKS] += 1
             job.launchers[event.task] = event.cpus
         else:
             self._add_task(job, event)

@@ -305,6 +305,7 @@ class Branch(str, Enum):
     REG_AGAIN = "reg_again"
     REG_MOVED = "reg_moved"
     REG_LAUNCHER = "reg_launcher"
+    REG_BEFORE_TASKS = "reg_before_tasks"  # besides reg_new_job: it began with a launcher
     OUT_TASK = "out_task"
     OUT_JOB = "out_job"
     OUT_UNKNOWN = "out_unknown"

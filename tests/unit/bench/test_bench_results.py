@@ -237,7 +237,7 @@ def test_load_share_is_never_negative(elapsed_s, busy_s, jobs_s, overhead_s, cpu
 def test_activity_is_summed_over_nodes():
     answers = {
         "lab1": {"counters": {"reg_new_job": 2, "reg_new_task": 1, "csw_switched": 5}},
-        "lab2": {"counters": {"reg_new_job": 2, "sch_granted": 7, "down": 1}},
+        "lab2": {"counters": {"reg_new_job": 3, "reg_before_tasks": 1, "sch_granted": 7}},
     }
     assert daemons.activity(answers) == Activity(5, 5, 7)
     assert daemons.activity({}) is None

@@ -606,6 +606,7 @@ def test_every_branch_is_reached_and_counted():
     kept.choose("a", Mode.SUSPENDED)
     kept.trap("a", after_ns=NS_PER_S)
     kept.send(KnowledgeReplaced, ended=())
+    kept.register("launched", 77, launcher=True)
     kept.send(UseRead, uses=(("a", Use(1, 1)),))
     node.send(ShutdownRequested)
     pulled = Node()
