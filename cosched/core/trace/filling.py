@@ -143,6 +143,15 @@ class Fillings:
         if resting and percents == self._percents:
             return
         self._percents = percents
+        self._change(now_ns, jobs)
+
+    def resume(self, now_ns: int, jobs: Mapping[Job, JobState]) -> None:
+        """Measures turns again whose job has rested; call it now and then, since a turn may
+        last much longer than a rest."""
+        if now_ns >= self._rests_until_ns:
+            self._change(now_ns, jobs)
+
+    def _change(self, now_ns: int, jobs: Mapping[Job, JobState]) -> None:
         self._take_over(now_ns, jobs)
         rests = (
             self._accounts[job.key].rests_until_ns

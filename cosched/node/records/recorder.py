@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from cosched.core.node.machine import NodeScheduler
-from cosched.core.node.messages import Command, Event, Job, SetShares
+from cosched.core.node.messages import Command, Event, Job, SetShares, UseRead
 from cosched.core.trace.account import Account, Accounts, Moment
 from cosched.core.trace.codec import VERSION, Header, Step, TaskNote, encode
 from cosched.core.trace.filling import Fillings
@@ -75,6 +75,8 @@ class Recorder:
         for command in commands:
             if isinstance(command, SetShares):
                 self.fillings.step(event.now_ns, self._machine.jobs, command)
+        if isinstance(event, UseRead):
+            self.fillings.resume(event.now_ns, self._machine.jobs)
 
     def look_at_fillings(self) -> None:
         """Brings ``fillings`` up to date; call it before a job's class is removed."""

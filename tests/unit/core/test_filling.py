@@ -98,6 +98,19 @@ def test_one_turn_names_filler_and_waiting_job():
     assert (fills.filled_s, fills.filled_by, waits.fills) == (0, (), ())
 
 
+def test_a_long_turn_is_measured_after_a_rest():
+    node = Node({"0.waits": 0.2, "0.fills": 1.0})
+    node.give_turn("0.waits", 20 * NS_PER_MS)
+    node.end("0.fills")
+    node.add("0.fills")
+    node.give_turn("0.waits", REST_NS)
+    node.fillings.resume(node.now_ns, node.jobs)
+    node.now_ns += 10 * NS_PER_S
+    node.used_ns["0.waits"] += 2 * NS_PER_S
+    node.used_ns["0.fills"] += 8 * NS_PER_S
+    assert node.of("0.waits").filled_s > 7
+
+
 def test_job_that_computes_is_filled_by_no_job():
     node = Node({"0.a": 0.99, "0.b": 0.99})
     for _ in range(20):
