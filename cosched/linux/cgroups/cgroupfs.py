@@ -236,13 +236,29 @@ class Tree:
 
         With ``start_ticks`` it moves only the process that started at that time. Another
         process that got the same pid meanwhile is moved back."""
-        target = self.path(job)
-        if not self._is_still(pid, start_ticks):
-            return False
+        target, root = self.path(job), self.hierarchy.root
         origin = self.hierarchy.group_of(pid)
         if origin is not None and self.hierarchy.directory(origin) == target:
-            return True  # a process of the job started it: the write would take 10 ms
-        if not move(target, pid):
+            # A process of the job started it: the write would take 10 ms.
+            return self._is_still(pid, start_ticks)
+        if not self._take(target, pid, start_ticks, origin):
+            return False
+
+        def is_there(child: int) -> bool:
+            return self.hierarchy.group_of(child) == origin
+
+        for child in proc.started_by(pid, MOVES_MOST, is_there, root):
+            child_ticks = proc.start_ticks(child, root)
+            with contextlib.suppress(OSError):  # one that cannot be moved stays there
+                if is_there(child):
+                    self._take(target, child, child_ticks, origin)
+        return True
+
+    def _take(
+        self, target: Path, pid: int, start_ticks: int | None, origin: str | None
+    ) -> bool:
+        """Moves one process from ``origin``; returns False if it is gone."""
+        if not self._is_still(pid, start_ticks) or not move(target, pid):
             return False
         if not self._is_still(pid, start_ticks):
             self._undo(target, pid, origin)
@@ -251,25 +267,7 @@ class Tree:
             if origin not in self._origins.values():
                 _remember_origin(target, origin)
             self._origins[pid] = origin
-        self._move_started(job, pid, origin)
         return True
-
-    def _move_started(self, job: str, pid: int, origin: str | None) -> None:
-        """Moves the processes that this one has started in its former group. A process that
-        cannot be moved stays there."""
-        root = self.hierarchy.root
-
-        def is_there(child: int) -> bool:
-            return self.hierarchy.group_of(child) == origin
-
-        for child in proc.started_by(pid, MOVES_MOST, is_there, root):
-            start_ticks = proc.start_ticks(child, root)
-            with contextlib.suppress(OSError):
-                if is_there(child) and move(self.path(job), child):
-                    if start_ticks != proc.start_ticks(child, root):
-                        self._undo(self.path(job), child, origin)
-                    elif origin is not None and not self._is_ours(origin):
-                        self._origins[child] = origin
 
     def _is_still(self, pid: int, start_ticks: int | None) -> bool:
         """Returns whether the pid still belongs to this process.
