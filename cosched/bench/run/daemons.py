@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -18,6 +17,7 @@ from cosched.core.node.messages import Branch
 from cosched.core.node.settings import USUAL
 from cosched.core.trace.job_record import JobRecord
 from cosched.lab import life
+from cosched.linux.waiting import comes_true
 from cosched.node.sockets.client import HeldChanges, request
 from cosched.rundir.paths import NodePaths
 
@@ -85,13 +85,14 @@ def describe(answers: Answers) -> list[dict[str, Any]]:
 def records(site: Site, names: Collection[str], since_wall_ns: int) -> list[JobRecord]:
     """Returns the accounts of the jobs of these names that ended since then, one for each
     job and node, once the jobs have left all nodes."""
-    deadline_s = time.monotonic() + PATIENCE_S
-    while True:
-        answers = ask(site)
+    answers: Answers = {}
+
+    def have_left() -> bool:
+        answers.update(ask(site))
         here = {job["name"] for answer in answers.values() for job in answer["jobs"]}
-        if here.isdisjoint(names) or time.monotonic() > deadline_s:
-            break
-        time.sleep(AWAIT_S)  # the daemon does not announce it
+        return here.isdisjoint(names)
+
+    comes_true(have_left, PATIENCE_S, AWAIT_S)  # daemons do not publish a job's end
     found: list[JobRecord] = []
     for paths in answers:
         told: dict[str, Any] = request(paths, "history", since_wall_ns=since_wall_ns)
