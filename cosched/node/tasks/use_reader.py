@@ -14,6 +14,9 @@ from cosched.node.tasks.live_jobs import JobTable
 
 #: The least time between two readings.
 USE_NS = 500 * NS_PER_MS
+#: Readings are as far apart as this part of the time since the last job came. Each one is a
+#: step in the trace and in the memory of ``why``, so a long run must not fill these.
+AGE_PART = 16
 
 
 class UseReader:
@@ -33,14 +36,21 @@ class UseReader:
         self._jobs = jobs
         self._history = history
         self._cpu_ns = cpu_ns
-        self._next_ns = 0
+        self._known: frozenset[Job] = frozenset()
+        self._came_ns = 0  # when the last job came
+        self._read_ns = 0  # the last reading
 
     def read(self) -> None:
-        """Reads all jobs, unless the last reading was less than ``USE_NS`` ago."""
+        """Reads all jobs, unless the last reading is too recent."""
         now_ns = time.monotonic_ns()
-        if now_ns < self._next_ns or not self._jobs:
+        known = frozenset(job.key for job in self._jobs)
+        if not known <= self._known:
+            self._came_ns = now_ns
+        self._known = known
+        apart_ns = max(USE_NS, (now_ns - self._came_ns) // AGE_PART)
+        if not known or now_ns - self._read_ns < apart_ns:
             return
-        self._next_ns = now_ns + USE_NS
+        self._read_ns = now_ns
         uses = tuple(
             (job.key, Use(job.waits_ns, self._cpu_ns(job.key))) for job in self._jobs
         )
