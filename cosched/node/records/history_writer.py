@@ -120,8 +120,8 @@ class HistoryWriter:
     def ended(
         self, since_wall_ns: int = 0, until_wall_ns: int | None = None
     ) -> list[Ended]:
-        """Returns how long each job was scheduled that ended in this time, for jobs with
-        complete records. until_wall_ns: None: no limit."""
+        """Returns the lengths of jobs that ended in this time and have complete records.
+        until_wall_ns: None: no limit."""
         return [
             Ended(
                 round(record.scheduled_s * NS_PER_S),

@@ -112,7 +112,7 @@ class Entry(Struct, gc=False):
     state: State  #: changes as ``NEXT`` allows
     since_ns: int = 0  #: when it got its nodes, or began on them
     limit_ns: int | None = None  #: when it must end; None: never
-    #: Empty while it waits. Those that leave it or arrive are among them.
+    #: Also the nodes that leave it or arrive; empty while it waits.
     nodes: Intervals = ()
 
 

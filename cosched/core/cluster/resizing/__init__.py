@@ -1,5 +1,5 @@
 """Changes of the size of a running malleable job.
 
-``change``: what a change is. ``plan``: which ranks it makes and ends. ``agreement``: how
-all ranks stop at the same boundary.
+``change`` defines a change, and ``plan`` chooses the ranks that it makes and ends. By
+``agreement`` all ranks stop at the same boundary.
 """
