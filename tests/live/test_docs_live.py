@@ -47,12 +47,16 @@ ranks = 2
 
 
 def commands(path):
-    """Yields the lines of a page's fenced blocks that name no language."""
+    """Yields the commands of a page's fenced blocks that name no language.
+
+    A backslash at the end of a line joins it to the next one, as in a shell.
+    """
     for language, block in re.findall(
         r"^```(.*)\n((?:.*\n)*?)```$", path.read_text(), re.M
     ):
         if not language:
-            yield from (line for line in block.splitlines() if line)
+            joined = re.sub(r"\s*\\\n\s*", " ", block)
+            yield from (line for line in joined.splitlines() if line)
 
 
 @pytest.fixture
