@@ -61,7 +61,7 @@ class Withdrawn(Struct, frozen=True):
     reason: str  #: one line
 
 
-class Collected(Struct, frozen=True):
+class Collected(Struct, frozen=True, array_like=True, tag=True):
     """All ranks of a node are at work."""
 
     place: Slots  #: the node
@@ -69,7 +69,7 @@ class Collected(Struct, frozen=True):
     largest: Natural  #: the largest boundary that one of them came to
 
 
-class Checked(Struct, frozen=True):
+class Checked(Struct, frozen=True, array_like=True, tag=True):
     """A node has stored a proposal, and then looked at its ranks."""
 
     place: Slots  #: the node
@@ -79,7 +79,7 @@ class Checked(Struct, frozen=True):
     largest: Natural  #: the largest boundary that one of them came to
 
 
-class LoopEnded(Struct, frozen=True):
+class LoopEnded(Struct, frozen=True, array_like=True, tag=True):
     """The loop of a rank has ended before the boundary of the change."""
 
     place: Slots  #: the node
@@ -92,7 +92,7 @@ class NodeLost(Struct, frozen=True):
     place: Slots  #: the node
 
 
-class Finished(Struct, frozen=True):
+class Finished(Struct, frozen=True, array_like=True, tag=True):
     """The job has reported the result of a change."""
 
     generation: Generation  #: of the change
@@ -102,14 +102,14 @@ class Finished(Struct, frozen=True):
 # --- commands -----------------------------------------------------------------------------
 
 
-class Collect(Struct, frozen=True):
+class Collect(Struct, frozen=True, array_like=True, tag=True):
     """Let a node report when all its ranks are at work."""
 
     place: Slots  #: the node
     generation: Generation  #: of the change
 
 
-class Propose(Struct, frozen=True):
+class Propose(Struct, frozen=True, array_like=True, tag=True):
     """Let a node store the change and a proposed boundary, and check its ranks."""
 
     place: Slots  #: the node
@@ -117,7 +117,7 @@ class Propose(Struct, frozen=True):
     boundary: Natural  #: that is proposed
 
 
-class Commit(Struct, frozen=True):
+class Commit(Struct, frozen=True, array_like=True, tag=True):
     """Let a node store that the boundary is committed. Nodes of arriving ranks get this
     command alone: rank 0 may be there after the change, and reports it there."""
 
@@ -126,7 +126,7 @@ class Commit(Struct, frozen=True):
     boundary: Natural  #: that is proposed
 
 
-class Release(Struct, frozen=True):
+class Release(Struct, frozen=True, array_like=True, tag=True):
     """Let a node end its part of a change, so that ranks that wait at a proposal go on."""
 
     place: Slots  #: the node

@@ -51,6 +51,7 @@ class JobObject(msgspec.Struct, frozen=True, array_like=True):
     jobs_per_node: Positive = 1  #: how many jobs may share a node now
     spawned: Spawn | None = None  #: the request for this world; None: the job was submitted
     limits: dict[str, Limit] = {}  #: soft limits of the tasks, by name
+    malleable: bool = False  #: whether its size may change while it runs
 
     @property
     def commands(self) -> tuple[Command, ...]:
