@@ -28,6 +28,7 @@ from cosched.core.cluster.coupling.mate_messages import Addresses
 from cosched.core.cluster.resizing.change import Generation
 from cosched.core.cluster.resizing.node_part import Answer as PartAnswer
 from cosched.core.cluster.resizing.node_part import Order as PartOrder
+from cosched.core.cluster.resizing.node_part import Sensed
 from cosched.core.cluster.startup.questions import Question, RootAnswer
 from cosched.core.decoding import MessagePackDecoder
 
@@ -325,7 +326,7 @@ class PhaseTimes(msgspec.Struct, frozen=True, array_like=True):
 class PageAnswer(OfJob, frozen=True):
     """An answer of the sender's page, to the job's root."""
 
-    answer: PartAnswer  #: of the node's part of the agreement
+    answer: PartAnswer | Sensed  #: of the node's part of the agreement
     times: PhaseTimes | None = None  #: of a change that is done, from the node of rank 0
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cosched.cluster.messages import Chunk
@@ -43,10 +42,6 @@ class Route:
     @property
     def children(self) -> tuple[Position, ...]:
         return tuple(self.tree.children(self.place))
-
-    def has(self, hosts: Sequence[str]) -> bool:
-        """Returns whether all these nodes are in the tree."""
-        return set(hosts) <= set(self.hosts)
 
     def place_of(self, host: str) -> Position:
         """Returns the neighbour's place. Raises CoschedError for another member."""
@@ -90,12 +85,10 @@ class Route:
 def route_of(chunk: Chunk, names: tuple[str, ...]) -> Route:
     """Returns the tree that a chunk describes. names: the domain's nodes by number. Raises
     CoschedError for a tree that cannot be."""
-    named = (*chunk.nodes, (chunk.root, chunk.root))
-    if any(not 0 <= first <= last < len(names) for first, last in named):
-        raise CoschedError(f"job {chunk.job}: has nodes that the domain lacks")
+    (root,) = names_of(((chunk.root, chunk.root),), names, chunk.job)
     if len(chunk.nodes) > len(names):  # before they are counted: it costs memory
         raise CoschedError(f"job {chunk.job}: has a node twice")
-    hosts = tuple(names[number] for number in numbers(chunk.nodes))
+    hosts = names_of(chunk.nodes, names, chunk.job)
     if len(set(hosts)) < len(hosts):
         raise CoschedError(f"job {chunk.job}: has a node twice")
     tree = Tree(len(hosts), chunk.arity)
@@ -110,5 +103,13 @@ def route_of(chunk: Chunk, names: tuple[str, ...]) -> Route:
         tree,
         chunk.exchange,
         chunk.world,
-        names[chunk.root] if chunk.world else hosts[0],
+        root if chunk.world else hosts[0],
     )
+
+
+def names_of(nodes: Intervals, names: tuple[str, ...], job: int) -> tuple[str, ...]:
+    """Returns the names of a job's nodes by place. names: the domain's nodes by number.
+    Raises CoschedError for a node that the domain lacks."""
+    if any(not 0 <= first <= last < len(names) for first, last in nodes):
+        raise CoschedError(f"job {job}: has nodes that the domain lacks")
+    return tuple(names[number] for number in numbers(nodes))
