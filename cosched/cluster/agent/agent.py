@@ -262,9 +262,9 @@ class Agent:
         else:
             head = self._jobs.get((*start, 0))
             hosts = names_of(message.nodes, self._config.node_names, message.job)
-            self._admissions.admit(message, hosts, None if head is None else head.found)
             if head is not None:
                 head.worlds.nodes.replace(numbers(message.nodes), hosts)
+            self._admissions.admit(message, hosts, None if head is None else head.confirmed)
 
     def _take_of_world(self, sender: str, message: OfJob) -> None:
         start = (message.job, message.start)

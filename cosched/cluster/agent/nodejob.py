@@ -153,11 +153,6 @@ class NodeJob:
         return *self.key, self.route.world
 
     @property
-    def found(self) -> JobObject | None:
-        """The job object, once it is here."""
-        return None if self.confirmed is None else self.confirmed.found
-
-    @property
     def is_reported(self) -> bool:
         """Returns whether the end of its subtree was reported."""
         return self._ending.reported

@@ -213,11 +213,13 @@ class Admissions:
         return admission
 
     def admit(
-        self, message: Admit, hosts: tuple[str, ...], known: JobObject | None
+        self, message: Admit, hosts: tuple[str, ...], first: ConfirmedJob | None
     ) -> None:
-        """Admits a job as the controller orders, and answers. A second order for the same
-        place changes only the names of the nodes. hosts: these names, by place. known: the
-        job object, if the node has it without an admission."""
+        """Admits a job as the controller orders, and answers. A place that this node had
+        before changes nothing but the names: a root that has left gets them, too.
+
+        hosts: the names of all nodes, by place. first: the job as it began here.
+        """
         start = message.job, message.start
 
         def answer(problem: str) -> None:
@@ -225,24 +227,31 @@ class Admissions:
             admitted = Admitted(*start, message.generation, line)
             self._node.send(CONTROLLER, admitted)
 
+        admission = self._kept.get(start)
+        if admission is not None:
+            admission.job.hosts = hosts
+            latest = admission.place
+        else:
+            latest = -1 if first is None else first.hosts.index(self._here)
         try:
-            self._admit(message, hosts, known).when_ready(answer)
+            if message.place > latest:
+                admission = self._admit_again(message, hosts, first)
         except CoschedError as error:
             answer(str(error))
+            return
+        if admission is None:
+            answer("")
+        else:
+            admission.when_ready(answer)
 
-    def _admit(
-        self, message: Admit, hosts: tuple[str, ...], known: JobObject | None
+    def _admit_again(
+        self, message: Admit, hosts: tuple[str, ...], first: ConfirmedJob | None
     ) -> Admission:
+        """Admits this node at a new place."""
         start = message.job, message.start
         if message.place >= len(hosts) or hosts[message.place] != self._here:
             raise CoschedError(f"is not at place {message.place} of the job")
-        admission = self._kept.get(start)
-        if admission is not None and admission.place == message.place:
-            admission.job.hosts = hosts
-            return admission
-        found = decode_object(message.data) if message.data else known
-        if found is None and admission is not None:
-            found = admission.job.found
+        found = decode_object(message.data) if message.data else first and first.found
         if found is None or not found.malleable:
             raise CoschedError("has no object of a malleable job with this number")
         self.dismiss(start)
