@@ -48,10 +48,8 @@ async def nothing_is_left(controller):
     rig = controller.rig
 
     def left():
-        spools = [
-            path for node in rig.config.nodes for path in rig.paths.spool(node).glob("*")
-        ]
-        return spools + rig.strays(str(ROOT))
+        spools = map(rig.paths.spool, rig.config.nodes)
+        return [*(each for spool in spools for each in spool.glob("*")), *rig.strays("")]
 
     await controller.until(lambda: not left(), f"left: {left()}")
     hellos = await controller.hello_again(*rig.members)

@@ -143,18 +143,13 @@ class PlayedController:
     async def begin(self, python, *argv, go=True):
         """Starts the job: a program of a Python with mpi4py."""
         await self.receive(Hello, *self._node_names)
-        euid = os.geteuid()
+        euid, run_dir = os.geteuid(), self.rig.paths.run_dir
         words = (str(python), *map(str, argv))
         environ = {k: v for k, v in os.environ.items() if not k.startswith("COSCHED_")}
         environ |= {"PATH": f"{python.parent}:{environ['PATH']}", **self.rig.mark}
         served = serve(
             Job(words, nodes=len(self.hosts), ppn=1),
-            Surroundings(
-                environ,
-                self.rig.paths.run_dir,
-                configured_choices(environ, euid),
-                euid == 0,
-            ),
+            Surroundings(environ, run_dir, configured_choices(environ, euid), euid == 0),
             Reports(print, print),
         )
         self.object = JobObject(

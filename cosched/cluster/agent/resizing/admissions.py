@@ -251,7 +251,9 @@ class Admissions:
         start = message.job, message.start
         if message.place >= len(hosts) or hosts[message.place] != self._here:
             raise CoschedError(f"is not at place {message.place} of the job")
-        found = decode_object(message.data) if message.data else first and first.found
+        found = None if first is None else first.found
+        if message.data:
+            found = decode_object(message.data)
         if found is None or not found.malleable:
             raise CoschedError("has no object of a malleable job with this number")
         self.dismiss(start)

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
-from cosched.cluster.agent.worlds.nodes import JobNodes
+from cosched.cluster.agent.worlds.job_nodes import JobNodes
 from cosched.cluster.messages import (
     ChangeEnded,
     JobSensed,

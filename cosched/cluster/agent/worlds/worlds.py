@@ -17,8 +17,8 @@ import msgspec
 from cosched.cluster.agent.frames import WriteOutput
 from cosched.cluster.agent.route import Route
 from cosched.cluster.agent.worlds.gatherings import Gatherings
+from cosched.cluster.agent.worlds.job_nodes import JobNodes
 from cosched.cluster.agent.worlds.names import Names
-from cosched.cluster.agent.worlds.nodes import JobNodes
 from cosched.cluster.messages import (
     Answered,
     Ask,
