@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from cosched.cluster.messages import Chunk
-from cosched.core.cluster.queue.nodes import Intervals, numbers
+from cosched.core.cluster.queue.nodes import Intervals, count, numbers
 from cosched.core.cluster.startup.tree import Position, Tree
 from cosched.core.errors import CoschedError
 from cosched.core.names import CONTROLLER
@@ -19,7 +19,7 @@ class Route:
     job: int  #: the job's number
     start: int  #: how often the job was started
     place: Position  #: this node's number in the tree
-    nodes: Intervals  #: by their numbers in domain.toml
+    nodes: Intervals  #: by their numbers
     hosts: tuple[str, ...]  #: the nodes' names, by place
     tree: Tree  #: numbers the places
     exchange: str  #: the design of the table exchange
@@ -87,15 +87,16 @@ class Route:
         return self.hosts[place]
 
 
-def route_of(chunk: Chunk, names: tuple[str, ...]) -> Route:
+def route_of(chunk: Chunk, names: Mapping[int, str]) -> Route:
     """Returns the tree that a chunk describes. names: the domain's nodes by number. Raises
     CoschedError for a tree that cannot be."""
-    named = (*chunk.nodes, (chunk.root, chunk.root))
-    if any(not 0 <= first <= last < len(names) for first, last in named):
-        raise CoschedError(f"job {chunk.job}: has nodes that the domain lacks")
-    if len(chunk.nodes) > len(names):  # before they are counted: it costs memory
+    ordered = all(first <= last for first, last in chunk.nodes)
+    if not ordered or count(chunk.nodes) > len(names):  # before they are listed
         raise CoschedError(f"job {chunk.job}: has a node twice")
-    hosts = tuple(names[number] for number in numbers(chunk.nodes))
+    places = numbers(chunk.nodes)
+    if any(number not in names for number in (*places, chunk.root)):
+        raise CoschedError(f"job {chunk.job}: has nodes that the domain lacks")
+    hosts = tuple(names[number] for number in places)
     if len(set(hosts)) < len(hosts):
         raise CoschedError(f"job {chunk.job}: has a node twice")
     tree = Tree(len(hosts), chunk.arity)
