@@ -5,7 +5,7 @@ A job is stored before its user gets the number.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
@@ -30,6 +30,7 @@ from cosched.core.cluster.coupling.mate_messages import LONGEST_ADDRESS
 from cosched.core.cluster.coupling.queue import Command, CoupledQueue, PrepareOn
 from cosched.core.cluster.queue.job import Job
 from cosched.core.cluster.queue.machine import QueueMachine
+from cosched.core.cluster.queue.nodes import from_numbers
 from cosched.core.cluster.queue.places.rows import Rows
 from cosched.core.cluster.queue.policies import POLICIES
 from cosched.core.cluster.queue.queue_events import (
@@ -38,6 +39,7 @@ from cosched.core.cluster.queue.queue_events import (
     JobEnded,
     JobFailedToStart,
     JobRecovered,
+    NodesAdded,
     NodesDrained,
     NodesJoined,
     NodesLost,
@@ -87,7 +89,6 @@ class Jobs:
             self._is_prepared,
             self._start_is_over,
         )
-        self._addresses = config.nodes
         self._config = config.queue
         self._members = members
         policy = POLICIES[config.queue.policy]
@@ -277,13 +278,24 @@ class Jobs:
 
     def _is_prepared(self, start: ActiveStart) -> None:
         """Reports a job that waits for its mates on its nodes."""
-        nodes = (self._addresses[host] for host in start.hosts[:ADDRESSES_MOST])
-        hosts = ",".join(host_of(node) for node in nodes)
+        members = (self._members.by_name[host] for host in start.hosts[:ADDRESSES_MOST])
+        hosts = ",".join(host_of(member.address) for member in members)
         number = start.record.number
         address = first_nodes(f"{number}@{hosts}", LONGEST_ADDRESS)
         self.driver.handle(JobPrepared(self.clock.now_ns(), number, address))
 
     # --- nodes ----------------------------------------------------------------------------
+
+    def nodes_added(self, members: Sequence[NodeEntry]) -> None:
+        """Takes new nodes into the domain; they join later."""
+        nodes = from_numbers(member.number for member in members)
+        self.driver.handle(NodesAdded(self.clock.now_ns(), nodes))
+        self._entries.resize()
+
+    def end_on(self, member: NodeEntry) -> None:
+        """Ends the jobs of a node that is removed."""
+        self.driver.handle(NodesLost(self.clock.now_ns(), member.interval))
+        self.starts.break_on(member.name, f"node {member.name} was removed")
 
     def node_joined(self, member: NodeEntry) -> None:
         """Puts a node into service, once tasks that should not be there are gone."""

@@ -120,6 +120,6 @@ class Queueing:
         """Returns the number of nodes of a job that was accepted before."""
         slots = self._members.slots or MOST
         try:
-            return len(record.submission.counts(slots, len(self._members.by_number)))
+            return len(record.submission.counts(slots, self._members.count))
         except CoschedError:
-            return len(self._members.by_number)
+            return self._members.count

@@ -46,6 +46,7 @@ from cosched.core.cluster.queue.queue_events import (
     JobFailedToStart,
     JobRecovered,
     JobSubmitted,
+    NodesAdded,
     NodesDrained,
     NodesJoined,
     NodesLost,
@@ -247,6 +248,11 @@ class QueueMachine:
         self.planner.resize()
         return tuple(commands)
 
+    def _add_nodes(self, event: NodesAdded) -> tuple[Command, ...]:
+        self.place.add(event.nodes)
+        self.planner.resize()
+        return ()
+
     def _drain(self, event: NodesDrained) -> tuple[Command, ...]:
         self.place.withdraw(event.nodes)
         self.planner.resize()
@@ -392,6 +398,7 @@ _HANDLERS = MappingProxyType(
         JobFailedToStart: QueueMachine._fail,
         ReservedJobBegan: QueueMachine._begin,
         ReservedJobReleased: lambda queue, event: queue._leave(event, Step.RELEASED),
+        NodesAdded: QueueMachine._add_nodes,
         NodesLost: QueueMachine._lose,
         NodesDrained: QueueMachine._drain,
         NodesJoined: QueueMachine._join,

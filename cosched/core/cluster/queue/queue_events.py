@@ -102,6 +102,13 @@ class NodesDrained(Struct, frozen=True):
     nodes: Intervals  #: by number
 
 
+class NodesAdded(Struct, frozen=True):
+    """The domain has new nodes. They are out of service until they join."""
+
+    now_ns: int  #: ns, the queue's clock
+    nodes: Intervals  #: by number; no other node ever has one of them
+
+
 class NodesJoined(Struct, frozen=True):
     """Nodes are in service, for the first time or again."""
 
@@ -239,7 +246,7 @@ class WakeAt(Struct, frozen=True):
 AboutJob = (
     JobCancelled | JobFailedToStart | JobEnded | ReservedJobBegan | ReservedJobReleased
 )
-AboutNodes = NodesLost | NodesDrained | NodesJoined
+AboutNodes = NodesAdded | NodesLost | NodesDrained | NodesJoined
 AboutSizes = ResizeDone | ResizeRefused | ResizeLate | Sensed
 Event = (
     JobSubmitted

@@ -153,7 +153,8 @@ class Starts:
             )
         found = job_object(record, counts, self._config.queue)
         secrets = [self._members.by_name[host].secret for host in hosts]
-        return chunks(record, nodes, found, self._config.startup, secrets)
+        version = self._members.numbering.version
+        return chunks(record, nodes, found, self._config.startup, secrets, version)
 
     def recover(self, start: ActiveStart) -> None:
         """Restores a start that nodes have."""
@@ -179,13 +180,21 @@ class Starts:
         end = End(start.record.number, start.record.start, _REASON_OF[why], direct=False)
         self._send(start.root, end)
 
+    def on(self, name: str) -> list[ActiveStart]:
+        """Returns the starts that have a node."""
+        return [start for start in self.active.values() if name in start.hosts]
+
+    def break_on(self, name: str, reason: str) -> None:
+        """Ends the starts on a node; each of their nodes reports for itself."""
+        for start in self.on(name):
+            # The queue has not ordered this for a job that ends already.
+            self._break_tree(start, State.NODE_LOST, reason)
+
     def node_lost(self, name: str) -> None:
         """Ends the starts on a node that does not answer."""
-        for start in list(self.active.values()):
-            if name in start.hosts:
-                # The queue has not ordered this for a job that ends already.
-                self._break_tree(start, State.NODE_LOST, f"node {name} was lost")
-                self._node_is_done(start, name)
+        self.break_on(name, f"node {name} was lost")
+        for start in self.on(name):
+            self._node_is_done(start, name)
 
     # --- messages of agents ---------------------------------------------------------------
 

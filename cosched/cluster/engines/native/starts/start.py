@@ -130,10 +130,11 @@ def chunks(
     found: JobObject,
     startup: StartupSettings,
     secrets: Sequence[bytes],
+    roster: int,
 ) -> list[Chunk]:
     """Returns the messages with the sealed job object, for the root. secrets: each
-    node's secret, by place."""
+    node's secret, by place. roster: the version of the roster with these nodes."""
     start, arity, exchange = (record.number, record.start), startup.arity, startup.tables
     sealed = seal(encode_object(found), Tied(*start, nodes, arity, exchange), secrets)
-    empty = Chunk(*start, 0, nodes, arity, exchange, 0, 1, nodes[0][0], b"")
+    empty = Chunk(*start, 0, nodes, arity, exchange, 0, 1, nodes[0][0], b"", roster)
     return empty.with_parts(cut(sealed, startup.chunk_bytes))
