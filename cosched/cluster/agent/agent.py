@@ -113,6 +113,7 @@ class Agent:
             partial(self.send, CONTROLLER), partial(self._links.is_full, CONTROLLER)
         )
         self._inputs = Inputs(self._nodes.addresses, self.send)
+        self._inputs.ready.clear()
         self._proofs = Proofs()
         self._early: deque[tuple[str, OfJob]] = deque(maxlen=_EARLY)  # before it joined
         self._tasks = SideTasks(self._end)
@@ -248,6 +249,7 @@ class Agent:
         self._config = replace(self._config, nodes=dict(self._nodes.addresses))
         public = {node.name: node.key for node in roster.nodes}
         self._links.meet(self._config.addresses, {**public, **self._public})
+        self._inputs.ready.set()
         for sender, message in waited:
             self._take_apart(sender, message)
 
