@@ -9,7 +9,7 @@
 
 #include "blocks.h"
 #include "cosched/clock.h"
-#include "link.h"
+#include "boundaries.h"
 #include "worlds.h"
 
 enum { NODES_MOST = 1 << 20 };

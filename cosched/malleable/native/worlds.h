@@ -8,7 +8,7 @@
 #include <mpi.h>
 #include <stdbool.h>
 
-#include "link.h"
+#include "boundaries.h"
 #include "plan.h"
 
 /* Some bytes that grow. */

@@ -1,5 +1,5 @@
 #define _GNU_SOURCE
-#include "link.h"
+#include "boundaries.h"
 
 #include <dlfcn.h>
 #include <errno.h>

@@ -1,9 +1,9 @@
 /*
- * link.h - links a rank to its node's agent by the page: boundaries, times, results. It is the same as
+ * boundaries.h - links a rank to its node's agent by the page: boundaries, times, results. It is the same as
  * cosched/shm/boundaries.py.
  */
-#ifndef COSCHED_MALLEABLE_LINK_H
-#define COSCHED_MALLEABLE_LINK_H
+#ifndef COSCHED_MALLEABLE_BOUNDARIES_H
+#define COSCHED_MALLEABLE_BOUNDARIES_H
 
 #include <stdbool.h>
 
