@@ -2,7 +2,8 @@
 give up nodes so that others start.
 
 system-centric (Figs. 9 to 14, Table 2): streams of the model that was fitted to SDSC's log,
-on 128 nodes; run times follow the nodes linearly or along a parabola; changes are free.
+on 128 nodes, at the load at which Fig. 14 holds; run times follow the nodes linearly or
+along a parabola; changes are free.
 
 user-centric (Figs. 15 and 16, Table 3): the problems of the paper's Table 1 on 64 nodes,
 each change at its cost; GE, and STEN, GE and CL mixed.
@@ -10,10 +11,10 @@ each change at its cost; GE, and STEN, GE and CL mixed.
 In full, 100 streams of 10,000 jobs for each point (two hours on one core). It can be
 interrupted: the same command goes on; so does one with more streams. --so-far makes do with
 the results so far, also during a run. --quick: two of 500.
-Without names of figures, all. --held: as if FQ gave nodes to the queue only and held what
-the queue does not want; Figs. 9 to 13 and Table 2, claims and table alone. Written are JSON
-with every point, a picture for each figure, the tables, and the claims of the paper beside
-the results. --from draws earlier results again; --docs writes claims and tables
+Without names of figures, all. FQ holds what the queue does not want. --given: as if FQ gave
+it to running jobs; Figs. 9 to 13 and Table 2, claims and table alone. Written are JSON with
+every point, a picture for each figure, the tables, and the claims of the paper beside the
+results. --from draws earlier results again; --docs writes claims and tables
 into a page, between the lines <!-- PART: begin --> and <!-- PART: end -->.
 """
 
@@ -28,9 +29,10 @@ from benchmarks.experiments.claims import claims_table
 from benchmarks.experiments.malleable.claims import CLAIMS, claims_of
 from benchmarks.experiments.malleable.figures import draw
 from benchmarks.experiments.malleable.points import (
+    SYSTEM_LOAD,
     Measured,
     document,
-    held,
+    given,
     measured,
     points_of,
     read_points,
@@ -48,7 +50,7 @@ from cosched.core.errors import CoschedError
 from cosched.sim.malleable.malleable_runs import MalleableOutcome, carry_out
 
 TABLES = {"fig14": table_of_figure_14, "table2": table_2, "table3": table_3}
-HELD = ("fig9", "fig10", "fig11", "fig12", "fig13", "table2")
+GIVEN = ("fig9", "fig10", "fig11", "fig12", "fig13", "table2")
 FULL, QUICK = (100, 10_000), (2, 500)
 
 
@@ -64,16 +66,18 @@ def parse(words: Sequence[str] | None) -> argparse.Namespace:
     bench.add_folder()
     add("--from", dest="sources", type=Path, nargs="+", help="JSON of earlier runs")
     add("--so-far", action="store_true", help="simulate nothing more")
-    add("--held", action="store_true", help="FQ: to the queue only")
+    add("--given", action="store_true", help="FQ: to running jobs, too")
+    load = f"of system-centric streams (default {SYSTEM_LOAD})"
+    add("--load", type=float, default=SYSTEM_LOAD, help=load)
     bench.add_page()
-    add("--part", help="of that page (default malleable or malleable-held)")
+    add("--part", help="of that page (default malleable or malleable-given)")
     options = bench.parse(words)
-    known = HELD if options.held else tuple(CLAIMS)
+    known = GIVEN if options.given else tuple(CLAIMS)
     options.figures = options.figures or list(known)
     for name in options.figures:
         if name not in known:
             bench.error(f"'{name}' is none of {', '.join(known)}")
-    options.part = options.part or ("malleable-held" if options.held else "malleable")
+    options.part = options.part or ("malleable-given" if options.given else "malleable")
     return options
 
 
@@ -81,7 +85,7 @@ def measure(options: argparse.Namespace, figures: Sequence[str]) -> Measured:
     """Simulates what the figures need and writes it down."""
     repeat, count = QUICK if options.quick else FULL
     repeat, count = options.repeat or repeat, options.count or count
-    runs = runs_of(figures, repeat, count, options.held)
+    runs = runs_of(figures, repeat, count, options.load, give=options.given)
     results = Results(options.out / "malleable.jsonl")
 
     def keep(one: MalleableOutcome) -> None:
@@ -118,12 +122,12 @@ def carry_on(options: argparse.Namespace) -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     figures = options.figures
     points = read_points(options.sources) if options.sources else measure(options, figures)
-    if options.held:
+    if options.given:
         points = {
-            shown: points[held(shown)]
+            shown: points[given(shown)]
             for figure in figures
             for shown in points_of(figure)
-            if held(shown) in points
+            if given(shown) in points
         }
     for figure in figures:
         missing = [point for point in points_of(figure) if point not in points]
@@ -132,7 +136,7 @@ def carry_on(options: argparse.Namespace) -> None:
                 f"{len(missing)} points of {figure} are not there; "
                 f"measure them with: scripts/dev bench malleable {figure}"
             )
-        if figure.startswith("fig") and not options.held:
+        if figure.startswith("fig") and not options.given:
             draw(figure, points, options.out / f"malleable_{figure}.png")
     text = text_of(figures, points)
     (options.out / "malleable.md").write_text(text)
