@@ -1,4 +1,4 @@
-"""Figures 9 to 16 and Tables 2 and 3 of Weissman, Rao Abburi and England (2003): jobs that
+"""Figures 5 to 16 and Tables 2 and 3 of Weissman, Rao Abburi and England (2003): jobs that
 give up nodes so that others start.
 
 system-centric (Figs. 9 to 14, Table 2): streams of the model that was fitted to SDSC's log,
@@ -16,6 +16,8 @@ it to running jobs; Figs. 9 to 13 and Table 2, claims and table alone. Written a
 every point, a picture for each figure, the tables, and the claims of the paper beside the
 results. --from draws earlier results again; --docs writes claims and tables
 into a page, between the lines <!-- PART: begin --> and <!-- PART: end -->.
+
+--log FILE...: Figures 5 to 8 instead, the models fitted to these logs beside the logs.
 """
 
 from __future__ import annotations
@@ -44,6 +46,9 @@ from benchmarks.experiments.malleable.tables import (
     table_3,
     table_of_figure_14,
 )
+from benchmarks.experiments.malleable.workload import claims_of as claims_of_log
+from benchmarks.experiments.malleable.workload import draw as draw_log
+from benchmarks.experiments.malleable.workload import fitted
 from benchmarks.experiments.section import rewrite
 from benchmarks.results import Results
 from cosched.core.errors import CoschedError
@@ -70,14 +75,16 @@ def parse(words: Sequence[str] | None) -> argparse.Namespace:
     load = f"of system-centric streams (default {SYSTEM_LOAD})"
     add("--load", type=float, default=SYSTEM_LOAD, help=load)
     bench.add_page()
-    add("--part", help="of that page (default malleable or malleable-given)")
+    add("--part", help="of that page (default malleable, with -given or -logs)")
+    add("--log", type=Path, nargs="+", default=[], help="logs for Figures 5 to 8")
     options = bench.parse(words)
     known = GIVEN if options.given else tuple(CLAIMS)
     options.figures = options.figures or list(known)
     for name in options.figures:
         if name not in known:
             bench.error(f"'{name}' is none of {', '.join(known)}")
-    options.part = options.part or ("malleable-given" if options.given else "malleable")
+    kind = "-logs" if options.log else "-given" if options.given else ""
+    options.part = options.part or f"malleable{kind}"
     return options
 
 
@@ -114,12 +121,26 @@ def text_of(figures: Sequence[str], points: Measured) -> str:
 def main(words: Sequence[str] | None = None) -> None:
     options = parse(words)
     with in_one_line("malleable"):
-        carry_on(options)
+        options.out.mkdir(parents=True, exist_ok=True)
+        text = fit_logs(options) if options.log else carry_on(options)
+        (options.out / f"{options.part}.md").write_text(text)
+        if options.docs:
+            rewrite(options.docs, options.part, text)
+        print(text, end="")
 
 
-def carry_on(options: argparse.Namespace) -> None:
-    """Simulates what is left, and writes the figures with the claims and tables."""
-    options.out.mkdir(parents=True, exist_ok=True)
+def fit_logs(options: argparse.Namespace) -> str:
+    """Draws Figures 5 to 8 for each log; returns their claims."""
+    claims = []
+    for path in options.log:
+        found = fitted(path)
+        draw_log(found, options.out / f"malleable_log_{found.model.name}.png")
+        claims += claims_of_log(found)
+    return "\n".join(claims_table(claims)) + "\n"
+
+
+def carry_on(options: argparse.Namespace) -> str:
+    """Simulates what is left, and draws the figures; returns the claims and tables."""
     figures = options.figures
     points = read_points(options.sources) if options.sources else measure(options, figures)
     if options.given:
@@ -138,11 +159,7 @@ def carry_on(options: argparse.Namespace) -> None:
             )
         if figure.startswith("fig") and not options.given:
             draw(figure, points, options.out / f"malleable_{figure}.png")
-    text = text_of(figures, points)
-    (options.out / "malleable.md").write_text(text)
-    if options.docs:
-        rewrite(options.docs, options.part, text)
-    print(text, end="")
+    return text_of(figures, points)
 
 
 if __name__ == "__main__":

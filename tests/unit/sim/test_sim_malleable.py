@@ -17,12 +17,14 @@ from benchmarks.experiments.malleable.points import (
     read_points,
     system,
 )
-from benchmarks.experiments.verdicts import NO, UNDECIDED
+from benchmarks.experiments.malleable.workload import Fitted
+from benchmarks.experiments.malleable.workload import claims_of as claims_of_log
+from benchmarks.experiments.verdicts import DIRECTION, NO, UNDECIDED
 from cosched.cli.entry import run_cli
 from cosched.cli.main import cosched as command
 from cosched.core.cluster.queue.sizes.execution import linear
 from cosched.core.units import NS_PER_S
-from cosched.sim.logs.fit import generate_like
+from cosched.sim.logs.fit import fit, generate_like
 from cosched.sim.logs.log_models import SDSC
 from cosched.sim.malleable.jobs import (
     GE,
@@ -335,6 +337,32 @@ def test_streams_may_have_another_load(tmp_path):
         points = read_points([folder / "malleable.json"])
         waits.append(points[system("ideal-only", None, 50, "linear")]["mean_wait_s"])
     assert waits[0] < 0.5 * waits[1]
+
+
+def test_models_are_drawn_beside_their_logs(folder, tmp_path, capsys):
+    page = tmp_path / "page.md"
+    page.write_text("<!-- malleable-logs: begin -->\n<!-- malleable-logs: end -->\n")
+    words = ["--log", str(folder / "made.swf"), "--out", str(tmp_path)]
+    experiment.main([*words, "--docs", str(page)])
+    text = capsys.readouterr().out
+    assert text in page.read_text()
+    figures = [line.split(" | ")[0].removeprefix("| ") for line in text.splitlines()[2:]]
+    assert sorted(set(figures)) == ["-", "5", "6", "7", "8"]
+    picture = tmp_path / "malleable_log_made.png"
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_model_keeps_what_it_was_fitted_to():
+    """A log of the model has the model's own shares: nothing is off by its making."""
+    log = generate_like(SDSC, 6000, 7)
+    model = fit(log, "again")
+    found = Fitted(log, 0, model, [generate_like(model, 6000, seed) for seed in range(3)])
+    verdicts = {one.what: one.verdict for one in claims_of_log(found)}
+    near = {f"within {percent}%" for percent in (1, 2, 5, 10, 15)}
+    compared = {what for what in verdicts if "model / log" in what}
+    assert len(compared) == 5
+    assert {what for what in compared if verdicts[what] not in near} == set()
+    assert verdicts["again: the first bin of the model / its next one"] == DIRECTION
 
 
 def test_experiment_reports_errors(tmp_path):
