@@ -67,6 +67,7 @@ POLICIES = st.builds(
     control=CONTROLS,
 )
 PICK = st.integers(0, 2**16)
+SIZE = st.integers(1, NODES)
 
 
 class Agents(RuleBasedStateMachine):
@@ -186,24 +187,32 @@ class Agents(RuleBasedStateMachine):
     def sense(self, pick, size, time):
         self.feed(Sensed(self.now, self.pick(self.on, pick), size, 1, time, 0))
 
-    @precondition(lambda self: self.queue.jobs)
-    @rule(pick=PICK, least=st.integers(0, NODES), more=st.integers(-1, NODES))
-    def rebound(self, pick, least, more):
-        number = self.pick(self.queue.jobs, pick)
-        before, ideal = self.queue.jobs[number].job, least + more
-        event = BoundsChanged(self.now, number, least, ideal)
-        rigid = not isinstance(before, MalleableJob)
-        if rigid or number in self.ending or not 1 <= least <= ideal <= NODES:
-            promised = self.promised()
-            with pytest.raises(CoschedError):
-                self.handle(event)
-            assert self.queue.jobs[number].job is before
-            assert self.promised() == promised
-            self.tick()
-            return
-        self.jobs[number] = before.within(least, ideal)
-        self.feed(event)
+    @precondition(lambda self: self.elastic())
+    @rule(pick=PICK, sizes=st.tuples(SIZE, SIZE), tick=st.booleans())
+    def rebound(self, pick, sizes, tick):
+        number, (least, ideal) = self.pick(self.elastic(), pick), sorted(sizes)
+        self.jobs[number] = self.queue.jobs[number].job.within(least, ideal)
+        self.handle(BoundsChanged(self.now, number, least, ideal))
         assert self.queue.jobs[number].job == self.jobs[number]
+        if tick:
+            self.tick()
+
+    @precondition(lambda self: self.queue.jobs)
+    @rule(pick=PICK, least=st.integers(0, NODES), ideal=st.integers(-1, NODES + 1))
+    def rebound_in_vain(self, pick, least, ideal):
+        number = self.pick(self.queue.jobs, pick)
+        if number in self.elastic() and 1 <= least <= ideal <= NODES:
+            ideal = NODES + 1
+        before = self.queue.jobs[number].job, self.promised()
+        with pytest.raises(CoschedError):
+            self.handle(BoundsChanged(self.now, number, least, ideal))
+        assert (self.queue.jobs[number].job, self.promised()) == before
+
+    def elastic(self):
+        """Returns the malleable jobs that were not ordered to end."""
+        entries = self.queue.jobs.items()
+        kinds = {number for number, each in entries if isinstance(each.job, MalleableJob)}
+        return kinds - self.ending
 
     def promised(self):
         return list(self.queue.planner.promised)
