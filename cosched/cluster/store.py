@@ -102,7 +102,7 @@ class Record:
     number: int  #: the job's number
     uid: int  #: its user
     gid: int  #: the user's group
-    submission: Submission  #: as its user wrote it
+    submission: Submission  #: as its user wrote it, with the bounds of the latest resize
     submitted_ns: int  #: ns since 1970
     state: State  #: the job's state in its domain
     start: int = 0  #: how often the job was started
@@ -232,6 +232,13 @@ class JobStore:
                 None if record.size is None else msgspec.json.encode(record.size),
                 record.number,
             ),
+        )
+
+    def save_submission(self, number: int, submission: Submission) -> None:
+        """Stores what the user of a job wants from now on. Waits while the disk is full."""
+        self._file.store(
+            "UPDATE jobs SET submission = ? WHERE number = ?",
+            (msgspec.json.encode(submission), number),
         )
 
     def live(self) -> list[Record]:

@@ -99,8 +99,8 @@ class Resizing:
         return (WithdrawResize(number),)
 
     def rebound(self, event: BoundsChanged) -> None:
-        """Gives a job other bounds. Raises CoschedError for a rigid job, and for bounds that
-        no job can have here; nothing has changed then."""
+        """Gives a job other bounds. Raises CoschedError for a rigid job, and for bounds
+        that no job can have here; nothing has changed then."""
         number = event.number
         self._jobs.check(number, Step.REBOUND)
         entry = self._jobs[number]
