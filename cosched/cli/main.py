@@ -34,6 +34,7 @@ SECTIONS = {
         "cancel": ("domain.steer", "Cancel", "End jobs, or take them from the queue."),
         "hold": ("domain.steer", "Hold", "Keep waiting jobs from starting."),
         "unhold": ("domain.steer", "Unhold", "Let held jobs start."),
+        "resize": ("domain.steer", "Resize", "Change the bounds of a malleable job."),
         "cluster": ("cluster.group", "command", "Run a queue and an agent on each node."),
     },
     "Measure": {

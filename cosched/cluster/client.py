@@ -184,6 +184,14 @@ class Client:
         """Returns a held job to the queue."""
         self._ask("unhold", job=number)
 
+    def resize(
+        self, number: int, minimum: int | None = None, ideal: int | None = None
+    ) -> tuple[int, int]:
+        """Gives a malleable job other bounds, in nodes; returns both. None: this one
+        stays."""
+        found = self._ask("resize", job=number, minimum=minimum, ideal=ideal)
+        return found["minimum"], found["ideal"]
+
     def nodes(self) -> list[NodeInfo]:
         """Returns the nodes of the domain."""
         found: list[NodeInfo] = self._ask("nodes")

@@ -12,6 +12,7 @@ from typing import Any
 
 from cosched.cluster.coupling.clock import DomainClock
 from cosched.cluster.store import JobStore, Record, State
+from cosched.cluster.submission import Submission
 from cosched.core.errors import CoschedError
 
 #: The longest reason of an end, in characters.
@@ -107,6 +108,11 @@ class Records:
         for name, value in changes.items():
             setattr(record, name, value)
         self._answer_waits(record)
+
+    def rebound(self, record: Record, submission: Submission) -> None:
+        """Stores other bounds of a job, and then changes them."""
+        self._store.save_submission(record.number, submission)
+        record.submission = submission
 
     def finish(self, record: Record, state: State, status: int | None, reason: str) -> None:
         """Stores the end of a job. status: None if no task of it has ended."""

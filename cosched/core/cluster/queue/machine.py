@@ -38,6 +38,7 @@ from cosched.core.cluster.queue.plans.planner import Planner
 from cosched.core.cluster.queue.policies import Policy
 from cosched.core.cluster.queue.queue_events import (
     AboutSizes,
+    BoundsChanged,
     Command,
     EndJob,
     Event,
@@ -69,7 +70,7 @@ from cosched.core.cluster.queue.queue_events import (
 )
 from cosched.core.cluster.queue.resizing import Resizing
 from cosched.core.cluster.queue.rules import NO_RULES
-from cosched.core.cluster.queue.sizes.malleable_job import least_nodes
+from cosched.core.cluster.queue.sizes.malleable_job import MalleableJob
 from cosched.core.cluster.queue.states import KnownJobs, State, Step
 from cosched.core.cluster.queue.waiting import WaitingList, arrival
 from cosched.core.errors import CoschedError
@@ -173,11 +174,11 @@ class QueueMachine:
         step = Step.RECOVERED_RESERVED if job.waits_for_mates else Step.RECOVERED
         self.jobs.check(number, step)
         self.place.check(job)
-        least, found = least_nodes(job), count(event.nodes)
-        if not least <= found <= job.size:
-            wanted = f"{job.size}" if least == job.size else f"{least} to {job.size}"
+        found = count(event.nodes)
+        # A malleable job may have got other bounds, and keeps its nodes until it changes.
+        if found != job.size and not isinstance(job, MalleableJob):
             raise CoschedError(
-                f"job {number} wants {wanted} nodes, but the agents report {found}"
+                f"job {number} wants {job.size} nodes, but the agents report {found}"
             )
         self.place.adopt(job, event.nodes, event.since_ns)
         if self._resizing is not None and event.growths:
@@ -324,6 +325,8 @@ class QueueMachine:
                 return resizing.late(event)
             case Sensed():
                 resizing.sensed(event)
+            case BoundsChanged():
+                resizing.rebound(event)
         return ()
 
     # --- states ---------------------------------------------------------------------------
@@ -406,6 +409,7 @@ _HANDLERS = MappingProxyType(
         ResizeRefused: QueueMachine._resize,
         ResizeLate: QueueMachine._resize,
         Sensed: QueueMachine._resize,
+        BoundsChanged: QueueMachine._resize,
         SettingsChanged: QueueMachine._change_settings,
         SharingChanged: QueueMachine._change_sharing,
         RulesChanged: QueueMachine._change_rules,

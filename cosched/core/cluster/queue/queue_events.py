@@ -150,6 +150,15 @@ class Sensed(Struct, frozen=True):
     comm_ns: int  #: of it, the time that a rank waited for others, on average
 
 
+class BoundsChanged(Struct, frozen=True):
+    """The owner of a malleable job, waiting or running, wants other bounds of its size."""
+
+    now_ns: int  #: ns, the queue's clock
+    number: JobId  #: the job's number
+    minimum: int  #: in nodes
+    ideal: int  #: in nodes
+
+
 class SettingsChanged(Struct, frozen=True):
     """An operator wants another policy, or another grace for jobs that start later."""
 
@@ -247,7 +256,7 @@ AboutJob = (
     JobCancelled | JobFailedToStart | JobEnded | ReservedJobBegan | ReservedJobReleased
 )
 AboutNodes = NodesAdded | NodesLost | NodesDrained | NodesJoined
-AboutSizes = ResizeDone | ResizeRefused | ResizeLate | Sensed
+AboutSizes = ResizeDone | ResizeRefused | ResizeLate | Sensed | BoundsChanged
 Event = (
     JobSubmitted
     | JobRecovered

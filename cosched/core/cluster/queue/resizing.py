@@ -15,6 +15,7 @@ from cosched.core.cluster.queue.limits import Limits
 from cosched.core.cluster.queue.nodes import Intervals, common
 from cosched.core.cluster.queue.plans.malleable import Malleable
 from cosched.core.cluster.queue.queue_events import (
+    BoundsChanged,
     Command,
     ResizeDone,
     ResizeJob,
@@ -23,7 +24,9 @@ from cosched.core.cluster.queue.queue_events import (
     Sensed,
     WithdrawResize,
 )
-from cosched.core.cluster.queue.states import Entry, KnownJobs, Step
+from cosched.core.cluster.queue.sizes.malleable_job import MalleableJob
+from cosched.core.cluster.queue.states import Entry, KnownJobs, State, Step
+from cosched.core.errors import CoschedError
 
 
 class Resizing:
@@ -94,6 +97,25 @@ class Resizing:
         self._jobs.step(number, Step.RESIZE_LATE, now_ns)
         self.plan.spare(number, now_ns)
         return (WithdrawResize(number),)
+
+    def rebound(self, event: BoundsChanged) -> None:
+        """Gives a job other bounds. Raises CoschedError for a rigid job, and for bounds
+        that no job can have here; nothing has changed then."""
+        number = event.number
+        self._jobs.check(number, Step.REBOUND)
+        entry = self._jobs[number]
+        before = entry.job
+        if not isinstance(before, MalleableJob):
+            raise CoschedError(f"job {number}: is rigid: it keeps its number of nodes")
+        job = before.within(event.minimum, event.ideal)
+        self._place.check(job)
+        self._jobs.move(entry, Step.REBOUND, event.now_ns)
+        entry.job = job
+        if entry.state is State.WAITING:
+            self.plan.remove(before)
+            self.plan.submit(job)
+        else:
+            self.plan.rebound(job)
 
     def sensed(self, event: Sensed) -> None:
         """Fits the model of a job to its measured iterations; ignores a job that ended."""

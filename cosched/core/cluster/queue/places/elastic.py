@@ -137,15 +137,18 @@ class Elastic(Ledger):
         if nodes == change.after:
             return change
         run, size = self.running[number], count(nodes)
+        # Its bounds may have changed since the order.
+        sizes = (count(change.before), count(change.after))
+        least, most = min(run.minimum, *sizes), max(run.ideal, *sizes)
         if without(nodes, self.nodes_of(number)):
             raise CoschedError(
                 f"job {number}: resized to nodes {format_nodes(nodes)}; it was ordered to "
                 f"have {format_nodes(change.after)}"
             )
-        if not run.minimum <= size <= run.ideal or not common(nodes, self._first(number)):
+        if not least <= size <= most or not common(nodes, self._first(number)):
             raise CoschedError(
                 f"job {number}: resized to nodes {format_nodes(nodes)}; want its first "
-                f"node, and {run.minimum} to {run.ideal} nodes"
+                f"node, and {least} to {most} nodes"
             )
         return change
 

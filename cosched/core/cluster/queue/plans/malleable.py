@@ -20,9 +20,14 @@ are void and the plan is made again; that job keeps its size for some time.
 
 A job above its minimum gives its nodes out of service first.
 
+The bounds of a running job can change. At the next pass one above its new ideal gives its
+other nodes back. Then one below its new minimum gets free nodes, or nodes by a harvest,
+before any other job does.
+
 Invariants, after every pass: the planned sizes of the running jobs, and what open changes
-still hold, sum to at most the machine. Each size is between minimum and ideal. Jobs start
-in the order of their submission.
+still hold, sum to at most the machine. Each size is between minimum and ideal, but for
+jobs that got other bounds and cannot change yet. Jobs start in the order of their
+submission.
 
 Limit: a job that arrives while others wait is not considered until a job ends, even if a
 protected age ends meanwhile.
@@ -42,7 +47,7 @@ from cosched.core.cluster.queue.plans.planner import Counts, Offers, Planner
 from cosched.core.cluster.queue.rules import NO_RULES, PassRules
 from cosched.core.cluster.queue.sizes.benefit import gift_benefit, harvest_benefit
 from cosched.core.cluster.queue.sizes.harvest import NEVER
-from cosched.core.cluster.queue.sizes.malleable_job import least_nodes
+from cosched.core.cluster.queue.sizes.malleable_job import MalleableJob, least_nodes
 from cosched.core.cluster.queue.sizes.resizable_run import ResizableRun
 from cosched.core.cluster.queue.sizes.settings import Distribution, SizePolicy
 from cosched.core.cluster.queue.waiting import arrival
@@ -81,6 +86,7 @@ class Malleable(Planner):
         self._arrived = self._ended = False  # since the last pass
         self._missed: set[JobId] = set()  # could not change in the last pass
         self._again_ns: int | None = None  # the first of them can change then
+        self._outside: set[JobId] = set()  # may have nodes below or above their bounds
 
     # --- what happened since the last pass ------------------------------------------------
 
@@ -119,6 +125,12 @@ class Malleable(Planner):
         self._changed.clear()
         self._free = self.elastic.free + self.elastic.coming
         self._ended = True
+        self._outside = {n for n, run in self.running.items() if not run.is_within}
+
+    def rebound(self, job: MalleableJob) -> None:
+        """Called after a job with nodes got other bounds."""
+        self.running[job.number].rebound(job)
+        self.resize()
 
     def finished(self, number: JobId, *, as_planned: bool) -> None:
         """Called after a change of a job is done."""
@@ -152,6 +164,8 @@ class Malleable(Planner):
             self._again_ns = None
             if not self._whole:
                 self._leave_unwanted(now_ns)
+            if self._outside:
+                self._meet_bounds(now_ns)
             if self._ended:
                 self._share_out(now_ns)
             else:
@@ -187,10 +201,30 @@ class Malleable(Planner):
                 continue
             unwanted = count(self.elastic.unwanted(number))
             leaving = min(unwanted, job.size - job.minimum)
-            if leaving and self._steady([job], now_ns):
+            if leaving > 0 and self._steady([job], now_ns):
                 job.size -= leaving
                 self._changed[number] = job
                 self._missed.add(number)  # it may grow again afterwards
+
+    def _meet_bounds(self, now_ns: int) -> None:
+        """Takes from jobs above their ideal what they have too much; then gives jobs below
+        their minimum what they lack, or what is free."""
+        outside = [
+            job
+            for number, job in self.running.items()
+            if number in self._outside and not job.is_within
+        ]
+        self._outside = {job.job.number for job in outside}
+        jobs = self._steady(outside, now_ns)
+        for job in jobs:
+            if job.size > job.ideal:
+                self._change(job, job.ideal - job.size)
+        for job in jobs:
+            lacks = job.minimum - job.size
+            if lacks > self._free:
+                self._harvest(lacks - self._free, now_ns)
+            if lacks > 0 and self._free:
+                self._change(job, min(lacks, self._free))
 
     def _share_out(self, now_ns: int) -> None:
         """Gives the nodes of a job that ended to others."""
@@ -239,7 +273,7 @@ class Malleable(Planner):
         if harvest is NEVER:
             return False
         self.counts.requests += 1
-        if sum(job.size - job.minimum for job in self.running.values()) < missing:
+        if sum(max(0, job.size - job.minimum) for job in self.running.values()) < missing:
             return False
         victims = self._victims(now_ns)
         amounts = harvest.take(victims, missing)
@@ -268,6 +302,8 @@ class Malleable(Planner):
         if not self._whole:
             awaits_nodes = self.elastic.awaits_nodes
             jobs = [job for job in jobs if not awaits_nodes(job.job.number)]
+        if self._outside:
+            jobs = [job for job in jobs if job.size >= job.minimum]
         return self._steady(jobs, now_ns)
 
     def _give(self, now_ns: int) -> None:

@@ -102,7 +102,16 @@ class ResizableRun:
         stretch = self.execution(size, self.ideal)
         return round(max(0, held_left_ns) * stretch / self.execution(held, self.ideal))
 
+    @property
+    def is_within(self) -> bool:
+        """Returns whether the planned size is within its bounds."""
+        return self.minimum <= self.size <= self.ideal
+
     # --- changes --------------------------------------------------------------------------
+
+    def rebound(self, job: MalleableJob) -> None:
+        """Takes other bounds; its nodes and its expected end stay."""
+        self.job, self.minimum, self.ideal = job, job.minimum, job.size
 
     def adopt(self) -> None:
         """Lets it have its nodes since its start, with sizes before that are not known: it
