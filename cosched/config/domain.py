@@ -53,8 +53,10 @@ OBJECTS = ("pipeline", "store-and-forward")
 TABLES = ("siblings", "through-root")
 #: Each job keeps the number of nodes that its user gives.
 RIGID = "rigid"
+#: The queue changes the number of nodes of a job while it runs.
+MALLEABLE = "malleable"
 #: A moldable job keeps the number of nodes with which it starts.
-SIZES = (RIGID, "moldable", "malleable")
+SIZES = (RIGID, "moldable", MALLEABLE)
 #: The least number of an ordinary user, as UID_MIN of login.defs.
 LEAST_UID = 1000
 _LARGEST_CHUNK = 1 << 20
@@ -154,7 +156,7 @@ class QueueSettings:
         policy = POLICIES[self.policy]
         if self.size == RIGID:
             return policy
-        sizes = MOLDABLE if self.size == "moldable" else self.changes.sizes
+        sizes = self.changes.sizes if self.size == MALLEABLE else MOLDABLE
         return replace(policy, sizes=sizes)
 
 

@@ -262,7 +262,7 @@ class NativeEngine:
                 if self._recovery is not None:
                     self._early.append((sender, message))
                 elif member.answers:
-                    self._jobs.starts.take(sender, message)
+                    self._jobs.take(sender, message)
             case _:
                 raise CoschedError(f"{sender} may not send {type(message).__name__}")
 
@@ -381,5 +381,5 @@ class NativeEngine:
         early, self._early = self._early, []
         for sender, message in early:
             kind = f"its {type(message).__name__} is dropped"
-            take = partial(self._jobs.starts.take, sender, message)
+            take = partial(self._jobs.take, sender, message)
             self._complaints.attempt(sender, kind, take)

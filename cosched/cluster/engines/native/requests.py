@@ -267,7 +267,7 @@ class JobRequests:
     async def _nodes(self, _person: Person, _request: dict[str, Any]) -> Any:
         jobs: dict[str, list[int]] = {}
         for start in self._jobs.starts.active.values():
-            for host in start.hosts:
+            for host in start.record.admitted:
                 jobs.setdefault(host, []).append(start.record.number)
         return [
             {

@@ -186,7 +186,7 @@ def test_job_that_runs_on_keeps_its_node_under_another_number(store, nodes):
         assert (await again.ask(do="job", job=3))["ok"]["why"] == "running on n2"
         again.submit(nodes=len(nodes) - 1)
         await passes()
-        assert "n2" not in again.jobs.starts.active[4].hosts
+        assert "n2" not in again.jobs.starts.active[4].record.nodes
         again.take("n2", SubtreeEnded(3, 1, None))
         assert store.find(3).state is State.DONE
 
