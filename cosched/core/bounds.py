@@ -37,6 +37,11 @@ Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
 UID_MOST = (1 << 32) - 2
 UserId = Annotated[int, msgspec.Meta(ge=0, le=UID_MOST)]
 GroupId = Annotated[int, msgspec.Meta(ge=0, le=UID_MOST)]
+#: A public key of a member, in Z85.
+CURVE_KEY_LENGTH = 40
+CurveKey = Annotated[
+    bytes, msgspec.Meta(min_length=CURVE_KEY_LENGTH, max_length=CURVE_KEY_LENGTH)
+]
 #: The rate of a link, in bits a second.
 Rate = Annotated[int, msgspec.Meta(ge=RATE_LEAST, le=RATE_MOST)]
 #: A limit of a process; -1: unlimited.

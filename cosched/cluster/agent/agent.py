@@ -16,6 +16,7 @@ from typing import cast
 
 from cosched.cluster.agent.confirmed import ConfirmedJob
 from cosched.cluster.agent.frames import AnyFrame
+from cosched.cluster.agent.known_nodes import KnownNodes
 from cosched.cluster.agent.nodejob import Designs, NodeJob
 from cosched.cluster.agent.preparing import SLOTS, Stewards
 from cosched.cluster.agent.proofs import Proofs
@@ -47,6 +48,7 @@ from cosched.cluster.messages import (
     OfJob,
     PageOrder,
     Refused,
+    Roster,
     SubtreePrepared,
     UserReply,
     Welcome,
@@ -57,6 +59,7 @@ from cosched.config.domain import DomainConfig, load_config
 from cosched.core.cluster.queue.nodes import numbers
 from cosched.core.cluster.startup.jobobject import JobObject, decode_object
 from cosched.core.complaints import Complaints, fault
+from cosched.core.decoding import printable
 from cosched.core.errors import CoschedError, StateLost
 from cosched.core.names import CONTROLLER
 from cosched.core.units import NS_PER_S
@@ -89,11 +92,15 @@ class Agent:
     ) -> None:
         self.name = name
         self._config = config
+        self._digest = config.digest(name)
         self._paths = paths
         self._log = log
         self._complaints = Complaints(log, time.monotonic_ns)
         self._steps = steps
-        self._links = Links(keys, config.addresses, log, pause_ns=config.life.beat_ns)
+        self._nodes = KnownNodes()
+        self._public = {each: keys.public[each] for each in (CONTROLLER, name)}
+        addresses = {CONTROLLER: config.controller}  # the others come with the roster
+        self._links = Links(keys, addresses, log, pause_ns=config.life.beat_ns)
         self._incarnation = secrets.randbits(48)
         self._session = 0  # of its membership; 0: it never joined
         self._slots = config.slots or len(os.sched_getaffinity(0))
@@ -105,7 +112,8 @@ class Agent:
         self._requests = UserRequests(
             partial(self.send, CONTROLLER), partial(self._links.is_full, CONTROLLER)
         )
-        self._inputs = Inputs(config.node_names, self.send)
+        self._inputs = Inputs(self._nodes.addresses, self.send)
+        self._inputs.ready.clear()
         self._proofs = Proofs()
         self._early: deque[tuple[str, OfJob]] = deque(maxlen=_EARLY)  # before it joined
         self._tasks = SideTasks(self._end)
@@ -176,7 +184,7 @@ class Agent:
         hello = Hello(
             PROTOCOL,
             self._incarnation,
-            self._config.digest(),
+            self._digest,
             {SLOTS: self._slots},
             tuple(reports.values()),
         )
@@ -201,12 +209,14 @@ class Agent:
                 self._welcome(message)
             case HelloAgain():
                 self._join()
+            case Roster():
+                self._take_roster(message)
             case Refused():
                 if message.incarnation in (0, self._incarnation):
                     reason = f"the controller refused it: {message.reason}"
                     self._end(CoschedError(reason))
             case Leave():
-                self._log("the domain has ended")
+                self._log(printable(message.why))
                 self._end()
             case UserReply():
                 self._requests.take(message)
@@ -233,6 +243,16 @@ class Agent:
         while self._early:
             self._take_apart(*self._early.popleft())
 
+    def _take_roster(self, roster: Roster) -> None:
+        """Has other nodes from now on, and takes the messages that waited for them."""
+        waited = self._nodes.take(roster)
+        self._config = replace(self._config, nodes=dict(self._nodes.addresses))
+        public = {node.name: node.key for node in roster.nodes}
+        self._links.meet(self._config.addresses, {**public, **self._public})
+        self._inputs.ready.set()
+        for sender, message in waited:
+            self._take_apart(sender, message)
+
     def _take_of_job(self, sender: str, message: OfJob) -> None:
         if not self._proofs.joined:
             self._early.append((sender, message))
@@ -241,6 +261,8 @@ class Agent:
         head = self._jobs.get((*start, 0))
         if isinstance(message, End) and message.direct and sender == CONTROLLER:
             self._end_directly(start, message)
+        elif self._nodes.keeps(sender, message):
+            pass
         elif isinstance(message, Admit | Dismiss | PageOrder):
             self._take_of_admission(sender, message)
         elif head is not None and head.worlds.concern(sender, message):
@@ -261,7 +283,7 @@ class Agent:
             self._admissions.dismiss(start)
         else:
             head = self._jobs.get((*start, 0))
-            hosts = names_of(message.nodes, self._config.node_names, message.job)
+            hosts = names_of(message.nodes, self._nodes.names, message.job)
             if head is not None:
                 head.worlds.nodes.replace(numbers(message.nodes), hosts)
             self._admissions.admit(message, hosts, None if head is None else head.confirmed)
@@ -271,7 +293,7 @@ class Agent:
         world = (*start, message.world)
         job = self._jobs.get(world)
         if job is None and isinstance(message, Chunk) and start not in self._ended_early:
-            route = route_of(message, self._config.node_names)
+            route = route_of(message, self._nodes.names)
             if sender not in (route.parent, CONTROLLER):
                 raise CoschedError(f"job {message.job}: is not this node's parent")
             if len(self._jobs) >= _JOBS_MOST:
@@ -293,6 +315,7 @@ class Agent:
 
     def _end_directly(self, start: Start, message: End) -> None:
         """Ends all worlds of a start whose tree is broken; nothing of it begins later."""
+        self._nodes.forget(start)
         self._ended_early.append(start)
         self._broken.add(start)
         for job in self._worlds_of(start):
@@ -422,7 +445,7 @@ def serve(run_dir: Path, node: str, notes: StepNotes, slots: int = 0) -> None:
     config = replace(config, slots=config.slots or slots)
     if node not in config.nodes:
         raise CoschedError(f"{paths.config}: has no node '{node}'; give --node")
-    keys = load_keys(paths.keys, node, config.members)
+    keys = load_keys(paths.keys, node, (CONTROLLER,))
     paths.node(node).mkdir(mode=0o755, parents=True, exist_ok=True)
     run_member(
         lambda ready, log: Agent(node, config, keys, paths, log, notes).run(ready),

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from cosched.cluster.messages import Chunk
-from cosched.core.cluster.queue.nodes import Intervals, numbers
+from cosched.core.cluster.queue.nodes import Intervals, count, numbers
 from cosched.core.cluster.startup.tree import Position, Tree
 from cosched.core.errors import CoschedError
 from cosched.core.names import CONTROLLER
@@ -18,7 +19,7 @@ class Route:
     job: int  #: the job's number
     start: int  #: how often the job was started
     place: Position  #: this node's number in the tree
-    nodes: Intervals  #: by their numbers in domain.toml
+    nodes: Intervals  #: by their numbers
     hosts: tuple[str, ...]  #: the nodes' names, by place
     tree: Tree  #: numbers the places
     exchange: str  #: the design of the table exchange
@@ -82,13 +83,11 @@ class Route:
         return self.hosts[place]
 
 
-def route_of(chunk: Chunk, names: tuple[str, ...]) -> Route:
+def route_of(chunk: Chunk, names: Mapping[int, str]) -> Route:
     """Returns the tree that a chunk describes. names: the domain's nodes by number. Raises
     CoschedError for a tree that cannot be."""
-    (root,) = names_of(((chunk.root, chunk.root),), names, chunk.job)
-    if len(chunk.nodes) > len(names):  # before they are counted: it costs memory
-        raise CoschedError(f"job {chunk.job}: has a node twice")
     hosts = names_of(chunk.nodes, names, chunk.job)
+    (root,) = names_of(((chunk.root, chunk.root),), names, chunk.job)
     if len(set(hosts)) < len(hosts):
         raise CoschedError(f"job {chunk.job}: has a node twice")
     tree = Tree(len(hosts), chunk.arity)
@@ -107,9 +106,13 @@ def route_of(chunk: Chunk, names: tuple[str, ...]) -> Route:
     )
 
 
-def names_of(nodes: Intervals, names: tuple[str, ...], job: int) -> tuple[str, ...]:
+def names_of(nodes: Intervals, names: Mapping[int, str], job: int) -> tuple[str, ...]:
     """Returns the names of a job's nodes by place. names: the domain's nodes by number.
     Raises CoschedError for a node that the domain lacks."""
-    if any(not 0 <= first <= last < len(names) for first, last in nodes):
+    ordered = all(first <= last for first, last in nodes)
+    if not ordered or count(nodes) > len(names):  # before they are listed
+        raise CoschedError(f"job {job}: has a node twice")
+    places = numbers(nodes)
+    if any(number not in names for number in places):
         raise CoschedError(f"job {job}: has nodes that the domain lacks")
-    return tuple(names[number] for number in numbers(nodes))
+    return tuple(names[number] for number in places)
