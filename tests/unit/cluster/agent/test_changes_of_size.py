@@ -40,6 +40,7 @@ class Root:
         self.now_ns = 0
         self.sent = []
         self.failed = []
+        self.spawn_problem = "long ago"
         self.in_use = frozenset((0, 1))
         self.nodes = JobNodes((0, 1), HOSTS[:2])
         self.changes = Changes(START, self.nodes, (1, 1), self, lambda: self.now_ns)
@@ -52,6 +53,10 @@ class Root:
 
     def places_in_use(self):
         return self.in_use
+
+    def take_spawn_problem(self):
+        problem, self.spawn_problem = self.spawn_problem, ""
+        return problem
 
     def take(self, sender, message):
         """Returns what the root sends after a message."""
@@ -132,6 +137,15 @@ def test_refused_change_waits_for_a_world_that_was_begun():
     root.in_use = frozenset((0, 1))
     root.changes.check()
     assert ends(root.sent) == [ChangeEnded(*START, 1, (0, 1), refused="no page")]
+
+
+def test_reason_of_a_spawn_that_failed_is_that_of_the_node():
+    root = Root()
+    root.order(1, [], [2])
+    root.agree(1)
+    root.spawn_problem = "n3: no such program"
+    (end,) = ends(root.answer(0, Finished(1, "pmi1_spawn returned -1")))
+    assert end.refused == "n3: no such program"
 
 
 def test_order_that_comes_again_is_answered_again_once_it_is_over():
