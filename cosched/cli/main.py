@@ -48,6 +48,11 @@ SECTIONS = {
     "Tools": {
         "lab": ("tools.lab", "lab", "Make virtual nodes on this machine."),
         "shim": ("tools.shim", "shim", "Inspect, build or check the MPI interposer."),
+        "malleable": (
+            "tools.malleable",
+            "Malleable",
+            "Print what compilers need for malleable programs.",
+        ),
         "completion": (
             "tools.completion",
             "Completion",

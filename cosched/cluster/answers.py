@@ -115,6 +115,13 @@ def reload_info(change: Change[Any]) -> ReloadInfo:
     )
 
 
+class LeavingInfo(TypedDict):
+    """The effect of a removal. jobs: the numbers of the jobs that run on the nodes; the
+    nodes go after them."""
+
+    jobs: list[int]
+
+
 class MateInfo(TypedDict):
     """A waiting job with mates. nodes: how many it wants; held: whether it has them.
     since_s: how long it has been in its state. yields: how often it yielded."""

@@ -92,6 +92,13 @@ class PastChange(msgspec.Struct, frozen=True):
     cost_ns: Natural = 0  #: how long the job stood still
     times: PhaseTimes | None = None  #: how long its phases took; None: not known
 
+    @property
+    def text(self) -> str:
+        """Returns one line about it."""
+        if self.refused:
+            return f"keeps {self.before} nodes ({self.reason}): {self.refused}"
+        return f"{self.before} to {self.after} nodes: {self.reason}"
+
 
 def cost_ns(times: PhaseTimes | None) -> int:
     """Returns how long a job stood still for a change with these phases."""

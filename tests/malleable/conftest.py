@@ -45,8 +45,9 @@ def rigid(mpi):
     """Returns a function that runs a program without agents."""
 
     def run(ranks, program, *arguments):
+        command = [mpi / "python", program] if program.suffix == ".py" else [program]
         return subprocess.run(
-            [mpi / "mpiexec", "-n", str(ranks), mpi / "python", program, *arguments],
+            [mpi / "mpiexec", "-n", str(ranks), *command, *arguments],
             env=mpi_environment(),
             stdin=subprocess.DEVNULL,
             capture_output=True,

@@ -11,11 +11,9 @@ from msgspec.structs import replace
 from cosched.cluster.engines.native.jobs import Jobs
 from cosched.cluster.store import State
 from cosched.cluster.submission import LONGEST_NS, Submission
-from cosched.config.domain import RIGID, SIZES
+from cosched.config.domain import MALLEABLE, RIGID
 from cosched.core.cluster.queue.queue_events import BoundsChanged
 from cosched.core.errors import CoschedError
-
-_MALLEABLE = SIZES[-1]
 
 
 def bounds_of(job: Submission, nodes_most: int) -> tuple[int, int] | None:
@@ -45,7 +43,7 @@ def change_bounds(
         raise CoschedError(
             f"job {number}: is rigid: it was not submitted with --min and --ideal"
         )
-    if kind == RIGID or not (waits or kind == _MALLEABLE):
+    if kind == RIGID or not (waits or kind == MALLEABLE):
         raise CoschedError(
             f'job {number}: this domain does not change it; [queue] size is "{kind}"'
         )

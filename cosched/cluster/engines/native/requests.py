@@ -267,12 +267,12 @@ class JobRequests:
     async def _nodes(self, _person: Person, _request: dict[str, Any]) -> Any:
         jobs: dict[str, list[int]] = {}
         for start in self._jobs.starts.active.values():
-            for host in start.hosts:
+            for host in start.record.admitted:
                 jobs.setdefault(host, []).append(start.record.number)
         return [
             {
                 "node": member.name,
-                "state": member.state.value,
+                "state": member.shown_state,
                 "reason": member.why,
                 "slots": member.slots,
                 "jobs": sorted(jobs.get(member.name, [])),
@@ -293,6 +293,8 @@ class JobRequests:
 
     async def _undrain(self, person: Person, request: dict[str, Any]) -> Any:
         for member in self._named(request):
+            if member.leaving:
+                raise CoschedError(f"node {member.name}: is leaving the domain")
             with must_succeed(f"undrain of node {member.name}"):
                 member.drained = False
                 if member.state is NodeState.DRAINED:
@@ -323,10 +325,7 @@ class JobRequests:
 
     def _named(self, request: dict[str, Any]) -> list[NodeEntry]:
         names: list[str] = convert(request.get("names") or [], list[Name], "names of nodes")
-        for name in names:
-            if name not in self._members.by_name:
-                raise CoschedError(f"node {name}: is not in this domain")
-        return [self._members.by_name[name] for name in names]
+        return self._members.named(names)
 
 
 def _first_words(command: Sequence[str]) -> list[str]:

@@ -17,14 +17,17 @@ from cosched.core.cluster.queue.plans.malleable import Malleable
 from cosched.core.cluster.queue.queue_events import (
     BoundsChanged,
     Command,
+    JobRecovered,
     ResizeDone,
     ResizeJob,
     ResizeLate,
     ResizeRefused,
     Sensed,
+    SizeWanted,
     WithdrawResize,
 )
 from cosched.core.cluster.queue.sizes.malleable_job import MalleableJob
+from cosched.core.cluster.queue.sizes.resizable_run import Wants
 from cosched.core.cluster.queue.states import Entry, KnownJobs, State, Step
 from cosched.core.errors import CoschedError
 
@@ -41,6 +44,14 @@ class Resizing:
     def restore(self, number: JobId, growths: Sequence[Intervals]) -> None:
         """Notes how a restored job came to its nodes."""
         self._place.restore(number, growths)
+
+    def reopen(self, entry: Entry, event: JobRecovered) -> None:
+        """Restores the open change of a restored job."""
+        assert event.ordered is not None
+        change = self._place.reopen(entry.job.number, event.ordered, event.now_ns)
+        change.by_ns = event.by_ns
+        self._jobs.move(entry, Step.RESIZE_ORDERED, event.now_ns)
+        self._follow(entry)
 
     def order(self, entry: Entry, nodes: Intervals, now_ns: int) -> ResizeJob:
         """Returns the order of a change that the place has begun."""
@@ -116,6 +127,13 @@ class Resizing:
             self.plan.submit(job)
         else:
             self.plan.rebound(job)
+
+    def want(self, event: SizeWanted) -> None:
+        """Lets a running job want other sizes; ignores a job that ended."""
+        run = self._place.running.get(event.number)
+        if run is not None and run.held:
+            wants = Wants(event.minimum, event.ideal, event.wanted)
+            self.plan.want(event.number, wants)
 
     def sensed(self, event: Sensed) -> None:
         """Fits the model of a job to its measured iterations; ignores a job that ended."""
