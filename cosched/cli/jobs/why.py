@@ -142,7 +142,9 @@ def _changes(changes: Sequence[ChangeInfo], last: int) -> list[str]:
     """Returns the last changes of a job's size, within 80 columns."""
     lines: list[str] = []
     if len(changes) > last:
-        lines.append(f"  ({len(changes) - last} earlier changes: --last, or --json)")
+        lines.append(
+            f"  ({len(changes) - last} earlier changes: --last {len(changes)}, or --json)"
+        )
     for change in changes[-last:]:
         at_ns = change["ended_ns"] or change["ordered_ns"]
         first = f"  {_clock(at_ns / NS_PER_S)}  "

@@ -114,8 +114,12 @@ def test_rigid_and_ended_jobs_are_refused(store):
 
 
 def test_domain_of_rigid_jobs_changes_none(store):
+    """Its job is from before ``size`` was changed."""
+
     async def scenario():
-        controller, number = with_a_held_job(store, queue=QueueSettings("fcfs"))
+        _, number = with_a_held_job(store)
+        controller = Controller(store, queue=QueueSettings("fcfs"))
+        controller.recovery.resolve()
         before = store.find(number)
         error = (await resize(controller, number, ideal=1))["error"]
         assert error == (
