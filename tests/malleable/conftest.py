@@ -1,5 +1,6 @@
 """The MPIs under which malleable programs are tested."""
 
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -24,6 +25,15 @@ def folders():
 )
 def mpi(request):
     return request.param
+
+
+def flags_for(mpicc, *options):
+    """Returns the words that ``cosched malleable`` prints."""
+    command = [sys.executable, "-m", "cosched.cli.main", "malleable", "--mpicc", mpicc]
+    done = subprocess.run(
+        [*command, *options], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    return shlex.split(done.stdout)
 
 
 @pytest.fixture

@@ -385,7 +385,7 @@ class Agent:
             return admission.job
         first = self._jobs.get((*start, 0))
         if first is None or first.confirmed is None:
-            raise CoschedError("the tasks that the job began with have ended here")
+            raise CoschedError("the job has no part on this node")
         if first.confirmed.found.malleable:
             raise CoschedError("the job has given this node back")
         return first.confirmed

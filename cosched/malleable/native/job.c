@@ -384,9 +384,9 @@ int cosched_job_scatter(struct cosched_job *job, struct cosched_block *block, co
     struct cosched_move *move;
     int32_t has_data = whole != NULL;
     int error;
+    memset(block, 0, sizeof *block); /* in each case, so that the program may loop over its rows */
     if (job == NULL || job->status != 0)
         return job == NULL ? -EINVAL : job->status;
-    memset(block, 0, sizeof *block);
     if (job->joined) {
         error = take(job, SCATTER_CALL, &prepared, NULL);
         block->row_bytes = prepared.bytes;

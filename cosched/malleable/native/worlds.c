@@ -150,12 +150,16 @@ static int make_starts(struct starts *starts, const struct cosched_plan *plan, c
     return 0;
 }
 
-/* Ends the line at its first newline. */
+/* Of several lines the last one has the cause. */
 static void describe(int code, char *why) {
     char text[MPI_MAX_ERROR_STRING + 1] = "";
+    const char *line;
     int length;
     MPI_Error_string(code, text, &length);
-    snprintf(why, COSCHED_WHY_BYTES, "%.*s", (int)strcspn(text, "\n"), text);
+    while (length > 0 && text[length - 1] == '\n')
+        text[--length] = 0;
+    line = strrchr(text, '\n');
+    snprintf(why, COSCHED_WHY_BYTES, "%.255s", line == NULL ? text : line + 1);
 }
 
 /* An error of MPI_Comm_spawn would otherwise end the program. */
