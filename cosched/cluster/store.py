@@ -290,6 +290,16 @@ class JobStore:
                 self._log(f"{self._path}: job {number}: {error}; it is left out")
         return found
 
+    def times_resized(self, number: int) -> int:
+        """Returns how many changes of a job's size were done."""
+        row = self._file.find(
+            "SELECT COUNT(*) FROM changes WHERE job = ? AND "
+            "json_valid(CAST(change AS TEXT)) AND "
+            "json_extract(CAST(change AS TEXT), '$.refused') = ''",
+            (number,),
+        )
+        return 0 if row is None else int(row[0])
+
     def _count_changes(self) -> Counter[bool]:
         rows = self._file.rows(
             "SELECT json_extract(CAST(change AS TEXT), '$.refused') <> '' FROM changes "

@@ -54,6 +54,7 @@ class FakeDesk:
             "error": "",
             "minimum": None,
             "ideal": None,
+            "resized": None,
             "node_s": 0.0,
             "changes": [],
             "why": "ended with status 0",
