@@ -66,7 +66,7 @@ async def nothing_is_left(controller):
 
 
 def rigid(bin_folder, iterations):
-    words = [bin_folder / "python", STEN, "--side", "24", "--iterations", iterations]
+    words = [bin_folder / "python", STEN, "--size", "24", "--iterations", iterations]
     done = subprocess.run(
         [bin_folder / "mpiexec", "-n", "2", *words],
         env=mpi_environment(),
@@ -88,7 +88,7 @@ class Sten:
         self.stop = controller.rig.folder / "stop"
 
     async def begin(self, **more):
-        options = ("--side", 24, "--until", self.stop, "--pause", 0.001)
+        options = ("--size", 24, "--until", self.stop, "--pause", 0.001)
         python = self.bin_folder / "python"
         await self.controller.begin(python, STEN, *options, **more)
 

@@ -86,6 +86,9 @@ class Route:
 def route_of(chunk: Chunk, names: Mapping[int, str]) -> Route:
     """Returns the tree that a chunk describes. names: the domain's nodes by number. Raises
     CoschedError for a tree that cannot be."""
+    ordered = all(first <= last for first, last in chunk.nodes)
+    if not ordered or count(chunk.nodes) > len(names):  # before they are listed
+        raise CoschedError(f"job {chunk.job}: has a node twice")
     hosts = names_of(chunk.nodes, names, chunk.job)
     (root,) = names_of(((chunk.root, chunk.root),), names, chunk.job)
     if len(set(hosts)) < len(hosts):
@@ -109,9 +112,6 @@ def route_of(chunk: Chunk, names: Mapping[int, str]) -> Route:
 def names_of(nodes: Intervals, names: Mapping[int, str], job: int) -> tuple[str, ...]:
     """Returns the names of a job's nodes by place. names: the domain's nodes by number.
     Raises CoschedError for a node that the domain lacks."""
-    ordered = all(first <= last for first, last in nodes)
-    if not ordered or count(nodes) > len(names):  # before they are listed
-        raise CoschedError(f"job {job}: has a node twice")
     places = numbers(nodes)
     if any(number not in names for number in places):
         raise CoschedError(f"job {job}: has nodes that the domain lacks")
