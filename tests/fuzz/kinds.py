@@ -34,6 +34,8 @@ DOMAIN_REQUESTS = (
     "mates",
     "drain",
     "undrain",
+    "add",
+    "remove",
     "reload",
     "input",
     "nothing",

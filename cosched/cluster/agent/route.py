@@ -109,8 +109,9 @@ def route_of(chunk: Chunk, names: Mapping[int, str]) -> Route:
 
 
 def names_of(nodes: Intervals, names: Mapping[int, str], job: int) -> tuple[str, ...]:
-    """Returns the names of a job's nodes by place; a node that came back has several. names:
-    the domain's nodes by number. Raises CoschedError for a node that the domain lacks."""
+    """Returns the names of a job's nodes by place; a node that came back has several
+    places. names: the domain's nodes by number. Raises CoschedError for a node that the
+    domain lacks."""
     last_of_all = max(names, default=-1)
     within = all(first <= last <= last_of_all for first, last in nodes)
     places = numbers(nodes) if within else []
