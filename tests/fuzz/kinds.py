@@ -34,8 +34,6 @@ DOMAIN_REQUESTS = (
     "mates",
     "drain",
     "undrain",
-    "add",
-    "remove",
     "reload",
     "input",
     "nothing",
