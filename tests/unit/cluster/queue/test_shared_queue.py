@@ -202,3 +202,22 @@ def test_job_that_is_too_large_for_the_nodes_left_stops_no_other(policy):
     queue.handle(NodesDrained(0, ((3, 3),)))
     submit(queue, 2, 3)
     assert starts(queue) == {2: ((0, 2),)}
+
+
+@pytest.mark.parametrize("policy", sorted(POLICIES))
+def test_job_waits_for_nodes_that_the_domain_may_get(policy):
+    rows = Rows(((0, 0),), 1)
+    rows.expect(3)
+    queue = QueueMachine(rows, POLICIES[policy])
+    with pytest.raises(CoschedError, match="wants 4 nodes; the machine has 3"):
+        submit(queue, 1, 4)
+    submit(queue, 2, 3)
+    submit(queue, 3, 1)
+    first = starts(queue)
+    assert first in ({}, {3: ((0, 0),)})  # fcfs keeps the order
+    if first:
+        queue.handle(JobEnded(1, 3))
+    queue.handle(NodesAdded(1, ((1, 2),)))
+    assert starts(queue, 1) == {}
+    queue.handle(NodesJoined(2, ((1, 2),)))
+    assert starts(queue, 2)[2] == ((0, 2),)
