@@ -95,8 +95,8 @@ class Up(Command):
             self.run_dir.name,
             site.controller,
             site.nodes,
-            self.slots,
-            self.queue,
+            slots=self.slots,
+            queue=self.queue,
             security=SecuritySettings(site.root_from, _least_uid(os.geteuid())),
         )
         if self.config is not None:
