@@ -4,9 +4,11 @@ test plays."""
 import asyncio
 import contextlib
 import os
+import pwd
 import re
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -22,6 +24,7 @@ pytestmark = pytest.mark.mpi_job
 
 STEN = ROOT / "benchmarks" / "programs" / "sten.py"
 WAITING = ROOT / "tests" / "domain" / "waiting_program.py"
+NOBODY = pwd.getpwnam("nobody")
 DYING = ROOT / "tests" / "domain" / "dying_program.py"
 
 
@@ -37,8 +40,8 @@ def bin_folder(request):
 def play(make_rig):
     """Returns a function that runs a test's part with a played controller."""
 
-    def run(nodes, hosts, part):
-        rig = make_rig(nodes)
+    def run(nodes, hosts, part, folder=None):
+        rig = make_rig(nodes, folder)
 
         async def played():
             controller = PlayedController(rig, hosts)
@@ -269,6 +272,26 @@ def test_page_keepers_that_are_killed_cost_nothing(play, bin_folder):
         await sten.check_answer()
 
     play(3, ["n1", "n2"], part)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to have another user's job")
+def test_page_and_its_keeper_belong_to_the_user_of_the_job(play, open_folder):
+    async def part(controller):
+        user = {"uid": NOBODY.pw_uid, "gid": NOBODY.pw_gid}
+        plain = {"argv": ("/bin/sleep", "100"), "pmi": "none", "pmix_library": ""}
+        await controller.begin(Path(sys.executable), "-V", **user, **plain, cwd="/tmp")
+        await controller.admit("n2")
+        for node in ("n1", "n2"):
+            (folder,) = pages(controller, node)
+            (keeper,) = keepers(controller, node)
+            found = (folder / "page").stat()
+            assert (found.st_uid, found.st_mode & 0o777) == (NOBODY.pw_uid, 0o600)
+            assert Path(f"/proc/{keeper}").stat().st_uid == NOBODY.pw_uid
+        end = End(controller.job, controller.start, "cancelled", direct=False)
+        controller.send("n1", end)
+        await controller.finish()
+
+    play(2, ["n1"], part, open_folder)
 
 
 def test_page_keepers_are_killed_while_ranks_have_a_proposal(play, bin_folder):

@@ -7,6 +7,8 @@ import contextlib
 import os
 import secrets
 
+import msgspec
+
 from cosched.cluster.keys import load_keys
 from cosched.cluster.links import Links
 from cosched.cluster.messages import (
@@ -144,8 +146,9 @@ class PlayedController:
 
     # --- the job --------------------------------------------------------------------------
 
-    async def begin(self, python, *argv, go=True):
-        """Starts the job: a program of a Python with mpi4py."""
+    async def begin(self, python, *argv, go=True, **changed):
+        """Starts the job: a program of a Python with mpi4py. changed: fields of its job
+        object."""
         await self.receive(Hello, *self._node_names)
         euid, run_dir = os.geteuid(), self.rig.paths.run_dir
         words = (str(python), *map(str, argv))
@@ -176,6 +179,7 @@ class PlayedController:
             grace_s=1.0,
             malleable=True,
         )
+        self.object = msgspec.structs.replace(self.object, **changed)
         nodes = self._numbers()
         tied = Tied(self.job, self.start, nodes, 2, "siblings")
         keys = [self._secrets[host] for host in self.hosts]

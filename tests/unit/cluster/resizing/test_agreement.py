@@ -101,8 +101,11 @@ class Node:
         self.outbox.extend(self.part.take(self.last))
 
     def begin_again(self):
-        """Another process keeps the page. It has the last order only."""
+        """Another process keeps the page. It gets the last order only."""
         self.part = NodePart(self.part._place, self)
+        if self.inbox:
+            self.last = self.inbox.pop()
+            self.inbox.clear()
         if self.last is not None:
             self.outbox.extend(self.part.take(self.last))
 
@@ -180,12 +183,20 @@ class Job(RuleBasedStateMachine):
             if isinstance(command, ReportDone | ReportRefused | ReportLost):
                 self.reports.append(command)
                 continue
-            if isinstance(command, Commit):
+            if isinstance(command, Commit) and not self.is_carried_out():
                 self.committed = command.boundary
             self.nodes[command.place].inbox.append(command)
 
+    def is_carried_out(self):
+        """Whether the ranks have ended the change, which the root need not know yet."""
+        reported = self.nodes[0].reported
+        return reported is not None and reported.generation == self.generation
+
     def check_stop(self):
-        """All that stop do so at the committed boundary, and none has passed it."""
+        """All that stop do so at the committed boundary, and none has passed it. A job ends
+        with its node."""
+        if self.lost:
+            return
         for rank in self.ranks:
             if self.committed is not None and self.agreement.stage in DECIDED:
                 assert rank.shown <= self.committed
@@ -195,12 +206,26 @@ class Job(RuleBasedStateMachine):
     @rule(choices=st.lists(st.integers(0, 1000), max_size=60))
     def take_turns(self, choices):
         for choice in choices:
-            turns = self.turns()
-            if not turns:
+            if not self.take_turn(choice):
                 break
+
+    def take_turn(self, choice):
+        turns = self.turns()
+        if turns:
             turns[choice % len(turns)]()
             self.check_stop()
             self.finish_change()
+        return bool(turns)
+
+    @precondition(lambda self: self.agreement.stage is Stage.IDLE and not self.lost)
+    @rule(seed=st.integers(1, 1000), more=st.integers(0, 12))
+    def withdraw_once_committed(self, seed, more):
+        self.order()
+        for number in range(500):
+            if self.agreement.stage in DECIDED or not self.take_turn(number * seed):
+                break
+        self.take_turns([number * seed for number in range(more)])
+        self.withdraw()
 
     def finish_change(self):
         """Once all ranks have stopped, they carry the change out and go on."""
@@ -257,12 +282,8 @@ class Job(RuleBasedStateMachine):
         if not hasattr(self, "agreement") or self.lost:
             return
         for number in range(100_000):
-            turns = self.turns()
-            if not turns:
+            if not self.take_turn(number * 7919):
                 break
-            turns[number * 7919 % len(turns)]()
-            self.check_stop()
-            self.finish_change()
         assert self.agreement.stage is Stage.IDLE
         assert len(self.reports) == self.generation
         assert not any(node.part.is_open for node in self.nodes)
@@ -452,6 +473,16 @@ def test_page_that_is_lost_refuses_a_change_until_ranks_may_wait_there():
     assert agreement.handle(lost) == ()  # it is about the change before
     assert agreement.handle(PageLost(0, 2, "gone")) == (ReportLost(2, 0),)
     assert agreement.stage is Stage.IDLE
+
+
+def test_order_after_a_release_that_was_lost_frees_the_ranks_that_wait():
+    """The process with the page was killed with the release; the next one gets only the
+    order of the next change."""
+    node = Node(0)
+    node.ranks.append(Rank(node, frozenset(), 0))
+    node.part.take(Propose(0, Change(1, (), ()), 5))
+    NodePart(0, node).take(Collect(0, 2))
+    assert node.word == (Phase.NONE, 0)
 
 
 def test_order_that_is_too_long_is_refused_at_once():
