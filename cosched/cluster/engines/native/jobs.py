@@ -180,7 +180,8 @@ class Jobs:
         self.driver.decide()
         if record.state is State.QUEUED:
             free = self.queue.free_for(exclusive=record.submission.exclusive)
-            reason = f"cannot start at once: {free} nodes free, needs {size}"
+            needs = record.submission.minimum or size
+            reason = f"cannot start at once: {free} nodes free, needs {needs}"
             others = len(self.queue.waiting) - 1
             if others:
                 reason += f", {others} jobs wait"
