@@ -30,7 +30,8 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """A job as its user describes it.
 
     Either ``nodes`` and ``ppn`` are given, or ``ranks``, which the controller spreads over
-    as few nodes as possible.
+    as few nodes as possible. A malleable job has ``minimum`` and ``ideal`` in place of
+    ``nodes`` and ``ranks``.
     """
 
     #: Differs for each submission, so that one that is sent twice counts once.
@@ -46,6 +47,10 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     ranks: int = 0  #: tasks in all; 0: not given
     nodes: int = 0  #: how many nodes; 0: not given
     ppn: int = 0  #: tasks on each node; 0: not given
+    #: The least nodes on which it runs while its size changes; 0: it is rigid.
+    minimum: int = 0
+    #: The nodes at which it is fastest; it gets no more. 0: not known, or it is rigid.
+    ideal: int = 0
     time_ns: int = 0  #: the run time that the user requests; 0: the domain's default
     pmi: str = "none"  #: pmi1, pmi1-long, pmix or none
     pmix_library: str = ""  #: the path of its MPI's libpmix; empty: none
@@ -71,6 +76,8 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             raise CoschedError("ranks, nodes, tasks per node and time cannot be negative")
         if max(self.ranks, self.nodes, self.ppn) > MOST or self.time_ns > LONGEST_NS:
             raise CoschedError(f"a job has at most {MOST} ranks or nodes, and ten years")
+        if self.malleable:
+            self._check_sizes()
         if not 0 < len(self.token) <= LONGEST_TOKEN:
             raise CoschedError(f"a job's token has 1 to {LONGEST_TOKEN} characters")
         if not 0 <= self.umask <= 0o777:
@@ -90,14 +97,41 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         if any("\0" in word for word in words) or any("=" in key for key in self.environ):
             raise CoschedError("a word or variable of the job has a NUL, or a name has a =")
 
+    def _check_sizes(self) -> None:
+        """Raises CoschedError for sizes that no malleable job has."""
+        if self.minimum < 1:
+            raise CoschedError(f"minimum {self.minimum}: a malleable job has 1 or more")
+        if 0 < self.ideal < self.minimum or self.ideal < 0:
+            raise CoschedError(
+                f"minimum {self.minimum}: is above the ideal of {self.ideal} nodes"
+            )
+        if max(self.minimum, self.ideal) > MOST:
+            raise CoschedError(f"a job has at most {MOST} ranks or nodes, and ten years")
+        if self.nodes or self.ranks:
+            raise CoschedError(
+                "a malleable job has a minimum and an ideal in place of nodes and ranks"
+            )
+        if self.mates:
+            raise CoschedError("a job with mates cannot be malleable")
+
+    @property
+    def malleable(self) -> bool:
+        """Whether the number of the job's nodes may change while it runs."""
+        return self.minimum != 0 or self.ideal != 0
+
     @property
     def tasks(self) -> int:
-        """Returns the number of the job's tasks, on however many nodes."""
-        return self.ranks or (self.nodes or 1) * (self.ppn or 1)
+        """Returns the number of the job's tasks, on however many nodes. A malleable job has
+        them at its ideal, or at its minimum if that is not known."""
+        nodes = self.nodes or self.ideal or self.minimum or 1
+        return self.ranks or nodes * (self.ppn or 1)
 
     def counts(self, slots: int, nodes_most: int) -> tuple[int, ...]:
-        """Returns the tasks on each node. slots: tasks that a node takes. nodes_most: the
-        domain's nodes. Raises CoschedError if the domain can never run the job."""
+        """Returns the tasks on each node, for a malleable job at its ideal or on all nodes.
+        slots: tasks that a node takes. nodes_most: the domain's nodes. Raises CoschedError
+        if the domain can never run the job."""
+        if self.malleable:
+            return self._counts_at_ideal(slots, nodes_most)
         ranks, ppn, nodes = self.tasks, self.ppn, self.nodes
         if not self.ranks:
             nodes = nodes or 1
@@ -120,6 +154,18 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
                 f"infeasible: needs {most} tasks on a node, a node takes {slots}"
             )
         return (each + 1,) * more + (each,) * (nodes - more)
+
+    def _counts_at_ideal(self, slots: int, nodes_most: int) -> tuple[int, ...]:
+        each = self.ppn or 1
+        if self.minimum > nodes_most:
+            raise CoschedError(
+                f"infeasible: needs {self.minimum} nodes, the domain has {nodes_most}"
+            )
+        if each > slots:
+            raise CoschedError(
+                f"infeasible: needs {each} tasks on a node, a node takes {slots}"
+            )
+        return (each,) * min(self.ideal or nodes_most, nodes_most)
 
 
 def as_name(label: str) -> str:

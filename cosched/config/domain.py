@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from cosched.config.coupling import Coupled, CouplingTable
 from cosched.config.slurm import is_coupled, load_coupled
-from cosched.core.cluster.queue.policies import POLICIES
+from cosched.core.cluster.queue.order import FCFS
+from cosched.core.cluster.queue.policies import POLICIES, Policy
+from cosched.core.cluster.queue.sizes.harvest import HARVESTS, LOW_IMPACT
+from cosched.core.cluster.queue.sizes.settings import (
+    MOLDABLE,
+    Control,
+    Distribution,
+    SizePolicy,
+)
 from cosched.core.config.kinds import (
     ADDRESS,
     LISTEN,
     TEXT,
     TEXTS,
+    decimal,
     duration,
     mapping,
     one_of,
@@ -42,11 +51,72 @@ from cosched.documents import encode_toml, load_file
 PORT = 7570  #: the controller's; agents have the next one
 OBJECTS = ("pipeline", "store-and-forward")
 TABLES = ("siblings", "through-root")
+#: Each job keeps the number of nodes that its user gives.
+RIGID = "rigid"
+#: A moldable job keeps the number of nodes with which it starts.
+SIZES = (RIGID, "moldable", "malleable")
 #: The least number of an ordinary user, as UID_MIN of login.defs.
 LEAST_UID = 1000
 _LARGEST_CHUNK = 1 << 20
 #: A job that has yielded is stored again after each rest.
 _LEAST_REST_NS = 100_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeSettings:
+    """[queue.changes]: when the queue changes the sizes of malleable jobs."""
+
+    harvest: str = key(
+        one_of(*HARVESTS), LOW_IMPACT.name, "Which jobs give nodes to others.", live=True
+    )
+    distribution: str = key(
+        one_of(*(each.value for each in Distribution)),
+        Distribution.FAVOUR_RUNNING.value,
+        "Who gets the nodes of a job that has ended.",
+        live=True,
+    )
+    #: None: no limit.
+    degree: int | None = key(
+        whole(1),
+        None,
+        "Jobs take nodes from others below this number of jobs.",
+        live=True,
+    )
+    #: None: no limit.
+    harvest_limit: int | None = key(
+        whole(0), None, "How often a job gives nodes to others at most.", live=True
+    )
+    protected_ns: int = key(
+        duration(), 0, "The age below which a job gives no nodes to others.", live=True
+    )
+    least_benefit: float = key(
+        decimal("a number of 0 or more", lambda value: 0.0 <= value < float("inf")),
+        0.0,
+        "The least benefit of a change, as a multiple of its cost.",
+        live=True,
+    )
+    late_after_ns: int = key(
+        duration(1), 60 * NS_PER_S, "A change is withdrawn after this time.", live=True
+    )
+    spared_ns: int = key(
+        duration(1),
+        60 * NS_PER_S,
+        "How long a job keeps its size after a change that failed.",
+        live=True,
+    )
+
+    @property
+    def sizes(self) -> SizePolicy:
+        """The policy of sizes for the queue."""
+        control = Control(
+            self.harvest_limit,
+            self.protected_ns,
+            self.least_benefit,
+            self.late_after_ns,
+            self.spared_ns,
+        )
+        harvest, distribution = HARVESTS[self.harvest], Distribution(self.distribution)
+        return SizePolicy(harvest, distribution, self.degree, control)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +134,28 @@ class QueueSettings:
         "The time above its limit, and between SIGTERM and SIGKILL.",
         live=True,
     )
+    size: str = key(one_of(*SIZES), RIGID, "Whether jobs may have several sizes.")
+    changes: ChangeSettings = table(ChangeSettings)
+
+    def contradictions(self) -> Iterator[Mistake]:
+        """Yields settings that do not combine with sizes that change."""
+        if self.size == RIGID:
+            return
+        if self.policy != FCFS.name:
+            text = f'does not combine with size = "{self.size}"; write policy = "fcfs"'
+            yield Mistake("policy", f"{self.policy} {text}")
+        if self.jobs_per_node != 1:
+            text = f'write 1: size = "{self.size}" needs nodes with one job each'
+            yield Mistake("jobs_per_node", text)
+
+    @property
+    def decides(self) -> Policy:
+        """The order, the plan and the sizes of the queue."""
+        policy = POLICIES[self.policy]
+        if self.size == RIGID:
+            return policy
+        sizes = MOLDABLE if self.size == "moldable" else self.changes.sizes
+        return replace(policy, sizes=sizes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +250,9 @@ class DomainConfig:
         if 0 < (self.coupling.yield_wait_ns or 0) < _LEAST_REST_NS:
             text = "is too short; write 0s, or 100ms or more"
             yield Mistake("coupling.yield_wait", text)
+        if self.queue.size != RIGID:
+            text = f'{self.queue.size} does not combine with [coupling]; write "{RIGID}"'
+            yield Mistake("queue.size", text)
         if not POLICIES[self.queue.policy].plan.takes_rules:
             text = f"{self.queue.policy} cannot hold or yield; choose another one"
             yield Mistake("queue.policy", text)
