@@ -1,4 +1,4 @@
-"""Plays a malleable program of a stated pace, for clusters that are larger than the machine.
+"""Plays a malleable program of a stated pace, for clusters larger than the machine.
 
 All its ranks sleep in each iteration, so that many nodes can share few CPUs. With P nodes
 the iterations take ``--seconds`` times (ideal/P + P/ideal) / 2 in all: the parabolic model

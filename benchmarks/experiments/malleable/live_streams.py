@@ -24,7 +24,7 @@ POLICIES = (
     "ideal-only",
     "ideal-backfill",
     "moldable",
-    "even-h-fr",
+    "even-fr",
     "low-impact-fr",
     "low-impact-fq",
 )
@@ -87,8 +87,16 @@ def queue_of(policy: str) -> QueueSettings:
 
 
 def simulated(
-    jobs: Sequence[MalleableJob], nodes: int, policy: str, cost: AdaptationCost
+    jobs: Sequence[MalleableJob],
+    nodes: int,
+    policy: str,
+    cost: AdaptationCost,
+    least_ns: int,
 ) -> dict[str, float]:
-    """Returns the figures of the simulator. cost: of a change, as it was live."""
-    costly = [msgspec.structs.replace(job, cost=cost) for job in jobs]
+    """Returns the figures of the simulator. cost: of a change, as it was live. least_ns: no
+    job is shorter, because that is what a start and an end of MPI take here."""
+    costly = [
+        msgspec.structs.replace(job, cost=cost, walltime_ns=max(job.walltime_ns, least_ns))
+        for job in jobs
+    ]
     return figures(run_stream(costly, nodes, policy))
