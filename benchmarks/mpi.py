@@ -9,8 +9,10 @@ from pathlib import Path
 from cosched.bench.workload.build import build_program
 from cosched.core.errors import CoschedError
 from cosched.launch.family import Mpi
+from cosched.launch.malleable import make_library
 from cosched.launch.mpi import SearchPath, find_mpi
 from cosched.launch.program import Program
+from cosched.launch.shim import plan_build
 
 PROGRAMS = Path(__file__).parent / "programs"
 
@@ -23,6 +25,13 @@ def places() -> SearchPath:
 def find(asked: str | None) -> Mpi:
     """Returns the MPI that is asked for, or the one at hand."""
     return find_mpi(Program((), None, ""), asked, places())
+
+
+def build_malleable(source: Path, mpicc: Path) -> Path:
+    """Returns a malleable program, compiled with an mpicc. Raises CoschedError."""
+    library = make_library(plan_build(mpicc, os.environ))
+    words = library.words(fortran=False)
+    return build_program(source, mpicc, os.environ, words=words)
 
 
 def build(source: Path, mpi: Mpi) -> Path:

@@ -77,16 +77,25 @@ def judge_value(
     value, then there is no side, and ours is near it or the verdict is not "direction".
     """
     most = low if high is None else high
-    off = max(_off(end, low, most) for end in (ours.low, ours.high))
-    near = next((bound for bound in BOUNDS if off <= bound / 100 + 1e-9), None)
-    if near is not None:
-        return f"within {near}%"
+    verdict = judge_amount(ours, low, most)
+    if verdict not in (UNDECIDED, NO):
+        return verdict
     if low >= no_effect and most > no_effect:
         return judge_above(ours, no_effect)
     if most <= no_effect and low < no_effect:
         return judge_below(ours, no_effect)
+    return verdict
+
+
+def judge_amount(ours: Measured, low: float, high: float) -> str:
+    """Judges a value that has no side, such as a rate, beside the paper's range: it is near
+    the range, far from it, or undecided."""
+    off = max(_off(end, low, high) for end in (ours.low, ours.high))
+    near = next((bound for bound in BOUNDS if off <= bound / 100 + 1e-9), None)
+    if near is not None:
+        return f"within {near}%"
     far = 1 + BOUNDS[-1] / 100
-    return _refuted(ours) if ours.low > most * far or ours.high < low / far else UNDECIDED
+    return _refuted(ours) if ours.low > high * far or ours.high < low / far else UNDECIDED
 
 
 def _off(value: float, low: float, high: float) -> float:

@@ -1,67 +1,100 @@
-"""Measures the CPU time of a node's daemons while jobs take turns on one CPU."""
+"""Measures the CPU time of a node's daemons: idle, with one job, and while jobs take turns.
+
+All jobs have one task, on one CPU. Some compute. The others send: they wait half of the
+time, and ask for a switch in each turn of another job.
+"""
 
 from __future__ import annotations
 
 import argparse
 import os
 import time
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from rich.progress import track
 
 from benchmarks.experiment import Bench, positive
-from benchmarks.micro.load import await_tasks, jobs_of, new_node, spin
+from benchmarks.micro.load import await_tasks, jobs_of, new_node, send, spin
+from benchmarks.micro.watchers import cpu_s
 from cosched.core.node.settings import Settings
-from cosched.linux.proc import process_cpu_ns
 from cosched.node.lifetime.start import NodeOptions
 from cosched.node.sockets.client import request
 from cosched.rundir.paths import NodePaths
+from cosched.tables import table
+
+#: The start of the jobs does not count.
+SETTLE_S = 3.0
 
 
-def measure(slice_: str, jobs: int, seconds: int) -> dict[str, Any]:
-    """CPU use of both daemons, as a percentage of one core."""
+@dataclass(frozen=True, slots=True)
+class Row:
+    """The figures of one node."""
+
+    slice: str  #: the slice, as it is set
+    computing: int  #: the number of jobs that compute
+    sending: int  #: the number of jobs that send
+    switches_per_s: float  #: the switches in a second
+    scheduler_percent: float  #: CPU time of the scheduler daemon, in percent of a core
+    timer_percent: float  #: CPU time of the timer daemon, in percent of a core
+
+
+def measure(slice_: str, computing: int, sending: int, seconds: int) -> Row:
+    """Returns the figures of a node with these jobs."""
     cpu = min(os.sched_getaffinity(0))
     options = NodeOptions(Settings().changed({"slice": slice_}))
-    with new_node(options, "/dev/shm") as paths, jobs_of(spin, paths, jobs, cpu):
-        await_tasks(paths, jobs)
+    with (
+        new_node(options, "/dev/shm") as paths,
+        jobs_of(spin, paths, computing, cpu),
+        jobs_of(send, paths, sending, cpu),
+    ):
+        await_tasks(paths, computing + sending)
+        time.sleep(SETTLE_S)
         before, began = _used(paths), time.monotonic()
-        for _ in track(range(seconds), "measuring", transient=True):
+        what = f"slice {slice_}, {computing} + {sending} jobs"
+        for _ in track(range(seconds), what, transient=True):
             time.sleep(1)
         after, elapsed = _used(paths), time.monotonic() - began
-    return {
-        "slice": slice_,
-        "jobs": jobs,
-        "seconds": elapsed,
-        "scheduler_percent": 100 * (after["scheduler"] - before["scheduler"]) / elapsed,
-        "timer_percent": 100 * (after["timer"] - before["timer"]) / elapsed,
-        "switches": after["switches"] - before["switches"],
-    }
-
-
-def _used(paths: NodePaths) -> dict[str, float]:
-    status = request(paths, "status")
-    return {
-        "scheduler": (process_cpu_ns(status["pid"]) or 0) / 1e9,
-        "timer": (process_cpu_ns(status["timer"]["pid"]) or 0) / 1e9,
-        "switches": status["counters"].get("csw_switched", 0),
-    }
-
-
-def run(options: argparse.Namespace) -> tuple[list[str], object]:
-    """Returns the figures, and a text of them."""
-    row = measure(options.slice, options.jobs, options.seconds)
-    text = (
-        f"slice {row['slice']}, {row['jobs']} jobs, {row['switches']} switches in "
-        f"{row['seconds']:.0f} s: scheduler daemon {row['scheduler_percent']:.2f}% and "
-        f"timer daemon {row['timer_percent']:.2f}% of a core"
+    switches, scheduler, timer = (
+        (now - then) / elapsed for now, then in zip(after, before, strict=True)
     )
-    return [text], row
+    return Row(slice_, computing, sending, switches, 100 * scheduler, 100 * timer)
+
+
+def _used(paths: NodePaths) -> tuple[float, float, float]:
+    """Returns the switches so far, and the CPU times of both daemons."""
+    status = request(paths, "status")
+    switches = sum(status["counters"].get(n, 0) for n in ("csw_switched", "sch_granted"))
+    return switches, cpu_s(status["pid"]), cpu_s(status["timer"]["pid"])
+
+
+def run(options: argparse.Namespace) -> tuple[list[str], Sequence[Row]]:
+    """Returns the lines of a table, and its rows."""
+    jobs = {(0, 0): True, (1, 0): True, (options.computing, options.sending): True}
+    rows = [
+        measure(slice_, computing, sending, options.seconds)
+        for slice_ in options.slices
+        for computing, sending in jobs
+    ]
+    cells = [
+        (
+            row.slice,
+            f"{row.computing} + {row.sending}",
+            f"{row.switches_per_s:.1f}",
+            f"{row.scheduler_percent:.3f}%",
+            f"{row.timer_percent:.3f}%",
+        )
+        for row in rows
+    ]
+    heads = ("slice", "jobs that compute + send", "switches/s", "scheduler", "timer")
+    return table(heads, cells, "<<>>>"), rows
 
 
 def main() -> None:
     bench = Bench("daemon", __doc__)
-    bench.add_argument("--slice", default="100ms")
-    bench.add_argument("--jobs", type=positive, default=4)
+    bench.add_argument("--slices", nargs="+", default=["100ms", "auto"], metavar="SLICE")
+    bench.add_argument("--computing", type=int, default=4, help="jobs (default 4)")
+    bench.add_argument("--sending", type=int, default=4, help="jobs (default 4)")
     bench.add_argument("--seconds", type=positive, default=20)
     bench.run(run)
 

@@ -19,6 +19,8 @@ from cosched.rundir.paths import NodePaths
 from cosched.shm._native import ffi, lib
 
 START_S = 60.0
+#: How long ``send`` computes between two messages, and waits for each.
+MESSAGES_S = 0.002
 
 
 @contextmanager
@@ -61,6 +63,22 @@ def idle(paths: NodePaths, job: str, cpu: int) -> None:
         signal.pause()
 
 
+def send(paths: NodePaths, job: str, cpu: int) -> None:
+    """Runs a task that waits half of the time, for messages of scheduled senders."""
+    os.sched_setaffinity(0, {cpu})
+    link = register(paths, job, 0)
+    wait = ffi.new("struct cosched_wait *")
+    while True:
+        wait.since_ns = time.monotonic_ns()
+        while lib.cosched_sleep_unscheduled(link):
+            lib.cosched_arrived(link, 1)
+        time.sleep(MESSAGES_S)
+        lib.cosched_count_wait(link, wait)
+        until_ns = time.thread_time_ns() + round(MESSAGES_S * 1e9)
+        while time.thread_time_ns() < until_ns:
+            pass
+
+
 @contextmanager
 def child(function: Callable[..., None], *arguments: object) -> Iterator[None]:
     """Runs the function in a child, which is killed at the end of the block."""
@@ -84,7 +102,8 @@ def jobs_of(
     """Runs ``count`` jobs of one task each on a CPU."""
     with ExitStack() as ends:
         for number in range(count):
-            ends.enter_context(child(function, paths, f"load{number}", cpu))
+            name = f"{function.__name__}{number}"
+            ends.enter_context(child(function, paths, name, cpu))
         yield
 
 

@@ -91,7 +91,7 @@ def measure(mpi: Mpi, ranks: int, megabytes: int, rounds: int) -> list[Row]:
         stop = agents.folder / "stop"
         agents.start(
             *(mpi.mpiexec.parent, [0], PROGRAMS / "sten.py"),
-            *("--side", str(side), "--until", stop),
+            *("--size", str(side), "--until", stop),
         )
         for _ in range(rounds + 1):
             grown.append(change(agents, range(ranks)))

@@ -34,6 +34,7 @@ SECTIONS = {
         "cancel": ("domain.steer", "Cancel", "End jobs, or take them from the queue."),
         "hold": ("domain.steer", "Hold", "Keep waiting jobs from starting."),
         "unhold": ("domain.steer", "Unhold", "Let held jobs start."),
+        "resize": ("domain.steer", "Resize", "Change the bounds of a malleable job."),
         "cluster": ("cluster.group", "command", "Run a queue and an agent on each node."),
     },
     "Measure": {
@@ -47,6 +48,11 @@ SECTIONS = {
     "Tools": {
         "lab": ("tools.lab", "lab", "Make virtual nodes on this machine."),
         "shim": ("tools.shim", "shim", "Inspect, build or check the MPI interposer."),
+        "malleable": (
+            "tools.malleable",
+            "Malleable",
+            "Print what compilers need for malleable programs.",
+        ),
         "completion": (
             "tools.completion",
             "Completion",

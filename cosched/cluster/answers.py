@@ -32,6 +32,28 @@ class _Job(TypedDict):
     output: str
     error: str
     mates: str
+    minimum: int | None
+    ideal: int | None
+    node_s: float
+
+
+class ChangeInfo(TypedDict):
+    """A change of a job's size. Times are by the wall clock; ended_ns None: it is open.
+
+    before, after: numbers of nodes, also of a change that was refused. reason: why the
+    queue ordered it. refused: why the job kept what it had; empty: it did not. stood_s: how
+    long the job stood still for it. slower: by which part an iteration takes longer since;
+    below 0: it takes less; None: unknown.
+    """
+
+    ordered_ns: int
+    ended_ns: int | None
+    before: int
+    after: int
+    reason: str
+    refused: str
+    stood_s: float
+    slower: float | None
 
 
 class JobInfo(_Job, total=False):
@@ -42,10 +64,21 @@ class JobInfo(_Job, total=False):
     hosts: the nodes of its latest start. status: as a shell reports it. starts: how often
     it was started. output, error: its files, in ``cwd`` unless they begin with ``/``; an
     empty ``error`` means the same file. mates: one line about its mates in other domains;
-    empty without mates, and after its end.
+    empty without mates, and after its end. minimum, ideal: the least and the most nodes of
+    a malleable job; None for a rigid one. node_s: the time of its nodes in its latest
+    start, added up.
     """
 
+    #: The changes of its size, in their order; only in the answer about one job.
+    changes: list[ChangeInfo]
     why: str  #: one line about its work or its wait; only in the answer about one job
+
+
+def size_text(nodes: int | None, minimum: int, ideal: int, unit: str = "") -> str:
+    """Returns the size of a malleable job, such as ``4 of 1-8``; nodes None: it has none.
+    unit: a word behind the number of nodes, with a space before it."""
+    bounds = str(ideal) if minimum == ideal else f"{minimum}-{ideal}"
+    return f"{bounds}{unit}" if nodes is None else f"{nodes}{unit} of {bounds}"
 
 
 class NodeInfo(TypedDict):
@@ -80,6 +113,13 @@ def reload_info(change: Change[Any]) -> ReloadInfo:
     return ReloadInfo(
         changed=list(change.changed), restart=list(change.restart), text=change.text
     )
+
+
+class LeavingInfo(TypedDict):
+    """The effect of a removal. jobs: the numbers of the jobs that run on the nodes; the
+    nodes go after them."""
+
+    jobs: list[int]
 
 
 class MateInfo(TypedDict):

@@ -22,6 +22,7 @@ import msgspec
 from cosched.cluster.answers import (
     InputInfo,
     JobInfo,
+    LeavingInfo,
     MateInfo,
     NodeInfo,
     ReloadInfo,
@@ -183,6 +184,14 @@ class Client:
         """Returns a held job to the queue."""
         self._ask("unhold", job=number)
 
+    def resize(
+        self, number: int, minimum: int | None = None, ideal: int | None = None
+    ) -> tuple[int, int]:
+        """Gives a malleable job other bounds, in nodes; returns both. None: this one
+        stays."""
+        found = self._ask("resize", job=number, minimum=minimum, ideal=ideal)
+        return found["minimum"], found["ideal"]
+
     def nodes(self) -> list[NodeInfo]:
         """Returns the nodes of the domain."""
         found: list[NodeInfo] = self._ask("nodes")
@@ -195,6 +204,22 @@ class Client:
     def undrain(self, names: Sequence[str]) -> None:
         """Returns drained nodes to service."""
         self._ask("undrain", names=list(names))
+
+    def add(self, nodes: Mapping[str, str], *, root: bool = False) -> ReloadInfo:
+        """Adds nodes to the domain. nodes: ``HOST:PORT`` of each agent by the name of its
+        node. root: their agents may vouch for root."""
+        found: ReloadInfo = self._ask("add", nodes=dict(nodes), root=root)
+        return found
+
+    def remove(
+        self, names: Sequence[str], *, now: bool = False, wait: bool = False
+    ) -> list[int]:
+        """Removes nodes once no job has them; returns the jobs that they have. now: their
+        jobs end. wait: returns when the nodes are removed."""
+        within_s = None if wait else self._patience.within_s
+        found: LeavingInfo
+        found = self._ask_within(within_s, "remove", names=list(names), now=now, wait=wait)
+        return found["jobs"]
 
     def reload(self) -> ReloadInfo:
         """Makes the controller read domain.toml again. Raises CoschedError for a mistake in

@@ -24,8 +24,12 @@ class Doorkeeper(ThreadAuthenticator):
         self, context: zmq.Context[zmq.Socket[bytes]], known: Collection[bytes]
     ) -> None:
         super().__init__(context)
-        self._keys = frozenset(known)
+        self.admit(known)  # its thread reads them
         self._strange: set[str] = set()  # both threads change it, by one call at a time
+
+    def admit(self, known: Collection[bytes]) -> None:
+        """Accepts these keys from now on, and no others."""
+        self._keys = frozenset(known)
 
     def take_strange(self) -> list[str]:
         """Returns the addresses from which unknown keys have come since the last call."""

@@ -58,6 +58,9 @@ class Inputs:
     ) -> None:
         self._nodes = nodes
         self._send = send
+        #: Not set as long as an agent does not know the nodes; input waits then.
+        self.ready = asyncio.Event()
+        self.ready.set()
         # Answers to a former life of this member must not fit.
         self._number = secrets.randbits(48)
         self._open: dict[tuple[str, int], asyncio.Future[InputTaken]] = {}
@@ -126,6 +129,7 @@ class Visitor:
             request = _request.decode(body)
         except Malformed:  # the domain refuses it
             return await self._answer(self._person, body)
+        await self._inputs.ready.wait()
         try:
             self._inputs.check(request)
             self._given[request.job, request.start] = request

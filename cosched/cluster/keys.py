@@ -15,11 +15,11 @@ from pathlib import Path
 
 import zmq
 
+from cosched.core.bounds import CURVE_KEY_LENGTH
 from cosched.core.decoding import decode_text
 from cosched.core.errors import CoschedError
 from cosched.linux.files.whole import PRIVATE, write_whole
 
-_KEY_LENGTH = 40
 _REMEDY = "make keys with: cosched cluster keygen"
 
 
@@ -35,9 +35,10 @@ class KeyRing:
     def own_public(self) -> bytes:
         return self.public[self.name]
 
-    def owners(self) -> dict[str, str]:
-        """Returns the name of each member by its public key."""
-        return {decode_text(key, "a public key"): name for name, key in self.public.items()}
+
+def owners_of(public: Mapping[str, bytes]) -> dict[str, str]:
+    """Returns the name of each member by its public key."""
+    return {decode_text(key, "a public key"): name for name, key in public.items()}
 
 
 def make_keys(folder: Path, names: Iterable[str]) -> list[str]:
@@ -68,7 +69,7 @@ def remove_broken(folder: Path, names: Iterable[str]) -> None:
 
 
 def _is_pair(secret: bytes, public: bytes) -> bool:
-    if len(secret) != _KEY_LENGTH:
+    if len(secret) != CURVE_KEY_LENGTH:
         return False
     try:
         return bool(zmq.curve_public(secret) == public)
@@ -95,16 +96,16 @@ def load_keys(
     return KeyRing(name, secret, public)
 
 
-def former_keys(folder: Path, keys: KeyRing) -> dict[str, bytes]:
+def former_keys(folder: Path, public: Mapping[str, bytes]) -> dict[str, bytes]:
     """Returns the public keys in the folder that no member has, by name: those of removed
-    nodes. Files that cannot be keys are left out."""
-    members = set(keys.public.values())
+    nodes. public: the keys of the members. Files that cannot be keys are left out."""
+    members = set(public.values())
     files = [file for file in sorted(folder.glob("*.public")) if os.access(file, os.R_OK)]
     found = {file.stem: file.read_bytes().strip() for file in files if file.is_file()}
     return {
         name: key
         for name, key in found.items()
-        if len(key) == _KEY_LENGTH and key.isascii() and key not in members
+        if len(key) == CURVE_KEY_LENGTH and key.isascii() and key not in members
     }
 
 
@@ -117,6 +118,6 @@ def _read(path: Path, remedy: str) -> bytes:
         key = path.read_bytes().strip()
     except OSError as error:
         raise CoschedError(f"{path}: {error.strerror}; {remedy}") from None
-    if len(key) != _KEY_LENGTH or not key.isascii():
+    if len(key) != CURVE_KEY_LENGTH or not key.isascii():
         raise CoschedError(f"{path}: is not a key; {remedy}")
     return key

@@ -20,7 +20,7 @@ import zmq
 
 from cosched.cluster.doorkeeper import Doorkeeper
 from cosched.cluster.intake import Intake, Taken
-from cosched.cluster.keys import KeyRing
+from cosched.cluster.keys import KeyRing, owners_of
 from cosched.cluster.messages import (
     LASTING,
     LONGEST,
@@ -33,7 +33,7 @@ from cosched.cluster.messages import (
 from cosched.core.bounds import Natural
 from cosched.core.cluster.delivery import Delivery, Envelope
 from cosched.core.complaints import Complaints, fault
-from cosched.core.decoding import Malformed, MessagePackDecoder, decode_text
+from cosched.core.decoding import Malformed, MessagePackDecoder
 from cosched.core.errors import CoschedError, StateLost
 from cosched.core.units import NS_PER_MS, NS_PER_S
 
@@ -101,26 +101,45 @@ class Links:
         self._keys = keys
         self._longest = longest
         self._pause_ms = max(_RECONNECT_MS, min(pause_ns, LONGEST_PAUSE_NS) // NS_PER_MS)
-        self._owners = keys.owners()
-        self._addresses = addresses
+        known = self._take_members(addresses, keys.public, former)
         self._complaints = Complaints(complain, time.monotonic_ns)
         self._context = zmq.Context()
-        self._answer = former.answer
-        self._former = {
-            decode_text(key, "a public key"): name for name, key in former.keys.items()
-        }
         self._turned_away: set[str] = set()
-        known = (*keys.public.values(), *former.keys.values())
         self._doorkeeper = Doorkeeper(self._context, known)
         self._unreadable: set[str] = set()
         self._incoming: zmq.Socket[bytes] | None = None
-        self._session = secrets.randbits(62) | 1
         self._peers: dict[str, _Peer] = {}
         self._settling: tuple[asyncio.Future[None], frozenset[str]] | None = None
 
     def has_address(self, name: str) -> bool:
         """Returns whether there is an address for a peer."""
         return name in self._addresses
+
+    def meet(
+        self,
+        addresses: Mapping[str, str],
+        public: Mapping[str, bytes],
+        former: Former = Former(),
+    ) -> None:
+        """Takes other members, with their addresses and public keys, in place of those of
+        before. Closes the connections to members that have gone, and to those with another
+        address or key; what waits for them is dropped."""
+        before = self._addresses, self._public
+        self._doorkeeper.admit(self._take_members(addresses, public, former))
+        for name in list(self._peers):
+            now = addresses.get(name), public.get(name)
+            if now != tuple(each.get(name) for each in before):
+                self._close(self._peers.pop(name), linger=0)
+
+    def _take_members(
+        self, addresses: Mapping[str, str], public: Mapping[str, bytes], former: Former
+    ) -> tuple[bytes, ...]:
+        """Notes the members; returns the keys that may connect."""
+        self._owners = owners_of(public)
+        self._former = owners_of(former.keys)
+        self._answer = former.answer
+        self._addresses, self._public = dict(addresses), dict(public)
+        return (*public.values(), *former.keys.values())
 
     def listen(self, address: str) -> None:
         """Binds the own address, ``HOST:PORT``. Raises CoschedError if it is taken."""
@@ -197,7 +216,10 @@ class Links:
     def send(self, to: str, message: Message) -> None:
         """Sends without waiting. It arrives if the peer lives long enough and is not given
         up before; heartbeats detect a dead one. One that is too long is dropped: the peer
-        would close the connection each time, and later messages would wait behind it."""
+        would close the connection each time, and later messages would wait behind it. One
+        for a member that has gone is dropped, too."""
+        if to not in self._addresses:
+            return
         data = encode(message)
         if len(data) > self._longest - _ENVELOPE_MOST:
             what = f"{type(message).__name__} of {len(data)} bytes"
@@ -231,6 +253,11 @@ class Links:
     def take_strange(self) -> list[str]:
         """Returns the addresses from which unknown keys have come since the last call."""
         return self._doorkeeper.take_strange()
+
+    def has_confirmed(self, name: str) -> bool:
+        """Returns whether a peer has confirmed all that must arrive."""
+        peer = self._peers.get(name)
+        return peer is None or peer.delivery.is_confirmed
 
     def is_full(self, name: str) -> bool:
         """Returns whether a peer has so much to confirm that it should get no more."""
@@ -291,8 +318,7 @@ class Links:
         if self._settling is None:
             return
         settled, names = self._settling
-        peers = [self._peers[name] for name in names if name in self._peers]
-        if all(peer.delivery.is_confirmed for peer in peers) and not settled.done():
+        if all(map(self.has_confirmed, names)) and not settled.done():
             settled.set_result(None)
 
     def _set_timer(self, name: str, peer: _Peer) -> None:
@@ -332,7 +358,9 @@ class Links:
 
     def _peer(self, name: str) -> _Peer:
         if name not in self._peers:
-            self._peers[name] = _Peer(Delivery(self._session))
+            # A member that comes again, under the name of one that has gone, must not take
+            # this side for the one that its predecessor knew.
+            self._peers[name] = _Peer(Delivery(secrets.randbits(62) | 1))
         return self._peers[name]
 
     def _close(self, peer: _Peer, linger: int) -> None:
@@ -345,7 +373,7 @@ class Links:
 
     def _connect(self, name: str) -> zmq.Socket[bytes]:
         socket = self._context.socket(zmq.DEALER)
-        socket.curve_serverkey = self._keys.public[name]
+        socket.curve_serverkey = self._public[name]
         socket.curve_secretkey = self._keys.secret
         socket.curve_publickey = self._keys.own_public
         socket.sndhwm = QUEUE_LENGTH

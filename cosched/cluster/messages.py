@@ -14,6 +14,7 @@ from typing import TypeAlias
 import msgspec
 
 from cosched.core.bounds import (
+    CurveKey,
     GroupId,
     Name,
     Natural,
@@ -28,11 +29,12 @@ from cosched.core.cluster.coupling.mate_messages import Addresses
 from cosched.core.cluster.resizing.change import Generation
 from cosched.core.cluster.resizing.node_part import Answer as PartAnswer
 from cosched.core.cluster.resizing.node_part import Order as PartOrder
+from cosched.core.cluster.resizing.node_part import Sensed
 from cosched.core.cluster.startup.questions import Question, RootAnswer
 from cosched.core.decoding import MessagePackDecoder
 
 #: Peers of another version are refused.
-PROTOCOL = 8
+PROTOCOL = 9
 #: The longest message, in bytes; a longer one is refused.
 LONGEST = 64 << 20
 
@@ -103,6 +105,22 @@ class Refused(Message, frozen=True):
     incarnation: Natural = 0
 
 
+class RosterNode(msgspec.Struct, frozen=True, array_like=True):
+    """A node of the domain."""
+
+    number: Slots  #: no other node of the domain ever has it
+    name: Name  #: as in domain.toml
+    address: Name  #: ``HOST:PORT`` of its agent
+    key: CurveKey  #: its public key
+
+
+class Roster(Message, frozen=True):
+    """The nodes of the domain, until the next such message."""
+
+    version: Natural  #: grows with each change
+    nodes: tuple[RosterNode, ...]  #: all of them
+
+
 class Beat(Message, frozen=True):
     """The agent lives."""
 
@@ -110,7 +128,9 @@ class Beat(Message, frozen=True):
 
 
 class Leave(Message, frozen=True):
-    """The domain ends: the agent must end."""
+    """The agent must end: the domain ends, or the node was removed."""
+
+    why: str = "the domain has ended"  #: one line for the agent's log
 
 
 class HelloAgain(Message, frozen=True):
@@ -124,7 +144,7 @@ class Chunk(OfJob, frozen=True):
     """A part of the job object, for the node at ``place`` of the tree."""
 
     place: Slots  #: the receiver's place in the tree
-    #: The job's nodes, as numbers in domain.toml, by place.
+    #: The numbers of the job's nodes, by place.
     nodes: tuple[tuple[Slots, Slots], ...]
     arity: Positive  #: the children of a node in the tree
     exchange: Name  #: the design of the table exchange
@@ -132,6 +152,8 @@ class Chunk(OfJob, frozen=True):
     count: Positive  #: the number of all chunks
     root: Slots  #: the number of the job's root
     data: bytes  #: the bytes
+    #: The version of the roster that has all these nodes.
+    roster: Natural = 0
 
     def with_parts(self, parts: Sequence[bytes]) -> list[Chunk]:
         """Returns a chunk like this one for each part of an object."""
@@ -325,7 +347,7 @@ class PhaseTimes(msgspec.Struct, frozen=True, array_like=True):
 class PageAnswer(OfJob, frozen=True):
     """An answer of the sender's page, to the job's root."""
 
-    answer: PartAnswer  #: of the node's part of the agreement
+    answer: PartAnswer | Sensed  #: of the node's part of the agreement
     times: PhaseTimes | None = None  #: of a change that is done, from the node of rank 0
 
 
@@ -414,6 +436,7 @@ AnyMessage: TypeAlias = (
     Hello
     | Welcome
     | Refused
+    | Roster
     | Beat
     | HelloAgain
     | Leave

@@ -29,6 +29,11 @@ class DomainPaths:
         return self.directory / "jobs.sqlite"
 
     @property
+    def numbering(self) -> Path:
+        """Returns the numbers of the nodes."""
+        return self.directory / "nodes.json"
+
+    @property
     def controller_socket(self) -> Path:
         return self.directory / "controller.sock"
 

@@ -15,6 +15,13 @@ from typing import Any, cast
 import msgspec
 
 from cosched.cluster.database import Database, Upgrade, open_database
+from cosched.cluster.job_size import (
+    JobSize,
+    PastChange,
+    change_decoder,
+    decode_size,
+    names_at,
+)
 from cosched.cluster.member import log_line
 from cosched.cluster.submission import Submission, decode_submission
 from cosched.core.bounds import GroupId, JobNumber, Name, Natural, Slots, Status, UserId
@@ -28,11 +35,21 @@ from cosched.core.decoding import (
 from cosched.core.errors import CoschedError
 
 #: In the file's user_version. Files of version 1 have numbers of nodes instead of names.
-#: Those of version 2 do not count the failed starts of a job.
-VERSION = 3
+#: Those of version 2 do not count the failed starts of a job. Those of version 3 have no
+#: malleable jobs.
+VERSION = 4
 #: Stands for a number in a file of version 1 that no node in domain.toml has.
 REMOVED = "(removed)"
-_TABLE = """
+_CHANGES = """
+CREATE TABLE changes (
+    job INTEGER NOT NULL,
+    start INTEGER NOT NULL,
+    generation INTEGER NOT NULL,
+    change BLOB NOT NULL,
+    PRIMARY KEY (job, start, generation)
+) STRICT
+"""
+_TABLE = f"""
 CREATE TABLE jobs (
     number INTEGER PRIMARY KEY AUTOINCREMENT,
     token TEXT NOT NULL UNIQUE,
@@ -47,10 +64,12 @@ CREATE TABLE jobs (
     ended_ns INTEGER,
     status INTEGER,
     reason TEXT NOT NULL DEFAULT '',
-    failed_starts INTEGER NOT NULL DEFAULT 0
+    failed_starts INTEGER NOT NULL DEFAULT 0,
+    size BLOB
 ) STRICT;
 CREATE INDEX jobs_by_state ON jobs (state);
 CREATE TABLE agents (name TEXT PRIMARY KEY, incarnation INTEGER NOT NULL) STRICT;
+{_CHANGES};
 """
 
 
@@ -83,18 +102,41 @@ class Record:
     number: int  #: the job's number
     uid: int  #: its user
     gid: int  #: the user's group
-    submission: Submission  #: as its user wrote it
+    submission: Submission  #: as its user wrote it, with the bounds of the latest resize
     submitted_ns: int  #: ns since 1970
     state: State  #: the job's state in its domain
     start: int = 0  #: how often the job was started
-    #: The names of its nodes in its latest start, by place; they stay when domain.toml gets
-    #: other nodes.
+    #: The names of all nodes that it has or had in its latest start, by place; they stay
+    #: when domain.toml gets other nodes.
     hosts: tuple[str, ...] = ()
     started_ns: int | None = None  #: ns since 1970; None: it has not begun
     ended_ns: int | None = None  #: ns since 1970; None: it has not ended
     status: int | None = None  #: as a shell reports it; None: it has none
     reason: str = ""  #: one line; empty: none
     failed_starts: int = 0  #: how many of its starts nodes in service could not make
+    size: JobSize | None = None  #: of a malleable job in its latest start; None: rigid
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """Returns the names of the nodes that have its tasks, or had them at its end."""
+        return self.hosts if self.size is None else names_at(self.hosts, self.size.places)
+
+    @property
+    def admitted(self) -> tuple[str, ...]:
+        """Returns the names of the nodes that may have its tasks, also arriving ones."""
+        if self.size is None:
+            return self.hosts
+        places = (*self.size.places, *self.size.arriving)
+        return names_at(self.hosts, places)
+
+    def used_ns(self, now_ns: int) -> int:
+        """Returns the time of all its nodes in its latest start, added up, until now or its
+        end."""
+        if self.started_ns is None:
+            return 0
+        until_ns = self.ended_ns or now_ns
+        size = self.size or JobSize((tuple(range(len(self.hosts))),))
+        return size.used_ns(until_ns, self.started_ns)
 
 
 class _Row(msgspec.Struct, array_like=True):
@@ -113,6 +155,7 @@ class _Row(msgspec.Struct, array_like=True):
     status: Status | None
     reason: str
     failed_starts: Slots
+    size: bytes | None
 
 
 _COLUMNS = ", ".join(_Row.__struct_fields__)
@@ -139,7 +182,11 @@ class JobStore:
         self._path = path
         self._log = log
         remedy = "move the file away to start with no jobs"
-        upgrades: list[Upgrade] = [partial(_store_names, node_names), _count_failed_starts]
+        upgrades: list[Upgrade] = [
+            partial(_store_names, node_names),
+            _count_failed_starts,
+            _store_sizes,
+        ]
         self._file = open_database(path, _TABLE, VERSION, remedy, log, upgrades)
 
     def add(self, token: str, record: Record) -> int:
@@ -171,7 +218,8 @@ class JobStore:
         """Stores what has changed since the job was added. Waits while the disk is full."""
         self._file.store(
             "UPDATE jobs SET state = ?, start = ?, hosts = ?, started_ns = ?, "
-            "ended_ns = ?, status = ?, reason = ?, failed_starts = ? WHERE number = ?",
+            "ended_ns = ?, status = ?, reason = ?, failed_starts = ?, size = ? "
+            "WHERE number = ?",
             (
                 record.state.value,
                 record.start,
@@ -181,8 +229,16 @@ class JobStore:
                 record.status,
                 record.reason,
                 record.failed_starts,
+                None if record.size is None else msgspec.json.encode(record.size),
                 record.number,
             ),
+        )
+
+    def save_submission(self, number: int, submission: Submission) -> None:
+        """Stores what the user of a job wants from now on. Waits while the disk is full."""
+        self._file.store(
+            "UPDATE jobs SET submission = ? WHERE number = ?",
+            (msgspec.json.encode(submission), number),
         )
 
     def live(self) -> list[Record]:
@@ -207,6 +263,29 @@ class JobStore:
         )
         return self._readable(rows)
 
+    def save_change(self, record: Record, change: PastChange) -> None:
+        """Stores a change of a job's size that has ended. Waits while the disk is full. A
+        change that is stored twice counts once."""
+        self._file.store(
+            "INSERT OR REPLACE INTO changes VALUES (?, ?, ?, ?)",
+            (record.number, record.start, change.generation, msgspec.json.encode(change)),
+        )
+
+    def changes(self, number: int) -> list[PastChange]:
+        """Returns the changes of a job's size that have ended, in their order. Leaves out
+        damaged ones, with one line each."""
+        rows = self._file.rows(
+            "SELECT change FROM changes WHERE job = ? ORDER BY start, generation",
+            (number,),
+        )
+        found: list[PastChange] = []
+        for (row,) in rows:
+            try:
+                found.append(change_decoder.decode(row))
+            except Malformed as error:
+                self._log(f"{self._path}: job {number}: {error}; it is left out")
+        return found
+
     def agents(self) -> dict[str, int]:
         """Returns the incarnation of each node's latest agent."""
         return dict(self._file.rows("SELECT name, incarnation FROM agents"))
@@ -229,9 +308,11 @@ class JobStore:
     def _record(self, row: tuple[Any, ...]) -> Record:
         try:
             found: _Row = convert(row, _Row, "a row")
+            hosts = _hosts.decode(found.hosts) if found.hosts else ()
             decoded = {
                 "submission": decode_submission(found.submission),
-                "hosts": _hosts.decode(found.hosts) if found.hosts else (),
+                "hosts": hosts,
+                "size": decode_size(found.size, len(hosts)) if found.size else None,
             }
             return Record(**{**msgspec.structs.asdict(found), **decoded})
         except CoschedError as error:
@@ -259,3 +340,9 @@ def _store_names(node_names: Sequence[str], file: Database) -> None:
 def _count_failed_starts(file: Database) -> None:
     """Gives each job of a file of version 2 the count of its failed starts, which is 0."""
     file.run("ALTER TABLE jobs ADD COLUMN failed_starts INTEGER NOT NULL DEFAULT 0")
+
+
+def _store_sizes(file: Database) -> None:
+    """Gives a file of version 3 what is stored about malleable jobs."""
+    file.run("ALTER TABLE jobs ADD COLUMN size BLOB")
+    file.run(_CHANGES)

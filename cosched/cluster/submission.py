@@ -155,8 +155,12 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             )
         return (each + 1,) * more + (each,) * (nodes - more)
 
+    def counts_on(self, nodes: int) -> tuple[int, ...]:
+        """Returns the tasks of a malleable job on each of so many nodes."""
+        return (self.ppn or 1,) * nodes
+
     def _counts_at_ideal(self, slots: int, nodes_most: int) -> tuple[int, ...]:
-        each = self.ppn or 1
+        (each,) = self.counts_on(1)
         if self.minimum > nodes_most:
             raise CoschedError(
                 f"infeasible: needs {self.minimum} nodes, the domain has {nodes_most}"
@@ -165,7 +169,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             raise CoschedError(
                 f"infeasible: needs {each} tasks on a node, a node takes {slots}"
             )
-        return (each,) * min(self.ideal or nodes_most, nodes_most)
+        return self.counts_on(min(self.ideal or nodes_most, nodes_most))
 
 
 def as_name(label: str) -> str:

@@ -53,8 +53,10 @@ OBJECTS = ("pipeline", "store-and-forward")
 TABLES = ("siblings", "through-root")
 #: Each job keeps the number of nodes that its user gives.
 RIGID = "rigid"
+#: The queue changes the number of nodes of a job while it runs.
+MALLEABLE = "malleable"
 #: A moldable job keeps the number of nodes with which it starts.
-SIZES = (RIGID, "moldable", "malleable")
+SIZES = (RIGID, "moldable", MALLEABLE)
 #: The least number of an ordinary user, as UID_MIN of login.defs.
 LEAST_UID = 1000
 _LARGEST_CHUNK = 1 << 20
@@ -154,7 +156,7 @@ class QueueSettings:
         policy = POLICIES[self.policy]
         if self.size == RIGID:
             return policy
-        sizes = MOLDABLE if self.size == "moldable" else self.changes.sizes
+        sizes = self.changes.sizes if self.size == MALLEABLE else MOLDABLE
         return replace(policy, sizes=sizes)
 
 
@@ -213,8 +215,8 @@ class MetricsSettings:
 
 @dataclass(frozen=True, slots=True)
 class DomainConfig:
-    """A domain. nodes: in the order of their numbers. coupling: None if the domain is
-    coupled with no other."""
+    """A domain. nodes: in a running member also those that leave the domain. coupling: None
+    if the domain is coupled with no other."""
 
     name: str = key(TEXT, REQUIRED, "The domain's name.", in_file="domain")
     controller: str = key(ADDRESS, REQUIRED, "The controller's address.")
@@ -222,6 +224,7 @@ class DomainConfig:
         mapping('table of NAME = "HOST:PORT"', ADDRESS),
         REQUIRED,
         "The nodes and their agents' addresses.",
+        live=True,
         in_file={},
     )
     slots: int = key(whole(0), 0, "Tasks of a job on a node; 0: one for each CPU.")
@@ -241,6 +244,12 @@ class DomainConfig:
                 other = f'{member_of(name)} = "{address}"'
                 text = f"'{name}' cannot be the name of a node; write {other}"
                 yield Mistake("nodes", text)
+        owners = {self.controller: "the controller"}
+        for name, address in self.nodes.items():
+            if address in owners:
+                text = f"{name}: {address} is the address of {owners[address]}"
+                yield Mistake("nodes", text)
+            owners.setdefault(address, f"node {name}")
         for name in self.security.root_from:
             if name not in self.nodes:
                 yield Mistake("security.root_from", f"'{name}' is not in [nodes]")
@@ -267,7 +276,7 @@ class DomainConfig:
 
     @property
     def node_names(self) -> tuple[str, ...]:
-        """The names of the nodes by their numbers."""
+        """The names of the nodes, in the order of domain.toml."""
         return tuple(self.nodes)
 
     @property
@@ -287,11 +296,14 @@ class DomainConfig:
             return True
         if uid >= self.security.least_uid and gid != ROOT:
             return True
+        if member not in self.nodes:  # it was removed
+            return False
         return host_of(self.nodes[member]) == host_of(self.controller)
 
-    def digest(self) -> str:
-        """Returns a short text that differs for members that do not fit together."""
-        text = repr((self.name, self.controller, list(self.nodes.items()), self.startup))
+    def digest(self, node: str) -> str:
+        """Returns a short text that differs if a node does not fit to its controller. Other
+        nodes may come and go meanwhile."""
+        text = repr((self.name, self.controller, self.nodes[node], self.startup))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 

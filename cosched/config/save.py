@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import tomlkit
@@ -41,18 +42,51 @@ def save(path: Path, values: Mapping[str, Any], *, operator: bool) -> None:
     write_whole(path, text, mode)
 
 
+def with_other_nodes(
+    text: str,
+    name: str,
+    *,
+    added: Mapping[str, str] = MappingProxyType({}),
+    trusted: Collection[str] = (),
+    removed: Collection[str] = (),
+) -> str:
+    """Returns the text of a ``domain.toml`` with other nodes. name: stands for the file in
+    errors. added: their addresses by name. trusted: those that go into ``root_from``."""
+    document = _parsed(text, name)
+    nodes = _section(document, "nodes", name)
+    for each in removed:
+        nodes.pop(each, None)
+    for each, address in added.items():
+        nodes[each] = address
+    security = document.get("security", {})
+    root_from = [each for each in security.get("root_from", ()) if each not in removed]
+    root_from += [each for each in trusted if each not in root_from]
+    if root_from != list(security.get("root_from", ())):
+        _section(document, "security", name)["root_from"] = root_from
+    return tomlkit.dumps(document)
+
+
 def edited(text: str, name: str, values: Mapping[str, Any]) -> str:
     """Returns the text of a file with these values in it."""
-    try:
-        document = tomlkit.parse(text)
-    except TOMLKitError as error:
-        raise CoschedError(f"{name}: not TOML: {error}") from None
+    document = _parsed(text, name)
     for path, value in values.items():
         key = BY_PATH[path]
-        if key.table not in document:
-            document.add(key.table, tomlkit.table())
-        section = document[key.table]
-        if not isinstance(section, dict):
-            raise CoschedError(f"{name}: {key.table} is a section: write [{key.table}]")
-        section[key.name] = key.kind.write(value)
+        _section(document, key.table, name)[key.name] = key.kind.write(value)
     return tomlkit.dumps(document)
+
+
+def _parsed(text: str, name: str) -> tomlkit.TOMLDocument:
+    try:
+        return tomlkit.parse(text)
+    except TOMLKitError as error:
+        raise CoschedError(f"{name}: not TOML: {error}") from None
+
+
+def _section(document: tomlkit.TOMLDocument, table: str, name: str) -> Any:
+    """Returns a section; makes one that is missing."""
+    if table not in document:
+        document.add(table, tomlkit.table())
+    section = document[table]
+    if not isinstance(section, dict):
+        raise CoschedError(f"{name}: {table} is a section: write [{table}]")
+    return section

@@ -13,14 +13,16 @@ import msgspec
 from cosched.core.rates import RATE_LEAST, RATE_MOST
 
 #: Numbers that are stored or reckoned with.
-Natural = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]
+NATURAL_MOST = (1 << 62) - 1
+Natural = Annotated[int, msgspec.Meta(ge=0, le=NATURAL_MOST)]
 #: The number that a domain gives a job; an inventory adds 20 bits to it.
 JOB_MOST = (1 << 43) - 1
 JobNumber = Annotated[int, msgspec.Meta(ge=1, le=JOB_MOST)]
 #: A place in a stream of bytes; -1: at its end.
 Offset = Annotated[int, msgspec.Meta(ge=-1, lt=1 << 62)]
 #: Tasks, slots and places of one domain.
-Slots = Annotated[int, msgspec.Meta(ge=0, le=1 << 20)]
+SLOTS_MOST = 1 << 20
+Slots = Annotated[int, msgspec.Meta(ge=0, le=SLOTS_MOST)]
 #: How many of something there is, of which there is one at least.
 Positive = Annotated[int, msgspec.Meta(ge=1, le=1 << 20)]
 #: An exit status as a shell reports it.
@@ -35,6 +37,11 @@ Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
 UID_MOST = (1 << 32) - 2
 UserId = Annotated[int, msgspec.Meta(ge=0, le=UID_MOST)]
 GroupId = Annotated[int, msgspec.Meta(ge=0, le=UID_MOST)]
+#: A public key of a member, in Z85.
+CURVE_KEY_LENGTH = 40
+CurveKey = Annotated[
+    bytes, msgspec.Meta(min_length=CURVE_KEY_LENGTH, max_length=CURVE_KEY_LENGTH)
+]
 #: The rate of a link, in bits a second.
 Rate = Annotated[int, msgspec.Meta(ge=RATE_LEAST, le=RATE_MOST)]
 #: A limit of a process; -1: unlimited.

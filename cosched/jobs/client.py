@@ -72,7 +72,8 @@ class Client(domain.Client):
         """Returns a job as it is sent; builds the shim for its MPI if it is not there. Sent
         twice it is still one job. reports: by default Python's warnings. choices: by
         default those of the user's configuration."""
-        from cosched.jobs.serving import Surroundings, serve  # a third of the time to start
+        # A third of the time to start.
+        from cosched.jobs.serving import NO_MPI, Surroundings, serve
 
         job.check()
         given = os.environ if job.environ is None else job.environ
@@ -89,6 +90,11 @@ class Client(domain.Client):
             _lab_of(self.run_dir),
         )
         served = serve(job, around, reports)
+        if job.minimum and served.pmi == NO_MPI:
+            raise CoschedError(
+                f"{served.label}: a malleable job needs an MPI that the domain serves: "
+                "MPICH or Open MPI"
+            )
         if served.alone:
             self._check_fits_a_node(job.total)
         counts = (0, 1, 1) if served.alone else (job.ranks, job.nodes, job.ppn)
@@ -116,6 +122,8 @@ def _make_submission(
         ranks=ranks,
         nodes=nodes,
         ppn=ppn,
+        minimum=job.minimum,
+        ideal=job.ideal,
         time_ns=round(job.time_s * NS_PER_S),
         pmi=served.pmi,
         pmix_library=served.pmix_library,

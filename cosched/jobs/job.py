@@ -13,13 +13,17 @@ from cosched.linux.system_text import to_wire
 class Job:
     """A job for a domain.
 
-    Either ``ranks``, or ``nodes`` and ``ppn`` are given.
+    Either ``ranks``, or ``nodes`` and ``ppn`` are given. A malleable job has ``minimum``
+    and ``ideal`` in place of ``ranks`` and ``nodes``, and one rank a node if ``ppn`` is 0.
     """
 
     argv: Sequence[str]  #: the program and its arguments
     ranks: int = 0  #: tasks in all; 0: not given
     nodes: int = 0  #: the number of nodes; 0: not given
     ppn: int = 0  #: ranks on each node; 0: not given
+    minimum: int = 0  #: the least nodes of a malleable job; 0: it is rigid
+    #: The most nodes of a malleable job; 0: as many as the domain has.
+    ideal: int = 0
     time_s: float = 0  #: the job's time limit; 0: the domain's usual one
     name: str = ""  #: shown to users; empty: the program's
     #: A file, in ``cwd`` unless it begins with ``/``. In its name ``%j`` is the job's
@@ -65,8 +69,8 @@ class Job:
 
     @property
     def total(self) -> int:
-        """The number of its ranks."""
-        return self.ranks or max(self.nodes, 1) * max(self.ppn, 1)
+        """The number of its ranks; of a malleable job, at its ideal."""
+        return self.ranks or max(self.nodes, self.ideal, 1) * max(self.ppn, 1)
 
 
 def sendable(environ: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:

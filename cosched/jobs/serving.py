@@ -72,7 +72,7 @@ def serve(job: Job, around: Surroundings, reports: Reports) -> Served:
     if job.mpi == NO_MPI:
         return Served(argv, program.label)
     guessed = program.family is None and job.mpi is None
-    if guessed and job.total == 1:
+    if guessed and job.total == 1 and not job.minimum:
         # A script that starts jobs of its own needs an environment without a job.
         return Served(argv, program.label)
     request = Request(argv, ranks=job.total, mpi=job.mpi, root=around.root)

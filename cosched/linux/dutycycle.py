@@ -173,7 +173,8 @@ class DutyCycle:
     def set_shares(self, percents: Mapping[str, int]) -> frozenset[int]:
         self._percents |= {job: p for job, p in percents.items() if job in self._jobs}
         self._pulsed = None
-        self._choose()
+        if self._waiting or any(known.pidfds for known in self._jobs.values()):
+            self._choose()
         return frozenset()  # signals need no kick
 
     def _choose(self) -> None:

@@ -115,7 +115,8 @@ class Membership:
         """Reports that the job goes on as it is; returns False."""
         # No next order may be written before all ranks have read this one.
         self._worlds.comm.Barrier()
-        ranks, why = self._worlds.comm.size, str(error).splitlines()[0]
+        # Of several lines of an MPI the last one has the cause.
+        ranks, why = self._worlds.comm.size, str(error).splitlines()[-1]
         self._report(own, Result(generation, ranks, times, 0, why))
         return False
 

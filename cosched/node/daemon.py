@@ -58,7 +58,7 @@ from cosched.node.tasks.live import LiveJob
 from cosched.node.tasks.live_jobs import JobTable
 from cosched.node.tasks.registrar import Registrar, Terms
 from cosched.node.tasks.tending import Launchers
-from cosched.node.tasks.use_reader import UseReader
+from cosched.node.tasks.use_reader import CpuTimes, UseReader
 from cosched.rundir.lock import DaemonLock
 from cosched.rundir.paths import NodePaths, job_key
 from cosched.service.listener import UnixListener
@@ -70,7 +70,7 @@ from cosched.shm.region import NodeRegion
 log = logging.getLogger(__name__)
 
 HEARTBEAT_NS = 200 * NS_PER_MS
-#: The time between two looks at what other programs did with the classes.
+#: The time between two looks at what users and other programs did.
 INSPECT_NS = NS_PER_S
 #: How long private daemons wait for their first job before they end.
 PRIVATE_GRACE_NS = 15 * NS_PER_S
@@ -113,7 +113,8 @@ class SchedulerDaemon:
         self.classes = classes
         self.machine = NodeScheduler(settings)
         self.jobs = JobTable(paths)
-        self.recorder = Recorder(paths.node, self.machine, self.jobs, classes.cpu_ns)
+        cpu_times = CpuTimes(classes.cpu_ns)
+        self.recorder = Recorder(paths.node, self.machine, self.jobs, cpu_times)
         self.history = HistoryWriter(paths.node, self.recorder, self.jobs, classes.cpu_ns)
         self.started_ns = time.monotonic_ns()
         self._loop = Loop()
@@ -130,7 +131,7 @@ class SchedulerDaemon:
         self.timer = self._make_timer()
         self._kicker = Kicker(classes.mode)
         self.driver = Driver(self.machine, self._make_effects(), self.recorder)
-        self._uses = UseReader(self.driver, self.jobs, self.history, classes.cpu_ns)
+        self._uses = UseReader(self.driver, self.jobs, self.history, cpu_times)
         self.settings = LiveSettings(self.driver, options.limits, settings)
         self._members = TaskLife(
             self.driver,
@@ -302,32 +303,34 @@ class SchedulerDaemon:
                 self.driver.feed(SliceEnded(**clocks()))
 
     def _heartbeat(self) -> None:
+        now_ns = time.monotonic_ns()
         self.region.beat()
         for job in self.jobs:
             job.region.beat()
-            if job.region.torn:
-                self._members.give_up(job)
         self._launchers.tend()
-        self.recorder.beat()
-        self._tend_classes()
-        if not self._presence.keep():
-            self._loop.stop()
-        if self.options.private and self._is_unused():
-            self._loop.stop()
-        self._loop.call_at(time.monotonic_ns() + HEARTBEAT_NS, self._heartbeat)
-
-    def _tend_classes(self) -> None:
-        """Looks after the classes now and then, and begins pulses when they are needed."""
-        now_ns = time.monotonic_ns()
-        if now_ns >= self._inspect_ns:
-            self._inspect_ns = now_ns + INSPECT_NS
-            self._uses.read()
-            try:
-                self.classes.inspect()
-            except (CoschedError, OSError) as error:
-                log.error("classes: %s", error)
         if not self._pulsing and self.classes.pulse_period_ns is not None:
             self._pulse()
+        if self.options.private and self._is_unused():
+            self._loop.stop()
+        if now_ns >= self._inspect_ns:
+            self._inspect_ns = now_ns + INSPECT_NS
+            self._inspect()
+        self._loop.call_at(now_ns + HEARTBEAT_NS, self._heartbeat)
+
+    def _inspect(self) -> None:
+        """Looks at what users and other programs did with regions, names and classes, and
+        brings the accounts up to date."""
+        for job in self.jobs:
+            if job.region.torn:
+                self._members.give_up(job)
+        if not self._presence.keep():
+            self._loop.stop()
+        self._uses.read()
+        self.recorder.flush()
+        try:
+            self.classes.inspect()
+        except (CoschedError, OSError) as error:
+            log.error("classes: %s", error)
 
     def _pulse(self) -> None:
         self.classes.pulse()

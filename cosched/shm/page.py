@@ -111,6 +111,14 @@ class Page:
             bool(look.missed),
         )
 
+    def processes(self) -> set[int]:
+        """Returns the processes of ranks whose loop has not ended, as they wrote them."""
+        return {
+            int(slot.pid)
+            for slot in self.data.slots
+            if slot.state not in (lib.COSCHED_PAGE_FREE, lib.COSCHED_PAGE_ENDED)
+        }
+
     def forget(self, pid: int) -> None:
         """Frees the slots of a process that has ended."""
         lib.cosched_page_forget(self.data, pid)

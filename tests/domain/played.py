@@ -6,7 +6,7 @@ import os
 
 from cosched.cluster.keys import load_keys
 from cosched.cluster.links import Links
-from cosched.cluster.messages import Beat
+from cosched.cluster.messages import Beat, Roster, RosterNode
 from cosched.core.cluster.startup.jobobject import JobObject, encode_object
 from cosched.core.names import CONTROLLER
 
@@ -32,7 +32,7 @@ class Played:
             self._links.close()
 
     def _keep(self, _sender, message):
-        if not isinstance(message, Beat):
+        if not isinstance(message, Beat | Roster):
             self.messages.put_nowait(message)
 
     async def receive(self):
@@ -43,6 +43,17 @@ class Played:
         while isinstance(message := await self.receive(), kind):
             pass
         return message
+
+
+def roster_of(rig):
+    """Returns the nodes of a domain as its controller sends them."""
+    names = rig.config.node_names
+    public = load_keys(rig.paths.keys, CONTROLLER, names).public
+    nodes = (
+        RosterNode(at, name, rig.config.nodes[name], public[name])
+        for at, name in enumerate(names)
+    )
+    return Roster(1, tuple(nodes))
 
 
 def object_of(rig, number, counts, *argv):

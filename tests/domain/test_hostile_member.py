@@ -194,7 +194,7 @@ TO_NODE = {
 
 
 def hello(rig, totals, starts=()):
-    return ["Hello", PROTOCOL, 5, rig.config.digest(), totals, starts]
+    return ["Hello", PROTOCOL, 5, rig.config.digest("n1"), totals, starts]
 
 
 def submitted(uid, gid):
@@ -239,7 +239,7 @@ async def send_raw(rig, to, messages):
     arrived = asyncio.ensure_future(links.receive(lambda *_: None))
     try:
         if to == CONTROLLER:
-            links.send(to, Hello(PROTOCOL, 5, rig.config.digest(), {"slots": 4}, ()))
+            links.send(to, Hello(PROTOCOL, 5, rig.config.digest("n1"), {"slots": 4}, ()))
         delivery = links._peer(to).delivery
         for message in messages:
             data = (

@@ -1,6 +1,5 @@
 """Tests what users see of jobs in a domain of two nodes."""
 
-import json
 import os
 import signal
 import sys
@@ -11,6 +10,7 @@ import pytest
 from cosched.cluster.agent.topology import write_topology
 from cosched.cluster.client import make_submission
 from cosched.core.errors import CoschedError
+from tests.domain.user import as_user
 
 
 def test_each_task_writes_into_the_output_file(pair):
@@ -254,25 +254,6 @@ def attempt_cancel(pair, number):
         except CoschedError as error:
             return str(error).partition(": ")[2]
     return "cancelled"
-
-
-def as_user(uid, action):
-    """Returns the result of ``action``, which runs in a child as the user."""
-    read, write = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        try:
-            os.setgroups([])
-            os.setgid(uid)
-            os.setuid(uid)
-            os.write(write, json.dumps(action()).encode())
-        finally:
-            os._exit(0)
-    os.close(write)
-    with os.fdopen(read) as result:
-        text = result.read()
-    os.waitpid(pid, 0)
-    return json.loads(text)
 
 
 def test_the_domain_ends_and_keeps_the_jobs_that_wait(make_rig):

@@ -13,7 +13,7 @@ from cosched.cluster.messages import (
 )
 from cosched.core.cluster.startup.seal import Tied, seal
 from cosched.core.names import CONTROLLER
-from tests.domain.played import Played, object_of
+from tests.domain.played import Played, object_of, roster_of
 
 SECRET = b"s" * 32
 ONE_NODE = ((0, 0),)
@@ -50,6 +50,7 @@ def test_node_without_free_slots_reports_the_starts_that_have_them(make_rig):
             rig.start("n1")
             hello = await controller.receive()
             assert hello.starts == ()
+            controller.send("n1", roster_of(rig))
             controller.send("n1", Welcome(1, SECRET, hello.incarnation))
             controller.send("n1", start_of(rig, 1, rig.config.slots - 1))
             prepared = await controller.receive_other_than(Hello)
@@ -72,6 +73,7 @@ def prepared_after(rig, *welcomes):
         async with Played(rig, CONTROLLER).listen() as controller:
             rig.start("n1")
             hello = await controller.receive()
+            controller.send("n1", roster_of(rig))
             for secret, more in welcomes:
                 welcome = Welcome(1, secret, hello.incarnation + more)
                 controller.send("n1", welcome)

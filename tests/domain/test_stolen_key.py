@@ -209,7 +209,7 @@ def test_thief_acts_for_ordinary_users(rig):
 
 def test_thief_gets_the_jobs_of_its_node_and_reports_what_it_likes(rig):
     async def act(thief):
-        hello = Hello(PROTOCOL, 5, rig.config.digest(), {"slots": 4}, ())
+        hello = Hello(PROTOCOL, 5, rig.config.digest("n1"), {"slots": 4}, ())
         thief.send(CONTROLLER, hello)
         assert isinstance(await thief.receive(), Welcome)
         number = await asyncio.to_thread(

@@ -1,5 +1,6 @@
 """Runs cosched's commands as a user of a domain."""
 
+import json
 import os
 import re
 import subprocess
@@ -46,3 +47,22 @@ class User:
         status, out, err = self.run("submit", *words, **environ)
         assert (status, err) == (0, ""), err
         return int(re.fullmatch(r"job (\d+)\n", out)[1])
+
+
+def as_user(uid, action):
+    """Returns the result of ``action``, which runs in a child as the user."""
+    read, write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.setgroups([])
+            os.setgid(uid)
+            os.setuid(uid)
+            os.write(write, json.dumps(action()).encode())
+        finally:
+            os._exit(0)
+    os.close(write)
+    with os.fdopen(read) as result:
+        text = result.read()
+    os.waitpid(pid, 0)
+    return json.loads(text)

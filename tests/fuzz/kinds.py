@@ -29,6 +29,7 @@ DOMAIN_REQUESTS = (
     "cancel",
     "hold",
     "unhold",
+    "resize",
     "nodes",
     "mates",
     "drain",

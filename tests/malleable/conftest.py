@@ -1,5 +1,6 @@
 """The MPIs under which malleable programs are tested."""
 
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -26,6 +27,15 @@ def mpi(request):
     return request.param
 
 
+def flags_for(mpicc, *options):
+    """Returns the words that ``cosched malleable`` prints."""
+    command = [sys.executable, "-m", "cosched.cli.main", "malleable", "--mpicc", mpicc]
+    done = subprocess.run(
+        [*command, *options], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    return shlex.split(done.stdout)
+
+
 @pytest.fixture
 def agents(tmp_path):
     """Returns a function that makes the agents of some nodes."""
@@ -45,8 +55,9 @@ def rigid(mpi):
     """Returns a function that runs a program without agents."""
 
     def run(ranks, program, *arguments):
+        command = [mpi / "python", program] if program.suffix == ".py" else [program]
         return subprocess.run(
-            [mpi / "mpiexec", "-n", str(ranks), mpi / "python", program, *arguments],
+            [mpi / "mpiexec", "-n", str(ranks), *command, *arguments],
             env=mpi_environment(),
             stdin=subprocess.DEVNULL,
             capture_output=True,

@@ -32,6 +32,7 @@ from cosched.shm.page import Page
 from tests.places import ROOT
 
 PROGRAM = Path(__file__).with_name("malleable_rank.py")
+PRELOADED = Path(__file__).with_name("played_page.c")
 Report = ReportDone | ReportRefused
 
 #: So long a change may take on a machine with much else to do.
@@ -69,7 +70,13 @@ class PlayedAgents:
     def start(
         self, bin_folder: Path, nodes: Sequence[int], program: Path, *arguments: str | Path
     ) -> None:
-        """Starts the program, with a rank on each of the named nodes."""
+        """Starts the program, in Python or compiled, with a rank on each of the named
+        nodes."""
+        if program.suffix == ".py":
+            command = [bin_folder / "python", PROGRAM, self.folder, program]
+            environ = mpi_environment()
+        else:
+            command, environ = [program], self._environment_of_c()
         self.ranks = [Rank(0, Spot(node, "")) for node in nodes]
         self.agreement = Agreement(nodes)
         self._write_nodes(0, [rank.spot for rank in self.ranks])
@@ -77,14 +84,28 @@ class PlayedAgents:
             self.process = subprocess.Popen(
                 [
                     *(*self.launcher(bin_folder), "-n", str(len(nodes))),
-                    *(bin_folder / "python", PROGRAM, self.folder, program, *arguments),
+                    *(*command, *arguments),
                 ],
-                env=mpi_environment(),
+                env=environ,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
+
+    def _environment_of_c(self) -> dict[str, str]:
+        """Returns the variables with which a rank of a compiled program finds its page."""
+        preloaded = self.folder / "played_page.so"
+        if not preloaded.exists():
+            flags = ("-shared", "-fPIC", "-O1")
+            subprocess.run(["gcc", *flags, PRELOADED, "-o", preloaded], check=True)
+        environ = mpi_environment()
+        before = environ.get("LD_PRELOAD", "")
+        return {
+            **environ,
+            "COSCHED_PLAYED": str(self.folder),
+            "LD_PRELOAD": f"{before} {preloaded}".strip(),
+        }
 
     def launcher(self, bin_folder: Path) -> list[str | Path]:
         """Returns the command that starts ranks, without their number."""

@@ -1,8 +1,9 @@
-"""Figures 9 to 16 and Tables 2 and 3 of Weissman, Rao Abburi and England (2003): jobs that
+"""Figures 5 to 16 and Tables 2 and 3 of Weissman, Rao Abburi and England (2003): jobs that
 give up nodes so that others start.
 
 system-centric (Figs. 9 to 14, Table 2): streams of the model that was fitted to SDSC's log,
-on 128 nodes; run times follow the nodes linearly or along a parabola; changes are free.
+on 128 nodes, at the load at which Fig. 14 holds; run times follow the nodes linearly or
+along a parabola; changes are free.
 
 user-centric (Figs. 15 and 16, Table 3): the problems of the paper's Table 1 on 64 nodes,
 each change at its cost; GE, and STEN, GE and CL mixed.
@@ -10,11 +11,13 @@ each change at its cost; GE, and STEN, GE and CL mixed.
 In full, 100 streams of 10,000 jobs for each point (two hours on one core). It can be
 interrupted: the same command goes on; so does one with more streams. --so-far makes do with
 the results so far, also during a run. --quick: two of 500.
-Without names of figures, all. --held: as if FQ gave nodes to the queue only and held what
-the queue does not want; Figs. 9 to 13 and Table 2, claims and table alone. Written are JSON
-with every point, a picture for each figure, the tables, and the claims of the paper beside
-the results. --from draws earlier results again; --docs writes claims and tables
+Without names of figures, all. FQ holds what the queue does not want. --given: as if FQ gave
+it to running jobs; Figs. 9 to 13 and Table 2, claims and table alone. Written are JSON with
+every point, a picture for each figure, the tables, and the claims of the paper beside the
+results. --from draws earlier results again; --docs writes claims and tables
 into a page, between the lines <!-- PART: begin --> and <!-- PART: end -->.
+
+--log FILE...: Figures 5 to 8 instead, the models fitted to these logs beside the logs.
 """
 
 from __future__ import annotations
@@ -28,9 +31,10 @@ from benchmarks.experiments.claims import claims_table
 from benchmarks.experiments.malleable.claims import CLAIMS, claims_of
 from benchmarks.experiments.malleable.figures import draw
 from benchmarks.experiments.malleable.points import (
+    SYSTEM_LOAD,
     Measured,
     document,
-    held,
+    given,
     measured,
     points_of,
     read_points,
@@ -42,13 +46,16 @@ from benchmarks.experiments.malleable.tables import (
     table_3,
     table_of_figure_14,
 )
+from benchmarks.experiments.malleable.workload import claims_of as claims_of_log
+from benchmarks.experiments.malleable.workload import draw as draw_log
+from benchmarks.experiments.malleable.workload import fitted
 from benchmarks.experiments.section import rewrite
 from benchmarks.results import Results
 from cosched.core.errors import CoschedError
 from cosched.sim.malleable.malleable_runs import MalleableOutcome, carry_out
 
 TABLES = {"fig14": table_of_figure_14, "table2": table_2, "table3": table_3}
-HELD = ("fig9", "fig10", "fig11", "fig12", "fig13", "table2")
+GIVEN = ("fig9", "fig10", "fig11", "fig12", "fig13", "table2")
 FULL, QUICK = (100, 10_000), (2, 500)
 
 
@@ -64,16 +71,20 @@ def parse(words: Sequence[str] | None) -> argparse.Namespace:
     bench.add_folder()
     add("--from", dest="sources", type=Path, nargs="+", help="JSON of earlier runs")
     add("--so-far", action="store_true", help="simulate nothing more")
-    add("--held", action="store_true", help="FQ: to the queue only")
+    add("--given", action="store_true", help="FQ: to running jobs, too")
+    load = f"of system-centric streams (default {SYSTEM_LOAD})"
+    add("--load", type=float, default=SYSTEM_LOAD, help=load)
     bench.add_page()
-    add("--part", help="of that page (default malleable or malleable-held)")
+    add("--part", help="of that page (default malleable, with -given or -logs)")
+    add("--log", type=Path, nargs="+", default=[], help="logs for Figures 5 to 8")
     options = bench.parse(words)
-    known = HELD if options.held else tuple(CLAIMS)
+    known = GIVEN if options.given else tuple(CLAIMS)
     options.figures = options.figures or list(known)
     for name in options.figures:
         if name not in known:
             bench.error(f"'{name}' is none of {', '.join(known)}")
-    options.part = options.part or ("malleable-held" if options.held else "malleable")
+    kind = "-logs" if options.log else "-given" if options.given else ""
+    options.part = options.part or f"malleable{kind}"
     return options
 
 
@@ -81,7 +92,7 @@ def measure(options: argparse.Namespace, figures: Sequence[str]) -> Measured:
     """Simulates what the figures need and writes it down."""
     repeat, count = QUICK if options.quick else FULL
     repeat, count = options.repeat or repeat, options.count or count
-    runs = runs_of(figures, repeat, count, options.held)
+    runs = runs_of(figures, repeat, count, options.load, give=options.given)
     results = Results(options.out / "malleable.jsonl")
 
     def keep(one: MalleableOutcome) -> None:
@@ -110,20 +121,34 @@ def text_of(figures: Sequence[str], points: Measured) -> str:
 def main(words: Sequence[str] | None = None) -> None:
     options = parse(words)
     with in_one_line("malleable"):
-        carry_on(options)
+        options.out.mkdir(parents=True, exist_ok=True)
+        text = fit_logs(options) if options.log else carry_on(options)
+        (options.out / f"{options.part}.md").write_text(text)
+        if options.docs:
+            rewrite(options.docs, options.part, text)
+        print(text, end="")
 
 
-def carry_on(options: argparse.Namespace) -> None:
-    """Simulates what is left, and writes the figures with the claims and tables."""
-    options.out.mkdir(parents=True, exist_ok=True)
+def fit_logs(options: argparse.Namespace) -> str:
+    """Draws Figures 5 to 8 for each log; returns their claims."""
+    claims = []
+    for path in options.log:
+        found = fitted(path)
+        draw_log(found, options.out / f"malleable_log_{found.model.name}.png")
+        claims += claims_of_log(found)
+    return "\n".join(claims_table(claims)) + "\n"
+
+
+def carry_on(options: argparse.Namespace) -> str:
+    """Simulates what is left, and draws the figures; returns the claims and tables."""
     figures = options.figures
     points = read_points(options.sources) if options.sources else measure(options, figures)
-    if options.held:
+    if options.given:
         points = {
-            shown: points[held(shown)]
+            shown: points[given(shown)]
             for figure in figures
             for shown in points_of(figure)
-            if held(shown) in points
+            if given(shown) in points
         }
     for figure in figures:
         missing = [point for point in points_of(figure) if point not in points]
@@ -132,13 +157,9 @@ def carry_on(options: argparse.Namespace) -> None:
                 f"{len(missing)} points of {figure} are not there; "
                 f"measure them with: scripts/dev bench malleable {figure}"
             )
-        if figure.startswith("fig") and not options.held:
+        if figure.startswith("fig") and not options.given:
             draw(figure, points, options.out / f"malleable_{figure}.png")
-    text = text_of(figures, points)
-    (options.out / "malleable.md").write_text(text)
-    if options.docs:
-        rewrite(options.docs, options.part, text)
-    print(text, end="")
+    return text_of(figures, points)
 
 
 if __name__ == "__main__":

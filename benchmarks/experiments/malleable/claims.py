@@ -25,17 +25,28 @@ from benchmarks.experiments.malleable.points import (
 from benchmarks.experiments.malleable.points import Measured as Points
 from benchmarks.experiments.malleable.tables import (
     COLUMNS_3,
+    NO_WORSE,
     PERCENTS_3,
+    TABLE_2,
     TABLE_3,
     average,
     throughput,
 )
-from benchmarks.experiments.verdicts import judge_above, judge_value
+from benchmarks.experiments.verdicts import (
+    judge_above,
+    judge_amount,
+    judge_cases,
+    judge_value,
+)
 from cosched.sim.malleable.policies import BASELINES
 
 SLACK = 1.01
 WITHOUT_LIMIT = float("inf")
 LIMITED = tuple(degree for degree in DEGREES if degree is not None)
+#: Jobs with a shorter mean wait are taken not to wait.
+NO_WAIT_S = 60
+#: Fig. 10: the minimum in %, and the last M at which FQ waits less than FR.
+TURNS = ((50, 6), (40, 9), (30, 12))
 WAIT, EXECUTION, TOTAL = "mean_wait_s", "mean_execution_s", "mean_total_s"
 
 
@@ -67,15 +78,18 @@ def fig9(found: Findings) -> list[Claim]:
             for execution, baseline in product(EXECUTIONS, BASELINES)
         )
 
-    won, _ = found.count(less_total(percent) for percent in PERCENTS)
-    _, won_verdict = found.count(less_total(percent) for percent in (50, 40))
+    won = {percent: less_total(percent) for percent in PERCENTS}
+    large = found.count(won[percent] for percent in (50, 40))
+    all_won = sum(won.values())
     return [
         Claim("9", "IDEAL-ONLY waits far longer than IDEAL-BACKFILL", "far",
               times(ideal), judge_above(found.over(ideal), 2)),
         Claim("9", "Even-H-FQ waits less than each baseline", "always", *less),
         Claim("9", "its execution takes longer than with the ideal", "yes", *slower),
-        Claim("9", "its total is less than each baseline's, at least at large minima",
-              "at large ones", won, won_verdict),
+        Claim("9", "its total is less than each baseline's at minima of 50% and 40%",
+              "yes", *large),
+        Claim("9", "it is not so at all minima", "yes", f"{all_won} of {len(won)}",
+              judge_cases([all_won < len(won)])),
     ]  # fmt: skip
 
 
@@ -94,10 +108,19 @@ def fig10(found: Findings) -> list[Claim]:
         )
         for harvest, percent in product(("even", "low-impact"), PERCENTS)
     )
-    queued = found.count(
+    first = found.count(
         found.at(WAIT, f"{harvest}-fq", degree, percent)
         <= SLACK * found.at(WAIT, f"{harvest}-fr", degree, percent)
-        for harvest, degree, percent in product(("even", "low-impact"), (3, 6), PERCENTS)
+        for harvest, (percent, last) in product(("even", "low-impact"), TURNS)
+        for degree in LIMITED
+        if degree <= last
+    )
+    then = found.count(
+        found.at(WAIT, f"{harvest}-fr", degree, percent)
+        <= SLACK * found.at(WAIT, f"{harvest}-fq", degree, percent)
+        for harvest, (percent, last) in product(("even", "low-impact"), TURNS)
+        for degree in LIMITED
+        if degree > last
     )
     gaps = {
         percent: found.at(WAIT, "even-fr", 9, percent)
@@ -114,7 +137,9 @@ def fig10(found: Findings) -> list[Claim]:
         Claim("10", "the wait falls as M grows", "always", *falls),
         Claim("10", "without a limit FR and FQ are the same", "essentially",
               f"FR/FQ {same.low:.2f} to {same.high:.2f}", judge_value(same, 1.0)),
-        Claim("10", "FQ waits less than FR at M of 3 and 6", "always", *queued),
+        Claim("10", "FQ waits less than FR to M=6 at 50%, 9 at 40%, 12 at 30%", "yes",
+              *first),
+        Claim("10", "from there on FR waits less (50%, 40%)", "yes", *then),
         Claim("10", "the smaller the minimum, the more FQ gains (M=9; 50%, 10%)", "yes",
               f"FR/FQ {gaps[50]:.2f}, {gaps[10]:.2f}", gaps_verdict),
         Claim("10", "Low-Imp waits slightly less than Even-H", "yes", *better),
@@ -195,10 +220,11 @@ def fig13(found: Findings) -> list[Claim]:
         for percent in PERCENTS
     )
     turns = found.count(
-        (found.at(TOTAL, "low-impact-fq", 6, percent)
-         < found.at(TOTAL, "low-impact-fr", 6, percent)) == (percent > 10)
+        found.at(TOTAL, f"low-impact-{better}", 6, percent)
+        <= SLACK * found.at(TOTAL, f"low-impact-{worse}", 6, percent)
         for percent in PERCENTS
-    )  # fmt: skip
+        for better, worse in [("fq", "fr") if percent > 10 else ("fr", "fq")]
+    )
     return [
         Claim("13", "Low-Imp-FR is best from M=9 on", "always", *best),
         Claim("13", "Low-Imp-FR without a limit is best of all M", "(chosen)", *unlimited),
@@ -232,7 +258,7 @@ def fig14(found: Findings) -> list[Claim]:
               judge_value(found.over(total), 7)),
         Claim("14", "less total than the others", "about 20%",
               f"{min(gains):.0%} to {max(gains):.0%}",
-              judge_value(found.over(1 - gain for gain in gains), 0.8)),
+              judge_amount(found.over(gains), 0.2, 0.2)),
     ]  # fmt: skip
 
 
@@ -242,29 +268,34 @@ def table2(found: Findings) -> list[Claim]:
     def averages(column: str) -> list[float]:
         return [average(found.measured, *cell, column) for cell in cells]
 
-    success, harvests = averages("success"), averages("harvests")
-    of_harvested, better = averages("of_harvested"), averages("no_worse")
-    # A rate near 1 is judged by its complement, in which a difference shows.
-    failed = found.over(1 - rate for rate in success)
-    delayed = found.over(1 - rate for rate in better)
+    def rate(what: str, paper: tuple[float, float], column: str) -> Claim:
+        """Judges a rate near 1 by its complement, in which a difference shows."""
+        low, high = paper
+        rates = averages(column)
+        verdict = judge_amount(found.over(1 - one for one in rates), 1 - high, 1 - low)
+        shown = f"{min(rates):.1%} to {max(rates):.1%}"
+        return Claim("T2", what, f"{low:.1%} to {high:.1%}", shown, verdict)
+
+    harvests = averages("of_harvested")
+    to_theirs = found.over(
+        ours / TABLE_2[policy][EXECUTIONS.index(execution)][1]
+        for ours, (policy, execution) in zip(harvests, cells, strict=True)
+    )
     more = found.over(
-        average(found.measured, f"{harvest}-fr", execution, "harvests")
-        / average(found.measured, f"{harvest}-fq", execution, "harvests")
+        average(found.measured, f"{harvest}-fr", execution, "of_harvested")
+        / average(found.measured, f"{harvest}-fq", execution, "of_harvested")
         for harvest, execution in product(("even", "low-impact"), EXECUTIONS)
     )
+    no_worse = (0.864, 0.928)
     return [
-        Claim("T2", "harvests that bring enough", "96.7% to 99.5%",
-              f"{min(success):.1%} to {max(success):.1%}",
-              judge_value(failed, 0.005, 0.033)),
-        Claim("T2", "harvests a job", "1.5 to 3.6",
-              f"{min(harvests):.2f} to {max(harvests):.2f}; of jobs ever harvested "
-              f"{min(of_harvested):.1f} to {max(of_harvested):.1f}",
-              judge_value(found.over(harvests), 1.5, 3.6)),
+        rate("harvests that bring enough", (0.967, 0.995), "success"),
+        Claim("T2", "harvests a harvested job, each beside the paper's", "1.5 to 3.6",
+              f"{min(harvests):.1f} to {max(harvests):.1f}", judge_value(to_theirs, 1.0)),
         Claim("T2", "FR harvests about twice as often as FQ", "yes",
               f"{more.low:.1f} to {more.high:.1f} times", judge_value(more, 2)),
-        Claim("T2", "jobs done no later than without (IDEAL-ONLY)", "86.4% to 92.8%",
-              f"{min(better):.1%} to {max(better):.1%}",
-              judge_value(delayed, 0.072, 0.136)),
+        rate("jobs done no later than under IDEAL-ONLY", no_worse, NO_WORSE["ideal-only"]),
+        rate("jobs done no later than under IDEAL-BACKFILL", no_worse,
+             NO_WORSE["ideal-backfill"]),
     ]  # fmt: skip
 
 
@@ -275,8 +306,13 @@ def _users_claims(
     ideal: tuple[float, float],
     others: tuple[float, float],
 ) -> list[Claim]:
-    """Compares with the baselines. ideal, others: the paper's least and greatest ratios."""
+    """Compares with the baselines. ideal, others: the paper's least and greatest ratios.
+    A ratio to a wait below ``NO_WAIT_S`` is a matter of chance, and left out."""
     name = {WAIT: "wait", TOTAL: "total"}[column]
+    cells = list(product(USERS, BETAS, PERCENTS))
+    measured = found.measured
+    kept = [at for at in cells if measured[users(*at[:2], BEST, at[2])][column] > NO_WAIT_S]
+    at = f" ({len(kept)} of {len(cells)} points)" if len(kept) < len(cells) else ""
 
     def against(baseline: str) -> list[float]:
         return [
@@ -285,16 +321,16 @@ def _users_claims(
                 users(source, beta, baseline, percent),
                 users(source, beta, BEST, percent),
             )
-            for source, beta, percent in product(USERS, BETAS, PERCENTS)
+            for source, beta, percent in kept
         ]
 
     first = against("ideal-only")
     rest = against("ideal-backfill") + against("moldable")
     return [
         Claim(figure, f"IDEAL-ONLY's {name} / Low-Imp-FR's", "{:g} to {:g} times".format(
-              *ideal), times(first), judge_value(found.over(first), *ideal)),
+              *ideal), times(first) + at, judge_value(found.over(first), *ideal)),
         Claim(figure, f"the others' {name} / Low-Imp-FR's", "{:g} to {:g} times".format(
-              *others), times(rest), judge_value(found.over(rest), *others)),
+              *others), times(rest) + at, judge_value(found.over(rest), *others)),
     ]  # fmt: skip
 
 

@@ -11,6 +11,8 @@ SECTIONS = {
         "up": ("cluster.up", "Up", "Start a controller, and an agent on each node."),
         "down": ("cluster.up", "Down", "End the agents and the controller."),
         "status": ("cluster.nodes", "Status", "List the nodes and their jobs."),
+        "add": ("cluster.change", "Add", "Add nodes to a domain that is up."),
+        "remove": ("cluster.change", "Remove", "Remove nodes from a domain that is up."),
         "drain": ("cluster.nodes", "Drain", "Keep new jobs away from nodes."),
         "undrain": ("cluster.nodes", "Undrain", "Let jobs start on nodes again."),
         "reload": ("cluster.nodes", "Reload", "Let the controller read domain.toml again."),
@@ -40,6 +42,8 @@ def command() -> None:
       cosched cluster up --lab
       cosched cluster up --hosts n1,n2,n3 --jobs-per-node 2
       cosched cluster status
+      cosched cluster add --hosts n4
+      cosched cluster remove n4 --wait
       cosched cluster drain n3 --reason "new disk"
       cosched cluster reload
       cosched cluster couple --config domain.toml

@@ -56,13 +56,18 @@ def hosts_site(hosts: Sequence[str], shell: str, port: int | None) -> Site:
 
 def lab_site(run_dir: Path, port: int | None) -> Site:
     """Returns the nodes of the lab that is up. Raises CoschedError if none is."""
+    port = PORT if port is None else port
+    places = lab_places(run_dir, port + 1)
+    # A lab's nodes are one machine with one root.
+    return _site(places, port, root_from=tuple(place.name for place in places))
+
+
+def lab_places(run_dir: Path, port: int) -> tuple[DomainNode, ...]:
+    """Returns the nodes of the lab that is up. Raises CoschedError if none is."""
     lab = Lab.load(run_dir)
     if lab is None:
         raise CoschedError("no lab is up: make one with 'cosched lab up --nodes 2'")
-    port = PORT if port is None else port
-    places = lab_nodes(lab, port + 1)
-    # A lab's nodes are one machine with one root.
-    return _site(places, port, root_from=tuple(place.name for place in places))
+    return lab_nodes(lab, port)
 
 
 def lab_nodes(lab: Lab, port: int) -> tuple[DomainNode, ...]:

@@ -13,7 +13,7 @@ import click
 from cosched.cli.connection import connect
 from cosched.cli.declared import Command, command, flag, option
 from cosched.cli.options import domain_dir_option, json_option
-from cosched.cluster.answers import JobInfo
+from cosched.cluster.answers import JobInfo, size_text
 from cosched.core.units import NS_PER_S
 from cosched.linux.users import find_user_name
 from cosched.tables import table
@@ -32,7 +32,8 @@ class Queue(Command):
     """Show the jobs that wait or run in the domain.
 
     The start of a waiting job is an expectation, marked ~. The reason is where a job runs,
-    why it failed, or how long it waits for its mates; cosched why JOB shows more.
+    why it failed, or how long it waits for its mates; cosched why JOB shows more. The nodes
+    of a malleable job are those that it has, and its bounds: 4 of 1-8.
 
     \b
     Examples:
@@ -82,12 +83,19 @@ def _row(job: JobInfo, now_s: float) -> Sequence[str]:
         str(job["job"]),
         job["name"][:_NAME_MOST],
         find_user_name(job["uid"]) or str(job["uid"]),
-        "-" if job["nodes"] is None else str(job["nodes"]),
+        _nodes(job),
         "-" if job["tasks"] is None else str(job["tasks"]),
         job["state"],
         _start(job, now_s),
         _reason(job),
     )
+
+
+def _nodes(job: JobInfo) -> str:
+    if job["minimum"] is not None and job["ideal"] is not None and job["ended_ns"] is None:
+        has = len(job["hosts"]) if job["state"] in ("starting", "running") else None
+        return size_text(has, job["minimum"], job["ideal"])
+    return "-" if job["nodes"] is None else str(job["nodes"])
 
 
 def _start(job: JobInfo, now_s: float) -> str:

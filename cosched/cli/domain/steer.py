@@ -1,4 +1,4 @@
-"""``cosched cancel``, ``hold`` and ``unhold``: steer jobs of the domain."""
+"""``cosched cancel``, ``hold``, ``unhold`` and ``resize``: steer jobs of the domain."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ import click
 from cosched.cli.connection import connect
 from cosched.cli.declared import Command, argument, command
 from cosched.cli.options import complete_domain_jobs, domain_dir_option, json_option
+from cosched.cli.values import Parsed
+from cosched.cluster.answers import size_text
+from cosched.core.decoding import is_whole, parse_integer
 from cosched.core.errors import CoschedError
 from cosched.jobs.client import Client, NoDomain
 
@@ -98,3 +101,54 @@ class Unhold(_OfJobs):
 
     def run(self) -> int:
         return self._steer(Client.unhold)
+
+
+#: The minimum and the ideal, in nodes; None: this one stays.
+Bounds = tuple[int | None, int | None]
+#: Above the nodes of any domain.
+_NODES_MOST = 1 << 20
+
+
+def _bounds(text: str, _what: str) -> Bounds:
+    """Reads ``2..6``, ``2..``, ``..6`` or ``4``."""
+    first, dots, last = text.partition("..")
+    words = [word for word in (first, last) if word]
+    if not words or not all(is_whole(word, 0, _NODES_MOST) for word in words):
+        raise click.BadParameter(
+            f"'{text:.40}' is no number of nodes such as 4, 2..6, 2.. or ..6."
+        )
+    minimum = parse_integer(first, "minimum", 0, _NODES_MOST) if first else None
+    ideal = parse_integer(last, "ideal", 0, _NODES_MOST) if last else None
+    return (minimum, ideal) if dots else (minimum, minimum)
+
+
+@command("resize")
+class Resize(Command):
+    """Change the bounds of a malleable job of yours.
+
+    JOB is a number, as cosched queue shows it. NODES is a minimum and an ideal: 2..6, or 4
+    for both. With 2.. the ideal stays as it is, and with ..6 the minimum. The job may wait
+    or run. A job that runs on more nodes than its ideal gives some back, as soon as its
+    program allows. One below its minimum gets free nodes before other jobs do. The time
+    limit is for the ideal: with half the ideal the job has twice the time.
+
+    \b
+    Examples:
+      cosched resize 12 2..6
+      cosched resize 12 4
+    """
+
+    job: int = argument(type=click.IntRange(min=1), shell_complete=complete_domain_jobs)
+    bounds: Bounds = argument(metavar="NODES", type=Parsed("NODES", _bounds))
+    run_dir: Path = domain_dir_option()
+    as_json: bool = json_option()
+
+    def run(self) -> None:
+        with connect(self.run_dir) as client:
+            minimum, ideal = client.resize(self.job, *self.bounds)
+        if self.as_json:
+            answer = {"job": self.job, "minimum": minimum, "ideal": ideal}
+            click.echo(json.dumps(answer))
+        else:
+            nodes = size_text(None, minimum, ideal, unit=" nodes")
+            click.echo(f"job {self.job}: {nodes}")

@@ -26,7 +26,7 @@ from cosched.cli.options import (
     json_option,
     nodes_option,
 )
-from cosched.cluster.answers import JobInfo
+from cosched.cluster.answers import ChangeInfo, JobInfo
 from cosched.core.bounds import JOB_MOST
 from cosched.core.decoding import is_whole, parse_integer
 from cosched.core.errors import CoschedError
@@ -61,7 +61,9 @@ class Why(Command):
     them.
 
     A number that is not a job's name is a job of the domain. Then the command also prints
-    its place in the queue, or its nodes.
+    its place in the queue, or its nodes. Of a malleable job it prints each change of its
+    size: why the queue ordered it, how long the job stood still, and how much longer an
+    iteration takes since, if two sizes were measured.
 
     \b
     Examples:
@@ -128,12 +130,37 @@ def _text_in_domain(
     job: JobInfo, places: Sequence[NodePaths], asker: Asker, last: int
 ) -> str:
     """Returns the job's line in its domain, and its story on nodes that coschedule it."""
-    line = f"job {job['job']}: {job['why']}"
+    line = "\n".join([f"job {job['job']}: {job['why']}", *_changes(job["changes"], last)])
     on_nodes = replace(asker, name=f"{job_label(job['name'])}-{job['job']}")
     try:
         return f"{line}\n\n{_texts(stories(places, on_nodes), on_nodes, last)}"
     except CoschedError:  # no node here coschedules it
         return line
+
+
+def _changes(changes: Sequence[ChangeInfo], last: int) -> list[str]:
+    """Returns the last changes of a job's size, within 80 columns."""
+    lines: list[str] = []
+    if len(changes) > last:
+        lines.append(f"  ({len(changes) - last} earlier changes: --last, or --json)")
+    for change in changes[-last:]:
+        at_ns = change["ended_ns"] or change["ordered_ns"]
+        first = f"  {_clock(at_ns / NS_PER_S)}  "
+        lines += _wrapped(_change_text(change), first, " " * len(first))
+    return lines
+
+
+def _change_text(change: ChangeInfo) -> str:
+    sizes = f"{change['before']} to {change['after']} nodes"
+    if change["refused"]:
+        return f"kept {change['before']} nodes: {change['refused']} ({change['reason']})"
+    if change["ended_ns"] is None:
+        return f"is to change from {sizes}: {change['reason']}"
+    costs = f"it stood still for {change['stood_s']:.2f} s"
+    if change["slower"] is not None:
+        more, share = change["slower"] > 0, abs(change["slower"])
+        costs += f", and an iteration takes {share:.0%} {'longer' if more else 'less'}"
+    return f"{change['reason']} ({sizes}; {costs})"
 
 
 def _texts(found: Sequence[Story], asker: Asker, last: int) -> str:

@@ -62,8 +62,8 @@ Policies:
   ideal-backfill  the same with conservative backfill
   moldable        a job starts on the free nodes if they reach its minimum
   HARVEST-fr      nodes are harvested; free nodes go to running jobs first
-  HARVEST-fq      nodes are harvested; free nodes go to queued jobs first
-  HARVEST-qo      nodes are harvested; free nodes go to queued jobs only
+  HARVEST-fq      nodes are harvested; free nodes go to queued jobs only
+  HARVEST-qr      nodes are harvested; free nodes go to queued jobs first
 HARVEST is never, even, fair, long, short or low-impact.
 
 All policies, degrees and minima are combined.
@@ -141,6 +141,11 @@ class Malleable(Command):
         default=0.5,
         help="Interval between users' problems; at 1 they hardly wait.",
     )
+    load: float | None = option(
+        type=click.FloatRange(0.0, min_open=True),
+        metavar="X",
+        help="Load of a model on its own machine, by other rates of arrival.",
+    )
     machine: int | None = machine_option("Another size of the machine.")
     strict: bool = strict_option()
     at_a_time: int = parallel_option()
@@ -148,10 +153,21 @@ class Malleable(Command):
 
     def source(self, name: str) -> Source:
         """Returns the source of jobs of this name."""
-        return Source(name, self.count, self.seed, self.beta, self.machine, self.strict)
+        return Source(
+            name=name,
+            count=self.count,
+            seed=self.seed,
+            beta=self.beta,
+            machine=self.machine,
+            strict=self.strict,
+            load=self.load,
+        )
 
     def run(self) -> None:
         check_writable(self.json_file)
+        for name in self.sources:
+            if self.load is not None and not self.source(name).modelled:
+                raise click.UsageError(f"--load: {name} is not a model of a log.")
         cases = cases_of(self.policies, self.degrees, self.percents)
         groups = [
             repeated(

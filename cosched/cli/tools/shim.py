@@ -47,7 +47,7 @@ def shim() -> None:
 
 
 @dataclass(frozen=True)
-class _OfMpi(Command):
+class OfMpi(Command):
     """The options that choose the MPI: PROGRAM's, --mpicc's, --mpi's, or the usual one."""
 
     mpicc: Path | None = option(type=PATH, help="The MPI's compiler wrapper.")
@@ -55,7 +55,6 @@ class _OfMpi(Command):
     argv: tuple[str, ...] = argument(
         nargs=-1, type=click.UNPROCESSED, metavar="[PROGRAM]..."
     )
-    as_json: bool = json_option()
 
     def __post_init__(self) -> None:
         if self.mpicc is not None and (self.argv or self.mpi is not None):
@@ -65,6 +64,13 @@ class _OfMpi(Command):
         """Returns the MPI that the options choose."""
         places = SearchPath(Path(sys.executable).parent, os.environ)
         return find_target(self.argv, self.mpi, self.mpicc, places)
+
+
+@dataclass(frozen=True)
+class _OfMpi(OfMpi):
+    """The same, of a command that can print JSON."""
+
+    as_json: bool = json_option()
 
 
 @command("build", of=shim, short_help="Build the interposer for an MPI.", **_PROGRAM_LAST)

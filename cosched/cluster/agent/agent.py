@@ -14,12 +14,15 @@ from functools import partial
 from pathlib import Path
 from typing import cast
 
+from cosched.cluster.agent.confirmed import ConfirmedJob
 from cosched.cluster.agent.frames import AnyFrame
+from cosched.cluster.agent.known_nodes import KnownNodes
 from cosched.cluster.agent.nodejob import Designs, NodeJob
 from cosched.cluster.agent.preparing import SLOTS, Stewards
 from cosched.cluster.agent.proofs import Proofs
 from cosched.cluster.agent.requests import UserRequests
-from cosched.cluster.agent.route import Route, route_of
+from cosched.cluster.agent.resizing.admissions import Admissions
+from cosched.cluster.agent.route import Route, names_of, route_of
 from cosched.cluster.agent.steps import StepNotes
 from cosched.cluster.agent.stewards import Nursery, Steward
 from cosched.cluster.inputs import Inputs, Visitor
@@ -28,9 +31,11 @@ from cosched.cluster.links import Links
 from cosched.cluster.member import SideTasks, run_member
 from cosched.cluster.messages import (
     PROTOCOL,
+    Admit,
     AnyMessage,
     Beat,
     Chunk,
+    Dismiss,
     End,
     EndNoted,
     GiveInput,
@@ -41,7 +46,9 @@ from cosched.cluster.messages import (
     Message,
     NodeEnded,
     OfJob,
+    PageOrder,
     Refused,
+    Roster,
     SubtreePrepared,
     UserReply,
     Welcome,
@@ -49,8 +56,10 @@ from cosched.cluster.messages import (
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.user_socket import Person, UserSocket
 from cosched.config.domain import DomainConfig, load_config
+from cosched.core.cluster.queue.nodes import numbers
 from cosched.core.cluster.startup.jobobject import JobObject, decode_object
 from cosched.core.complaints import Complaints, fault
+from cosched.core.decoding import printable
 from cosched.core.errors import CoschedError, StateLost
 from cosched.core.names import CONTROLLER
 from cosched.core.units import NS_PER_S
@@ -83,22 +92,28 @@ class Agent:
     ) -> None:
         self.name = name
         self._config = config
+        self._digest = config.digest(name)
         self._paths = paths
         self._log = log
         self._complaints = Complaints(log, time.monotonic_ns)
         self._steps = steps
-        self._links = Links(keys, config.addresses, log, pause_ns=config.life.beat_ns)
+        self._nodes = KnownNodes()
+        self._public = {each: keys.public[each] for each in (CONTROLLER, name)}
+        addresses = {CONTROLLER: config.controller}  # the others come with the roster
+        self._links = Links(keys, addresses, log, pause_ns=config.life.beat_ns)
         self._incarnation = secrets.randbits(48)
         self._session = 0  # of its membership; 0: it never joined
         self._slots = config.slots or len(os.sched_getaffinity(0))
         self._designs = Designs(config.startup.object, config.startup.chunk_bytes)
         self._jobs: dict[World, NodeJob] = {}
+        self._admissions = Admissions(name, self)
         self._broken: set[Start] = set()  # the controller waits for the end on this node
         self._ended_early: deque[Start] = deque(maxlen=_TOMBSTONES)
         self._requests = UserRequests(
             partial(self.send, CONTROLLER), partial(self._links.is_full, CONTROLLER)
         )
-        self._inputs = Inputs(config.node_names, self.send)
+        self._inputs = Inputs(self._nodes.addresses, self.send)
+        self._inputs.ready.clear()
         self._proofs = Proofs()
         self._early: deque[tuple[str, OfJob]] = deque(maxlen=_EARLY)  # before it joined
         self._tasks = SideTasks(self._end)
@@ -164,11 +179,12 @@ class Agent:
 
     def _join(self) -> None:
         latest_first = sorted(self._jobs, reverse=True)
-        reports = {world[:2]: self._jobs[world].report() for world in latest_first}
+        reports = self._admissions.reports()
+        reports |= {world[:2]: self._jobs[world].report() for world in latest_first}
         hello = Hello(
             PROTOCOL,
             self._incarnation,
-            self._config.digest(),
+            self._digest,
             {SLOTS: self._slots},
             tuple(reports.values()),
         )
@@ -193,12 +209,14 @@ class Agent:
                 self._welcome(message)
             case HelloAgain():
                 self._join()
+            case Roster():
+                self._take_roster(message)
             case Refused():
                 if message.incarnation in (0, self._incarnation):
                     reason = f"the controller refused it: {message.reason}"
                     self._end(CoschedError(reason))
             case Leave():
-                self._log("the domain has ended")
+                self._log(printable(message.why))
                 self._end()
             case UserReply():
                 self._requests.take(message)
@@ -220,10 +238,20 @@ class Agent:
         self._log(f"joined the domain {self._config.name}")
         for job in list(self._jobs.values()):
             if job.route.heads_job:
-                job.report_end_again()
+                job.report_again()
         self._requests.send_again()
         while self._early:
             self._take_apart(*self._early.popleft())
+
+    def _take_roster(self, roster: Roster) -> None:
+        """Has other nodes from now on, and takes the messages that waited for them."""
+        waited = self._nodes.take(roster)
+        self._config = replace(self._config, nodes=dict(self._nodes.addresses))
+        public = {node.name: node.key for node in roster.nodes}
+        self._links.meet(self._config.addresses, {**public, **self._public})
+        self._inputs.ready.set()
+        for sender, message in waited:
+            self._take_apart(sender, message)
 
     def _take_of_job(self, sender: str, message: OfJob) -> None:
         if not self._proofs.joined:
@@ -233,18 +261,39 @@ class Agent:
         head = self._jobs.get((*start, 0))
         if isinstance(message, End) and message.direct and sender == CONTROLLER:
             self._end_directly(start, message)
+        elif self._nodes.keeps(sender, message):
+            pass
+        elif isinstance(message, Admit | Dismiss | PageOrder):
+            self._take_of_admission(sender, message)
         elif head is not None and head.worlds.concern(sender, message):
             with self._costs_only(head):
                 head.worlds.take(sender, message)
         else:
             self._take_of_world(sender, message)
 
+    def _take_of_admission(self, sender: str, message: Admit | Dismiss | PageOrder) -> None:
+        start = (message.job, message.start)
+        if isinstance(message, PageOrder):
+            admission = self._admissions.get(start)
+            if admission is not None:
+                admission.order(sender, message)
+        elif sender != CONTROLLER:
+            raise CoschedError(f"job {message.job}: {sender} may not change its nodes")
+        elif isinstance(message, Dismiss):
+            self._admissions.dismiss(start)
+        else:
+            head = self._jobs.get((*start, 0))
+            hosts = names_of(message.nodes, self._nodes.names, message.job)
+            if head is not None:
+                head.worlds.nodes.replace(numbers(message.nodes), hosts)
+            self._admissions.admit(message, hosts, None if head is None else head.confirmed)
+
     def _take_of_world(self, sender: str, message: OfJob) -> None:
         start = (message.job, message.start)
         world = (*start, message.world)
         job = self._jobs.get(world)
         if job is None and isinstance(message, Chunk) and start not in self._ended_early:
-            route = route_of(message, self._config.node_names)
+            route = route_of(message, self._nodes.names)
             if sender not in (route.parent, CONTROLLER):
                 raise CoschedError(f"job {message.job}: is not this node's parent")
             if len(self._jobs) >= _JOBS_MOST:
@@ -266,12 +315,14 @@ class Agent:
 
     def _end_directly(self, start: Start, message: End) -> None:
         """Ends all worlds of a start whose tree is broken; nothing of it begins later."""
+        self._nodes.forget(start)
         self._ended_early.append(start)
         self._broken.add(start)
         for job in self._worlds_of(start):
             with self._costs_only(job):
                 job.take(CONTROLLER, message)
-        self._check_broken(start)
+        self._admissions.dismiss(start)
+        self.check_over(start)
 
     @contextmanager
     def _costs_only(self, job: NodeJob) -> Iterator[None]:
@@ -288,8 +339,9 @@ class Agent:
     def _worlds_of(self, start: Start) -> list[NodeJob]:
         return [job for job in self._jobs.values() if job.key == start]
 
-    def _check_broken(self, start: Start) -> None:
-        if start in self._broken and not self._worlds_of(start):
+    def check_over(self, start: Start) -> None:
+        left = self._worlds_of(start) or self._admissions.has(start)
+        if start in self._broken and not left:
             self._broken.discard(start)
             self.send(CONTROLLER, NodeEnded(*start))
 
@@ -298,6 +350,11 @@ class Agent:
     @property
     def slots(self) -> int:
         return self._slots
+
+    @property
+    def stewards(self) -> Stewards:
+        assert self._stewards is not None, "messages come once it runs"
+        return self._stewards
 
     def send(self, to: str, message: Message) -> None:
         if to == self.name:
@@ -318,15 +375,33 @@ class Agent:
     def open_object(self, route: Route, data: bytes) -> JobObject:
         if not route.world:
             return decode_object(self._proofs.open(route, data))
-        first = self._jobs.get((route.job, route.start, 0))
-        if first is None:
-            raise CoschedError("the tasks that the job began with have ended here")
-        return first.object_of_world(route, data)
+        return self._confirmed((route.job, route.start)).object_of_world(route, data)
+
+    def _confirmed(self, start: Start) -> ConfirmedJob:
+        """Returns the job of which a world begins here. Raises CoschedError if this node
+        has no part of it now."""
+        admission = self._admissions.get(start)
+        if admission is not None:
+            return admission.job
+        first = self._jobs.get((*start, 0))
+        if first is None or first.confirmed is None:
+            raise CoschedError("the job has no part on this node")
+        if first.confirmed.found.malleable:
+            raise CoschedError("the job has given this node back")
+        return first.confirmed
 
     def make_steward(self, job: NodeJob, found: JobObject) -> Steward:
-        assert self._stewards is not None
         on_frame = partial(self._take_frame, job)
-        return self._stewards.make(job.route, found, on_frame, job.steward_ended)
+        admission = self._admissions.get(job.key)
+        environ = {} if admission is None else admission.environ
+        return self.stewards.make(job.route, found, environ, on_frame, job.steward_ended)
+
+    def open_page(
+        self, job: NodeJob, found: JobObject, then: Callable[[str], None]
+    ) -> None:
+        route = job.route
+        admission = self._admissions.begin(job.key, route.place, found, route.hosts)
+        admission.when_ready(then)
 
     def report_starts(self) -> None:
         self._join()
@@ -345,7 +420,9 @@ class Agent:
 
     def forget(self, job: NodeJob) -> None:
         self._jobs.pop(job.identity, None)
-        self._check_broken(job.key)
+        if not job.route.world and not job.since_ns:  # its tasks never began
+            self._admissions.dismiss(job.key)
+        self.check_over(job.key)
 
     def note(self, job: NodeJob, step: str) -> None:
         if not job.route.world:
@@ -368,7 +445,7 @@ def serve(run_dir: Path, node: str, notes: StepNotes, slots: int = 0) -> None:
     config = replace(config, slots=config.slots or slots)
     if node not in config.nodes:
         raise CoschedError(f"{paths.config}: has no node '{node}'; give --node")
-    keys = load_keys(paths.keys, node, config.members)
+    keys = load_keys(paths.keys, node, (CONTROLLER,))
     paths.node(node).mkdir(mode=0o755, parents=True, exist_ok=True)
     run_member(
         lambda ready, log: Agent(node, config, keys, paths, log, notes).run(ready),

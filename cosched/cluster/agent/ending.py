@@ -170,6 +170,8 @@ class Ending:
             self.fail(Failure(1, self._overdue or killed))
         if not self._tasks_gone or self.reported:
             return
+        if self._route.heads_job and not self._children:
+            self._worlds.first_ended()
         others = bool(self._children) or not self._worlds.empty
         if others and self._route.heads_job and not self._direct:
             return  # the root's steward still writes output of the others

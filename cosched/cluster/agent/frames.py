@@ -12,7 +12,7 @@ from typing import TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from cosched.cluster.messages import LONGEST, Failure
+from cosched.cluster.messages import LONGEST, Failure, PhaseTimes
 from cosched.core.bounds import (
     GroupId,
     Limit,
@@ -25,6 +25,9 @@ from cosched.core.bounds import (
     UserId,
 )
 from cosched.core.cluster.coupling.mate_messages import Addresses
+from cosched.core.cluster.resizing.node_part import Answer as PartAnswer
+from cosched.core.cluster.resizing.node_part import Order as PartOrder
+from cosched.core.cluster.resizing.node_part import Sensed
 from cosched.core.cluster.startup.questions import Command, Question, RootAnswer
 from cosched.core.decoding import Malformed, MessagePackDecoder
 from cosched.linux.system_text import environ_from_wire, from_wire, words_from_wire
@@ -145,6 +148,38 @@ class TaskAnswered(Frame, frozen=True):
     answer: RootAnswer  #: the answer of the job's root
 
 
+# --- between the agent and the keeper of a page -------------------------------------------
+
+
+class KeepPage(Frame, frozen=True):
+    """Keep the page of a malleable job. The first frame, in place of ``Prepare``."""
+
+    uid: UserId  #: the job's user
+    gid: GroupId  #: the user's group
+    path: str  #: of the page
+    place: Slots  #: of the node in the job
+    host: Name  #: the node's name
+    again: bool = False  #: the page is there: an earlier keeper of it was killed
+
+
+class OrderPage(Frame, frozen=True):
+    """Carry out an order of the job's root."""
+
+    order: PartOrder  #: for the node's part of the agreement
+    ranks: Slots  #: of the job on the node now
+
+
+class PageReady(Frame, frozen=True):
+    """The page is there: tasks may open it."""
+
+
+class PageAnswered(Frame, frozen=True):
+    """An answer of the page, for the job's root."""
+
+    answer: PartAnswer | Sensed  #: what the keeper read
+    times: PhaseTimes | None = None  #: of a change that is done
+
+
 # --- from the steward ---------------------------------------------------------------------
 
 
@@ -220,6 +255,10 @@ AnyFrame: TypeAlias = (
     | AddCredit
     | WriteInput
     | TaskAnswered
+    | KeepPage
+    | OrderPage
+    | PageReady
+    | PageAnswered
     | TasksWait
     | CannotStart
     | TableReady

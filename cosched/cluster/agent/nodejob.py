@@ -10,6 +10,7 @@ from typing import Protocol
 
 import msgspec
 
+from cosched.cluster.agent.confirmed import ConfirmedJob
 from cosched.cluster.agent.ending import Ending
 from cosched.cluster.agent.frames import (
     AnyFrame,
@@ -29,6 +30,7 @@ from cosched.cluster.agent.frames import (
     WriteOutput,
 )
 from cosched.cluster.agent.relay import Relay
+from cosched.cluster.agent.resizing.changes import Changes
 from cosched.cluster.agent.route import Route
 from cosched.cluster.agent.startup import Dispatch, TableExchanges
 from cosched.cluster.agent.steps import PREPARED
@@ -48,15 +50,18 @@ from cosched.cluster.messages import (
     OfJob,
     Order,
     Output,
+    PageAnswer,
+    Resize,
     StartFailed,
     StartReport,
     SubtreeEnded,
     SubtreePrepared,
     Tables,
     TaskFailed,
+    WithdrawChange,
 )
 from cosched.cluster.submission import FROM_CLIENT
-from cosched.core.cluster.startup.jobobject import JobObject, decode_world
+from cosched.core.cluster.startup.jobobject import JobObject
 from cosched.core.cluster.startup.two_phase import (
     Prepared,
     PrepareFailed,
@@ -86,6 +91,12 @@ class Node(Protocol):
     def make_steward(self, job: NodeJob, found: JobObject) -> Steward:
         """Assigns resources and starts the job's steward. Raises CoschedError if the node
         cannot."""
+
+    def open_page(
+        self, job: NodeJob, found: JobObject, then: Callable[[str], None]
+    ) -> None:
+        """Makes the page of a malleable job. then: is called with a problem, or with
+        nothing once tasks can open it."""
 
     def report_starts(self) -> None:
         """Reports all starts on this node to the controller: it may count them
@@ -123,7 +134,9 @@ class NodeJob:
         self._dispatch = Dispatch(route, self, designs.object)
         self._tables = TableExchanges(route, self, designs.chunk_bytes)
         self._steward: Steward | None = None
-        self._found: JobObject | None = None
+        self._awaited = 1  # parts of this node that are not prepared: tasks, and a page
+        self.confirmed: ConfirmedJob | None = None  #: once its object is here
+        self._changes: Changes | None = None  # at the root of a malleable job
         self.worlds = Worlds(route, self, node.slots, designs.chunk_bytes)
         self._relay = Relay(route, self.worlds, self.send, self.send_to_steward)
         forget = partial(node.forget, self)
@@ -188,6 +201,8 @@ class NodeJob:
             case Answered():
                 self.route.expect_root(sender)
                 self.send_to_steward(TaskAnswered(message.number, message.answer))
+            case Resize() | WithdrawChange() | PageAnswer() if self._changes is not None:
+                self._changes.take(sender, message)
             case SubtreeEnded():
                 child = self.route.expect_child(sender)
                 self._ending.child_ended(child, message.failure)
@@ -200,8 +215,7 @@ class NodeJob:
         """Handles a frame of the job's steward."""
         match frame:
             case TasksWait():
-                self.note(PREPARED)
-                self._dispatch.take(Prepared())
+                self._part_prepared()
             case CannotStart():
                 self._ending.note_tasks_ended()
                 self._cannot_start(frame.reason, again=frame.again)
@@ -233,30 +247,15 @@ class NodeJob:
         self._relay.lose_steward()
         self._ending.check()
 
-    def report_end_again(self) -> None:
-        """Sends the end to a controller that may not have it (only at the root)."""
+    def report_again(self) -> None:
+        """Sends what a new life of the controller may not have (only at the root)."""
+        if self._changes is not None:
+            self._changes.report_again()
         self._ending.report_again()
 
-    def object_of_world(self, route: Route, data: bytes) -> JobObject:
-        """Returns the object of a world that this job has spawned. Only the new programs
-        come with it: the user is that of the object that the controller sent. Raises
-        CoschedError if the world is not one of this job's root, or has nodes that the job
-        has not: they are no part of this job, and may not start its user's tasks."""
-        job = self.route
-        if self._found is None or route.root != job.root or not job.has(route.hosts):
-            raise CoschedError("is not a world of a job on this node")
-        self.check_spawner(route.parent)
-        return decode_world(data).complete(self._found)
-
     def check_spawner(self, member: str) -> None:
-        """Raises CoschedError if a node may start no tasks of the job's user on others."""
-        assert self._found is not None
-        uid, gid = self._found.uid, self._found.gid
-        if member != self._here and not self._node.may_vouch(member, uid, gid):
-            raise CoschedError(
-                f"{member} may start no tasks of user {uid} on other nodes; add it to "
-                "security.root_from in domain.toml, and restart the agents"
-            )
+        assert self.confirmed is not None, "questions are answered once the object is here"
+        self.confirmed.check_spawner(member)
 
     # --- the surroundings of the start ----------------------------------------------------
 
@@ -267,7 +266,13 @@ class NodeJob:
 
     def read_object(self, data: bytes) -> None:
         try:
-            found = self._found = self._node.open_object(self.route, data)
+            found = self._node.open_object(self.route, data)
+            self.confirmed = ConfirmedJob(
+                found, self._here, self.route.hosts, self._node.may_vouch
+            )
+            if found.malleable and not self.route.world:
+                self._awaited += 1
+                self._node.open_page(self, found, self._page_opened)
             self._steward = self._node.make_steward(self, found)
         except StateLost:
             raise
@@ -281,12 +286,26 @@ class NodeJob:
         if not self.route.heads_job:
             return
         self.worlds.begin(found)
+        if found.malleable:
+            self._changes = Changes(self.key, self.worlds.nodes, found.counts, self)
         if found.input == FROM_CLIENT:
 
             def may_give(member: str, uid: int) -> bool:
                 return uid in (0, found.uid) and self._node.may_vouch(member, uid, uid)
 
             self._relay.accept_input(may_give)
+
+    def _page_opened(self, problem: str) -> None:
+        if problem and not self.is_reported:
+            self._cannot_start(problem, again=True)
+        elif not problem:
+            self._part_prepared()
+
+    def _part_prepared(self) -> None:
+        self._awaited -= 1
+        if not self._awaited:
+            self.note(PREPARED)
+            self._dispatch.take(Prepared())
 
     def send_to_steward(self, frame: Frame) -> None:
         if self._steward is not None and not self._ending.steward_gone:
@@ -326,5 +345,14 @@ class NodeJob:
     def task_failed(self, failure: Failure) -> None:
         self._ending.fail(failure)
 
+    def check_change(self) -> None:
+        if self._changes is not None:
+            self._changes.check()
+
     def check_end(self) -> None:
         self._ending.check()
+
+    # --- the changes of its size ----------------------------------------------------------
+
+    def places_in_use(self) -> frozenset[int]:
+        return self.worlds.places_in_use()

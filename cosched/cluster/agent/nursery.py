@@ -1,4 +1,4 @@
-"""Forks the stewards of a node's jobs.
+"""Forks the stewards of a node's jobs. The keeper of a page is a steward without tasks.
 
 A fork of this small process, which has no threads and has imported what stewards need,
 takes a few milliseconds. The agent starts it once and passes it a socket for each job. It
@@ -35,13 +35,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cosched.cluster.agent.frames import (
+    AnyFrame,
     CannotStart,
+    FrameReader,
+    KeepPage,
     KillSteward,
     MakeSteward,
+    Prepare,
     WriteTopology,
     decode_request,
     encode_frame,
+    receive_frame,
 )
+from cosched.cluster.agent.resizing.page_keeper import keep_page
 from cosched.cluster.agent.steward.killing import JobPlace
 from cosched.cluster.agent.steward.steward import run_steward
 from cosched.cluster.agent.topology import write_topology
@@ -172,7 +178,7 @@ class Nursery:
         try:
             child = _Child(request.number, request.limit_s, self._group_name())
             found = self._place_of(child)
-            self._fork(child, lambda: run_steward(agent, found))
+            self._fork(child, lambda: _serve_agent(agent, found))
         except OSError as error:  # too many processes, or no memory
             reason = f"cannot make a process: {error.strerror}"
             print(f"nursery: {reason}", file=sys.stderr, flush=True)
@@ -368,7 +374,24 @@ def _wait_for_job(
     requests.close()
     if data and descriptors:
         with _received(descriptors[0]) as agent:
-            run_steward(agent, group)
+            _serve_agent(agent, group)
+
+
+def _serve_agent(agent: socket.socket, group: JobPlace | None) -> None:
+    """Runs in a fork: becomes what the agent's first frame asks for."""
+    reader = FrameReader()
+    frames: list[AnyFrame] = []
+    while not frames:
+        received = receive_frame(agent, reader)
+        if received is None:
+            return
+        frames = received
+    first = frames.pop(0)
+    if isinstance(first, KeepPage):
+        keep_page(agent, reader, first, frames)
+    else:
+        assert isinstance(first, Prepare)
+        run_steward(agent, reader, first, frames, group)
 
 
 def _received(descriptor: int) -> socket.socket:

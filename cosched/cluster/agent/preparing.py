@@ -5,22 +5,34 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cosched.cluster.agent.frames import AnyFrame, Prepare, encode_frame
+from cosched.cluster.agent.frames import AnyFrame, KeepPage, Prepare, encode_frame
 from cosched.cluster.agent.route import Route
 from cosched.cluster.agent.stewards import Nursery, Steward
 from cosched.cluster.paths import DomainPaths
 from cosched.core.cluster.startup.assignment import Inventory, Units
-from cosched.core.cluster.startup.ends import end_limit_s
+from cosched.core.cluster.startup.ends import WORK_S, end_limit_s
 from cosched.core.cluster.startup.jobobject import JobObject
 from cosched.core.errors import CoschedError
 from cosched.linux.identity import give
 from cosched.linux.system_text import to_wire
+from cosched.shm.boundaries import VARIABLE
 
 #: The resource of which each task of a job gets one.
 SLOTS = "slots"
+
+
+@dataclass(frozen=True, slots=True)
+class PageSpot:
+    """The page of a malleable job on this node."""
+
+    start: tuple[int, int]  #: of the job
+    place: int  #: of the node in the job
+    uid: int  #: the job's user
+    gid: int  #: the user's group
 
 
 class Stewards:
@@ -58,14 +70,15 @@ class Stewards:
         self,
         route: Route,
         found: JobObject,
+        environ: Mapping[str, str],
         on_frame: Callable[[AnyFrame], None],
         on_end: Callable[[], None],
     ) -> Steward:
         """Assigns slots to one world of a job and starts its steward, which prepares the
         tasks. Raises CoschedError if the node cannot.
 
-        on_frame: gets the steward's frames. on_end: called when the steward is gone, and
-        its slots are free.
+        environ: variables of the tasks that this node adds. on_frame: gets the steward's
+        frames. on_end: called when the steward is gone, and its slots are free.
         """
         if len(found.counts) != route.tree.size:
             raise CoschedError("the job object does not fit its tree")
@@ -86,18 +99,62 @@ class Stewards:
                     found,
                     directory,
                     cpus if found.bind else (),
-                    self._environ(),
+                    {**self._environ(), **environ},
                     self._topology,
                 )
             )
-            _make_directory(directory, found)
-            made = self._nursery.make(end_limit_s(found.grace_s))
+            _make_directory(directory, found.uid, found.gid)
+            steward = self._start(
+                route.job, frame, on_frame, ended, end_limit_s(found.grace_s)
+            )
         except Exception:  # the node is as before, whatever is wrong with the job
             self._release(route)
             raise
-        steward = Steward(
-            self._nursery, *made, route.job, on_frame, ended, self._log, frame
-        )
+        return steward
+
+    def path_of_page(self, spot: PageSpot) -> Path:
+        """Returns where the page of a malleable job is."""
+        job, start = spot.start
+        return self._spool / f"{job}.{start}.page{spot.place}" / "page"
+
+    def keep_page(
+        self,
+        spot: PageSpot,
+        on_frame: Callable[[AnyFrame], None],
+        on_end: Callable[[], None],
+        *,
+        again: bool,
+    ) -> Steward:
+        """Starts the keeper of a page, which is a steward without tasks. Raises
+        CoschedError if the node cannot. again: the page is there."""
+        path = self.path_of_page(spot)
+        place = to_wire(str(path))
+        order = KeepPage(spot.uid, spot.gid, place, spot.place, self._name, again)
+        if not again:
+            _make_directory(path.parent, spot.uid, spot.gid)
+
+        def ended() -> None:
+            del self._running[keeper.number]
+            on_end()
+
+        frame = encode_frame(order)
+        keeper = self._start(spot.start[0], frame, on_frame, ended, WORK_S)
+        return keeper
+
+    def drop_page(self, spot: PageSpot) -> None:
+        """Removes a page that no process keeps any more."""
+        shutil.rmtree(self.path_of_page(spot).parent, ignore_errors=True)
+
+    def _start(
+        self,
+        job: int,
+        frame: bytes,
+        on_frame: Callable[[AnyFrame], None],
+        on_end: Callable[[], None],
+        limit_s: float,
+    ) -> Steward:
+        made = self._nursery.make(limit_s)
+        steward = Steward(self._nursery, *made, job, on_frame, on_end, self._log, frame)
         self._running[steward.number] = steward
         self._spawn(steward.run())
         return steward
@@ -134,13 +191,13 @@ def _number(route: Route) -> int:
     return route.job << 20 | route.start
 
 
-def _make_directory(directory: Path, found: JobObject) -> None:
-    """Makes the directory for the job's user. Raises CoschedError if that fails."""
+def _make_directory(directory: Path, uid: int, gid: int) -> None:
+    """Makes a directory for a job's user. Raises CoschedError if that fails."""
     try:
         directory.parent.mkdir(mode=0o711, exist_ok=True)
         directory.mkdir(mode=0o700)
         if os.geteuid() == 0:
-            give(directory, found.uid, found.gid)
+            give(directory, uid, gid)
     except OSError as error:
         raise CoschedError(f"{directory}: {error.strerror}") from None
 
@@ -153,7 +210,9 @@ def _prepare(
     environ_of_node: Mapping[str, str],
     topology: Path,
 ) -> Prepare:
-    """Returns the frame with which the job's steward makes this node's tasks."""
+    """Returns the frame with which the job's steward makes this node's tasks. A job that
+    was submitted in a malleable one is not a rank of that."""
+    own = {name: value for name, value in found.environ.items() if name != VARIABLE}
     return Prepare(
         name=f"{found.name}.{route.job}.{route.start}",
         uid=found.uid,
@@ -161,7 +220,7 @@ def _prepare(
         world=route.world,
         commands=found.commands,
         given=found.spawned.given if found.spawned else {},
-        environ={**found.environ, **environ_of_node},
+        environ={**own, **environ_of_node},
         cwd=found.cwd,
         umask=found.umask,
         place=route.place,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from cosched.cluster.messages import Chunk
-from cosched.core.cluster.queue.nodes import Intervals, numbers
+from cosched.core.cluster.queue.nodes import Intervals, count, numbers
 from cosched.core.cluster.startup.tree import Position, Tree
 from cosched.core.errors import CoschedError
 from cosched.core.names import CONTROLLER
@@ -19,7 +19,7 @@ class Route:
     job: int  #: the job's number
     start: int  #: how often the job was started
     place: Position  #: this node's number in the tree
-    nodes: Intervals  #: by their numbers in domain.toml
+    nodes: Intervals  #: by their numbers
     hosts: tuple[str, ...]  #: the nodes' names, by place
     tree: Tree  #: numbers the places
     exchange: str  #: the design of the table exchange
@@ -43,10 +43,6 @@ class Route:
     @property
     def children(self) -> tuple[Position, ...]:
         return tuple(self.tree.children(self.place))
-
-    def has(self, hosts: Sequence[str]) -> bool:
-        """Returns whether all these nodes are in the tree."""
-        return set(hosts) <= set(self.hosts)
 
     def place_of(self, host: str) -> Position:
         """Returns the neighbour's place. Raises CoschedError for another member."""
@@ -87,15 +83,11 @@ class Route:
         return self.hosts[place]
 
 
-def route_of(chunk: Chunk, names: tuple[str, ...]) -> Route:
+def route_of(chunk: Chunk, names: Mapping[int, str]) -> Route:
     """Returns the tree that a chunk describes. names: the domain's nodes by number. Raises
     CoschedError for a tree that cannot be."""
-    named = (*chunk.nodes, (chunk.root, chunk.root))
-    if any(not 0 <= first <= last < len(names) for first, last in named):
-        raise CoschedError(f"job {chunk.job}: has nodes that the domain lacks")
-    if len(chunk.nodes) > len(names):  # before they are counted: it costs memory
-        raise CoschedError(f"job {chunk.job}: has a node twice")
-    hosts = tuple(names[number] for number in numbers(chunk.nodes))
+    hosts = names_of(chunk.nodes, names, chunk.job)
+    (root,) = names_of(((chunk.root, chunk.root),), names, chunk.job)
     if len(set(hosts)) < len(hosts):
         raise CoschedError(f"job {chunk.job}: has a node twice")
     tree = Tree(len(hosts), chunk.arity)
@@ -110,5 +102,17 @@ def route_of(chunk: Chunk, names: tuple[str, ...]) -> Route:
         tree,
         chunk.exchange,
         chunk.world,
-        names[chunk.root] if chunk.world else hosts[0],
+        root if chunk.world else hosts[0],
     )
+
+
+def names_of(nodes: Intervals, names: Mapping[int, str], job: int) -> tuple[str, ...]:
+    """Returns the names of a job's nodes by place. names: the domain's nodes by number.
+    Raises CoschedError for a node that the domain lacks."""
+    ordered = all(first <= last for first, last in nodes)
+    if not ordered or count(nodes) > len(names):  # before they are listed
+        raise CoschedError(f"job {job}: has a node twice")
+    places = numbers(nodes)
+    if any(number not in names for number in places):
+        raise CoschedError(f"job {job}: has nodes that the domain lacks")
+    return tuple(names[number] for number in places)

@@ -28,7 +28,7 @@ ANSWER_MOST = LONGEST // 2
 #: Requests that all users may send: they change nothing.
 _READING = ("queue", "job", "wait", "nodes", "mates")
 #: Requests of root, or of the user of the controller.
-_STEERING = ("drain", "undrain", "reload", "down")
+_STEERING = ("add", "remove", "drain", "undrain", "reload", "down")
 
 _request: JsonDecoder[dict[str, Any]] = JsonDecoder(
     dict[str, Any], "a request", LONGEST_REQUEST

@@ -29,6 +29,8 @@ class Group:
 
     def __init__(self, jobs: Iterable[JobState]) -> None:
         self.jobs = sorted(jobs, key=lambda job: job.precedence)
+        #: The keys of the jobs. To look for a job itself would compare all its fields.
+        self.keys = frozenset(job.key for job in self.jobs)
 
     @property
     def scheduled(self) -> list[JobState]:
@@ -138,12 +140,14 @@ def fills(job: JobState, scheduled: Iterable[JobState]) -> bool:
 
 def _waiting_percents(group: Group, filling_percent: int) -> dict[Job, int]:
     """Returns the percentage of each unscheduled job."""
-    filling = {job.key for job in group.waiting if fills(job, group.scheduled)}
-    each = max(UNSCHEDULED_PERCENT, filling_percent // max(1, len(filling)))
-    return {
-        job.key: each if job.key in filling else UNSCHEDULED_PERCENT
-        for job in group.waiting
-    }
+    waiting = group.waiting
+    percents = dict.fromkeys((job.key for job in waiting), UNSCHEDULED_PERCENT)
+    waits = [job for job in group.scheduled if mostly_waits(job.need)]
+    filling = [job.key for job in waiting if fills(job, waits)] if waits else []
+    if filling:
+        each = max(UNSCHEDULED_PERCENT, filling_percent // len(filling))
+        percents |= dict.fromkeys(filling, each)
+    return percents
 
 
 def share_percents(groups: Iterable[Group], filling_percent: int) -> dict[Job, int]:

@@ -155,8 +155,9 @@ class ProcessTable:
     def fill(self, keep: Sequence[JobState], order: Sequence[JobState]) -> list[JobState]:
         """``keep`` and then, in this order, each job that fits beside those before it."""
         chosen = list(keep)
+        kept = {job.key for job in keep}
         for job in order:
-            if job not in chosen and self.fits([*chosen, job]):
+            if job.key not in kept and self.fits([*chosen, job]):
                 chosen.append(job)
         return chosen
 

@@ -125,8 +125,10 @@ class _Turn(NamedTuple):
 
 
 class Fillings:
-    """The filled waits of all jobs on a node. ``cpu_ns`` returns the CPU time of a job, or
-    None if it is unknown."""
+    """The filled waits of all jobs on a node.
+
+    ``cpu_ns`` returns the CPU time of a job, or None if it is unknown. It must return one
+    reading to all calls at one moment."""
 
     def __init__(self, cpu_ns: Callable[[Job], int | None]) -> None:
         self._cpu_ns = cpu_ns
@@ -162,7 +164,6 @@ class Fillings:
 
     def _take_over(self, now_ns: int, jobs: Mapping[Job, JobState]) -> None:
         waiting = [j for j in jobs.values() if j.mode.takes_part and not j.scheduled]
-        read = _Readings(self._cpu_ns)
         for key in self._turns.keys() - jobs.keys():
             del self._turns[key]
         for job in jobs.values():
@@ -179,19 +180,18 @@ class Fillings:
             turn = self._turns.get(job.key)
             if turn is not None and turn.waiting != rivals:
                 del self._turns[job.key]
-                self._count(job, turn, now_ns, read)
+                self._count(job, turn, now_ns)
                 turn = None
             if turn is None and rivals and now_ns >= account.rests_until_ns:
-                self._begin(job, rivals, now_ns, jobs, read)
+                self._begin(job, rivals, now_ns, jobs)
 
     def look(self, now_ns: int, jobs: Mapping[Job, JobState]) -> None:
         """Counts the turns that are measured now; call it also before a job ends."""
-        read = _Readings(self._cpu_ns)
         for key in jobs.keys() & self._accounts.keys():
             job, turn = jobs[key], self._turns.get(key)
             if turn is not None and now_ns - turn.began_ns >= LEAST_NS:
-                self._count(job, turn, now_ns, read)
-                self._begin(job, turn.waiting, now_ns, jobs, read)
+                self._count(job, turn, now_ns)
+                self._begin(job, turn.waiting, now_ns, jobs)
             elif not self._accounts[key].alone:
                 self._add_turns(job, now_ns)
 
@@ -231,34 +231,33 @@ class Fillings:
         rivals: frozenset[Job],
         now_ns: int,
         jobs: Mapping[Job, JobState],
-        read: _Readings,
     ) -> None:
         """Begins to measure the turn of a job, if its CPU time is known."""
         self._turns.pop(job.key, None)
-        own_ns = read(job.key)
+        own_ns = self._cpu_ns(job.key)
         if own_ns is None:
             self._accounts[job.key].rests_until_ns = now_ns + REST_NS
             return
         running = [j for j in jobs.values() if j.scheduled and j.mode.takes_part]
         fillers = {}
         for key in rivals:
-            used_ns = read(key)
+            used_ns = self._cpu_ns(key)
             if used_ns is not None:
                 fillers[key] = _filler(jobs[key], used_ns, job, running)
         width = min(len(job.tasks), len(job.cpus))
         self._turns[job.key] = _Turn(now_ns, own_ns, width, rivals, fillers)
 
-    def _count(self, job: JobState, turn: _Turn, now_ns: int, read: _Readings) -> None:
+    def _count(self, job: JobState, turn: _Turn, now_ns: int) -> None:
         """Counts a measured turn that lasts until now."""
         account, lasted_ns = self._accounts[job.key], now_ns - turn.began_ns
-        own_ns = read(job.key)
+        own_ns = self._cpu_ns(job.key)
         if lasted_ns < LEAST_NS or own_ns is None:
             account.rests_until_ns = now_ns + 10 * LEAST_NS
             return
         unused_ns = max(0, turn.width * lasted_ns - max(0, own_ns - turn.cpu_ns))
         gained = {}
         for key, filler in turn.fillers.items():
-            used_ns = read(key)
+            used_ns = self._cpu_ns(key)
             if used_ns is not None:
                 above_ns = used_ns - filler.cpu_ns - filler.own * lasted_ns
                 gained[key] = max(0.0, above_ns) * filler.there
@@ -295,19 +294,6 @@ class Fillings:
         fill.filled_ns += filled_ns
         if len(other.fills) > PARTS_MOST:
             del other.fills[min(other.fills, key=lambda key: other.fills[key].filled_ns)]
-
-
-class _Readings:
-    """The CPU times of jobs at one moment, each read once."""
-
-    def __init__(self, cpu_ns: Callable[[Job], int | None]) -> None:
-        self._cpu_ns = cpu_ns
-        self._read: dict[Job, int | None] = {}
-
-    def __call__(self, job: Job) -> int | None:
-        if job not in self._read:
-            self._read[job] = self._cpu_ns(job)
-        return self._read[job]
 
 
 def _rivals(job: JobState, waiting: Iterable[JobState]) -> frozenset[Job]:

@@ -103,7 +103,9 @@ class GroupClasses:
         self._bounded: frozenset[str] = frozenset()
         self._knobs = Knobs[tuple[str, str]]()
         self._top_weight: int | None = None
-        self._restored = False
+        #: Shares may differ from those that were written, or widths have changed, which
+        #: changes the scale of all weights.
+        self._rewrite = False
         self._frozen: set[str] = set()
         self._leftovers = Leftovers(self._trees)
 
@@ -144,14 +146,14 @@ class GroupClasses:
         known = self._groups.get(check_key(job))
         if known is not None:
             known.cpus = cpus
-            self._widths[job] = max(1, len(cpus))
+            self._set_width(job)
             self._weigh_top()
             return
         try:
             for tree in self._trees:
                 tree.make(job)
             self._groups[job] = self._open(job, cpus)
-            self._widths[job] = max(1, len(cpus))
+            self._set_width(job)
             self._normalise(job, normal_weights(self._widths, self.controls.scale)[job])
         except OSError as error:
             self._forget(job)
@@ -162,6 +164,10 @@ class GroupClasses:
         except CoschedError:
             self._forget(job)  # it would get no shares, so its tasks stay outside
             raise
+
+    def _set_width(self, job: str) -> None:
+        self._widths[job] = max(1, len(self._groups[job].cpus))
+        self._rewrite = True
 
     def _open(self, job: str, cpus: frozenset[int]) -> _Group:
         file = self.controls.quota_file if self._strict else self.controls.weight_file
@@ -186,11 +192,13 @@ class GroupClasses:
         if start_ticks is not None:
             self._groups[job].starts[pid] = start_ticks
             if job in self._percents:
-                self._write_shares()  # an unscheduled class weighs by its members
+                # An unscheduled class weighs by its members.
+                self._write_shares(self._percents)
 
     def remove(self, job: str, pid: int) -> None:
         group = self._groups.get(job)
         start_ticks = group.starts.pop(pid, None) if group is not None else None
+        self._rewrite = True
         added = group.starts if group is not None else {}
         root = self._trees[0].hierarchy.root
         started = proc.started_by(pid, MOVES_MOST, lambda child: child not in added, root)
@@ -223,6 +231,7 @@ class GroupClasses:
         for file in (self.controls.weight_file, self.controls.quota_file):
             self._knobs.close((job, file))
         self._widths.pop(job, None)
+        self._rewrite = True
         self._percents.pop(job, None)
 
     # -- suspension ---------------------------------------------------------------------
@@ -246,11 +255,14 @@ class GroupClasses:
     # -- shares -------------------------------------------------------------------------
 
     def set_shares(self, percents: Mapping[str, int]) -> frozenset[int]:
-        if self._restored:
-            self._restored = False
+        known = {job: p for job, p in percents.items() if job in self._groups}
+        self._percents |= known
+        if not self._rewrite:
+            return self._write_shares(known)
+        self._rewrite = False
+        if self._groups:
             self._weigh_top()
-        self._percents |= {job: p for job, p in percents.items() if job in self._groups}
-        return self._write_shares()
+        return self._write_shares(self._percents)
 
     def bound(self, jobs: frozenset[str]) -> None:
         """Bounds these jobs by a quota too while they are unscheduled, and no others.
@@ -260,39 +272,40 @@ class GroupClasses:
             return
         self._bounded = jobs
         if self._percents:
-            self._write_shares()
+            self._write_shares(self._percents)
 
-    def _write_shares(self) -> frozenset[int]:
-        """Writes the shares of all classes: a new width changes the scale of all weights.
+    def _write_shares(self, percents: Mapping[str, int]) -> frozenset[int]:
+        """Writes these shares, where they changed.
 
         Returns the CPUs of the changed classes."""
-        changed, errors = self._knobs.write(self._wanted())
+        changed, errors = self._knobs.write(self._wanted(percents))
         touched = frozenset[int]().union(*(self._groups[job].cpus for job, _ in changed))
         for (job, _), error in errors.items():
+            self._rewrite = True
             raise ShareRefused(str(self._write_error(job, error)), touched)
         return touched
 
-    def _wanted(self) -> dict[tuple[str, str], Setting]:
+    def _wanted(self, percents: Mapping[str, int]) -> dict[tuple[str, str], Setting]:
         """Returns the values for the control files of each class that has a share."""
         widths = {
             job: width(percent, self._widths[job], len(self._groups[job].starts))
-            for job, percent in self._percents.items()
+            for job, percent in percents.items()
         }
         if self._strict:
-            return quota_settings(self.controls, self._percents, widths)
-        for job in self._bounded & self._percents.keys():
+            return quota_settings(self.controls, percents, widths)
+        for job in self._bounded & percents.keys():
             # A kernel without bandwidth control has no such file and no quotas.
             with contextlib.suppress(FileNotFoundError):
                 file = self.controls.quota_file
                 self._knobs.open((job, file), self.class_directory(job) / file)
-        waiting = {j for j, p in self._percents.items() if is_waiting_share(p)}
-        free = dict.fromkeys(self._percents.keys() - (self._bounded & waiting), 100)
+        waiting = {j for j, p in percents.items() if is_waiting_share(p)}
+        free = dict.fromkeys(percents.keys() - (self._bounded & waiting), 100)
         widest = max(self._widths.values(), default=1)
-        shares = weights(self._percents, widths, self.controls.scale, widest)
+        shares = weights(percents, widths, self.controls.scale, widest)
         return {
             (job, self.controls.weight_file): Setting(weight, str(weight))
             for job, weight in shares.items()
-        } | quota_settings(self.controls, self._percents | free, widths)
+        } | quota_settings(self.controls, percents | free, widths)
 
     def _write_error(self, job: str, error: OSError) -> CoschedError:
         path = self._trees[0].path(job)
@@ -369,7 +382,7 @@ class GroupClasses:
         with contextlib.suppress(CoschedError):
             self._set_top_weight(sum(normal.values()))
         self._percents = {}
-        self._restored = True
+        self._rewrite = True
         if failed is not None:
             raise failed
 

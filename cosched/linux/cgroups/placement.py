@@ -106,6 +106,8 @@ class PlacedClasses:
         self._jobs: dict[str, _Job] = {}
         self._tasks: dict[int, _Task] = {}
         self._frozen: set[str] = set()
+        #: The percent of each job that its class has; empty: all are to be set.
+        self._given: dict[str, int] = {}
 
     # -- classes and members ----------------------------------------------------------
 
@@ -239,6 +241,7 @@ class PlacedClasses:
 
     def _arrange(self) -> None:
         """Finds the class groups, and which jobs compete across different ways."""
+        self._given.clear()
         counts: dict[str, int] = {}
         members: dict[Group, list[_Task]] = {}
         outside: dict[str, Way] = {}
@@ -293,6 +296,7 @@ class PlacedClasses:
     def freeze(self, job: str) -> None:
         if job not in self._jobs:
             raise unknown_class(job)
+        self._given.clear()
         self._frozen.add(job)
         if self._moved.has(job):
             self._moved.freeze(job)
@@ -301,6 +305,7 @@ class PlacedClasses:
         self._signal(self._in_place(job), signal.SIGSTOP)
 
     def thaw(self, job: str) -> None:
+        self._given.clear()
         self._frozen.discard(check_key(job))
         with ExitStack() as steps:
             steps.callback(self._moved.thaw, job)
@@ -319,11 +324,14 @@ class PlacedClasses:
     # -- shares -----------------------------------------------------------------------
 
     def set_shares(self, percents: Mapping[str, int]) -> frozenset[int]:
+        given = self._given
+        changed = {job: p for job, p in percents.items() if given.get(job) != p}
+        given |= changed
         touched: frozenset[int] = frozenset()
         refusals: list[str] = []
         for part in (self._borrowed, self._moved, self._duty):
             try:
-                touched |= part.set_shares(percents)
+                touched |= part.set_shares(changed)
             except ShareRefused as refused:
                 touched |= refused.touched
                 refusals.append(str(refused))
@@ -377,6 +385,7 @@ class PlacedClasses:
     # -- the way back -----------------------------------------------------------------
 
     def restore(self, pids: Mapping[str, Mapping[int, int]]) -> None:
+        self._given.clear()
         with ExitStack() as steps:
             steps.callback(self._moved.restore, pids)
             steps.callback(self._borrowed.return_all)

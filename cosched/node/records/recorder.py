@@ -1,9 +1,9 @@
 """Records the steps of the machine: in the trace file, in memory, and in job accounts. The
 accounts of filled waits also need the CPU times of the jobs.
 
-Steps are written in batches, once a second. At a switch the daemon runs with cold caches,
-so single writes would be slow. An error in the file ends the trace with one line in the
-log, and has no other effect.
+Steps are written in batches, about once a second. At a switch the daemon runs with cold
+caches, so single writes would be slow. An error in the file ends the trace with one line in
+the log, and has no other effect.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from cosched.shm.region import CARRIERS
 
 log = logging.getLogger(__name__)
 
-#: Pending lines are written after this many heartbeats, or at this many lines.
-FLUSH_BEATS = 5
+#: At so many pending lines they are written at once.
 FLUSH_LINES = 1024
 
 
 class Recorder:
     """Keeps the events and commands of the machine.
 
-    ``cpu_ns`` returns the CPU time of a job's class. It writes nothing before ``open``.
+    ``cpu_ns`` returns the CPU time of a job's class. It writes nothing before ``open``;
+    ``flush`` must be called now and then.
     """
 
     def __init__(
@@ -53,7 +53,6 @@ class Recorder:
         self._ended: dict[Job, Account] = {}  # until ``take_account``
         self._recent = RecentSteps(time.time_ns())
         self._pending: list[TaskNote | Step] = []
-        self._beats = 0
         self._file: BoundedFile | None = None
 
     def open(self, directory: Path, limit_bytes: int) -> None:
@@ -77,16 +76,12 @@ class Recorder:
                 self.fillings.step(event.now_ns, self._machine.jobs, command)
         if isinstance(event, UseRead):
             self.fillings.resume(event.now_ns, self._machine.jobs)
+        if len(self._pending) >= FLUSH_LINES:
+            self.flush()
 
     def look_at_fillings(self) -> None:
         """Brings ``fillings`` up to date; call it before a job's class is removed."""
         self.fillings.look(time.monotonic_ns(), self._machine.jobs)
-
-    def beat(self) -> None:
-        """Writes pending lines now and then; called at each heartbeat."""
-        self._beats += 1
-        if self._beats % FLUSH_BEATS == 0 or len(self._pending) >= FLUSH_LINES:
-            self.flush()
 
     @property
     def recent(self) -> RecentSteps:

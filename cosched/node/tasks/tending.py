@@ -36,6 +36,9 @@ class Launchers:
 
     def tend(self) -> None:
         """Looks at all jobs with launchers."""
+        if not any(job.launchers for job in self._machine.jobs.values()):
+            self._looks.clear()
+            return
         starting = {
             key: job
             for key, job in self._machine.jobs.items()

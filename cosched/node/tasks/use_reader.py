@@ -1,4 +1,8 @@
-"""Reads what the jobs of a node do with their CPUs, for the order of the jobs."""
+"""Reads what the jobs of a node do with their CPUs.
+
+The order of the jobs needs it (``core.node.need``), and so do the accounts of filled waits
+(``core.trace.filling``).
+"""
 
 from __future__ import annotations
 
@@ -17,6 +21,33 @@ USE_NS = 500 * NS_PER_MS
 #: Readings are as far apart as this part of the time since the last job came. Each one is a
 #: step in the trace and in the memory of ``why``, so a long run must not fill these.
 AGE_PART = 16
+
+
+#: What was read serves every account that asks for it within this time, as at one switch.
+FRESH_NS = 2 * NS_PER_MS
+
+
+class CpuTimes:
+    """Reads the CPU times of the jobs' classes for all accounts.
+
+    ``read_ns`` returns the CPU time of a class, or None if it is unknown. Accounts that ask
+    at one moment get the same reading.
+    """
+
+    def __init__(self, read_ns: Callable[[Job], int | None]) -> None:
+        self._read_ns = read_ns
+        self._began_ns = 0  # when the readings began that are kept
+        self._kept: dict[Job, int | None] = {}
+
+    def __call__(self, job: Job) -> int | None:
+        """Returns the CPU time of a job, at most ``FRESH_NS`` old."""
+        now_ns = time.monotonic_ns()
+        if now_ns - self._began_ns > FRESH_NS:
+            self._began_ns = now_ns
+            self._kept.clear()
+        if job not in self._kept:
+            self._kept[job] = self._read_ns(job)
+        return self._kept[job]
 
 
 class UseReader:
@@ -43,6 +74,8 @@ class UseReader:
     def read(self) -> None:
         """Reads all jobs, unless the last reading is too recent."""
         now_ns = time.monotonic_ns()
+        if now_ns - self._read_ns < USE_NS:
+            return
         known = frozenset(job.key for job in self._jobs)
         if not known <= self._known:
             self._came_ns = now_ns

@@ -12,7 +12,7 @@ not, so the model's load differs from that of the log.
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from random import Random
 from typing import Any
 
@@ -64,6 +64,11 @@ class LogModel:
         run_s = self.scale_s * math.gamma(1 + 1 / self.shape)
         asked = size * run_s * sum(self.per_hour)
         return float(asked / (HOURS * HOUR_S * self.machine))
+
+    def at_load(self, load: float) -> LogModel:
+        """Returns the model with this load: the same jobs arrive at other rates."""
+        rates = tuple(rate * load / self.load for rate in self.per_hour)
+        return replace(self, per_hour=rates)
 
     def document(self) -> dict[str, Any]:
         """Returns the model as JSON."""

@@ -18,7 +18,6 @@ from cosched.sim.malleable.driver import MalleableSchedule
 from cosched.sim.malleable.jobs import TEMPLATES, malleable, users_jobs
 from cosched.sim.malleable.policies import (
     HARVESTING,
-    QUEUES,
     figures,
     no_worse,
     run_stream,
@@ -41,11 +40,17 @@ class Source:
     beta: float
     machine: int | None  #: nodes; None: as in the log or the model, and 64 for Table 1
     strict: bool  #: the first bad line of a log is an error
+    load: float | None = None  #: the load of a model of a log; None: its own
 
     @property
     def generated(self) -> bool:
         """Whether another seed makes other jobs."""
-        return self.name in (*MODELS, *TEMPLATES) or self.name.endswith(".json")
+        return self.users or self.modelled
+
+    @property
+    def modelled(self) -> bool:
+        """Whether the jobs are those of a model of a log."""
+        return self.name in MODELS or self.name.endswith(".json")
 
     @property
     def users(self) -> bool:
@@ -54,7 +59,7 @@ class Source:
 
     def jobs(self, percent: int, execution: str) -> tuple[list[MalleableJob], int]:
         """Returns the jobs and the number of nodes. Table 1's jobs are always parabolic."""
-        if self.name in TEMPLATES:
+        if self.users:
             nodes = self.machine or USERS_NODES
             template = TEMPLATES[self.name]
             return (
@@ -68,13 +73,14 @@ class Source:
             log = self._read().workload
         else:
             model = MODELS.get(self.name) or model_of(read_json(Path(self.name)), self.name)
+            if self.load is not None:
+                model = model.at_load(self.load)
             log = generate_like(model, self.count, self.seed, self.machine)
         return malleable(log, percent, EXECUTIONS[execution]), log.machine
 
     def skipped_lines(self) -> dict[str, int]:
         """Returns how many lines of a log are left out, by the words for their fault."""
-        users_or_model = self.name in TEMPLATES or self.generated
-        return {} if users_or_model else self._read().skipped_lines()
+        return {} if self.generated else self._read().skipped_lines()
 
     def _read(self) -> Log:
         return read_swf(Path(self.name), machine=self.machine, strict=self.strict)
@@ -106,8 +112,8 @@ class MalleableRun:
     execution: str  #: a name of EXECUTIONS; Table 1's jobs ignore it
     control: Control  #: limits of changes, for all cases
     cases: tuple[Case, ...]  #: in the order of the figures
-    #: The policy to compare each job with; None: no comparison.
-    reference: str | None = None
+    #: The queues to compare each job with, names of QUEUES.
+    references: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -128,23 +134,24 @@ class MalleableOutcome:
 def carry_out(run: MalleableRun, progress: Progress = no_progress) -> MalleableOutcome:
     """Makes the jobs and runs them through all cases.
 
-    With a reference, a case's figures have ``no_worse``: the share of the jobs that are
-    done no later than under the reference.
+    A case's figures have ``no_worse_than_...`` for each reference: the share of the jobs
+    that are done no later than under it.
     """
     found: dict[Case, dict[str, float]] = {}
     nodes = 0
-    reference: MalleableSchedule | None = None
+    # A queue ignores the minimum: its schedule is the same at every percent.
+    references: dict[str, MalleableSchedule] = {}
     for percent in dict.fromkeys(case.percent for case in run.cases):
         jobs, nodes = run.source.jobs(percent, run.execution)
-        if run.reference and (reference is None or run.reference not in QUEUES):
-            # A queue ignores the minimum: its schedule is the same at every percent.
-            reference = run_stream(jobs, nodes, run.reference)
+        for name in run.references:
+            if name not in references:
+                references[name] = run_stream(jobs, nodes, name)
         for case in run.cases:
             if case.percent == percent:
                 schedule = run_stream(jobs, nodes, case.policy, case.degree, run.control)
                 found[case] = figures(schedule)
-                if reference is not None:
-                    found[case]["no_worse"] = no_worse(schedule, reference)
+                for name, reference in references.items():
+                    found[case][f"no_worse_than_{name}"] = no_worse(schedule, reference)
                 progress(len(found) / len(run.cases))
     return MalleableOutcome(run, nodes, tuple(found[case] for case in run.cases))
 

@@ -1,7 +1,8 @@
 """Names the policies of malleable jobs and runs a stream of jobs through any of them.
 
-The name of a policy joins its harvest and its distribution: ``low-impact-fr``. ``qo`` means
-that free nodes go to queued jobs only. Baselines (section 2.2 of Weissman et al.):
+The name of a policy joins its harvest and its distribution: ``low-impact-fr``. ``fq`` holds
+the nodes that the queue does not want, as the paper's figures have it. ``qr`` gives them to
+running jobs, as its Figure 3 says. Baselines (section 2.2 of Weissman et al.):
 ``moldable`` never resizes running jobs. In ``ideal-only`` and ``ideal-backfill`` each job
 waits for its ideal size, first come first served without and with conservative backfill
 and exact run times.
@@ -32,8 +33,8 @@ from cosched.sim.queue.queue_runs import simulate as simulate_queue
 DISTRIBUTIONS = MappingProxyType(
     {
         "fr": Distribution.FAVOUR_RUNNING,
-        "fq": Distribution.FAVOUR_QUEUED,
-        "qo": Distribution.QUEUED_ONLY,
+        "fq": Distribution.QUEUED_ONLY,
+        "qr": Distribution.FAVOUR_QUEUED,
     }
 )
 QUEUES = MappingProxyType({"ideal-only": "fcfs", "ideal-backfill": "conservative"})

@@ -14,6 +14,7 @@ from benchmarks.experiments.verdicts import (
     Measured,
     exact,
     judge_above,
+    judge_amount,
     judge_below,
     judge_cases,
     judge_value,
@@ -45,6 +46,19 @@ FIGURES = st.lists(VALUES, min_size=1, max_size=5).map(over_cases)
 )
 def test_value_beside_the_papers(ours, paper, verdict):
     assert judge_value(ours, *paper) == verdict
+
+
+@pytest.mark.parametrize(
+    ("ours", "verdict"),
+    [
+        (exact(0.6), NO),  # another size alone refutes a rate
+        (Measured(0.02, 0.006, 0.032), "within 1%"),
+        (Measured(0.05, 0.03, 0.09), UNDECIDED),
+        (Measured(0.6, 0.6, 0.6, repeated=False), UNDECIDED),
+    ],
+)
+def test_rate_has_no_side(ours, verdict):
+    assert judge_amount(ours, 0.005, 0.033) == verdict
 
 
 def test_effect_may_have_another_neutral_value():

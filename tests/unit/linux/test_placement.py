@@ -308,6 +308,34 @@ def test_foreign_task_ends_class_in_place(
     assert node.quota(node.job(8)) == UNLIMITED[node.version]
 
 
+def test_same_share_reaches_a_job_that_is_in_place_again(node: Node) -> None:
+    classes = node.classes()
+    fill(node, classes, TWO)
+    node.kernel.task(400, node.step(7))
+    classes.create("1.c", FOUR)
+    classes.add("1.c", 400)
+    classes.set_shares({"1.a": 1, "1.b": 99})
+    classes.destroy("1.c")
+    assert classes.place("1.a").ways == (Way.IN_PLACE,)
+    classes.set_shares({"1.a": 1, "1.b": 99})
+    assert node.weight(node.job(7)) != NORMAL[node.version]
+
+
+def test_same_share_reaches_a_job_that_was_suspended(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(placement, "signal_trees", lambda *_: None)
+    classes = node.classes()
+    groups = fill(node, classes, TWO)
+    classes.set_shares({"1.a": 1, "1.b": 99})
+    low = node.weight(groups["1.a"])
+    classes.freeze("1.a")
+    assert node.weight(groups["1.a"]) != low
+    classes.thaw("1.a")
+    classes.set_shares({"1.a": 1, "1.b": 99})
+    assert node.weight(groups["1.a"]) == low
+
+
 def test_task_that_leaves_its_group_is_followed(
     node: Node, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -6,7 +6,13 @@ from types import SimpleNamespace
 
 from cosched.core.units import NS_PER_S
 from cosched.node.tasks import use_reader
-from cosched.node.tasks.use_reader import AGE_PART, USE_NS, UseReader
+from cosched.node.tasks.use_reader import (
+    AGE_PART,
+    FRESH_NS,
+    USE_NS,
+    CpuTimes,
+    UseReader,
+)
 
 
 def test_readings_grow_rare_until_another_job_comes(monkeypatch):
@@ -30,3 +36,14 @@ def test_readings_grow_rare_until_another_job_comes(monkeypatch):
     assert readings(4) == 4 * NS_PER_S // USE_NS
     jobs.clear()
     assert readings(4) == 0
+
+
+def test_accounts_that_ask_at_one_moment_get_one_reading(monkeypatch):
+    now, read = SimpleNamespace(ns=10 * NS_PER_S), []
+    monkeypatch.setattr(use_reader.time, "monotonic_ns", lambda: now.ns)
+    times = CpuTimes(lambda job: read.append(job) or len(read))
+    assert [times("0.a"), times("0.b"), times("0.a")] == [1, 2, 1]
+    now.ns += FRESH_NS
+    assert times("0.a") == 1
+    now.ns += 1
+    assert [times("0.a"), times("0.a")] == [3, 3]

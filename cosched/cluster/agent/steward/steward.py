@@ -85,18 +85,16 @@ PMI1: Mapping[str, int] = {"pmi1": VALUE_BYTES, "pmi1-long": LONG_VALUE_BYTES}
 PMIX = "pmix"
 
 
-def run_steward(agent: socket.socket, place: JobPlace | None) -> None:
-    """Runs one job's part on this node; returns when all is over. place: where the steward
-    makes a control group for the tasks; None: nowhere."""
-    reader = FrameReader()
-    frames: list[AnyFrame] = []
-    while not frames:
-        received = receive_frame(agent, reader)
-        if received is None:
-            return
-        frames = received
-    prepare = frames.pop(0)
-    assert isinstance(prepare, Prepare)
+def run_steward(
+    agent: socket.socket,
+    reader: FrameReader,
+    prepare: Prepare,
+    frames: list[AnyFrame],
+    place: JobPlace | None,
+) -> None:
+    """Runs one job's part on this node; returns when all is over. frames: those after
+    ``prepare``. place: where the steward makes a control group for the tasks; None:
+    nowhere."""
     steward = Steward(agent, reader, prepare.in_words(), place)
     try:
         steward.prepare()
@@ -152,7 +150,7 @@ class Steward:
     def prepare(self) -> None:
         """Becomes the user and makes the tasks. Raises CoschedError if that fails."""
         job = self._job
-        become_user(job)
+        become_user(job.uid, job.gid, job.umask)
         layout = layout_of(job)
         members = find_tasks(job, layout)
         if job.world == 0 and job.place == 0:

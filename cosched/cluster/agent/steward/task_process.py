@@ -59,15 +59,15 @@ class Task:
         return self.process.pid
 
 
-def become_user(job: Prepare) -> None:
-    """Gives this process the rights of the job's user, and a session of its own. Raises
+def become_user(uid: int, gid: int, umask: int) -> None:
+    """Gives this process the rights of a job's user, and a session of its own. Raises
     CoschedError if the user may not have them here; StillPrivileged: end this process."""
     os.setsid()
-    os.umask(job.umask)
+    os.umask(umask)
     if os.geteuid() == 0:
-        become(identify(job.uid, job.gid, find_account(job.uid)))
-    elif os.geteuid() != job.uid:
-        raise CoschedError(f"this agent cannot start jobs of user {job.uid}")
+        become(identify(uid, gid, find_account(uid)))
+    elif os.geteuid() != uid:
+        raise CoschedError(f"this agent cannot start jobs of user {uid}")
 
 
 def layout_of(job: Prepare) -> JobLayout:

@@ -17,6 +17,7 @@ import msgspec
 from cosched.cluster.agent.frames import WriteOutput
 from cosched.cluster.agent.route import Route
 from cosched.cluster.agent.worlds.gatherings import Gatherings
+from cosched.cluster.agent.worlds.job_nodes import JobNodes
 from cosched.cluster.agent.worlds.names import Names
 from cosched.cluster.messages import (
     Answered,
@@ -42,7 +43,6 @@ from cosched.core.cluster.startup.jobobject import (
     encode_object,
 )
 from cosched.core.cluster.startup.questions import (
-    Command,
     Gather,
     RootAnswer,
     Spawn,
@@ -68,6 +68,9 @@ class Head(Protocol):
     def task_failed(self, failure: Failure) -> None:
         """Ends the job, because a task failed."""
 
+    def check_change(self) -> None:
+        """Ends the change of the job's size that waits for the end of a world."""
+
     def check_end(self) -> None:
         """Ends the job if nothing of it is left."""
 
@@ -86,12 +89,16 @@ class _World:
 
 
 class Worlds:
-    """The worlds, names and gatherings of one job. slots: the number on each node."""
+    """The worlds, names and gatherings of one job. slots: the number on each node. nodes:
+    those of the job.
+    """
 
     def __init__(self, route: Route, head: Head, slots: int, chunk_bytes: int) -> None:
+        self.nodes = JobNodes(numbers(route.nodes), route.hosts)
         self._route = route
         self._head = head
         self._slots = slots
+        self._first_lives = True  # world 0, with which the job began
         self._chunk_bytes = chunk_bytes
         self._found: JobObject | None = None
         self._worlds: dict[int, _World] = {}
@@ -103,6 +110,20 @@ class Worlds:
     def empty(self) -> bool:
         """Whether no task of any world is left."""
         return not self._worlds
+
+    def places_in_use(self) -> frozenset[Position]:
+        """Returns the places of all nodes where a world still has tasks."""
+        found = {block.place for world in self._worlds.values() for block in world.blocks}
+        if self._first_lives:
+            found |= set(range(len(self._route.hosts)))
+        return frozenset(found)
+
+    def first_ended(self) -> None:
+        """Records that the tasks with which the job began are gone, on all nodes."""
+        if self._first_lives:
+            self._first_lives = False
+            self._gatherings.leave(0)
+            self._head.check_change()
 
     def begin(self, found: JobObject) -> None:
         """Answers questions from now on."""
@@ -151,6 +172,7 @@ class Worlds:
                 self._answer_spawn(number, RootAnswer("the start was given up"))
                 del self._worlds[number]
                 self._gatherings.leave(number)
+                self._head.check_change()
                 self._head.check_end()
             case Output():
                 if not 0 <= message.place < len(self._worlds[number].blocks):
@@ -170,7 +192,7 @@ class Worlds:
         )
 
     def _take_question(self, sender: str, message: Ask) -> None:
-        if sender not in self._route.hosts:
+        if not self.nodes.has(sender):
             raise CoschedError(f"job {message.job}: {sender} is not one of its nodes")
         question = message.question
         reply = partial(self._reply, sender, message)
@@ -190,9 +212,9 @@ class Worlds:
             reply(RootAnswer(str(error)))
 
     def _all(self, job: JobObject) -> dict[int, World]:
-        """Returns the worlds that run, and that which the job began with."""
-        hosts = self._route.hosts
-        found = {0: World(0, hosts, job.counts)}
+        """Returns the worlds that run, also that which the job began with."""
+        hosts = self.nodes.hosts
+        found = {0: World(0, self._route.hosts, job.counts)} if self._first_lives else {}
         for number, world in self._worlds.items():
             places = [block.place for block in world.blocks]
             counts = tuple(block.ranks for block in world.blocks)
@@ -200,41 +222,32 @@ class Worlds:
         return found
 
     def _spawn(self, sender: str, ask: Ask, question: Spawn, job: JobObject) -> None:
-        parts = [Part(each.ranks, self._places(each)) for each in question.commands]
+        parts = [
+            Part(each.ranks, self.nodes.places(each.hosts)) for each in question.commands
+        ]
         blocks = place_world(parts, self._free(job))
         found = WorldObject(tuple(block.ranks for block in blocks), question)
         chunks = self._chunks(found, blocks)  # before the world: they may be too large
         self._last += 1
-        root = self._route.hosts[blocks[0].place]
+        root = self.nodes.hosts[blocks[0].place]
         self._worlds[self._last] = _World(root, blocks, sender, ask)
         for chunk in chunks:
             self._send(self._last, chunk)
 
-    def _places(self, command: Command) -> tuple[Position, ...]:
-        hosts = self._route.hosts
-        for host in command.hosts:
-            if host not in hosts:
-                raise CoschedError(f"{host}: is not a node of this job")
-        return tuple(
-            place
-            for place, host in enumerate(hosts)
-            if not command.hosts or host in command.hosts
-        )
-
     def _free(self, job: JobObject) -> list[int]:
         """Returns the free slots of each of the job's nodes."""
-        used = Counter(dict(enumerate(job.counts)))
+        used = Counter(dict(enumerate(job.counts)) if self._first_lives else {})
         for world in self._worlds.values():
             for block in world.blocks:
                 used[block.place] += block.ranks
-        return [self._slots - used[place] for place in range(len(job.counts))]
+        return [self._slots - used[place] for place in range(len(self.nodes.hosts))]
 
     def _chunks(self, found: WorldObject, blocks: tuple[Block, ...]) -> list[Chunk]:
         route = self._route
-        places = numbers(route.nodes)
-        nodes = tuple((places[block.place],) * 2 for block in blocks)
+        numbered = self.nodes.numbers
+        nodes = tuple((numbered[block.place],) * 2 for block in blocks)
         arity, exchange = route.tree.arity, route.exchange
-        empty = Chunk(*self._start, 0, nodes, arity, exchange, 0, 1, places[0], b"")
+        empty = Chunk(*self._start, 0, nodes, arity, exchange, 0, 1, numbered[0], b"")
         return empty.with_parts(cut(encode_object(found), self._chunk_bytes))
 
     def _answer_spawn(self, number: int, answer: RootAnswer) -> None:

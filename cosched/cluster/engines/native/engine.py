@@ -6,7 +6,7 @@ import asyncio
 import secrets
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -18,12 +18,15 @@ from cosched.cluster.coupling.pairs import open_pairs
 from cosched.cluster.engines.interface import Answer
 from cosched.cluster.engines.native.answering import Answering
 from cosched.cluster.engines.native.jobs import Jobs
+from cosched.cluster.engines.native.membership import Membership
 from cosched.cluster.engines.native.node_entries import NodeEntries, NodeEntry, NodeState
+from cosched.cluster.engines.native.node_requests import NodeRequests
+from cosched.cluster.engines.native.numbers import open_numbering
 from cosched.cluster.engines.native.recovery import Recovery
 from cosched.cluster.engines.native.requests import JobRequests
 from cosched.cluster.inputs import Inputs
-from cosched.cluster.keys import KeyRing, former_keys, load_keys
-from cosched.cluster.links import Former, Links
+from cosched.cluster.keys import KeyRing, load_keys
+from cosched.cluster.links import Links
 from cosched.cluster.member import SideTasks
 from cosched.cluster.messages import (
     AnyMessage,
@@ -38,7 +41,6 @@ from cosched.cluster.messages import (
     UserLeft,
     UserRequest,
     Welcome,
-    encode,
 )
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.store import JobStore, State
@@ -52,8 +54,6 @@ from cosched.core.units import NS_PER_S
 
 #: How long users may ask for the end of jobs whose nodes have gone for good.
 ANSWERS_WITHIN_S = 2.0
-#: Why an agent is refused whose node was removed.
-REMOVED = "its node is not in [nodes] of the controller's domain.toml"
 #: Shared by the controller and one life of an agent, to prove job objects.
 SECRET_BYTES = 32
 
@@ -76,16 +76,18 @@ class NativeEngine:
         *,
         ending: bool = False,
     ) -> None:
+        self._stored = store.live()
+        wanted, numbering = config.nodes, open_numbering(paths, config.nodes, self._stored)
+        config = replace(config, nodes=numbering.addresses)
+        if config.nodes.keys() != wanted.keys():  # some leave
+            keys = load_keys(paths.keys, CONTROLLER, config.members)
         self._config = config
-        self._keys = keys
-        self._paths = paths
         self._log = log
         self._complaints = Complaints(log, time.monotonic_ns)
         self._store = store
-        former = Former(former_keys(paths.keys, keys), encode(Refused(REMOVED)))
         pause_ns = config.life.beat_ns
-        self._links = Links(keys, config.addresses, log, former=former, pause_ns=pause_ns)
-        self._members = NodeEntries(config)
+        self._links = Links(keys, config.addresses, log, pause_ns=pause_ns)
+        self._members = NodeEntries(config, numbering)
         for name, incarnation in store.agents().items():
             if name in self._members.by_name:
                 self._members.by_name[name].agent = incarnation
@@ -96,11 +98,32 @@ class NativeEngine:
         self._requests = JobRequests(
             config, self._jobs, store, self._members, self.end_domain
         )
-        self.handlers = self._requests.handlers
+        self._membership = Membership(
+            paths,
+            keys,
+            self._members,
+            self._links,
+            self._jobs,
+            self._use_nodes,
+            self._forget_node,
+            log,
+        )
+        self._membership.mark_leaving(wanted)
+        self._membership.meet()
+        private = idle_s is not None
+        of_nodes = NodeRequests(
+            paths,
+            self._members,
+            self._jobs,
+            self._membership,
+            self.reload,
+            private=private,
+        )
+        self.handlers = {**self._requests.handlers, **of_nodes.handlers}
         self.may_vouch: Callable[[Person], bool] = self._requests.may_vouch
         of_coupling = None if coupled is None else coupled.metrics
         self.metrics: str | None = of_coupling or config.metrics.listen
-        self.inputs = Inputs(config.node_names, self._send)
+        self.inputs = Inputs(self._members.by_name, self._send)
         self._recovery: Recovery | None = None
         self._early: list[tuple[str, OfJob]] = []  # messages that came during the recovery
         self._tasks = SideTasks(self._fail)
@@ -116,7 +139,7 @@ class NativeEngine:
         self._answer = answer
         self._ended = asyncio.get_running_loop().create_future()
         self._links.listen(self._config.controller)
-        live = self._store.live()
+        live, self._stored = self._stored, []
         self._recovery = Recovery(self._jobs, self._members, self._send, live)
 
     async def run(self) -> None:
@@ -139,17 +162,32 @@ class NativeEngine:
         """Reads domain.toml again; see ``Engine``."""
         wanted = load_config(paths.config)
         keys = load_keys(paths.keys, CONTROLLER, wanted.members)
+        membership, staying = self._membership, wanted.nodes
+        numbering = membership.planned(staying)
+        wanted = replace(wanted, nodes=numbering.addresses)
         change = reload(self._config, wanted, "domain")
-        if keys != self._keys:
+        if membership.loses_some(staying) and "nodes" not in change.changed:
+            change = replace(change, changed=("nodes", *change.changed))
+        if membership.has_other_keys(keys):
             change = replace(change, restart=(*change.restart, "keys"))
-        self._config = change.config
-        self._members.configure(change.config)
+        membership.follow(numbering, keys, staying)
+        self._use(change.config)
         self._jobs.configure(change.config)
-        self._requests.configure(change.config)
         coupled = change.config.coupled
         if self.pairs is not None and coupled is not None:
             self.pairs.configure(coupled)
         return reload_info(change)
+
+    def _use(self, config: DomainConfig) -> None:
+        self._config = config
+        self._members.configure(config)
+        self._requests.configure(config)
+
+    def _use_nodes(self, nodes: Mapping[str, str]) -> None:
+        self._use(replace(self._config, nodes=nodes))
+
+    def _forget_node(self, name: str) -> None:
+        self._answering.forget(name)
 
     def figures(self) -> Figures:
         """Returns the present figures for Prometheus."""
@@ -224,14 +262,14 @@ class NativeEngine:
                 if self._recovery is not None:
                     self._early.append((sender, message))
                 elif member.answers:
-                    self._jobs.starts.take(sender, message)
+                    self._jobs.take(sender, message)
             case _:
                 raise CoschedError(f"{sender} may not send {type(message).__name__}")
 
     # --- nodes ----------------------------------------------------------------------------
 
     def _join(self, member: NodeEntry, hello: Hello) -> None:
-        problem = self._members.problem(hello)
+        problem = self._members.problem(member.name, hello)
         if problem is not None:
             self._complaints.about(member.name, "is refused", problem)
             member.refused = f"refused: {problem}"
@@ -261,6 +299,7 @@ class NativeEngine:
         member.refused = ""
         member.state = NodeState.DRAINED if member.drained else NodeState.UP
         member.reason = member.reason if member.drained else ""
+        self._send(member.name, self._membership.roster)
         welcome = Welcome(member.session, member.secret, hello.incarnation)
         self._send(member.name, welcome)
         if not recovering:
@@ -321,6 +360,8 @@ class NativeEngine:
                 if member.answers and self._links.is_full(member.name):
                     self._lose(member, "it does not confirm what it gets")
             self._note_refused()
+            if self._recovery is None:
+                self._membership.go_on(now_ns, self._config.life.lost_after_ns)
             self._check_idle()
 
     def _check_idle(self) -> None:
@@ -340,5 +381,5 @@ class NativeEngine:
         early, self._early = self._early, []
         for sender, message in early:
             kind = f"its {type(message).__name__} is dropped"
-            take = partial(self._jobs.starts.take, sender, message)
+            take = partial(self._jobs.take, sender, message)
             self._complaints.attempt(sender, kind, take)

@@ -5,7 +5,8 @@ A job is stored before its user gets the number.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -13,13 +14,15 @@ from cosched.cluster.coupling.clock import DomainClock
 from cosched.cluster.coupling.driver import Driver
 from cosched.cluster.coupling.mates import first_nodes, parse_mates
 from cosched.cluster.coupling.pairs import Pairs
+from cosched.cluster.engines.native.changes import OF_CHANGES, Changes
 from cosched.cluster.engines.native.node_entries import NodeEntries, NodeEntry, NodeState
 from cosched.cluster.engines.native.queueing import Queueing
 from cosched.cluster.engines.native.records import Records
 from cosched.cluster.engines.native.starts.running import Starts, Strays
 from cosched.cluster.engines.native.starts.start import ActiveStart, Outbox
+from cosched.cluster.messages import OfJob
 from cosched.cluster.store import JobStore, Record, State
-from cosched.config.domain import DomainConfig
+from cosched.config.domain import RIGID, DomainConfig, QueueSettings
 from cosched.core.cluster.coupling.engine_messages import (
     GoJob,
     JobAnnounced,
@@ -30,20 +33,25 @@ from cosched.core.cluster.coupling.mate_messages import LONGEST_ADDRESS
 from cosched.core.cluster.coupling.queue import Command, CoupledQueue, PrepareOn
 from cosched.core.cluster.queue.job import Job
 from cosched.core.cluster.queue.machine import QueueMachine
+from cosched.core.cluster.queue.nodes import Intervals, from_numbers
+from cosched.core.cluster.queue.places.elastic import Elastic
+from cosched.core.cluster.queue.places.place import Place
 from cosched.core.cluster.queue.places.rows import Rows
-from cosched.core.cluster.queue.policies import POLICIES
 from cosched.core.cluster.queue.queue_events import (
     EndJob,
     JobCancelled,
     JobEnded,
     JobFailedToStart,
     JobRecovered,
+    NodesAdded,
     NodesDrained,
     NodesJoined,
     NodesLost,
+    ResizeJob,
     SettingsChanged,
     SharingChanged,
     StartJob,
+    WithdrawResize,
 )
 from cosched.core.decoding import host_of
 from cosched.core.errors import CoschedError
@@ -85,17 +93,26 @@ class Jobs:
             send,
             log,
             self._is_prepared,
+            self._begins,
             self._start_is_over,
         )
-        self._addresses = config.nodes
         self._config = config.queue
         self._members = members
-        policy = POLICIES[config.queue.policy]
-        rows = Rows(members.all, config.queue.jobs_per_node)
-        self.queue = QueueMachine(rows, policy, config.queue.grace_ns)
+        place = _place(config.queue, members.all)
+        self.queue = QueueMachine(place, config.queue.decides, config.queue.grace_ns)
         self.queue.handle(NodesDrained(self.clock.now_ns(), members.all))
         coupled = None if pairs is None else CoupledQueue(self.queue, pairs.coupling)
         self.driver = Driver(coupled or self.queue, self.clock, self._carry_out, pairs)
+        self.changes = Changes(
+            config,
+            members,
+            self.records,
+            self.starts,
+            self.clock,
+            send,
+            log,
+            self._report,
+        )
         self._entries = Queueing(
             config.queue, members, self.records, self.queue, self.driver, self.clock
         )
@@ -114,9 +131,11 @@ class Jobs:
         self._config = config.queue
         self._entries.configure(config.queue)
         self.starts.configure(config)
-        policy = POLICIES[config.queue.policy]
+        self.changes.configure(config)
         now_ns = self.clock.now_ns()
-        self.driver.handle(SettingsChanged(now_ns, policy, config.queue.grace_ns))
+        self.driver.handle(
+            SettingsChanged(now_ns, config.queue.decides, config.queue.grace_ns)
+        )
         if shared:
             walltimes_ns = self._entries.walltimes_ns()
             self.driver.handle(
@@ -129,6 +148,11 @@ class Jobs:
         """Stores a job and lets it wait; returns it with its number. Raises CoschedError if
         the domain can never run it, or cannot at once if it must start at once."""
         counts = self._members.counts(record.submission)
+        if record.submission.malleable and self._config.size == RIGID:
+            raise CoschedError(
+                "this domain keeps the sizes of jobs: submit it with a number of nodes, or "
+                'write size = "malleable" into [queue] of domain.toml'
+            )
         self._check_mates(record)
         stored, new = self.records.add(record)
         if new:
@@ -277,13 +301,26 @@ class Jobs:
 
     def _is_prepared(self, start: ActiveStart) -> None:
         """Reports a job that waits for its mates on its nodes."""
-        nodes = (self._addresses[host] for host in start.hosts[:ADDRESSES_MOST])
-        hosts = ",".join(host_of(node) for node in nodes)
+        names = start.record.nodes[:ADDRESSES_MOST]
+        members = (self._members.by_name[name] for name in names)
+        hosts = ",".join(host_of(member.address) for member in members)
         number = start.record.number
         address = first_nodes(f"{number}@{hosts}", LONGEST_ADDRESS)
         self.driver.handle(JobPrepared(self.clock.now_ns(), number, address))
 
     # --- nodes ----------------------------------------------------------------------------
+
+    def nodes_added(self, members: Sequence[NodeEntry]) -> None:
+        """Takes new nodes into the domain; they join later."""
+        nodes = from_numbers(member.number for member in members)
+        self.driver.handle(NodesAdded(self.clock.now_ns(), nodes))
+        self._entries.resize()
+
+    def end_on(self, member: NodeEntry) -> None:
+        """Ends the jobs of a node that is removed."""
+        self.changes.node_lost(member.name)
+        self.driver.handle(NodesLost(self.clock.now_ns(), member.interval))
+        self.starts.break_on(member.name, f"node {member.name} was removed")
 
     def node_joined(self, member: NodeEntry) -> None:
         """Puts a node into service, once tasks that should not be there are gone."""
@@ -297,6 +334,7 @@ class Jobs:
 
     def node_lost(self, member: NodeEntry) -> None:
         """Ends the jobs of a node that does not answer."""
+        self.changes.node_lost(member.name)
         self.driver.handle(NodesLost(self.clock.now_ns(), member.interval))
         self.starts.node_lost(member.name)
         self.strays.forget(member.name)
@@ -329,25 +367,28 @@ class Jobs:
     def recover(self, record: Record) -> ActiveStart:
         """Restores a job that runs; returns its start."""
         since_ns = record.started_ns or self.clock.now_ns()
-        job = self._entries.job(record, len(record.hosts))
+        job = self._entries.recovered(record)
         mates = () if self.pairs is None else self.pairs.mates_of(record.number)
         start = self._recover(ActiveStart(record, mates=mates), job, since_ns)
+        self.changes.recover(start)
         if record.reason == _CANCELLED:
             self._cancel_start(start)
         return start
 
     def recover_prepared(self, record: Record) -> None:
         """Restores a job that is prepared and waits for its mates."""
-        job = replace(self._entries.job(record, len(record.hosts)), waits_for_mates=True)
+        job = replace(self._entries.recovered(record), waits_for_mates=True)
         start = ActiveStart(record, waits_for_mates=True, prepared=True)
         self._recover(start, job, self.clock.now_ns())
 
     def _recover(self, start: ActiveStart, job: Job, since_ns: int) -> ActiveStart:
-        self.records.restore(start.record)
+        record = start.record
+        self.records.restore(record)
         self.starts.recover(start)
         now_ns = self.clock.now_ns()
-        nodes = self._members.numbers(start.hosts)
-        self.driver.handle(JobRecovered(now_ns, job, nodes, since_ns))
+        nodes = self._members.numbers(record.nodes)
+        event = JobRecovered(now_ns, job, nodes, since_ns)
+        self.driver.handle(self.changes.completed(event, record))
         return start
 
     def waits_for_mates(self, record: Record) -> bool:
@@ -372,6 +413,10 @@ class Jobs:
 
     def _carry_out(self, command: Command) -> None:
         match command:
+            case ResizeJob():
+                self.changes.order(command, self.queue.why_resized(command.number))
+            case WithdrawResize():
+                self.changes.withdraw(command.number)
             case StartJob():
                 self.starts.begin(self.records.live[command.job.number], command.nodes)
             case EndJob():
@@ -381,8 +426,23 @@ class Jobs:
             case GoJob() if self.pairs is not None:
                 self.starts.go(command.number, self.pairs.others(command.addresses))
 
+    def take(self, sender: str, message: OfJob) -> None:
+        """Handles a message of a node about a job, as ``Starts.take``."""
+        if isinstance(message, OF_CHANGES):
+            self.changes.take(sender, message)
+        else:
+            self.starts.take(sender, message)
+
+    def _report(self, event: Any) -> None:
+        """Gives the queue an event, after the orders that are being carried out."""
+        self.driver.when_idle(lambda: self.driver.handle(event))
+
+    def _begins(self, start: ActiveStart) -> None:
+        self.changes.begun(start)
+
     def _start_is_over(self, start: ActiveStart, again: bool) -> None:
         number = start.record.number
+        self.changes.over(start)
         now_ns = self.clock.now_ns()
         if start.waits_for_mates:
             self.driver.handle(JobFailedToStart(now_ns, number, requeue=again))
@@ -392,6 +452,13 @@ class Jobs:
             return
         self.driver.handle(JobFailedToStart(now_ns, number, requeue=True))
         if number not in self.queue:
-            self._entries.add(start.record, len(start.hosts))
+            self._entries.add_again(start.record)
         if start.misfit:
             self._entries.resize()
+
+
+def _place(settings: QueueSettings, nodes: Intervals) -> Place:
+    """Returns the nodes of a domain as its queue sees them."""
+    if settings.size == RIGID:
+        return Rows(nodes, settings.jobs_per_node)
+    return Elastic(nodes)

@@ -1,4 +1,4 @@
-"""Keeps the nodes of a domain: which are up, drained or lost."""
+"""Keeps the nodes of a domain: which are up, drained, leaving or lost."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from enum import Enum
 from cosched.cluster.messages import PROTOCOL, Hello, StartReport
 from cosched.cluster.submission import Submission
 from cosched.config.domain import DomainConfig
+from cosched.core.cluster.numbering import Numbering
 from cosched.core.cluster.queue.nodes import Intervals, from_numbers, numbers
 from cosched.core.decoding import host_of
 from cosched.core.errors import CoschedError
@@ -32,9 +33,11 @@ class NodeEntry:
     """A node."""
 
     name: str  #: in domain.toml
-    number: int  #: its place in domain.toml, from 0
+    number: int  #: of the domain's numbering
+    address: str  #: ``HOST:PORT`` of its agent
     state: NodeState = NodeState.DOWN  #: whether jobs may start there
     drained: bool = False  #: whether an operator has drained it
+    leaving: bool = False  #: domain.toml lacks it; it goes once no job has it
     reason: str = ""  #: the operator's, or that of the loss
     refused: str = ""  #: the cause of the last refusal
     received_ns: int = 0  #: when its last message came, by a monotonic clock
@@ -58,6 +61,11 @@ class NodeEntry:
         return self.state in (NodeState.UP, NodeState.DRAINED)
 
     @property
+    def shown_state(self) -> str:
+        """Its state in a word."""
+        return "leaving" if self.leaving and self.answers else self.state.value
+
+    @property
     def why(self) -> str:
         """The reason of its state; empty if there is none."""
         return self.reason if self.answers else self.refused or self.reason
@@ -66,19 +74,38 @@ class NodeEntry:
 class NodeEntries:
     """The nodes of a domain by name and number."""
 
-    def __init__(self, config: DomainConfig) -> None:
+    def __init__(self, config: DomainConfig, numbering: Numbering | None = None) -> None:
         self._config = config
-        self.by_number = [NodeEntry(name, at) for at, name in enumerate(config.node_names)]
-        self.by_name = {member.name: member for member in self.by_number}
+        self.by_number: list[NodeEntry] = []
+        self.by_name: dict[str, NodeEntry] = {}
+        self.numbering = Numbering()
+        self.take(numbering or Numbering().following(config.nodes))
 
     def configure(self, config: DomainConfig) -> None:
-        """Applies changed settings; the nodes are the same."""
+        """Applies changed settings."""
         self._config = config
+
+    def take(self, numbering: Numbering) -> list[NodeEntry]:
+        """Has the nodes of a numbering from now on; returns those that are new."""
+        self.numbering = numbering
+        before = {member.number: member for member in self.by_number}
+        self.by_number = [
+            before.get(node.number) or NodeEntry(node.name, node.number, node.address)
+            for node in numbering.nodes
+        ]
+        self.by_name.clear()  # others read it, too
+        self.by_name.update((member.name, member) for member in self.by_number)
+        return [member for member in self.by_number if member.number not in before]
 
     @property
     def all(self) -> Intervals:
         """All nodes of the domain, up or not."""
-        return ((0, len(self.by_number) - 1),)
+        return from_numbers(member.number for member in self.by_number)
+
+    @property
+    def count(self) -> int:
+        """How many nodes stay in the domain, up or not."""
+        return sum(not member.leaving for member in self.by_number)
 
     @property
     def slots(self) -> int:
@@ -91,13 +118,13 @@ class NodeEntries:
         domain can never run it."""
         if not self.slots:
             raise CoschedError("no node has joined the domain yet; try again")
-        return job.counts(self.slots, len(self.by_number))
+        return job.counts(self.slots, self.count)
 
-    def problem(self, hello: Hello) -> str | None:
-        """Returns why an agent cannot join; None if it can."""
+    def problem(self, name: str, hello: Hello) -> str | None:
+        """Returns why the agent of a node cannot join; None if it can."""
         if hello.protocol != PROTOCOL:
             return f"it speaks version {hello.protocol} of the protocol, not {PROTOCOL}"
-        if hello.config != self._config.digest():
+        if hello.config != self._config.digest(name):
             return "its domain.toml differs from the controller's"
         return None
 
@@ -110,14 +137,19 @@ class NodeEntries:
     def note_unknown_key(self, address: str) -> None:
         """Marks the nodes of a numeric address that have no agent: an unknown key came from
         there. It is a hint: the sender is not known."""
-        for name, where in self._config.nodes.items():
-            member = self.by_name[name]
-            if host_of(where) == address and not member.answers:
+        for member in self.by_number:
+            if host_of(member.address) == address and not member.answers:
                 member.refused = member.refused or UNKNOWN_KEY
 
     def removed(self, names: Iterable[str]) -> list[str]:
         """Returns the names that no node in domain.toml has."""
         return [name for name in names if name not in self.by_name]
+
+    def named(self, names: Iterable[str]) -> list[NodeEntry]:
+        """Returns the nodes with these names. Raises CoschedError if one is unknown."""
+        for name in self.removed(names):
+            raise CoschedError(f"node {name}: is not in this domain")
+        return [self.by_name[name] for name in names]
 
     def numbers(self, names: Iterable[str]) -> Intervals:
         """Returns the nodes with these names as a set."""
@@ -125,7 +157,8 @@ class NodeEntries:
 
     def names(self, nodes: Intervals) -> tuple[str, ...]:
         """Returns the names of these nodes, in order."""
-        return tuple(self.by_number[number].name for number in numbers(nodes))
+        names = {member.number: member.name for member in self.by_number}
+        return tuple(names[number] for number in numbers(nodes))
 
     def excuse(self, now_ns: int) -> None:
         """Counts no node as silent until now: this process has read nothing."""

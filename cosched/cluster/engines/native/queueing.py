@@ -13,10 +13,11 @@ from cosched.cluster.engines.native.node_entries import NodeEntries
 from cosched.cluster.engines.native.records import Records
 from cosched.cluster.store import Record, State
 from cosched.cluster.submission import MOST
-from cosched.config.domain import QueueSettings
+from cosched.config.domain import RIGID, QueueSettings
 from cosched.core.cluster.queue.job import Job
 from cosched.core.cluster.queue.machine import QueueMachine
 from cosched.core.cluster.queue.queue_events import JobCancelled, JobSubmitted
+from cosched.core.cluster.queue.sizes.malleable_job import MalleableJob
 from cosched.core.errors import CoschedError
 
 
@@ -47,7 +48,7 @@ class Queueing:
 
     def add(self, record: Record, size: int) -> None:
         """Adds a job to the queue. size: the number of its nodes."""
-        self._driver.handle(JobSubmitted(self._clock.now_ns(), self.job(record, size)))
+        self._driver.handle(JobSubmitted(self._clock.now_ns(), self._job(record, size)))
 
     def add_again(self, record: Record) -> None:
         """Adds a stored job to the queue. Its size is a guess as long as no node has
@@ -94,8 +95,21 @@ class Queueing:
                 self._driver.handle(JobCancelled(self._clock.now_ns(), job.number))
                 self.add(record, size)
 
-    def job(self, record: Record, size: int) -> Job:
-        """Returns a job as the queue takes it."""
+    def recovered(self, record: Record) -> Job:
+        """Returns a job that has nodes as the queue takes it."""
+        rigid = not record.submission.malleable or self._settings.size == RIGID
+        return self._job(record, len(record.nodes) if rigid else self._size(record))
+
+    def _job(self, record: Record, size: int) -> Job:
+        job = record.submission
+        if job.malleable and self._settings.size != RIGID:
+            return MalleableJob(
+                record.number,
+                size,
+                self._walltime_ns(record),
+                record.submitted_ns,
+                minimum=min(job.minimum, size),
+            )
         return Job(
             record.number,
             size,
@@ -120,6 +134,6 @@ class Queueing:
         """Returns the number of nodes of a job that was accepted before."""
         slots = self._members.slots or MOST
         try:
-            return len(record.submission.counts(slots, len(self._members.by_number)))
+            return len(record.submission.counts(slots, self._members.count))
         except CoschedError:
-            return len(self._members.by_number)
+            return self._members.count

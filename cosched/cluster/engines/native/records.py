@@ -11,7 +11,9 @@ from dataclasses import replace
 from typing import Any
 
 from cosched.cluster.coupling.clock import DomainClock
+from cosched.cluster.job_size import PastChange
 from cosched.cluster.store import JobStore, Record, State
+from cosched.cluster.submission import Submission
 from cosched.core.errors import CoschedError
 
 #: The longest reason of an end, in characters.
@@ -107,6 +109,16 @@ class Records:
         for name, value in changes.items():
             setattr(record, name, value)
         self._answer_waits(record)
+
+    def rebound(self, record: Record, submission: Submission) -> None:
+        """Stores other bounds of a job, and then changes them."""
+        self._store.save_submission(record.number, submission)
+        record.submission = submission
+
+    def save_change(self, record: Record, change: PastChange) -> None:
+        """Stores a change of a job's size that has ended, before its record changes."""
+        self._store.save_change(record, change)
+        self._log(f"job {record.number}: {change.text}")
 
     def finish(self, record: Record, state: State, status: int | None, reason: str) -> None:
         """Stores the end of a job. status: None if no task of it has ended."""

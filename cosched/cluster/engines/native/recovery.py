@@ -42,8 +42,8 @@ class Recovery:
         names = {
             name
             for record in self._open
-            if not self._members.removed(record.hosts)
-            for name in record.hosts
+            if not self._members.removed(record.admitted)
+            for name in record.admitted
         }
         return {name for name in names if not self._members.by_name[name].answers}
 
@@ -52,20 +52,21 @@ class Recovery:
         for record in self._open:
             self._resolve(record)
         self._open.clear()
-        known = {(n, start.record.start) for n, start in self._jobs.starts.active.items()}
+        starts = self._jobs.starts
         for member in self._members.by_number:
             for report in member.starts:
-                if (report.job, report.start) not in known and report.has_tasks:
+                known = starts.has_on(member.name, report.job, report.start)
+                if report.has_tasks and not known:
                     self._jobs.strays.end(member.name, report.job, report.start)
         self._jobs.end_recovery()
 
     def _resolve(self, record: Record) -> None:
-        removed = self._members.removed(record.hosts)
+        removed = self._members.removed(record.admitted)
         if removed:
             reason = f"node {removed[0]} is not in domain.toml any more"
             self._jobs.give_up(record, State.NODE_LOST, reason)
             return
-        members = [self._members.by_name[name] for name in record.hosts]
+        members = [self._members.by_name[name] for name in record.nodes]
         root = _report(members[0], record)
         gone = [member.name for member in members if not member.answers or member.restarted]
         if root is None or (gone and root.has_tasks):

@@ -9,10 +9,13 @@ from typing import Any
 
 import msgspec
 
+from cosched.cluster.answers import size_text
 from cosched.cluster.coupling.clock import clock_time
 from cosched.cluster.engines.interface import Handler
+from cosched.cluster.engines.native.bounds import bounds_of, change_bounds
 from cosched.cluster.engines.native.jobs import Jobs
 from cosched.cluster.engines.native.node_entries import NodeEntries, NodeEntry, NodeState
+from cosched.cluster.engines.native.size_answers import describe_changes, tasks_now
 from cosched.cluster.engines.native.starts.start import expand
 from cosched.cluster.store import JobStore, Record, State
 from cosched.cluster.submission import convert_submission
@@ -20,9 +23,12 @@ from cosched.cluster.user_socket import Person
 from cosched.config.domain import DomainConfig
 from cosched.core.bounds import JobNumber, Name, Natural
 from cosched.core.cluster.queue.forecast import forecast
+from cosched.core.cluster.queue.places.elastic import Elastic
+from cosched.core.cluster.queue.sizes.resizable_run import ResizableRun
 from cosched.core.cluster.queue.states import State as Queued
 from cosched.core.decoding import Malformed, convert, printable
 from cosched.core.errors import CoschedError, changing, must_succeed
+from cosched.core.units import NS_PER_S
 
 #: Characters of a command in a list of jobs.
 COMMAND_MOST = 1000
@@ -57,6 +63,7 @@ class JobRequests:
             "cancel": self._each(jobs.cancel),
             "hold": self._each(jobs.hold),
             "unhold": self._each(jobs.unhold),
+            "resize": self._resize,
             "nodes": self._nodes,
             "drain": self._drain,
             "undrain": self._undrain,
@@ -106,7 +113,14 @@ class JobRequests:
         record = self._jobs.records.known(_number(request))
         found = self._describe(record, self._forecast())
         found["why"] = self._why(record, found["expected_ns"])
+        found["changes"] = describe_changes(
+            record, self._store.changes(record.number), self._run_of(record.number)
+        )
         return found
+
+    def _run_of(self, number: int) -> ResizableRun | None:
+        place = self._jobs.queue.place
+        return place.running.get(number) if isinstance(place, Elastic) else None
 
     async def _wait(self, _person: Person, request: dict[str, Any]) -> Any:
         records, number = self._jobs.records, _number(request)
@@ -123,15 +137,29 @@ class JobRequests:
 
     def _each(self, action: Callable[[int], None]) -> Handler:
         async def handle(person: Person, request: dict[str, Any]) -> Any:
-            number = _number(request)
-            record = self._jobs.records.known(number)
-            if person.uid not in (record.uid, 0, os.geteuid()):
-                raise CoschedError(f"job {number}: belongs to another user")
+            number = self._own(person, request)
             with changing(f"job {number}"):
                 action(number)
             return {"job": number}
 
         return handle
+
+    def _own(self, person: Person, request: dict[str, Any]) -> int:
+        """Returns the number of a job that this person may steer. Raises CoschedError for
+        another user's job."""
+        number = _number(request)
+        record = self._jobs.records.known(number)
+        if person.uid not in (record.uid, 0, os.geteuid()):
+            raise CoschedError(f"job {number}: belongs to another user")
+        return number
+
+    async def _resize(self, person: Person, request: dict[str, Any]) -> Any:
+        number = self._own(person, request)
+        minimum, ideal = (_bound(request, name) for name in ("minimum", "ideal"))
+        kind = self._config.queue.size
+        with changing(f"job {number}"):
+            least, most = change_bounds(self._jobs, number, minimum, ideal, kind)
+        return {"job": number, "minimum": least, "ideal": most}
 
     def _forecast(self) -> dict[int, int]:
         if self._jobs.driver.frozen or not self._jobs.queue.waiting:
@@ -140,14 +168,16 @@ class JobRequests:
 
     def _describe(self, record: Record, starts: dict[int, int]) -> dict[str, Any]:
         job = record.submission
+        bounds = bounds_of(job, len(self._members.by_number))
+        minimum, ideal = (None, None) if bounds is None else bounds
         return {
             "job": record.number,
             "name": job.name,
             "uid": record.uid,
             "state": record.state.value,
             "nodes": self._node_count(record),
-            "tasks": job.tasks,
-            "hosts": list(record.hosts),
+            "tasks": tasks_now(record),
+            "hosts": list(record.nodes),
             "submitted_ns": record.submitted_ns,
             "started_ns": record.started_ns,
             "ended_ns": record.ended_ns,
@@ -161,13 +191,16 @@ class JobRequests:
             "output": expand(job.output, record),
             "error": expand(job.error, record),
             "mates": self._mates_line(record),
+            "minimum": minimum,
+            "ideal": ideal,
+            "node_s": record.used_ns(self._jobs.clock.now_ns()) / NS_PER_S,
         }
 
     def _node_count(self, record: Record) -> int | None:
         """Returns the nodes that a job has or had, or that it needs now if it waits; None
         if that is not known."""
         if record.state not in (State.HELD, State.QUEUED):
-            return len(record.hosts) or record.submission.nodes or None
+            return len(record.nodes) or record.submission.nodes or None
         try:
             return len(self._members.counts(record.submission))
         except CoschedError:
@@ -191,7 +224,10 @@ class JobRequests:
             return f"is held; to release it: cosched unhold {record.number}"
         if record.state.over:
             return record.reason or f"ended with status {record.status}"
-        line = f"{record.state.value} on {', '.join(record.hosts)}"
+        line = f"{record.state.value} on {', '.join(record.nodes)}"
+        bounds = bounds_of(record.submission, len(self._members.by_number))
+        if bounds is not None:
+            line += f": {size_text(len(record.nodes), *bounds, unit=' nodes')}"
         return f"{line}; {mates}" if mates else line
 
     def _why_it_waits(self, record: Record, expected_ns: int | None) -> str:
@@ -200,9 +236,10 @@ class JobRequests:
         if not self._members.slots:
             return "waits: no node has joined the domain yet"
         try:
-            needs = len(self._members.counts(record.submission))
+            most = len(self._members.counts(record.submission))
         except CoschedError as error:  # its nodes, or their slots, have changed
             return f"waits: {error}"
+        needs = record.submission.minimum or most
         alone = record.submission.exclusive
         free = self._jobs.queue.free_for(exclusive=alone)
         up = sum(member.state is NodeState.UP for member in self._members.by_number)
@@ -230,12 +267,12 @@ class JobRequests:
     async def _nodes(self, _person: Person, _request: dict[str, Any]) -> Any:
         jobs: dict[str, list[int]] = {}
         for start in self._jobs.starts.active.values():
-            for host in start.hosts:
+            for host in start.record.admitted:
                 jobs.setdefault(host, []).append(start.record.number)
         return [
             {
                 "node": member.name,
-                "state": member.state.value,
+                "state": member.shown_state,
                 "reason": member.why,
                 "slots": member.slots,
                 "jobs": sorted(jobs.get(member.name, [])),
@@ -256,6 +293,8 @@ class JobRequests:
 
     async def _undrain(self, person: Person, request: dict[str, Any]) -> Any:
         for member in self._named(request):
+            if member.leaving:
+                raise CoschedError(f"node {member.name}: is leaving the domain")
             with must_succeed(f"undrain of node {member.name}"):
                 member.drained = False
                 if member.state is NodeState.DRAINED:
@@ -286,10 +325,7 @@ class JobRequests:
 
     def _named(self, request: dict[str, Any]) -> list[NodeEntry]:
         names: list[str] = convert(request.get("names") or [], list[Name], "names of nodes")
-        for name in names:
-            if name not in self._members.by_name:
-                raise CoschedError(f"node {name}: is not in this domain")
-        return [self._members.by_name[name] for name in names]
+        return self._members.named(names)
 
 
 def _first_words(command: Sequence[str]) -> list[str]:
@@ -313,6 +349,11 @@ def _number(request: dict[str, Any]) -> int:
         shown = printable(str(given))[:_SHOWN]
         raise CoschedError(f"job '{shown}': is not the number of a job") from None
     return number
+
+
+def _bound(request: dict[str, Any], name: str) -> int | None:
+    given: int | None = convert(request.get(name), Natural | None, f"the {name} of a job")
+    return given
 
 
 def _start(request: dict[str, Any]) -> int:

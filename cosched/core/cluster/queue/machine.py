@@ -31,6 +31,7 @@ from cosched.core.cluster.queue import exclusive
 from cosched.core.cluster.queue.job import Job, JobId
 from cosched.core.cluster.queue.limits import Limits
 from cosched.core.cluster.queue.nodes import Intervals, common, count
+from cosched.core.cluster.queue.places.elastic import Elastic
 from cosched.core.cluster.queue.places.place import Place
 from cosched.core.cluster.queue.places.rows import Rows
 from cosched.core.cluster.queue.plans.malleable import Malleable
@@ -38,6 +39,7 @@ from cosched.core.cluster.queue.plans.planner import Planner
 from cosched.core.cluster.queue.policies import Policy
 from cosched.core.cluster.queue.queue_events import (
     AboutSizes,
+    BoundsChanged,
     Command,
     EndJob,
     Event,
@@ -46,6 +48,7 @@ from cosched.core.cluster.queue.queue_events import (
     JobFailedToStart,
     JobRecovered,
     JobSubmitted,
+    NodesAdded,
     NodesDrained,
     NodesJoined,
     NodesLost,
@@ -60,6 +63,7 @@ from cosched.core.cluster.queue.queue_events import (
     Sensed,
     SettingsChanged,
     SharingChanged,
+    SizeWanted,
     SpeedObserved,
     StartJob,
     Ticked,
@@ -68,7 +72,8 @@ from cosched.core.cluster.queue.queue_events import (
 )
 from cosched.core.cluster.queue.resizing import Resizing
 from cosched.core.cluster.queue.rules import NO_RULES
-from cosched.core.cluster.queue.sizes.malleable_job import least_nodes
+from cosched.core.cluster.queue.sizes.causes import reason
+from cosched.core.cluster.queue.sizes.malleable_job import MalleableJob
 from cosched.core.cluster.queue.states import KnownJobs, State, Step
 from cosched.core.cluster.queue.waiting import WaitingList, arrival
 from cosched.core.errors import CoschedError
@@ -122,6 +127,12 @@ class QueueMachine:
         most, or those without any job."""
         return self.place.free_alone if exclusive else self.place.free
 
+    def why_resized(self, number: JobId) -> str:
+        """Returns in one line why the open change of a job was ordered."""
+        if not isinstance(self.place, Elastic):
+            return ""
+        return reason(self.place.open_change(number).causes)
+
     # --- events ---------------------------------------------------------------------------
 
     def handle(self, event: Event) -> tuple[Command, ...]:
@@ -172,20 +183,22 @@ class QueueMachine:
         step = Step.RECOVERED_RESERVED if job.waits_for_mates else Step.RECOVERED
         self.jobs.check(number, step)
         self.place.check(job)
-        least, found = least_nodes(job), count(event.nodes)
-        if not least <= found <= job.size:
-            wanted = f"{job.size}" if least == job.size else f"{least} to {job.size}"
+        found = count(event.nodes)
+        # A malleable job may have got other bounds, and keeps its nodes until it changes.
+        if found != job.size and not isinstance(job, MalleableJob):
             raise CoschedError(
-                f"job {number} wants {wanted} nodes, but the agents report {found}"
+                f"job {number} wants {job.size} nodes, but the agents report {found}"
             )
         self.place.adopt(job, event.nodes, event.since_ns)
         if self._resizing is not None and event.growths:
             self._resizing.restore(number, event.growths)
-        self.planner.resize()
         entry = self.jobs.enter(job, step, event.now_ns)
         entry.since_ns, entry.nodes = event.since_ns, event.nodes
         if entry.state is State.RUNNING:
             self._limits.begin(entry, event.since_ns)
+        if self._resizing is not None and event.ordered is not None:
+            self._resizing.reopen(entry, event)
+        self.planner.resize()
         return ()
 
     def _cancel(self, event: JobCancelled) -> tuple[Command, ...]:
@@ -246,6 +259,11 @@ class QueueMachine:
             commands += self._resizing.lose(event.nodes, event.now_ns)
         self.planner.resize()
         return tuple(commands)
+
+    def _add_nodes(self, event: NodesAdded) -> tuple[Command, ...]:
+        self.place.add(event.nodes)
+        self.planner.resize()
+        return ()
 
     def _drain(self, event: NodesDrained) -> tuple[Command, ...]:
         self.place.withdraw(event.nodes)
@@ -318,6 +336,10 @@ class QueueMachine:
                 return resizing.late(event)
             case Sensed():
                 resizing.sensed(event)
+            case BoundsChanged():
+                resizing.rebound(event)
+            case SizeWanted():
+                resizing.want(event)
         return ()
 
     # --- states ---------------------------------------------------------------------------
@@ -392,6 +414,7 @@ _HANDLERS = MappingProxyType(
         JobFailedToStart: QueueMachine._fail,
         ReservedJobBegan: QueueMachine._begin,
         ReservedJobReleased: lambda queue, event: queue._leave(event, Step.RELEASED),
+        NodesAdded: QueueMachine._add_nodes,
         NodesLost: QueueMachine._lose,
         NodesDrained: QueueMachine._drain,
         NodesJoined: QueueMachine._join,
@@ -399,6 +422,8 @@ _HANDLERS = MappingProxyType(
         ResizeRefused: QueueMachine._resize,
         ResizeLate: QueueMachine._resize,
         Sensed: QueueMachine._resize,
+        BoundsChanged: QueueMachine._resize,
+        SizeWanted: QueueMachine._resize,
         SettingsChanged: QueueMachine._change_settings,
         SharingChanged: QueueMachine._change_sharing,
         RulesChanged: QueueMachine._change_rules,

@@ -46,6 +46,18 @@ def numbers(nodes: Intervals) -> list[int]:
     return [number for first, last in nodes for number in range(first, last + 1)]
 
 
+def in_order(given: Iterable[int]) -> Intervals:
+    """Returns nodes in this order as intervals. A node may come twice, so this is no set;
+    ``numbers`` makes the same list of it."""
+    pairs: list[tuple[int, int]] = []
+    for number in given:
+        if pairs and number == pairs[-1][1] + 1:
+            pairs[-1] = (pairs[-1][0], number)
+        else:
+            pairs.append((number, number))
+    return tuple(pairs)
+
+
 def format_nodes(nodes: Intervals) -> str:
     """Returns the set as text: ``0-3,8`` for the nodes 0, 1, 2, 3 and 8."""
     return ",".join(

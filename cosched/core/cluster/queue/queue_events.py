@@ -72,6 +72,9 @@ class JobRecovered(Struct, frozen=True):
     #: A job that has grown has the nodes of its start here, then those of each growth.
     #: Without them all nodes count as those of its start.
     growths: tuple[Intervals, ...] = ()
+    #: The nodes that it was ordered to have by its open change; None: there is none.
+    ordered: Intervals | None = None
+    by_ns: int | None = None  #: the change is late from then on; None: never
 
 
 class ReservedJobBegan(Struct, frozen=True):
@@ -100,6 +103,13 @@ class NodesDrained(Struct, frozen=True):
 
     now_ns: int  #: ns, the queue's clock
     nodes: Intervals  #: by number
+
+
+class NodesAdded(Struct, frozen=True):
+    """The domain has new nodes. They are out of service until they join."""
+
+    now_ns: int  #: ns, the queue's clock
+    nodes: Intervals  #: by number; no other node ever has one of them
 
 
 class NodesJoined(Struct, frozen=True):
@@ -141,6 +151,26 @@ class Sensed(Struct, frozen=True):
     iterations: int  #: their number
     exec_ns: int  #: the time that they took together
     comm_ns: int  #: of it, the time that a rank waited for others, on average
+
+
+class BoundsChanged(Struct, frozen=True):
+    """The owner of a malleable job, waiting or running, wants other bounds of its size."""
+
+    now_ns: int  #: ns, the queue's clock
+    number: JobId  #: the job's number
+    minimum: int  #: in nodes
+    ideal: int  #: in nodes
+
+
+class SizeWanted(Struct, frozen=True):
+    """The program of a running job reports the nodes that it needs and wants, within the
+    bounds of its owner. They hold until its next report."""
+
+    now_ns: int  #: ns, the queue's clock
+    number: JobId  #: the job's number
+    minimum: int  #: that it needs; 0: not known
+    ideal: int  #: at which it is fastest; 0: not known
+    wanted: int  #: for which it asks; 0: it asks for none
 
 
 class SettingsChanged(Struct, frozen=True):
@@ -239,8 +269,8 @@ class WakeAt(Struct, frozen=True):
 AboutJob = (
     JobCancelled | JobFailedToStart | JobEnded | ReservedJobBegan | ReservedJobReleased
 )
-AboutNodes = NodesLost | NodesDrained | NodesJoined
-AboutSizes = ResizeDone | ResizeRefused | ResizeLate | Sensed
+AboutNodes = NodesAdded | NodesLost | NodesDrained | NodesJoined
+AboutSizes = ResizeDone | ResizeRefused | ResizeLate | Sensed | BoundsChanged | SizeWanted
 Event = (
     JobSubmitted
     | JobRecovered

@@ -15,15 +15,21 @@ from cosched.core.cluster.queue.limits import Limits
 from cosched.core.cluster.queue.nodes import Intervals, common
 from cosched.core.cluster.queue.plans.malleable import Malleable
 from cosched.core.cluster.queue.queue_events import (
+    BoundsChanged,
     Command,
+    JobRecovered,
     ResizeDone,
     ResizeJob,
     ResizeLate,
     ResizeRefused,
     Sensed,
+    SizeWanted,
     WithdrawResize,
 )
-from cosched.core.cluster.queue.states import Entry, KnownJobs, Step
+from cosched.core.cluster.queue.sizes.malleable_job import MalleableJob
+from cosched.core.cluster.queue.sizes.resizable_run import Wants
+from cosched.core.cluster.queue.states import Entry, KnownJobs, State, Step
+from cosched.core.errors import CoschedError
 
 
 class Resizing:
@@ -38,6 +44,14 @@ class Resizing:
     def restore(self, number: JobId, growths: Sequence[Intervals]) -> None:
         """Notes how a restored job came to its nodes."""
         self._place.restore(number, growths)
+
+    def reopen(self, entry: Entry, event: JobRecovered) -> None:
+        """Restores the open change of a restored job."""
+        assert event.ordered is not None
+        change = self._place.reopen(entry.job.number, event.ordered, event.now_ns)
+        change.by_ns = event.by_ns
+        self._jobs.move(entry, Step.RESIZE_ORDERED, event.now_ns)
+        self._follow(entry)
 
     def order(self, entry: Entry, nodes: Intervals, now_ns: int) -> ResizeJob:
         """Returns the order of a change that the place has begun."""
@@ -94,6 +108,32 @@ class Resizing:
         self._jobs.step(number, Step.RESIZE_LATE, now_ns)
         self.plan.spare(number, now_ns)
         return (WithdrawResize(number),)
+
+    def rebound(self, event: BoundsChanged) -> None:
+        """Gives a job other bounds. Raises CoschedError for a rigid job, and for bounds
+        that no job can have here; nothing has changed then."""
+        number = event.number
+        self._jobs.check(number, Step.REBOUND)
+        entry = self._jobs[number]
+        before = entry.job
+        if not isinstance(before, MalleableJob):
+            raise CoschedError(f"job {number}: is rigid: it keeps its number of nodes")
+        job = before.within(event.minimum, event.ideal)
+        self._place.check(job)
+        self._jobs.move(entry, Step.REBOUND, event.now_ns)
+        entry.job = job
+        if entry.state is State.WAITING:
+            self.plan.remove(before)
+            self.plan.submit(job)
+        else:
+            self.plan.rebound(job)
+
+    def want(self, event: SizeWanted) -> None:
+        """Lets a running job want other sizes; ignores a job that ended."""
+        run = self._place.running.get(event.number)
+        if run is not None and run.held:
+            wants = Wants(event.minimum, event.ideal, event.wanted)
+            self.plan.want(event.number, wants)
 
     def sensed(self, event: Sensed) -> None:
         """Fits the model of a job to its measured iterations; ignores a job that ended."""

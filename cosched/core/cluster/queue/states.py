@@ -54,6 +54,7 @@ class Step(str, Enum):
     RESIZED = "given another size"
     RESIZE_REFUSED = "left at its size"
     RESIZE_LATE = "late with its change of size"
+    REBOUND = "given other bounds"
     ENDED = "ended"
 
 
@@ -65,6 +66,7 @@ NEXT = MappingProxyType(
         (State.WAITING, Step.STARTED): State.RUNNING,
         (State.WAITING, Step.GOT_NODES): State.RESERVED,
         (State.WAITING, Step.CANCELLED): State.ABSENT,
+        (State.WAITING, Step.REBOUND): State.WAITING,
         (State.RESERVED, Step.BEGAN): State.RUNNING,
         (State.RESERVED, Step.RELEASED): State.WAITING,
         (State.RESERVED, Step.REQUEUED): State.WAITING,
@@ -78,10 +80,12 @@ NEXT = MappingProxyType(
         (State.RUNNING, Step.NODE_LOST): State.ENDING,
         (State.RUNNING, Step.LATE): State.ENDING,
         (State.RUNNING, Step.RESIZE_ORDERED): State.RESIZING,
+        (State.RUNNING, Step.REBOUND): State.RUNNING,
         (State.RUNNING, Step.ENDED): State.ABSENT,
         (State.RESIZING, Step.RESIZED): State.RUNNING,
         (State.RESIZING, Step.RESIZE_REFUSED): State.RUNNING,
         (State.RESIZING, Step.RESIZE_LATE): State.RESIZING,
+        (State.RESIZING, Step.REBOUND): State.RESIZING,
         (State.RESIZING, Step.REQUEUED): State.WAITING,
         (State.RESIZING, Step.FAILED): State.ABSENT,
         (State.RESIZING, Step.CANCELLED): State.ENDING,

@@ -86,6 +86,14 @@ class LoopEnded(Struct, frozen=True, array_like=True, tag=True):
     generation: Generation  #: of the change
 
 
+class PageLost(Struct, frozen=True, array_like=True, tag=True):
+    """A node cannot read or write its page any more."""
+
+    place: Slots  #: the node
+    generation: Generation  #: of the order that it cannot carry out
+    reason: str  #: one line
+
+
 class NodeLost(Struct, frozen=True):
     """A node of the job, or a process on it, is lost."""
 
@@ -147,13 +155,16 @@ class ReportRefused(Struct, frozen=True):
 
 
 class ReportLost(Struct, frozen=True):
-    """Report that a node was lost during a committed change: the job cannot go on."""
+    """Report that a node or its page was lost, and that ranks may wait there for ever: the
+    job cannot go on."""
 
     generation: Generation  #: of the change
     place: Slots  #: the node
 
 
-Event = Ordered | Withdrawn | Collected | Checked | LoopEnded | NodeLost | Finished
+Event = (
+    Ordered | Withdrawn | Collected | Checked | LoopEnded | PageLost | NodeLost | Finished
+)
 Command = Collect | Propose | Commit | Release | ReportDone | ReportRefused | ReportLost
 
 
@@ -189,6 +200,8 @@ class Agreement:
             return self._check(change, event)
         if isinstance(event, Finished):
             return self._finish(change, event)
+        if isinstance(event, PageLost):
+            return self._lose_page(change, event)
         return self._end_loop(change)
 
     def _order(self, change: Change) -> tuple[Command, ...]:
@@ -273,6 +286,14 @@ class Agreement:
             )
         self.places -= {place}
         return self._refuse(change, f"node {place} is lost")
+
+    def _lose_page(self, change: Change, event: PageLost) -> tuple[Command, ...]:
+        """Without its page a node can release no rank that waits at a proposal, and report
+        no result."""
+        if self.stage is Stage.COLLECTING:
+            return self._refuse(change, event.reason)
+        self._forget()
+        return (ReportLost(change.generation, event.place),)
 
     def _finish(self, change: Change, event: Finished) -> tuple[Command, ...]:
         if self.stage is not Stage.COMMITTED:

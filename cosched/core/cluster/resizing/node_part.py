@@ -5,6 +5,9 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from msgspec import Struct
+
+from cosched.core.bounds import NATURAL_MOST, SLOTS_MOST, Natural, Slots
 from cosched.core.cluster.resizing.agreement import (
     Checked,
     Collect,
@@ -12,14 +15,36 @@ from cosched.core.cluster.resizing.agreement import (
     Commit,
     Finished,
     LoopEnded,
+    PageLost,
     Propose,
     Release,
 )
 from cosched.core.cluster.resizing.change import encode_change
-from cosched.core.cluster.resizing.records import NO_BOUNDARY, Look, Phase, Result
+from cosched.core.cluster.resizing.records import (
+    NO_BOUNDARY,
+    Look,
+    Pace,
+    Phase,
+    Result,
+    Wants,
+)
+
+
+class Sensed(Struct, frozen=True, array_like=True, tag=True):
+    """The pace and the wishes of a job, from the node of its rank 0."""
+
+    place: Slots  #: the node
+    iterations: Natural  #: since the job has its size
+    exec_ns: Natural  #: their time
+    comm_ns: Natural  #: the part in which rank 0 waited in MPI; 0: not measured
+    minimum: Slots  #: nodes that the program needs; 0: not known
+    ideal: Slots  #: nodes at which it is fastest; 0: not known
+    wanted: Slots  #: nodes that it asked for last; 0: it did not ask
+    asked: Natural  #: how often it asked on this node
+
 
 Order = Collect | Propose | Commit | Release
-Answer = Collected | Checked | LoopEnded | Finished
+Answer = Collected | Checked | LoopEnded | Finished | PageLost
 
 
 class Page(Protocol):
@@ -37,9 +62,19 @@ class Page(Protocol):
     def result(self) -> Result | None:
         """Returns the last change that a rank 0 on this node reported."""
 
+    def paces(self) -> dict[int, Pace]:
+        """Returns the pace of each rank at work on this node."""
+
+    def wants(self) -> Wants:
+        """Returns what the job's rank 0 wrote last on this node."""
+
 
 class NodePart:
-    """The part of one node, from order to order. place: of the node in the job."""
+    """The part of one node, from order to order. place: of the node in the job.
+
+    Each order may be carried out a second time, as when the process with the page was
+    killed: nothing but the last one must be.
+    """
 
     def __init__(self, place: int, page: Page) -> None:
         self._place = place
@@ -57,6 +92,8 @@ class NodePart:
         """Carries out an order of the root; returns the answers."""
         match order:
             case Collect():
+                # An earlier change is over, though its release may not have come here.
+                self._page.store_word(0, Phase.NONE)
                 self._begin(order.generation, NO_BOUNDARY)
                 self._collects = True
             case Propose():
@@ -99,3 +136,21 @@ class NodePart:
             self._collects = False
             return (Collected(self._place, generation, look.largest),)
         return ()
+
+    def sense(self) -> Sensed | None:
+        """Returns what the job's rank 0 does and wants; None if it is not at work here. The
+        page's user may write any number there."""
+        pace = self._page.paces().get(0)
+        if pace is None:
+            return None
+        wants = self._page.wants()
+        return Sensed(
+            self._place,
+            min(pace.steps, NATURAL_MOST),
+            min(pace.exec_ns, NATURAL_MOST),
+            min(pace.comm_ns, NATURAL_MOST),
+            min(wants.minimum, SLOTS_MOST),
+            min(wants.ideal, SLOTS_MOST),
+            min(wants.wanted, SLOTS_MOST),
+            min(wants.asked, NATURAL_MOST),
+        )

@@ -12,6 +12,7 @@ from cosched.core.node.job import JobState
 from cosched.core.node.messages import (
     Cause,
     Command,
+    Job,
     PublishContention,
     PublishStatus,
     SetShares,
@@ -72,15 +73,16 @@ def _is_new(job: JobState, slice_ns: int, now_ns: int) -> bool:
 
 def keep_unfinished(table: ProcessTable, ending: Sequence[JobState]) -> list[JobState]:
     """Returns the scheduled jobs without those whose turn is over."""
+    over = {job.key for job in ending}
     return [
-        job for job in table.scheduled() if job not in ending and not table.is_barred(job)
+        job for job in table.scheduled() if job.key not in over and not table.is_barred(job)
     ]
 
 
 def keep_others(table: ProcessTable, job: JobState) -> list[JobState]:
     """Returns the scheduled jobs that do not compete with this one."""
     group = table.group_of(job)
-    return [other for other in table.scheduled() if other not in group.jobs]
+    return [other for other in table.scheduled() if other.key not in group.keys]
 
 
 def make_room(
@@ -96,19 +98,20 @@ def make_room(
     They give way if they have had GMET. A job that needs many CPUs would otherwise never
     find all of them free.
     """
-    leaving: list[JobState] = []
+    kept = {job.key for job in keep}
+    leaving: set[Job] = set()
     for group in groups:
-        first = next(job for job in order if job in group.jobs)
-        if first not in keep and not table.fits([*keep, first]):
+        first = next(job for job in order if job.key in group.keys)
+        if first.key not in kept and not table.fits([*keep, first]):
             gmet_ns = table.policy.gmet_ns(group)
-            leaving += [
-                job
+            leaving |= {
+                job.key
                 for job in group.jobs
-                if job in keep
+                if job.key in kept
                 and job.ran_ns(now_ns) >= gmet_ns
                 and not job.cpus.isdisjoint(first.cpus)
-            ]
-    return [job for job in keep if job not in leaving]
+            }
+    return [job for job in keep if job.key not in leaving]
 
 
 # -- the switch ---------------------------------------------------------------------------
@@ -126,10 +129,10 @@ def reschedule(
     Jobs that lose their CPUs are notified first, then the shares move, and then the jobs
     that get CPUs are notified. ``cause`` is why these jobs are scheduled.
     """
-    chosen = table.fill(keep, order)
-    jobs = table.by_key()
-    leaving = [job for job in jobs if job.scheduled and job not in chosen]
-    coming = [job for job in jobs if not job.scheduled and job in chosen]
+    chosen = {job.key for job in table.fill(keep, order)}
+    moving = [job for job in table.by_key() if job.scheduled != (job.key in chosen)]
+    leaving = [job for job in moving if job.scheduled]
+    coming = [job for job in moving if not job.scheduled]
     if not leaving and not coming:
         return set_shares(table)
     prospects = table.prospects(now_ns) if cause.follows_order else {}

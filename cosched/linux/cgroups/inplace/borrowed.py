@@ -182,6 +182,8 @@ class BorrowedGroups:
         """Writes changed shares; returns the CPUs where the kernel should choose again.
 
         ShareRefused after all other shares are written."""
+        if not self._parts:
+            return frozenset()
         jobs = {part.job for part in self._parts.values()}
         self._percents |= {job: p for job, p in percents.items() if job in jobs}
         self._take_missing(self._needed)

@@ -58,7 +58,7 @@ class Node:
 
     def start(self, start, on_end=print):
         route = Route(7, start, 0, ((0, 0),), ("n1",), Tree(1, 2), "siblings", 0, "n1")
-        return self.stewards.make(route, JOB, print, on_end)
+        return self.stewards.make(route, JOB, {}, print, on_end)
 
 
 def test_a_steward_that_ends_leaves_no_slots_taken_and_no_files(tmp_path):

@@ -57,10 +57,10 @@ def test_root_node_asks_for_itself_and_others_if_they_may_vouch(asker, trusted):
 
 def test_world_comes_from_a_node_that_may_vouch():
     job, _ = job_at(1, "n1")
-    assert job.object_of_world(world("n1", "n2"), WORLD).uid == 0
+    assert job.confirmed.object_of_world(world("n1", "n2"), WORLD).uid == 0
     job, _ = job_at(1)
     with pytest.raises(CoschedError, match="n1 may start no tasks of user 0"):
-        job.object_of_world(world("n1", "n2"), WORLD)
+        job.confirmed.object_of_world(world("n1", "n2"), WORLD)
 
 
 @pytest.mark.parametrize(
@@ -71,4 +71,4 @@ def test_world_comes_from_a_node_that_may_vouch():
 def test_world_has_no_nodes_that_its_job_has_not(route):
     job, _ = job_at(1, "n1", "n2", "n3")
     with pytest.raises(CoschedError, match="is not a world of a job on this node"):
-        job.object_of_world(route, WORLD)
+        job.confirmed.object_of_world(route, WORLD)

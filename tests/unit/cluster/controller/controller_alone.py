@@ -85,7 +85,7 @@ class Controller:
         return [(each.job, each.start, each.nodes) for each in chunks]
 
     def take(self, sender, message):
-        self.jobs.starts.take(sender, message)
+        self.jobs.take(sender, message)
 
     async def ask(self, uid=7, **request):
         body = json.dumps(request).encode()

@@ -7,7 +7,7 @@ import contextlib
 import sqlite3
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
@@ -16,6 +16,7 @@ from cosched_daemons import controller
 
 from cosched.cluster.coupling.snapshot_store import SnapshotStore
 from cosched.cluster.database import open_database
+from cosched.cluster.job_size import JobSize, OpenChange, PastChange
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.store import VERSION, JobStore, Record, State
 from cosched.cluster.submission import Submission
@@ -74,7 +75,7 @@ KINDS = {
         JOBS,
         "move the file away to start with no jobs",
         VERSION,
-        "1 to 3",
+        "1 to 4",
     ),
     "memory": Kind(
         filled_memory,
@@ -119,7 +120,7 @@ def with_version(path, version):
     file.close()
 
 
-@pytest.mark.parametrize("version", [0, 4, 99])
+@pytest.mark.parametrize("version", [0, 5, 99])
 def test_file_of_another_version_is_refused(kind, path, version):
     with_version(path, version)
     line = refusal(kind, path)
@@ -296,6 +297,67 @@ def test_store_of_version_2_counts_failed_starts(old):
             record.failed_starts += 1
             store.save(record)
             assert store.find(1).failed_starts == failed
+
+
+SIZE = JobSize(
+    ((0, 2), (3,)),
+    4,
+    OpenChange(4, 50, 90, (0, 3, 5), "got 1 free node", sent=True),
+    since_ns=40,
+    node_ns=400,
+)
+CHANGE = PastChange(3, 30, 40, 2, 3, (), ("n3",), "got 1 free node", cost_ns=7)
+
+
+def test_store_of_version_3_takes_sizes(old):
+    path = old((State.RUNNING, b"[[0,1]]"))
+    with contextlib.closing(JobStore(path, NODES)) as store:
+        record = store.find(1)
+        assert (record.size, store.changes(1)) == (None, [])
+        hosts = tuple(f"n{at}" for at in range(6))
+        store.save(replace(record, size=SIZE, hosts=hosts))
+        for _ in range(2):  # as after a restart of the controller
+            store.save_change(record, CHANGE)
+    with contextlib.closing(JobStore(path, NODES)) as store:
+        record = store.find(1)
+        assert record.size == SIZE
+        assert record.nodes == ("n0", "n2", "n3")
+        assert record.admitted == ("n0", "n2", "n3", "n5")
+        assert store.changes(1) == [CHANGE]
+
+
+def test_times_of_all_nodes_add_up():
+    size = JobSize(((0, 1),)).ordered(OpenChange(1, 30, None, (0, 1, 2), "got 1"))
+    assert size.used_ns(40, began_ns=10) == 60
+    grown = size.done(40, began_ns=10)
+    assert (grown.growths, grown.node_ns) == (((0, 1), (2,)), 60)
+    shrinking = grown.ordered(OpenChange(2, 50, None, (0,), "gave 2"))
+    assert (shrinking.leaving, shrinking.arriving) == ((1, 2), ())
+    assert shrinking.refused().used_ns(50, began_ns=10) == 90
+    assert shrinking.done(60, began_ns=10).used_ns(70, began_ns=10) == 130
+
+
+@pytest.mark.parametrize(
+    "size", [b'{"growths":[[0,1]]}', b'{"growths":[]}', b'{"growths":[[-1]]}', b"\xff"]
+)
+def test_damaged_size_damages_the_job_alone(old, size):
+    path = old((State.RUNNING, b"[[0,0]]"), (State.RUNNING, b"[[0,0]]"))
+    JobStore(path, NODES).close()
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as file:
+        file.execute("UPDATE jobs SET size = ? WHERE number = 1", (size,))
+    with contextlib.closing(JobStore(path, NODES)) as store:
+        assert [record.number for record in store.live()] == [2]
+
+
+def test_damaged_change_is_left_out(old):
+    path = old((State.RUNNING, b"[[0,0]]"))
+    lines = []
+    with contextlib.closing(JobStore(path, NODES, lines.append)) as store:
+        store.save_change(store.find(1), CHANGE)
+        with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as file:
+            file.execute("INSERT INTO changes VALUES (1, 1, 1, x'00')")
+        assert store.changes(1) == [CHANGE]
+    assert len(lines) == 1
 
 
 def test_damaged_job_does_not_keep_a_store_of_version_1_from_opening(old):

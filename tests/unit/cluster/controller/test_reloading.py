@@ -20,13 +20,16 @@ OLD = DomainConfig("d", "a:1", {"n1": "a:2", "n2": "a:3"})
 
 def test_live_settings_are_taken_and_named():
     new = replace(
-        OLD, queue=QueueSettings("fcfs", 2, 5, 6), life=LifeSettings(10**9, 3 * 10**9)
+        OLD,
+        nodes={"n2": "a:3", "n3": "a:4"},
+        queue=QueueSettings("fcfs", 2, 5, 6),
+        life=LifeSettings(10**9, 3 * 10**9),
     )
     change = reload(OLD, new, "domain")
     assert change.config == new
     assert change.text == (
-        "changed: queue.policy, queue.jobs_per_node, queue.default_time, queue.grace, "
-        "life.lost_after"
+        "changed: nodes, queue.policy, queue.jobs_per_node, queue.default_time, "
+        "queue.grace, life.lost_after"
     )
 
 
@@ -34,14 +37,13 @@ def test_other_settings_stay_and_need_a_restart():
     new = replace(
         OLD,
         controller="a:9",
-        nodes={"n2": "a:3", "n1": "a:2"},
         slots=3,
         startup=StartupSettings(chunk_bytes=1),
     )
     change = reload(OLD, new, "domain")
     assert (change.config, change.changed) == (OLD, ())
     assert change.text == (
-        "needs a restart of the domain: controller, nodes, slots, startup.chunk"
+        "needs a restart of the domain: controller, slots, startup.chunk"
     )
 
 

@@ -1,6 +1,7 @@
 """A controller that is started again takes the jobs of its store."""
 
 import asyncio
+import dataclasses
 
 import pytest
 from msgspec.structs import replace
@@ -118,18 +119,25 @@ def test_ended_job_keeps_the_names_of_its_nodes(store, nodes):
     asyncio.run(scenario())
 
 
-@pytest.mark.parametrize("nodes", OTHER_NODES, ids=",".join)
-def test_agent_with_other_nodes_is_refused(nodes):
-    """Controller and agents send each other the numbers of nodes."""
-    own, other = (
-        DomainConfig("test", "c:1", {name: f"{name}:1" for name in names})
-        for names in (NODES, nodes)
-    )
+@pytest.mark.parametrize(
+    ("other", "fits"),
+    [
+        ({"nodes": {"n0": "n0:1", "n9": "n9:1"}}, True),
+        ({"nodes": {"n0": "n0:2"}}, False),
+        ({"nodes": {"n0": "n0:1"}, "controller": "c:2"}, False),
+        ({"nodes": {"n0": "n0:1"}, "name": "other"}, False),
+    ],
+    ids=["other nodes", "own address", "controller", "name"],
+)
+def test_agent_must_have_its_own_address_and_that_of_the_controller(other, fits):
+    own = DomainConfig("test", "c:1", {name: f"{name}:1" for name in NODES})
     members = NodeEntries(own)
-    hello = Hello(PROTOCOL, 1, own.digest(), {"slots": 1}, ())
-    assert members.problem(hello) is None
-    problem = members.problem(replace(hello, config=other.digest()))
-    assert problem == "its domain.toml differs from the controller's"
+    hello = Hello(PROTOCOL, 1, own.digest("n0"), {"slots": 1}, ())
+    assert members.problem("n0", hello) is None
+    digest = dataclasses.replace(own, **other).digest("n0")
+    problem = members.problem("n0", replace(hello, config=digest))
+    differs = "its domain.toml differs from the controller's"
+    assert problem == (None if fits else differs)
 
 
 @pytest.mark.parametrize("removed", ["n1", "n2"])
@@ -178,7 +186,7 @@ def test_job_that_runs_on_keeps_its_node_under_another_number(store, nodes):
         assert (await again.ask(do="job", job=3))["ok"]["why"] == "running on n2"
         again.submit(nodes=len(nodes) - 1)
         await passes()
-        assert "n2" not in again.jobs.starts.active[4].hosts
+        assert "n2" not in again.jobs.starts.active[4].record.nodes
         again.take("n2", SubtreeEnded(3, 1, None))
         assert store.find(3).state is State.DONE
 

@@ -98,7 +98,7 @@ def test_controller_forgets_requests_of_users_who_left(tmp_path, restarted):
         await asyncio.sleep(0.01)
         assert len(engine._tasks.running) == 3  # the node may come back
         if restarted:
-            engine._take("n1", Hello(PROTOCOL, 8, config.digest(), {"slots": 4}, ()))
+            engine._take("n1", Hello(PROTOCOL, 8, config.digest("n1"), {"slots": 4}, ()))
         else:
             for number in range(3):
                 engine._take("n1", UserLeft(number))

@@ -140,7 +140,7 @@ def test_a_job_takes_or_refuses_any_frame(came):
 @given(values(Chunk))
 def test_a_chunk_has_a_tree_or_is_refused(chunk):
     try:
-        route = route_of(chunk, HOSTS)
+        route = route_of(chunk, dict(enumerate(HOSTS)))
     except CoschedError:
         return
     assert route.hosts[route.place] in HOSTS

@@ -254,7 +254,7 @@ def test_keys_that_no_member_has_are_former_ones(tmp_path):
     (tmp_path / "gone.public").symlink_to(tmp_path / "nothing")
     (tmp_path / "folder.public").mkdir()
     former = (tmp_path / "n2.public").read_bytes().strip()
-    assert former_keys(tmp_path, keys) == {"n2": former}
+    assert former_keys(tmp_path, keys.public) == {"n2": former}
 
 
 def test_former_member_gets_an_answer_and_nothing_of_it_is_read(tmp_path):
@@ -262,7 +262,7 @@ def test_former_member_gets_an_answer_and_nothing_of_it_is_read(tmp_path):
     addresses = {name: free_address() for name in names}
     make_keys(tmp_path, names)
     keys = load_keys(tmp_path, "controller", ("controller",))
-    former = Former(former_keys(tmp_path, keys), encode(Refused("it was removed")))
+    former = Former(former_keys(tmp_path, keys.public), encode(Refused("it was removed")))
     log = []
 
     async def talk():

@@ -13,9 +13,11 @@ from cosched.core.cluster.queue.job import Job
 from cosched.core.cluster.queue.machine import QueueMachine
 from cosched.core.cluster.queue.order import FCFS
 from cosched.core.cluster.queue.places.elastic import Elastic
+from cosched.core.cluster.queue.places.ledger import Ledger
 from cosched.core.cluster.queue.plans.planner import InOrder
-from cosched.core.cluster.queue.policies import Policy
+from cosched.core.cluster.queue.policies import POLICIES, Policy
 from cosched.core.cluster.queue.queue_events import (
+    BoundsChanged,
     EndJob,
     JobCancelled,
     JobEnded,
@@ -279,8 +281,6 @@ def test_measured_cost_replaces_the_expected_one():
 def test_recovered_jobs_have_their_nodes_and_change_again():
     domain = Domain(grace=10)
     domain(NodesDrained(0, ((0, 7),)))
-    with pytest.raises(CoschedError, match="job 0 wants 2 to 4 nodes, but the agents"):
-        domain(JobRecovered(100, job(0, 2, 4), ((0, 4),), 50))
     domain(JobRecovered(100, job(0, 2, 4), ((0, 2),), 50))
     with pytest.raises(CoschedError, match="has nodes 2, which job 0 has"):
         domain(JobRecovered(100, Job(1, 2, 9, 0), ((2, 3),), 50))
@@ -378,3 +378,124 @@ def test_sensed_iterations_replace_the_model_of_the_job():
     assert run.execution(4, 8) == pytest.approx(220 / 140)
     assert run.execution(2, 8) == pytest.approx((800 / 2 + 2 * 5) / 140)
     assert domain(Sensed(30, 7, 4, 1, 1, 0)) == []  # it has ended
+
+
+def test_job_above_its_new_ideal_gives_nodes_back_at_the_next_pass():
+    domain = Domain()
+    domain.submit(0, job(0, 2, 8), Job(1, 7, 9, 1))
+    assert domain.waiting == [1]
+    assert domain(BoundsChanged(10, 0, 2, 3)) == [ResizeJob(0, ((0, 2),))]
+    assert domain(JobCancelled(11, 1)) == []
+    assert domain(ResizeDone(20, 0, ((0, 2),), 1)) == []
+    assert domain.queue.place.free == 5
+
+
+def test_job_below_its_new_minimum_gets_nodes_before_a_waiting_job_does():
+    """Nodes 4 to 7 become free. Job 2 came first, and needs four."""
+    domain = Domain()
+    domain.submit(0, job(0, 1, 4), Job(1, 4, 9, 1), Job(2, 4, 9, 2))
+    assert domain(BoundsChanged(10, 0, 6, 6)) == []
+    assert domain(JobEnded(20, 1)) == [ResizeJob(0, ((0, 5),))]
+    assert domain.waiting == [2]
+
+
+def test_job_below_its_new_minimum_gets_nodes_of_another_job():
+    domain = Domain()
+    domain.submit(0, job(0, 1, 4), job(1, 1, 4))
+    assert domain(BoundsChanged(10, 0, 6, 8)) == [ResizeJob(1, ((4, 5),))]
+    assert domain(ResizeDone(20, 1, ((4, 5),), 1)) == [ResizeJob(0, ((0, 3), (6, 7)))]
+
+
+def test_job_that_lacks_more_than_there_is_gets_what_is_free():
+    domain = Domain()
+    domain.submit(0, job(0, 1, 2), Job(1, 5, 9, 1))
+    assert domain(BoundsChanged(10, 0, 6, 6)) == [ResizeJob(0, ((0, 1), (7, 7)))]
+    assert domain(ResizeDone(20, 0, ((0, 1), (7, 7)), 1)) == []
+    assert domain(JobEnded(30, 1)) == [ResizeJob(0, ((0, 4), (7, 7)))]
+
+
+def test_no_job_takes_nodes_from_one_below_its_minimum():
+    domain = Domain()
+    domain.submit(0, job(0, 1, 4), job(1, 1, 4))
+    domain(BoundsChanged(10, 0, 6, 6))
+    domain(ResizeRefused(11, 1))
+    assert domain.queue.place.running[0].size == 4
+    assert domain.submit(12, job(2, 2, 2)) == []
+
+
+def test_bounds_that_change_during_a_change_follow_its_end():
+    domain = Domain()
+    domain.submit(0, job(0, 2, 8), Job(1, 3, 9, 1))
+    assert domain.nodes(0) == ((0, 7),)
+    assert domain(BoundsChanged(10, 0, 1, 2)) == []
+    starts = domain(ResizeDone(20, 0, ((0, 4),), 1))
+    assert [type(each) for each in starts] == [ResizeJob, StartJob]
+    assert starts[0] == ResizeJob(0, ((0, 1),))
+
+
+def test_waiting_job_gets_other_bounds_and_keeps_its_place():
+    domain = Domain()
+    domain.submit(0, Job(0, 6, 9, 0), job(1, 4, 4), job(2, 4, 4))
+    assert domain.waiting == [1, 2]
+    started = domain(BoundsChanged(10, 1, 1, 2))
+    assert [each.nodes for each in started] == [((6, 7),)]
+    assert started[0].job.walltime_ns == 2000  # the same work on half the nodes
+    assert domain.waiting == [2]
+
+
+def test_promised_job_gets_other_bounds():
+    domain = Domain()
+    domain.submit(0, job(0, 2, 8), job(1, 3, 3))
+    assert domain(BoundsChanged(10, 1, 5, 6)) == []
+    assert domain.waiting == [1]
+    # Three nodes come, and it needs five: two more leave.
+    assert domain(ResizeDone(20, 0, ((0, 4),), 1)) == [ResizeJob(0, ((0, 2),))]
+    assert [each.nodes for each in domain(ResizeDone(30, 0, ((0, 2),), 1))] == [((3, 7),)]
+
+
+def test_expected_end_and_limit_stay_when_bounds_change():
+    domain = Domain(grace=10)
+    domain.submit(0, job(0, 1, 8))
+    domain(BoundsChanged(10, 0, 8, 8))
+    assert domain.queue.place.ends == [(1000, 0, 8)]
+    assert domain.queue.jobs[0].limit_ns == 1010
+    domain(BoundsChanged(20, 0, 1, 4))
+    domain(ResizeDone(20, 0, ((0, 3),), 0))
+    assert domain.queue.place.ends == [(1980, 0, 4)]
+    assert domain.queue.jobs[0].limit_ns == 1990
+
+
+@pytest.mark.parametrize(
+    ("number", "minimum", "ideal", "reason"),
+    [
+        (0, 0, 4, "job 0 wants 0 to 4 nodes"),
+        (0, 5, 4, "job 0 wants 5 to 4 nodes"),
+        (0, 1, 9, "job 0 wants 1 to 9 nodes; .* at most the machine's 8"),
+        (1, 1, 2, "job 1: is rigid"),
+        (2, 1, 2, "job 2: was ordered to end, and cannot be given other bounds"),
+        (3, 1, 2, "job 3: neither waits nor runs, and cannot be given other bounds"),
+    ],
+)
+def test_bounds_that_are_refused(number, minimum, ideal, reason):
+    domain = Domain()
+    domain.submit(0, job(0, 1, 3), Job(1, 2, 9, 1), job(2, 1, 3))
+    domain(JobCancelled(5, 2))
+    before = dict(domain.queue.jobs)
+    with pytest.raises(CoschedError, match=reason):
+        domain(BoundsChanged(10, number, minimum, ideal))
+    assert dict(domain.queue.jobs) == before
+
+
+def test_queue_of_rigid_jobs_has_no_bounds():
+    queue = QueueMachine(Ledger(((0, 7),)), POLICIES["fcfs"])
+    queue.handle(JobSubmitted(0, Job(0, 2, 9, 0)))
+    with pytest.raises(CoschedError, match="job 0: its queue changes no sizes"):
+        queue.handle(BoundsChanged(1, 0, 1, 2))
+
+
+def test_job_outside_its_bounds_is_recovered_and_meets_them():
+    """Its bounds changed, and the controller restarted before the job did."""
+    domain = Domain()
+    assert domain(JobRecovered(100, job(0, 2, 4), ((0, 5),), 50)) == [
+        ResizeJob(0, ((0, 3),))
+    ]

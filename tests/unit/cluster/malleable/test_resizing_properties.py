@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from copy import deepcopy
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -23,6 +24,7 @@ from cosched.core.cluster.queue.places.elastic import Elastic
 from cosched.core.cluster.queue.plans.planner import InOrder
 from cosched.core.cluster.queue.policies import Policy
 from cosched.core.cluster.queue.queue_events import (
+    BoundsChanged,
     EndJob,
     JobCancelled,
     JobEnded,
@@ -47,6 +49,7 @@ from cosched.core.cluster.queue.sizes.harvest import HARVESTS
 from cosched.core.cluster.queue.sizes.malleable_job import MalleableJob, least_nodes
 from cosched.core.cluster.queue.sizes.settings import Control, Distribution, SizePolicy
 from cosched.core.cluster.queue.states import State
+from cosched.core.errors import CoschedError
 
 NODES = 8
 ALL = ((0, NODES - 1),)
@@ -64,6 +67,7 @@ POLICIES = st.builds(
     control=CONTROLS,
 )
 PICK = st.integers(0, 2**16)
+SIZE = st.integers(1, NODES)
 
 
 class Agents(RuleBasedStateMachine):
@@ -148,8 +152,8 @@ class Agents(RuleBasedStateMachine):
         number = self.pick(self.changes, pick)
         job, (before, wanted) = self.jobs[number], self.changes[number]
         others = sorted((before | wanted) - {self.first[number]})
-        least = least_nodes(job)
-        most = min(job.size, len(others) + 1)
+        least = min(least_nodes(job), len(before), len(wanted))
+        most = min(max(job.size, len(before), len(wanted)), len(others) + 1)
         some = data.draw(
             st.sets(st.sampled_from(others), min_size=least - 1, max_size=most - 1)
             if others
@@ -182,6 +186,36 @@ class Agents(RuleBasedStateMachine):
     @rule(pick=PICK, size=st.integers(1, NODES), time=st.integers(0, 50))
     def sense(self, pick, size, time):
         self.feed(Sensed(self.now, self.pick(self.on, pick), size, 1, time, 0))
+
+    @precondition(lambda self: self.elastic())
+    @rule(pick=PICK, sizes=st.tuples(SIZE, SIZE), tick=st.booleans())
+    def rebound(self, pick, sizes, tick):
+        number, (least, ideal) = self.pick(self.elastic(), pick), sorted(sizes)
+        self.jobs[number] = self.queue.jobs[number].job.within(least, ideal)
+        self.handle(BoundsChanged(self.now, number, least, ideal))
+        assert self.queue.jobs[number].job == self.jobs[number]
+        if tick:
+            self.tick()
+
+    @precondition(lambda self: self.queue.jobs)
+    @rule(pick=PICK, least=st.integers(0, NODES), ideal=st.integers(-1, NODES + 1))
+    def rebound_in_vain(self, pick, least, ideal):
+        number = self.pick(self.queue.jobs, pick)
+        if number in self.elastic() and 1 <= least <= ideal <= NODES:
+            ideal = NODES + 1
+        before = self.queue.jobs[number].job, self.promised()
+        with pytest.raises(CoschedError):
+            self.handle(BoundsChanged(self.now, number, least, ideal))
+        assert (self.queue.jobs[number].job, self.promised()) == before
+
+    def elastic(self):
+        """Returns the malleable jobs that were not ordered to end."""
+        entries = self.queue.jobs.items()
+        kinds = {number for number, each in entries if isinstance(each.job, MalleableJob)}
+        return kinds - self.ending
+
+    def promised(self):
+        return list(self.queue.planner.promised)
 
     @rule(nodes=st.sets(st.integers(0, NODES - 1), max_size=2))
     def lose(self, nodes):
@@ -257,6 +291,20 @@ class Agents(RuleBasedStateMachine):
 
     def tick(self):
         self.handle(Ticked(self.now))
+        self.check_bounds()
+
+    def check_bounds(self):
+        """A job with nodes above its ideal has given them back, and free nodes went to jobs
+        below their minimum, unless such a job cannot change now."""
+        place, planner = self.queue.place, self.queue.planner
+        for number, run in place.running.items():
+            if not run.held or not run.is_steady(self.now):
+                continue
+            assert run.held <= run.ideal
+            if run.size < run.minimum:
+                assert planner._free == 0
+            if run.held < run.minimum and number not in planner._changed:
+                assert not place.free or planner.promised or planner._changed
 
     def handle(self, event):
         for command in self.queue.handle(event):
@@ -300,7 +348,8 @@ class Agents(RuleBasedStateMachine):
         assert not arriving & self.out
         assert self.first[number] in nodes
         assert nodes != before
-        assert least_nodes(job) <= len(nodes) <= job.size
+        assert len(nodes) <= job.size
+        assert least_nodes(job) <= len(nodes) or before < nodes
         self.changes[number] = before, nodes
         self.on[number] = before | nodes
 
@@ -346,7 +395,7 @@ class Agents(RuleBasedStateMachine):
         assert set(waiting) == {n for n in states if states[n].state is State.WAITING}
         assert not set(waiting) & self.on.keys()
         for number, run in planner.running.items():
-            assert run.minimum <= run.size <= run.ideal
+            assert run.is_within or number in planner._outside
             if number in self.on and number not in self.changes:
                 assert run.held == len(self.on[number])
 

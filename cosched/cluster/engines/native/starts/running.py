@@ -18,9 +18,12 @@ from cosched.cluster.engines.native.starts.start import (
     chunks,
     job_object,
 )
+from cosched.cluster.job_size import JobSize
 from cosched.cluster.messages import (
+    Admitted,
     Began,
     Chunk,
+    Dismiss,
     End,
     EndNoted,
     Failure,
@@ -33,7 +36,7 @@ from cosched.cluster.messages import (
     TaskFailed,
 )
 from cosched.cluster.store import Record, State
-from cosched.config.domain import DomainConfig
+from cosched.config.domain import MALLEABLE, DomainConfig
 from cosched.core.bounds import JOB_MOST
 from cosched.core.cluster.coupling.mate_messages import Addresses
 from cosched.core.cluster.queue.nodes import Intervals
@@ -64,7 +67,8 @@ _UNKNOWN = "the controller does not have this start"
 class Starts:
     """The starts that nodes have. active: by the number of the job.
 
-    on_prepared: gets a start that waits for its mates from now on. on_over: called when the
+    on_prepared: gets a start that waits for its mates from now on. on_begun: gets a start
+    whose tasks begin. on_over: called when the
     end of a start is stored; it gets whether the job waits again.
     """
 
@@ -78,6 +82,7 @@ class Starts:
         send: Outbox,
         log: Callable[[str], None],
         on_prepared: Callable[[ActiveStart], None],
+        on_begun: Callable[[ActiveStart], None],
         on_over: Callable[[ActiveStart, bool], None],
     ) -> None:
         self.active: dict[int, ActiveStart] = {}
@@ -89,6 +94,7 @@ class Starts:
         self._send = send
         self._log = log
         self._on_prepared = on_prepared
+        self._on_begun = on_begun
         self._on_over = on_over
 
     def configure(self, config: DomainConfig) -> None:
@@ -118,12 +124,15 @@ class Starts:
 
     def _new(self, record: Record, nodes: Intervals) -> ActiveStart:
         hosts = self._members.names(nodes)
+        size = None
+        if record.submission.malleable and self._config.queue.size == MALLEABLE:
+            size = JobSize((tuple(range(len(hosts))),))
+        start = record.start + 1
         self._records.save(
-            record, state=State.STARTING, start=record.start + 1, hosts=hosts
+            record, state=State.STARTING, start=start, hosts=hosts, size=size
         )
-        start = ActiveStart(record)
-        self.active[record.number] = start
-        return start
+        active = self.active[record.number] = ActiveStart(record)
+        return active
 
     def _send_start(self, start: ActiveStart, nodes: Intervals) -> None:
         try:
@@ -143,8 +152,10 @@ class Starts:
     def _object_of(self, start: ActiveStart, nodes: Intervals) -> list[Chunk]:
         """Returns the messages for the root. Raises CoschedError if the job cannot run on
         these nodes."""
-        record, hosts = start.record, start.hosts
+        record, hosts = start.record, start.record.hosts
         counts = self._members.counts(record.submission)
+        if record.submission.malleable:
+            counts = record.submission.counts_on(len(hosts))
         if len(counts) != len(hosts):
             # A job that starts at once, or with mates, cannot wait with another size.
             start.misfit = not start.waits_for_mates and not record.submission.at_once
@@ -153,7 +164,8 @@ class Starts:
             )
         found = job_object(record, counts, self._config.queue)
         secrets = [self._members.by_name[host].secret for host in hosts]
-        return chunks(record, nodes, found, self._config.startup, secrets)
+        version = self._members.numbering.version
+        return chunks(record, nodes, found, self._config.startup, secrets, version)
 
     def recover(self, start: ActiveStart) -> None:
         """Restores a start that nodes have."""
@@ -165,7 +177,9 @@ class Starts:
         active = self.active.get(job)
         if active is None or active.record.start != start:
             return False
-        return active.waits_for is None or host in active.waits_for
+        if active.waits_for is not None:
+            return host in active.waits_for
+        return active.record.size is None or host in active.record.admitted
 
     def end(self, number: int, why: Why) -> None:
         """Ends a job's tasks; its end will be reported."""
@@ -179,13 +193,27 @@ class Starts:
         end = End(start.record.number, start.record.start, _REASON_OF[why], direct=False)
         self._send(start.root, end)
 
+    def on(self, name: str) -> list[ActiveStart]:
+        """Returns the starts that have a node, or to which it is to come."""
+        return [each for each in self.active.values() if name in each.record.admitted]
+
+    def break_on(self, name: str, reason: str) -> None:
+        """Ends the starts on a node; each of their nodes reports for itself."""
+        for start in self.on(name):
+            # The queue has not ordered this for a job that ends already.
+            if name in start.record.nodes:
+                self._break_tree(start, State.NODE_LOST, reason)
+
     def node_lost(self, name: str) -> None:
         """Ends the starts on a node that does not answer."""
-        for start in list(self.active.values()):
-            if name in start.hosts:
-                # The queue has not ordered this for a job that ends already.
-                self._break_tree(start, State.NODE_LOST, f"node {name} was lost")
-                self._node_is_done(start, name)
+        self.break_on(name, f"node {name} was lost")
+        for start in self.on(name):
+            self._node_is_done(start, name)
+
+    def lose(self, start: ActiveStart, name: str) -> None:
+        """Ends a start because a node of it is lost."""
+        self._break_tree(start, State.NODE_LOST, f"node {name} was lost")
+        self._node_is_done(start, name)
 
     # --- messages of agents ---------------------------------------------------------------
 
@@ -194,19 +222,26 @@ class Starts:
         not send, and StateLost if its effect cannot be stored or carried out."""
         if not isinstance(message, _OF_NODES):
             raise CoschedError(f"{type(message).__name__} is not for the controller")
-        start = self.active.get(message.job)
-        if start is None or start.record.start != message.start:
-            self._take_about_unknown(sender, message)
+        start = self.find(sender, message)
+        if start is None:
             return
         if isinstance(message, NodeEnded):
             self._strays.ended(sender, message.job, message.start)
             with must_succeed(f"job {message.job}"):
                 self._node_is_done(start, sender)
             return
-        if sender != start.root:
-            raise CoschedError(f"job {message.job}: {sender} is not its root")
+        start.expect_root(sender)
         with must_succeed(f"job {message.job}"):
             self._take_of_root(start, message)
+
+    def find(self, sender: str, message: OfJob) -> ActiveStart | None:
+        """Returns the start that a message of a node is about. Answers for one that is not
+        active: its end is stored, or it must end."""
+        start = self.active.get(message.job)
+        if start is not None and start.record.start == message.start:
+            return start
+        self._take_about_unknown(sender, message)
+        return None
 
     def _take_of_root(self, start: ActiveStart, message: OfJob) -> None:
         match message:
@@ -224,13 +259,14 @@ class Starts:
                 self._over(start)
 
     def _take_about_unknown(self, sender: str, message: OfJob) -> None:
-        """Answers for a start that is not active: its end is stored, or it must end."""
         if message.job > JOB_MOST:
             raise CoschedError(f"there is no job {message.job}")
         if isinstance(message, SubtreeEnded):
             self._send(sender, EndNoted(message.job, message.start))
         if isinstance(message, SubtreeEnded | NodeEnded):
             self._strays.ended(sender, message.job, message.start)
+        elif isinstance(message, Admitted):
+            self._send(sender, Dismiss(message.job, message.start))
         else:
             self._strays.end(sender, message.job, message.start)
 
@@ -252,6 +288,7 @@ class Starts:
             )
         number, which = start.record.number, start.record.start
         self._send(start.root, Order(number, which, go=True, mates=start.mates))
+        self._on_begun(start)
 
     # --- ends -----------------------------------------------------------------------------
 
@@ -259,6 +296,10 @@ class Starts:
         """Gives up a start whose nodes do not report."""
         reason = f"the start took more than {self._config.life.prepare_ns // NS_PER_S} s"
         start.lost = True
+        self._break_tree(start, State.FAILED, reason)
+
+    def fail(self, start: ActiveStart, reason: str) -> None:
+        """Ends a job whose nodes are not as its root reports."""
         self._break_tree(start, State.FAILED, reason)
 
     def _break_tree(self, start: ActiveStart, state: State, reason: str) -> None:
@@ -269,9 +310,10 @@ class Starts:
         if start.waits_for is None:
             # After a restart a node of an ended job may be away; it cannot report.
             known = self._members.by_name
-            start.waits_for = {host for host in start.hosts if known[host].answers}
+            hosts = start.record.admitted
+            start.waits_for = {host for host in hosts if known[host].answers}
             number, which = start.record.number, start.record.start
-            for host in start.hosts:
+            for host in hosts:
                 self._send(host, End(number, which, reason, direct=True))
 
     def _node_is_done(self, start: ActiveStart, host: str) -> None:

@@ -16,6 +16,7 @@ from cosched.core.cluster.coupling.mate_messages import Addresses
 from cosched.core.cluster.queue.nodes import Intervals
 from cosched.core.cluster.startup.jobobject import JobObject, cut, encode_object
 from cosched.core.cluster.startup.seal import Tied, seal
+from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
 
 _NAME_LENGTH = 16
@@ -49,13 +50,14 @@ class ActiveStart:
     mates: Addresses = ()  #: the jobs that begin with it
 
     @property
-    def hosts(self) -> tuple[str, ...]:
-        """The names of its nodes, by place."""
-        return self.record.hosts
-
-    @property
     def root(self) -> str:
-        return self.hosts[0]
+        """The name of its first node, which never leaves it."""
+        return self.record.hosts[0]
+
+    def expect_root(self, sender: str) -> None:
+        """Raises CoschedError for another member than its root."""
+        if sender != self.root:
+            raise CoschedError(f"job {self.record.number}: {sender} is not its root")
 
     @property
     def is_given_up(self) -> bool:
@@ -107,6 +109,7 @@ def job_object(record: Record, counts: tuple[int, ...], queue: QueueSettings) ->
         label=job.label,
         grace_s=queue.grace_ns / NS_PER_S,
         jobs_per_node=queue.jobs_per_node,
+        malleable=record.size is not None,
     )
 
 
@@ -130,10 +133,11 @@ def chunks(
     found: JobObject,
     startup: StartupSettings,
     secrets: Sequence[bytes],
+    roster: int,
 ) -> list[Chunk]:
     """Returns the messages with the sealed job object, for the root. secrets: each
-    node's secret, by place."""
+    node's secret, by place. roster: the version of the roster with these nodes."""
     start, arity, exchange = (record.number, record.start), startup.arity, startup.tables
     sealed = seal(encode_object(found), Tied(*start, nodes, arity, exchange), secrets)
-    empty = Chunk(*start, 0, nodes, arity, exchange, 0, 1, nodes[0][0], b"")
+    empty = Chunk(*start, 0, nodes, arity, exchange, 0, 1, nodes[0][0], b"", roster)
     return empty.with_parts(cut(sealed, startup.chunk_bytes))

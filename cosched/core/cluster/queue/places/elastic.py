@@ -29,6 +29,7 @@ from cosched.core.cluster.queue.nodes import (
 )
 from cosched.core.cluster.queue.places.ledger import Ledger
 from cosched.core.cluster.queue.places.place import Freed, Row, Spot
+from cosched.core.cluster.queue.sizes.causes import Cause
 from cosched.core.cluster.queue.sizes.malleable_job import least_nodes
 from cosched.core.cluster.queue.sizes.resizable_run import ResizableRun
 from cosched.core.errors import CoschedError
@@ -45,11 +46,13 @@ class Change(Struct):
     by_ns: int | None = None
     given_up: bool = False  #: the plan does without it
     lost: Intervals = ()  #: arriving nodes that do not answer any more
+    causes: tuple[Cause, ...] = ()  #: why it was ordered
 
 
 class Elastic(Ledger):
-    """The nodes of a domain with malleable jobs. A spot is a run with its planned size, and
-    the time by which its change must be done. A job that has nodes is resized.
+    """The nodes of a domain with malleable jobs. A spot is a run with its planned size,
+    the time by which its change must be done, and why it was planned. A job that has nodes
+    is resized.
 
     For reading: running, the jobs that have nodes or that a plan promised some; changes,
     the open ones. Both are in the order of their begin.
@@ -95,7 +98,7 @@ class Elastic(Ledger):
     # --- starts and changes ---------------------------------------------------------------
 
     def occupy(self, job: Job, spot: Spot, now_ns: int) -> Intervals:
-        run, by_ns = spot
+        run, by_ns, causes = spot
         number = job.number
         if not run.held:
             nodes = self._take(run.size)
@@ -114,7 +117,9 @@ class Elastic(Ledger):
         else:
             leaving = self._leaving(number, -more)
             after, owned = without(before, leaving), before
-        self.changes[number] = Change(before, after, leaving, arriving, by_ns)
+        self.changes[number] = Change(
+            before, after, leaving, arriving, by_ns, causes=causes
+        )
         run.order(now_ns)
         self._note(number, run.end_ns, width, owned)
         return after
@@ -137,15 +142,18 @@ class Elastic(Ledger):
         if nodes == change.after:
             return change
         run, size = self.running[number], count(nodes)
+        # Its bounds may have changed since the order.
+        sizes = (count(change.before), count(change.after))
+        least, most = min(run.minimum, *sizes), max(run.ideal, *sizes)
         if without(nodes, self.nodes_of(number)):
             raise CoschedError(
                 f"job {number}: resized to nodes {format_nodes(nodes)}; it was ordered to "
                 f"have {format_nodes(change.after)}"
             )
-        if not run.minimum <= size <= run.ideal or not common(nodes, self._first(number)):
+        if not least <= size <= most or not common(nodes, self._first(number)):
             raise CoschedError(
                 f"job {number}: resized to nodes {format_nodes(nodes)}; want its first "
-                f"node, and {run.minimum} to {run.ideal} nodes"
+                f"node, and {least} to {most} nodes"
             )
         return change
 
@@ -288,6 +296,27 @@ class Elastic(Ledger):
         self._unwanted = without(self._unwanted, nodes)
         self._note(job.number, run.end_ns, count(here), nodes)
         self.moved += 1
+
+    def reopen(self, number: JobId, after: Intervals, now_ns: int) -> Change:
+        """Restores the open change of a restored job, and returns it. Raises CoschedError
+        for nodes that it cannot be about."""
+        before = self.nodes_of(number)
+        leaving, arriving = without(before, after), without(after, before)
+        if without(arriving, self._known) or not common(after, self._first(number)):
+            raise CoschedError(
+                f"job {number}: cannot change to nodes {format_nodes(after)}"
+            )
+        here = common(arriving, self._service)
+        self._pool.take_exactly(here)
+        self.free -= count(here)
+        self._unwanted = without(self._unwanted, arriving)
+        run = self.running[number]
+        run.size = count(after)
+        width, _ = self._forget(number)
+        run.order(now_ns)
+        self._note(number, run.end_ns, width + count(here), union(before, arriving))
+        change = self.changes[number] = Change(before, after, leaving, arriving)
+        return change
 
     def restore(self, number: JobId, growths: Sequence[Intervals]) -> None:
         """Notes the nodes of a restored job by their coming; ignores nodes that it does

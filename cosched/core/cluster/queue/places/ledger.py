@@ -183,6 +183,11 @@ class Ledger(Place):
 
     # --- nodes ----------------------------------------------------------------------------
 
+    def add(self, nodes: Intervals) -> None:
+        self._known = union(self._known, nodes)
+        self.total = count(self._known)
+        self.moved += 1
+
     def withdraw(self, nodes: Intervals) -> None:
         gone = common(self._service, nodes)
         self._service = without(self._service, gone)
@@ -196,15 +201,13 @@ class Ledger(Place):
     def admit(self, nodes: Intervals) -> None:
         new = without(nodes, self._service)
         self._service = union(self._service, new)
-        self._known = union(self._known, new)
-        self.total = count(self._known)
+        self.add(new)
         self.capacity += count(new)
         self._resize_jobs(new, 1)
         for _, _, held in self._held.values():
             new = without(new, held)
         self._pool.give(new)
         self.free += count(new)
-        self.moved += 1
 
     def _resize_jobs(self, nodes: Intervals, sign: int) -> None:
         """Counts nodes of running jobs in or out of service."""

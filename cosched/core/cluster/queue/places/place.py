@@ -139,6 +139,10 @@ class Place(ABC):
         already."""
         return True
 
+    def add(self, nodes: Intervals) -> None:
+        """Takes new nodes into the domain, out of service."""
+        raise CoschedError("such nodes are always the same")
+
     def withdraw(self, nodes: Intervals) -> None:
         """Removes nodes from service."""
         raise CoschedError("such nodes stay in service")

@@ -269,6 +269,11 @@ class Rows(Place):
 
     # --- nodes ----------------------------------------------------------------------------
 
+    def add(self, nodes: Intervals) -> None:
+        self._nodes = union(self._nodes, nodes)
+        for row in self.all:
+            row.add(nodes)
+
     def withdraw(self, nodes: Intervals) -> None:
         self._withhold(())  # the rows must see the change
         self.service = without(self.service, nodes)

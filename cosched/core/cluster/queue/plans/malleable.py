@@ -20,9 +20,14 @@ are void and the plan is made again; that job keeps its size for some time.
 
 A job above its minimum gives its nodes out of service first.
 
+The bounds of a running job can change. At the next pass one above its new ideal gives its
+other nodes back. Then one below its new minimum gets free nodes, or nodes by a harvest,
+before any other job does.
+
 Invariants, after every pass: the planned sizes of the running jobs, and what open changes
-still hold, sum to at most the machine. Each size is between minimum and ideal. Jobs start
-in the order of their submission.
+still hold, sum to at most the machine. Each size is between minimum and ideal, but for
+jobs that got other bounds and cannot change yet. Jobs start in the order of their
+submission.
 
 Limit: a job that arrives while others wait is not considered until a job ends, even if a
 protected age ends meanwhile.
@@ -41,9 +46,10 @@ from cosched.core.cluster.queue.places.place import Place
 from cosched.core.cluster.queue.plans.planner import Counts, Offers, Planner
 from cosched.core.cluster.queue.rules import NO_RULES, PassRules
 from cosched.core.cluster.queue.sizes.benefit import gift_benefit, harvest_benefit
+from cosched.core.cluster.queue.sizes.causes import Cause, Why
 from cosched.core.cluster.queue.sizes.harvest import NEVER
-from cosched.core.cluster.queue.sizes.malleable_job import least_nodes
-from cosched.core.cluster.queue.sizes.resizable_run import ResizableRun
+from cosched.core.cluster.queue.sizes.malleable_job import MalleableJob, least_nodes
+from cosched.core.cluster.queue.sizes.resizable_run import ResizableRun, Wants
 from cosched.core.cluster.queue.sizes.settings import Distribution, SizePolicy
 from cosched.core.cluster.queue.waiting import arrival
 from cosched.core.errors import CoschedError
@@ -78,9 +84,11 @@ class Malleable(Planner):
         self._free = place.free + place.coming  # by the plan
         # Changed by the plan, and not yet carried out: only promises stay after a pass.
         self._changed: dict[JobId, ResizableRun] = {}
+        self._causes: dict[JobId, tuple[Cause, ...]] = {}  # of these changes
         self._arrived = self._ended = False  # since the last pass
         self._missed: set[JobId] = set()  # could not change in the last pass
         self._again_ns: int | None = None  # the first of them can change then
+        self._outside: set[JobId] = set()  # may have nodes below or above their bounds
 
     # --- what happened since the last pass ------------------------------------------------
 
@@ -117,8 +125,22 @@ class Malleable(Planner):
                 del self.running[number]
                 self.waiting.add(run.job)
         self._changed.clear()
+        self._causes.clear()
         self._free = self.elastic.free + self.elastic.coming
         self._ended = True
+        self._outside = {n for n, run in self.running.items() if not run.is_within}
+
+    def rebound(self, job: MalleableJob) -> None:
+        """Called after a job with nodes got other bounds."""
+        self.running[job.number].rebound(job)
+        self.resize()
+
+    def want(self, number: JobId, wants: Wants) -> None:
+        """Called after the program of a job reported what it wants."""
+        run = self.running[number]
+        if run.wants != wants:
+            run.want(wants)
+            self.resize()
 
     def finished(self, number: JobId, *, as_planned: bool) -> None:
         """Called after a change of a job is done."""
@@ -152,6 +174,8 @@ class Malleable(Planner):
             self._again_ns = None
             if not self._whole:
                 self._leave_unwanted(now_ns)
+            if self._outside:
+                self._meet_bounds(now_ns)
             if self._ended:
                 self._share_out(now_ns)
             else:
@@ -187,22 +211,54 @@ class Malleable(Planner):
                 continue
             unwanted = count(self.elastic.unwanted(number))
             leaving = min(unwanted, job.size - job.minimum)
-            if leaving and self._steady([job], now_ns):
-                job.size -= leaving
-                self._changed[number] = job
+            if leaving > 0 and self._steady([job], now_ns):
+                self._change(job, Cause(-leaving, Why.OUT_OF_SERVICE))
+                self._free -= leaving  # no other job gets them
                 self._missed.add(number)  # it may grow again afterwards
+
+    def _meet_bounds(self, now_ns: int) -> None:
+        """Takes from jobs above their ideal what they have too much; then gives jobs below
+        their minimum what they lack, or what is free."""
+        outside = [
+            job
+            for number, job in self.running.items()
+            if number in self._outside and not job.is_within
+        ]
+        self._outside = {job.job.number for job in outside}
+        jobs = self._steady(outside, now_ns)
+        for job in jobs:
+            if job.size > job.ideal:
+                self._change(job, Cause(job.ideal - job.size, Why.IDEAL, job.ideal))
+        for job in jobs:
+            lacks = job.minimum - job.size
+            if lacks > self._free:
+                self._harvest(lacks - self._free, job.job.number, job.minimum, now_ns)
+            if lacks > 0 and self._free:
+                more = min(lacks, self._free)
+                self._change(job, Cause(more, Why.MINIMUM, job.minimum))
 
     def _share_out(self, now_ns: int) -> None:
         """Gives the nodes of a job that ended to others."""
         self._reach_degree(now_ns)
         distribution = self.sizes.distribution
         if distribution is Distribution.FAVOUR_RUNNING:
-            self._give(now_ns)
+            self._give(self._short(), now_ns)
             self._start_fitting(now_ns)
-        else:
-            self._start_fitting(now_ns)
-            if distribution is Distribution.FAVOUR_QUEUED:
-                self._give(now_ns)
+            return
+        self._start_fitting(now_ns)
+        short = self._short()
+        if distribution is Distribution.QUEUED_ONLY:
+            short = [job for job in short if job.asks]
+        self._give(short, now_ns)
+
+    def _short(self) -> list[ResizableRun]:
+        """Returns the running jobs that may get more nodes, if any are free."""
+        missed = self._missed
+        return [
+            job
+            for number, job in self.running.items()
+            if self._free and job.size < job.ideal and number not in missed
+        ]
 
     def _first(self) -> Job | None:
         """Returns the first waiting job. One that needs more nodes than are in service is
@@ -221,8 +277,9 @@ class Malleable(Planner):
         """Starts jobs until the degree is reached, by harvest if needed: achieve_mp(M)."""
         degree = self.elastic.total if self.sizes.degree is None else self.sizes.degree
         while len(self.running) < degree and (job := self._first()) is not None:
-            missing = least_nodes(job) - self._free
-            if missing > 0 and not self._harvest(missing, now_ns):
+            least = least_nodes(job)
+            missing = least - self._free
+            if missing > 0 and not self._harvest(missing, job.number, least, now_ns):
                 break
             self._start(job, now_ns)
 
@@ -233,26 +290,28 @@ class Malleable(Planner):
         self.running[job.number] = self._changed[job.number] = run
         self.counts.started_in_order += 1
 
-    def _harvest(self, missing: int, now_ns: int) -> bool:
-        """Removes ``missing`` nodes from running jobs, or none; returns whether it did."""
+    def _harvest(self, missing: int, to: JobId, least: int, now_ns: int) -> bool:
+        """Removes ``missing`` nodes from running jobs, or none; returns whether it did. to:
+        the job that gets them. least: its minimum."""
         harvest = self.sizes.harvest
         if harvest is NEVER:
             return False
         self.counts.requests += 1
-        if sum(job.size - job.minimum for job in self.running.values()) < missing:
+        if sum(max(0, job.size - job.minimum) for job in self.running.values()) < missing:
             return False
         victims = self._victims(now_ns)
         amounts = harvest.take(victims, missing)
         if sum(amounts) < missing:
             return False
-        least = self.sizes.control.least_benefit
-        if least:
+        least_benefit = self.sizes.control.least_benefit
+        if least_benefit:
             worth = harvest_benefit(self.running.values(), victims, amounts, now_ns)
-            if worth < least:
+            if worth < least_benefit:
                 return False
+        free = self._free
         for job, amount in zip(victims, amounts, strict=True):
             if amount:
-                self._change(job, -amount)
+                self._change(job, Cause(-amount, Why.HARVEST, least, to, free))
         self.counts.harvests += 1
         return True
 
@@ -268,19 +327,13 @@ class Malleable(Planner):
         if not self._whole:
             awaits_nodes = self.elastic.awaits_nodes
             jobs = [job for job in jobs if not awaits_nodes(job.job.number)]
+        if self._outside:
+            jobs = [job for job in jobs if job.size >= job.minimum]
         return self._steady(jobs, now_ns)
 
-    def _give(self, now_ns: int) -> None:
-        """Gives free nodes to running jobs below their ideal."""
-        if not self._free:
-            return
-        missed = self._missed
-        short = [
-            job
-            for number, job in self.running.items()
-            if job.size < job.ideal and number not in missed
-        ]
-        short = self._steady(short, now_ns)
+    def _give(self, jobs: Sequence[ResizableRun], now_ns: int) -> None:
+        """Gives free nodes to these jobs, which have less than their ideal."""
+        short = self._steady(jobs, now_ns) if self._free else ()
         if not short:
             return
         first = self.sizes.harvest.receivers(short, now_ns)
@@ -309,12 +362,14 @@ class Malleable(Planner):
             amounts = give(jobs, self._free)
         for job, amount in zip(jobs, amounts, strict=True):
             if amount:
-                self._change(job, amount)
+                self._change(job, Cause(amount, Why.GIFT))
 
-    def _change(self, job: ResizableRun, by: int) -> None:
-        job.size += by
-        self._free -= by
-        self._changed[job.job.number] = job
+    def _change(self, job: ResizableRun, cause: Cause) -> None:
+        number = job.job.number
+        job.size += cause.by
+        self._free -= cause.by
+        self._changed[number] = job
+        self._causes[number] = (*self._causes.get(number, ()), cause)
 
     def _settle(self, now_ns: int) -> Offers:
         """Yields the changes of the plan: first shrink, then start, then grow. The first
@@ -329,6 +384,7 @@ class Malleable(Planner):
             held, size = job.held, job.size
             if size == held:
                 del self._changed[number]
+                self._causes.pop(number, None)
             else:
                 (shrinks if size < held else grows if held else starts).append(job)
         change_ns = self.sizes.control.change_ns
@@ -338,7 +394,7 @@ class Malleable(Planner):
                 break
             number, held = job.job.number, job.held
             del self._changed[number]
-            yield job.job, (job, by_ns)
+            yield job.job, (job, by_ns, self._causes.pop(number, ()))
             if job.size < held:
                 self.counts.victims += 1
             elif held:

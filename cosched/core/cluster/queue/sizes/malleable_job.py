@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from cosched.core.cluster.queue.job import Job
 from cosched.core.cluster.queue.sizes.execution import (
     FREE,
@@ -21,6 +23,13 @@ class MalleableJob(Job, frozen=True, kw_only=True):
     minimum: int
     execution: Execution = linear
     cost: AdaptationCost = FREE
+
+    def within(self, minimum: int, ideal: int) -> MalleableJob:
+        """Returns the same work with other bounds. Its run time with the new ideal follows
+        from its model."""
+        stretch = self.execution(ideal, self.size) if ideal > 0 else 1.0
+        walltime_ns = max(1, round(self.walltime_ns * stretch))
+        return replace(self, minimum=minimum, size=ideal, walltime_ns=walltime_ns)
 
 
 def least_nodes(job: Job) -> int:

@@ -16,7 +16,7 @@ from msgspec import Struct
 from cosched.core.cluster.queue.job import Job
 from cosched.core.cluster.queue.sizes.execution import FREE, Execution, linear
 from cosched.core.cluster.queue.sizes.fit import fit
-from cosched.core.cluster.queue.sizes.malleable_job import MalleableJob
+from cosched.core.cluster.queue.sizes.malleable_job import MalleableJob, least_nodes
 
 
 class Before(Struct, frozen=True, gc=False):
@@ -30,6 +30,14 @@ class Before(Struct, frozen=True, gc=False):
     cost_ns: int  #: the expected cost of the change
 
 
+class Wants(Struct, frozen=True, gc=False):
+    """What the program of a run wants, in nodes; 0: not known."""
+
+    minimum: int  #: the least that it needs
+    ideal: int  #: at which it is fastest
+    wanted: int  #: for which it asks
+
+
 class ResizableRun:
     """A job with nodes. ``held`` is 0 until the job starts.
 
@@ -37,13 +45,13 @@ class ResizableRun:
     allowed_ns: how long it may run at least, from its start on.
     execution, cost: the models of its job, until measured ones replace them. before: what
     it was before its open change; None without one. spared_ns: no change begins before.
-    ending: it was ordered to end.
+    ending: it was ordered to end. wants: what its program wants.
     """
 
     __slots__ = (
         "_sensed", "allowed_ns", "before", "cost", "end_ns", "ending", "execution",
         "harvests", "held", "ideal", "job", "minimum", "since_ns", "size", "spared_ns",
-        "start_ns",
+        "start_ns", "wants",
     )  # fmt: skip
 
     def __init__(self, job: Job, size: int, now_ns: int) -> None:
@@ -62,6 +70,7 @@ class ResizableRun:
             self.cost = job.cost
         else:
             self.minimum, self.execution, self.cost = job.size, linear, FREE
+        self.wants: Wants | None = None
         self.before: Before | None = None
         self.spared_ns = now_ns
         self.ending = False
@@ -102,7 +111,36 @@ class ResizableRun:
         stretch = self.execution(size, self.ideal)
         return round(max(0, held_left_ns) * stretch / self.execution(held, self.ideal))
 
+    @property
+    def is_within(self) -> bool:
+        """Returns whether the planned size is within its bounds."""
+        return self.minimum <= self.size <= self.ideal
+
     # --- changes --------------------------------------------------------------------------
+
+    def rebound(self, job: MalleableJob) -> None:
+        """Takes other bounds; its nodes and its expected end stay."""
+        self.job = job
+        self._narrow()
+
+    def want(self, wants: Wants) -> None:
+        """Takes what its program wants, within the bounds of its job."""
+        self.wants = wants
+        self._narrow()
+
+    def _narrow(self) -> None:
+        least, most = least_nodes(self.job), self.job.size
+        wants = self.wants
+        if wants is not None:
+            least = max(least, min(wants.minimum, most))
+            most = max(least, min(wants.ideal or most, most))
+            most = max(least, min(wants.wanted or most, most))
+        self.minimum, self.ideal = least, most
+
+    @property
+    def asks(self) -> bool:
+        """Returns whether its program asks for more nodes."""
+        return self.wants is not None and self.size < min(self.wants.wanted, self.ideal)
 
     def adopt(self) -> None:
         """Lets it have its nodes since its start, with sizes before that are not known: it

@@ -245,7 +245,7 @@ class Site:
     def _take(self, sender, message):
         if self.jobs is not None:
             with suppress(Crash):
-                self.jobs.starts.take(sender, message)
+                self.jobs.take(sender, message)
 
     def _later(self, call, *words):
         asyncio.get_running_loop().call_soon(call, *words)

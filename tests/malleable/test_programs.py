@@ -1,0 +1,79 @@
+"""STEN, GE and CL, in Python and in C: in random changes of their size they end with the
+answer of a rigid run. Python and C have the same answer."""
+
+import re
+
+import pytest
+
+from benchmarks.mpi import PROGRAMS, build_malleable
+from cosched.core.cluster.resizing.agreement import ReportDone
+
+NAMES = ("sten", "ge", "cl")
+FREE, ENDED = 0, 4
+
+pytestmark = pytest.mark.mpi_job
+
+
+@pytest.fixture(params=["python", "c"])
+def find(request, mpi):
+    """Returns a function that finds a program by its name."""
+    if request.param == "python":
+        return lambda name: PROGRAMS / f"{name}.py"
+    return lambda name: build_malleable(PROGRAMS / f"{name}.c", mpi / "mpicc")
+
+
+def change_at_random(played, times, most):
+    """Changes the job to 1 to ``most`` ranks on any nodes; some orders are withdrawn."""
+    done = 0
+    for number in range(times):
+        report = played.resize_to(played.random_target(most), withdraw=number % 5 == 4)
+        done += isinstance(report, ReportDone)
+        assert isinstance(report, ReportDone) or report.reason == "the queue wants it so"
+        if isinstance(report, ReportDone):
+            assert played.results[-1].ranks == len(played.ranks)
+    return done
+
+
+def states(played):
+    return {slot.state for page in played.pages for slot in page.data.slots}
+
+
+def run(name, program, played, mpi, rigid, changes):
+    stop = played.folder / "stop"
+    played.start(mpi, [0, 1], program, "--size", "24", "--until", stop, "--pause", "0.001")
+    assert change_at_random(played, changes, 4) >= 0.6 * changes
+    stop.touch()
+    status, output = played.finish()
+    assert status == 0, output
+    iterations = re.search(r"iterations (\d+)", output)[1]
+    expected = rigid(2, PROGRAMS / f"{name}.py", "--size", "24", "--iterations", iterations)
+    assert output == expected.stdout, expected.stderr
+    assert states(played) <= {FREE, ENDED}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_program_survives_random_changes(agents, mpi, rigid, find, name):
+    run(name, find(name), agents(6, seed=1), mpi, rigid, 20)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", [2])
+@pytest.mark.parametrize("name", NAMES)
+def test_program_survives_many_random_changes(agents, mpi, rigid, find, name, seed):
+    run(name, find(name), agents(6, seed), mpi, rigid, 500)
+
+
+@pytest.mark.parametrize("problem", [1, 2, 3, 4])
+@pytest.mark.parametrize("name", NAMES)
+def test_problems_of_the_table_have_one_answer(rigid, mpi, name, problem):
+    words = ("--problem", str(problem), "--scale", "0.1", "--iterations", "9")
+    program = build_malleable(PROGRAMS / f"{name}.c", mpi / "mpicc")
+    expected = rigid(1, PROGRAMS / f"{name}.py", *words)
+    assert re.search(r" answer [0-9a-f]{8}$", expected.stdout), expected.stderr
+    assert rigid(2, program, *words).stdout == expected.stdout
+
+
+def test_elimination_ends_with_a_triangle(rigid):
+    """After as many iterations as columns, each row was the pivot once."""
+    done = rigid(2, PROGRAMS / "ge.py", "--size", "16")
+    assert "iterations 16 " in done.stdout, done.stderr
