@@ -31,6 +31,7 @@ from benchmarks.experiments.malleable.live_streams import (
 )
 from benchmarks.experiments.verdicts import over_cases
 from benchmarks.mpi import PROGRAMS, find
+from cosched.cluster.answers import JobInfo
 from cosched.cluster.client import Client, make_submission
 from cosched.core.cluster.queue.sizes.execution import AdaptationCost
 from cosched.core.cluster.queue.sizes.malleable_job import MalleableJob
@@ -52,6 +53,7 @@ class Costs:
     least_ns: int  #: the shortest job, from its start to its end
     grown_ns: tuple[int, ...]  #: how long each job that grew stood still
     shrunk_ns: tuple[int, ...]  #: the same for jobs that shrank
+    refused: int  #: changes after which a job was as before
 
     def model(self) -> AdaptationCost:
         """Returns the medians as the simulator's model of a change."""
@@ -111,7 +113,9 @@ def run(
         for job in jobs:  # they arrive at their times
             time.sleep(max(0.0, began + job.submit_ns / NS_PER_S - time.monotonic()))
             numbers.append(submitter.submit(job))
-        found = [client.wait(number) for number in numbers]
+        for number in numbers:
+            client.wait(number)
+        found = [client.job(number) for number in numbers]
     for each in found:
         if each["state"] != "done":
             raise CoschedError(
@@ -120,12 +124,12 @@ def run(
     return live_figures(found), costs_of(found)
 
 
-def live_figures(jobs: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+def live_figures(jobs: Sequence[JobInfo]) -> dict[str, float]:
     """Returns the quantities of ended jobs, as ``policies.figures`` defines them."""
-    waits = [each["started_ns"] - each["submitted_ns"] for each in jobs]
-    totals = [each["ended_ns"] - each["submitted_ns"] for each in jobs]
+    waits = [(each["started_ns"] or 0) - each["submitted_ns"] for each in jobs]
+    totals = [(each["ended_ns"] or 0) - each["submitted_ns"] for each in jobs]
     first = min(each["submitted_ns"] for each in jobs)
-    last = max(each["ended_ns"] for each in jobs)
+    last = max(each["ended_ns"] or 0 for each in jobs)
     return {
         "mean_wait_s": statistics.fmean(waits) / NS_PER_S,
         "mean_total_s": statistics.fmean(totals) / NS_PER_S,
@@ -133,13 +137,25 @@ def live_figures(jobs: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     }
 
 
-def costs_of(jobs: Sequence[Mapping[str, Any]]) -> Costs:
+def costs_of(jobs: Sequence[JobInfo]) -> Costs:
     """Returns the times that the domain has recorded with its jobs."""
-    changes = [change for job in jobs for change in job["changes"] if change["done"]]
-    grew = [each["cost_ns"] for each in changes if each["after"] > each["before"]]
-    shrank = [each["cost_ns"] for each in changes if each["after"] < each["before"]]
-    least_ns = min(job["ended_ns"] - job["started_ns"] for job in jobs)
-    return Costs(least_ns, tuple(grew), tuple(shrank))
+    changes = [
+        each
+        for job in jobs
+        for each in job["changes"]
+        if each["ended_ns"] is not None and not each["refused"]
+    ]
+    stood = {
+        grew: tuple(
+            round(each["stood_s"] * NS_PER_S)
+            for each in changes
+            if (each["after"] > each["before"]) is grew
+        )
+        for grew in (True, False)
+    }
+    took_ns = [(job["ended_ns"] or 0) - (job["started_ns"] or 0) for job in jobs]
+    refused = sum(bool(each["refused"]) for job in jobs for each in job["changes"])
+    return Costs(min(took_ns), stood[True], stood[False], refused)
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
@@ -159,8 +175,15 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
                     )
                 live[policy].append(found)
                 costs[policy].append(changed)
-                model = changed.model()
-                beside[policy].append(simulated(stream.jobs(), stream.nodes, policy, model))
+                beside[policy].append(
+                    simulated(
+                        stream.jobs(),
+                        stream.nodes,
+                        policy,
+                        changed.model(),
+                        changed.least_ns,
+                    )
+                )
                 advance()
     return {
         "command": options.command,
