@@ -34,6 +34,7 @@ class _Job(TypedDict):
     mates: str
     minimum: int | None
     ideal: int | None
+    resized: int | None
     node_s: float
 
 
@@ -65,8 +66,8 @@ class JobInfo(_Job, total=False):
     it was started. output, error: its files, in ``cwd`` unless they begin with ``/``; an
     empty ``error`` means the same file. mates: one line about its mates in other domains;
     empty without mates, and after its end. minimum, ideal: the least and the most nodes of
-    a malleable job; None for a rigid one. node_s: the time of its nodes in its latest
-    start, added up.
+    a malleable job; None for a rigid one. resized: how often its size was changed; None for
+    a rigid one. node_s: the time of its nodes in its latest start, added up.
     """
 
     #: The changes of its size, in their order; only in the answer about one job.

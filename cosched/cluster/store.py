@@ -5,6 +5,7 @@ A torn or foreign file is refused. The controller's lock keeps a second controll
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -188,6 +189,8 @@ class JobStore:
             _store_sizes,
         ]
         self._file = open_database(path, _TABLE, VERSION, remedy, log, upgrades)
+        #: How many changes of sizes ended, by whether they were refused.
+        self.changes_ended = self._count_changes()
 
     def add(self, token: str, record: Record) -> int:
         """Stores a new job and returns its number. A token that was stored before keeps its
@@ -270,6 +273,7 @@ class JobStore:
             "INSERT OR REPLACE INTO changes VALUES (?, ?, ?, ?)",
             (record.number, record.start, change.generation, msgspec.json.encode(change)),
         )
+        self.changes_ended[bool(change.refused)] += 1
 
     def changes(self, number: int) -> list[PastChange]:
         """Returns the changes of a job's size that have ended, in their order. Leaves out
@@ -285,6 +289,23 @@ class JobStore:
             except Malformed as error:
                 self._log(f"{self._path}: job {number}: {error}; it is left out")
         return found
+
+    def times_resized(self, number: int) -> int:
+        """Returns how many changes of a job's size were done."""
+        row = self._file.find(
+            "SELECT COUNT(*) FROM changes WHERE job = ? AND "
+            "json_valid(CAST(change AS TEXT)) AND "
+            "json_extract(CAST(change AS TEXT), '$.refused') = ''",
+            (number,),
+        )
+        return 0 if row is None else int(row[0])
+
+    def _count_changes(self) -> Counter[bool]:
+        rows = self._file.rows(
+            "SELECT json_extract(CAST(change AS TEXT), '$.refused') <> '' FROM changes "
+            "WHERE json_valid(CAST(change AS TEXT))"
+        )
+        return Counter(bool(refused) for (refused,) in rows)
 
     def agents(self) -> dict[str, int]:
         """Returns the incarnation of each node's latest agent."""

@@ -228,6 +228,9 @@ class DomainConfig:
         in_file={},
     )
     slots: int = key(whole(0), 0, "Tasks of a job on a node; 0: one for each CPU.")
+    most_nodes: int = key(
+        whole(0), 0, "Nodes that a job may wait for; 0: as many as the domain has."
+    )
     queue: QueueSettings = table(QueueSettings)
     startup: StartupSettings = table(StartupSettings)
     life: LifeSettings = table(LifeSettings)

@@ -44,6 +44,11 @@ def job_label(text: str) -> str:
     return clean or "job"
 
 
+def name_on_nodes(name: str, number: int) -> str:
+    """Returns the name that a job of a domain has on its nodes."""
+    return f"{job_label(name)}-{number}"
+
+
 class Part(NamedTuple):
     """A job's part in coscheduling, from which the ranks' variables are made."""
 

@@ -19,6 +19,7 @@ from cosched.observe.job_summary import JobSummary
 from cosched.rundir.paths import name_for
 from cosched.tables import table
 
+_S_PER_HOUR = 3600
 #: A table for people has this in the place of an unknown value.
 UNKNOWN = "-"
 
@@ -58,6 +59,11 @@ def _local(wall_ns: int) -> datetime:
 _TEXT = Kind("<", str, str)
 _COUNT = Kind(">", str, str)
 _SECONDS = Kind(">", short_time, lambda seconds: f"{seconds:.3f}")
+_HOURS = Kind(
+    ">",
+    lambda seconds: f"{seconds / _S_PER_HOUR:.2f}",
+    lambda seconds: f"{seconds / _S_PER_HOUR:.6f}",
+)
 _SHARE = Kind(">", lambda share: f"{share:.0%}", lambda share: f"{share:.4f}")
 _DATE = Kind(
     ">",  # only columns on the left are cut
@@ -102,6 +108,8 @@ COLUMNS = {
     "uid": Column(_COUNT, lambda one: one.uid),
     "ranks": Column(_COUNT, lambda one: one.tasks),
     "nodes": Column(_COUNT, lambda one: len(one.nodes)),
+    "nodehours": Column(_HOURS, lambda one: one.node_s),
+    "changes": Column(_COUNT, lambda one: one.changes),
     "nodelist": Column(_TEXT, lambda one: " ".join(one.nodes)),
     "began": Column(_DATE, lambda one: one.began_wall_ns),
     "ended": Column(_DATE, lambda one: one.ended_wall_ns),

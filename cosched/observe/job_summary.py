@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -39,6 +39,7 @@ class JobSummary:
     partial: bool  #: a record covers only the time in which its daemon was up
     #: From the first start to the last end, which is no run time on shared CPUs.
     response_s: float
+    node_s: float  #: the time on its nodes, added up
     scheduled_s: float  #: the time in which it was scheduled, the mean of the nodes
     unscheduled_s: float  #: the time at 1% or asleep, the mean of the nodes
     suspended_s: float  #: the time in which its owner had stopped it, the mean of the nodes
@@ -62,6 +63,9 @@ class JobSummary:
     #: Its ranks that ended without MPI_Finalize; None if that is unknown.
     unfinished: int | None
     came_to_mpi: bool  #: one of its ranks called MPI_Init
+    #: How often the queue of its domain changed its size; None if it is rigid or that is
+    #: unknown.
+    changes: int | None = None
 
 
 def gather(
@@ -159,11 +163,17 @@ def saved_places(state: Path | None) -> list[FilePair]:
     ]
 
 
-def runs(records: Iterable[JobRecord]) -> list[list[JobRecord]]:
-    """Groups the records of one run: the same job, on different nodes, at one time."""
+def runs(
+    records: Iterable[JobRecord], malleable: Container[str] = ()
+) -> list[list[JobRecord]]:
+    """Groups the records of one run: the same job, on different nodes, at one time.
+
+    malleable: names of jobs whose nodes come and go; the time of one node overlaps with
+    that of another one."""
     found: list[list[JobRecord]] = []
     for record in sorted(records, key=lambda r: (r.began_wall_ns, r.node)):
-        mates = next((run for run in reversed(found) if _belongs(record, run)), None)
+        joins = _joins if record.name in malleable else _belongs
+        mates = next((run for run in reversed(found) if joins(record, run)), None)
         if mates is None:
             found.append([record])
         else:
@@ -176,6 +186,14 @@ def _belongs(record: JobRecord, run: Sequence[JobRecord]) -> bool:
         (other.job, other.world) == (record.job, record.world)
         and other.node != record.node
         and other.ended_wall_ns >= record.began_wall_ns
+        for other in run
+    )
+
+
+def _joins(record: JobRecord, run: Sequence[JobRecord]) -> bool:
+    """Returns whether a malleable job has this node while it has another one."""
+    return any(
+        other.job == record.job and other.ended_wall_ns >= record.began_wall_ns
         for other in run
     )
 
@@ -197,13 +215,15 @@ def summary(run: Sequence[JobRecord]) -> JobSummary:
         job=first.job,
         name=first.name,
         uid=first.uid,
-        nodes=tuple(sorted(record.node for record in run)),
+        nodes=tuple(sorted({record.node for record in run})),
         tasks=sum(len(record.ranks) for record in run),
         began_wall_ns=began,
         ended_wall_ns=ended,
         began_after_s=min(began_after, default=None),
         partial=any(record.partial for record in run),
         response_s=(ended - began) / NS_PER_S,
+        node_s=sum(record.ended_wall_ns - record.began_wall_ns for record in run)
+        / NS_PER_S,
         scheduled_s=_mean(record.scheduled_s for record in run),
         unscheduled_s=_mean(record.unscheduled_s for record in run),
         suspended_s=_mean(record.suspended_s for record in run),

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from cosched.cluster.messages import ChangeEnded, Dismiss, End
+from cosched.core.cluster.resizing.records import Phase
+from cosched.shm.page import Page
 from tests.places import ROOT
 from tests.tools.malleable_agents import mpi_environment
 from tests.tools.played_controller import PlayedController, Refused
@@ -66,7 +68,7 @@ async def nothing_is_left(controller):
 
 
 def rigid(bin_folder, iterations):
-    words = [bin_folder / "python", STEN, "--side", "24", "--iterations", iterations]
+    words = [bin_folder / "python", STEN, "--size", "24", "--iterations", iterations]
     done = subprocess.run(
         [bin_folder / "mpiexec", "-n", "2", *words],
         env=mpi_environment(),
@@ -88,7 +90,7 @@ class Sten:
         self.stop = controller.rig.folder / "stop"
 
     async def begin(self, **more):
-        options = ("--side", 24, "--until", self.stop, "--pause", 0.001)
+        options = ("--size", 24, "--until", self.stop, "--pause", 0.001)
         python = self.bin_folder / "python"
         await self.controller.begin(python, STEN, *options, **more)
 
@@ -189,6 +191,38 @@ def test_node_that_is_not_admitted_is_refused_at_once(play, bin_folder):
         await finish_waiting(controller, "1 ranks, sum 66\n")
 
     play(1, ["n1"], part)
+
+
+def test_committed_change_is_withdrawn_from_ranks_that_come_to_no_boundary(
+    play, bin_folder
+):
+    async def part(controller):
+        await begin_waiting(controller, bin_folder)
+        let(controller, "make")
+        await until_there(controller, "in-loop")
+        fresh = await controller.admit("n3")
+        controller.order(["n2"], fresh)
+        for node in ("n1", "n2", "n3"):
+            await until_committed(controller, node)
+        controller.withdraw()
+        with pytest.raises(Refused, match="the queue wants it so"):
+            await controller.settle(fresh)
+        let(controller, "go")
+        await controller.resize(["n2"], ["n3"])
+        await finish_waiting(controller, "2 ranks, sum 66\n")
+
+    play(3, ["n1", "n2"], part)
+
+
+async def until_committed(controller, node):
+    """Waits until the node's page has a committed boundary."""
+    (folder,) = pages(controller, node)
+    page = Page.open(folder / "page")
+
+    def is_committed():
+        return page.data.word.word & 3 == Phase.COMMITTED
+
+    await controller.until(is_committed, f"{node} is not committed")
 
 
 def test_job_that_comes_to_no_boundary_can_be_cancelled(play, bin_folder):

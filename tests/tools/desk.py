@@ -52,6 +52,11 @@ class FakeDesk:
             "cwd": "/",
             "output": f"cosched-{number}.out",
             "error": "",
+            "minimum": None,
+            "ideal": None,
+            "resized": None,
+            "node_s": 0.0,
+            "changes": [],
             "why": "ended with status 0",
             **more,
         }
@@ -97,6 +102,13 @@ class FakeDesk:
 
     def _job(self, number):
         return self.jobs[number]
+
+    def _resize(self, number):
+        """Gives a job the bounds of the request."""
+        asked, job = self.asked[-1], self.jobs[number]
+        given = {name: asked[name] for name in ("minimum", "ideal") if asked[name]}
+        job.update(given)
+        return {"job": number, "minimum": job["minimum"], "ideal": job["ideal"]}
 
     def _wait(self, number):
         self.release.wait(30)

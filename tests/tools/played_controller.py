@@ -39,6 +39,8 @@ from cosched.jobs.choices import configured_choices
 from cosched.jobs.job import Job
 from cosched.jobs.rank_environment import Reports
 from cosched.jobs.serving import Surroundings, serve
+from tests.domain.played import roster_of
+from tests.places import ROOT
 
 WITHIN_S = 60.0
 CHUNK_BYTES = 1 << 16
@@ -74,6 +76,7 @@ class PlayedController:
         self._came = asyncio.Condition()
         self._node_names = list(rig.config.nodes)
         keys = load_keys(rig.paths.keys, CONTROLLER, rig.config.members)
+        self._roster = roster_of(rig)
         self._links = Links(keys, rig.config.addresses, print)
 
     @contextlib.asynccontextmanager
@@ -100,6 +103,7 @@ class PlayedController:
                 secret = self._secrets.setdefault(sender, secrets.token_bytes(32))
                 self._hellos[sender] = message
                 self.send(sender, Welcome(self.session, secret, message.incarnation))
+                self.send(sender, self._roster)
             case JobSensed():
                 self.sensed.append(message)
             case SubtreeEnded():
@@ -146,7 +150,8 @@ class PlayedController:
         euid, run_dir = os.geteuid(), self.rig.paths.run_dir
         words = (str(python), *map(str, argv))
         environ = {k: v for k, v in os.environ.items() if not k.startswith("COSCHED_")}
-        environ |= {"PATH": f"{python.parent}:{environ['PATH']}", **self.rig.mark}
+        path = f"{python.parent}:{environ['PATH']}"
+        environ |= {"PATH": path, "PYTHONPATH": str(ROOT), **self.rig.mark}
         served = serve(
             Job(words, nodes=len(self.hosts), ppn=1),
             Surroundings(environ, run_dir, configured_choices(environ, euid), euid == 0),

@@ -16,7 +16,7 @@ from cosched.core.decoding import is_whole, parse_integer
 from cosched.core.errors import CoschedError
 from cosched.core.hostlist import expand_hosts
 from cosched.jobs.job_nodes import read_job_nodes
-from cosched.launch.environment import job_label
+from cosched.launch.environment import name_on_nodes
 from cosched.linux.homes import state_directory
 from cosched.linux.processes.tools import ask_tool
 from cosched.observe.reach.named_nodes import way_to_hosts
@@ -76,7 +76,7 @@ def _hosts_in_domain(job: str) -> tuple[str, ...]:
             run_dir = client.run_dir
     except CoschedError:
         return ()
-    if f"{job_label(found['name'])}-{number}" != name:
+    if name_on_nodes(found["name"], found["job"]) != name:
         return ()
     hosts = tuple(dict.fromkeys(found["hosts"]))
     here = all(NodePaths(run_dir, host).control_socket.exists() for host in hosts)

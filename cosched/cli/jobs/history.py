@@ -7,7 +7,7 @@ import json
 import os
 import pwd
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
@@ -23,12 +23,17 @@ from cosched.core.decoding import is_whole, parse_integer
 from cosched.core.errors import CoschedError
 from cosched.core.trace.job_record import JobRecord
 from cosched.core.units import NS_PER_S, parse_duration
+from cosched.launch.environment import name_on_nodes
 from cosched.observe.columns import COLUMNS, as_csv, read_columns, shown
 from cosched.observe.job_summary import JobSummary, document, runs, summary
 from cosched.observe.reach.ways import Way
 
 #: The columns without --format.
 _USUAL = "ended,job,nodes,response,expected,ran,together,alone,cpu"
+
+
+#: Jobs of the domain that may have been resized: more do not fit into an answer.
+_LATEST = 2000
 
 
 def _number_of_jobs(text: str, what: str) -> int:
@@ -83,7 +88,11 @@ class Selection:
         else:
             records = records_elsewhere(way, self.job, since_ns)
         kept = [each for each in records if not uids or each.uid in uids]
-        found = map(summary, runs(filter(self._has, kept)))
+        resized = _times_resized() if kept else {}
+        found = (
+            replace(summary(run), changes=resized.get(run[0].name))
+            for run in runs(filter(self._has, kept), resized)
+        )
         ended = [one for one in found if one.ended_wall_ns <= until_ns]
         return sorted(ended, key=lambda one: one.ended_wall_ns)
 
@@ -110,17 +119,18 @@ class History(Command):
     root sees all. With --format:
 
     \b
-      job key user uid ranks nodes nodelist began ended
+      job key user uid ranks nodes nodehours changes nodelist began ended
       response expected ran waited suspended detached together alone cpu
       switches granted refused trapped exit
       startup waits filled filledby fills
 
-    startup is the time from the command to the job's start. waited is the time in which
-    other jobs had the CPUs. waits are those of its ranks in its own turns, and filled the
-    part in which other jobs (filledby) used the CPUs; fills are the jobs whose waits it
-    filled. exit is ok if all ranks came to
-    MPI_Finalize, or '2 died'. The words start, end, elapsed, scheduled of sacct are
-    understood. --csv prints times in seconds and dates in ISO 8601.
+    nodehours is the time of its nodes, added up. changes is how often the domain's queue
+    changed the size of a malleable job. startup is the time from the command to the job's
+    start. waited is the time in which other jobs had the CPUs. waits are those of its ranks
+    in its own turns, and filled the part in which other jobs (filledby) used the CPUs;
+    fills are the jobs whose waits it filled. exit is ok if all ranks came to MPI_Finalize,
+    or '2 died'. The words start, end, elapsed, scheduled of sacct are understood. --csv
+    prints times in seconds and dates in ISO 8601.
 
     \b
     Examples:
@@ -128,6 +138,7 @@ class History(Command):
       cosched history --job lu --since 2h
       cosched history -u anna --since 2026-11-01 --csv
       cosched history --me --format job,ranks,elapsed,ran,waited,exit
+      cosched history --format job,nodes,nodehours,changes
       cosched history --json
     """
 
@@ -164,6 +175,24 @@ class History(Command):
             click.echo("\n".join(lines))
         else:
             raise CoschedError(wanted.none_in(self.run_dir))
+
+
+def _times_resized() -> dict[str, int]:
+    """Returns how often the latest malleable jobs of the domain were resized, by their
+    names on nodes; {} if no domain answers."""
+    from cosched.cli.connection import AT_THE_PROMPT
+    from cosched.jobs.client import Client
+
+    try:
+        with Client.connect(None, patience=AT_THE_PROMPT) as client:
+            jobs = client.queue(_LATEST)
+    except CoschedError:
+        return {}
+    return {
+        name_on_nodes(job["name"], job["job"]): job["resized"]
+        for job in jobs
+        if job["resized"] is not None
+    }
 
 
 def _moment(option: str, text: str, now_ns: int) -> int:

@@ -32,7 +32,7 @@ from cosched.core.decoding import is_whole, parse_integer
 from cosched.core.errors import CoschedError
 from cosched.core.node.messages import Cause
 from cosched.core.units import NS_PER_S, parse_duration
-from cosched.launch.environment import job_label
+from cosched.launch.environment import name_on_nodes
 from cosched.observe.filling import of_live
 from cosched.observe.reach.on_nodes import merged
 from cosched.observe.reach.ways import Way
@@ -131,7 +131,7 @@ def _text_in_domain(
 ) -> str:
     """Returns the job's line in its domain, and its story on nodes that coschedule it."""
     line = "\n".join([f"job {job['job']}: {job['why']}", *_changes(job["changes"], last)])
-    on_nodes = replace(asker, name=f"{job_label(job['name'])}-{job['job']}")
+    on_nodes = replace(asker, name=name_on_nodes(job["name"], job["job"]))
     try:
         return f"{line}\n\n{_texts(stories(places, on_nodes), on_nodes, last)}"
     except CoschedError:  # no node here coschedules it
@@ -142,7 +142,9 @@ def _changes(changes: Sequence[ChangeInfo], last: int) -> list[str]:
     """Returns the last changes of a job's size, within 80 columns."""
     lines: list[str] = []
     if len(changes) > last:
-        lines.append(f"  ({len(changes) - last} earlier changes: --last, or --json)")
+        lines.append(
+            f"  ({len(changes) - last} earlier changes: --last {len(changes)}, or --json)"
+        )
     for change in changes[-last:]:
         at_ns = change["ended_ns"] or change["ordered_ns"]
         first = f"  {_clock(at_ns / NS_PER_S)}  "

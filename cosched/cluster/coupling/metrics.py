@@ -55,6 +55,10 @@ class Figures(msgspec.Struct, frozen=True):
     stages: dict[str, int]  #: waiting jobs with mates by stage
     up: dict[str, bool]  #: whether each other domain answers
     jobs: dict[str, int] = {}  #: all jobs by state; empty if another scheduler has them
+    #: Changes of jobs' sizes by their end; empty if the domain changes none.
+    size_changes: dict[str, int] = {}
+    #: Nodes of running jobs by kind; empty if the domain changes no sizes.
+    job_nodes: dict[str, int] = {}
 
 
 def figures(coupling: Coupling, others: Iterable[str], now_ns: int) -> Figures:
@@ -99,6 +103,7 @@ def metrics_of(found: Figures) -> Iterator[Metric]:
         yield GaugeMetricFamily(_PREFIX + name, help_, value)
     for name, label, values, help_ in (
         ("jobs", "state", found.jobs, "Jobs by state"),
+        ("job_nodes", "kind", found.job_nodes, "Nodes that running jobs have"),
         ("jobs_with_mates", "stage", found.stages, "Jobs with mates that wait"),
         ("other_up", "domain", found.up, "1 if the other domain answers"),
     ):
@@ -106,6 +111,12 @@ def metrics_of(found: Figures) -> Iterator[Metric]:
         for word, number in values.items():
             gauge.add_metric([word], int(number))
         yield gauge
+    changes = CounterMetricFamily(
+        _PREFIX + "size_changes", "Changes of jobs' sizes that ended", labels=["end"]
+    )
+    for end, number in found.size_changes.items():
+        changes.add_metric([end], number)
+    yield changes
 
 
 class DomainCollector(Collector):

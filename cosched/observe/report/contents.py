@@ -11,6 +11,7 @@ import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timezone
+from itertools import accumulate
 from statistics import median_high
 from typing import Any
 
@@ -76,6 +77,7 @@ def _timeline(nodes: Sequence[NodeTimeline]) -> Json:
         "reasons": [[reason.value, REFUSALS[reason]] for reason in Refusal],
         "nodes": [_node(node, number, origin_ns) for node in nodes],
         "together": _together(agreed, number, origin_ns),
+        "sizes": [_sizes(job, nodes, origin_ns) for job in jobs],
         "per_job": [_job(job, nodes, agreed) for job in jobs],
         "totals": _totals(nodes, agreed),
         "histograms": _histograms(nodes, agreed, followed),
@@ -161,6 +163,21 @@ def _job(job: Job, nodes: Sequence[NodeTimeline], agreed: Sequence[Agreement]) -
         "switches": len(spans),
         "pulled": sum(span.cause is Cause.PULLED for span in spans),
         "refused": refused,
+    }
+
+
+def _sizes(job: Job, nodes: Sequence[NodeTimeline], origin_ns: int) -> Json:
+    """Returns how many nodes a job had from each of these times on."""
+    steps: Counter[int] = Counter()
+    for node in nodes:
+        for key, begin_ns, end_ns in node.present:
+            if key == job:
+                steps[begin_ns] += 1
+                steps[end_ns] -= 1
+    times = sorted(at_ns for at_ns, by in steps.items() if by)
+    return {
+        "at": _differences(at_ns - origin_ns for at_ns in times),
+        "nodes": list(accumulate(steps[at_ns] for at_ns in times)),
     }
 
 

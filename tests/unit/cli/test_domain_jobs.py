@@ -303,6 +303,123 @@ def test_queue_fits_a_terminal_and_has_all_facts(desk):
     assert fifth[2] == "4242424"
 
 
+def test_queue_shows_the_nodes_of_malleable_jobs_and_their_bounds(desk):
+    now = {"ended_ns": None, "started_ns": time.time_ns()}
+    hosts = [f"n{i}" for i in range(4)]
+    desk.job(1, state="running", nodes=4, hosts=hosts, minimum=1, ideal=8, **now)
+    desk.job(2, state="queued", nodes=8, hosts=[], minimum=2, ideal=8, **now)
+    desk.job(3, state="running", nodes=3, hosts=hosts[:3], minimum=4, ideal=4, **now)
+    desk.job(4, nodes=2, hosts=hosts[:2], minimum=1, ideal=8)
+    lines = run("queue", "--all").stdout.splitlines()
+    assert max(map(len, lines)) <= 80
+    at = lines[0].index("nodes") + len("nodes")
+    shown = [line[at - len("4 of 1-8") : at].strip() for line in lines[1:]]
+    assert shown == ["4 of 1-8", "2-8", "3 of 4", "2"]
+
+
+@pytest.mark.parametrize(
+    ("word", "asked", "shown"),
+    [
+        ("2..6", (2, 6), "2-6 nodes"),
+        ("4", (4, 4), "4 nodes"),
+        ("2..", (2, None), "2-8 nodes"),
+        ("..6", (None, 6), "1-6 nodes"),
+    ],
+)
+def test_resize_sends_the_bounds_that_are_given(desk, word, asked, shown):
+    desk.job(7, minimum=1, ideal=8)
+    assert run("resize", "7", word).stdout == f"job 7: {shown}\n"
+    minimum, ideal = asked
+    request = {"do": "resize", "job": 7, "minimum": minimum, "ideal": ideal}
+    assert desk.asked[-1] == request
+    found = json.loads(run("resize", "7", word, "--json").stdout)
+    assert (found["job"], found["minimum"]) == (7, minimum or 1)
+
+
+@pytest.mark.parametrize("word", ["", "..", "x", "1..2..3", "-1", "2-6", "1.5", "9" * 99])
+def test_resize_refuses_other_words_in_one_line(desk, capsys, word):
+    assert run_cli(cosched, ["resize", "7", "--", word]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert "is no number of nodes such as 4, 2..6, 2.. or ..6" in error
+    assert desk.asked == []
+
+
+def test_resize_prints_why_the_domain_refuses(desk, capsys):
+    desk.job(7)
+    desk.refusals[7] = "job 7: belongs to another user"
+    assert run_cli(cosched, ["resize", "7", "2"]) == 1
+    assert capsys.readouterr().err == "cosched: job 7: belongs to another user\n"
+
+
+def test_why_lists_the_changes_of_a_jobs_size(desk):
+    at_ns = time.time_ns()
+    usual = {
+        "ordered_ns": at_ns,
+        "ended_ns": at_ns,
+        "before": 6,
+        "after": 4,
+        "reason": "gave 2 nodes to job 31: its minimum was 4, 2 were free",
+        "refused": "",
+        "stood_s": 0.3125,
+        "slower": 0.12,
+    }
+    grown = {**usual, "before": 4, "after": 6, "reason": "got 2 free nodes", "slower": -0.1}
+    changes = [
+        usual,
+        {**grown, "refused": "node n7 has no slots", "slower": None},
+        {**grown, "slower": None},
+        grown,
+        {**grown, "ended_ns": None, "stood_s": 0.0},
+    ]
+    desk.job(12, why="running on n1: 6 nodes of 1-8", changes=changes)
+    text = run("why", "12").stdout
+    assert max(map(len, text.splitlines())) <= 80
+    words = " ".join(text.split())
+    moment = time.strftime("%H:%M:%S", time.localtime(at_ns / 10**9))
+    assert text.count(moment) == 5
+    for each in (
+        "gave 2 nodes to job 31: its minimum was 4, 2 were free (6 to 4 nodes; it stood "
+        "still for 0.31 s, and an iteration takes 12% longer)",
+        "kept 4 nodes: node n7 has no slots (got 2 free nodes)",
+        "got 2 free nodes (4 to 6 nodes; it stood still for 0.31 s)",
+        "and an iteration takes 10% less)",
+        "is to change from 4 to 6 nodes: got 2 free nodes",
+    ):
+        assert each in words
+    last = run("why", "12", "--last", "2").stdout.splitlines()
+    assert last[1] == "  (3 earlier changes: --last 5, or --json)"
+    assert json.loads(run("why", "12", "--json").stdout)["changes"] == changes
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (["--min", "5", "--ideal", "4"], "--min 5 is above --ideal 4."),
+        (["--ideal", "4"], "--ideal needs --min."),
+        (["--min", "0"], "0 is not in the range x>=1."),
+        (["--min", "1", "-n", "4"], "-n is not for jobs with --min"),
+        (["--min", "1", "--nodes", "4"], "--nodes is not for jobs with --min"),
+        (["--min", "1", "--mate", "a@b"], "--mate is not for jobs with --min"),
+        (["--min", "1", "--exclusive"], "--exclusive is not for jobs with --min"),
+        (["--min", "1", "--bind"], "--bind is not for jobs with --min"),
+    ],
+)
+def test_submit_refuses_sizes_that_do_not_combine(desk, capsys, words, reason):
+    assert run_cli(cosched, ["submit", *words, "./app"]) == 2
+    error = capsys.readouterr().err
+    assert reason in error
+    assert error.count("\n") == 1
+    assert desk.asked == []
+
+
+def test_malleable_job_needs_an_mpi_that_the_domain_serves(desk, capsys):
+    assert run_cli(cosched, ["submit", "--min", "1", "--mpi", "none", "/bin/true"]) == 1
+    error = capsys.readouterr().err
+    assert "true: a malleable job needs an MPI that the domain serves" in error
+    assert desk.submissions == []
+
+
 def test_queue_of_one_user_and_of_jobs_that_have_ended(desk):
     assert run("queue").stdout == "no jobs\n"
     desk.job(1, uid=os.geteuid())

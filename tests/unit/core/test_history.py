@@ -52,7 +52,7 @@ from cosched.linux.homes import state_directory
 from cosched.node.records.bounded_file import FilePair
 from cosched.node.records.history_writer import SITE_STATE, history_files
 from cosched.node.records.history_writer import _read as earlier_records
-from cosched.observe.columns import COLUMNS
+from cosched.observe.columns import COLUMNS, as_csv
 from cosched.observe.job_summary import gather, in_words, read_files, runs, summary
 from cosched.rundir.paths import NodePaths
 from tests.unit.core.trace_histories import CHOICES, JOBS, SETTINGS, run_choices
@@ -252,6 +252,34 @@ def test_runs_of_one_job_name_are_separate():
     ]
     found = [sorted(r.node for r in run) for run in runs(reversed(records))]
     assert Counter(map(tuple, found)) == {("n1", "n2"): 2, ("n2",): 1, ("n3",): 1}
+
+
+def test_nodes_of_a_malleable_job_come_and_go_in_one_run():
+    """Its ranks are in several worlds, node n2 comes twice, and n3 when n1 has gone."""
+
+    def stay(node, begin_s, end_s, world=1, name="a-7"):
+        began, ended = (BEGAN + at_s * NS_PER_S for at_s in (begin_s, end_s))
+        return record(
+            node=node, began_wall_ns=began, ended_wall_ns=ended, world=world,
+            name=name, job=f"0.{name}",
+        )  # fmt: skip
+
+    first = [
+        stay("n1", 0, 10, 2),
+        stay("n2", 0, 4, 2),
+        stay("n2", 6, 20),
+        stay("n3", 15, 30),
+    ]
+    again = [stay("n1", 40, 50)]
+    rigid = [stay("n1", 0, 10, 2, "b"), stay("n2", 6, 20, 1, "b")]
+    found = runs([*rigid, *reversed(first), *again], {"a-7"})
+    assert sorted(map(len, found)) == [1, 1, 1, 4]
+    whole = summary(next(run for run in found if len(run) == 4))
+    assert whole.nodes == ("n1", "n2", "n3")
+    assert whole.response_s == 30
+    assert whole.node_s == 10 + 4 + 14 + 15
+    (row,) = as_csv(("nodes", "nodehours", "changes"), [whole]).splitlines()[1:]
+    assert row == f"3,{43 / 3600:.6f},"
 
 
 @pytest.fixture

@@ -41,6 +41,19 @@ def timeline(tmp_path):
     return report_data(nodes, [])["timeline"]
 
 
+def test_report_has_the_nodes_of_each_job_over_time(tmp_path):
+    """Node 1 has job a alone, then node 2 has it too, and node 1 gives it up."""
+    nodes = timelines(node.trace(tmp_path) for node in two_nodes())
+    one, other = nodes
+    one.present = [("0.a", 0, 100 * MS), ("0.a", 100 * MS, 150 * MS)]
+    other.present = [("0.a", 50 * MS, 200 * MS), ("0.b", 50 * MS, 60 * MS)]
+    data = report_data(nodes, [])["timeline"]
+    a, b = data["sizes"]
+    assert added_up(a["at"]) == [0, 50_000, 150_000, 200_000]
+    assert a["nodes"] == [1, 2, 1, 0], "a stay that follows at once is no change"
+    assert (added_up(b["at"]), b["nodes"]) == ([50_000, 60_000], [1, 0])
+
+
 def test_report_has_rows_of_timeline(timeline):
     assert timeline["jobs"] == ["0.a", "0.b"]
     assert timeline["length_us"] == 200_000

@@ -65,16 +65,13 @@ def change_bounds(
 
 def _check(number: int, least: int, most: int, nodes_most: int) -> None:
     """Raises CoschedError for bounds that no job can have in this domain."""
-    if least < 1:
-        raise CoschedError(
-            f"job {number}: a minimum of {least} nodes; it must be 1 or more"
-        )
+    for name, nodes in (("minimum", least), ("ideal", most)):
+        if nodes < 1:
+            raise CoschedError(f"job {number}: {name} {nodes}: must be 1 or more")
     if least > most:
         raise CoschedError(
-            f"job {number}: its minimum of {least} nodes would be above its ideal of {most};"
-            f" give both, such as {most}..{least}"
+            f"job {number}: minimum {least} is above ideal {most}; give both, such as "
+            f"{most}..{least}"
         )
     if most > nodes_most:
-        raise CoschedError(
-            f"job {number}: an ideal of {most} nodes; the domain has {nodes_most}"
-        )
+        raise CoschedError(f"job {number}: ideal {most}: the domain has {nodes_most} nodes")

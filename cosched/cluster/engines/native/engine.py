@@ -24,6 +24,7 @@ from cosched.cluster.engines.native.node_requests import NodeRequests
 from cosched.cluster.engines.native.numbers import open_numbering
 from cosched.cluster.engines.native.recovery import Recovery
 from cosched.cluster.engines.native.requests import JobRequests
+from cosched.cluster.engines.native.size_answers import nodes_by_kind
 from cosched.cluster.inputs import Inputs
 from cosched.cluster.keys import KeyRing, load_keys
 from cosched.cluster.links import Links
@@ -45,7 +46,7 @@ from cosched.cluster.messages import (
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.store import JobStore, State
 from cosched.cluster.user_socket import Person
-from cosched.config.domain import DomainConfig, load_config
+from cosched.config.domain import MALLEABLE, DomainConfig, load_config
 from cosched.core.complaints import Complaints
 from cosched.core.config.tables import reload
 from cosched.core.errors import CoschedError, must_succeed
@@ -195,7 +196,15 @@ class NativeEngine:
         found = figures_alone(nodes) if self.pairs is None else self.pairs.figures()
         states = Counter(record.state.value for record in self._jobs.records.live.values())
         jobs = {state.value: states[state.value] for state in State if not state.over}
-        return msgspec.structs.replace(found, jobs=jobs)
+        found = msgspec.structs.replace(found, jobs=jobs)
+        if self._config.queue.size != MALLEABLE:
+            return found
+        ended = self._store.changes_ended
+        return msgspec.structs.replace(
+            found,
+            size_changes={"done": ended[False], "refused": ended[True]},
+            job_nodes=nodes_by_kind(self._jobs.records.live.values()),
+        )
 
     async def _answer_agent(self, person: Person, body: bytes) -> bytes:
         """Returns the answer to a request that an agent has passed on."""

@@ -193,6 +193,7 @@ class JobRequests:
             "mates": self._mates_line(record),
             "minimum": minimum,
             "ideal": ideal,
+            "resized": None if bounds is None else self._store.times_resized(record.number),
             "node_s": record.used_ns(self._jobs.clock.now_ns()) / NS_PER_S,
         }
 

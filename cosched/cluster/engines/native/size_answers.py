@@ -1,4 +1,4 @@
-"""Describes the size of a malleable job and its changes, for users."""
+"""Describes the sizes of malleable jobs and their changes, for users and operators."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from cosched.cluster.answers import ChangeInfo
 from cosched.cluster.job_size import PastChange
-from cosched.cluster.store import Record
+from cosched.cluster.store import Record, State
 from cosched.core.cluster.queue.sizes.fit import FittedExecution
 from cosched.core.cluster.queue.sizes.resizable_run import ResizableRun
 from cosched.core.units import NS_PER_S
@@ -18,6 +18,15 @@ def tasks_now(record: Record) -> int:
     if job.malleable and record.nodes:
         return len(record.nodes) * (job.ppn or 1)
     return job.tasks
+
+
+def nodes_by_kind(records: Iterable[Record]) -> dict[str, int]:
+    """Returns the nodes that malleable and rigid jobs have now."""
+    found = {"malleable": 0, "rigid": 0}
+    for record in records:
+        if record.state in (State.STARTING, State.RUNNING):
+            found["malleable" if record.size else "rigid"] += len(record.nodes)
+    return found
 
 
 def describe_changes(

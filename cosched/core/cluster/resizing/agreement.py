@@ -10,6 +10,9 @@ its ranks store the boundary that they came to last.
    rank that comes to B waits there.
 3. *Committed.* If no node missed B, all ranks stop there and carry out the change. If one
    did, the root proposes a larger boundary, which releases the ranks that wait at B.
+4. *Withdrawing.* A committed change can be withdrawn as long as no rank has come to B. Each
+   node stores B as proposed again, and then reads the ranks' boundaries. If a rank may have
+   begun the change, the root commits B again.
 
 A node that collects, or has a proposal, reports a rank whose loop ends. A rank that waits
 needs no message of others, and a proposal is decided without a rank that comes to B. So no
@@ -44,6 +47,11 @@ class Stage(Enum):
     COLLECTING = "collecting"
     PROPOSING = "proposing"
     COMMITTED = "committed"  #: the ranks carry the change out
+    WITHDRAWING = "withdrawing"  #: it is committed, but perhaps no rank has begun it
+
+
+#: Stages in which ranks may carry out the change.
+_DECIDED = (Stage.COMMITTED, Stage.WITHDRAWING)
 
 
 # --- events: the orders of the queue, and the answers of nodes ----------------------------
@@ -77,6 +85,7 @@ class Checked(Struct, frozen=True, array_like=True, tag=True):
     boundary: Natural  #: the proposed one
     missed: bool  #: a rank may have passed it
     largest: Natural  #: the largest boundary that one of them came to
+    begun: bool = False  #: if it was committed before, a rank may carry out the change
 
 
 class LoopEnded(Struct, frozen=True, array_like=True, tag=True):
@@ -178,6 +187,7 @@ class Agreement:
         self._change: Change | None = None
         self._answers: dict[int, int] = {}  # the largest boundary of each place
         self._boundary = 0  # the last one that was proposed; it only grows
+        self._withdrawn = ""  # why the queue wants a committed change no more
         self._margin = 1
         self._proposals = 0  # of this change
 
@@ -191,7 +201,7 @@ class Agreement:
         if change is None:
             return ()
         if isinstance(event, Withdrawn):
-            return self._refuse(change, event.reason)
+            return self._withdraw(change, event.reason)
         if event.generation != change.generation:
             return ()  # a late answer about an earlier change
         if isinstance(event, Collected):
@@ -242,16 +252,41 @@ class Agreement:
         self._answers = {}
         return tuple(Propose(place, change, self._boundary) for place in self._sorted())
 
+    def _withdraw(self, change: Change, reason: str) -> tuple[Command, ...]:
+        if self.stage not in _DECIDED:
+            return self._refuse(change, reason)
+        self._withdrawn = reason
+        if self.stage is Stage.WITHDRAWING:
+            return ()
+        self.stage = Stage.WITHDRAWING
+        self._answers = {}
+        return tuple(Propose(place, change, self._boundary) for place in self._sorted())
+
     def _check(self, change: Change, event: Checked) -> tuple[Command, ...]:
-        is_open = self.stage is Stage.PROPOSING and event.boundary == self._boundary
+        is_open = self.stage in (Stage.PROPOSING, Stage.WITHDRAWING)
         if not is_open or event.place not in self.places:
             return ()
+        if event.boundary != self._boundary:
+            return ()
+        if self.stage is Stage.WITHDRAWING:
+            return self._check_withdrawal(change, event)
         if event.missed:
             self._margin = 2 * (self._margin + max(0, event.largest - self._boundary))
             return self._propose(change, event.largest)
         self._answers[event.place] = event.largest
         if len(self._answers) < len(self.places):
             return ()
+        return self._commit(change)
+
+    def _check_withdrawal(self, change: Change, event: Checked) -> tuple[Command, ...]:
+        if event.begun:
+            return self._commit(change)
+        self._answers[event.place] = event.largest
+        if len(self._answers) < len(self.places):
+            return ()
+        return self._refuse(change, self._withdrawn, even_committed=True)
+
+    def _commit(self, change: Change) -> tuple[Command, ...]:
         self.stage = Stage.COMMITTED
         return tuple(
             Commit(each, change.generation, self._boundary)
@@ -261,13 +296,12 @@ class Agreement:
     def _end_loop(self, change: Change) -> tuple[Command, ...]:
         """A program leaves its loop with all ranks at the same iteration. So none of them
         comes to the boundary any more, even to a committed one."""
-        committed = self.stage is Stage.COMMITTED
-        return self._refuse(change, "the job's loop has ended", even_committed=committed)
+        return self._refuse(change, "the job's loop has ended", even_committed=True)
 
     def _refuse(
         self, change: Change, reason: str, *, even_committed: bool = False
     ) -> tuple[Command, ...]:
-        if self.stage is Stage.COMMITTED and not even_committed:
+        if self.stage in _DECIDED and not even_committed:
             return ()  # the ranks cannot be stopped any more
         return (*self._release(change), ReportRefused(change.generation, reason))
 
@@ -277,7 +311,7 @@ class Agreement:
             self.places -= {place}
             return ()
         arriving = {arrival.place for arrival in change.arriving}
-        if self.stage is Stage.COMMITTED and place in self.places | arriving:
+        if self.stage in _DECIDED and place in self.places | arriving:
             self._forget()
             return (ReportLost(change.generation, place),)
         if place not in self.places:
@@ -296,7 +330,7 @@ class Agreement:
         return (ReportLost(change.generation, event.place),)
 
     def _finish(self, change: Change, event: Finished) -> tuple[Command, ...]:
-        if self.stage is not Stage.COMMITTED:
+        if self.stage not in _DECIDED:
             return ()
         releases = self._release(change)
         if event.refused:
@@ -308,7 +342,7 @@ class Agreement:
     def _involved(self, change: Change) -> list[int]:
         """Returns the places that have an order of this change. Those of arriving ranks
         have one once it is committed."""
-        if self.stage is not Stage.COMMITTED:
+        if self.stage not in _DECIDED:
             return self._sorted()
         return sorted(self.places | {arrival.place for arrival in change.arriving})
 

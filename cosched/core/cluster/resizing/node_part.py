@@ -116,7 +116,12 @@ class NodePart:
         self._page.give_order(generation, encode_change(order.change))
         self._page.store_word(boundary, Phase.PROPOSED)
         look = self._page.look(boundary)
-        return (Checked(self._place, generation, boundary, look.missed, look.largest),)
+        begun = look.largest >= boundary or look.leaving > 0 or look.joining > 0
+        return (
+            Checked(
+                self._place, generation, boundary, look.missed, look.largest, begun=begun
+            ),
+        )
 
     def watch(self, ranks: int) -> tuple[Answer, ...]:
         """Reads the page, and returns the answers that it has now. Call it from time to

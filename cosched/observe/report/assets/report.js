@@ -102,6 +102,45 @@ function jobsSection(timeline) {
     table(["job", "nodes", "here for", "scheduled", "on all nodes", "spans", "pulled", "refused"], rows));
 }
 
+function sizesSection(timeline, main) {
+  if (!timeline.sizes.some((one) => one.nodes.some((nodes) => nodes > 1))) return;
+  const steps = timeline.sizes.map((one) => {
+    let at = 0;
+    return one.at.map((by, index) => [(at += by) / 1e6, one.nodes[index]]);
+  });
+  const times = [...new Set(steps.flat().map(([at]) => at))].sort((one, other) => one - other);
+  const rows = steps.map((one) => {
+    let next = 0;
+    let nodes = 0;
+    return times.map((at) => {
+      while (next < one.length && one[next][0] <= at) nodes = one[next++][1];
+      return nodes;
+    });
+  });
+  const host = make("div", {class: "sizes"});
+  const names = timeline.jobs.map((job, index) =>
+    make("span", {class: "job"}, make("i", {style: `background: ${colour(index)}`}), job));
+  main.append(make("section", {},
+    make("h2", {}, "Nodes of each job"),
+    make("p", {}, "The number of nodes on which the job had tasks."),
+    make("div", {class: "bar"}, ...names), host));
+  const soft = () => style("--soft");
+  const paths = uPlot.paths.stepped({align: 1});
+  const chart = new uPlot({
+    width: host.clientWidth, height: 210, legend: {show: false},
+    cursor: {drag: {x: false, y: false}, points: {show: false}},
+    scales: {x: {time: false}, y: {range: (_, low, high) => [0, high + 0.5]}},
+    series: [{}, ...rows.map((_, index) => ({paths, points: {show: false}, stroke: () => colour(index), width: 2}))],
+    axes: [
+      {stroke: soft, grid: {show: false}, ticks: {show: false}, size: 30,
+       values: (_, splits) => splits.map((at) => seconds(at))},
+      {stroke: soft, grid: {stroke: () => style("--line")}, ticks: {show: false}, size: 52, incrs: [1, 2, 5, 10, 50, 100, 1000]},
+    ],
+  }, [times, ...rows], host);
+  new ResizeObserver(() => chart.setSize({width: host.clientWidth, height: 210})).observe(host);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => chart.redraw());
+}
+
 function histogramSection(histogram, wrap) {
   const host = make("div", {});
   const names = histogram.series.map((one, index) => make("span", {class: "job"},
@@ -209,6 +248,7 @@ async function build() {
       `${seconds(timeline.length_us / 1e6)} from ${timeline.begin} on`;
     main.append(tiles(timeline));
     timelineSection(timeline, main);
+    sizesSection(timeline, main);
     main.append(jobsSection(timeline));
     const wrap = make("div", {class: "charts"});
     main.append(wrap);

@@ -29,6 +29,7 @@ from cosched.core.cluster.resizing.agreement import (
     LoopEnded,
     NodeLost,
     Ordered,
+    PageLost,
     Propose,
     Release,
     ReportDone,
@@ -41,6 +42,7 @@ from cosched.core.cluster.resizing.change import Arrival, Change, decode_change
 from cosched.core.cluster.resizing.node_part import NodePart
 from cosched.core.cluster.resizing.records import NO_BOUNDARY, Look, Phase, Result, Times
 
+DECIDED = (Stage.COMMITTED, Stage.WITHDRAWING)
 COMES, LOADS, WAITS, CHANGES, ENDED = "comes", "loads", "waits", "changes", "ended"
 
 
@@ -68,6 +70,7 @@ class Node:
         self.inbox, self.outbox = deque(), deque()
         self.reported = None
         self.lost = False
+        self.last = None
 
     def give_order(self, generation, order):
         assert decode_change(order).generation == generation
@@ -94,7 +97,14 @@ class Node:
         return self.reported
 
     def take(self):
-        self.outbox.extend(self.part.take(self.inbox.popleft()))
+        self.last = self.inbox.popleft()
+        self.outbox.extend(self.part.take(self.last))
+
+    def begin_again(self):
+        """Another process keeps the page. It has the last order only."""
+        self.part = NodePart(self.part._place, self)
+        if self.last is not None:
+            self.outbox.extend(self.part.take(self.last))
 
     def watch(self):
         self.outbox.extend(self.part.watch(len(self.ranks)))
@@ -177,7 +187,7 @@ class Job(RuleBasedStateMachine):
     def check_stop(self):
         """All that stop do so at the committed boundary, and none has passed it."""
         for rank in self.ranks:
-            if self.committed is not None and self.agreement.stage is Stage.COMMITTED:
+            if self.committed is not None and self.agreement.stage in DECIDED:
                 assert rank.shown <= self.committed
             if rank.does == CHANGES:
                 assert rank.step == self.committed
@@ -219,9 +229,15 @@ class Job(RuleBasedStateMachine):
 
     @rule()
     def withdraw(self):
-        committed = self.agreement.stage is Stage.COMMITTED
+        committed = self.agreement.stage in DECIDED
         self.feed(Withdrawn("it takes too long"))
-        assert self.agreement.stage is (Stage.COMMITTED if committed else Stage.IDLE)
+        assert self.agreement.stage is (Stage.WITHDRAWING if committed else Stage.IDLE)
+
+    @rule(place=st.integers(0, 2))
+    def kill_keeper(self, place):
+        """The process that keeps a page ends; another one goes on."""
+        if place < len(self.nodes):
+            self.nodes[place].begin_again()
 
     @precondition(lambda self: len(self.nodes) > 1 and not self.lost)
     @rule(place=st.integers(0, 2), when=st.integers(0, 9))
@@ -393,6 +409,49 @@ def test_job_that_misses_each_boundary_is_left_alone():
         commands = agreement.handle(event)
     refused = ReportRefused(1, "the ranks have passed 32 proposed boundaries")
     assert commands == (Release(0, 1), refused)
+
+
+def checked(agreement, proposals, begun):
+    """Answers for all nodes; whether a rank may have begun, by place."""
+    return [
+        command
+        for each in proposals
+        for command in agreement.handle(
+            Checked(each.place, 1, each.boundary, False, 4, begun=begun[each.place])
+        )
+    ]
+
+
+def test_committed_change_is_withdrawn_if_no_rank_has_begun_it():
+    agreement = Agreement([0, 1])
+    agreed(agreement, Change(1, (1,), (Arrival(5, "five", 2),)))
+    proposals = agreement.handle(Withdrawn("late"))
+    assert [(each.place, each.boundary) for each in proposals] == [(0, 5), (1, 5)]
+    released = [Release(0, 1), Release(1, 1), Release(5, 1)]
+    commands = checked(agreement, proposals, [False, False])
+    assert commands == [*released, ReportRefused(1, "late")]
+    assert agreement.places == {0, 1}
+
+
+def test_change_that_a_rank_has_begun_is_committed_again():
+    agreement = Agreement([0, 1])
+    first = agreed(agreement, Change(1, (1,), (Arrival(5, "five", 2),)))
+    proposals = agreement.handle(Withdrawn("late"))
+    assert checked(agreement, proposals, [False, True]) == first
+    assert agreement.stage is Stage.COMMITTED
+    assert agreement.handle(Finished(1))[-1] == ReportDone(1)
+
+
+def test_page_that_is_lost_refuses_a_change_until_ranks_may_wait_there():
+    agreement = Agreement([0])
+    agreement.handle(Ordered(Change(1, (), ())))
+    lost = PageLost(0, 1, "the page is gone")
+    refused = ReportRefused(1, "the page is gone")
+    assert agreement.handle(lost) == (Release(0, 1), refused)
+    answered(agreement, agreement.handle(Ordered(Change(2, (), ()))), 4)
+    assert agreement.handle(lost) == ()  # it is about the change before
+    assert agreement.handle(PageLost(0, 2, "gone")) == (ReportLost(2, 0),)
+    assert agreement.stage is Stage.IDLE
 
 
 def test_order_that_is_too_long_is_refused_at_once():

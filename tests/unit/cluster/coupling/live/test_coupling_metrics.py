@@ -125,7 +125,11 @@ def test_pages_and_rules_name_the_metrics(tmp_path):
     exist = {sample.name for metric in samples(tmp_path) for sample in metric.samples}
     named = set(re.findall(r"\bcosched_domain_\w+", RULES.read_text()))
     assert named <= exist
-    of_own_queue = {"cosched_domain_jobs"}
+    of_own_queue = {
+        "cosched_domain_jobs",
+        "cosched_domain_job_nodes",
+        "cosched_domain_size_changes_total",
+    }
     assert (
         set(re.findall(r"`(cosched_domain_\w+)`", PAGE.read_text())) == exist | of_own_queue
     )

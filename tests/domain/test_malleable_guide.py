@@ -1,0 +1,147 @@
+"""Runs the commands of docs/malleable.md in a real domain, in their order, while the page's
+own program runs."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cosched.config.domain import ChangeSettings, QueueSettings
+from cosched.core.units import NS_PER_S
+from tests.places import ROOT
+
+pytestmark = pytest.mark.mpi_job
+
+BIN = Path(sys.executable).parent
+PAGE = (ROOT / "docs" / "malleable.md").read_text()
+(COMMANDS,) = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
+(PROGRAM,) = [
+    block
+    for block in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    if "malleable.Job" in block and "import" in block
+]
+LOOP = "    for step in job.steps(200):\n"
+QUEUE = QueueSettings(
+    "fcfs",
+    grace_ns=NS_PER_S,
+    size="malleable",
+    changes=ChangeSettings(spared_ns=NS_PER_S),
+)
+
+
+class Shell:
+    """Runs commands of the page in a domain of four nodes."""
+
+    def __init__(self, rig):
+        self.rig = rig
+        assert LOOP in PROGRAM
+        slow = PROGRAM.replace(
+            LOOP, "    for step in job.steps(10**6):\n        time.sleep(0.01)\n"
+        )
+        (rig.work / "loop.py").write_text(f"import time\n{slow}")
+        mine = {k: v for k, v in os.environ.items() if not k.startswith("COSCHED_")}
+        self._environ = {
+            **mine,
+            **rig.mark,
+            "PATH": f"{BIN}:{mine['PATH']}",
+            "COSCHED_RUN_DIR": str(rig.paths.run_dir),
+            "COSCHED_NODE": "n1",
+        }
+
+    def __call__(self, line, **more):
+        return subprocess.run(
+            line,
+            shell=True,
+            cwd=self.rig.work,
+            env=self._environ,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+            **more,
+        )
+
+    def good(self, line):
+        done = self(line)
+        assert done.returncode == 0, (line, done.stderr)
+        return done.stdout
+
+    def refused(self, line):
+        done = self(line)
+        assert (done.returncode, done.stdout) == (1, ""), (line, done)
+        assert done.stderr.count("\n") == 1
+        return done.stderr
+
+    def until_nodes(self, number, nodes):
+        def found():
+            with self.rig.client() as client:
+                job = client.job(number)
+            return job["state"] == "running" and len(job["hosts"]) == nodes
+
+        self.rig.until(found, f"job {number}: want {nodes} nodes", 120)
+
+
+@pytest.fixture
+def shell(make_rig):
+    rig = make_rig(4, queue=QUEUE)
+    rig.start()
+    rig.until_up()
+    return Shell(rig)
+
+
+def test_the_commands_of_the_page_do_what_it_says(shell):
+    submit, queue, other, why, narrow, widen, why_json, queue_json = COMMANDS.splitlines()
+    assert shell.good(submit) == "job 1\n"
+    shell.until_nodes(1, 4)
+    assert " 4 of 1-4 " in shell.good(queue)
+
+    assert shell.good(other) == "job 2\n"
+    shell.until_nodes(1, 2)
+    lines = shell.good(why).split("\n\n")[0].splitlines()
+    assert lines[0] == "job 1: running on n1, n2: 2 nodes of 1-4"
+    text = " ".join(" ".join(lines[1:]).split())
+    assert re.match(
+        r"\d\d:\d\d:\d\d\.\d{3} gave 2 nodes to job 2: its minimum was 2, 0 were free "
+        r"\(4 to 2 nodes; it stood still for \d+\.\d\d s",
+        text,
+    )
+
+    shell.good("cosched cancel 2")
+    shell.until_nodes(1, 4)
+    assert shell.good(narrow) == "job 1: 2-3 nodes\n"
+    shell.until_nodes(1, 3)
+    assert shell.good(widen) == "job 1: 2-4 nodes\n"
+    shell.until_nodes(1, 4)
+
+    changes = json.loads(shell.good(why_json))["changes"]
+    done = [each for each in changes if each["ended_ns"] and not each["refused"]]
+    assert [(each["before"], each["after"]) for each in done] == [
+        (4, 2), (2, 4), (4, 3), (3, 4),
+    ]  # fmt: skip
+    assert done[2]["reason"] == "gave 1 node: it wants 3 at most"
+    (job,) = json.loads(shell.good(queue_json))["jobs"]
+    assert (job["nodes"], job["minimum"], job["ideal"]) == (4, 2, 4)
+    began_ns, ended_ns = job["started_ns"], done[-1]["ended_ns"]
+    assert 2 * (ended_ns - began_ns) < job["node_s"] * NS_PER_S
+    assert "an ideal" not in shell.refused("cosched resize 1 2..5")
+    assert shell.refused("cosched resize 1 5..4").startswith("cosched: job 1: minimum 5")
+    assert "has ended (cancelled)" in shell.refused("cosched resize 2 1")
+    assert shell.good("cosched submit --nodes 1 --hold true") == "job 3\n"
+    assert "job 3: is rigid" in shell.refused("cosched resize 3 1")
+    shell.until_nodes(1, 4)
+
+
+def test_bounds_survive_a_killed_controller(shell):
+    shell.good(COMMANDS.splitlines()[0])
+    shell.until_nodes(1, 4)
+    shell.good("cosched resize 1 1..2")
+    shell.rig.kill("controller")
+    shell.rig.start("controller")
+    shell.rig.until_up()
+    shell.until_nodes(1, 2)
+    (job,) = json.loads(shell.good("cosched queue --json"))["jobs"]
+    assert (job["minimum"], job["ideal"]) == (1, 2)

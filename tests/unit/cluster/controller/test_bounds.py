@@ -1,0 +1,142 @@
+"""Owners change the bounds of their malleable jobs."""
+
+import asyncio
+
+import pytest
+
+from cosched.cluster.store import State
+from cosched.config.domain import QueueSettings
+from cosched.core.units import NS_PER_S
+from tests.unit.cluster.controller.controller_alone import NODES, Controller
+
+MALLEABLE = QueueSettings("fcfs", size="malleable")
+HOUR_NS = 3600 * NS_PER_S
+
+
+def with_a_held_job(store, *, queue=MALLEABLE, **more):
+    """Returns a controller of these nodes, and the number of a job."""
+    controller = Controller(store, queue=queue)
+    for name in NODES:
+        controller.join(name)
+    controller.recovery.resolve()
+    sizes = {"minimum": 1, "ideal": 2, "time_ns": HOUR_NS, "held": True}
+    return controller, controller.submit(**{**sizes, **more})
+
+
+async def resize(controller, number, uid=7, **bounds):
+    return await controller.ask(uid, do="resize", job=number, **bounds)
+
+
+@pytest.mark.parametrize(
+    ("asked", "bounds"),
+    [
+        ({"minimum": 2, "ideal": 3}, (2, 3)),
+        ({"minimum": 2}, (2, 2)),
+        ({"minimum": None, "ideal": 3}, (1, 3)),
+        ({"ideal": 1}, (1, 1)),
+    ],
+)
+def test_new_bounds_are_stored_with_the_job(store, asked, bounds):
+    async def scenario():
+        controller, number = with_a_held_job(store)
+        answer = await resize(controller, number, **asked)
+        assert answer == {"ok": {"job": number, "minimum": bounds[0], "ideal": bounds[1]}}
+        job = store.find(number).submission
+        assert (job.minimum, job.ideal) == bounds
+        assert job.time_ns == HOUR_NS * 2 // bounds[1], "the work stays as it is"
+        shown = (await controller.ask(do="job", job=number))["ok"]
+        assert (shown["minimum"], shown["ideal"]) == bounds
+
+    asyncio.run(scenario())
+
+
+def test_ideal_of_all_nodes_stays_so(store):
+    async def scenario():
+        controller, number = with_a_held_job(store, ideal=0)
+        answer = await resize(controller, number, minimum=2)
+        assert answer == {"ok": {"job": number, "minimum": 2, "ideal": 3}}
+        assert store.find(number).submission.ideal == 0
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("asked", "reason"),
+    [
+        (
+            {"minimum": 3},
+            "minimum 3 is above ideal 2; give both, such as 2..3",
+        ),
+        ({"minimum": 0}, "minimum 0: must be 1 or more"),
+        ({"minimum": 1, "ideal": 0}, "ideal 0: must be 1 or more"),
+        ({"minimum": 2, "ideal": 4}, "ideal 4: the domain has 3 nodes"),
+        ({"minimum": -1}, "the minimum of a job"),
+        ({"minimum": 1 << 70}, "the minimum of a job"),
+        ({"ideal": "2"}, "the ideal of a job"),
+        ({"uid": 8, "ideal": 1}, "belongs to another user"),
+    ],
+)
+def test_bounds_that_are_refused_change_nothing(store, asked, reason):
+    async def scenario():
+        controller, number = with_a_held_job(store)
+        before = store.find(number)
+        error = (await resize(controller, number, **asked))["error"]
+        assert reason in error
+        assert "\n" not in error
+        assert store.find(number) == before
+
+    asyncio.run(scenario())
+
+
+def test_root_may_resize(store):
+    async def scenario():
+        controller, number = with_a_held_job(store)
+        assert "ok" in await resize(controller, number, uid=0, ideal=1)
+
+    asyncio.run(scenario())
+
+
+def test_rigid_and_ended_jobs_are_refused(store):
+    async def scenario():
+        controller, rigid = with_a_held_job(store, minimum=0, ideal=0, nodes=2)
+        error = (await resize(controller, rigid, ideal=1))["error"]
+        assert error == (
+            f"job {rigid}: is rigid: it was not submitted with --min and --ideal"
+        )
+        controller.jobs.cancel(rigid)
+        assert store.find(rigid).state is State.CANCELLED
+        error = (await resize(controller, rigid, ideal=1))["error"]
+        assert error == f"job {rigid}: has ended (cancelled)"
+        error = (await resize(controller, 99, ideal=1))["error"]
+        assert error == "job 99: there is no such job"
+
+    asyncio.run(scenario())
+
+
+def test_domain_of_rigid_jobs_changes_none(store):
+    """Its job is from before ``size`` was changed."""
+
+    async def scenario():
+        _, number = with_a_held_job(store)
+        controller = Controller(store, queue=QueueSettings("fcfs"))
+        controller.recovery.resolve()
+        before = store.find(number)
+        error = (await resize(controller, number, ideal=1))["error"]
+        assert error == (
+            f'job {number}: this domain does not change it; [queue] size is "rigid"'
+        )
+        assert store.find(number) == before
+
+    asyncio.run(scenario())
+
+
+def test_bounds_outlive_a_restart(store):
+    async def scenario():
+        controller, number = with_a_held_job(store)
+        await resize(controller, number, minimum=2, ideal=3)
+        again = Controller(store, queue=MALLEABLE)
+        again.recovery.resolve()
+        shown = (await again.ask(do="job", job=number))["ok"]
+        assert (shown["minimum"], shown["ideal"]) == (2, 3)
+
+    asyncio.run(scenario())
