@@ -21,10 +21,10 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from benchmarks.mpi import PROGRAMS, find
-from cosched.config.domain import ChangeSettings, QueueSettings
+from benchmarks.mpi import PROGRAMS
+from cosched import Client, Job
+from cosched.config.domain import ChangeSettings, LifeSettings, QueueSettings
 from cosched.core.units import NS_PER_S
-from cosched.jobs.serving import pmi_of
 from tests.domain.rig import Rig
 from tests.places import ROOT
 
@@ -41,12 +41,12 @@ class SizeStorm:
     def __init__(self, folder: Path, program: str, nodes: int, seed: int) -> None:
         changes = ChangeSettings(late_after_ns=60 * NS_PER_S, spared_ns=1)
         queue = QueueSettings("fcfs", grace_ns=NS_PER_S, size="malleable", changes=changes)
-        self.rig = Rig(folder, nodes, slots=2, queue=queue)
+        life = LifeSettings(lost_after_ns=60 * NS_PER_S, prepare_ns=60 * NS_PER_S)
+        self.rig = Rig(folder, nodes, slots=2, queue=queue, life=life)
         self.chance = random.Random(seed)
         self.done = Counter()
         self._program = program
         self._until = folder / "until"
-        self._mpi = find(None)
         self._drained = ""
         self._changes = 0  # of the job, so far
 
@@ -54,18 +54,21 @@ class SizeStorm:
         """Starts the domain and the job."""
         self.rig.start(*self.rig.config.members)
         self.rig.until_up()
-        pmi = pmi_of(self._mpi, None, os.environ)
-        self.job = self.rig.submit(
-            *(sys.executable, str(PROGRAMS / f"{self._program}.py")),
-            *("--size", "48", "--pause", "0.005", "--until", str(self._until)),
-            environ={**ENVIRON, **pmi.environ},
+        job = Job(
+            [
+                *(sys.executable, str(PROGRAMS / f"{self._program}.py")),
+                *("--size", "48", "--pause", "0.005", "--until", str(self._until)),
+            ],
             minimum=1,
             ideal=1,
-            pmi=pmi.name,
-            pmix_library=pmi.pmix_library,
-            time_ns=100_000 * NS_PER_S,
+            time_s=100_000,
             output="answer",
+            environ={**ENVIRON, **self.rig.mark},
+            cwd=str(self.rig.work),
+            shim=False,
         )
+        with Client.connect(self.rig.paths.run_dir, "n1") as client:
+            self.job = client.submit(job)
         self.rig.until_state(self.job, "running")
 
     def change(self) -> None:
@@ -110,7 +113,9 @@ class SizeStorm:
         problems = [] if found[2] == self._rigid(found[1]) else [f"wrong: {output}"]
         self.rig.until(lambda: not self.rig.strays(""), "a task is left")
         with self.rig.client() as client:
-            problems += [f"{n['node']} has {n['jobs']}" for n in client.nodes() if n["jobs"]]
+            problems += [
+                f"{n['node']} has {n['jobs']}" for n in client.nodes() if n["jobs"]
+            ]
         left = [*self.rig.paths.run_dir.glob("*/spool/*")]
         return problems + [f"left: {left}"] * bool(left)
 

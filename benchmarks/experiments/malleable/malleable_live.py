@@ -31,14 +31,12 @@ from benchmarks.experiments.malleable.live_streams import (
 )
 from benchmarks.experiments.verdicts import over_cases
 from benchmarks.mpi import PROGRAMS, find
+from cosched import Client, Job
 from cosched.cluster.answers import JobInfo
-from cosched.cluster.client import Client, make_submission
 from cosched.core.cluster.queue.sizes.execution import AdaptationCost
 from cosched.core.cluster.queue.sizes.malleable_job import MalleableJob
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
-from cosched.jobs.serving import Pmi, pmi_of
-from cosched.launch.family import Mpi
 from cosched.sim.malleable.jobs import TEMPLATES
 from cosched.tables import table
 
@@ -62,65 +60,44 @@ class Costs:
         return AdaptationCost(base_ns, added_ns=max(0, grown_ns - base_ns))
 
 
-class Submitter:
-    """Submits paced programs to a domain."""
-
-    def __init__(self, client: Client, mpi: Mpi, kilobytes: int, rigid: bool) -> None:
-        pmi = pmi_of(mpi, None, os.environ)
-        if pmi is None:
-            raise CoschedError(f"{mpi.mpiexec}: a domain cannot start its ranks")
-        self._pmi: Pmi = pmi
-        self._client = client
-        self._kilobytes = kilobytes
-        self._rigid = rigid
-
-    def submit(self, job: MalleableJob) -> int:
-        """Submits a job; returns its number in the domain."""
-        seconds = job.walltime_ns / NS_PER_S
-        words = ["--ideal", job.size, "--seconds", seconds, "--kilobytes", self._kilobytes]
-        sizes: dict[str, int] = (
-            {"nodes": job.size, "ppn": 1}
-            if self._rigid
-            else {"minimum": job.minimum, "ideal": job.size}
-        )
-        environ = {"PATH": os.environ["PATH"], **self._pmi.environ}
-        return self._client.submit(
-            make_submission(
-                [sys.executable, str(PROGRAMS / "paced.py"), *map(str, words)],
-                environ=environ,
-                name="paced",
-                cwd="/",
-                time_ns=job.walltime_ns,
-                pmi=self._pmi.name,
-                pmix_library=self._pmi.pmix_library,
-                output=os.devnull,
-                **sizes,
-            )
-        )
+def job_of(job: MalleableJob, rigid: bool, options: argparse.Namespace) -> Job:
+    """Returns the paced program that a domain runs for a job of the stream."""
+    seconds = job.walltime_ns / NS_PER_S
+    words = ["--ideal", job.size, "--seconds", seconds, "--kilobytes", options.kilobytes]
+    return Job(
+        [sys.executable, str(PROGRAMS / "paced.py"), *map(str, words)],
+        nodes=job.size if rigid else 0,
+        ppn=1,
+        minimum=0 if rigid else job.minimum,
+        ideal=0 if rigid else job.size,
+        time_s=seconds,
+        name="paced",
+        output=os.devnull,
+        mpi=options.mpi,
+        shim=False,
+        cwd="/",
+    )
 
 
 def run(
-    folder: Path, stream: Stream, policy: str, mpi: Mpi, kilobytes: int
+    folder: Path, stream: Stream, policy: str, options: argparse.Namespace
 ) -> tuple[dict[str, float], Costs]:
     """Runs a stream on a domain of its own; returns its figures and changes."""
-    jobs = stream.jobs()
     rigid = policy.startswith("ideal-")
     with crowded_domain(folder / "run", stream.nodes, 1, queue_of(policy)) as lab:
         client = Client.connect(lab.run_dir, lab.nodes[0].name)
-        submitter = Submitter(client, mpi, kilobytes, rigid)
         began = time.monotonic()
         numbers = []
-        for job in jobs:  # they arrive at their times
+        for job in stream.jobs():  # they arrive at their times
             time.sleep(max(0.0, began + job.submit_ns / NS_PER_S - time.monotonic()))
-            numbers.append(submitter.submit(job))
+            numbers.append(client.submit(job_of(job, rigid, options)))
         for number in numbers:
             client.wait(number)
         found = [client.job(number) for number in numbers]
     for each in found:
         if each["state"] != "done":
-            raise CoschedError(
-                f"{policy}: job {each['job']} {each['state']}: {each['reason']}"
-            )
+            how = f"{each['state']}: {each['reason']}"
+            raise CoschedError(f"{policy}: job {each['job']} {how}")
     return live_figures(found), costs_of(found)
 
 
@@ -160,7 +137,6 @@ def costs_of(jobs: Sequence[JobInfo]) -> Costs:
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
     """Runs each policy several times, in turns; returns the document of the results."""
-    mpi = find(options.mpi)
     live: dict[str, list[dict[str, float]]] = {name: [] for name in options.policies}
     beside: dict[str, list[dict[str, float]]] = {name: [] for name in options.policies}
     costs: dict[str, list[Costs]] = {name: [] for name in options.policies}
@@ -170,9 +146,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
             stream = replace(options.stream, seed=seed)
             for policy in options.policies:
                 with tempfile.TemporaryDirectory(prefix="cosched-m-") as folder:
-                    found, changed = run(
-                        Path(folder), stream, policy, mpi, options.kilobytes
-                    )
+                    found, changed = run(Path(folder), stream, policy, options)
                 live[policy].append(found)
                 costs[policy].append(changed)
                 beside[policy].append(
@@ -187,7 +161,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
                 advance()
     return {
         "command": options.command,
-        "mpi": mpi.title,
+        "mpi": find(options.mpi).title,
         "stream": asdict(options.stream),
         "live": live,
         "simulated": beside,
