@@ -31,7 +31,7 @@ from tests.places import ROOT
 #: So long a change may take on a machine with much else to do.
 CHANGE_S = 120.0
 #: Of the programs.
-ENVIRON = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)}
+ENVIRON = {"PATH": os.environ["PATH"], "HOME": "/", "PYTHONPATH": str(ROOT)}
 ANSWER = re.compile(r"iterations (\d+) answer ([0-9a-f]+)")
 
 
@@ -65,6 +65,7 @@ class SizeStorm:
             output="answer",
             environ={**ENVIRON, **self.rig.mark},
             cwd=str(self.rig.work),
+            mpi=str(Path(sys.executable).with_name("mpiexec")),
             shim=False,
         )
         with Client.connect(self.rig.paths.run_dir, "n1") as client:
