@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from types import SimpleNamespace
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from tests.live.conftest import DEADLINE_S
 from tests.live.test_slurm_live import MISSING, Site, alone, until
 from tests.live.test_users_live import skip_in_tmp
+from tests.places import ROOT
 
 pytestmark = [
     pytest.mark.live,
@@ -23,9 +25,22 @@ WORDS = ("--nodes", "4", "--share-cpus")
 NAMES = ("lab1", "lab2", "lab3", "lab4")
 #: The domain's own job takes so much memory that no other job fits beside it.
 MEMORY = "--mem=600"
+#: The words of the guide, and what a lab of four nodes needs.
+IN_A_LAB = (("1-8", "1-4"), ("5m", "5s"), ("2:00:00 --exclusive", f"10 {MEMORY}"))
+
+
+def command_of_the_guide():
+    page = (ROOT / "docs" / "domain.md").read_text()
+    (line,) = re.findall(r"^```sh\n(.*)\n```$", page, re.MULTILINE)
+    for shown, here in IN_A_LAB:
+        assert shown in line
+        line = line.replace(shown, here)
+    return line
+
+
 SCRIPT = f"""#!/bin/sh
 export COSCHED_RUN_DIR=$HOME/grows
-cosched cluster up --nodes 1-4 --idle 5s --sbatch '{MEMORY} --time=10'
+{command_of_the_guide()}
 cosched submit --nodes 4 --ppn 1 --wait ./look
 echo status $?
 while ! test -e end; do sleep 0.2; done
