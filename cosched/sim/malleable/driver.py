@@ -20,7 +20,7 @@ from cosched.core.cluster.queue.nodes import count
 from cosched.core.cluster.queue.order import FCFS
 from cosched.core.cluster.queue.places.elastic import Elastic
 from cosched.core.cluster.queue.plans.malleable import Malleable, SizeCounts
-from cosched.core.cluster.queue.plans.planner import InOrder
+from cosched.core.cluster.queue.plans.planner import Planner
 from cosched.core.cluster.queue.policies import Policy
 from cosched.core.cluster.queue.queue_events import (
     Event,
@@ -124,11 +124,11 @@ class MalleableDomain:
 
 
 def simulate(
-    jobs: Sequence[MalleableJob], nodes: int, sizes: SizePolicy
+    jobs: Sequence[MalleableJob], nodes: int, sizes: SizePolicy, plan: type[Planner]
 ) -> MalleableSchedule:
     """Runs a stream of jobs, sorted by submission, on a machine of ``nodes`` nodes."""
     engine = VirtualTime()
-    queue = QueueMachine(Elastic(((0, nodes - 1),)), Policy(FCFS, InOrder, sizes))
+    queue = QueueMachine(Elastic(((0, nodes - 1),)), Policy(FCFS, plan, sizes))
     domain = MalleableDomain(engine, jobs, queue)
     engine.run(lambda: None)
     return domain.schedule
