@@ -43,7 +43,7 @@ def malleable(
     machine; a job's work stays what it is at its size in the log.
     """
     rows = zip(log.size, log.run_ns, log.submit_ns, strict=True)
-    chance = Random(seed)
+    chance = Random(f"malleable {seed}")  # not the numbers that drew a model's sizes
     jobs = []
     for place, (size, run_ns, submit_ns) in enumerate(rows):
         least = ideal = size
