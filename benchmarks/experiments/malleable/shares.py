@@ -90,7 +90,8 @@ def _table(name: str, outcomes: Sequence[MalleableOutcome]) -> str:
     jobs, nodes = rigid.figures[0]["jobs"], rigid.nodes
     head = ("malleable", "ideal", "plan", "wait, h", "total, h")
     changes = ("wait", "total", "makespan")
-    title = f"{log_name(Path(name)).split('.')[0]}: {jobs:,.0f} jobs, {nodes:,} nodes"
+    log = "-".join(log_name(Path(name)).split("-")[:3])
+    title = f"{log}: {jobs:,.0f} jobs, {nodes:,} nodes"
     return "\n".join([f"{title}\n", *markdown((*head, *changes), rows)]) + "\n"
 
 
