@@ -55,7 +55,6 @@ from cosched.core.cluster.queue.sizes.settings import Distribution, SizePolicy
 from cosched.core.cluster.queue.waiting import arrival
 from cosched.core.errors import CoschedError
 
-
 #: Running jobs to harvest, each with the nodes that it gives.
 Taken: TypeAlias = "list[tuple[ResizableRun, int]]"
 
