@@ -125,3 +125,46 @@ def test_two_malleable_jobs_and_a_rigid_one_share_four_nodes(domain):
     domain.until_nodes({second: 4})
     domain.end(second, stop_second)
     domain.nothing_is_left()
+
+
+def wait_for_changes(domain, number, count):
+    """Waits until a job has had so many changes of its size."""
+
+    def had():
+        changes = domain.job(number)["changes"]
+        return [each for each in changes if each["ended_ns"] is not None]
+
+    domain.rig.until(lambda: len(had()) >= count, f"job {number}: {had()}", 60)
+
+
+@pytest.mark.parametrize("killed_after", [0, 1, 2])
+def test_killed_controller_goes_on_with_a_change(domain, killed_after):
+    """It is killed when a job was submitted that needs nodes, or a little later."""
+    first, stop_first = domain.submit(minimum=1, ideal=4)
+    domain.until_nodes({first: 4})
+    second, stop_second = domain.submit(nodes=2, ppn=1)
+    domain.rig.until(
+        lambda: len(domain.job(first)["changes"]) >= min(1, killed_after), "no change"
+    )
+    if killed_after == 2:
+        wait_for_changes(domain, first, 1)
+    domain.rig.kill("controller")
+    domain.rig.start("controller")
+    domain.until_nodes({first: 2, second: 2})
+    domain.end(second, stop_second)
+    domain.until_nodes({first: 4})
+    domain.end(first, stop_first)
+    domain.nothing_is_left()
+
+
+def test_killed_agent_ends_the_jobs_on_it_alone(domain):
+    first, stop_first = domain.submit(minimum=1, ideal=2)
+    second, _ = domain.submit(minimum=1, ideal=2)
+    domain.until_nodes({first: 2, second: 2})
+    lost = domain.job(second)["hosts"][1]
+    domain.rig.kill(lost)
+    assert domain.rig.wait(second)["state"] == "node lost"
+    domain.rig.start(lost)
+    domain.rig.until_up()
+    domain.end(first, stop_first)
+    domain.nothing_is_left()
