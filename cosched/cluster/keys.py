@@ -96,6 +96,11 @@ def load_keys(
     return KeyRing(name, secret, public)
 
 
+def known_keys(folder: Path, names: Iterable[str]) -> list[str]:
+    """Returns the names whose public keys are in the folder."""
+    return [name for name in names if _files(folder, name)[1].exists()]
+
+
 def former_keys(folder: Path, public: Mapping[str, bytes]) -> dict[str, bytes]:
     """Returns the public keys in the folder that no member has, by name: those of removed
     nodes. public: the keys of the members. Files that cannot be keys are left out."""

@@ -47,6 +47,9 @@ _ENVELOPE_MOST = 128
 #: The usual longest pause between two tries to connect.
 LONGEST_PAUSE_NS = 2 * NS_PER_S
 _RECONNECT_MS = 100
+#: A connection that is not made after this time is closed, and its owner tries again. The
+#: owner of an unknown key waits so long, too: libzmq closes no refused connection.
+_HANDSHAKE_MS = 5000
 #: The kernel closes a connection whose peer does not answer for this time.
 _SILENCE_S = 10
 
@@ -150,6 +153,7 @@ class Links:
         socket.curve_publickey = self._keys.own_public
         socket.maxmsgsize = self._longest
         socket.rcvhwm = RECEIVE_LENGTH
+        socket.handshake_ivl = _HANDSHAKE_MS
         _watch(socket)
         socket.linger = 0
         try:

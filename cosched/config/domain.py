@@ -234,6 +234,9 @@ class DomainConfig:
     security: SecuritySettings = table(SecuritySettings)
     metrics: MetricsSettings = table(MetricsSettings)
     coupling: CouplingTable | None = optional_table(CouplingTable)
+    most_nodes: int = key(
+        whole(0), 0, "Nodes that a job may wait for; 0: as many as the domain has."
+    )
 
     def contradictions(self) -> Iterator[Mistake]:
         """Yields names that cannot be, and a coupling that does not suit the queue."""

@@ -78,6 +78,8 @@ def describe(block: object, axis: object) -> Described:
         return None
     if not isinstance(block, np.ndarray):
         return f"a block is a NumPy array, not {type(block).__name__}"
+    if isinstance(block, np.ma.MaskedArray):
+        return "a masked array cannot be moved: give its data and its mask"
     if block.dtype.hasobject:
         return f"a block of Python objects ({block.dtype}) cannot be moved"
     if not isinstance(axis, int) or not -block.ndim <= axis < block.ndim:

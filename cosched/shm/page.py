@@ -56,6 +56,15 @@ class Page:
         return page
 
     @classmethod
+    def private(cls) -> Page:
+        """Makes a page that no agent has. Raises OSError."""
+        descriptor = os.memfd_create("cosched-page", os.MFD_CLOEXEC)
+        os.truncate(descriptor, _BYTES)
+        page = cls(descriptor)
+        lib.cosched_page_publish(page.data, 0, b"")
+        return page
+
+    @classmethod
     def open(cls, path: Path) -> Page:
         """Maps the page of another process. Raises CoschedError if it is none, or is of
         another version."""

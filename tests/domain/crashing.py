@@ -20,6 +20,7 @@ UNCOUNTED = (
     messages.Beat,
     messages.Hello,
     messages.HelloAgain,
+    messages.Roster,
     messages.Welcome,
     messages.UserRequest,
     messages.UserReply,

@@ -53,7 +53,7 @@ class Rig:
             addresses.pop(CONTROLLER),
             addresses,
             slots,
-            queue or QueueSettings(grace_ns=NS_PER_S),
+            queue=queue or QueueSettings(grace_ns=NS_PER_S),
             life=life or LifeSettings(NS_PER_S // 10, NS_PER_S, 10 * NS_PER_S),
             **more,
         )

@@ -13,6 +13,7 @@ from cosched.cluster.keys import load_keys
 from cosched.cluster.links import Links
 from cosched.cluster.messages import (
     PROTOCOL,
+    Admit,
     Chunk,
     Credit,
     End,
@@ -23,6 +24,12 @@ from cosched.cluster.messages import (
     Tables,
     encode,
 )
+from cosched.core.cluster.startup.jobobject import (
+    WorldObject,
+    decode_object,
+    encode_object,
+)
+from cosched.core.cluster.startup.questions import Command, Spawn
 from cosched.core.cluster.startup.seal import Tied, seal
 from cosched.core.names import CONTROLLER
 from tests.domain.played import object_of
@@ -57,6 +64,27 @@ def test_forged_job_object_starts_nothing(make_rig):
     assert rig.wait(rig.shell("true"))["state"] == "done"
     assert not (rig.work / "forged").exists()
     assert not rig.strays("touch forged")
+
+
+def test_node_admits_no_other_node_to_a_job(make_rig):
+    """n1's key is in the wrong hands: n2 may have no page and no world for its job."""
+    rig = make_rig(2)
+    rig.start("controller", "n2")
+    rig.until_up("n2")
+    argv = ("/bin/sh", "-c", "touch forged")
+    job = decode_object(object_of(rig, 99, (1,), *argv))
+    data = encode_object(msgspec.structs.replace(job, malleable=True))
+    world = WorldObject((1,), Spawn((Command(argv, 1),), {}))
+    messages = [
+        Admit(99, 1, 1, 1, ((0, 0), (1, 1)), data),
+        Chunk(99, 1, 0, ((1, 1),), 8, "siblings", 0, 1, 0, encode_object(world), world=1),
+        Order(99, 1, go=True, world=1),
+    ]
+    asyncio.run(send(rig, "n1", "n2", messages))
+    rig.until(lambda: "n1 may not change its nodes" in rig.log("n2"), "is not refused")
+    assert rig.wait(rig.shell("true"))["state"] == "done"
+    assert not list(rig.paths.spool("n2").glob("99.*"))
+    assert not (rig.work / "forged").exists()
 
 
 # --- what it sends ends no member ---------------------------------------------------------

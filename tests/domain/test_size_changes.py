@@ -11,7 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.mpi import build_malleable
 from cosched.cluster.messages import ChangeEnded, Dismiss, End
+from cosched.core.cluster.resizing.records import Phase
+from cosched.shm.page import Page
 from tests.places import ROOT
 from tests.tools.malleable_agents import mpi_environment
 from tests.tools.played_controller import PlayedController, Refused
@@ -82,15 +85,17 @@ def rigid(bin_folder, iterations):
 class Sten:
     """STEN as a job of a played controller, until the test stops it."""
 
-    def __init__(self, controller, bin_folder):
+    def __init__(self, controller, bin_folder, language="python"):
         self.controller = controller
         self.bin_folder = bin_folder
+        self.command = [bin_folder / "python", STEN]
+        if language == "c":
+            self.command = [build_malleable(STEN.with_suffix(".c"), bin_folder / "mpicc")]
         self.stop = controller.rig.folder / "stop"
 
     async def begin(self, **more):
         options = ("--size", 24, "--until", self.stop, "--pause", 0.001)
-        python = self.bin_folder / "python"
-        await self.controller.begin(python, STEN, *options, **more)
+        await self.controller.begin(*self.command, *options, **more)
 
     async def check_answer(self):
         """Ends the program, and compares its answer with that of a rigid run."""
@@ -101,9 +106,10 @@ class Sten:
         assert output == await asyncio.to_thread(rigid, self.bin_folder, iterations)
 
 
-def test_job_grows_shrinks_and_migrates(play, bin_folder):
+@pytest.mark.parametrize("language", ["python", "c"])
+def test_job_grows_shrinks_and_migrates(play, bin_folder, language):
     async def part(controller):
-        sten = Sten(controller, bin_folder)
+        sten = Sten(controller, bin_folder, language)
         await sten.begin()
         await controller.resize(arriving=["n2"])
         await controller.resize(arriving=["n3"])
@@ -165,7 +171,7 @@ def test_spawn_that_fails_leaves_the_job_as_it_was(play, bin_folder):
         controller.send("n2", Dismiss(controller.job, controller.start))
         await controller.until(lambda: not pages(controller, "n2"), "n2 keeps the page")
         controller.order([], fresh)
-        with pytest.raises(Refused, match="MPI"):
+        with pytest.raises(Refused, match=r"^n2: the job has no part on this node$"):
             await controller.settle(fresh)
         await controller.resize(arriving=["n2"])
         await finish_waiting(controller, "2 ranks, sum 66\n")
@@ -189,6 +195,38 @@ def test_node_that_is_not_admitted_is_refused_at_once(play, bin_folder):
         await finish_waiting(controller, "1 ranks, sum 66\n")
 
     play(1, ["n1"], part)
+
+
+def test_committed_change_is_withdrawn_from_ranks_that_come_to_no_boundary(
+    play, bin_folder
+):
+    async def part(controller):
+        await begin_waiting(controller, bin_folder)
+        let(controller, "make")
+        await until_there(controller, "in-loop")
+        fresh = await controller.admit("n3")
+        controller.order(["n2"], fresh)
+        for node in ("n1", "n2", "n3"):
+            await until_committed(controller, node)
+        controller.withdraw()
+        with pytest.raises(Refused, match="the queue wants it so"):
+            await controller.settle(fresh)
+        let(controller, "go")
+        await controller.resize(["n2"], ["n3"])
+        await finish_waiting(controller, "2 ranks, sum 66\n")
+
+    play(3, ["n1", "n2"], part)
+
+
+async def until_committed(controller, node):
+    """Waits until the node's page has a committed boundary."""
+    (folder,) = pages(controller, node)
+    page = Page.open(folder / "page")
+
+    def is_committed():
+        return page.data.word.word & 3 == Phase.COMMITTED
+
+    await controller.until(is_committed, f"{node} is not committed")
 
 
 def test_job_that_comes_to_no_boundary_can_be_cancelled(play, bin_folder):

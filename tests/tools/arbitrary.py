@@ -40,8 +40,8 @@ def _values(info: kinds.Type) -> st.SearchStrategy[Any]:
             return st.sampled_from(known or [low]) | st.integers(low, min(high, low + 4))
         case kinds.StrType():
             return st.sampled_from(NAMES)
-        case kinds.BytesType():
-            return st.binary(max_size=40)
+        case kinds.BytesType(min_length=least):
+            return st.binary(min_size=least or 0, max_size=40)
         case kinds.BoolType():
             return st.booleans()
         case kinds.FloatType():

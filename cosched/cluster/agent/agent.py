@@ -26,7 +26,7 @@ from cosched.cluster.agent.route import Route, names_of, route_of
 from cosched.cluster.agent.steps import StepNotes
 from cosched.cluster.agent.stewards import Nursery, Steward
 from cosched.cluster.inputs import Inputs, Visitor
-from cosched.cluster.keys import KeyRing, load_keys
+from cosched.cluster.keys import KeyRing, known_keys, load_keys
 from cosched.cluster.links import Links
 from cosched.cluster.member import SideTasks, run_member
 from cosched.cluster.messages import (
@@ -99,8 +99,9 @@ class Agent:
         self._steps = steps
         self._nodes = KnownNodes()
         self._public = {each: keys.public[each] for each in (CONTROLLER, name)}
-        addresses = {CONTROLLER: config.controller}  # the others come with the roster
-        self._links = Links(keys, addresses, log, pause_ns=config.life.beat_ns)
+        # Until the roster comes: a neighbour whose key is refused comes back late.
+        known = {each: config.addresses[each] for each in keys.public}
+        self._links = Links(keys, known, log, pause_ns=config.life.beat_ns)
         self._incarnation = secrets.randbits(48)
         self._session = 0  # of its membership; 0: it never joined
         self._slots = config.slots or len(os.sched_getaffinity(0))
@@ -445,7 +446,7 @@ def serve(run_dir: Path, node: str, notes: StepNotes, slots: int = 0) -> None:
     config = replace(config, slots=config.slots or slots)
     if node not in config.nodes:
         raise CoschedError(f"{paths.config}: has no node '{node}'; give --node")
-    keys = load_keys(paths.keys, node, (CONTROLLER,))
+    keys = load_keys(paths.keys, node, (CONTROLLER, *known_keys(paths.keys, config.nodes)))
     paths.node(node).mkdir(mode=0o755, parents=True, exist_ok=True)
     run_member(
         lambda ready, log: Agent(node, config, keys, paths, log, notes).run(ready),

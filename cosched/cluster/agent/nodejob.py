@@ -356,3 +356,6 @@ class NodeJob:
 
     def places_in_use(self) -> frozenset[int]:
         return self.worlds.places_in_use()
+
+    def take_spawn_problem(self) -> str:
+        return self.worlds.take_spawn_problem()

@@ -86,8 +86,7 @@ class Route:
 def route_of(chunk: Chunk, names: Mapping[int, str]) -> Route:
     """Returns the tree that a chunk describes. names: the domain's nodes by number. Raises
     CoschedError for a tree that cannot be."""
-    ordered = all(first <= last for first, last in chunk.nodes)
-    if not ordered or count(chunk.nodes) > len(names):  # before they are listed
+    if count(chunk.nodes) > len(names):  # before they are listed: it costs memory
         raise CoschedError(f"job {chunk.job}: has a node twice")
     hosts = names_of(chunk.nodes, names, chunk.job)
     (root,) = names_of(((chunk.root, chunk.root),), names, chunk.job)
@@ -110,9 +109,12 @@ def route_of(chunk: Chunk, names: Mapping[int, str]) -> Route:
 
 
 def names_of(nodes: Intervals, names: Mapping[int, str], job: int) -> tuple[str, ...]:
-    """Returns the names of a job's nodes by place. names: the domain's nodes by number.
-    Raises CoschedError for a node that the domain lacks."""
-    places = numbers(nodes)
-    if any(number not in names for number in places):
+    """Returns the names of a job's nodes by place; a node that came back has several
+    places. names: the domain's nodes by number. Raises CoschedError for a node that the
+    domain lacks."""
+    last_of_all = max(names, default=-1)
+    within = all(first <= last <= last_of_all for first, last in nodes)
+    places = numbers(nodes) if within else []
+    if not within or any(number not in names for number in places):
         raise CoschedError(f"job {job}: has nodes that the domain lacks")
     return tuple(names[number] for number in places)

@@ -49,6 +49,9 @@ class Job(Protocol):
     def places_in_use(self) -> frozenset[int]:
         """Returns the places where worlds still run."""
 
+    def take_spawn_problem(self) -> str:
+        """Returns why a spawn failed since the last call; empty: none did."""
+
     def fail(self, reason: str) -> None:
         """Ends the whole job."""
 
@@ -137,6 +140,7 @@ class Changes:
             self._refuse(message, "an arriving node was not admitted")
         else:
             self._open = _Change(message, self._clock_ns())
+            self._job.take_spawn_problem()  # of an earlier time
             self._nodes.usable = self._agreement.places | frozenset(places)
             hosts = self._nodes.hosts
             arriving = (
@@ -198,7 +202,8 @@ class Changes:
                 case ReportDone():
                     self._decide(self._end(command.generation))
                 case ReportRefused():
-                    self._decide(self._end(command.generation, command.reason))
+                    reason = self._job.take_spawn_problem() or command.reason
+                    self._decide(self._end(command.generation, reason))
                 case ReportLost():
                     host = self._nodes.hosts[command.place]
                     self._job.fail(f"{host} lost the page of the job during a change")

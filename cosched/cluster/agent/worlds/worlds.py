@@ -99,6 +99,7 @@ class Worlds:
         self._head = head
         self._slots = slots
         self._first_lives = True  # world 0, with which the job began
+        self._spawn_problem = ""  # why the last spawn failed
         self._chunk_bytes = chunk_bytes
         self._found: JobObject | None = None
         self._worlds: dict[int, _World] = {}
@@ -117,6 +118,12 @@ class Worlds:
         if self._first_lives:
             found |= set(range(len(self._route.hosts)))
         return frozenset(found)
+
+    def take_spawn_problem(self) -> str:
+        """Returns why a spawn failed since the last call; empty: none did. An MPI need not
+        pass that on."""
+        problem, self._spawn_problem = self._spawn_problem, ""
+        return problem
 
     def first_ended(self) -> None:
         """Records that the tasks with which the job began are gone, on all nodes."""
@@ -209,6 +216,8 @@ class Worlds:
             else:
                 self._names.take(question, reply)
         except CoschedError as error:
+            if isinstance(question, Spawn):
+                self._spawn_problem = str(error)
             reply(RootAnswer(str(error)))
 
     def _all(self, job: JobObject) -> dict[int, World]:
@@ -254,6 +263,7 @@ class Worlds:
         """Answers the question for a world, once."""
         world = self._worlds[number]
         if world.waits is not None:
+            self._spawn_problem = answer.error
             self._reply(world.asker, world.waits, answer)
             world.waits = None
 

@@ -99,6 +99,7 @@ class Jobs:
         self._config = config.queue
         self._members = members
         place = _place(config.queue, members.all)
+        place.expect(config.most_nodes)
         self.queue = QueueMachine(place, config.queue.decides, config.queue.grace_ns)
         self.queue.handle(NodesDrained(self.clock.now_ns(), members.all))
         coupled = None if pairs is None else CoupledQueue(self.queue, pairs.coupling)

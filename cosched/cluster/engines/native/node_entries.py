@@ -108,6 +108,11 @@ class NodeEntries:
         return sum(not member.leaving for member in self.by_number)
 
     @property
+    def most(self) -> int:
+        """How many nodes a job may have, also such as come later."""
+        return max(self.count, self._config.most_nodes)
+
+    @property
     def slots(self) -> int:
         """The tasks that each node takes of a job; 0 as long as no node has joined."""
         known = [member.slots for member in self.by_number if member.slots]
@@ -118,7 +123,7 @@ class NodeEntries:
         domain can never run it."""
         if not self.slots:
             raise CoschedError("no node has joined the domain yet; try again")
-        return job.counts(self.slots, self.count)
+        return job.counts(self.slots, self.most)
 
     def problem(self, name: str, hello: Hello) -> str | None:
         """Returns why the agent of a node cannot join; None if it can."""

@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping
 
 import msgspec
 
+from cosched.cluster.keys import known_keys
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.store import Record
 from cosched.core.cluster.numbering import Numbering
@@ -35,12 +36,9 @@ def open_numbering(
         except CoschedError as error:
             remedy = "move the file away if no job runs"
             raise CoschedError(f"{paths.numbering}: {error}; {remedy}") from None
+    gone = stored.addresses.keys() - wanted.keys()
     busy = {host for record in live for host in record.hosts}
-    gone = {
-        name
-        for name in stored.addresses.keys() - wanted.keys()
-        if name not in busy or not (paths.keys / f"{name}.public").exists()
-    }
+    gone -= busy.intersection(known_keys(paths.keys, gone))
     found = stored.without(gone).following(wanted)
     if found != stored:
         save_numbering(paths, found)

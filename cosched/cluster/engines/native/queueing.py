@@ -134,6 +134,6 @@ class Queueing:
         """Returns the number of nodes of a job that was accepted before."""
         slots = self._members.slots or MOST
         try:
-            return len(record.submission.counts(slots, self._members.count))
+            return len(record.submission.counts(slots, self._members.most))
         except CoschedError:
-            return self._members.count
+            return self._members.most

@@ -83,7 +83,9 @@ def test_controller_forgets_requests_of_users_who_left(tmp_path, restarted):
     keys = load_keys(tmp_path / "keys", "controller", config.members)
     store = JobStore(tmp_path / "jobs.sqlite", config.node_names)
     store.add("t", Record(0, 7, 7, JOB, 0, State.HELD))
-    engine = NativeEngine(config, keys, DomainPaths(tmp_path), store, print)
+    paths = DomainPaths(tmp_path)
+    paths.directory.mkdir()
+    engine = NativeEngine(config, keys, paths, store, print)
     engine._links.send = lambda *_: None
     engine._links.listen = lambda _address: None
 

@@ -69,7 +69,7 @@ class Domain:
             "127.0.0.1:1",
             addresses,
             4,
-            QueueSettings(grace_ns=NS_PER_S),
+            queue=QueueSettings(grace_ns=NS_PER_S),
             life=LifeSettings(
                 *(round(each * NS_PER_S) for each in (BEAT_S, LOST_S, PREPARE_S))
             ),

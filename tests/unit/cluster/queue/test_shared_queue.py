@@ -17,6 +17,8 @@ from cosched.core.cluster.queue.queue_events import (
     JobEnded,
     JobRecovered,
     JobSubmitted,
+    NodesAdded,
+    NodesDrained,
     NodesJoined,
     NodesLost,
     StartJob,
@@ -129,18 +131,18 @@ def test_a_late_pass_starts_only_jobs_that_have_nodes():
 @given(st.data(), st.sampled_from(sorted(POLICIES)), st.integers(1, 3))
 def test_rows_never_give_a_node_to_more_jobs_than_they_are(data, policy, rows):
     queue = make(rows, policy)
-    running, out, now, number = {}, set(), 0, 0
+    running, out, now, number, size = {}, set(), 0, 0, 4
     for _ in range(data.draw(st.integers(1, 25))):
         now += data.draw(st.integers(0, 50))
         what = data.draw(
-            st.sampled_from(["submit", "submit", "end", "cancel", "lose", "join"])
+            st.sampled_from(["submit", "submit", "end", "cancel", "lose", "join", "add"])
         )
         if what == "submit":
             number += 1
             submit(
                 queue,
                 number,
-                data.draw(st.integers(1, 4)),
+                data.draw(st.integers(1, size)),
                 data.draw(st.integers(1, 99)),
                 now,
             )
@@ -152,8 +154,12 @@ def test_rows_never_give_a_node_to_more_jobs_than_they_are(data, policy, rows):
             queue.handle(
                 JobCancelled(now, data.draw(st.sampled_from(queue.waiting)).number)
             )
+        elif what == "add":
+            queue.handle(NodesAdded(now, ((size, size),)))
+            out.add(size)
+            size += 1
         elif what in ("lose", "join"):
-            node = data.draw(st.integers(0, 3))
+            node = data.draw(st.integers(0, size - 1))
             kind = NodesLost if what == "lose" else NodesJoined
             queue.handle(kind(now, ((node, node),)))
             (out.add if what == "lose" else out.discard)(node)
@@ -161,9 +167,57 @@ def test_rows_never_give_a_node_to_more_jobs_than_they_are(data, policy, rows):
             assert started not in running
             assert not any(common(nodes, ((node, node),)) for node in out)
             running[started] = nodes
-        for node in range(4):
+        for node in range(size):
             here = [
                 n for n, nodes in running.items() if count(common(nodes, ((node, node),)))
             ]
             assert len(here) <= rows
         assert queue.waiting == sorted(queue.waiting, key=arrival)
+
+
+@pytest.mark.parametrize("policy", sorted(POLICIES))
+@pytest.mark.parametrize("rows", [1, 2])
+def test_new_nodes_take_jobs_once_they_have_joined(policy, rows):
+    queue = make(rows, policy)
+    with pytest.raises(CoschedError, match="wants 5 nodes; the machine has 4"):
+        submit(queue, 1, 5)
+    for number in range(rows):
+        submit(queue, number, 4)
+    assert len(starts(queue)) == rows
+    queue.handle(NodesAdded(1, ((4, 5),)))
+    submit(queue, 8, 2, now=1)
+    assert starts(queue, 1) == {}
+    queue.handle(NodesJoined(2, ((4, 5),)))
+    assert starts(queue, 2) == {8: ((4, 5),)}
+    submit(queue, 9, 6, now=2)
+    for number in (*range(rows), 8):
+        queue.handle(JobEnded(3, number))
+    assert starts(queue, 3) == {9: ((0, 5),)}
+
+
+@pytest.mark.parametrize("policy", sorted(POLICIES))
+def test_job_that_is_too_large_for_the_nodes_left_stops_no_other(policy):
+    queue = make(1, policy)
+    submit(queue, 1, 4)
+    queue.handle(NodesDrained(0, ((3, 3),)))
+    submit(queue, 2, 3)
+    assert starts(queue) == {2: ((0, 2),)}
+
+
+@pytest.mark.parametrize("policy", sorted(POLICIES))
+def test_job_waits_for_nodes_that_the_domain_may_get(policy):
+    rows = Rows(((0, 0),), 1)
+    rows.expect(3)
+    queue = QueueMachine(rows, POLICIES[policy])
+    with pytest.raises(CoschedError, match="wants 4 nodes; the machine has 3"):
+        submit(queue, 1, 4)
+    submit(queue, 2, 3)
+    submit(queue, 3, 1)
+    first = starts(queue)
+    assert first in ({}, {3: ((0, 0),)})  # fcfs keeps the order
+    if first:
+        queue.handle(JobEnded(1, 3))
+    queue.handle(NodesAdded(1, ((1, 2),)))
+    assert starts(queue, 1) == {}
+    queue.handle(NodesJoined(2, ((1, 2),)))
+    assert starts(queue, 2)[2] == ((0, 2),)

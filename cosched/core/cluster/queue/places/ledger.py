@@ -43,6 +43,7 @@ class Ledger(Place):
         self._blocks = allocation is not FreeNodes
         self.total = self.capacity = self.free = self._pool.total
         self._known = self._service = nodes
+        self._most = 0  # nodes that the domain may get
         self.overrun_ns = overrun_ns
         self.index = index
         self.moved = 0
@@ -183,9 +184,13 @@ class Ledger(Place):
 
     # --- nodes ----------------------------------------------------------------------------
 
+    def expect(self, most: int) -> None:
+        self._most = most
+        self.add(())
+
     def add(self, nodes: Intervals) -> None:
         self._known = union(self._known, nodes)
-        self.total = count(self._known)
+        self.total = max(count(self._known), self._most)
         self.moved += 1
 
     def withdraw(self, nodes: Intervals) -> None:

@@ -33,10 +33,10 @@ class Place(ABC):
     Nodes can be out of service: a job that has some keeps them, but they are not free after
     its end.
 
-    total: the nodes in and out of service. capacity: those that jobs may get. free: those
-    that a job could have now. moved: counts the changes of expected ends and of nodes in
-    service, so that plans can detect them. rows: the parts that conservative backfill plans
-    with; None if it cannot.
+    total: the nodes in and out of service, also those that the domain may get. capacity:
+    those that jobs may get now. free: those that a job could have now. moved: counts the
+    changes of expected ends and of nodes in service, so that plans can detect them. rows:
+    the parts that conservative backfill plans with; None if it cannot.
     """
 
     total: int
@@ -138,6 +138,10 @@ class Place(ABC):
         """Returns whether a job, to which some of these nodes belong, has one of them
         already."""
         return True
+
+    def expect(self, most: int) -> None:
+        """Lets jobs of up to ``most`` nodes wait for nodes that the domain may get."""
+        raise CoschedError("such nodes are always the same")
 
     def add(self, nodes: Intervals) -> None:
         """Takes new nodes into the domain, out of service."""

@@ -54,6 +54,7 @@ class Rows(Place):
     ) -> None:
         self.service = nodes
         self._nodes = nodes
+        self._most = 0
         self._shorter_ns = shorter_ns
         self._overrun_ns = overrun_ns
         self._make(rows)
@@ -69,7 +70,9 @@ class Rows(Place):
         self._blocked: list[Ledger] = []
 
     def _new_row(self, index: int) -> Ledger:
-        return Ledger(self._nodes, self._overrun_ns, index=index)
+        row = Ledger(self._nodes, self._overrun_ns, index=index)
+        row.expect(self._most)
+        return row
 
     # --- for plans ------------------------------------------------------------------------
 
@@ -268,6 +271,11 @@ class Rows(Place):
             row.withdraw(without(self._nodes, self.service))
 
     # --- nodes ----------------------------------------------------------------------------
+
+    def expect(self, most: int) -> None:
+        self._most = most
+        for row in self.all:
+            row.expect(most)
 
     def add(self, nodes: Intervals) -> None:
         self._nodes = union(self._nodes, nodes)

@@ -77,7 +77,7 @@ class Site:
             "10.0.0.1:7570",
             {f"n{i}": f"10.0.0.{i}:7571" for i in range(1, nodes + 1)},
             4,
-            QueueSettings(grace_ns=1),
+            queue=QueueSettings(grace_ns=1),
             coupling=read(CouplingTable, table),
         )
         self.sites: dict[str, Site] = {}

@@ -1,0 +1,239 @@
+"""The malleable jobs of which a node is a part, and the keepers of their pages."""
+
+from pathlib import Path
+
+import pytest
+
+from cosched.cluster.agent.frames import (
+    CannotStart,
+    OrderPage,
+    PageAnswered,
+    PageReady,
+    TasksWait,
+)
+from cosched.cluster.agent.resizing.admissions import Admissions
+from cosched.cluster.messages import Admit, Admitted, PageAnswer, PageOrder
+from cosched.core.cluster.resizing.agreement import Collect, Collected, PageLost
+from cosched.core.cluster.startup.ends import WORK_S
+from cosched.core.cluster.startup.jobobject import JobObject, encode_object
+from cosched.core.errors import CoschedError
+from cosched.core.names import CONTROLLER
+
+START = (7, 1)
+HOSTS = ("n1", "n2")
+NODES = ((0, 0), (1, 1))
+JOB = JobObject(
+    *("job", 5, 6, ("./app",), {}, "/", 0o22, (1,), "pmi1", "", False),
+    *("/dev/null", "out", "", False, 1.0),
+    malleable=True,
+)
+
+
+class Keeper:
+    """The process that keeps a page."""
+
+    def __init__(self, on_frame, on_end, again):
+        self.take, self.end, self.again = on_frame, on_end, again
+        self.frames = []
+        self.closed = False
+        self.killed = ""
+
+    def send(self, frame):
+        self.frames.append(frame)
+
+    def close(self):
+        self.closed = True
+
+    def kill(self, reason):
+        self.killed = reason
+
+
+class Node:
+    """The node n2, which is its own stewards."""
+
+    def __init__(self):
+        self.sent = []
+        self.keepers = []
+        self.dropped = []
+        self.timers = []
+        self.over = []
+        self.fails = False
+        self.admissions = Admissions("n2", self)
+
+    @property
+    def stewards(self):
+        return self
+
+    def send(self, to, message):
+        self.sent.append((to, message))
+
+    def later(self, after_s, call):
+        self.timers.append((after_s, call))
+
+    def pass_time(self):
+        timers, self.timers = self.timers, []
+        for _, call in timers:
+            call()
+
+    def may_vouch(self, member, uid, gid):
+        return True
+
+    def path_of_page(self, spot):
+        return Path(f"/spool/{spot.place}/page")
+
+    def keep_page(self, spot, on_frame, on_end, *, again):
+        if self.fails:
+            raise CoschedError("no process")
+        assert (spot.uid, spot.gid) == (5, 6)
+        self.keepers.append(Keeper(on_frame, on_end, again))
+        return self.keepers[-1]
+
+    def drop_page(self, spot):
+        self.dropped.append(spot.place)
+
+    def check_over(self, start):
+        self.over.append(start)
+
+    def admit(self, generation=1, place=1, data=None, first=None):
+        data = encode_object(JOB) if data is None else data
+        message = Admit(*START, generation, place, NODES, data)
+        self.admissions.admit(message, HOSTS, first)
+        return self
+
+    def order(self, sender="n1", generation=1):
+        message = PageOrder(*START, Collect(1, generation), 2)
+        self.admissions.get(START).order(sender, message)
+        return OrderPage(message.order, 2)
+
+
+def admitted(generation=1, problem=""):
+    return CONTROLLER, Admitted(*START, generation, problem)
+
+
+def test_node_answers_once_its_page_is_there():
+    node = Node().admit()
+    assert node.sent == []
+    assert node.admissions.get(START).environ == {"COSCHED_MALLEABLE": "/spool/1/page"}
+    node.keepers[0].take(PageReady())
+    assert node.sent == [admitted()]
+    node.admit(generation=2, data=b"")
+    assert node.sent[1:] == [admitted(2)]
+    assert len(node.keepers) == 1
+
+
+def test_node_without_a_page_has_a_problem_from_then_on():
+    node = Node().admit()
+    node.keepers[0].take(CannotStart("page /p: No space left on device"))
+    node.keepers[0].end()
+    problem = "n2: page /p: No space left on device"
+    assert node.sent == [admitted(problem=problem)]
+    node.admit(generation=2, data=b"")
+    assert node.sent[1:] == [admitted(2, problem)]
+    node.order(generation=2)
+    assert node.sent[2:] == [("n1", PageAnswer(*START, PageLost(1, 2, problem)))]
+
+
+def test_node_that_can_make_no_process_has_a_problem():
+    node = Node()
+    node.fails = True
+    assert node.admit().sent == [admitted(problem="n2: no process")]
+
+
+@pytest.mark.parametrize(
+    ("place", "data", "problem"),
+    [
+        (0, encode_object(JOB), "is not at place 0 of the job"),
+        (5, encode_object(JOB), "is not at place 5 of the job"),
+        (1, b"", "has no object of a malleable job with this number"),
+    ],
+)
+def test_order_that_does_not_fit_the_node_is_refused(place, data, problem):
+    node = Node().admit(place=place, data=data)
+    assert node.sent == [admitted(problem=f"n2: {problem}")]
+    assert node.admissions.get(START) is None
+
+
+def test_next_keeper_carries_out_the_last_order():
+    node = Node().admit()
+    first = node.keepers[0]
+    first.take(PageReady())
+    node.order()
+    last = node.order(generation=2)
+    first.end()
+    node.pass_time()
+    second = node.keepers[1]
+    assert second.again
+    assert second.frames == []
+    second.take(PageReady())
+    assert second.frames == [last]
+    second.take(PageAnswered(Collected(1, 2, 9)))
+    assert node.sent[-1] == ("n1", PageAnswer(*START, Collected(1, 2, 9)))
+
+
+def test_keeper_that_finds_no_page_ends_the_order():
+    node = Node().admit()
+    node.keepers[0].take(PageReady())
+    node.order()
+    node.keepers[0].end()
+    node.pass_time()
+    node.keepers[1].take(CannotStart("page /p: No such file"))
+    lost = PageLost(1, 1, "n2: page /p: No such file")
+    assert node.sent[-1] == ("n1", PageAnswer(*START, lost))
+
+
+def test_only_the_root_orders():
+    node = Node().admit()
+    with pytest.raises(CoschedError, match="n3 is not its root"):
+        node.order("n3")
+
+
+def test_keeper_sends_only_its_own_frames():
+    node = Node().admit()
+    with pytest.raises(CoschedError, match="a keeper does not send TasksWait"):
+        node.keepers[0].take(TasksWait())
+
+
+def test_admission_ends_with_its_keeper():
+    node = Node().admit()
+    node.keepers[0].take(PageReady())
+    assert list(node.admissions.reports()) == [START]
+    node.admissions.dismiss(START)
+    assert node.admissions.get(START) is None
+    assert node.admissions.reports() == {}
+    assert node.keepers[0].closed
+    assert node.admissions.has(START)
+    assert node.over == []
+    node.keepers[0].end()
+    assert not node.admissions.has(START)
+    assert (node.dropped, node.over) == ([1], [START])
+    node.pass_time()
+    assert not node.keepers[0].killed
+
+
+def test_keeper_that_does_not_end_is_killed():
+    node = Node().admit()
+    node.admissions.dismiss(START)
+    assert [after_s for after_s, _ in node.timers] == [WORK_S]
+    node.pass_time()
+    assert node.keepers[0].killed == "the keeper of its page did not end in 8 s"
+
+
+def test_no_keeper_begins_after_the_end():
+    node = Node().admit()
+    node.keepers[0].take(PageReady())
+    node.keepers[0].end()
+    node.admissions.dismiss(START)
+    assert node.over == [START]
+    node.pass_time()
+    assert len(node.keepers) == 1
+
+
+def test_root_that_has_left_learns_names_without_a_page():
+    node = Node()
+    node.admissions.begin(START, 1, JOB, HOSTS)
+    first = node.admissions.get(START).job
+    node.keepers[0].take(PageReady())
+    node.admissions.dismiss(START)
+    node.admit(generation=3, data=b"", first=first)
+    assert node.sent == [admitted(3)]
+    assert len(node.keepers) == 1
