@@ -12,7 +12,14 @@ import zmq
 from cosched.cluster.doorkeeper import MOST_ADDRESSES, Doorkeeper
 from cosched.cluster.keys import former_keys, load_keys, make_keys
 from cosched.cluster.links import RECEIVE_LENGTH, Former, Links
-from cosched.cluster.messages import Leave, Refused, UserReply, encode
+from cosched.cluster.messages import (
+    EndNoted,
+    Leave,
+    Refused,
+    UserLeft,
+    UserReply,
+    encode,
+)
 from cosched.core.errors import StateLost
 from tests.tools.ports import free_address
 
@@ -281,6 +288,56 @@ def test_former_member_gets_an_answer_and_nothing_of_it_is_read(tmp_path):
 
     asyncio.run(asyncio.wait_for(talk(), WITHIN_S))
     assert log == ["n1: is not a member any more: it is turned away"]
+
+
+def test_members_come_go_and_come_again_under_the_same_name(tmp_path):
+    names = ("controller", "n1")
+    addresses = {name: free_address() for name in names}
+    for folder in ("first", "second"):
+        make_keys(tmp_path / folder, names)
+    own = load_keys(tmp_path / "first", "controller", ("controller",))
+    came = []
+
+    def agent_of(folder):
+        (tmp_path / folder / "controller.public").write_bytes(own.own_public)
+        keys = load_keys(tmp_path / folder, "n1", names)
+        return Links(keys, addresses, print), {**own.public, "n1": keys.own_public}
+
+    async def exchange(controller, agent):
+        came.clear()
+        agent.listen(addresses["n1"])
+        receiving = asyncio.ensure_future(agent.receive(lambda *each: came.append(each)))
+        for number in (1, 2):
+            controller.send("n1", EndNoted(1, number))
+            agent.send("controller", UserLeft(number))
+        while len(came) < 4:
+            await asyncio.sleep(0.02)
+        receiving.cancel()
+        agent.close()
+        messages = [message for _, message in came]
+        assert [each for each in messages if isinstance(each, EndNoted)] == [
+            EndNoted(1, 1),
+            EndNoted(1, 2),
+        ]
+        assert messages.count(UserLeft(1)) == messages.count(UserLeft(2)) == 1
+
+    async def talk():
+        controller = Links(own, {}, print)
+        with contextlib.closing(controller):
+            controller.listen(addresses["controller"])
+            controller.send("n1", Leave())  # it is not there yet
+            receiving = asyncio.ensure_future(
+                controller.receive(lambda *each: came.append(each))
+            )
+            for folder in ("first", "second"):
+                agent, public = agent_of(folder)
+                controller.meet(addresses, public)
+                await exchange(controller, agent)
+                controller.meet({}, own.public)
+                assert controller.has_confirmed("n1")
+            receiving.cancel()
+
+    asyncio.run(asyncio.wait_for(talk(), WITHIN_S))
 
 
 class ZapSocket:
