@@ -290,54 +290,51 @@ def test_former_member_gets_an_answer_and_nothing_of_it_is_read(tmp_path):
     assert log == ["n1: is not a member any more: it is turned away"]
 
 
-def test_members_come_go_and_come_again_under_the_same_name(tmp_path):
+@pytest.mark.parametrize("restarted", [True, False])
+def test_member_that_was_removed_comes_again_under_the_same_name(tmp_path, restarted):
+    """Also one that was away meanwhile and has not noticed it."""
     names = ("controller", "n1")
     addresses = {name: free_address() for name in names}
-    for folder in ("first", "second"):
-        make_keys(tmp_path / folder, names)
-    own = load_keys(tmp_path / "first", "controller", ("controller",))
+    make_keys(tmp_path, names)
+    own = load_keys(tmp_path, "controller", ("controller",))
+    keys = load_keys(tmp_path, "n1", names)
     came = []
 
-    def agent_of(folder):
-        (tmp_path / folder / "controller.public").write_bytes(own.own_public)
-        keys = load_keys(tmp_path / folder, "n1", names)
-        return Links(keys, addresses, print), {**own.public, "n1": keys.own_public}
+    def take(_sender, message):
+        came.append(message)
 
-    async def exchange(controller, agent):
-        came.clear()
-        agent.listen(addresses["n1"])
-        receiving = asyncio.ensure_future(agent.receive(lambda *each: came.append(each)))
-        for number in (1, 2):
-            controller.send("n1", EndNoted(1, number))
-            agent.send("controller", UserLeft(number))
-        while len(came) < 4:
+    async def exchange(controller, agent, number):
+        controller.meet(addresses, keys.public)
+        controller.send("n1", EndNoted(1, number))
+        while EndNoted(1, number) not in came:
             await asyncio.sleep(0.02)
-        receiving.cancel()
-        agent.close()
-        messages = [message for _, message in came]
-        assert [each for each in messages if isinstance(each, EndNoted)] == [
-            EndNoted(1, 1),
-            EndNoted(1, 2),
-        ]
-        assert messages.count(UserLeft(1)) == messages.count(UserLeft(2)) == 1
+        agent.send("controller", UserLeft(number))
+        while UserLeft(number) not in came:
+            await asyncio.sleep(0.02)
+        controller.meet({}, own.public)
 
     async def talk():
         controller = Links(own, {}, print)
-        with contextlib.closing(controller):
-            controller.listen(addresses["controller"])
-            controller.send("n1", Leave())  # it is not there yet
-            receiving = asyncio.ensure_future(
-                controller.receive(lambda *each: came.append(each))
-            )
-            for folder in ("first", "second"):
-                agent, public = agent_of(folder)
-                controller.meet(addresses, public)
-                await exchange(controller, agent)
-                controller.meet({}, own.public)
-                assert controller.has_confirmed("n1")
-            receiving.cancel()
+        controller.listen(addresses["controller"])
+        controller.send("n1", Leave())  # it is not there yet
+        agent = Links(keys, addresses, print)
+        agent.listen(addresses["n1"])
+        works = [asyncio.ensure_future(each.receive(take)) for each in (controller, agent)]
+        await exchange(controller, agent, 1)
+        if restarted:
+            works.pop().cancel()
+            agent.close()
+            agent = Links(keys, addresses, print)
+            agent.listen(addresses["n1"])
+            works.append(asyncio.ensure_future(agent.receive(take)))
+        await exchange(controller, agent, 2)
+        for work in works:
+            work.cancel()
+        agent.close()
+        controller.close()
 
     asyncio.run(asyncio.wait_for(talk(), WITHIN_S))
+    assert came == [EndNoted(1, 1), UserLeft(1), EndNoted(1, 2), UserLeft(2)]
 
 
 class ZapSocket:
