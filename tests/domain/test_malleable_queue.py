@@ -3,6 +3,7 @@ the MPI are real."""
 
 import re
 import subprocess
+from dataclasses import replace
 
 import pytest
 
@@ -11,6 +12,7 @@ from cosched.config.domain import ChangeSettings, QueueSettings
 from cosched.core.units import NS_PER_S
 from tests.places import ROOT
 from tests.tools.malleable_agents import mpi_environment
+from tests.tools.ports import free_ports
 
 pytestmark = pytest.mark.mpi_job
 
@@ -167,4 +169,23 @@ def test_killed_agent_ends_the_jobs_on_it_alone(domain):
     domain.rig.start(lost)
     domain.rig.until_up()
     domain.end(first, stop_first)
+    domain.nothing_is_left()
+
+
+def test_malleable_job_takes_a_new_node_and_gives_a_removed_one_back(domain):
+    rig = domain.rig
+    number, stop = domain.submit(minimum=1, ideal=4)
+    domain.until_nodes({number: 4})
+    with rig.client() as client:
+        assert client.remove(["n3"], wait=True) == [number]
+        assert rig.members["n3"].wait(20) == 0
+        domain.until_nodes({number: 3})
+        assert "n3" not in client.job(number)["hosts"]
+        address = f"127.0.0.1:{free_ports(1)}"
+        client.add({"n5": address})
+    rig.config = replace(rig.config, nodes={**rig.config.nodes, "n5": address})
+    rig.start("n5")
+    domain.until_nodes({number: 4})
+    assert "n5" in domain.job(number)["hosts"]
+    domain.end(number, stop)
     domain.nothing_is_left()

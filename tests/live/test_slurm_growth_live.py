@@ -31,7 +31,7 @@ IN_A_LAB = (("1-8", "1-4"), ("5m", "5s"), ("2:00:00 --exclusive", f"10 {MEMORY}"
 
 def command_of_the_guide():
     page = (ROOT / "docs" / "domain.md").read_text()
-    (line,) = re.findall(r"^```sh\n(.*)\n```$", page, re.MULTILINE)
+    (line,) = re.findall(r"^`(cosched cluster up --nodes 1-8 .*)`\.$", page, re.MULTILINE)
     for shown, here in IN_A_LAB:
         assert shown in line
         line = line.replace(shown, here)
