@@ -11,6 +11,7 @@ import pytest
 from benchmarks.experiments.malleable import __main__ as experiment
 from benchmarks.experiments.malleable.claims import CLAIMS, claims_of
 from benchmarks.experiments.malleable.points import (
+    BASELINES,
     BEST,
     BETAS,
     PERCENTS,
@@ -35,7 +36,7 @@ from cosched.sim.malleable.jobs import (
     users_jobs,
 )
 from cosched.sim.malleable.malleable_runs import Case, cases_of
-from cosched.sim.malleable.policies import BASELINES, figures, no_worse, run_stream
+from cosched.sim.malleable.policies import figures, no_worse, run_stream
 from tests.unit.sim.test_sim_cli import cosched
 
 #: Claims that these streams do not confirm; docs/results/weissman.md gives the reasons.
