@@ -21,7 +21,7 @@ RANK_VARIABLES = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK")
 #: Set for a process that starts ranks; as in mpi_shim/interposer/launch.c.
 LAUNCHER = "COSCHED_LAUNCHER"
 #: An older process was a shell, which became this command by ``exec``.
-COMMAND_NS = 10 * NS_PER_S
+_COMMAND_NS = 10 * NS_PER_S
 _LABEL_MAX = 34
 #: About the cost of a sleep and a wake-up: the competitive choice.
 BLOCK_SPIN_NS = 20 * NS_PER_US
@@ -58,7 +58,7 @@ def command_ns() -> int:
     or the present time if the process was a shell before."""
     now_ns, ticks = time.time_ns(), proc.start_ticks(os.getpid())
     began_ns = now_ns if ticks is None else proc.started_wall_ns(ticks)
-    return began_ns if now_ns - began_ns < COMMAND_NS else now_ns
+    return began_ns if now_ns - began_ns < _COMMAND_NS else now_ns
 
 
 class Part(NamedTuple):
