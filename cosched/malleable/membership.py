@@ -5,10 +5,11 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 from mpi4py import MPI
+from msgspec import Struct
+from msgspec.structs import replace
 
 from cosched.core.cluster.resizing.plan import Rank, plan
 from cosched.core.cluster.resizing.records import Result, Times
@@ -18,8 +19,7 @@ from cosched.shm.boundaries import Boundaries, link, unlinked
 from mpi_shim.waited import waited_counter
 
 
-@dataclass(slots=True)
-class _Change:
+class _Change(Struct):
     """A change under way."""
 
     union: Union

@@ -17,7 +17,7 @@ struct cosched_times {
 };
 
 struct cosched_link {
-    struct cosched_page *page; /* without an agent one of its own, for its times; NULL: it has left */
+    struct cosched_page *page; /* of the agent, otherwise an own one for the times; NULL after the end */
     bool has_agent;
     uint32_t slot;             /* of this rank in the page */
     const uint64_t *waits_ns;  /* counts the waits of the rank in MPI; NULL: they are not measured */
