@@ -20,6 +20,8 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from msgspec import structs
+
 from benchmarks.experiment import Bench, counted_steps, numbers, positive
 from benchmarks.mpi import PROGRAMS, find
 from cosched.core.cluster.resizing.agreement import ReportDone
@@ -30,7 +32,7 @@ from cosched.launch.family import Mpi
 from cosched.tables import table
 from tests.tools.malleable_agents import PlayedAgents, mpi_environment
 
-PHASES = tuple(Times.__slots__)
+PHASES = Times.__struct_fields__
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +116,7 @@ def change(agents: PlayedAgents, target: Sequence[int]) -> dict[str, float]:
     all_ms = (time.perf_counter_ns() - since) / NS_PER_MS
     if not isinstance(report, ReportDone):
         raise CoschedError(f"the change was refused: {report.reason}")
-    phases = asdict(agents.results[-1].times)
+    phases = structs.asdict(agents.results[-1].times)
     return {name: ns / NS_PER_MS for name, ns in phases.items()} | {"all": all_ms}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -169,6 +169,42 @@ def parallel_option() -> Any:
         metavar="N",
         help="Simulations at a time.  [default: one for each CPU]",
     )
+
+
+def minimum_option() -> Any:
+    """``--min N``: the job is malleable; not given by default."""
+    return option(
+        "--min",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="The job is malleable, and runs on N nodes or more.",
+    )
+
+
+def ideal_option() -> Any:
+    """``--ideal N``, beside ``--min``."""
+    return option(
+        "--ideal",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="The most nodes of a malleable job.  [default: all of the domain]",
+    )
+
+
+def check_sizes(minimum: int, ideal: int, rigid: Mapping[str, object]) -> None:
+    """Raises UsageError for sizes of a job that do not combine. 0: not given. rigid: the
+    values of options that need a fixed number of nodes."""
+    if not minimum and not ideal:
+        return
+    if not minimum:
+        raise click.UsageError("--ideal needs --min.")
+    if 0 < ideal < minimum:
+        raise click.UsageError(f"--min {minimum} is above --ideal {ideal}.")
+    given = next((name for name, value in rigid.items() if value), None)
+    if given is not None:
+        raise click.UsageError(
+            f"{given} is not for jobs with --min: their number of nodes changes."
+        )
 
 
 def without(_: click.Context, __: click.Parameter, given: bool) -> bool:

@@ -97,6 +97,20 @@ COMMAND = Parsed("COMMAND", _shell_words)
 HOSTS = Parsed("A,B", _hosts)
 
 
+def _node_range(text: str, what: str) -> tuple[int, int]:
+    first, dash, last = text.partition("-")
+    least = parse_integer(first, what, 1, _NODES_MOST)
+    most = parse_integer(last, what, 1, _NODES_MOST) if dash else least
+    if least > most:
+        raise CoschedError(f"{what} {text}: the first number must not be the larger one")
+    return least, most
+
+
+#: Nodes from A to B.
+NODES = Parsed("A-B", _node_range)
+_NODES_MOST = 1 << 20
+
+
 def several(name: str, one: Parser) -> Parsed:
     """Returns a list with commas between its values; each counts once."""
 

@@ -228,15 +228,15 @@ class DomainConfig:
         in_file={},
     )
     slots: int = key(whole(0), 0, "Tasks of a job on a node; 0: one for each CPU.")
-    most_nodes: int = key(
-        whole(0), 0, "Nodes that a job may wait for; 0: as many as the domain has."
-    )
     queue: QueueSettings = table(QueueSettings)
     startup: StartupSettings = table(StartupSettings)
     life: LifeSettings = table(LifeSettings)
     security: SecuritySettings = table(SecuritySettings)
     metrics: MetricsSettings = table(MetricsSettings)
     coupling: CouplingTable | None = optional_table(CouplingTable)
+    most_nodes: int = key(
+        whole(0), 0, "Nodes that a job may wait for; 0: as many as the domain has."
+    )
 
     def contradictions(self) -> Iterator[Mistake]:
         """Yields names that cannot be, and a coupling that does not suit the queue."""

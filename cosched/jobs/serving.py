@@ -18,9 +18,10 @@ from cosched.core.errors import CoschedError
 from cosched.jobs.choices import Choices
 from cosched.jobs.job import Job
 from cosched.jobs.rank_environment import Reports, Wanted, rank_environment
-from cosched.launch.command import TRANSPORT_VARIABLES, Site, is_launcher
+from cosched.launch.command import TRANSPORT_VARIABLES, Site
 from cosched.launch.environment import job_label
 from cosched.launch.family import Family, Mpi
+from cosched.launch.given.first_word import is_launcher
 from cosched.launch.mpi import SearchPath
 from cosched.launch.program import inspect, require
 from cosched.launch.resolved_job import Request, resolve

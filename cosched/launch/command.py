@@ -16,22 +16,15 @@ from cosched.core.errors import CoschedError
 from cosched.launch import intel
 from cosched.launch.family import Family, LauncherKind, Mpi
 from cosched.launch.given.carried import carry
+from cosched.launch.given.first_word import INHERITING
 from cosched.launch.given.line import Line, read_line
 from cosched.launch.given.wrapping_programs import sets_variables
 
-#: Launchers of batch systems: they start ranks on the nodes of their job.
-BATCH_LAUNCHERS = ("srun", "jsrun", "aprun", "ibrun", "flux")
-_INHERITING = (*BATCH_LAUNCHERS, "mpiexec.gforker")
-_LAUNCHERS = (
-    *("mpiexec", "mpirun", "orterun", "prterun", "prun", "mpiexec.hydra"),
-    *("mpirun.hydra", "mpiexec.mpich", "mpirun.mpich", "mpiexec.openmpi"),
-    *("mpirun.openmpi", *_INHERITING),
-)
 _BY_NAME = {
     "orterun": LauncherKind.ORTE,
     "prterun": LauncherKind.PRRTE,
     "prun": LauncherKind.PRRTE,
-    **dict.fromkeys(_INHERITING, LauncherKind.INHERIT),
+    **dict.fromkeys(INHERITING, LauncherKind.INHERIT),
 }
 
 
@@ -99,11 +92,6 @@ def make_layout(
                 "raise --ppn or name more --hosts"
             )
     return Layout(ranks, per_host)
-
-
-def is_launcher(word: str) -> bool:
-    """Whether ``word`` starts a launcher's command line."""
-    return os.path.basename(word) in _LAUNCHERS
 
 
 def engine_by_name(word: str) -> LauncherKind | None:

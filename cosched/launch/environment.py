@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -11,13 +12,16 @@ from typing import NamedTuple
 from cosched.core.decoding import is_whole, parse_integer
 from cosched.core.errors import CoschedError
 from cosched.core.expectation import Prediction
-from cosched.core.units import NS_PER_US, parse_duration
+from cosched.core.units import NS_PER_S, NS_PER_US, parse_duration
 from cosched.launch.given.preloads import join_preloads
+from cosched.linux import proc
 
 #: A process with one of these is a rank; as in mpi_shim/interposer/launch.c.
 RANK_VARIABLES = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK")
 #: Set for a process that starts ranks; as in mpi_shim/interposer/launch.c.
 LAUNCHER = "COSCHED_LAUNCHER"
+#: An older process was a shell, which became this command by ``exec``.
+_COMMAND_NS = 10 * NS_PER_S
 _LABEL_MAX = 34
 #: About the cost of a sleep and a wake-up: the competitive choice.
 BLOCK_SPIN_NS = 20 * NS_PER_US
@@ -47,6 +51,14 @@ def job_label(text: str) -> str:
 def name_on_nodes(name: str, number: int) -> str:
     """Returns the name that a job of a domain has on its nodes."""
     return f"{job_label(name)}-{number}"
+
+
+def command_ns() -> int:
+    """Returns when the user gave this command, in ns since 1970: the start of its process,
+    or the present time if the process was a shell before."""
+    now_ns, ticks = time.time_ns(), proc.start_ticks(os.getpid())
+    began_ns = now_ns if ticks is None else proc.started_wall_ns(ticks)
+    return began_ns if now_ns - began_ns < _COMMAND_NS else now_ns
 
 
 class Part(NamedTuple):

@@ -86,19 +86,20 @@ def lease_node(
     job: str,
     most: int | None = None,
     need_bytes: int = 0,
+    there: bool = False,
 ) -> Control:
     """Returns a lease on this node's daemons; starts a private pair if none is up.
 
     The lease ends when the connection is closed. JobRefused if the name is taken, the user
     has ``most`` jobs here, or the node has too little memory. Any other CoschedError if
-    daemons cannot be started here.
+    daemons cannot be started here. there: the job itself may be here already.
     """
 
     def lease(control: Control) -> Control:
         try:
             control.request("lease")
             status = control.request("status")
-            _check_jobs(status, paths.node, uid, job, most)
+            _check_jobs(status, paths.node, uid, job, most, there=there)
             _check_memory(status, paths.node, need_bytes)
         except BaseException:
             control.close()
@@ -132,10 +133,18 @@ def _retires(control: Control) -> bool:
 
 
 def _check_jobs(
-    status: Mapping[str, Any], node: str, uid: int, job: str, most: int | None
+    status: Mapping[str, Any],
+    node: str,
+    uid: int,
+    job: str,
+    most: int | None,
+    *,
+    there: bool = False,
 ) -> None:
     present = [*status.get("jobs", ()), *status.get("waiting", ())]
     names = [other.get("name") for other in present if other.get("uid") == uid]
+    if there and job in names:
+        names.remove(job)
     if job in names:
         raise JobNameTaken(
             f"job name '{job}' is taken on node {node}; choose another with --job"

@@ -21,12 +21,12 @@ from cosched.launch.family import (
     family_of_library,
     is_mpi_library,
 )
+from cosched.launch.given.first_word import is_python, label_of
 from cosched.launch.remembered import remembered
 from cosched.linux.processes.tools import ask_tool
 
 LDD_TIMEOUT_S = 10
 _LOADER_CACHE = Path("/etc/ld.so.cache")
-_PYTHON = re.compile(r"(python|pypy)[0-9.]*t?")
 _LDD_LINE = re.compile(r"^\s*(lib\S+) => (\S+)", re.MULTILINE)
 _ABI_NAMES = {
     "mpich": Family.MPICH,
@@ -36,7 +36,6 @@ _ABI_NAMES = {
 _MPI4PY_STANDARD_ABI = "mpiabi"
 _MPI4PY_LIBRARIES = ("libmpi.so", "libmpi.so.12", "libmpi.so.40")
 _PACKAGES = ("lib/python3*/site-packages", "lib/python3/dist-packages")
-_VALUE_OPTIONS = ("-X", "-W", "--check-hash-based-pycs")
 
 
 class Program(NamedTuple):
@@ -87,13 +86,13 @@ def require(command: str, environ: Mapping[str, str], what: str = "program") -> 
 def inspect(argv: Sequence[str], environ: Mapping[str, str], path: Path | None) -> Program:
     """Returns the facts about ``argv``; ``path``: the file of its first word."""
     words = tuple(argv)
-    label = os.path.basename(words[0])
+    label = label_of(words)
     if path is None:
         return Program(words, None, label)
-    if _PYTHON.fullmatch(path.name):
-        return _python(words, path, path, _python_label(words), environ)
+    if is_python(path.name):
+        return _python(words, path, path, label, environ)
     interpreter = _shebang(path, environ)
-    if interpreter is not None and _PYTHON.fullmatch(interpreter.name):
+    if interpreter is not None and is_python(interpreter.name):
         return _python(words, path, interpreter, label, environ)
     elf = read_elf(path)
     if elf is None:
@@ -145,21 +144,6 @@ def _shebang(path: Path, environ: Mapping[str, str]) -> Path | None:
     if words and os.path.basename(words[0]) == "env":
         words = [w for w in words[1:] if not w.startswith("-") and "=" not in w]
     return which(words[0], environ) if words else None
-
-
-def _python_label(argv: Sequence[str]) -> str:
-    """Returns ``app`` for ``python -u app.py``, ``pkg.mod`` for ``python -m pkg.mod``."""
-    words = iter(argv[1:])
-    for word in words:
-        if word == "-m":
-            return next(words, "python")
-        if word in ("-c", "-"):
-            break
-        if word in _VALUE_OPTIONS:
-            next(words, None)
-        elif not word.startswith("-"):
-            return Path(word).stem
-    return "python"
 
 
 def _python(

@@ -21,7 +21,6 @@ from cosched.launch.command import (
     Site,
     binding_in,
     engine_by_name,
-    is_launcher,
     job_command,
     make_layout,
     own_environment,
@@ -30,6 +29,7 @@ from cosched.launch.command import (
 from cosched.launch.family import Family, LauncherKind, Mpi
 from cosched.launch.given.alike import ranks_are_alike
 from cosched.launch.given.carried import drops_environment, hides_preload
+from cosched.launch.given.first_word import is_launcher
 from cosched.launch.given.line import Line, read_line
 from cosched.launch.given.preloads import environment_behind
 from cosched.launch.given.step_pmi import unserved

@@ -10,10 +10,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from itertools import accumulate
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from mpi4py import MPI
+from msgspec import Struct
 
 from cosched.core.errors import CoschedError
 
@@ -32,7 +33,7 @@ class BlocksDisagree(CoschedError):
     """The ranks gave blocks that do not fit together. All ranks raise it."""
 
 
-class Form(NamedTuple):
+class Form(Struct, frozen=True):
     """Describes a rank's block to the other ranks."""
 
     shape: tuple[int, ...]  #: of the block
@@ -50,7 +51,7 @@ class Form(NamedTuple):
 Described = Form | None | str
 
 
-class Move(NamedTuple):
+class Move(Struct, frozen=True):
     """A move of one array, the same in all ranks of a communicator."""
 
     form: Form  #: of the blocks
@@ -78,6 +79,8 @@ def describe(block: object, axis: object) -> Described:
         return None
     if not isinstance(block, np.ndarray):
         return f"a block is a NumPy array, not {type(block).__name__}"
+    if isinstance(block, np.ma.MaskedArray):
+        return "a masked array cannot be moved: give its data and its mask"
     if block.dtype.hasobject:
         return f"a block of Python objects ({block.dtype}) cannot be moved"
     if not isinstance(axis, int) or not -block.ndim <= axis < block.ndim:

@@ -6,7 +6,9 @@ All ranks call the methods in the same order, unless a method says otherwise.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from types import TracebackType
 from typing import Any, ClassVar, TypeVar
 
@@ -34,6 +36,9 @@ class Job:
     returns the rows of each rank's block; it must return the same in all ranks. Raises
     Misuse.
 
+    If the program does not catch a Misuse or a BlocksDisagree, Python writes one line for
+    it and ends with status 1, as for other errors.
+
     ``resized``: whether this iteration begins with a change of the size.
     """
 
@@ -42,6 +47,7 @@ class Job:
     def __init__(
         self, minimum: int = 1, ideal: int | None = None, *, split: Split = even
     ) -> None:
+        sys.excepthook = partial(_show_error, sys.excepthook)
         _check(minimum, ideal)
         if Job._used:
             raise Misuse("this program has made its malleable.Job already: use that one")
@@ -71,7 +77,7 @@ class Job:
         self._closed = True
         if error is None or isinstance(error, BlocksDisagree):
             self._ours.close()
-        elif self._ours.link is not None:
+        else:
             self._ours.link.end_loop()
 
     # --- facts ----------------------------------------------------------------------------
@@ -107,8 +113,8 @@ class Job:
     @property
     def exec_time(self) -> float | None:
         """The mean time of this rank's iterations since the job has its size, in seconds;
-        None before the first one has ended, and without an agent."""
-        pace = self._ours.link and self._ours.link.pace
+        None before the first one has ended."""
+        pace = self._ours.link.pace
         return pace.exec_ns / pace.steps / NS_PER_S if pace else None
 
     @property
@@ -116,7 +122,7 @@ class Job:
         """The part of ``exec_time`` in which this rank waited in MPI, in seconds; None
         without cosched's shim, which measures it."""
         own = self._ours.link
-        pace = own and own.measures_waits and own.pace
+        pace = own.pace if own.measures_waits else None
         return pace.comm_ns / pace.steps / NS_PER_S if pace else None
 
     @property
@@ -150,20 +156,18 @@ class Job:
             self.resized = ours.come_to(step, self._prepared)
             yield step
             step += 1
-        if ours.link is not None:
-            ours.link.end_loop()
+        ours.link.end_loop()
 
     def ask(self, nodes: int) -> None:
         """Asks for a number of nodes. The queue may give another one, or none. Rank 0's
         number counts, and no rank waits."""
-        if nodes < 1:
-            raise Misuse(f"a job cannot ask for {nodes} nodes")
-        if self._ours.link is not None and self.rank == 0:
+        _check_nodes("nodes", nodes)
+        if self.rank == 0:
             self._ours.link.ask(nodes)
 
     def _want(self) -> None:
         minimum, ideal = self._resources
-        if self._ours.link is not None and self.rank == 0:
+        if self.rank == 0:
             self._ours.link.want(minimum, ideal or 0)
 
     # --- arrays ---------------------------------------------------------------------------
@@ -246,17 +250,34 @@ class Job:
 
 
 def _check(minimum: int, ideal: int | None) -> None:
-    for name, nodes in (("minimum", minimum), ("ideal", ideal)):
-        if nodes is not None and (
-            not isinstance(nodes, int) or not 1 <= nodes <= NODES_MOST
-        ):
-            raise Misuse(f"{name} {nodes}: is not a number of nodes from 1 to {NODES_MOST}")
-    if ideal is not None and ideal < minimum:
-        raise Misuse(f"minimum {minimum} is more than ideal {ideal}")
+    _check_nodes("minimum", minimum)
+    if ideal is not None:
+        _check_nodes("ideal", ideal)
+        if ideal < minimum:
+            raise Misuse(f"minimum {minimum} is more than ideal {ideal}")
     if MPI.Is_finalized():
         raise Misuse("MPI has been finalized: make the malleable.Job before that")
     if not MPI.Is_initialized():
         raise Misuse("MPI is not initialized: call MPI.Init() before malleable.Job")
+
+
+def _check_nodes(name: str, nodes: int) -> None:
+    if not isinstance(nodes, int) or not 1 <= nodes <= NODES_MOST:
+        raise Misuse(f"{name} {nodes}: is not a number of nodes from 1 to {NODES_MOST}")
+
+
+def _show_error(
+    others: Callable[..., object],
+    kind: type[BaseException],
+    error: BaseException,
+    trace: TracebackType | None,
+) -> None:
+    """Writes one line for an error of ours that the program does not catch. others: shows
+    the rest."""
+    if isinstance(error, CoschedError):
+        sys.stderr.write(f"cosched: {error}\n")
+    else:
+        others(kind, error, trace)
 
 
 def _describe(

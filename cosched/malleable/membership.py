@@ -5,21 +5,21 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 from mpi4py import MPI
+from msgspec import Struct
+from msgspec.structs import replace
 
 from cosched.core.cluster.resizing.plan import Rank, plan
 from cosched.core.cluster.resizing.records import Result, Times
 from cosched.core.errors import CoschedError
 from cosched.malleable.worlds import Union, Welcome, Worlds, own_generation
-from cosched.shm.boundaries import Boundaries, link
+from cosched.shm.boundaries import Boundaries, link, unlinked
 from mpi_shim.waited import waited_counter
 
 
-@dataclass(slots=True)
-class _Change:
+class _Change(Struct):
     """A change under way."""
 
     union: Union
@@ -34,16 +34,16 @@ class _Change:
 
 
 class Membership:
-    """This rank in the job. link: to the node's agent; None if the job has a fixed size.
-    joined: whether a change has made this rank. step: the first iteration of this rank.
-    prepared: what calls before the loop returned to the other ranks, in a rank that joined.
-    """
+    """This rank in the job. link: to the node's agent, or to none if the job has a fixed
+    size. joined: whether a change has made this rank. step: the first iteration of this
+    rank. prepared: what calls before the loop returned to the other ranks, in a rank that
+    joined."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         """Begins the job or joins it. Collective. Raises SystemExit in all ranks of a new
         world if one of them cannot join."""
         self._change: _Change | None = None
-        self.link: Boundaries | None
+        self.link: Boundaries
         self.step = 0
         self.prepared: tuple[Any, ...] = ()
         self.joined = own_generation() > 0
@@ -89,7 +89,7 @@ class Membership:
         """Comes to a boundary; returns whether a change begins there. prepared: what calls
         before the loop have returned. If the change fails, the job goes on as it is."""
         own = self.link
-        if own is None or not own.stops_at(step):
+        if not own.stops_at(step):
             return False
         times = Times(wait_ns=own.waited_ns)
         change = own.change()
@@ -138,7 +138,7 @@ class Membership:
         """Ends the change under way, if there is one. Collective. Raises SystemExit in a
         rank that ends."""
         change, own = self._change, self.link
-        if change is None or own is None:
+        if change is None:
             return
         change.take_phase("move_ns")
         self._worlds.settle(change.union)
@@ -146,7 +146,7 @@ class Membership:
         self._change = None
         if change.union.ends:
             own.leave()
-            self.link = None
+            self.link = unlinked()
             raise SystemExit(0)
         generation, size = change.union.welcome.generation, self.comm.size
         self._report(own, Result(generation, size, change.times, moved_bytes))
@@ -158,12 +158,11 @@ class Membership:
     def close(self) -> None:
         """Ends this rank's part of the job. Collective."""
         self.finish(0)
-        if self.link is not None:
-            self.link.end_loop()
+        self.link.end_loop()
         self._worlds.close()
 
 
-def _begin(environ: Mapping[str, str]) -> tuple[Boundaries | None, Worlds]:
+def _begin(environ: Mapping[str, str]) -> tuple[Boundaries, Worlds]:
     """Begins the job. Without the pages of all nodes it keeps its size."""
     comm = MPI.COMM_WORLD.Dup()
     try:
@@ -172,7 +171,8 @@ def _begin(environ: Mapping[str, str]) -> tuple[Boundaries | None, Worlds]:
         sys.stderr.write(f"cosched: the job keeps its size: {error}\n")
         own = None
     spots = comm.allgather(own and own.spot)
-    if own is None or None in spots:
-        return None, Worlds(comm, ())
+    ranks = [Rank(0, spot) for spot in spots if spot]
+    if own is None or len(ranks) < comm.size:
+        own, ranks = unlinked(waited_counter()), []
     own.enter(0, comm.rank)
-    return own, Worlds(comm, [Rank(0, spot) for spot in spots if spot])
+    return own, Worlds(comm, ranks)

@@ -14,11 +14,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, cast
 
 from mpi4py import MPI
+from msgspec import Struct
+from msgspec.structs import replace
 
 from cosched.core.cluster.resizing.plan import Plan, Rank, Spot
 from cosched.core.cluster.resizing.records import Times
@@ -29,16 +30,14 @@ from cosched.core.errors import CoschedError
 OPTION = "cosched-generation"
 
 
-@dataclass(frozen=True, slots=True)
-class Bond:
+class Bond(Struct, frozen=True):
     """An intercommunicator, and the worlds of its ranks."""
 
     comm: MPI.Intercomm  #: between old ranks and a new world
     worlds: frozenset[int]  #: of all its ranks
 
 
-@dataclass(frozen=True, slots=True)
-class Welcome:
+class Welcome(Struct, frozen=True):
     """What the ranks of a new world are given to know."""
 
     generation: int  #: of the change
@@ -49,8 +48,7 @@ class Welcome:
     prepared: tuple[Any, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Union:
+class Union(Struct, frozen=True):
     """All ranks before and after a change, between its begin and its end."""
 
     comm: MPI.Intracomm  #: of all of them

@@ -51,7 +51,7 @@ from cosched.node.records.explain import explain
 from cosched.node.records.history_writer import HistoryWriter
 from cosched.node.records.recorder import Recorder
 from cosched.node.sockets.control import ControlSocket, Held
-from cosched.node.sockets.registration import RegistrationSocket
+from cosched.node.sockets.registration import RegistrationSocket, TaskHello, Welcome
 from cosched.node.status import NodeView, node_status
 from cosched.node.tasks.life import TaskLife
 from cosched.node.tasks.live import LiveJob
@@ -61,7 +61,7 @@ from cosched.node.tasks.tending import Launchers
 from cosched.node.tasks.use_reader import CpuTimes, UseReader
 from cosched.rundir.lock import DaemonLock
 from cosched.rundir.paths import NodePaths, job_key
-from cosched.service.listener import UnixListener
+from cosched.service.listener import Peer, UnixListener
 from cosched.service.loop import Loop
 from cosched.service.pacing import Pacer
 from cosched.shm._native import lib
@@ -70,7 +70,8 @@ from cosched.shm.region import NodeRegion
 log = logging.getLogger(__name__)
 
 HEARTBEAT_NS = 200 * NS_PER_MS
-#: The time between two looks at what users and other programs did.
+#: The time between two looks at what users and other programs did, and between two
+#: heartbeats of daemons for all users that have no job: no process reads these.
 INSPECT_NS = NS_PER_S
 #: How long private daemons wait for their first job before they end.
 PRIVATE_GRACE_NS = 15 * NS_PER_S
@@ -121,6 +122,7 @@ class SchedulerDaemon:
         self._pacer = Pacer(self._loop, exempt=(0, os.geteuid()))
         self._alarm_ns = 0
         self._inspect_ns = 0
+        self._beat_ns = 0  # the next heartbeat
         self._pulsing = False
         self._idle_since_ns = self.started_ns + PRIVATE_GRACE_NS - PRIVATE_LINGER_NS
         self._metrics: list[MetricsProcess] = []  # one or none
@@ -167,10 +169,10 @@ class SchedulerDaemon:
 
     def _make_gate(self) -> MemoryAdmission:
         terms = Terms(self.options.private, self.options.limits)
-        registrar = Registrar(self.machine, self.jobs, self._members, terms)
+        self._registrar = Registrar(self.machine, self.jobs, self._members, terms)
         meter = MemoryMeter(self.options.memory)
         return MemoryAdmission(
-            self.paths.node, self.jobs, self._loop, registrar.register, meter
+            self.paths.node, self.jobs, self._loop, self._register, meter
         )
 
     # -- life -----------------------------------------------------------------------
@@ -304,6 +306,8 @@ class SchedulerDaemon:
 
     def _heartbeat(self) -> None:
         now_ns = time.monotonic_ns()
+        if now_ns < self._beat_ns:
+            return  # an earlier one has taken its place
         self.region.beat()
         for job in self.jobs:
             job.region.beat()
@@ -315,7 +319,19 @@ class SchedulerDaemon:
         if now_ns >= self._inspect_ns:
             self._inspect_ns = now_ns + INSPECT_NS
             self._inspect()
-        self._loop.call_at(now_ns + HEARTBEAT_NS, self._heartbeat)
+        quiet = not (self.options.private or len(self.jobs))
+        self._beat_in(INSPECT_NS if quiet else HEARTBEAT_NS)
+
+    def _beat_in(self, within_ns: int) -> None:
+        self._beat_ns = time.monotonic_ns() + within_ns
+        self._loop.call_at(self._beat_ns, self._heartbeat)
+
+    def _register(self, peer: Peer, hello: TaskHello, pidfd: int) -> Welcome:
+        """Registers a process. A job must not wait for the heartbeat of a quiet node."""
+        welcome = self._registrar.register(peer, hello, pidfd)
+        if time.monotonic_ns() + HEARTBEAT_NS < self._beat_ns:
+            self._beat_in(HEARTBEAT_NS)
+        return welcome
 
     def _inspect(self) -> None:
         """Looks at what users and other programs did with regions, names and classes, and

@@ -101,6 +101,12 @@ class Boundaries:
         self._page.report(result)
 
 
+def unlinked(waited_ns: Any = ffi.NULL) -> Boundaries:
+    """Returns boundaries at which no agent stops this rank: its times are measured all the
+    same. waited_ns: as in Boundaries."""
+    return Boundaries(Page.private(), waited_ns)
+
+
 def link(environ: Mapping[str, str], waited_ns: Any = ffi.NULL) -> Boundaries | None:
     """Returns the link of this rank; None without an agent. waited_ns: as in Boundaries.
     Raises CoschedError if there is an agent, but no link to it."""

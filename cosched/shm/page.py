@@ -56,6 +56,15 @@ class Page:
         return page
 
     @classmethod
+    def private(cls) -> Page:
+        """Makes a page that no agent has. Raises OSError."""
+        descriptor = os.memfd_create("cosched-page", os.MFD_CLOEXEC)
+        os.truncate(descriptor, _BYTES)
+        page = cls(descriptor)
+        lib.cosched_page_publish(page.data, 0, b"")
+        return page
+
+    @classmethod
     def open(cls, path: Path) -> Page:
         """Maps the page of another process. Raises CoschedError if it is none, or is of
         another version."""
@@ -137,7 +146,7 @@ class Page:
         if not generation:
             return None
         found = self.data.result
-        times = Times(*(int(getattr(found, name)) for name in Times.__slots__))
+        times = Times(*(int(getattr(found, name)) for name in Times.__struct_fields__))
         refused = ""
         if found.outcome != lib.COSCHED_PAGE_DONE:
             reason = ffi.string(found.reason, len(found.reason))
@@ -185,7 +194,7 @@ class Page:
     def report(self, result: Result) -> None:
         """Writes the result of a change."""
         record = self.data.result
-        for name in Times.__slots__:
+        for name in Times.__struct_fields__:
             setattr(record, name, getattr(result.times, name))
         record.ranks, record.moved_bytes = result.ranks, result.moved_bytes
         record.outcome = (

@@ -53,6 +53,12 @@ class Phase(IntEnum):
     TASK = lib.COSCHED_PHASE_TASK  #: it called MPI_Init
     LAUNCHED = lib.COSCHED_PHASE_LAUNCHED  #: it will be a task, and has just started
     LAUNCHER = lib.COSCHED_PHASE_LAUNCHER  #: it starts tasks and is none itself
+    COMMAND = lib.COSCHED_PHASE_COMMAND  #: it will start the launcher
+
+    @property
+    def starts_tasks(self) -> bool:
+        """Whether the process is none of the job's tasks, and starts them."""
+        return self in (Phase.LAUNCHER, Phase.COMMAND)
 
 
 class Request(NamedTuple):
@@ -303,7 +309,7 @@ class JobRegion(Region):
         """Returns the lowest slot without a live task, or None. A launcher gets the highest
         one."""
         slots = range(lib.COSCHED_TASKS_MAX)
-        for slot in reversed(slots) if phase is Phase.LAUNCHER else slots:
+        for slot in reversed(slots) if phase.starts_tasks else slots:
             if self.data.tasks[slot].identity.state == lib.COSCHED_TASK_FREE:
                 return slot
         return None

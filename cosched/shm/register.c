@@ -225,11 +225,13 @@ int cosched_announce(const char *socket_path, const struct cosched_registration 
     return error;
 }
 
-int cosched_announce_launcher(const char *socket_path, const struct cosched_registration *task) {
+/* Sends a registration that waits for nothing. */
+static int send_hello_alone(const char *socket_path, const struct cosched_registration *task,
+                            enum cosched_phase phase) {
     struct exchange exchange;
     struct sockaddr_un address;
     char reason[COSCHED_REASON_BYTES];
-    int error = prepare(&exchange, task, COSCHED_PHASE_LAUNCHER, reason);
+    int error = prepare(&exchange, task, phase, reason);
     if (error != 0)
         return error;
     int fd = make_socket(socket_path, SOCK_NONBLOCK, &address);
@@ -240,4 +242,12 @@ int cosched_announce_launcher(const char *socket_path, const struct cosched_regi
         error = -errno;
     close(fd);
     return error;
+}
+
+int cosched_announce_launcher(const char *socket_path, const struct cosched_registration *task) {
+    return send_hello_alone(socket_path, task, COSCHED_PHASE_LAUNCHER);
+}
+
+int cosched_announce_command(const char *socket_path, const struct cosched_registration *task) {
+    return send_hello_alone(socket_path, task, COSCHED_PHASE_COMMAND);
 }

@@ -20,6 +20,7 @@ from cosched.cluster.messages import (
     Hello,
     Order,
     Output,
+    Roster,
     SubtreeEnded,
     Tables,
     encode,
@@ -217,6 +218,7 @@ TO_NODE = {
         raw(End(21, 1, "again", True)),
         raw(SubtreeEnded(21, 1, None)),
     ],
+    "another roster": [raw(Roster(2**61, ()))],
     "questions": [part(22), ["Ask", 0, 22, 1, -1, ["Lookup", "x"]]],
 }
 

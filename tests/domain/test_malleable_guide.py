@@ -123,8 +123,16 @@ def test_the_commands_of_the_page_do_what_it_says(shell):
         (4, 2), (2, 4), (4, 3), (3, 4),
     ]  # fmt: skip
     assert done[2]["reason"] == "gave 1 node: it wants 3 at most"
+
+    def costs():
+        found = json.loads(shell.good(why_json))["changes"]
+        return [each["slower"] for each in found if not each["refused"]]
+
+    shell.rig.until(lambda: None not in costs(), "no two sizes were measured", 60)
+    give, get, *_ = costs()
+    assert (1 + give) * (1 + get) == pytest.approx(1)
     (job,) = json.loads(shell.good(queue_json))["jobs"]
-    assert (job["nodes"], job["minimum"], job["ideal"]) == (4, 2, 4)
+    assert (job["nodes"], job["minimum"], job["ideal"], job["resized"]) == (4, 2, 4, 4)
     began_ns, ended_ns = job["started_ns"], done[-1]["ended_ns"]
     assert 2 * (ended_ns - began_ns) < job["node_s"] * NS_PER_S
     assert "an ideal" not in shell.refused("cosched resize 1 2..5")

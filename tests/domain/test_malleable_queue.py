@@ -3,6 +3,7 @@ the MPI are real."""
 
 import re
 import subprocess
+from dataclasses import replace
 
 import pytest
 
@@ -11,6 +12,7 @@ from cosched.config.domain import ChangeSettings, QueueSettings
 from cosched.core.units import NS_PER_S
 from tests.places import ROOT
 from tests.tools.malleable_agents import mpi_environment
+from tests.tools.ports import free_ports
 
 pytestmark = pytest.mark.mpi_job
 
@@ -124,4 +126,66 @@ def test_two_malleable_jobs_and_a_rigid_one_share_four_nodes(domain):
     domain.end(first, stop_first)
     domain.until_nodes({second: 4})
     domain.end(second, stop_second)
+    domain.nothing_is_left()
+
+
+def wait_for_changes(domain, number, count):
+    """Waits until a job has had so many changes of its size."""
+
+    def had():
+        changes = domain.job(number)["changes"]
+        return [each for each in changes if each["ended_ns"] is not None]
+
+    domain.rig.until(lambda: len(had()) >= count, f"job {number}: {had()}", 60)
+
+
+@pytest.mark.parametrize("killed_after", [0, 1, 2])
+def test_killed_controller_goes_on_with_a_change(domain, killed_after):
+    """It is killed when a job was submitted that needs nodes, or a little later."""
+    first, stop_first = domain.submit(minimum=1, ideal=4)
+    domain.until_nodes({first: 4})
+    second, stop_second = domain.submit(nodes=2, ppn=1)
+    domain.rig.until(
+        lambda: len(domain.job(first)["changes"]) >= min(1, killed_after), "no change"
+    )
+    if killed_after == 2:
+        wait_for_changes(domain, first, 1)
+    domain.rig.kill("controller")
+    domain.rig.start("controller")
+    domain.until_nodes({first: 2, second: 2})
+    domain.end(second, stop_second)
+    domain.until_nodes({first: 4})
+    domain.end(first, stop_first)
+    domain.nothing_is_left()
+
+
+def test_killed_agent_ends_the_jobs_on_it_alone(domain):
+    first, stop_first = domain.submit(minimum=1, ideal=2)
+    second, _ = domain.submit(minimum=1, ideal=2)
+    domain.until_nodes({first: 2, second: 2})
+    lost = domain.job(second)["hosts"][1]
+    domain.rig.kill(lost)
+    assert domain.rig.wait(second)["state"] == "node lost"
+    domain.rig.start(lost)
+    domain.rig.until_up()
+    domain.end(first, stop_first)
+    domain.nothing_is_left()
+
+
+def test_malleable_job_takes_a_new_node_and_gives_a_removed_one_back(domain):
+    rig = domain.rig
+    number, stop = domain.submit(minimum=1, ideal=4)
+    domain.until_nodes({number: 4})
+    with rig.client() as client:
+        assert client.remove(["n3"], wait=True) == [number]
+        assert rig.members["n3"].wait(20) == 0
+        domain.until_nodes({number: 3})
+        assert "n3" not in client.job(number)["hosts"]
+        address = f"127.0.0.1:{free_ports(1)}"
+        client.add({"n5": address})
+    rig.config = replace(rig.config, nodes={**rig.config.nodes, "n5": address})
+    rig.start("n5")
+    domain.until_nodes({number: 4})
+    assert "n5" in domain.job(number)["hosts"]
+    domain.end(number, stop)
     domain.nothing_is_left()

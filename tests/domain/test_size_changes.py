@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.mpi import build_malleable
 from cosched.cluster.messages import ChangeEnded, Dismiss, End
 from cosched.core.cluster.resizing.records import Phase
 from cosched.shm.page import Page
@@ -87,15 +88,17 @@ def rigid(bin_folder, iterations):
 class Sten:
     """STEN as a job of a played controller, until the test stops it."""
 
-    def __init__(self, controller, bin_folder):
+    def __init__(self, controller, bin_folder, language="python"):
         self.controller = controller
         self.bin_folder = bin_folder
+        self.command = [bin_folder / "python", STEN]
+        if language == "c":
+            self.command = [build_malleable(STEN.with_suffix(".c"), bin_folder / "mpicc")]
         self.stop = controller.rig.folder / "stop"
 
     async def begin(self, **more):
         options = ("--size", 24, "--until", self.stop, "--pause", 0.001)
-        python = self.bin_folder / "python"
-        await self.controller.begin(python, STEN, *options, **more)
+        await self.controller.begin(*self.command, *options, **more)
 
     async def check_answer(self):
         """Ends the program, and compares its answer with that of a rigid run."""
@@ -106,9 +109,10 @@ class Sten:
         assert output == await asyncio.to_thread(rigid, self.bin_folder, iterations)
 
 
-def test_job_grows_shrinks_and_migrates(play, bin_folder):
+@pytest.mark.parametrize("language", ["python", "c"])
+def test_job_grows_shrinks_and_migrates(play, bin_folder, language):
     async def part(controller):
-        sten = Sten(controller, bin_folder)
+        sten = Sten(controller, bin_folder, language)
         await sten.begin()
         await controller.resize(arriving=["n2"])
         await controller.resize(arriving=["n3"])

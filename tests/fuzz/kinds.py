@@ -13,13 +13,14 @@ import msgspec
 
 from cosched.cluster.coupling.mail import AnyMessage as BetweenJobs
 from cosched.cluster.engines.slurm.waiting_gates import GateHello
-from cosched.cluster.messages import AnyMessage, BetweenDomains, Leave, Refused
+from cosched.cluster.messages import AnyMessage, BetweenDomains, Leave, Refused, Roster
 from cosched.cluster.submission import Submission
 from cosched.shm._native import ffi, lib
 from tests.fuzz.shapes import Shapes, as_json, packed, spoiled_bytes
 
-#: Messages that would end their receiver by right: the controller may send them.
-ENDING = (Leave, Refused)
+#: Messages that would end their receiver, or cut it off, by right: the controller may send
+#: them.
+ENDING = (Leave, Refused, Roster)
 MEMBER_MESSAGES = tuple(kind for kind in typing.get_args(AnyMessage) if kind not in ENDING)
 DOMAIN_REQUESTS = (
     "submit",

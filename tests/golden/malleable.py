@@ -17,7 +17,13 @@ from cosched.core.cluster.queue.sizes.settings import Control
 from cosched.core.units import NS_PER_S
 from cosched.sim.malleable.driver import MalleableSchedule
 from cosched.sim.malleable.malleable_runs import Source
-from cosched.sim.malleable.policies import BASELINES, HARVESTING, QUEUES, run_stream
+from cosched.sim.malleable.policies import (
+    BACKFILLING,
+    BASELINES,
+    HARVESTING,
+    QUEUES,
+    run_stream,
+)
 
 FILE = Path(__file__).with_name("malleable.json")
 JOBS = 240
@@ -33,7 +39,8 @@ COUNTS = ("requests", "harvests", "victims", "gifts")
 
 def cases() -> list[tuple[str, str, int | None]]:
     """Returns each case: policy, control and degree."""
-    policies = [(policy, "free", None) for policy in (*BASELINES, *HARVESTING)]
+    free = (*BASELINES, *HARVESTING, *BACKFILLING)
+    policies = [(policy, "free", None) for policy in free]
     limited = [(policy, "free", 3) for policy in HARVESTING]
     controlled = [(policy, "controlled", None) for policy in HARVESTING]
     return [*policies, *limited, *controlled]

@@ -19,6 +19,7 @@ import pytest
 from cosched.core.errors import CoschedError, NoDaemon
 from cosched.core.node.settings import Settings
 from cosched.core.units import NS_PER_S
+from cosched.node.daemon import INSPECT_NS
 from cosched.node.sockets.client import ControlClient, request
 from cosched.rundir.lock import lock_holder
 from cosched.rundir.paths import job_key
@@ -67,6 +68,26 @@ def test_task_registers_and_leaves(node):
     eventually(lambda: node.job("a") is None, "the job to be forgotten")
     assert class_members(node, "a") is None
     assert not list(Path("/dev/shm").glob(f"cosched-{node.paths.tag}-job-*"))
+
+
+def test_first_job_of_a_quiet_node_gets_heartbeats(node):
+    node.up()
+    for _ in range(3):  # at other moments between two of a quiet node's heartbeats
+        task = node.task("a")
+        region = JobRegion.attach(node.paths.job_region(job_key(os.geteuid(), "a")))
+        try:
+            first = int(region.data.heartbeat.beat_ns)
+            beat_ns = eventually(
+                lambda before=first, shm=region: (
+                    (now := int(shm.data.heartbeat.beat_ns)) > before and now
+                ),
+                "a heartbeat",
+            )
+        finally:
+            region.close()
+        assert beat_ns - first < INSPECT_NS / 2
+        task.kill()
+        eventually(lambda: node.job("a") is None, "the job to be forgotten")
 
 
 def test_crashed_task_counts_as_cmdout(node):

@@ -57,6 +57,11 @@ def objects():
         job.scatter(np.array([object()]))
 
 
+def masked():
+    with malleable.Job() as job:
+        job.scatter(np.ma.masked_equal(np.arange(4), 2))
+
+
 def late_scatter():
     with malleable.Job() as job:
         for _ in job.steps(1):
@@ -98,6 +103,16 @@ def ask_none():
         job.ask(0)
 
 
+def ask_too_many():
+    with malleable.Job() as job:
+        job.ask(1 << 40)
+
+
+def ask_fraction():
+    with malleable.Job() as job:
+        job.ask(1.5)
+
+
 def nothing():
     with malleable.Job(minimum=1, ideal=1) as job:
         block = job.scatter(np.arange(9.0) if job.rank == 0 else None)
@@ -105,7 +120,8 @@ def nothing():
             assert not job.resized
             block = block + step
             job.ask(2)
-        assert job.exec_time is None
+        assert job.exec_time > 0
+        assert job.exec_time_comm is None
         whole = job.gather(block)
         if job.rank == 0:
             assert whole.tolist() == (np.arange(9.0) + 3).tolist()
@@ -115,6 +131,8 @@ def nothing():
 
 
 if __name__ == "__main__":
+    if sys.argv[2:] == ["uncaught"]:
+        globals()[sys.argv[1].replace("-", "_")]()
     try:
         globals()[sys.argv[1].replace("-", "_")]()
     except CoschedError as error:

@@ -120,6 +120,12 @@ def test_misuse_is_one_line(rigid, arrays, how):
     assert done.returncode == 3
 
 
+def test_job_without_agents_has_a_fixed_size(rigid, arrays):
+    done = rigid(2, arrays, "misuse", "nothing")
+    assert done.stdout == "iterations of 1 ms: 1, waits: 0\n" * 2, done.stderr
+    assert done.returncode == 0
+
+
 def test_ranks_learn_the_time_of_iterations_and_ask_for_nodes(begin):
     played = begin(1, 0)
     deadline = time.monotonic() + 60

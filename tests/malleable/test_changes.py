@@ -129,7 +129,12 @@ MISUSES = {
     " an array of 1 dimensions",
     "wrong-split": "BlocksDisagree: redistribute: array 0: the split of 6 rows among 3"
     " ranks is [0, 0, 0]",
-    "ask-none": "Misuse: a job cannot ask for 0 nodes",
+    "masked": "BlocksDisagree: scatter: rank 0: a masked array cannot be moved: give its"
+    " data and its mask",
+    "ask-none": "Misuse: nodes 0: is not a number of nodes from 1 to 1048576",
+    "ask-too-many": "Misuse: nodes 1099511627776: is not a number of nodes from 1 to"
+    " 1048576",
+    "ask-fraction": "Misuse: nodes 1.5: is not a number of nodes from 1 to 1048576",
 }
 PROGRAM = Path(__file__).with_name("misuse_program.py")
 
@@ -142,6 +147,15 @@ def test_misuse_is_one_line_in_each_rank(rigid, how):
     assert done.stdout.count(MISUSES[how]) in lines, done.stdout + done.stderr
     assert not done.stdout.replace(MISUSES[how], "").strip()
     assert done.returncode == 3
+
+
+@pytest.mark.parametrize("how", ["minimum-above-ideal", "two-loops", "disagree-in-axis"])
+def test_misuse_that_is_not_caught_is_one_line_without_a_traceback(rigid, how):
+    done = rigid(2, PROGRAM, how, "uncaught")
+    line = "cosched: " + MISUSES[how].partition(": ")[2]
+    assert done.stderr.count(line + "\n") == 2
+    assert "Traceback" not in done.stderr
+    assert done.returncode == 1
 
 
 def test_job_without_agents_has_a_fixed_size(rigid):

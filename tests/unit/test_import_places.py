@@ -48,11 +48,13 @@ ALLOWED = {
         {"cosched.cli.connection", "cosched.jobs.client", "cosched.observe.status"},
         START_UP,
     ),
+    "cosched/cli/run/announcing.py": ({"cosched.shm._native"}, START_UP),
     "cosched/cli/run/choices.py": ({"click"}, START_UP),
     "cosched/cli/run/command.py": ({"cosched.cli.run.start"}, START_UP),
     "cosched/cli/run/main.py": (
         {
-            *("cosched.cli.run.command", "cosched.cli.run.plain"),
+            *("cosched.cli.run.announcing", "cosched.cli.run.command"),
+            "cosched.cli.run.plain",
             "cosched.cli.run.start",
         },
         START_UP,

@@ -18,6 +18,7 @@ results. --from draws earlier results again; --docs writes claims and tables
 into a page, between the lines <!-- PART: begin --> and <!-- PART: end -->.
 
 --log FILE...: Figures 5 to 8 instead, the models fitted to these logs beside the logs.
+--shares as well: the logs themselves instead, with 0 to 100% malleable jobs.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from pathlib import Path
 
 from benchmarks.experiment import Bench, in_one_line, positive, simulate, write_json
 from benchmarks.experiments.claims import claims_table
+from benchmarks.experiments.malleable import shares
 from benchmarks.experiments.malleable.claims import CLAIMS, claims_of
 from benchmarks.experiments.malleable.figures import draw
 from benchmarks.experiments.malleable.points import (
@@ -52,7 +54,11 @@ from benchmarks.experiments.malleable.workload import fitted
 from benchmarks.experiments.section import rewrite
 from benchmarks.results import Results
 from cosched.core.errors import CoschedError
-from cosched.sim.malleable.malleable_runs import MalleableOutcome, carry_out
+from cosched.sim.malleable.malleable_runs import (
+    MalleableOutcome,
+    MalleableRun,
+    carry_out,
+)
 
 TABLES = {"fig14": table_of_figure_14, "table2": table_2, "table3": table_3}
 GIVEN = ("fig9", "fig10", "fig11", "fig12", "fig13", "table2")
@@ -75,24 +81,27 @@ def parse(words: Sequence[str] | None) -> argparse.Namespace:
     load = f"of system-centric streams (default {SYSTEM_LOAD})"
     add("--load", type=float, default=SYSTEM_LOAD, help=load)
     bench.add_page()
-    add("--part", help="of that page (default malleable, with -given or -logs)")
+    add("--part", help="of that page (default malleable, with -given, -logs or -shares)")
     add("--log", type=Path, nargs="+", default=[], help="logs for Figures 5 to 8")
+    add("--shares", action="store_true", help="the logs with some malleable jobs")
     options = bench.parse(words)
     known = GIVEN if options.given else tuple(CLAIMS)
     options.figures = options.figures or list(known)
     for name in options.figures:
         if name not in known:
             bench.error(f"'{name}' is none of {', '.join(known)}")
-    kind = "-logs" if options.log else "-given" if options.given else ""
+    if options.shares and not options.log:
+        bench.error("--shares is about logs; name some with --log")
+    logs = "-shares" if options.shares else "-logs"
+    kind = logs if options.log else "-given" if options.given else ""
     options.part = options.part or f"malleable{kind}"
     return options
 
 
-def measure(options: argparse.Namespace, figures: Sequence[str]) -> Measured:
-    """Simulates what the figures need and writes it down."""
-    repeat, count = QUICK if options.quick else FULL
-    repeat, count = options.repeat or repeat, options.count or count
-    runs = runs_of(figures, repeat, count, options.load, give=options.given)
+def outcomes_of(
+    options: argparse.Namespace, runs: Sequence[MalleableRun]
+) -> list[MalleableOutcome]:
+    """Simulates the runs that are not in the folder; returns the outcomes of all."""
     results = Results(options.out / "malleable.jsonl")
 
     def keep(one: MalleableOutcome) -> None:
@@ -101,10 +110,19 @@ def measure(options: argparse.Namespace, figures: Sequence[str]) -> Measured:
     if options.so_far:
         runs = results.done(runs)
     simulate(carry_out, results.left(runs), options.jobs, keep)
-    found = [(run, results.last(run)) for run in runs]
-    points = measured(
-        [MalleableOutcome(run, one["nodes"], tuple(one["figures"])) for run, one in found]
-    )
+    return [
+        MalleableOutcome(run, found["nodes"], tuple(found["figures"]))
+        for run in runs
+        for found in [results.last(run)]
+    ]
+
+
+def measure(options: argparse.Namespace, figures: Sequence[str]) -> Measured:
+    """Simulates what the figures need and writes it down."""
+    repeat, count = QUICK if options.quick else FULL
+    repeat, count = options.repeat or repeat, options.count or count
+    runs = runs_of(figures, repeat, count, options.load, give=options.given)
+    points = measured(outcomes_of(options, runs))
     whole = {"command": options.command, "repeat": repeat, "count": count}
     path = options.out / "malleable.json"
     write_json(path, {**whole, "points": document(points)})
@@ -122,7 +140,11 @@ def main(words: Sequence[str] | None = None) -> None:
     options = parse(words)
     with in_one_line("malleable"):
         options.out.mkdir(parents=True, exist_ok=True)
-        text = fit_logs(options) if options.log else carry_on(options)
+        if options.shares:
+            runs = shares.runs_of(options.log)
+            text = shares.table_of(outcomes_of(options, runs))
+        else:
+            text = fit_logs(options) if options.log else carry_on(options)
         (options.out / f"{options.part}.md").write_text(text)
         if options.docs:
             rewrite(options.docs, options.part, text)

@@ -12,6 +12,7 @@ from itertools import pairwise, product
 from benchmarks.experiments.claims import Claim
 from benchmarks.experiments.malleable.findings import Findings, times
 from benchmarks.experiments.malleable.points import (
+    BASELINES,
     BEST,
     BETAS,
     DEGREES,
@@ -38,7 +39,6 @@ from benchmarks.experiments.verdicts import (
     judge_cases,
     judge_value,
 )
-from cosched.sim.malleable.policies import BASELINES
 
 SLACK = 1.01
 WITHOUT_LIMIT = float("inf")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.experiments.malleable.points import (
+    BASELINES,
     BEST,
     BETAS,
     DEGREES,
@@ -22,7 +23,6 @@ from benchmarks.experiments.malleable.points import (
     users,
 )
 from benchmarks.pictures import picture
-from cosched.sim.malleable.policies import BASELINES
 
 HOUR = 3600
 AXES = {

@@ -23,7 +23,6 @@ from cosched.sim.malleable.malleable_runs import (
     MalleableRun,
     Source,
 )
-from cosched.sim.malleable.policies import BASELINES, QUEUES
 
 PERCENTS = (50, 40, 30, 20, 10)
 DEGREES: tuple[int | None, ...] = (3, 6, 9, 12, None)
@@ -32,6 +31,8 @@ EXECUTIONS = ("linear", "parabolic")
 EXAMINED = ("even-fr", "even-fq", "low-impact-fr", "low-impact-fq")
 USERS = ("ge", "mixed")
 BEST = "low-impact-fr"
+QUEUES = ("ideal-only", "ideal-backfill")
+BASELINES = (*QUEUES, "moldable")
 SYSTEM, SYSTEM_NODES = "sdsc", 128
 #: Fig. 14 holds at this load of system-centric streams. The model's own is 0.54.
 SYSTEM_LOAD = 0.7
@@ -125,7 +126,7 @@ def runs_of(
             execution,
             Control(),
             tuple(dict.fromkeys(wanted)),
-            references=tuple(QUEUES),
+            references=QUEUES,
         )
         for (source, execution, beta), wanted in cases.items()
         for seed in range(repeat)

@@ -13,12 +13,12 @@ from benchmarks.experiments.malleable.points import (
     EXAMINED,
     EXECUTIONS,
     PERCENTS,
+    QUEUES,
     SYSTEM,
     Measured,
     system,
     users,
 )
-from cosched.sim.malleable.policies import QUEUES
 from cosched.tables import markdown
 
 HOUR = 3600

@@ -10,8 +10,8 @@ from cosched.bench.run.arms import Arm
 from cosched.bench.run.processes import Submission
 from cosched.bench.run.site import Site
 from cosched.bench.workload.file import JobInstance, JobSpec
-from cosched.launch.command import is_launcher
 from cosched.launch.family import Family
+from cosched.launch.given.first_word import is_launcher
 from cosched.launch.run_record import OFF, VARIABLE
 from cosched.start.own_command import own_command
 

@@ -14,7 +14,7 @@ from cosched.cli.declared import Command, argument, command, flag, option
 from cosched.cli.options import domain_dir_option, hosts_option
 from cosched.cluster.client import Client
 from cosched.cluster.paths import DomainPaths
-from cosched.cluster.up.domain import wait_joined
+from cosched.cluster.up.domain import await_end, wait_joined
 from cosched.cluster.up.members import start_agent
 from cosched.cluster.up.nodes import DomainNode, host_nodes
 from cosched.config.domain import load_config
@@ -109,6 +109,7 @@ def _start(paths: DomainPaths, places: Sequence[DomainNode], client: Client) -> 
         undo.callback(client.remove, names, now=True)
         agents = []
         for place in places:
+            await_end(paths, place.name)
             agent = start_agent(place, paths)
             undo.callback(agent.end)
             agents.append(agent)

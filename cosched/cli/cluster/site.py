@@ -9,10 +9,11 @@ from pathlib import Path
 
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.slurm.allocation import Allocation, find_allocation
-from cosched.cluster.slurm.step import allocation_places, start_in_allocation
+from cosched.cluster.slurm.step import allocation_places, start_growing, start_in_allocation
 from cosched.cluster.up.domain import refuse_second, start_domain, write_domain
 from cosched.cluster.up.nodes import DomainNode, host_nodes, local_nodes
 from cosched.config.domain import PORT, DomainConfig
+from cosched.core.cluster.growth import Bounds
 from cosched.core.decoding import host_of
 from cosched.core.errors import CoschedError
 from cosched.lab.lab import Lab
@@ -46,6 +47,25 @@ class Site:
             start_domain(paths, self.places)
             return
         start_in_allocation(paths, self.allocation, os.environ)
+
+    def grow(self, run_dir: Path, bounds: Bounds, sbatch: str) -> None:
+        """Lets the domain ask Slurm for more nodes, and give them back. sbatch: further
+        words for that command."""
+        assert self.allocation is not None
+        start_growing(DomainPaths(run_dir), self.allocation, bounds, sbatch, os.environ)
+
+
+def check_growth(site: Site, nodes: tuple[int, int]) -> None:
+    """Raises CoschedError for a site that cannot have so many nodes, from A to B."""
+    if site.allocation is None:
+        raise CoschedError(
+            "--nodes: no allocation of Slurm is here; use it in a batch script or in salloc"
+        )
+    least, most = nodes
+    if most < len(site.places):
+        raise CoschedError(
+            f"--nodes {least}-{most}: the allocation has {len(site.places)} already"
+        )
 
 
 def hosts_site(hosts: Sequence[str], shell: str, port: int | None) -> Site:

@@ -8,10 +8,18 @@ from pathlib import Path
 
 import click
 
-from cosched.cli.cluster.site import Site, hosts_site, lab_nodes, lab_site, site_here
+from cosched.cli.cluster.site import (
+    Site,
+    check_growth,
+    hosts_site,
+    lab_nodes,
+    lab_site,
+    site_here,
+)
 from cosched.cli.connection import patient
 from cosched.cli.declared import Command, command, flag, option, part
 from cosched.cli.options import any_run_dir_option, hosts_option, run_dir_option
+from cosched.cli.values import NODES, SECONDS
 from cosched.cluster.client import NoDomain
 from cosched.cluster.keys import make_keys
 from cosched.cluster.paths import DomainPaths
@@ -25,8 +33,10 @@ from cosched.config.domain import (
     load_config,
 )
 from cosched.config.slurm import is_coupled, load_coupled
+from cosched.core.cluster.growth import Bounds
 from cosched.core.cluster.queue.policies import POLICIES
 from cosched.core.identity import ROOT
+from cosched.core.units import NS_PER_S
 from cosched.lab.lab import Lab
 from cosched.linux.files.owners import acting_as_owner
 
@@ -44,6 +54,7 @@ class Up(Command):
       cosched cluster up
       cosched cluster up --lab --jobs-per-node 3
       cosched cluster up --hosts n1,n2 --queue fcfs
+      cosched cluster up --nodes 1-8 --idle 5m
     """
 
     hosts: tuple[str, ...] = hosts_option("The nodes; a remote shell starts their agents.")
@@ -75,11 +86,30 @@ class Up(Command):
         help="The controller's; agents have the next one."
         f"  [default: {PORT}, on one machine free ones]",
     )
+    #: None: the nodes of the start, for good.
+    nodes: tuple[int, int] | None = option(
+        type=NODES,
+        help="In an allocation of Slurm: ask Slurm for more nodes when jobs wait, up to B, "
+        "and give them back, down to A.",
+    )
+    idle_s: float = option(
+        "--idle",
+        type=SECONDS,
+        default="60s",
+        help="A node that Slurm gave later is given back after it was idle so long.",
+    )
+    sbatch: str = option(
+        default="",
+        show_default=False,
+        help="Words for sbatch, such as '--time=2:00:00 --exclusive', for --nodes.",
+    )
     run_dir: Path = run_dir_option()
 
     def __post_init__(self) -> None:
         if self.hosts and self.in_lab:
             raise click.UsageError("--hosts and --lab cannot be combined.")
+        if self.nodes and (self.hosts or self.in_lab):
+            raise click.UsageError("--nodes is for an allocation of Slurm.")
 
     def site(self) -> Site:
         """Returns the nodes."""
@@ -103,7 +133,13 @@ class Up(Command):
             wanted = replace(
                 load_config(self.config), controller=site.controller, nodes=wanted.nodes
             )
+        if self.nodes is not None:
+            wanted = replace(wanted, most_nodes=self.nodes[1])
+            check_growth(site, self.nodes)
         site.start(self.run_dir, wanted)
+        if self.nodes is not None:
+            bounds = Bounds(*self.nodes, round(self.idle_s * NS_PER_S))
+            site.grow(self.run_dir, bounds, self.sbatch)
         count = len(site.nodes)
         names = ", ".join(site.nodes) if count <= 4 else f"{count} nodes"
         click.echo(f"domain {wanted.name} is up: {names}")

@@ -32,8 +32,8 @@ class Queue(Command):
     """Show the jobs that wait or run in the domain.
 
     The start of a waiting job is an expectation, marked ~. The reason is where a job runs,
-    why it failed, or how long it waits for its mates; cosched why JOB shows more. The nodes
-    of a malleable job are those that it has, and its bounds: 4 of 1-8.
+    why it failed, or how long it waits for its mates; cosched why JOB shows more. A
+    malleable job has the number of its nodes and its bounds: 4 of 1-8.
 
     \b
     Examples:

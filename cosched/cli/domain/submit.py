@@ -12,9 +12,12 @@ import click
 
 from cosched.cli.declared import Command, command, flag, option, part
 from cosched.cli.options import (
+    check_sizes,
     domain_dir_option,
+    ideal_option,
     json_option,
     memory_option,
+    minimum_option,
     program_argument,
     without,
 )
@@ -41,17 +44,8 @@ def _job_part() -> Any:
         ppn=option(
             type=click.IntRange(min=1), metavar="K", help="How many ranks on a node."
         ),
-        minimum=option(
-            "--min",
-            type=click.IntRange(min=1),
-            metavar="N",
-            help="The job is malleable, and runs on N nodes or more.",
-        ),
-        ideal=option(
-            type=click.IntRange(min=1),
-            metavar="N",
-            help="The most nodes of a malleable job.  [default: all of the domain]",
-        ),
+        minimum=minimum_option(),
+        ideal=ideal_option(),
         time_s=option(
             "--time",
             type=RUN_SECONDS,
@@ -223,16 +217,6 @@ def _refuse_contradictions(job: Job) -> None:
         raise click.UsageError("--memory needs coscheduling.")
     if not job.mates and (job.within or job.after or job.delay or job.mate_token):
         raise click.UsageError("--within, --after, --delay and --mate-token need --mate.")
-    if job.minimum or job.ideal:
-        _refuse_what_is_rigid(job)
-
-
-def _refuse_what_is_rigid(job: Job) -> None:
-    """Raises UsageError for an option that does not combine with sizes that change."""
-    if not job.minimum:
-        raise click.UsageError("--ideal needs --min.")
-    if 0 < job.ideal < job.minimum:
-        raise click.UsageError(f"--min {job.minimum} is above --ideal {job.ideal}.")
     rigid = {
         "-n": job.ranks,
         "--nodes": job.nodes,
@@ -240,8 +224,4 @@ def _refuse_what_is_rigid(job: Job) -> None:
         "--exclusive": job.exclusive,
         "--bind": job.bind,
     }
-    given = next((name for name, value in rigid.items() if value), None)
-    if given is not None:
-        raise click.UsageError(
-            f"{given} is not for jobs with --min: their number of nodes changes."
-        )
+    check_sizes(job.minimum, job.ideal, rigid)

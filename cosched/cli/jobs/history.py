@@ -88,7 +88,7 @@ class Selection:
         else:
             records = records_elsewhere(way, self.job, since_ns)
         kept = [each for each in records if not uids or each.uid in uids]
-        resized = _times_resized() if kept else {}
+        resized = _times_resized(run_dir) if kept else {}
         found = (
             replace(summary(run), changes=resized.get(run[0].name))
             for run in runs(filter(self._has, kept), resized)
@@ -177,14 +177,17 @@ class History(Command):
             raise CoschedError(wanted.none_in(self.run_dir))
 
 
-def _times_resized() -> dict[str, int]:
+def _times_resized(run_dir: Path) -> dict[str, int]:
     """Returns how often the latest malleable jobs of the domain were resized, by their
-    names on nodes; {} if no domain answers."""
+    names on nodes; {} if no domain answers. It is that of this run directory if there is
+    one, otherwise the one that serves this user."""
     from cosched.cli.connection import AT_THE_PROMPT
+    from cosched.cluster.paths import DomainPaths
     from cosched.jobs.client import Client
 
+    place = run_dir if DomainPaths(run_dir).directory.is_dir() else None
     try:
-        with Client.connect(None, patience=AT_THE_PROMPT) as client:
+        with Client.connect(place, patience=AT_THE_PROMPT) as client:
             jobs = client.queue(_LATEST)
     except CoschedError:
         return {}

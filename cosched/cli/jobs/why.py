@@ -61,7 +61,7 @@ class Why(Command):
     them.
 
     A number that is not a job's name is a job of the domain. Then the command also prints
-    its place in the queue, or its nodes. Of a malleable job it prints each change of its
+    its place in the queue, or its nodes. For a malleable job it prints each change of its
     size: why the queue ordered it, how long the job stood still, and how much longer an
     iteration takes since, if two sizes were measured.
 

@@ -16,9 +16,12 @@ from cosched.cli.declared import Command, command, flag, option, part
 from cosched.cli.groups import current_options
 from cosched.cli.options import (
     PATH,
+    check_sizes,
     hosts_option,
+    ideal_option,
     json_option,
     memory_option,
+    minimum_option,
     mpi_option,
     program_argument,
     run_dir_option_with,
@@ -100,6 +103,7 @@ class Run(Command):
       cosched-run --memory 8G -n 4 ./app
       cosched-run --time 1:30:00 -n 4 ./app
       cosched-run --domain -n 4 ./app
+      cosched-run --domain --min 1 --ideal 8 python loop.py
     """
 
     ranks: int | None = option(
@@ -149,6 +153,8 @@ class Run(Command):
         " none are, the job is refused; cosched submit waits. --time is the job's limit"
         " then."
     )
+    minimum: int | None = minimum_option()
+    ideal: int | None = ideal_option()
     run_dir: Path = run_dir_option_with(
         lambda: run_dir_to_ask(os.environ, os.geteuid(), this_node(os.environ)),
         "/tmp/cosched-UID where daemons of yours are up, else /run/cosched",
@@ -173,6 +179,9 @@ class Run(Command):
         unfit = self._unfit_for_domain() if self.domain else ""
         if unfit:
             raise click.UsageError(f"--domain cannot be combined with {unfit}.")
+        if self.minimum and not self.domain:
+            raise click.UsageError("--min needs --domain.")
+        check_sizes(self.minimum or 0, self.ideal or 0, {"-n": self.ranks})
 
     def _unfit_for_domain(self) -> str:
         """Returns an option for the MPI's own launcher, or for its start; "" if none."""

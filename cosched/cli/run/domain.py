@@ -33,6 +33,8 @@ def run_in_domain(given: Given) -> int:
             given.argv,
             ranks=given.ranks or 0,
             ppn=given.ppn or 0,
+            minimum=given.minimum or 0,
+            ideal=given.ideal or 0,
             time_s=(given.time_ns or 0) / NS_PER_S,
             name=given.name or "",
             output=output,

@@ -12,6 +12,7 @@ WORDS = {
     "ranks": ("-n", "-np", "--ranks"),
     "name": ("--job",),
     "memory_bytes": ("--memory",),
+    "minimum": ("--min",),
     "time_ns": ("--time",),
     "verbose": ("-v", "--verbose"),
 }
@@ -34,6 +35,8 @@ class Given(NamedTuple):
     memory_bytes: int = 0  #: the memory that the job needs on each node; 0: not known
     time_ns: int | None = None  #: how long the job runs alone
     domain: bool = False  #: the agents of a domain start the ranks
+    minimum: int | None = None  #: the least nodes of a malleable job
+    ideal: int | None = None  #: the most nodes of a malleable job
     account: bool = False  #: print at the end how the job's time was spent
     verbose: bool = False  #: print what is done
     dry_run: bool = False  #: only print the command and the environment

@@ -21,9 +21,12 @@ def _work(words: Sequence[str]) -> object:
 
         given = read_plain(words)
         if given is not None:
+            from cosched.cli.run.announcing import announce
+
+            announced = announce(given)  # before the other imports
             from cosched.cli.run.start import start
 
-            return start(given)
+            return start(given, announced)
     # Help, mistakes and rare options need more.
     from cosched.cli.run.command import Run
 

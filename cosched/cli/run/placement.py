@@ -11,8 +11,8 @@ from collections.abc import Mapping
 
 from cosched.core.errors import CoschedError
 from cosched.jobs.job_nodes import JobNodes
-from cosched.launch.command import BATCH_LAUNCHERS
 from cosched.launch.given.batch_job import EngineJob
+from cosched.launch.given.first_word import BATCH_LAUNCHERS
 from cosched.launch.given.named_hosts import (
     UnknownHosts,
     hosts_in_environment,

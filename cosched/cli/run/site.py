@@ -88,8 +88,12 @@ def lease_here(
     most: int | None,
     need_bytes: int,
     warn: Callable[[str], None],
+    *,
+    there: bool = False,
 ) -> Control | None:
     """Returns a lease on this node's daemons, which are started if there are none.
+
+    there: this process has announced the job, so its name is taken by itself.
 
     Returns None, after a warning, if no daemon can be started.
     """
@@ -103,6 +107,7 @@ def lease_here(
             job=name,
             most=most,
             need_bytes=need_bytes,
+            there=there,
         )
     except JobRefused:
         raise

@@ -17,25 +17,25 @@ from cosched.cli.run.plan import headline, plan_json, plan_text
 from cosched.cli.run.reports import note, warn
 from cosched.cli.run.site import check_hosts, find_site, lease_here, local_nodes
 from cosched.core.errors import CoschedError
-from cosched.core.units import NS_PER_S
 from cosched.jobs.choices import Choices
 from cosched.jobs.expected import Lengths
 from cosched.jobs.job_nodes import JobNodes, write_job_nodes
 from cosched.jobs.rank_environment import Reports, Wanted, rank_environment
-from cosched.launch.environment import default_job_name, launcher_environment
+from cosched.launch.environment import (
+    command_ns,
+    default_job_name,
+    launcher_environment,
+)
 from cosched.launch.given.batch_job import EngineJob, engine_job
 from cosched.launch.given.hosts import Hosts
 from cosched.launch.mpi import SearchPath
 from cosched.launch.process import exit_like, run_launcher
 from cosched.launch.resolved_job import Request, ResolvedJob, resolve, starts_ranks_itself
-from cosched.linux import proc
 from cosched.linux.here import this_machine
 from cosched.linux.homes import state_directory
 from cosched.rundir.paths import NodePaths
 
 _NOISE_BYTES = 4
-#: An older process was a shell, which became this command by ``exec``.
-_COMMAND_NS = 10 * NS_PER_S
 
 
 class Start(NamedTuple):
@@ -45,6 +45,7 @@ class Start(NamedTuple):
     choices: Choices  #: how the job takes part in coscheduling
     job: ResolvedJob  #: how the job is started
     name: str  #: the job's name on its nodes
+    announced: bool  #: it takes part on this node already, by this process
     #: The run directory that the user named; None: the usual one of each node.
     named_run_dir: Path | None
     stays_here: bool  #: all ranks run on this node
@@ -63,7 +64,7 @@ class Start(NamedTuple):
                 self._run_dir_of_ranks(),
                 given.memory_bytes,
                 self.lengths.expectation(self.job, given.time_ns),
-                _command_ns(),
+                command_ns(),
                 registers_in_init=given.register == "init",
             )
         return rank_environment(
@@ -82,7 +83,7 @@ class Start(NamedTuple):
             jobs_per_user = self.choices.jobs_per_user
             wanted = (run_dir, self.name, jobs_per_user, self.given.memory_bytes)
             if self.stays_here:
-                lease = lease_here(*wanted, self._take_failure)
+                lease = lease_here(*wanted, self._take_failure, there=self.announced)
                 tasks = tasks if lease else {}
             else:
                 self._check_nodes(check_hosts(job.site, *wanted))
@@ -163,17 +164,19 @@ class Start(NamedTuple):
         )
 
 
-def start(given: Given) -> int:
-    """Runs a job to its end; returns its exit status."""
+def start(given: Given, announced: str | None = None) -> int:
+    """Runs a job to its end; returns its exit status.
+
+    announced: the name of the job if this node's daemon has it already."""
     if given.domain:
         from cosched.cli.run.domain import run_in_domain
 
         gc.enable()  # it asks the domain again and again while the job runs
         return run_in_domain(given)
-    return _run_here(given)
+    return _run_here(given, announced)
 
 
-def _run_here(given: Given) -> int:
+def _run_here(given: Given, announced: str | None) -> int:
     """Starts a job by an MPI's own launcher; returns its exit status."""
     choices = given.asked.choices()
     engine = engine_job(os.environ)
@@ -197,7 +200,8 @@ def _run_here(given: Given) -> int:
         given,
         choices,
         resolved,
-        name=given.name or _usual_name(resolved.label, engine),
+        name=announced or given.name or _usual_name(resolved.label, engine),
+        announced=announced is not None,
         named_run_dir=given.run_dir if is_named else None,
         stays_here=stays_here,
         place=None if stays_here else place_of(resolved, engine, os.environ),
@@ -223,11 +227,3 @@ def _resolve(request: Request, run_dir: Path, hosts: Hosts) -> ResolvedJob:
 def _usual_name(label: str, engine: EngineJob | None) -> str:
     number = "" if engine is None else engine.label
     return default_job_name(label, os.urandom(_NOISE_BYTES), number)
-
-
-def _command_ns() -> int:
-    """Returns when the user gave this command, in ns since 1970: the start of its process,
-    or the present time if the process was a shell before."""
-    now_ns, ticks = time.time_ns(), proc.start_ticks(os.getpid())
-    began_ns = now_ns if ticks is None else proc.started_wall_ns(ticks)
-    return began_ns if now_ns - began_ns < _COMMAND_NS else now_ns

@@ -37,7 +37,7 @@ from cosched.sim.malleable.malleable_runs import (
     means,
     repeated,
 )
-from cosched.sim.malleable.policies import BASELINES, HARVESTING
+from cosched.sim.malleable.policies import BACKFILLING, BASELINES, HARVESTING
 from cosched.tables import table
 
 HEAD = ("policy", "wait", "run", "total", "jobs/h", "harvests", "success")
@@ -60,10 +60,12 @@ A SOURCE of jobs is
 Policies:
   ideal-only      first come, first served; each job waits for its ideal size
   ideal-backfill  the same with conservative backfill
+  ideal-easy      the same with EASY backfill
   moldable        a job starts on the free nodes if they reach its minimum
   HARVEST-fr      nodes are harvested; free nodes go to running jobs first
   HARVEST-fq      nodes are harvested; free nodes go to queued jobs only
   HARVEST-qr      nodes are harvested; free nodes go to queued jobs first
+  HARVEST-easy    the same, with EASY backfill; even or low-impact
 HARVEST is never, even, fair, long, short or low-impact.
 
 All policies, degrees and minima are combined.
@@ -74,6 +76,7 @@ Examples:
   cosched sim malleable KTH.swf.gz --minimum 50,25 --execution parabolic
   cosched sim malleable sdsc --policy even-fr,even-fq --degree 3,9,none
   cosched sim malleable mixed --beta 0.25 --traces 4 --out mixed.json
+  cosched sim malleable KTH.swf.gz --malleable 0,20,100 --policy even-easy
 """
 
 
@@ -87,6 +90,10 @@ def _percent(word: str, what: str) -> int:
     return whole(1, 100)(word.removesuffix("%"), what)  # type: ignore[no-any-return]
 
 
+def _share(word: str, what: str) -> int:
+    return whole(0, 100)(word.removesuffix("%"), what)  # type: ignore[no-any-return]
+
+
 @command("malleable", help=HELP)
 class Malleable(Command):
     """The options of ``cosched sim malleable``."""
@@ -94,7 +101,7 @@ class Malleable(Command):
     sources: tuple[str, ...] = argument(nargs=-1, required=True, metavar="SOURCE...")
     policies: tuple[str, ...] = option(
         "--policy",
-        type=some_of((*BASELINES, *HARVESTING)),
+        type=some_of((*BASELINES, *HARVESTING, *BACKFILLING)),
         default="ideal-only,ideal-backfill,moldable,even-fq,low-impact-fr",
         show_default=False,
         help="One or several; by default the baselines, even-fq and low-impact-fr.",
@@ -109,7 +116,20 @@ class Malleable(Command):
         "--minimum",
         type=several("P,...", _percent),
         default="50",
-        help="Fewest nodes of a job, in percent of its ideal.",
+        help="Fewest nodes of a job, in percent of its ideal or its size in a log.",
+    )
+    shares: tuple[int, ...] = option(
+        "--malleable",
+        type=several("P,...", _share),
+        default="100",
+        help="Malleable jobs of a log, in percent; the others keep their size.",
+    )
+    most: int = option(
+        "--ideal",
+        type=click.IntRange(100),
+        default=100,
+        metavar="P",
+        help="Ideal of malleable jobs, in percent of their size in the log.",
     )
     execution: str = option(
         type=click.Choice(list(EXECUTIONS)),
@@ -161,6 +181,7 @@ class Malleable(Command):
             machine=self.machine,
             strict=self.strict,
             load=self.load,
+            most=self.most,
         )
 
     def run(self) -> None:
@@ -168,7 +189,7 @@ class Malleable(Command):
         for name in self.sources:
             if self.load is not None and not self.source(name).modelled:
                 raise click.UsageError(f"--load: {name} is not a model of a log.")
-        cases = cases_of(self.policies, self.degrees, self.percents)
+        cases = cases_of(self.policies, self.degrees, self.percents, self.shares)
         groups = [
             repeated(
                 MalleableRun(self.source(name), self.execution, self.control, cases),
@@ -212,8 +233,10 @@ def _document(outcome: MalleableOutcome, traces: int, figures: Figures) -> dict[
 def render(title: str, figures: Mapping[Case, Mapping[str, float]]) -> str:
     """Returns a block for each minimum; ends with a newline."""
     blocks = [f"{title}\n"]
-    for percent, cases in groupby(figures, key=lambda case: case.percent):
-        lines = [f"minimum {percent}% of the ideal"]
+    parts = groupby(figures, key=lambda case: (case.percent, case.share))
+    for (percent, share), cases in parts:
+        some = "" if share == 100 else f", {share}% of the jobs malleable"
+        lines = [f"minimum {percent}% of the ideal{some}"]
         lines += table(HEAD, (_cells(case, figures[case]) for case in cases), ALIGN)
         blocks.append("\n".join(lines) + "\n")
     return "\n".join(blocks)

@@ -26,13 +26,16 @@ from cosched.cluster.slurm.allocation import Allocation
 from cosched.cluster.up.domain import WITHIN_S, wait_joined
 from cosched.cluster.up.members import CONTROLLER_MODULE, start_member
 from cosched.cluster.up.nodes import DomainNode
+from cosched.core.cluster.growth import Bounds
 from cosched.core.decoding import is_whole, parse_integer, shown_text
 from cosched.core.errors import CoschedError
+from cosched.core.units import NS_PER_S
 from cosched.linux.files.whole import write_whole
 from cosched.linux.processes.signals import send_to_child
 from cosched.start.own_command import own_command
 
 STEP_MODULE = "cosched_daemons.stepagent"
+GROWING_MODULE = "cosched_daemons.slurmnodes"
 ABSENT = "absent"
 FAILED = "failed"
 _READ_BYTES = 1 << 16
@@ -97,6 +100,24 @@ def start_in_allocation(
         started.pop_all()
     step.leave()
     controller.leave()
+
+
+def start_growing(
+    paths: DomainPaths,
+    allocation: Allocation,
+    bounds: Bounds,
+    sbatch: str,
+    environ: Mapping[str, str],
+) -> None:
+    """Starts the process that asks Slurm for more nodes and gives them back. sbatch:
+    further words for that command."""
+    cpus = parse_integer(environ.get("SLURM_CPUS_ON_NODE", "1"), "CPUs", 1, 1 << 20)
+    words = ["--run-dir", str(paths.run_dir), "--base", str(allocation.job)]
+    words += ["--least", str(bounds.least), "--most", str(bounds.most)]
+    words += ["--idle", str(bounds.idle_ns / NS_PER_S), "--cpus", str(cpus)]
+    words += [f"--sbatch={sbatch}"]
+    here = DomainNode(allocation.here, "")
+    start_member(here, GROWING_MODULE, words, paths.directory / "slurmnodes.log").settle()
 
 
 def _start_step(

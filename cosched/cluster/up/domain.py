@@ -160,6 +160,11 @@ def _controller_has_ended(paths: DomainPaths) -> bool:
     return not paths.controller_socket.exists() and not is_held(paths.controller_lock)
 
 
+def await_end(paths: DomainPaths, node: str) -> None:
+    """Waits until the former agent of a node has ended, if this machine has its lock."""
+    comes_true(lambda: not is_held(paths.agent_lock(node)), WITHIN_S, _POLL_S)
+
+
 def wait_joined(paths: DomainPaths, nodes: Sequence[str]) -> None:
     """Waits until the controller has all nodes. Asks the agent of the first one, or a
     controller on this machine. Raises CoschedError if some do not join, and at once if a

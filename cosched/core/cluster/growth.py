@@ -30,7 +30,7 @@ class Bounds:
 class Request:
     """A node that was asked for and not given back."""
 
-    name: str  #: the site's name of the request
+    number: int  #: the site's number of the request
     granted: bool  #: whether it has its node
     #: When its node got idle, ns; None: it is not granted, has not joined or has a job.
     idle_since_ns: int | None = None
@@ -45,13 +45,13 @@ class Ask(Struct, frozen=True):
 class Withdraw(Struct, frozen=True):
     """Withdraw a request that waits."""
 
-    name: str  #: of the request
+    number: int  #: of the request
 
 
 class GiveBack(Struct, frozen=True):
     """Remove the node of a request from the domain; the site gets it then."""
 
-    name: str  #: of the request
+    number: int  #: of the request
 
 
 Command = Ask | Withdraw | GiveBack
@@ -74,9 +74,11 @@ def decide(
     if surplus < 0:
         return (Ask(-surplus),)
     latest_first = tuple(reversed(requests))
-    open_ones = [Withdraw(each.name) for each in latest_first if not each.granted]
-    idle = [
-        GiveBack(each.name)
+    open_ones: list[Command] = [
+        Withdraw(each.number) for each in latest_first if not each.granted
+    ]
+    idle: list[Command] = [
+        GiveBack(each.number)
         for each in latest_first
         if each.idle_since_ns is not None and now_ns - each.idle_since_ns >= bounds.idle_ns
     ]

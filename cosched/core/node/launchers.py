@@ -2,7 +2,8 @@
 
 A *launcher* is such a process: the user's launcher, or its daemon on a node. Its job takes
 part from the launcher's announcement on, before it has tasks: a newcomer is not starved
-while it starts. The paper has no launchers; there a job begins with its first task.
+while it starts. The paper has no launchers; there a job begins with its first task. The
+command that will start the launcher is one, too, until another process of the job comes.
 
 A job with launchers alone needs one CPU, and its time counts like that of any job. It is
 *starting* until its first task registers, and *ending* after its last task has left.

@@ -58,7 +58,7 @@ from collections.abc import Iterable, Mapping
 from cosched.core.node.fairness import bound_accounts, start_account
 from cosched.core.node.guarantee import begin_period
 from cosched.core.node.job import JobState, submission_key
-from cosched.core.node.knowledge import Ended
+from cosched.core.node.knowledge import UNKNOWN, Ended, Expectation
 from cosched.core.node.launchers import keeps_launchers
 from cosched.core.node.messages import (
     AlarmRang,
@@ -176,6 +176,8 @@ class NodeScheduler:
         job = self._table.jobs.get(event.job)
         if job is None:
             return self._register_job(event)
+        if job.starting and job.expectation == UNKNOWN:
+            self._expect(job, event.expectation)
         for before in (event.task, event.replaces):
             if before in job.tasks:
                 return self._register_again(job, before, event)
@@ -188,6 +190,11 @@ class NodeScheduler:
             self._add_task(job, event)
         commands = self._update_cpus(job) + add_task(job, event.task)
         return commands + settle(self._table, event, Cause.FREED)
+
+    def _expect(self, job: JobState, expectation: Expectation) -> None:
+        """Takes over what is known of a job. Its first processes may not know it."""
+        job.expectation = expectation
+        job.need = self._table.knowledge.need_of(expectation.kind, job.user)
 
     def _add_task(self, job: JobState, event: TaskRegistered) -> None:
         job.tasks[event.task] = event.cpus
@@ -205,9 +212,8 @@ class NodeScheduler:
             cpus=event.cpus,
             received_is_complete=not event.adopted,
             user=event.user,
-            expectation=event.expectation,
-            need=self._table.knowledge.need_of(event.expectation.kind, event.user),
         )
+        self._expect(job, event.expectation)
         if event.launcher:
             self.counters[Branch.REG_BEFORE_TASKS] += 1
             job.launchers[event.task] = event.cpus

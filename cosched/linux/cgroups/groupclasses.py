@@ -305,7 +305,7 @@ class GroupClasses:
         return {
             (job, self.controls.weight_file): Setting(weight, str(weight))
             for job, weight in shares.items()
-        } | quota_settings(self.controls, percents | free, widths)
+        } | quota_settings(self.controls, {**percents, **free}, widths)
 
     def _write_error(self, job: str, error: OSError) -> CoschedError:
         path = self._trees[0].path(job)

@@ -79,6 +79,7 @@ int cosched_link_open(struct cosched_link *link, char why[COSCHED_WHY_BYTES]) {
     const char *path = getenv(VARIABLE);
     int file, error;
     memset(link, 0, sizeof *link);
+    link->waits_ns = find_waits();
     if (path == NULL || *path == 0)
         return 0;
     file = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
@@ -88,8 +89,20 @@ int cosched_link_open(struct cosched_link *link, char why[COSCHED_WHY_BYTES]) {
     close(file);
     if (error == 0)
         error = take_slot(link, why);
-    link->waits_ns = find_waits();
+    link->has_agent = error == 0;
     return error;
+}
+
+int cosched_link_without_agent(struct cosched_link *link) {
+    void *mapped;
+    cosched_link_leave(link);
+    mapped = mmap(NULL, sizeof *link->page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+                  -1, 0);
+    if (mapped == MAP_FAILED)
+        return -errno;
+    link->page = mapped;
+    link->slot = (uint32_t)cosched_page_join(link->page, getpid());
+    return 0;
 }
 
 struct cosched_spot cosched_link_spot(const struct cosched_link *link) {
@@ -139,6 +152,7 @@ void cosched_link_leave(struct cosched_link *link) {
     cosched_page_leave(link->page, link->slot);
     munmap(link->page, sizeof *link->page);
     link->page = NULL;
+    link->has_agent = false;
 }
 
 void cosched_link_want(struct cosched_link *link, int32_t minimum, int32_t ideal) {

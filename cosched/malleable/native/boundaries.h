@@ -17,15 +17,19 @@ struct cosched_times {
 };
 
 struct cosched_link {
-    struct cosched_page *page; /* NULL: the job has no agent */
+    struct cosched_page *page; /* of the agent, otherwise an own one for the times; NULL after the end */
+    bool has_agent;
     uint32_t slot;             /* of this rank in the page */
     const uint64_t *waits_ns;  /* counts the waits of the rank in MPI; NULL: they are not measured */
     uint64_t waited_ns;        /* the last wait at a boundary */
 };
 
-/* Opens the page that the environment names, and takes a slot. Returns 0; without a page in the
- * environment the link has none. -errno, with one line, if there is no link to a page. */
+/* Opens the page that the environment names, and takes a slot. Without one in the environment there is
+ * no agent. -errno, with one line, if there is no link to a page. */
 int cosched_link_open(struct cosched_link *link, char why[COSCHED_WHY_BYTES]);
+
+/* Gives up the agent: no boundary stops this rank any more. Returns 0, or -errno. */
+int cosched_link_without_agent(struct cosched_link *link);
 
 /* Returns where this rank runs. */
 struct cosched_spot cosched_link_spot(const struct cosched_link *link);

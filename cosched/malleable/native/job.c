@@ -67,6 +67,8 @@ static int misuse(struct cosched_job *job, const char *call, const char *why) {
     return -EINVAL;
 }
 
+static const char BEGIN_CALL[] = "cosched_job_begin";
+
 /* --- the begin -------------------------------------------------------------------------------- */
 
 static int check(struct cosched_job *job, int32_t minimum, int32_t ideal) {
@@ -88,7 +90,7 @@ static int check(struct cosched_job *job, int32_t minimum, int32_t ideal) {
         snprintf(why, sizeof why, "MPI is not initialized: call MPI_Init before");
     else
         return 0;
-    return misuse(job, "cosched_job_begin", why);
+    return misuse(job, BEGIN_CALL, why);
 }
 
 static void take_phase(struct cosched_job *job, uint64_t *phase_ns) {
@@ -98,7 +100,7 @@ static void take_phase(struct cosched_job *job, uint64_t *phase_ns) {
 }
 
 static void want(struct cosched_job *job) {
-    if (job->link.page != NULL && rank_of(job->worlds.comm) == 0)
+    if (rank_of(job->worlds.comm) == 0)
         cosched_link_want(&job->link, job->minimum, job->ideal);
 }
 
@@ -117,7 +119,7 @@ static int join(struct cosched_job *job) {
     char why[COSCHED_WHY_BYTES] = "a rank that joins a job has no page of its node's agent";
     const int error = cosched_link_open(&job->link, why);
     struct cosched_spot spot;
-    const bool can = error == 0 && job->link.page != NULL;
+    const bool can = error == 0 && job->link.has_agent;
     if (can)
         spot = cosched_link_spot(&job->link);
     job->since_ns = cosched_clock_ns(CLOCK_MONOTONIC);
@@ -136,7 +138,7 @@ static int join(struct cosched_job *job) {
 static bool fill_ranks(struct cosched_job *job) {
     struct cosched_worlds *worlds = &job->worlds;
     const int32_t size = size_of(worlds->comm);
-    int32_t ready = job->link.page != NULL, all_ready;
+    int32_t ready = job->link.has_agent, all_ready;
     struct cosched_rank mine, *ranks = NULL;
     memset(&mine, 0, sizeof mine);
     if (ready) {
@@ -161,10 +163,9 @@ static int begin(struct cosched_job *job) {
     MPI_Comm_dup(MPI_COMM_WORLD, &job->worlds.comm);
     if (cosched_link_open(&job->link, why) != 0)
         fprintf(stderr, "cosched: the job keeps its size: %s\n", why);
-    if (fill_ranks(job))
-        cosched_link_enter(&job->link, 0, rank_of(job->worlds.comm));
-    else
-        cosched_link_leave(&job->link);
+    if (!fill_ranks(job) && cosched_link_without_agent(&job->link) != 0)
+        return misuse(job, BEGIN_CALL, "no memory");
+    cosched_link_enter(&job->link, 0, rank_of(job->worlds.comm));
     return 0;
 }
 
@@ -222,7 +223,7 @@ int cosched_job_ask(struct cosched_job *job, int32_t nodes) {
         snprintf(why, sizeof why, "%d is not a number of nodes from 1 to %d", nodes, NODES_MOST);
         return misuse(job, "cosched_job_ask", why);
     }
-    if (job->link.page != NULL && rank_of(cosched_job_comm(job)) == 0)
+    if (rank_of(cosched_job_comm(job)) == 0)
         cosched_link_ask(&job->link, nodes);
     return 0;
 }
@@ -289,7 +290,7 @@ int cosched_job_next(struct cosched_job *job, int64_t count, int64_t *step) {
         return 0;
     } else {
         job->resized = false;
-        if (job->link.page != NULL && cosched_link_stops_at(&job->link, job->next_step))
+        if (cosched_link_stops_at(&job->link, job->next_step))
             change_size(job, job->next_step);
     }
     job->looped = true;

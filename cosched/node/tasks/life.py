@@ -157,6 +157,12 @@ class TaskLife:
         else:
             self.end_if_empty(job)
 
+    def relieve_command(self, job: LiveJob, by: int) -> None:
+        """Lets the command leave that starts the launcher: process ``by`` has come."""
+        for task in job.launchers:
+            if task.phase is Phase.COMMAND and task.pid != by:
+                self._remove(job, task.pid)
+
     def release_launchers(self, job: LiveJob) -> None:
         """Lets the launchers of a job leave it; it ends if it has no tasks."""
         for task in job.launchers:

@@ -36,7 +36,7 @@ class LiveTask:
     @property
     def is_launcher(self) -> bool:
         """Whether it starts tasks of the job and is none itself."""
-        return self.phase is Phase.LAUNCHER
+        return self.phase.starts_tasks
 
 
 @dataclass(slots=True)

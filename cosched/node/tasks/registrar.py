@@ -90,8 +90,10 @@ class Registrar:
             self._drop_refused(peer.pid, hello)
             raise
         job = self._jobs.job_of(peer.pid)
-        if job is not None and hello.phase is Phase.LAUNCHER:
-            self._members.tend(job)
+        if job is not None:
+            self._members.relieve_command(job, by=peer.pid)
+            if hello.phase.starts_tasks:
+                self._members.tend(job)
         return welcome
 
     def _drop_refused(self, pid: int, hello: TaskHello) -> None:
@@ -109,7 +111,10 @@ class Registrar:
         before = self._known(peer, hello)
         self._terms.check_task(peer, hello, self._jobs)
         job = self._find_or_create(peer, hello)
-        claim = Claim(hello.rank, hello.world, hello.carrier, hello.phase)
+        phase = hello.phase
+        if before is not None and not before.is_launcher and phase.starts_tasks:
+            phase = before.phase  # a task that starts others stays a task
+        claim = Claim(hello.rank, hello.world, hello.carrier, phase)
         try:
             if before is None:
                 before = self._launcher(job, peer.pid, hello)

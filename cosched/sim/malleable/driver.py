@@ -1,7 +1,8 @@
 """Drives the queue with a stream of malleable jobs, in virtual time.
 
 The model of execution is that of ``core.cluster.queue.sizes``: it describes the jobs fully,
-so each job ends when the queue expects its end. Resizing a job changes its end. The end on
+so each job ends when the queue expects its end, and each change has the expected cost.
+Resizing a job changes its end. The end on
 the heap may therefore be out of date: one that comes too early is put off, one that comes
 too late is ignored. As in the paper, a decision follows each arrival and each end.
 
@@ -16,11 +17,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cosched.core.cluster.queue.machine import QueueMachine
-from cosched.core.cluster.queue.nodes import count
 from cosched.core.cluster.queue.order import FCFS
 from cosched.core.cluster.queue.places.elastic import Elastic
 from cosched.core.cluster.queue.plans.malleable import Malleable, SizeCounts
-from cosched.core.cluster.queue.plans.planner import InOrder
+from cosched.core.cluster.queue.plans.planner import Planner
 from cosched.core.cluster.queue.policies import Policy
 from cosched.core.cluster.queue.queue_events import (
     Event,
@@ -32,7 +32,6 @@ from cosched.core.cluster.queue.queue_events import (
     Ticked,
 )
 from cosched.core.cluster.queue.sizes.malleable_job import MalleableJob
-from cosched.core.cluster.queue.sizes.resizable_run import ResizableRun
 from cosched.core.cluster.queue.sizes.settings import SizePolicy
 from cosched.sim.virtual_time import END, NEVER, VirtualTime, submit_in_order
 
@@ -65,7 +64,7 @@ class MalleableDomain:
         self._engine = engine
         self._jobs = jobs
         self._queue = queue
-        self._running: dict[int, ResizableRun] = {}
+        self._running = queue.planner.running
         self._planned_ns = array("q", [NEVER]) * len(jobs)  # the earliest on the heap
         submit_in_order(engine, self.schedule.submit_ns, self._submit)
 
@@ -82,7 +81,7 @@ class MalleableDomain:
             self._engine.at(end_ns, END, self._end, place)
             return
         self._planned_ns[place] = NEVER
-        self.schedule.harvests[place] = self._running.pop(place).harvests
+        self.schedule.harvests[place] = self._running[place].harvests
         self._feed(JobEnded(now_ns, place))
 
     def _feed(self, event: Event) -> None:
@@ -95,27 +94,24 @@ class MalleableDomain:
                 if isinstance(command, StartJob):
                     self._start(command)
                 elif isinstance(command, ResizeJob):
-                    queue.handle(self._resize(command))
+                    self._resize(command)
                     changing = True
 
     def _start(self, command: StartJob) -> None:
-        now_ns, place = self._engine.now_ns, command.job.number
-        size = count(command.nodes)
-        run = self._running[place] = ResizableRun(self._jobs[place], size, now_ns)
-        self.schedule.start_ns[place] = now_ns
-        self._settle(place, run)
+        place = command.job.number
+        self.schedule.start_ns[place] = self._engine.now_ns
+        self._plan_end(place)
 
-    def _resize(self, command: ResizeJob) -> ResizeDone:
-        place, nodes = command.number, command.nodes
-        run = self._running[place]
-        run.size = count(nodes)
-        cost_ns = run.cost.ns(run.held, run.size)
-        self._settle(place, run)
-        return ResizeDone(self._engine.now_ns, place, nodes, cost_ns)
+    def _resize(self, command: ResizeJob) -> None:
+        place = command.number
+        before = self._running[place].before
+        assert before is not None
+        now_ns = self._engine.now_ns
+        self._queue.handle(ResizeDone(now_ns, place, command.nodes, before.cost_ns))
+        self._plan_end(place)
 
-    def _settle(self, place: int, run: ResizableRun) -> None:
-        run.settle(self._engine.now_ns)
-        end_ns = run.end_ns
+    def _plan_end(self, place: int) -> None:
+        end_ns = self._running[place].end_ns
         self.schedule.end_ns[place] = end_ns
         planned_ns = self._planned_ns[place]
         if planned_ns == NEVER or end_ns < planned_ns:
@@ -124,11 +120,11 @@ class MalleableDomain:
 
 
 def simulate(
-    jobs: Sequence[MalleableJob], nodes: int, sizes: SizePolicy
+    jobs: Sequence[MalleableJob], nodes: int, sizes: SizePolicy, plan: type[Planner]
 ) -> MalleableSchedule:
     """Runs a stream of jobs, sorted by submission, on a machine of ``nodes`` nodes."""
     engine = VirtualTime()
-    queue = QueueMachine(Elastic(((0, nodes - 1),)), Policy(FCFS, InOrder, sizes))
+    queue = QueueMachine(Elastic(((0, nodes - 1),)), Policy(FCFS, plan, sizes))
     domain = MalleableDomain(engine, jobs, queue)
     engine.run(lambda: None)
     return domain.schedule

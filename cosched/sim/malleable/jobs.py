@@ -27,20 +27,40 @@ def minimum_of(ideal: int, percent: int) -> int:
     return max(1, -(-ideal * percent // 100))
 
 
-def malleable(log: Workload, percent: int, execution: Execution) -> list[MalleableJob]:
-    """Returns the jobs of a log. Resizing them costs nothing: logs do not give a cost."""
+def malleable(
+    log: Workload,
+    percent: int,
+    execution: Execution,
+    share: int = 100,
+    most: int = 100,
+    seed: int = 0,
+) -> list[MalleableJob]:
+    """Returns the jobs of a log. Resizing them costs nothing: logs do not give a cost.
+
+    share: the percentage of the jobs that are malleable, drawn by the seed; one that is
+    malleable at a share is so at each greater one. Rigid jobs have their size in the log.
+    most: the ideal of malleable jobs, as a percentage of that size, and at most the
+    machine; a job's work stays what it is at its size in the log.
+    """
     rows = zip(log.size, log.run_ns, log.submit_ns, strict=True)
-    return [
-        MalleableJob(
-            place,
-            size,
-            max(1, run_ns),
-            submit_ns,
-            minimum=minimum_of(size, percent),
-            execution=execution,
+    chance = Random(f"malleable {seed}")  # not the numbers that drew a model's sizes
+    jobs = []
+    for place, (size, run_ns, submit_ns) in enumerate(rows):
+        least = ideal = size
+        if chance.random() * 100 < share:
+            least = minimum_of(size, percent)
+            ideal = max(least, min(log.machine, size * most // 100))
+        jobs.append(
+            MalleableJob(
+                place,
+                ideal,
+                max(1, round(run_ns / execution(size, ideal))),
+                submit_ns,
+                minimum=least,
+                execution=execution,
+            )
         )
-        for place, (size, run_ns, submit_ns) in enumerate(rows)
-    ]
+    return jobs
 
 
 #: Section 4.1: to ship M bytes takes 1 + 0.00009 M seconds.

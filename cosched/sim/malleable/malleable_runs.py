@@ -34,13 +34,14 @@ class Source:
 
     name: str  #: a file, or a name of MODELS or TEMPLATES
     count: int  #: the number of generated jobs; a log has its own
-    seed: int  #: draws the generated jobs; a log has none
+    seed: int  #: draws the generated jobs, and the malleable ones of a log
     #: Time between two of Table 1's arrivals, as a multiple of the machine's time for the
     #: mean job.
     beta: float
     machine: int | None  #: nodes; None: as in the log or the model, and 64 for Table 1
     strict: bool  #: the first bad line of a log is an error
     load: float | None = None  #: the load of a model of a log; None: its own
+    most: int = 100  #: ideal of a malleable job in a log, in percent of its size there
 
     @property
     def generated(self) -> bool:
@@ -57,8 +58,11 @@ class Source:
         """Whether the jobs are Table 1's."""
         return self.name in TEMPLATES
 
-    def jobs(self, percent: int, execution: str) -> tuple[list[MalleableJob], int]:
-        """Returns the jobs and the number of nodes. Table 1's jobs are always parabolic."""
+    def jobs(
+        self, percent: int, execution: str, share: int = 100
+    ) -> tuple[list[MalleableJob], int]:
+        """Returns the jobs and the number of nodes. Table 1's jobs are always parabolic,
+        and all malleable."""
         if self.users:
             nodes = self.machine or USERS_NODES
             template = TEMPLATES[self.name]
@@ -76,7 +80,9 @@ class Source:
             if self.load is not None:
                 model = model.at_load(self.load)
             log = generate_like(model, self.count, self.seed, self.machine)
-        return malleable(log, percent, EXECUTIONS[execution]), log.machine
+        kind = EXECUTIONS[execution]
+        jobs = malleable(log, percent, kind, share, self.most, self.seed)
+        return jobs, log.machine
 
     def skipped_lines(self) -> dict[str, int]:
         """Returns how many lines of a log are left out, by the words for their fault."""
@@ -94,7 +100,8 @@ class Case:
     #: The degree of multiprogramming that admission tries to reach; None: no limit, or a
     #: policy without a degree.
     degree: int | None
-    percent: int  #: a job's least size, as a percentage of its ideal
+    percent: int  #: a job's least size, as a percentage of that in the log
+    share: int = 100  #: the percentage of the jobs that are malleable; Table 1's all are
 
     @property
     def label(self) -> str:
@@ -118,7 +125,7 @@ class MalleableRun:
     @property
     def name(self) -> str:
         """The name in the progress display."""
-        seed = f" #{self.source.seed}" if self.source.generated else ""
+        seed = f" #{self.source.seed}"
         return f"{Path(self.source.name).name}{seed} {self.execution}"
 
 
@@ -141,13 +148,13 @@ def carry_out(run: MalleableRun, progress: Progress = no_progress) -> MalleableO
     nodes = 0
     # A queue ignores the minimum: its schedule is the same at every percent.
     references: dict[str, MalleableSchedule] = {}
-    for percent in dict.fromkeys(case.percent for case in run.cases):
-        jobs, nodes = run.source.jobs(percent, run.execution)
+    for percent, share in dict.fromkeys((one.percent, one.share) for one in run.cases):
+        jobs, nodes = run.source.jobs(percent, run.execution, share)
         for name in run.references:
             if name not in references:
                 references[name] = run_stream(jobs, nodes, name)
         for case in run.cases:
-            if case.percent == percent:
+            if (case.percent, case.share) == (percent, share):
                 schedule = run_stream(jobs, nodes, case.policy, case.degree, run.control)
                 found[case] = figures(schedule)
                 for name, reference in references.items():
@@ -157,15 +164,19 @@ def carry_out(run: MalleableRun, progress: Progress = no_progress) -> MalleableO
 
 
 def cases_of(
-    policies: Sequence[str], degrees: Sequence[int | None], percents: Sequence[int]
+    policies: Sequence[str],
+    degrees: Sequence[int | None],
+    percents: Sequence[int],
+    shares: Sequence[int] = (100,),
 ) -> tuple[Case, ...]:
     """Returns every combination that makes a difference.
 
     A baseline has no degree of multiprogramming.
     """
     cases = [
-        Case(policy, degree if policy in HARVESTING else None, percent)
+        Case(policy, degree if policy in HARVESTING else None, percent, share)
         for percent in percents
+        for share in shares
         for policy in policies
         for degree in degrees
     ]
@@ -173,8 +184,9 @@ def cases_of(
 
 
 def repeated(run: MalleableRun, traces: int) -> list[MalleableRun]:
-    """Returns the run with several seeds; a run of a log comes once."""
-    if not run.source.generated:
+    """Returns the run with several seeds; a run of a log comes once, if all of its jobs or
+    none are malleable."""
+    if not run.source.generated and all(case.share in (0, 100) for case in run.cases):
         return [run]
     seeds = range(run.source.seed, run.source.seed + traces)
     return [replace(run, source=replace(run.source, seed=seed)) for seed in seeds]

@@ -2,10 +2,11 @@
 
 The name of a policy joins its harvest and its distribution: ``low-impact-fr``. ``fq`` holds
 the nodes that the queue does not want, as the paper's figures have it. ``qr`` gives them to
-running jobs, as its Figure 3 says. Baselines (section 2.2 of Weissman et al.):
+running jobs, as its Figure 3 says. ``low-impact-easy`` is ours: EASY backfill of malleable
+and rigid jobs. Baselines (section 2.2 of Weissman et al.):
 ``moldable`` never resizes running jobs. In ``ideal-only`` and ``ideal-backfill`` each job
 waits for its ideal size, first come first served without and with conservative backfill
-and exact run times.
+and exact run times; ``ideal-easy`` has EASY backfill.
 """
 
 from __future__ import annotations
@@ -14,8 +15,10 @@ from array import array
 from collections.abc import Sequence
 from types import MappingProxyType
 
+from cosched.core.cluster.queue.plans.easy import Easy
 from cosched.core.cluster.queue.plans.malleable import SizeCounts
-from cosched.core.cluster.queue.sizes.harvest import HARVESTS
+from cosched.core.cluster.queue.plans.planner import InOrder
+from cosched.core.cluster.queue.sizes.harvest import EVEN, HARVESTS, LOW_IMPACT
 from cosched.core.cluster.queue.sizes.malleable_job import MalleableJob
 from cosched.core.cluster.queue.sizes.settings import (
     MOLDABLE,
@@ -37,10 +40,16 @@ DISTRIBUTIONS = MappingProxyType(
         "qr": Distribution.FAVOUR_QUEUED,
     }
 )
-QUEUES = MappingProxyType({"ideal-only": "fcfs", "ideal-backfill": "conservative"})
+QUEUES = MappingProxyType(
+    {"ideal-only": "fcfs", "ideal-backfill": "conservative", "ideal-easy": "easy"}
+)
 BASELINES = (*QUEUES, "moldable")
 HARVESTING = tuple(
     f"{harvest}-{distribution}" for harvest in HARVESTS for distribution in DISTRIBUTIONS
+)
+#: Combine EASY with a harvest; they have no degree of multiprogramming.
+BACKFILLING = MappingProxyType(
+    {f"{harvest.name}-easy": harvest for harvest in (EVEN, LOW_IMPACT)}
 )
 
 
@@ -48,9 +57,12 @@ def policy_of(name: str, degree: int | None, control: Control) -> SizePolicy:
     """Returns the policy of a name; ``moldable`` ignores the degree and the control."""
     if name == "moldable":
         return MOLDABLE
+    if name in BACKFILLING:
+        queued = Distribution.FAVOUR_QUEUED
+        return SizePolicy(BACKFILLING[name], queued, degree, control)
     harvest, _, distribution = name.rpartition("-")
     if harvest not in HARVESTS or distribution not in DISTRIBUTIONS:
-        known = ", ".join((*BASELINES, *HARVESTING))
+        known = ", ".join((*BASELINES, *HARVESTING, *BACKFILLING))
         raise CoschedError(f"policy '{name}' is none of {known}")
     return SizePolicy(HARVESTS[harvest], DISTRIBUTIONS[distribution], degree, control)
 
@@ -64,7 +76,8 @@ def run_stream(
 ) -> MalleableSchedule:
     """Runs jobs, sorted by submission and numbered by place, under a policy."""
     if name not in QUEUES:
-        return simulate(jobs, nodes, policy_of(name, degree, control))
+        plan = Easy if name in BACKFILLING else InOrder
+        return simulate(jobs, nodes, policy_of(name, degree, control), plan)
     stream = Workload("stream", nodes)
     for job in jobs:
         run_ns = job.walltime_ns

@@ -24,7 +24,11 @@ from cosched.cli.main import cosched
 from cosched.cli.options import complete_domain_jobs
 from cosched.cluster.client import NoDomain, Patience
 from cosched.core.errors import CoschedError
+from tests.places import ROOT
 from tests.tools.desk import FakeDesk
+
+#: A program with mpi4py.
+MALLEABLE = str(ROOT / "benchmarks/programs/sten.py")
 
 
 @pytest.fixture
@@ -613,6 +617,9 @@ def test_run_in_a_domain_sends_a_job_that_starts_at_once(desk, monkeypatch):
         (("--dry-run",), "--domain cannot be combined with --dry-run."),
         (("--register", "init"), "--domain cannot be combined with --register init."),
         (("--account",), "--domain cannot be combined with --account."),
+        (("--min", "2", "-n", "4"), "-n is not for jobs with --min"),
+        (("--min", "2", "--ideal", "1"), "--min 2 is above --ideal 1."),
+        (("--ideal", "2"), "--ideal needs --min."),
     ],
 )
 def test_run_in_a_domain_refuses_what_it_cannot_do(desk, capsys, words, line):
@@ -621,6 +628,29 @@ def test_run_in_a_domain_refuses_what_it_cannot_do(desk, capsys, words, line):
     assert run_cli(Run.click_command, ["--domain", *words, "true"]) == 2
     assert capsys.readouterr().err.startswith(f"cosched-run: {line}")
     assert not desk.submissions
+
+
+def test_run_of_a_malleable_job_needs_the_domain(desk, capsys):
+    from cosched.cli.run.command import Run
+
+    assert run_cli(Run.click_command, ["--min", "2", "true"]) == 2
+    assert capsys.readouterr().err.startswith("cosched-run: --min needs --domain.")
+
+
+@pytest.mark.parametrize("starts", ["cosched-run", "cosched submit"])
+def test_malleable_job_is_sent_with_its_bounds(desk, starts):
+    from cosched.cli.run.command import Run
+
+    words = ["--min", "2", "--ideal", "6", "--ppn", "3", sys.executable, MALLEABLE]
+    if starts == "cosched-run":
+        done = CliRunner().invoke(Run.click_command, ["--domain", *words])
+    else:
+        done = run("submit", *words)
+    assert done.exit_code == 0, done.output
+    (sent,) = desk.submissions
+    assert (sent["minimum"], sent["ideal"], sent["ppn"]) == (2, 6, 3)
+    assert (sent["nodes"], sent["ranks"]) == (0, 0)
+    assert sent["pmi"].startswith("pmi1")
 
 
 def test_nodes_of_a_job_of_the_domain_are_reached_by_a_shell(desk, monkeypatch, tmp_path):

@@ -55,6 +55,7 @@ from cosched.node.records.history_writer import _read as earlier_records
 from cosched.observe.columns import COLUMNS, as_csv
 from cosched.observe.job_summary import gather, in_words, read_files, runs, summary
 from cosched.rundir.paths import NodePaths
+from tests.tools.desk import FakeDesk
 from tests.unit.core.trace_histories import CHOICES, JOBS, SETTINGS, run_choices
 
 BEGAN = 1_700_000_000 * NS_PER_S
@@ -318,6 +319,25 @@ def test_history_cuts_a_long_name_and_no_time(run_dir):
     head, *_, row = run_history(run_dir).output.splitlines()
     assert max(len(head), len(row)) <= 80
     assert re.match(r"\d\d-\d\d \d\d:\d\d:\d\d (0\.)?x{7,}… ", row)
+
+
+def test_history_has_the_changes_of_malleable_jobs_from_their_domain(run_dir):
+    with (run_dir / "n1/history.jsonl").open("ab") as stream:
+        for world in (2, 1):  # two worlds, one after the other
+            stays = {"began_wall_ns": BEGAN + (2 - world) * 5 * NS_PER_S}
+            job = record(node="n1", name="heat-7", job="0.heat-7", world=world, **stays)
+            stream.write(encode_record(job))
+    assert len(run_history(run_dir).output.splitlines()) == 5
+    desk = FakeDesk(run_dir)
+    desk.job(7, name="heat", minimum=1, ideal=8, resized=3)
+    desk.job(8, name="b")
+    found = json.loads(run_history(run_dir, "--json").output)["jobs"]
+    desk.close()
+    assert {job["name"]: job["changes"] for job in found} == {
+        "heat-7": 3, "a": None, "b": None,
+    }  # fmt: skip
+    (heat,) = [job for job in found if job["name"] == "heat-7"]
+    assert heat["nodes"] == ["n1"]
 
 
 def test_history_shows_expected_lengths(tmp_path):

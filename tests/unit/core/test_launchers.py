@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from benchmarks.sim.launchers import WAYS, mean_responses_s, with_launchers
 from benchmarks.sim.liar import stream
 from benchmarks.sim.one_node import OneNode, StreamJob
-from cosched.core.node.knowledge import Expectation
+from cosched.core.node.knowledge import UNKNOWN, Expectation
 from cosched.core.node.launchers import (
     END_MOST_NS,
     IDLE_NS,
@@ -70,6 +70,24 @@ def test_launchers_wait_for_no_turn():
     node.register("b", task=7, launcher=True)
     assert node.running == {"a"}
     assert not node.machine.keeps_launchers("b", node.now_ns)
+
+
+def test_what_the_launcher_knows_counts_if_the_command_knew_nothing():
+    node = begun()
+    assert node.running == {"new"}
+    long = Expectation(1, (1000 * S,))
+    node.register("new", task=8, launcher=True, expectation=long)
+    assert node.machine.jobs["new"].expectation == long
+    node.register("new", task=9, expectation=Expectation(2, (S,)))
+    assert node.machine.jobs["new"].expectation == long  # a second one does not count
+    assert not node.machine.jobs["new"].starting
+
+
+def test_job_with_tasks_gets_no_other_expectation():
+    node = begun()
+    node.register("new", task=8)
+    node.register("new", task=9, launcher=True, expectation=Expectation(1, (S,)))
+    assert node.machine.jobs["new"].expectation == UNKNOWN
 
 
 def test_launcher_needs_a_cpu_only_before_the_tasks():

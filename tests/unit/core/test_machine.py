@@ -208,9 +208,22 @@ def test_job_far_ahead_of_a_waiting_one_is_refused():
     epoch, _ = node.published["a"]
     commands = node.send(SliceEnded, after_ns=NS_PER_S)
     assert node.running == {"c"}
-    assert PublishStatus("a", epoch + 1, False, Cause.UNBLOCKED) in commands, (
-        "c has its turn"
-    )
+    # It would be refused until c has had GMET.
+    assert node.published["a"] == (epoch, False)
+    commands = node.send(AlarmRang, after_ns=node.alarm_ns - node.now_ns)
+    assert PublishStatus("a", epoch + 1, False, Cause.REARMED) in commands
+
+
+def test_job_may_ask_again_at_once_if_no_job_has_its_gmet_before_it():
+    node = Node()
+    for job in "abc":
+        node.register(job)
+    node.trap("b", after_ns=5 * NS_PER_S)
+    assert node.trap("a", after_ns=200 * NS_PER_MS)[0].reason is Refusal.AHEAD
+    epoch, _ = node.published["a"]
+    commands = node.send(TaskExited, job="c", task=next(iter(node.machine.jobs["c"].tasks)))
+    assert node.running == {"b"}
+    assert PublishStatus("a", epoch + 1, False, Cause.UNBLOCKED) in commands
 
 
 def test_pulled_job_is_protected_longer_from_later_jobs():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from cosched.core.node.messages import (
     AddTask,
+    AlarmRang,
     Cause,
     CreateClass,
     DestroyClass,
@@ -150,8 +151,10 @@ def test_barred_job_may_ask_again_when_unbarred():
     assert node.trap("a", after_ns=NS_PER_S)[0].reason is Refusal.BARRED
     commands = node.choose("b", Mode.COSCHEDULED)
     assert node.running == {"b"}
-    assert published(commands, "a") == [(False, Cause.UNBLOCKED)]
-    node.trap("a", after_ns=NS_PER_S)
+    assert published(commands, "a") == []  # b has its GMET before it
+    commands = node.send(AlarmRang, after_ns=node.alarm_ns - node.now_ns)
+    assert published(commands, "a") == [(False, Cause.REARMED)]
+    node.trap("a")
     assert node.running == {"a"}
 
 

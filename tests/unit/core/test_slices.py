@@ -70,7 +70,7 @@ def test_pulled_job_is_protected_longer_if_it_precedes(came_by, factor):
     group = group_of_two(scheduled=True, since_ns=NS_PER_S, came_by=came_by)
     a, b = group.jobs
     until_ns = NS_PER_S + factor * SETTINGS.gmet_ns
-    assert policy.protected_until_ns(a, b, group, 0) == until_ns
+    assert policy.protected_until_ns(a, [b], group, 0) == [until_ns]
 
 
 def test_adaptive_turn_reads_ages_that_are_added_later():

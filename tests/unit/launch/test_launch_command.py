@@ -12,13 +12,13 @@ from cosched.launch.command import (
     Site,
     binding_in,
     engine_by_name,
-    is_launcher,
     job_command,
     make_layout,
     own_environment,
     wrapped_command,
 )
 from cosched.launch.family import Family, LauncherKind, Mpi
+from cosched.launch.given.first_word import is_launcher
 from cosched.launch.given.line import read_line
 
 TASKS = {"COSCHED_JOB": "a b", "LD_PRELOAD": "/x.so:/y.so"}

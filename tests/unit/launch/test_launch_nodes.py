@@ -64,6 +64,18 @@ def test_lease_ends_when_the_name_is_taken():
     assert control.closed
 
 
+def test_job_that_was_announced_does_not_take_its_own_name():
+    def lease(*names):
+        control = FakeControl([{"name": name, "uid": 7} for name in names])
+        wanted = {"uid": 7, "job": "mine", "most": 1, "there": True}
+        return lease_node(UP, lambda _: control, pytest.fail, **wanted)
+
+    assert not lease("mine").closed
+    assert not lease().closed  # the daemon has refused it
+    with pytest.raises(JobRefused, match="more are not allowed"):
+        lease("mine", "other")
+
+
 def test_private_pair_is_started_where_none_is_up(monkeypatch):
     answers = [None, FakeControl()]
     started = []

@@ -381,6 +381,42 @@ def test_program_that_was_started_as_a_launcher_becomes_a_task(node, process):
     assert not node.job.launchers
 
 
+def test_command_begins_its_job_and_leaves_it_to_the_launcher(node, process):
+    command, launcher = process()
+    node.come(command, phase=Phase.COMMAND)
+    assert node.machine.jobs[node.job.key].starting
+    expected = Expectation(3, (NS_PER_S,))
+    node.come(launcher, phase=Phase.LAUNCHER, expectation=expected)
+    assert node.pids == {launcher}
+    assert node.machine.jobs[node.job.key].expectation == expected
+    assert node.job.region.expectation == expected  # the next daemon reads it
+
+
+def test_command_leaves_its_job_to_a_rank(node, process):
+    command, rank = process()
+    node.come(command, phase=Phase.COMMAND)
+    node.come(rank, phase=Phase.LAUNCHED)
+    assert node.pids == {rank}
+    assert node.machine.jobs[node.job.key].launchers == {}
+
+
+def test_users_commands_without_launchers_count_as_starts_without_a_task(node, process):
+    pid, _ = process()
+    for name in ("a", "b"):  # a command that is announced for another job leaves the first
+        node.come(pid, phase=Phase.COMMAND, job=name)
+        time.sleep(0.001)
+    assert [job.name for job in node.jobs] == ["b"]
+    assert node.machine.snapshot().bare_starts_ns[os.geteuid()] > 0
+
+
+def test_task_that_registers_as_a_launcher_stays_a_task(node, process):
+    pid, _ = process()
+    node.come(pid)
+    node.come(pid, phase=Phase.LAUNCHER)
+    assert not node.job.launchers
+    assert set(node.machine.jobs[node.job.key].tasks) == {pid}
+
+
 def test_job_ends_with_its_launcher(node, process):
     launcher, rank = process()
     node.come(launcher, phase=Phase.LAUNCHER)

@@ -11,6 +11,7 @@ import pytest
 from benchmarks.experiments.malleable import __main__ as experiment
 from benchmarks.experiments.malleable.claims import CLAIMS, claims_of
 from benchmarks.experiments.malleable.points import (
+    BASELINES,
     BEST,
     BETAS,
     PERCENTS,
@@ -35,7 +36,7 @@ from cosched.sim.malleable.jobs import (
     users_jobs,
 )
 from cosched.sim.malleable.malleable_runs import Case, cases_of
-from cosched.sim.malleable.policies import BASELINES, figures, no_worse, run_stream
+from cosched.sim.malleable.policies import figures, no_worse, run_stream
 from tests.unit.sim.test_sim_cli import cosched
 
 #: Claims that these streams do not confirm; docs/results/weissman.md gives the reasons.
@@ -350,6 +351,59 @@ def test_models_are_drawn_beside_their_logs(folder, tmp_path, capsys):
     assert sorted(set(figures)) == ["-", "5", "6", "7", "8"]
     picture = tmp_path / "malleable_log_made.png"
     assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_logs_may_have_some_malleable_jobs(folder, tmp_path, capsys):
+    page = tmp_path / "page.md"
+    page.write_text("<!-- malleable-shares: begin -->\n<!-- malleable-shares: end -->\n")
+    words = ["--log", str(folder / "made.swf"), "--out", str(tmp_path), "--jobs", "1"]
+    experiment.main([*words, "--shares", "--docs", str(page)])
+    text = capsys.readouterr().out
+    assert text in page.read_text()
+    assert text.startswith("made: 300 jobs, 32 nodes\n")
+    rows = [line.split(" | ") for line in text.splitlines()[4:]]
+    assert len(rows) == 2 + 2 * 2 * 5
+    assert (rows[1][2], rows[1][5]) == ("rigid, EASY", "+0%")
+    waits = {(row[0], row[1], row[2]): float(row[3]) for row in rows}
+    assert waits["| 100%", "100%", "even-easy"] <= waits["| 0%", "100%", "rigid, EASY"]
+    with pytest.raises(SystemExit):
+        experiment.main(["--shares", "--out", str(tmp_path)])
+
+
+def test_which_jobs_are_malleable_is_drawn():
+    log = generate_like(SDSC, 2000, 0, 64)
+    some, more = (malleable(log, 50, linear, share) for share in (20, 60))
+
+    def chosen(jobs):
+        return {job.number for job in jobs if job.minimum < job.size}
+
+    wide = sum(size > 1 for size in log.size)
+    assert len(chosen(some)) == pytest.approx(0.2 * wide, rel=0.15)
+    assert chosen(some) < chosen(more)
+    assert chosen(malleable(log, 50, linear, 20, seed=1)) != chosen(some)
+    assert not chosen(malleable(log, 50, linear, 0))
+
+
+def test_a_job_may_grow_beyond_its_size_in_the_log():
+    """Its work is the same: on twice the nodes it takes half the time."""
+    log = generate_like(SDSC, 100, 0, 64)
+    jobs = malleable(log, 50, linear, most=200)
+    for job, size, run_ns in zip(jobs, log.size, log.run_ns, strict=True):
+        assert job.minimum == minimum_of(size, 50)
+        assert job.size == min(64, 2 * size)
+        assert job.size * job.walltime_ns == pytest.approx(size * run_ns, rel=1e-6)
+
+
+def test_shares_and_plans_on_the_command_line(folder, capsys):
+    words = ["--policy", "ideal-easy,even-easy", "--malleable", "0,50%", "--traces", "2"]
+    (source,) = figures_of(capsys, str(folder / "made.swf"), *words)
+    assert source["traces"] == 2
+    found = {
+        (case["policy"], case["share"]): case["figures"]["mean_wait_s"]
+        for case in source["cases"]
+    }
+    assert found["even-easy", 50] < found["even-easy", 0]
+    assert found["ideal-easy", 0] == found["ideal-easy", 50]
 
 
 def test_a_model_keeps_what_it_was_fitted_to():

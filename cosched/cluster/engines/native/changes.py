@@ -213,7 +213,8 @@ class Changes:
 
     def _dismiss(self, record: Record, places: tuple[int, ...]) -> None:
         for name in names_at(record.hosts, places):
-            self._send(name, Dismiss(record.number, record.start))
+            if name in self._members.by_name:
+                self._send(name, Dismiss(record.number, record.start))
 
     # --- messages of agents ---------------------------------------------------------------
 
@@ -329,9 +330,9 @@ class Changes:
         if timer is not None:
             timer.cancel()
 
-    def over(self, start: ActiveStart) -> None:
-        """Dismisses all nodes of a start whose end is stored, and ends its change."""
-        record, size = start.record, start.record.size
+    def over(self, record: Record) -> None:
+        """Dismisses all nodes of a job whose start is over, and ends its change."""
+        size = record.size
         self._settle(record.number)
         self._sensed.pop(record.number, None)
         if size is None:

@@ -312,25 +312,13 @@ class NativeEngine:
         welcome = Welcome(member.session, member.secret, hello.incarnation)
         self._send(member.name, welcome)
         if not recovering:
-            self._end_strays(member)
+            self._jobs.end_strays(member)
         if new:
             self._log(f"node {member.name} joined with {member.slots} slots")
             if not member.drained:
                 self._jobs.node_joined(member)
         if self._recovery is not None and not self._recovery.awaited:
             self._recover()
-
-    def _end_strays(self, member: NodeEntry) -> None:
-        starts = self._jobs.starts
-        self._jobs.strays.replace(
-            member.name,
-            {
-                (report.job, report.start)
-                for report in member.starts
-                if report.has_tasks
-                and not starts.has_on(member.name, report.job, report.start)
-            },
-        )
 
     def _lose(self, member: NodeEntry, reason: str) -> None:
         self._log(f"node {member.name} is lost: {reason}")

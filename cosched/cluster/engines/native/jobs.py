@@ -180,7 +180,8 @@ class Jobs:
         self.driver.decide()
         if record.state is State.QUEUED:
             free = self.queue.free_for(exclusive=record.submission.exclusive)
-            reason = f"cannot start at once: {free} nodes free, needs {size}"
+            needs = record.submission.minimum or size
+            reason = f"cannot start at once: {free} nodes free, needs {needs}"
             others = len(self.queue.waiting) - 1
             if others:
                 reason += f", {others} jobs wait"
@@ -329,6 +330,12 @@ class Jobs:
         if not self.strays.on(member.name):
             self.driver.handle(NodesJoined(self.clock.now_ns(), member.interval))
 
+    def end_strays(self, member: NodeEntry) -> None:
+        """Ends what a node reports and should not have."""
+        starts = {(each.job, each.start) for each in member.starts if each.has_tasks}
+        known = {each for each in starts if self.starts.has_on(member.name, *each)}
+        self.strays.replace(member.name, starts - known)
+
     def node_drained(self, member: NodeEntry) -> None:
         """Keeps new jobs away from a node."""
         self.driver.handle(NodesDrained(self.clock.now_ns(), member.interval))
@@ -400,6 +407,7 @@ class Jobs:
         """Records a job that cannot be recovered, or lets it wait again if no task of it
         can have begun, or if its user allows it."""
         self.records.restore(record)
+        self.changes.over(record)
         if record.reason == _CANCELLED:
             self.records.finish(record, State.CANCELLED, None, _CANCELLED)
             return
@@ -443,7 +451,7 @@ class Jobs:
 
     def _start_is_over(self, start: ActiveStart, again: bool) -> None:
         number = start.record.number
-        self.changes.over(start)
+        self.changes.over(start.record)
         now_ns = self.clock.now_ns()
         if start.waits_for_mates:
             self.driver.handle(JobFailedToStart(now_ns, number, requeue=again))

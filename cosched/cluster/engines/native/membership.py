@@ -9,7 +9,8 @@ controller that ends in the middle goes on in its next life. All agents get each
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 
 from cosched.cluster.engines.native.jobs import Jobs
 from cosched.cluster.engines.native.node_entries import NodeEntries, NodeEntry, NodeState
@@ -25,6 +26,16 @@ from cosched.core.names import CONTROLLER
 #: Why an agent is refused whose node was removed.
 REMOVED = "its node is not in [nodes] of the controller's domain.toml"
 _LEAVES = "it leaves the domain"
+
+
+@dataclass(slots=True)
+class _Parting:
+    """A node that was removed, until it has confirmed that. until_ns: how long that may
+    take, by a monotonic clock. over: set after that."""
+
+    address: str
+    until_ns: int
+    over: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class Membership:
@@ -55,9 +66,7 @@ class Membership:
         self._log = log
         self._controller = {CONTROLLER: keys.own_public}
         self._public = {name: keys.public[name] for name in members.by_name}
-        #: Nodes that were removed and have not confirmed it: their addresses, and until
-        #: when that may take, by a monotonic clock.
-        self._parting: dict[str, tuple[str, int]] = {}
+        self._parting: dict[str, _Parting] = {}  # by name
         self._waits: dict[int, list[asyncio.Future[None]]] = {}  # by number of the node
 
     @property
@@ -131,6 +140,12 @@ class Membership:
         """Returns the numbers of the jobs that a node has."""
         return sorted(start.record.number for start in self._jobs.starts.on(member.name))
 
+    async def parted(self, names: Iterable[str]) -> None:
+        """Returns once the former nodes of these names have ended, or will not."""
+        for name in names:
+            if name in self._parting:
+                await self._parting[name].over.wait()
+
     async def gone(self, member: NodeEntry) -> None:
         """Returns once a node that leaves has gone."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -155,12 +170,12 @@ class Membership:
         """Turns the removed nodes away that have confirmed it, or that never will."""
         over = [
             name
-            for name, (_, until_ns) in self._parting.items()
-            if self._links.has_confirmed(name) or now_ns >= until_ns
+            for name, parting in self._parting.items()
+            if self._links.has_confirmed(name) or now_ns >= parting.until_ns
         ]
         if over:
             for name in over:
-                del self._parting[name]
+                self._parting.pop(name).over.set()
                 del self._public[name]
             self.meet()
 
@@ -171,9 +186,8 @@ class Membership:
         self._members.take(numbering)
         for member in idle:
             self._log(f"node {member.name} was removed")
-            self._parting[member.name] = (
-                member.address,
-                until_ns if member.answers else 0,
+            self._parting[member.name] = _Parting(
+                member.address, until_ns if member.answers else 0
             )
             for future in self._waits.pop(member.number, ()):
                 if not future.done():  # otherwise the user has left
@@ -200,7 +214,7 @@ class Membership:
     def meet(self) -> None:
         """Lets exactly the present nodes connect, and those that part; removed ones get an
         answer."""
-        parting = {name: address for name, (address, _) in self._parting.items()}
+        parting = {name: each.address for name, each in self._parting.items()}
         addresses = {**self._members.numbering.addresses, **parting}
         public = {**self._controller, **self._public}
         former = Former(former_keys(self._paths.keys, public), encode(Refused(REMOVED)))

@@ -60,6 +60,7 @@ class NodeRequests:
             )
         for name, address in wanted.items():
             self._check_new(name, address)
+        await self._membership.parted(wanted)
         trusted = tuple(wanted) if request.get("root") else ()
         make_keys(self._paths.keys, wanted)
         return self._write(added=wanted, trusted=trusted)

@@ -52,12 +52,8 @@ class Recovery:
         for record in self._open:
             self._resolve(record)
         self._open.clear()
-        starts = self._jobs.starts
         for member in self._members.by_number:
-            for report in member.starts:
-                known = starts.has_on(member.name, report.job, report.start)
-                if report.has_tasks and not known:
-                    self._jobs.strays.end(member.name, report.job, report.start)
+            self._jobs.end_strays(member)
         self._jobs.end_recovery()
 
     def _resolve(self, record: Record) -> None:

@@ -12,7 +12,7 @@ import msgspec
 from cosched.cluster.answers import size_text
 from cosched.cluster.coupling.clock import clock_time
 from cosched.cluster.engines.interface import Handler
-from cosched.cluster.engines.native.bounds import bounds_of, change_bounds
+from cosched.cluster.engines.native.job_bounds import bounds_of, change_bounds
 from cosched.cluster.engines.native.jobs import Jobs
 from cosched.cluster.engines.native.node_entries import NodeEntries, NodeEntry, NodeState
 from cosched.cluster.engines.native.size_answers import describe_changes, tasks_now

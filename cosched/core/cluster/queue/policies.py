@@ -10,6 +10,7 @@ from cosched.core.cluster.queue.places.place import Place
 from cosched.core.cluster.queue.plans.conservative import Conservative
 from cosched.core.cluster.queue.plans.easy import Easy
 from cosched.core.cluster.queue.plans.malleable import Malleable
+from cosched.core.cluster.queue.plans.malleable_easy import MalleableEasy
 from cosched.core.cluster.queue.plans.planner import InOrder, Planner
 from cosched.core.cluster.queue.sizes.settings import SizePolicy
 from cosched.core.errors import CoschedError
@@ -30,9 +31,10 @@ class Policy:
             if isinstance(place, Elastic):
                 raise CoschedError("jobs that change their size need a policy of sizes")
             return self.plan(place, self.order)
-        if self.plan is not InOrder:
-            raise CoschedError("sizes that change combine with fcfs, not with backfill")
-        return Malleable(place, self.order, self.sizes)
+        if self.plan not in (InOrder, Easy):
+            raise CoschedError("sizes that change combine with fcfs and easy only")
+        plan = Malleable if self.plan is InOrder else MalleableEasy
+        return plan(place, self.order, self.sizes)
 
 
 #: The policies by their names on the command line.

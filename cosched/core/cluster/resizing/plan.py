@@ -10,7 +10,6 @@ arrivals.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from msgspec import Struct
 
@@ -32,8 +31,7 @@ class Rank(Struct, frozen=True):
     spot: Spot  #: where it runs
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """A change in terms of ranks. Numbers below the job's size are its ranks before the
     change; the others are those of the new world, in order."""
 

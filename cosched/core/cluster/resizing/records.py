@@ -1,9 +1,14 @@
-"""Declares what stands in a page, as ``cosched/shm/page.py`` reads and writes it."""
+"""Declares what stands in a page, as ``cosched/shm/page.py`` reads and writes it.
+
+All ranks of a job wait while one that joins imports this. So the classes are structs, which
+are made in a tenth of the time of dataclasses.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
+
+from msgspec import Struct
 
 #: A boundary that no rank comes to.
 NO_BOUNDARY = (1 << 62) - 1
@@ -17,8 +22,7 @@ class Phase(IntEnum):
     COMMITTED = 2  #: a rank that comes there carries out the change
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
+class Look(Struct, frozen=True):
     """What an agent sees of the ranks of its node."""
 
     largest: int  #: the largest boundary that one of them came to
@@ -29,8 +33,7 @@ class Look:
     missed: bool  #: whether a rank may have passed that boundary
 
 
-@dataclass(frozen=True, slots=True)
-class Wants:
+class Wants(Struct, frozen=True):
     """What the job wants, in nodes; 0: not known."""
 
     minimum: int  #: the least number
@@ -39,8 +42,7 @@ class Wants:
     asked: int  #: how often it asked
 
 
-@dataclass(frozen=True, slots=True)
-class Times:
+class Times(Struct, frozen=True):
     """The phases of a change, in ns, as rank 0 of the job saw them."""
 
     wait_ns: int = 0  #: from the boundary to the commit
@@ -51,8 +53,7 @@ class Times:
     resume_ns: int = 0  #: old communicators are freed
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
+class Result(Struct, frozen=True):
     """The last change, as rank 0 of the job reported it."""
 
     generation: int  #: of the order
@@ -62,8 +63,7 @@ class Result:
     refused: str = ""  #: why the job is as it was; empty: the change is done
 
 
-@dataclass(frozen=True, slots=True)
-class Pace:
+class Pace(Struct, frozen=True):
     """How fast a rank works since the job has its size."""
 
     steps: int  #: iterations that have ended

@@ -6,7 +6,7 @@ other policies are built on this one: they override what differs.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from cosched.core.node.groups import Group
 from cosched.core.node.job import JobState
@@ -82,13 +82,18 @@ class FreeSlices:
         return self.slice_ns // GRAIN_PART
 
     def protected_until_ns(
-        self, job: JobState, from_job: JobState, group: Group, now_ns: int
-    ) -> int:
+        self, job: JobState, from_jobs: Sequence[JobState], group: Group, now_ns: int
+    ) -> list[int]:
         """Returns the end of GMET, or of ``PRECEDENCE`` times GMET; a job whose slice ran
         from its beginning is protected for GMET only."""
-        began_its_slice = job.came_by in (Cause.SLICE, Cause.GIVEN)
-        precedes = not began_its_slice and job.precedence < from_job.precedence
-        return job.since_ns + self.gmet_ns(group) * (PRECEDENCE if precedes else 1)
+        pulled_in = job.came_by not in (Cause.SLICE, Cause.GIVEN)
+        gmet_ns = self.gmet_ns(group)
+        return [
+            job.since_ns
+            + gmet_ns
+            * (PRECEDENCE if pulled_in and job.precedence < other.precedence else 1)
+            for other in from_jobs
+        ]
 
     def prospects(self, group: Group, now_ns: int) -> Mapping[Job, Prospect]:
         return {}

@@ -21,7 +21,7 @@ are ``mode=strict``, ``--wait busy``, ``--carrier prefix`` and ``--register init
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from cosched.core.node.groups import Group
@@ -56,10 +56,10 @@ class PaperSlices(FreeSlices):
         )
 
     def protected_until_ns(
-        self, job: JobState, from_job: JobState, group: Group, now_ns: int
-    ) -> int:
+        self, job: JobState, from_jobs: Sequence[JobState], group: Group, now_ns: int
+    ) -> list[int]:
         """Section 2.2.3, CMDSCH: until the job has had GMET, whichever job asks."""
-        return job.since_ns + self.gmet_ns(group)
+        return [job.since_ns + self.gmet_ns(group)] * len(from_jobs)
 
     def lead_ns(self, group: Group) -> int:
         """No limit: the timer alone prevents starvation (section 2.1)."""

@@ -13,7 +13,7 @@ change jobs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from cosched.core.node.groups import Group
@@ -68,9 +68,9 @@ class SlicePolicy(Protocol):
         turn. The least CPU time comes first, and equal jobs go by submission."""
 
     def protected_until_ns(
-        self, job: JobState, from_job: JobState, group: Group, now_ns: int
-    ) -> int:
-        """Returns until when a scheduled job keeps its CPUs if ``from_job`` pulls."""
+        self, job: JobState, from_jobs: Sequence[JobState], group: Group, now_ns: int
+    ) -> list[int]:
+        """Returns until when a scheduled job keeps its CPUs from each of these jobs."""
 
     def lead_ns(self, group: Group) -> int:
         """Returns how far ahead of a waiting job a job may be and still pull a switch."""

@@ -132,19 +132,19 @@ class RestSlices(FreeSlices):
         return doubled_ns(bare_ns + age_ns, self.slice_ns) if bare_ns else 0
 
     def protected_until_ns(
-        self, job: JobState, from_job: JobState, group: Group, now_ns: int
-    ) -> int:
+        self, job: JobState, from_jobs: Sequence[JobState], group: Group, now_ns: int
+    ) -> list[int]:
         """Returns the end of GMET if the asking job comes first in the order; otherwise the
         end of ``PATIENCE`` times GMET."""
         gmet_ns = self.gmet_ns(group)
         places = self._places(group, max(now_ns, job.since_ns + gmet_ns))
-        if places[from_job.key] < places[job.key]:
-            patience = 1
-        elif from_job.precedence < job.precedence:
-            patience = PATIENCE_FIRST
-        else:
-            patience = PATIENCE
-        return job.since_ns + patience * gmet_ns
+
+        def patience(other: JobState) -> int:
+            if places[other.key] < places[job.key]:
+                return 1
+            return PATIENCE_FIRST if other.precedence < job.precedence else PATIENCE
+
+        return [job.since_ns + patience(other) * gmet_ns for other in from_jobs]
 
     def prospects(self, group: Group, now_ns: int) -> Mapping[Job, Prospect]:
         places = self._places(group, now_ns)

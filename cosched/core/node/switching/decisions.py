@@ -53,7 +53,7 @@ def settle(
         keep = make_room(table, room_in, keep_running(table, now_ns), order, now_ns)
     commands = reschedule(table, keep, order, now_ns, cause)
     # Even without a switch, the job for whose sake another was refused may have left.
-    return commands + rearm(table)
+    return commands + rearm(table, now_ns)
 
 
 def settle_after_exit(table: ProcessTable, event: Event) -> list[Command]:

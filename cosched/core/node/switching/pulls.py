@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from cosched.core.node.groups import Group
 from cosched.core.node.job import JobState
 from cosched.core.node.messages import (
     Cause,
@@ -70,11 +71,24 @@ def protected_until_ns(
     them longest; 0 if none is scheduled."""
     group = table.group_of(job)
     ends = [
-        (table.policy.protected_until_ns(other, job, group, now_ns), other.key, other)
+        (table.policy.protected_until_ns(other, [job], group, now_ns)[0], other.key, other)
         for other in group.scheduled
     ]
     until_ns, _, last = max(ends, default=(0, "", None))
     return until_ns, last
+
+
+def _ends_ns(group: Group, table: ProcessTable, now_ns: int) -> list[int]:
+    """Returns until when scheduled jobs keep their CPUs from each job of the group that was
+    refused because of that."""
+    refused = [job for job in group.jobs if job.awaits_gmet]
+    if not refused:
+        return []
+    by_job = [
+        table.policy.protected_until_ns(other, refused, group, now_ns)
+        for other in group.scheduled
+    ]
+    return [max(ends) for ends in zip(*by_job, strict=True)] or [0]
 
 
 def _too_soon(job: JobState, table: ProcessTable, now_ns: int) -> Objection | None:
@@ -121,8 +135,7 @@ class GmetAlarm:
 
     def set(self, table: ProcessTable, now_ns: int) -> list[Command]:
         """Sets the alarm to the first end of GMET that a job waits for, if it changed."""
-        refused = [job for job in table.jobs.values() if job.awaits_gmet]
-        ends = [protected_until_ns(job, table, now_ns)[0] for job in refused]
+        ends = [end for group in table.groups for end in _ends_ns(group, table, now_ns)]
         next_ns = min(ends, default=None)
         if next_ns is None or next_ns == self.ends_ns:
             return []

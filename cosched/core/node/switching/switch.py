@@ -18,6 +18,7 @@ from cosched.core.node.messages import (
     SetShares,
 )
 from cosched.core.node.process_table import ProcessTable
+from cosched.core.node.switching.pulls import protected_until_ns
 
 # -- which jobs keep their CPUs -----------------------------------------------------------
 
@@ -153,7 +154,7 @@ def reschedule(
         PublishStatus(job.key, job.next_epoch(), True, cause, prospects.get(job.key))
         for job in coming
     ]
-    return commands + rearm(table)
+    return commands + rearm(table, now_ns)
 
 
 def set_shares(table: ProcessTable) -> list[Command]:
@@ -172,15 +173,20 @@ def _cause_of_leaving(table: ProcessTable, cause: Cause) -> Cause:
     return Cause.CROWDED if crowded else Cause.DISPLACED
 
 
-def rearm(table: ProcessTable) -> list[Command]:
+def rearm(table: ProcessTable, now_ns: int) -> list[Command]:
     """Lets jobs ask again that were refused for the sake of another job.
 
-    Call it when other jobs are scheduled or have left: the reason may be gone.
+    Call it when other jobs are scheduled or have left: the reason may be gone. Where a job
+    that was just scheduled has its GMET before it, they ask at the end of that.
     """
     commands: list[Command] = []
     for job in table.by_key():
-        if job.awaits_switch:
-            job.awaits_switch = False
+        if not job.awaits_switch:
+            continue
+        job.awaits_switch = False
+        if protected_until_ns(job, table, now_ns)[0] > now_ns:
+            job.awaits_gmet = True
+        else:
             commands.append(
                 PublishStatus(job.key, job.next_epoch(), False, Cause.UNBLOCKED)
             )

@@ -58,8 +58,10 @@ enum cosched_phase {
     COSCHED_PHASE_TASK = 0,    /* MPI is initialised: the task gets the region and the bell */
     COSCHED_PHASE_LAUNCHED = 1, /* the process has just started: it counts as a task of the job
                                  * until it ends or registers again, and never waits for memory */
-    COSCHED_PHASE_LAUNCHER = 2  /* the process starts tasks of the job and is none itself. It never
+    COSCHED_PHASE_LAUNCHER = 2, /* the process starts tasks of the job and is none itself. It never
                                  * waits, not even for the answer */
+    COSCHED_PHASE_COMMAND = 3   /* the same, of the command that will start the launcher: it leaves
+                                 * when another process of the job registers */
 };
 
 /* How the sender's status travels. */

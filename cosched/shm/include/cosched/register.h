@@ -45,6 +45,9 @@ int cosched_announce(const char *socket_path, const struct cosched_registration 
  * scheduled, and this process with it. Waits for nothing, not even for the answer. Returns 0 if
  * the report is sent, otherwise -errno. */
 int cosched_announce_launcher(const char *socket_path, const struct cosched_registration *task);
+
+/* The same for the command that will start the job's launcher. */
+int cosched_announce_command(const char *socket_path, const struct cosched_registration *task);
 /* cdef: end */
 
 /* The result of a registration. The caller closes the descriptors. After an error only

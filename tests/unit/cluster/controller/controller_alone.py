@@ -37,7 +37,7 @@ class Controller:
     def __init__(self, store, nodes=NODES, rows=1, life=None, queue=None):
         addresses = {name: f"127.0.0.{at}:2" for at, name in enumerate(nodes, 1)}
         queue = queue or QueueSettings(jobs_per_node=rows)
-        config = DomainConfig(
+        config = self.config = DomainConfig(
             "test", "127.0.0.1:1", addresses, 0, queue, life=life or LifeSettings()
         )
         self.sent, self.log, self.ended = [], [], False

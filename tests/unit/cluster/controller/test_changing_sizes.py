@@ -5,6 +5,7 @@ The nodes are played: they admit jobs, and the root reports the end of a change.
 
 import asyncio
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -565,6 +566,33 @@ def test_job_ends_if_its_root_reports_other_nodes(store):
         assert domain.free == 4
 
     asyncio.run(scenario())
+
+
+def test_reload_during_a_change(store):
+    async def scenario():
+        domain, number = await growing(store)
+        changes = ChangeSettings(distribution="queued-only")
+        queue = QueueSettings("fcfs", size="malleable", changes=changes)
+        domain.controller.jobs.configure(replace(domain.controller.config, queue=queue))
+        await passes()
+        await domain.change((0, 1, 2, 3))
+        other = await run_beside(domain, number)
+        await domain.finish(other)
+        assert domain.sent(Admit) == []  # the nodes wait for jobs
+        assert domain.free == 2
+
+    asyncio.run(scenario())
+
+
+async def run_beside(domain, number):
+    """Runs a job on two nodes of another one, which has all four."""
+    other = domain.controller.submit(nodes=2, ppn=1)
+    await passes()
+    await domain.change((0, 1))
+    assert len(domain.nodes(number)) == 2
+    domain.begin(other)
+    await passes()
+    return other
 
 
 def test_rigid_domain_refuses_malleable_jobs(store):

@@ -12,7 +12,14 @@ import zmq
 from cosched.cluster.doorkeeper import MOST_ADDRESSES, Doorkeeper
 from cosched.cluster.keys import former_keys, load_keys, make_keys
 from cosched.cluster.links import RECEIVE_LENGTH, Former, Links
-from cosched.cluster.messages import Leave, Refused, UserReply, encode
+from cosched.cluster.messages import (
+    EndNoted,
+    Leave,
+    Refused,
+    UserLeft,
+    UserReply,
+    encode,
+)
 from cosched.core.errors import StateLost
 from tests.tools.ports import free_address
 
@@ -281,6 +288,53 @@ def test_former_member_gets_an_answer_and_nothing_of_it_is_read(tmp_path):
 
     asyncio.run(asyncio.wait_for(talk(), WITHIN_S))
     assert log == ["n1: is not a member any more: it is turned away"]
+
+
+@pytest.mark.parametrize("restarted", [True, False])
+def test_member_that_was_removed_comes_again_under_the_same_name(tmp_path, restarted):
+    """Also one that was away meanwhile and has not noticed it."""
+    names = ("controller", "n1")
+    addresses = {name: free_address() for name in names}
+    make_keys(tmp_path, names)
+    own = load_keys(tmp_path, "controller", ("controller",))
+    keys = load_keys(tmp_path, "n1", names)
+    came = []
+
+    def take(_sender, message):
+        came.append(message)
+
+    async def exchange(controller, agent, number):
+        controller.meet(addresses, keys.public)
+        controller.send("n1", EndNoted(1, number))
+        while EndNoted(1, number) not in came:
+            await asyncio.sleep(0.02)
+        agent.send("controller", UserLeft(number))
+        while UserLeft(number) not in came:
+            await asyncio.sleep(0.02)
+        controller.meet({}, own.public)
+
+    async def talk():
+        controller = Links(own, {}, print)
+        controller.listen(addresses["controller"])
+        controller.send("n1", Leave())  # it is not there yet
+        agent = Links(keys, addresses, print)
+        agent.listen(addresses["n1"])
+        works = [asyncio.ensure_future(each.receive(take)) for each in (controller, agent)]
+        await exchange(controller, agent, 1)
+        if restarted:
+            works.pop().cancel()
+            agent.close()
+            agent = Links(keys, addresses, print)
+            agent.listen(addresses["n1"])
+            works.append(asyncio.ensure_future(agent.receive(take)))
+        await exchange(controller, agent, 2)
+        for work in works:
+            work.cancel()
+        agent.close()
+        controller.close()
+
+    asyncio.run(asyncio.wait_for(talk(), WITHIN_S))
+    assert came == [EndNoted(1, 1), UserLeft(1), EndNoted(1, 2), UserLeft(2)]
 
 
 class ZapSocket:

@@ -12,7 +12,6 @@ from cosched.core.cluster.queue.order import FCFS, WFP
 from cosched.core.cluster.queue.places.elastic import Elastic
 from cosched.core.cluster.queue.places.rows import Rows
 from cosched.core.cluster.queue.plans.conservative import Conservative
-from cosched.core.cluster.queue.plans.easy import Easy
 from cosched.core.cluster.queue.plans.planner import InOrder
 from cosched.core.cluster.queue.policies import Policy
 from cosched.core.cluster.queue.queue_events import (
@@ -343,7 +342,7 @@ def test_invalid_policies_are_refused():
 def test_what_does_not_combine_with_sizes_is_refused():
     sizes, elastic = SizePolicy(EVEN, FQ), Elastic(((0, 7),))
     for policy, place, words in (
-        (Policy(FCFS, Easy, sizes), elastic, "with fcfs, not with backfill"),
+        (Policy(FCFS, Conservative, sizes), elastic, "with fcfs and easy only"),
         (Policy(WFP, InOrder, sizes), elastic, "combine with fcfs on any nodes only"),
         (
             Policy(FCFS, InOrder, sizes),

@@ -18,7 +18,7 @@ def cases(draw):
     most = draw(st.integers(max(own, least), 9))
     now_ns = draw(st.integers(0, 500))
     requests = [
-        Request(str(at), granted, idle if granted else None)
+        Request(at, granted, idle if granted else None)
         for at, (granted, idle) in enumerate(
             draw(
                 st.lists(
@@ -39,7 +39,7 @@ def test_domain_stays_within_its_bounds_and_keeps_what_is_needed(case):
     now_ns, bounds, own, requests, busy, waiting = case
     commands = decide(*case)
     asked = sum(each.nodes for each in commands if isinstance(each, Ask))
-    given_up = [each.name for each in commands if not isinstance(each, Ask)]
+    given_up = [each.number for each in commands if not isinstance(each, Ask)]
     assert not (asked and given_up)
     assert len(set(given_up)) == len(given_up)
     before = own + len(requests)
@@ -50,13 +50,13 @@ def test_domain_stays_within_its_bounds_and_keeps_what_is_needed(case):
         assert after >= bounds.least
     needed = min(bounds.most, busy + sum(waiting))
     assert after >= min(needed, max(before, needed))
-    by_name = {each.name: each for each in requests}
+    by_number = {each.number: each for each in requests}
     for command in commands:
         match command:
-            case Withdraw(name=name):
-                assert not by_name[name].granted
-            case GiveBack(name=name):
-                assert now_ns - by_name[name].idle_since_ns >= IDLE_NS
+            case Withdraw(number=number):
+                assert not by_number[number].granted
+            case GiveBack(number=number):
+                assert now_ns - by_number[number].idle_since_ns >= IDLE_NS
             case Ask(nodes=nodes):
                 assert nodes >= 1
 
@@ -65,27 +65,27 @@ def test_domain_stays_within_its_bounds_and_keeps_what_is_needed(case):
 def test_decision_that_was_carried_out_is_not_made_again(case):
     now_ns, bounds, own, requests, busy, waiting = case
     commands = decide(*case)
-    given_up = {each.name for each in commands if not isinstance(each, Ask)}
+    given_up = {each.number for each in commands if not isinstance(each, Ask)}
     asked = sum(each.nodes for each in commands if isinstance(each, Ask))
-    rest = [each for each in requests if each.name not in given_up]
-    rest += [Request(f"new{at}", granted=False) for at in range(asked)]
+    rest = [each for each in requests if each.number not in given_up]
+    rest += [Request(100 + at, granted=False) for at in range(asked)]
     assert decide(now_ns, bounds, own, rest, busy, waiting) == ()
 
 
 def test_domain_without_jobs_falls_to_its_least():
-    requests = [Request(str(at), True, 0) for at in range(3)]
+    requests = [Request(at, True, 0) for at in range(3)]
     bounds = Bounds(1, 4, IDLE_NS)
     assert decide(99, bounds, 1, requests, 0, []) == ()
-    assert decide(100, bounds, 1, requests, 0, []) == tuple(map(GiveBack, "210"))
+    assert decide(100, bounds, 1, requests, 0, []) == tuple(map(GiveBack, (2, 1, 0)))
     two = Bounds(2, 4, IDLE_NS)
-    assert decide(100, two, 1, requests, 0, []) == (GiveBack("2"), GiveBack("1"))
+    assert decide(100, two, 1, requests, 0, []) == (GiveBack(2), GiveBack(1))
 
 
 def test_requests_that_wait_go_first():
-    requests = [Request("a", True, 0), Request("b", False), Request("c", True)]
+    requests = [Request(7, True, 0), Request(8, False), Request(9, True)]
     assert decide(200, Bounds(1, 9, IDLE_NS), 1, requests, 2, []) == (
-        Withdraw("b"),
-        GiveBack("a"),
+        Withdraw(8),
+        GiveBack(7),
     )
 
 
@@ -93,4 +93,4 @@ def test_domain_asks_for_what_jobs_need_up_to_its_most():
     bounds = Bounds(1, 8, IDLE_NS)
     assert decide(0, bounds, 1, [], 1, [3]) == (Ask(3),)
     assert decide(0, bounds, 1, [], 1, [4, 9]) == (Ask(7),)
-    assert decide(0, bounds, 1, [Request("a", granted=False)], 1, [1]) == ()
+    assert decide(0, bounds, 1, [Request(7, granted=False)], 1, [1]) == ()

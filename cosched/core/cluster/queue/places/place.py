@@ -34,9 +34,9 @@ class Place(ABC):
     its end.
 
     total: the nodes in and out of service, also those that the domain may get. capacity:
-    those that jobs may get now. free: those that a job could have now. moved: counts the changes of expected ends and of nodes in
-    service, so that plans can detect them. rows: the parts that conservative backfill plans
-    with; None if it cannot.
+    those that jobs may get now. free: those that a job could have now. moved: counts the
+    changes of expected ends and of nodes in service, so that plans can detect them. rows:
+    the parts that conservative backfill plans with; None if it cannot.
     """
 
     total: int

@@ -37,6 +37,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from cosched.core.cluster.queue.job import Job, JobId
 from cosched.core.cluster.queue.nodes import count
@@ -53,6 +54,9 @@ from cosched.core.cluster.queue.sizes.resizable_run import ResizableRun, Wants
 from cosched.core.cluster.queue.sizes.settings import Distribution, SizePolicy
 from cosched.core.cluster.queue.waiting import arrival
 from cosched.core.errors import CoschedError
+
+#: Running jobs to harvest, each with the nodes that it gives.
+Taken: TypeAlias = "list[tuple[ResizableRun, int]]"
 
 
 @dataclass(slots=True)
@@ -179,8 +183,7 @@ class Malleable(Planner):
             if self._ended:
                 self._share_out(now_ns)
             else:
-                self._start_fitting(now_ns)
-                self._reach_degree(now_ns)
+                self._admit(now_ns)
             self._arrived = self._ended = False
         return self._settle(now_ns)
 
@@ -237,17 +240,25 @@ class Malleable(Planner):
                 more = min(lacks, self._free)
                 self._change(job, Cause(more, Why.MINIMUM, job.minimum))
 
+    def _admit(self, now_ns: int) -> None:
+        """Starts jobs after an arrival."""
+        self._start_fitting(now_ns)
+        self._reach_degree(now_ns)
+
     def _share_out(self, now_ns: int) -> None:
         """Gives the nodes of a job that ended to others."""
         self._reach_degree(now_ns)
-        distribution = self.sizes.distribution
-        if distribution is Distribution.FAVOUR_RUNNING:
+        if self.sizes.distribution is Distribution.FAVOUR_RUNNING:
             self._give(self._short(), now_ns)
             self._start_fitting(now_ns)
-            return
-        self._start_fitting(now_ns)
+        else:
+            self._start_fitting(now_ns)
+            self._give_rest(now_ns)
+
+    def _give_rest(self, now_ns: int) -> None:
+        """Gives the nodes that the queue does not want."""
         short = self._short()
-        if distribution is Distribution.QUEUED_ONLY:
+        if self.sizes.distribution is Distribution.QUEUED_ONLY:
             short = [job for job in short if job.asks]
         self._give(short, now_ns)
 
@@ -293,27 +304,41 @@ class Malleable(Planner):
     def _harvest(self, missing: int, to: JobId, least: int, now_ns: int) -> bool:
         """Removes ``missing`` nodes from running jobs, or none; returns whether it did. to:
         the job that gets them. least: its minimum."""
+        taken = self._find(missing, now_ns)
+        if taken is None:
+            return False
+        self._take(taken, to, least)
+        return True
+
+    def _slack(self) -> int:
+        """Returns the number of nodes that running jobs have beyond their minimum."""
+        return sum(max(0, job.size - job.minimum) for job in self.running.values())
+
+    def _find(self, missing: int, now_ns: int) -> Taken | None:
+        """Returns the running jobs that can give ``missing`` nodes; None if they cannot."""
         harvest = self.sizes.harvest
         if harvest is NEVER:
-            return False
+            return None
         self.counts.requests += 1
-        if sum(max(0, job.size - job.minimum) for job in self.running.values()) < missing:
-            return False
+        if self._slack() < missing:
+            return None
         victims = self._victims(now_ns)
         amounts = harvest.take(victims, missing)
         if sum(amounts) < missing:
-            return False
+            return None
         least_benefit = self.sizes.control.least_benefit
         if least_benefit:
             worth = harvest_benefit(self.running.values(), victims, amounts, now_ns)
             if worth < least_benefit:
-                return False
+                return None
+        return [pair for pair in zip(victims, amounts, strict=True) if pair[1]]
+
+    def _take(self, taken: Taken, to: JobId, least: int) -> None:
+        """Harvests running jobs for another job, whose minimum is ``least``."""
         free = self._free
-        for job, amount in zip(victims, amounts, strict=True):
-            if amount:
-                self._change(job, Cause(-amount, Why.HARVEST, least, to, free))
+        for job, amount in taken:
+            self._change(job, Cause(-amount, Why.HARVEST, least, to, free))
         self.counts.harvests += 1
-        return True
 
     def _victims(self, now_ns: int) -> Sequence[ResizableRun]:
         """Returns the jobs to harvest. Averages cover all running jobs."""
@@ -370,6 +395,13 @@ class Malleable(Planner):
         self._free -= cause.by
         self._changed[number] = job
         self._causes[number] = (*self._causes.get(number, ()), cause)
+
+    def _undo(self, job: ResizableRun) -> None:
+        """Takes back the last change of a job in this pass."""
+        *before, last = self._causes[job.job.number]
+        job.size -= last.by
+        self._free += last.by
+        self._causes[job.job.number] = tuple(before)
 
     def _settle(self, now_ns: int) -> Offers:
         """Yields the changes of the plan: first shrink, then start, then grow. The first

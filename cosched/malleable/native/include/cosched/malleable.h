@@ -40,7 +40,8 @@ struct cosched_block {
 int cosched_job_begin(struct cosched_job **job, int32_t minimum, int32_t ideal);
 
 /* Cuts an array of so many rows into blocks that differ by one row at most, before the loop. whole:
- * the array in rank 0; NULL there: the rows are zeros. A rank that joins gets a block without rows. */
+ * the array in rank 0; NULL there: the rows are zeros. A rank that joins gets a block without rows, and
+ * so does each rank after an error. */
 int cosched_job_scatter(struct cosched_job *job, struct cosched_block *block, const void *whole,
                         int64_t rows, int64_t row_bytes);
 
@@ -81,8 +82,8 @@ bool cosched_job_left(const struct cosched_job *job);
  * rank waits. */
 int cosched_job_ask(struct cosched_job *job, int32_t nodes);
 
-/* Returns the mean time of this rank's iterations since the job has its size, in seconds; below 0 if it
- * is not known: before the first one has ended, and without an agent. */
+/* Returns the mean time of this rank's iterations since the job has its size, in seconds; below 0
+ * before the first one has ended. */
 double cosched_job_exec_time(const struct cosched_job *job);
 
 /* Returns the part of it in which this rank waited in MPI; below 0 without cosched's shim. */

@@ -1,0 +1,102 @@
+"""Makes streams of malleable jobs that a live domain and the simulator both run.
+
+The jobs are the users' problems of Table 1 (``cosched.sim.malleable.jobs``). Their ideals
+are scaled to the nodes of the domain, and their times so that the mean job is short.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from cosched.config.domain import ChangeSettings, QueueSettings
+from cosched.core.cluster.queue.sizes.execution import AdaptationCost
+from cosched.core.cluster.queue.sizes.malleable_job import MalleableJob
+from cosched.core.units import NS_PER_S
+from cosched.sim.malleable.jobs import TEMPLATES, Instance, users_jobs
+from cosched.sim.malleable.malleable_runs import USERS_NODES
+from cosched.sim.malleable.policies import DISTRIBUTIONS, figures, run_stream
+
+#: The policies of Figs. 15 and 16 and Table 3, and two more harvests.
+POLICIES = (
+    "ideal-only",
+    "ideal-backfill",
+    "moldable",
+    "even-fr",
+    "low-impact-fr",
+    "low-impact-fq",
+)
+#: The figures of both.
+QUANTITIES: Mapping[str, str] = {
+    "mean_wait_s": "wait",
+    "mean_total_s": "total",
+    "throughput_per_h": "jobs/h",
+}
+#: A job that takes longer is ended, in times of its run time; grace comes on top.
+_GRACE_NS = 60 * NS_PER_S
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """A stream of jobs."""
+
+    template: str  #: a name of TEMPLATES
+    count: int  #: jobs
+    nodes: int  #: of the domain
+    beta: float  #: time between arrivals, in times that the machine needs for the mean job
+    percent: int  #: a job's minimum, of its ideal
+    mean_s: float  #: the run time of the mean problem at its ideal
+    seed: int  #: draws the problems
+
+    def jobs(self) -> list[MalleableJob]:
+        """Returns the jobs, numbered by their arrival from 0. Changes cost nothing yet."""
+        template = [self._scaled(each) for each in TEMPLATES[self.template]]
+        jobs = users_jobs(
+            template, self.count, self.nodes, self.beta, self.percent, self.seed
+        )
+        mean_s = sum(each.run_s for each in template) / len(template)
+        factor = self.mean_s / mean_s
+        return [
+            msgspec.structs.replace(
+                job,
+                walltime_ns=round(job.walltime_ns * factor),
+                submit_ns=round(job.submit_ns * factor),
+                cost=AdaptationCost(),
+            )
+            for job in jobs
+        ]
+
+    def _scaled(self, instance: Instance) -> Instance:
+        ideal = max(1, round(instance.ideal * self.nodes / USERS_NODES))
+        return replace(instance, ideal=ideal)
+
+
+def queue_of(policy: str) -> QueueSettings:
+    """Returns the settings of a domain whose queue has this policy."""
+    if policy == "ideal-only":
+        return QueueSettings("fcfs", grace_ns=_GRACE_NS)
+    if policy == "ideal-backfill":
+        return QueueSettings("conservative", grace_ns=_GRACE_NS)
+    if policy == "moldable":
+        return QueueSettings("fcfs", grace_ns=_GRACE_NS, size="moldable")
+    harvest, _, distribution = policy.rpartition("-")
+    changes = ChangeSettings(harvest, DISTRIBUTIONS[distribution].value)
+    return QueueSettings("fcfs", grace_ns=_GRACE_NS, size="malleable", changes=changes)
+
+
+def simulated(
+    jobs: Sequence[MalleableJob],
+    nodes: int,
+    policy: str,
+    cost: AdaptationCost,
+    least_ns: int,
+) -> dict[str, float]:
+    """Returns the figures of the simulator. cost: of a change, as it was live. least_ns: no
+    job is shorter, because that is what a start and an end of MPI take here."""
+    costly = [
+        msgspec.structs.replace(job, cost=cost, walltime_ns=max(job.walltime_ns, least_ns))
+        for job in jobs
+    ]
+    return figures(run_stream(costly, nodes, policy))

@@ -1,0 +1,147 @@
+"""Lets a domain in an allocation of Slurm grow and shrink with its queue.
+
+``core.cluster.growth`` decides. Each further node is a job of Slurm of its own
+(``node_jobs``). When it runs, its node is added to the domain, and the job's agent joins. A
+node that is removed ends its agent, and so its job.
+
+Slurm and the domain report no events to this process, so it asks both again and again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from cosched.cluster.answers import NodeInfo
+from cosched.cluster.client import Client
+from cosched.cluster.slurm.node_jobs import NodeJob, NodeJobs
+from cosched.core.cluster.growth import Ask, Bounds, Request, Withdraw, decide
+from cosched.core.complaints import Complaints
+from cosched.core.errors import CoschedError
+from cosched.core.units import NS_PER_S
+
+#: After Slurm has refused a job, none is sent for this time.
+PAUSE_NS = 30 * NS_PER_S
+
+
+class Growing:
+    """The further nodes of a domain.
+
+    own: the names of the nodes that the domain has for good. port: of each agent. log:
+    takes one line about what happened.
+    """
+
+    def __init__(
+        self,
+        bounds: Bounds,
+        own: Sequence[str],
+        port: int,
+        jobs: NodeJobs,
+        log: Callable[[str], None],
+    ) -> None:
+        self._bounds = bounds
+        self._own = frozenset(own)
+        self._port = port
+        self._jobs = jobs
+        self._log = log
+        self._complaints = Complaints(log, time.monotonic_ns)
+        self._node_of: dict[int, str] = {}  # by the number of each job that got its node
+        self._idle_since_ns: dict[str, int] = {}
+        self._not_before_ns = 0  # no job is sent until then
+
+    def step(self, client: Client, now_ns: int) -> None:
+        """Looks at Slurm and the domain, and does what is needed. Raises CoschedError if
+        one of them refuses something; the next step tries again."""
+        jobs = self._jobs.listed()
+        nodes = {node["node"]: node for node in client.nodes()}
+        if self._add(client, jobs, nodes):
+            nodes = {node["node"]: node for node in client.nodes()}
+        self._remove_lost(client, jobs, nodes)
+        self._note_idle(nodes, now_ns)
+        waiting = [job["nodes"] or 1 for job in client.queue() if job["state"] == "queued"]
+        staying = [node for node in nodes.values() if node["state"] != "leaving"]
+        commands = decide(
+            now_ns,
+            self._bounds,
+            sum(node["node"] in self._own for node in staying),
+            self._requests(jobs, nodes),
+            sum(bool(node["jobs"]) for node in staying),
+            waiting,
+        )
+        for command in commands:
+            if isinstance(command, Ask):
+                self._ask(command.nodes, [*nodes, *self._node_of.values()], now_ns)
+            elif isinstance(command, Withdraw):
+                self._log(f"job {command.number} of Slurm is not needed")
+                self._jobs.cancel([command.number])
+            else:
+                node = self._node_of[command.number]
+                self._log(f"node {node} is given back")
+                client.remove([node])
+
+    def end(self) -> None:
+        """Ends all jobs of Slurm that were asked for. Raises CoschedError."""
+        self._jobs.cancel([job.number for job in self._jobs.listed()])
+
+    def _add(
+        self, client: Client, jobs: Sequence[NodeJob], nodes: Mapping[str, NodeInfo]
+    ) -> bool:
+        """Adds the nodes of jobs that have begun; returns whether there are any. A job
+        whose node the domain has already is of no use."""
+        before = len(self._node_of)
+        for job in jobs:
+            if not job.node or job.number in self._node_of:
+                continue
+            if job.node in self._own or job.node in self._node_of.values():
+                self._log(f"job {job.number} of Slurm has node {job.node} once more")
+                self._jobs.cancel([job.number])
+                continue
+            if job.node not in nodes:
+                client.add({job.node: f"{job.node}:{self._port}"})
+                self._log(f"job {job.number} of Slurm has node {job.node}")
+            self._node_of[job.number] = job.node
+        return len(self._node_of) > before
+
+    def _remove_lost(
+        self, client: Client, jobs: Sequence[NodeJob], nodes: Mapping[str, NodeInfo]
+    ) -> None:
+        """Removes the nodes whose jobs have ended."""
+        live = {job.number for job in jobs}
+        for number, node in list(self._node_of.items()):
+            if number in live:
+                continue
+            del self._node_of[number]
+            if node in nodes:
+                self._log(f"job {number} of Slurm has ended, so node {node} is removed")
+                client.remove([node], now=True)
+
+    def _note_idle(self, nodes: Mapping[str, NodeInfo], now_ns: int) -> None:
+        idle = {
+            name
+            for name, each in nodes.items()
+            if each["state"] == "up" and not each["jobs"]
+        }
+        self._idle_since_ns = {name: self._idle_since_ns.get(name, now_ns) for name in idle}
+
+    def _requests(
+        self, jobs: Sequence[NodeJob], nodes: Mapping[str, NodeInfo]
+    ) -> list[Request]:
+        """Returns the jobs whose nodes the domain has or will have."""
+        found = []
+        for job in jobs:
+            is_waiting = not job.node
+            if is_waiting or (job.node in nodes and nodes[job.node]["state"] != "leaving"):
+                idle_ns = self._idle_since_ns.get(job.node)
+                found.append(Request(job.number, not is_waiting, idle_ns))
+        return found
+
+    def _ask(self, count: int, taken: Sequence[str], now_ns: int) -> None:
+        if now_ns < self._not_before_ns:
+            return
+        try:
+            for _ in range(count):
+                self._jobs.ask(taken)
+        except CoschedError:
+            self._not_before_ns = now_ns + PAUSE_NS
+            raise
+        self._log(f"asked Slurm for {count} more nodes")

@@ -1,0 +1,113 @@
+"""Asks Slurm for single nodes: each is an ordinary job of the user, which runs an agent."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from cosched.cluster.paths import DomainPaths
+from cosched.core.decoding import parse_integer, shown_text
+from cosched.core.errors import CoschedError
+from cosched.start.own_command import own_command
+
+AGENT_MODULE = "cosched_daemons.slurmagent"
+#: How long a command of Slurm may take.
+WITHIN_S = 60.0
+_LIVE = "PENDING,CONFIGURING,RUNNING"
+_JOB_MOST = (1 << 32) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class NodeJob:
+    """A job of Slurm that has a node, or waits for one."""
+
+    number: int  #: Slurm's number of the job
+    node: str  #: the name of its node; empty as long as it does not run
+
+
+class NodeJobs:
+    """The jobs of one domain. base: the job in which the domain was started. cpus: of each
+    node. words: further words for sbatch. environ: that of the base job."""
+
+    def __init__(
+        self,
+        paths: DomainPaths,
+        base: int,
+        cpus: int,
+        words: Sequence[str],
+        environ: Mapping[str, str],
+    ) -> None:
+        self._paths = paths
+        self._base = base
+        self._cpus = cpus
+        self._words = words
+        # What describes the base job must not shape the others.
+        self._environ = {
+            name: value
+            for name, value in environ.items()
+            if name == "SLURM_CONF" or not name.startswith(("SLURM_", "SBATCH_"))
+        }
+        self._name = f"cosched-{base}"
+
+    def listed(self) -> list[NodeJob]:
+        """Returns the jobs that wait or run, by number. Raises CoschedError."""
+        user = str(os.geteuid())
+        words = ("squeue", "--noheader", f"--user={user}", f"--name={self._name}")
+        text = self._run(*words, f"--states={_LIVE}", "--format=%i|%T|%N")
+        found = []
+        for line in text.splitlines():
+            number, _, rest = line.strip().partition("|")
+            state, _, node = rest.partition("|")
+            job = parse_integer(number, "squeue: the number of a job", 1, _JOB_MOST)
+            found.append(NodeJob(job, node if state == "RUNNING" else ""))
+        return sorted(found, key=lambda job: job.number)
+
+    def ask(self, without: Collection[str]) -> None:
+        """Asks for one more node, not one of these. Raises CoschedError."""
+        run_dir = str(self._paths.run_dir)
+        words = (
+            *own_command(AGENT_MODULE),
+            "--run-dir",
+            run_dir,
+            "--base",
+            str(self._base),
+        )
+        script = f"#!/bin/sh\nexec {shlex.join(words)}\n"
+        self._run(
+            *("sbatch", "--parsable", f"--job-name={self._name}", "--chdir=/"),
+            *("--nodes=1", "--ntasks=1", f"--cpus-per-task={self._cpus}"),
+            *("--export=ALL", "--no-requeue", f"--exclude={','.join(sorted(without))}"),
+            f"--output={self._paths.directory}/slurm-%j.log",
+            *self._words,
+            script=script,
+        )
+
+    def cancel(self, numbers: Sequence[int]) -> None:
+        """Ends these jobs. Raises CoschedError."""
+        if numbers:
+            self._run("scancel", *map(str, numbers))
+
+    def _run(self, *words: str, script: str = "") -> str:
+        """Returns what a command prints."""
+        try:
+            done = subprocess.run(
+                words,
+                env=self._environ,
+                input=script.encode(),
+                capture_output=True,
+                timeout=WITHIN_S,
+                check=False,
+            )
+        except FileNotFoundError:
+            raise CoschedError(
+                f"{words[0]} not found; add Slurm's commands to PATH"
+            ) from None
+        except subprocess.TimeoutExpired:
+            raise CoschedError(f"{words[0]}: no answer within {WITHIN_S:g} s") from None
+        if done.returncode:
+            lines = shown_text(done.stderr).strip().splitlines() or [""]
+            raise CoschedError(f"{words[0]}: {lines[-1]}")
+        return shown_text(done.stdout)

@@ -1,0 +1,85 @@
+"""Runs the agent of a node that Slurm gave a domain later; see cosched/cluster/slurm."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import subprocess
+import threading
+import time
+from pathlib import Path
+
+from cosched.cluster.agent.agent import serve
+from cosched.cluster.agent.steps import NoStepNotes
+from cosched.cluster.keys import known_keys
+from cosched.cluster.member import log_line
+from cosched.cluster.paths import DomainPaths
+from cosched.config.domain import load_config
+from cosched.core.decoding import parse_integer
+from cosched.core.errors import CoschedError
+from cosched.core.names import CONTROLLER
+from cosched.start.streams import begin
+
+#: How long the node may take to be added to the domain.
+ADDED_WITHIN_S = 120.0
+_POLL_S = 0.5
+#: How often Slurm is asked whether the domain's own job still runs.
+_LOOK_S = 15.0
+
+
+def parser() -> argparse.ArgumentParser:
+    """Returns the parser of the options."""
+    options = argparse.ArgumentParser(
+        prog="cosched-slurmagent",
+        description=__doc__,
+        epilog="example: cosched-slurmagent --run-dir R --base 7",
+    )
+    options.add_argument("--run-dir", type=Path, required=True)
+    options.add_argument("--base", type=int, required=True, help="the domain's Slurm job")
+    return options
+
+
+def main() -> None:
+    """Runs the agent until the node is removed, or the domain's own job ends."""
+    begin()
+    options = parser().parse_args()
+    node = os.environ.get("SLURMD_NODENAME") or os.uname().nodename
+    cpus = os.environ.get("SLURM_CPUS_ON_NODE", "")
+    try:
+        slots = parse_integer(cpus, "SLURM_CPUS_ON_NODE", 0, 1 << 20) if cpus else 0
+        _wait_added(DomainPaths(options.run_dir), node)
+        threading.Thread(target=_end_with, args=(options.base,), daemon=True).start()
+        serve(options.run_dir, node, NoStepNotes(), slots)
+    except CoschedError as error:
+        raise SystemExit(f"cosched-slurmagent: {error}") from None
+
+
+def _wait_added(paths: DomainPaths, node: str) -> None:
+    """Waits until domain.toml has the node. A network file system may show that late."""
+    deadline = time.monotonic() + ADDED_WITHIN_S
+    while not (
+        paths.config.exists()
+        and node in load_config(paths.config).nodes
+        and len(known_keys(paths.keys, (CONTROLLER, node))) == 2
+    ):
+        if time.monotonic() >= deadline:
+            raise CoschedError(f"{paths.config}: does not get node {node}")
+        time.sleep(_POLL_S)
+
+
+def _end_with(base: int) -> None:
+    """Ends this process once Slurm reports that a job has ended."""
+    words = ("squeue", "--noheader", f"--jobs={base}", "--states=RUNNING", "--format=%i")
+    while True:
+        time.sleep(_LOOK_S)
+        done = subprocess.run(words, capture_output=True, check=False)
+        unknown = b"Invalid job id" in done.stderr
+        if unknown or (done.returncode == 0 and not done.stdout.strip()):
+            log_line(f"job {base} of Slurm, with the domain's controller, has ended")
+            os.kill(os.getpid(), signal.SIGTERM)
+            return
+
+
+if __name__ == "__main__":
+    main()
