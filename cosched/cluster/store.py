@@ -298,7 +298,8 @@ class JobStore:
             "json_extract(CAST(change AS TEXT), '$.refused') = ''",
             (number,),
         )
-        return 0 if row is None else int(row[0])
+        count: int = 0 if row is None else row[0]
+        return count
 
     def _count_changes(self) -> Counter[bool]:
         rows = self._file.rows(

@@ -38,6 +38,10 @@ ALLOWED = {
         {"cosched.cli.connection", "cosched.jobs.client"},
         START_UP,
     ),
+    "cosched/cli/jobs/history.py": (
+        {"cosched.cli.connection", "cosched.jobs.client"},
+        START_UP,
+    ),
     "cosched/cli/jobs/top.py": ({"cosched.observe.top.screen"}, START_UP),
     "cosched/cli/jobs/why.py": (
         {"cosched.cli.connection", "cosched.jobs.client"},

@@ -18,6 +18,7 @@ from cosched.cli.jobs.elsewhere import elsewhere_option, way_to
 from cosched.cli.jobs.records import records_elsewhere, records_here
 from cosched.cli.options import asked_run_dir_option, json_option, nodes_option
 from cosched.cli.values import Parsed
+from cosched.cluster.paths import DomainPaths
 from cosched.core.bounds import UID_MOST
 from cosched.core.decoding import is_whole, parse_integer
 from cosched.core.errors import CoschedError
@@ -182,7 +183,6 @@ def _times_resized(run_dir: Path) -> dict[str, int]:
     names on nodes; {} if no domain answers. It is that of this run directory if there is
     one, otherwise the one that serves this user."""
     from cosched.cli.connection import AT_THE_PROMPT
-    from cosched.cluster.paths import DomainPaths
     from cosched.jobs.client import Client
 
     place = run_dir if DomainPaths(run_dir).directory.is_dir() else None
