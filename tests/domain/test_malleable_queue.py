@@ -49,8 +49,9 @@ class Domain:
         self.bin_folder = bin_folder
         self._submitted = 0
 
-    def submit(self, **more):
-        """Submits a job; returns its number and the file that stops it."""
+    def submit(self, *program, **more):
+        """Submits a job, of STEN or another program, which gets the file that stops it.
+        Returns its number and this file."""
         self._submitted += 1
         stop = self.rig.folder / f"stop-{self._submitted}"
         mine = {k: v for k, v in mpi_environment().items() if not k.startswith("COSCHED_")}
@@ -58,6 +59,8 @@ class Domain:
         environ = {**mine, "PATH": path, **self.rig.mark}
         words = [self.bin_folder / "python", STEN, "--size", 24, "--until", stop]
         words += ["--pause", 0.001]
+        if program:
+            words = [self.bin_folder / "python", *program, stop]
         job = Job(
             [str(word) for word in words],
             environ=environ,
@@ -188,4 +191,36 @@ def test_malleable_job_takes_a_new_node_and_gives_a_removed_one_back(domain):
     domain.until_nodes({number: 4})
     assert "n5" in domain.job(number)["hosts"]
     domain.end(number, stop)
+    domain.nothing_is_left()
+
+
+ASKS = """
+import sys, time
+from pathlib import Path
+import numpy as np
+from cosched import malleable
+
+with malleable.Job(minimum=1, ideal=4) as job:
+    block = job.scatter(np.zeros((8, 1)) if job.rank == 0 else None)
+    for step in job.steps():
+        if job.resized:
+            block = job.redistribute(block)
+        if step == 5:
+            job.ask(2)
+        time.sleep(0.01)
+        if job.comm.bcast(Path(sys.argv[1]).exists()):
+            break
+"""
+
+
+def test_program_asks_for_fewer_nodes(domain):
+    program = domain.rig.work / "asks.py"
+    program.write_text(ASKS)
+    number, stop = domain.submit(program, minimum=1, ideal=4)
+    domain.until_nodes({number: 2})
+    (change,) = domain.job(number)["changes"]
+    assert (change["before"], change["after"]) == (4, 2)
+    assert change["reason"] == "gave 2 nodes: it wants 2 at most"
+    stop.touch()
+    assert domain.rig.wait(number)["state"] == "done"
     domain.nothing_is_left()

@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from cosched.cluster.engines.native.bounds import change_bounds
+from cosched.cluster.engines.native.job_bounds import change_bounds
 from cosched.cluster.engines.native.node_entries import NodeState
 from cosched.cluster.messages import (
     Admit,

@@ -32,6 +32,7 @@ from cosched.core.cluster.queue.queue_events import (
     ResizeRefused,
     Sensed,
     SettingsChanged,
+    SizeWanted,
     StartJob,
     Ticked,
     WakeAt,
@@ -42,7 +43,7 @@ from cosched.core.cluster.queue.sizes.execution import linear
 from cosched.core.cluster.queue.sizes.fit import FittedExecution, fit
 from cosched.core.cluster.queue.sizes.harvest import EVEN, NEVER
 from cosched.core.cluster.queue.sizes.malleable_job import MalleableJob
-from cosched.core.cluster.queue.sizes.resizable_run import ResizableRun
+from cosched.core.cluster.queue.sizes.resizable_run import ResizableRun, Wants
 from cosched.core.cluster.queue.sizes.settings import Control, Distribution, SizePolicy
 from cosched.core.cluster.queue.states import State
 from cosched.core.errors import CoschedError
@@ -499,3 +500,76 @@ def test_job_outside_its_bounds_is_recovered_and_meets_them():
     assert domain(JobRecovered(100, job(0, 2, 4), ((0, 5),), 50)) == [
         ResizeJob(0, ((0, 3),))
     ]
+
+
+def test_open_change_is_recovered_and_goes_on():
+    domain = Domain()
+    growths = (((5, 5),), ((0, 1),))
+    event = JobRecovered(100, job(0, 1, 8), ((0, 1), (5, 5)), 50, growths, ((0, 0), (5, 7)))
+    assert domain(event) == []
+    assert domain.state(0) is State.RESIZING
+    assert domain.nodes(0) == ((0, 1), (5, 7))
+    assert domain.queue.place.free == 3
+    assert domain(ResizeRefused(110, 0)) == []
+    assert domain.queue.place.free == 5
+    domain = Domain()
+    domain(event)
+    domain(ResizeDone(110, 0, ((0, 0), (5, 7)), 2))
+    assert domain.queue.place._growths[0] == [((5, 5),), ((0, 0),), ((6, 7),)]
+
+
+def test_recovered_change_is_late_in_its_time():
+    domain = Domain()
+    event = JobRecovered(100, job(0, 1, 8), ((0, 3),), 50, (), ((0, 1),), by_ns=120)
+    assert domain(event) == []
+    assert domain(Ticked(120)) == [WithdrawResize(0)]
+
+
+@pytest.mark.parametrize("ordered", [((1, 3),), ((0, 8),)])
+def test_change_that_cannot_be_is_not_recovered(ordered):
+    with pytest.raises(CoschedError, match="job 0: cannot change to nodes"):
+        Domain()(JobRecovered(100, job(0, 1, 8), ((0, 3),), 50, (), ordered))
+
+
+def test_changes_are_explained():
+    domain = Domain()
+    domain.submit(0, job(0, 1, 8))
+    domain.submit(10, job(31, 4, 4))
+    harvest = "gave 4 nodes to job 31: its minimum was 4, 0 were free"
+    assert domain.queue.why_resized(0) == harvest
+    domain(ResizeDone(20, 0, ((0, 3),), 0))
+    domain(JobEnded(30, 31))
+    assert domain.queue.why_resized(0) == "got 4 free nodes"
+    domain(ResizeDone(40, 0, ((0, 7),), 0))
+    domain(BoundsChanged(50, 0, 1, 7))
+    assert domain.queue.why_resized(0) == "gave 1 node: it wants 7 at most"
+    domain(ResizeDone(60, 0, ((0, 6),), 0))
+    domain(NodesDrained(70, ((2, 2), (7, 7))))
+    assert domain.queue.why_resized(0) == "gave 1 node out of service"
+    domain(ResizeDone(80, 0, ((0, 1), (3, 6)), 0))
+    domain(NodesJoined(90, ((7, 7),)))
+    assert domain.queue.why_resized(0) == "got 1 free node"
+
+
+def test_wishes_of_a_program_stay_within_the_bounds_of_its_owner():
+    run = ResizableRun(job(0, 2, 6), 4, 0)
+    for wants, bounds in [
+        (Wants(0, 0, 0), (2, 6)),
+        (Wants(1, 9, 0), (2, 6)),
+        (Wants(3, 5, 0), (3, 5)),
+        (Wants(9, 1, 1), (6, 6)),
+        (Wants(0, 5, 4), (2, 4)),
+        (Wants(3, 0, 1), (3, 3)),
+        (Wants(0, 0, 9), (2, 6)),
+    ]:
+        run.want(wants)
+        assert (run.minimum, run.ideal) == bounds
+    run.rebound(job(0, 1, 3))
+    assert (run.minimum, run.ideal) == (1, 3)
+
+
+def test_wish_of_a_rigid_job_changes_nothing():
+    domain = Domain()
+    domain.submit(0, Job(0, 3, 9, 0))
+    assert domain(SizeWanted(10, 0, 1, 8, 2)) == []
+    assert domain(SizeWanted(10, 7, 1, 8, 2)) == []  # it has ended

@@ -40,6 +40,7 @@ from cosched.core.cluster.queue.queue_events import (
     ResizeRefused,
     Sensed,
     SettingsChanged,
+    SizeWanted,
     StartJob,
     Ticked,
     WakeAt,
@@ -187,6 +188,11 @@ class Agents(RuleBasedStateMachine):
     def sense(self, pick, size, time):
         self.feed(Sensed(self.now, self.pick(self.on, pick), size, 1, time, 0))
 
+    @precondition(lambda self: self.on)
+    @rule(pick=PICK, wants=st.tuples(*[st.integers(0, NODES)] * 3))
+    def want(self, pick, wants):
+        self.feed(SizeWanted(self.now, self.pick(self.on, pick), *wants))
+
     @precondition(lambda self: self.elastic())
     @rule(pick=PICK, sizes=st.tuples(SIZE, SIZE), tick=st.booleans())
     def rebound(self, pick, sizes, tick):
@@ -244,28 +250,38 @@ class Agents(RuleBasedStateMachine):
     def change_settings(self, sizes, grace):
         self.feed(SettingsChanged(self.now, Policy(FCFS, InOrder, sizes), grace))
 
-    @rule(sizes=POLICIES)
-    def restart(self, sizes):
-        """The controller restarts. Open changes were refused, and jobs on lost nodes are
-        gone; others that were to end are not, which no part remembers."""
-        for number in list(self.changes):
-            self.on[number], _ = self.changes.pop(number)
-        self.withdrawn.clear()
+    @rule(sizes=POLICIES, kept=st.booleans())
+    def restart(self, sizes, kept):
+        """The controller restarts. Open changes were refused, unless they are kept. Jobs on
+        lost nodes are gone; others that were to end are not, which no part remembers."""
         self.on = {n: nodes for n, nodes in self.on.items() if not nodes & self.lost}
+        for number in list(self.changes):
+            if number not in self.on:
+                del self.changes[number]
+            elif not kept:
+                self.on[number], _ = self.changes.pop(number)
+        self.withdrawn.clear()
         waiting = list(self.queue.waiting)
         policy = Policy(FCFS, InOrder, sizes)
         self.queue = QueueMachine(Elastic(ALL), policy, self.grace)
         self.handle(NodesDrained(self.now, ALL))
         self.ending.clear()
         for number, nodes in self.on.items():
-            self.first[number] = min(nodes)
-            self.handle(
-                JobRecovered(self.now, self.jobs[number], from_numbers(nodes), self.now)
-            )
+            self.recover(number, nodes)
         for job in reversed(waiting):
             self.handle(JobSubmitted(self.now, job))
         here = set(range(NODES)) - self.out
         self.feed(NodesJoined(self.now, from_numbers(here)))
+
+    def recover(self, number, nodes):
+        change, job = self.changes.get(number), self.jobs[number]
+        if change is None:
+            self.first[number] = min(nodes)
+            self.handle(JobRecovered(self.now, job, from_numbers(nodes), self.now))
+            return
+        before, after = map(from_numbers, change)
+        growths = (from_numbers({self.first[number]}),)
+        self.handle(JobRecovered(self.now, job, before, self.now, growths, after))
 
     @rule()
     def look_ahead(self):

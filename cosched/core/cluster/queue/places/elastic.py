@@ -144,7 +144,7 @@ class Elastic(Ledger):
         run, size = self.running[number], count(nodes)
         # Its bounds may have changed since the order.
         sizes = (count(change.before), count(change.after))
-        least, most = min(run.minimum, *sizes), max(run.ideal, *sizes)
+        least, most = min(least_nodes(run.job), *sizes), max(run.job.size, *sizes)
         if without(nodes, self.nodes_of(number)):
             raise CoschedError(
                 f"job {number}: resized to nodes {format_nodes(nodes)}; it was ordered to "
