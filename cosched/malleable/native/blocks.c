@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* A message has at most so many bytes. */
-static const int64_t PIECE_BYTES = 4 << 20;
+#define PIECE_BYTES INT64_C(4194304)
 /* Sends of a rank that are under way at once. */
 enum { SENDS_AT_ONCE = 4, TAG = 1 };
 

@@ -12,7 +12,7 @@
 #include "boundaries.h"
 #include "worlds.h"
 
-enum { NODES_MOST = 1 << 20 };
+#define NODES_MOST 1048576
 
 /* A call before the loop, as a rank that joins gets it; the bytes of a bcast follow. */
 struct prepared {

@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* The most ranks of a job. */
-enum { RANKS_MOST = 1 << 20 };
+#define RANKS_MOST 1048576
 
 static bool has_place(const uint32_t *places, uint32_t count, uint32_t place) {
     for (uint32_t i = 0; i < count; i++)
