@@ -69,7 +69,7 @@ class Stewards:
         self.name, self._slots = name, slots
         self.running = {}
 
-    def make(self, route, found, on_frame, on_end):
+    def make(self, route, found, _environ, on_frame, on_end):
         tasks = found.counts[route.place] if not route.world else 0
         used = sum(steward.tasks for steward in self.running.values())
         self.ran.refusals[self.name] -= 1
