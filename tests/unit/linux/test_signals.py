@@ -33,7 +33,7 @@ ELSEWHERE = {
 }
 _METHODS = {"kill", "terminate", "send_signal"}
 #: Objects with a method of such a name that sends no signal.
-_OTHERS = {"steward", "command", "self.nursery", "group", "self._group"}
+_OTHERS = {"steward", "keeper", "command", "self.nursery", "group", "self._group"}
 
 
 @pytest.fixture
