@@ -17,6 +17,7 @@ from cosched.cluster.agent.frames import (
     FrameReader,
     KillSteward,
     MakeSteward,
+    RemoveTree,
     Request,
     WriteTopology,
     encode_frame,
@@ -75,6 +76,10 @@ class Nursery:
     def write_topology(self, path: Path) -> None:
         """Makes a process write the node's topology into a file."""
         self._send(WriteTopology(os.fsencode(path)))
+
+    def remove_tree(self, path: Path) -> None:
+        """Makes a process remove a directory, however large and deep a user made it."""
+        self._send(RemoveTree(os.fsencode(path)))
 
     def _send(self, request: Request, descriptors: Sequence[int] = ()) -> None:
         try:

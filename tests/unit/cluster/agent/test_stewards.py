@@ -27,6 +27,7 @@ from cosched.cluster.agent.stewards import Nursery
 from cosched.cluster.messages import Failure
 from cosched.core.cluster.startup.questions import Command
 from cosched.linux.processes.signals import signal_name
+from tests.tools.deep import make_deep
 from tests.tools.holding import hold
 
 WITHIN_S = 20.0
@@ -456,3 +457,14 @@ def test_a_nursery_that_the_agent_ends_is_not_reported(home):
         return ended
 
     assert asyncio.run(run()) == []
+
+
+def test_a_nursery_removes_a_tree_of_any_depth_and_follows_no_link(home):
+    nursery = home.nursery()
+    tree, kept = home.folder / "tree", home.folder / "kept"
+    kept.touch()
+    make_deep(tree)
+    (tree / "link").symlink_to(home.folder)
+    nursery.remove_tree(tree)
+    until(lambda: not tree.exists())
+    assert kept.exists()
