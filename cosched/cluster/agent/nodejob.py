@@ -95,8 +95,8 @@ class Node(Protocol):
     def open_page(
         self, job: NodeJob, found: JobObject, then: Callable[[str], None]
     ) -> None:
-        """Makes the page of a malleable job. then: is called with a problem, or with
-        nothing once tasks can open it."""
+        """Makes the page of a malleable job. Raises CoschedError if it fails at once. then:
+        is called later, with a problem, or with nothing once tasks can open it."""
 
     def report_starts(self) -> None:
         """Reports all starts on this node to the controller: it may count them

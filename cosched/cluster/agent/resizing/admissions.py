@@ -206,10 +206,13 @@ class Admissions:
     def begin(
         self, start: Start, place: int, found: JobObject, hosts: tuple[str, ...]
     ) -> Admission:
-        """Admits a job that begins on this node."""
+        """Admits a job that begins on this node. Raises CoschedError if its page fails at
+        once; the admission has the problem then."""
         job = ConfirmedJob(found, self._here, hosts, self._node.may_vouch)
         spot = PageSpot(start, place, found.uid, found.gid)
         admission = self._kept[start] = Admission(job, spot, self._node)
+        if admission.problem:
+            raise CoschedError(admission.problem)
         return admission
 
     def admit(

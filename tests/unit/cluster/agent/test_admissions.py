@@ -137,6 +137,17 @@ def test_node_that_can_make_no_process_has_a_problem():
     node = Node()
     node.fails = True
     assert node.admit().sent == [admitted(problem="n2: no process")]
+    node.admit(generation=2, data=b"")
+    assert node.sent[1:] == [admitted(2, "n2: no process")]
+
+
+def test_job_does_not_begin_on_a_node_that_can_make_no_page():
+    node = Node()
+    node.fails = True
+    with pytest.raises(CoschedError, match="no process"):
+        node.admissions.begin(START, 1, JOB, HOSTS)
+    node.admissions.dismiss(START)
+    assert (node.dropped, node.over) == ([1], [START])
 
 
 @pytest.mark.parametrize(

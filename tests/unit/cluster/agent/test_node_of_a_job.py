@@ -1,6 +1,7 @@
 """The end of a job on one of its nodes."""
 
 import pytest
+from msgspec.structs import replace
 
 from cosched.cluster.agent.frames import (
     CannotStart,
@@ -30,6 +31,7 @@ from cosched.core.errors import CoschedError
 from cosched.core.names import CONTROLLER
 
 HOSTS = ("n1", "n2", "n3")
+NO_PAGE = CoschedError("page: No space left on device")
 GRACE_S = 3.0
 JOB = JobObject(
     *("job", 0, 0, ("./app",), {}, "/", 0o22, (1, 1, 1), "none", "", False),
@@ -61,9 +63,10 @@ class Node:
 
     slots = 4
 
-    def __init__(self, place, poison=None):
+    def __init__(self, place, poison=None, found=JOB):
         self.sent = []
         self.poison = poison
+        self.found = found
         self.steward = Steward()
         self.timers = []
         self.forgotten = False
@@ -104,9 +107,13 @@ class Node:
         return True
 
     def open_object(self, route, data):
-        return JOB
+        return self.found
+
+    def open_page(self, job, found, then):
+        raise self.poison
 
     def make_steward(self, job, found):
+        assert self.poison is not NO_PAGE, "no task would find a page"
         if self.poison is not None:
             raise self.poison
         return self.steward
@@ -225,6 +232,13 @@ def test_a_start_that_lacked_a_process_may_be_tried_again():
     node.job.take_frame(CannotStart("cannot make a process", again=True))
     (failed,) = node.sent_of(StartFailed)
     assert (failed.reason, failed.again) == ("n2: cannot make a process", True)
+
+
+def test_no_task_is_made_where_the_page_fails_at_once():
+    node = Node(1, NO_PAGE, replace(JOB, malleable=True))
+    (failed,) = node.sent_of(StartFailed)
+    assert (failed.reason, failed.again) == (f"n2: {NO_PAGE}", True)
+    assert node.forgotten
 
 
 @pytest.mark.parametrize(
