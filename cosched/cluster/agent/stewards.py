@@ -56,10 +56,14 @@ class Nursery:
         loop.add_reader(self._requests, ended)
 
     def make(self, limit_s: float) -> tuple[int, socket.socket]:
-        """Starts a steward; returns its number and the agent's end of its socket. limit_s:
-        how long it may take to end when the agent has ended."""
+        """Starts a steward; returns its number and the agent's end of its socket. Raises
+        CoschedError if that fails. limit_s: how long it may take to end when the agent has
+        ended."""
         self._last += 1
-        ours, theirs = socket.socketpair()
+        try:
+            ours, theirs = socket.socketpair()
+        except OSError as error:  # too many descriptors, or no memory
+            raise CoschedError(f"cannot make a socket: {error.strerror}") from None
         with theirs:
             try:
                 self._send(MakeSteward(self._last, limit_s), [theirs.fileno()])
