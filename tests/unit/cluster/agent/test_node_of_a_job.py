@@ -17,6 +17,7 @@ from cosched.cluster.messages import (
     Chunk,
     Credit,
     End,
+    Failure,
     Order,
     Output,
     StartFailed,
@@ -217,6 +218,28 @@ def test_the_root_gives_credit_itself_once_its_steward_is_gone():
     node.sent.clear()
     node.job.take("n2", Output(1, 1, 1, 1, b"x" * 7))
     assert node.sent == [("n2", Credit(1, 1, 1, 7))]
+
+
+def test_steward_that_is_killed_while_it_writes_output_of_others_fails_the_job():
+    node = Node(0).run()
+    node.job.take_frame(TasksEnded())
+    node.job.take("n2", Output(1, 1, 1, 1, b"x" * 100))
+    assert not node.steward.closed
+    node.job.steward_ended()
+    killed = "the steward of the job on n1 was killed"
+    assert [end.reason for end in node.sent_of(End)] == [killed, killed]
+    for child in ("n2", "n3"):
+        node.job.take(child, SubtreeEnded(1, 1, None))
+    assert node.sent_of(SubtreeEnded) == [SubtreeEnded(1, 1, Failure(1, killed))]
+
+
+def test_steward_that_has_written_all_output_ends_well():
+    node = Node(0).run()
+    node.job.take_frame(TasksEnded())
+    for child in ("n2", "n3"):
+        node.job.take(child, SubtreeEnded(1, 1, None))
+    node.job.steward_ended()
+    assert node.sent_of(SubtreeEnded) == [SubtreeEnded(1, 1, None)]
 
 
 @pytest.mark.parametrize("place", [3, 2**40])
