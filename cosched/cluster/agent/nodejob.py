@@ -244,7 +244,9 @@ class NodeJob:
         """Handles the end of the steward's process."""
         self._ending.note_steward_ended()
         self._relay.close_input()
-        self._relay.lose_steward()
+        if self._relay.lose_steward():
+            reason = f"output of the job is lost: its steward on {self._here} was killed"
+            self._ending.note_output_lost(reason)
         self._ending.check()
 
     def report_again(self) -> None:

@@ -233,13 +233,18 @@ def test_steward_that_is_killed_while_it_writes_output_of_others_fails_the_job()
     assert node.sent_of(SubtreeEnded) == [SubtreeEnded(1, 1, Failure(1, killed))]
 
 
-def test_steward_that_has_written_all_output_ends_well():
+@pytest.mark.parametrize("written", [100, 70])
+def test_job_has_failed_unless_its_steward_has_written_all_output(written):
     node = Node(0).run()
+    node.job.take("n2", Output(1, 1, 1, 1, b"x" * 100))
     node.job.take_frame(TasksEnded())
     for child in ("n2", "n3"):
         node.job.take(child, SubtreeEnded(1, 1, None))
+    node.job.take_frame(OutputWritten(0, 1, written))
     node.job.steward_ended()
-    assert node.sent_of(SubtreeEnded) == [SubtreeEnded(1, 1, None)]
+    reason = "output of the job is lost: its steward on n1 was killed"
+    failure = None if written == 100 else Failure(1, reason)
+    assert node.sent_of(SubtreeEnded) == [SubtreeEnded(1, 1, failure)]
 
 
 @pytest.mark.parametrize("place", [3, 2**40])
