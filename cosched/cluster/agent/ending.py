@@ -53,6 +53,7 @@ class Ending:
         self._steward: Steward | None = None
         self._grace_s = 0.0
         self._tasks_gone = False
+        self._steward_closed = False  # it has nothing to do any more
         self._direct = False  # the tree is broken: the agent reports to the controller
         self._failure: Failure | None = None
         self._output_lost: Failure | None = None
@@ -164,7 +165,7 @@ class Ending:
 
     def check(self) -> None:
         """Reports the end once the subtree's tasks, and this node's steward, are gone."""
-        if self.steward_gone and not self._tasks_gone:
+        if self.steward_gone and not self._may_have_ended:
             self._tasks_gone = True
             killed = f"the steward of the job on {self._here} was killed"
             self.fail(Failure(1, self._overdue or killed))
@@ -178,6 +179,7 @@ class Ending:
         self._worlds.close()
         if not self.steward_gone:
             assert self._steward is not None
+            self._steward_closed = True
             self._steward.close()
             self._await_end(self._steward, self._limit.close())
             return
@@ -188,6 +190,13 @@ class Ending:
             self._send(self._route.parent, SubtreeEnded(*self._start, self._cause))
         if not self._route.heads_job or self._direct:
             self._forget()
+
+    @property
+    def _may_have_ended(self) -> bool:
+        """Whether the end of this node's steward leaves the job as it is. The root's one
+        writes output of the others until they have ended."""
+        writes = self._route.heads_job and not self._steward_closed
+        return self._tasks_gone and not (writes and self._failure is None)
 
     @property
     def _cause(self) -> Failure | None:

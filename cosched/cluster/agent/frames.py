@@ -294,7 +294,13 @@ class WriteTopology(Frame, frozen=True):
     path: bytes  #: the file's path
 
 
-Request: TypeAlias = MakeSteward | KillSteward | WriteTopology
+class RemoveTree(Frame, frozen=True):
+    """Fork a process that removes a directory with all that a job's user made there."""
+
+    path: bytes  #: the directory's path
+
+
+Request: TypeAlias = MakeSteward | KillSteward | WriteTopology | RemoveTree
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder: MessagePackDecoder[AnyFrame] = MessagePackDecoder(AnyFrame, "a frame", LONGEST)

@@ -95,8 +95,8 @@ class Node(Protocol):
     def open_page(
         self, job: NodeJob, found: JobObject, then: Callable[[str], None]
     ) -> None:
-        """Makes the page of a malleable job. then: is called with a problem, or with
-        nothing once tasks can open it."""
+        """Makes the page of a malleable job. Raises CoschedError if it fails at once. then:
+        is called later, with a problem, or with nothing once tasks can open it."""
 
     def report_starts(self) -> None:
         """Reports all starts on this node to the controller: it may count them
@@ -244,7 +244,9 @@ class NodeJob:
         """Handles the end of the steward's process."""
         self._ending.note_steward_ended()
         self._relay.close_input()
-        self._relay.lose_steward()
+        if self._relay.lose_steward():
+            reason = f"output of the job is lost: its steward on {self._here} was killed"
+            self._ending.note_output_lost(reason)
         self._ending.check()
 
     def report_again(self) -> None:

@@ -2,9 +2,9 @@
 
 A fork of this small process, which has no threads and has imported what stewards need,
 takes a few milliseconds. The agent starts it once and passes it a socket for each job. It
-also forks the process that writes the node's topology. It has a spare: a process that
-becomes the next steward, so that a start does not wait for a fork. The next spare is made
-when a steward has ended, or a while after the start.
+also forks the processes that write the node's topology and remove the directories of jobs.
+It has a spare: a process that becomes the next steward, so that a start does not wait for a
+fork. The next spare is made when a steward has ended, or a while after the start.
 
 It kills a steward that the agent names. Only this process reaps stewards, so a pid that it
 kills is never that of another process.
@@ -42,6 +42,7 @@ from cosched.cluster.agent.frames import (
     KillSteward,
     MakeSteward,
     Prepare,
+    RemoveTree,
     WriteTopology,
     decode_request,
     encode_frame,
@@ -72,6 +73,8 @@ from cosched.start.streams import begin
 _REQUEST_BYTES = 8192
 #: Comes to a spare with the socket of its job.
 _JOB = b"job"
+#: Removes a tree of any depth; it follows no link of the user.
+_REMOVE = ("rm", "-rf", "--one-file-system", "--")
 #: How long after a start, or after the end of a spare, the next spare is made.
 _SPARE_AFTER_S = 1.0
 #: How long this process kills orphans before it does something else.
@@ -165,11 +168,18 @@ class Nursery:
                     if child.number == number:
                         send(pid, signal.SIGKILL)
             case WriteTopology(path):
-                with contextlib.suppress(OSError):  # tasks do without it
-                    self._fork(
-                        _Child(0, 0.0), lambda: write_topology(Path(os.fsdecode(path)))
-                    )
+                self._fork_helper(lambda: write_topology(Path(os.fsdecode(path))))
+            case RemoveTree(path):
+                self._fork_helper(lambda: os.execvp(_REMOVE[0], (*_REMOVE, path)))
         return True
+
+    def _fork_helper(self, work: Callable[[], object]) -> None:
+        """Forks a process for a work that no job waits for. It ends with the agent."""
+        try:
+            self._fork(_Child(0, 0.0), work)
+        except OSError as error:
+            line = f"nursery: cannot make a process: {error.strerror}"
+            print(line, file=sys.stderr, flush=True)
 
     def _make_steward(self, request: MakeSteward, agent: socket.socket) -> None:
         """Starts a steward, or reports to the agent that its job cannot start."""

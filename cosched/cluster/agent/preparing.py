@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import shutil
+import secrets
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +21,8 @@ from cosched.linux.identity import give
 from cosched.linux.system_text import to_wire
 from cosched.shm.boundaries import VARIABLE
 
+#: Is in the name of a directory that is being removed.
+_REMOVED = ".removed."
 #: The resource of which each task of a job gets one.
 SLOTS = "slots"
 
@@ -64,7 +66,9 @@ class Stewards:
         self._running: dict[int, Steward] = {}  # by the nursery's number
         self._topology.unlink(missing_ok=True)
         nursery.write_topology(self._topology)
-        shutil.rmtree(self._spool, ignore_errors=True)
+        for left in self._spool.parent.glob(f"{self._spool.name}{_REMOVED}*"):
+            nursery.remove_tree(left)
+        self._remove(self._spool)
 
     def make(
         self,
@@ -88,7 +92,7 @@ class Stewards:
         def ended() -> None:
             del self._running[steward.number]
             self._release(route)
-            shutil.rmtree(directory, ignore_errors=True)
+            self._remove(directory)
             on_end()
 
         cpus = tuple((self._cpus[slot % len(self._cpus)],) for slot in slots)
@@ -143,7 +147,22 @@ class Stewards:
 
     def drop_page(self, spot: PageSpot) -> None:
         """Removes a page that no process keeps any more."""
-        shutil.rmtree(self.path_of_page(spot).parent, ignore_errors=True)
+        self._remove(self.path_of_page(spot).parent)
+
+    def _remove(self, directory: Path) -> None:
+        """Frees the name of a directory at once; the nursery removes what is in it. A user
+        may have made a tree there that is too large for this process. Raises nothing: the
+        next life of the agent removes what is left."""
+        removed = directory.with_name(f"{directory.name}{_REMOVED}{secrets.token_hex(8)}")
+        try:
+            directory.rename(removed)
+            self._nursery.remove_tree(removed)
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            self._log(f"cannot remove {directory}: {error.strerror}")
+        except CoschedError as error:
+            self._log(f"cannot remove {removed}: {error}")
 
     def _start(
         self,

@@ -99,12 +99,14 @@ class Relay:
             self._unwritten[frame.world, frame.place] -= frame.written
         self._give_credit(frame.world, frame.place, frame.written)
 
-    def lose_steward(self) -> None:
-        """Gives credit for the output that this node's steward has not written."""
+    def lose_steward(self) -> bool:
+        """Gives credit for the output that this node's steward has not written. Returns
+        whether there is some: it is lost."""
         unwritten, self._unwritten = self._unwritten, None
-        for (world, place), size in (unwritten or {}).items():
-            if size > 0:
-                self._give_credit(world, place, size)
+        lost = +(unwritten or Counter())
+        for (world, place), size in lost.items():
+            self._give_credit(world, place, size)
+        return bool(lost)
 
     def _give_credit(self, world: int, place: int, written: int) -> None:
         if world == 0:

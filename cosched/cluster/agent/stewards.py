@@ -17,6 +17,7 @@ from cosched.cluster.agent.frames import (
     FrameReader,
     KillSteward,
     MakeSteward,
+    RemoveTree,
     Request,
     WriteTopology,
     encode_frame,
@@ -55,10 +56,14 @@ class Nursery:
         loop.add_reader(self._requests, ended)
 
     def make(self, limit_s: float) -> tuple[int, socket.socket]:
-        """Starts a steward; returns its number and the agent's end of its socket. limit_s:
-        how long it may take to end when the agent has ended."""
+        """Starts a steward; returns its number and the agent's end of its socket. Raises
+        CoschedError if that fails. limit_s: how long it may take to end when the agent has
+        ended."""
         self._last += 1
-        ours, theirs = socket.socketpair()
+        try:
+            ours, theirs = socket.socketpair()
+        except OSError as error:  # too many descriptors, or no memory
+            raise CoschedError(f"cannot make a socket: {error.strerror}") from None
         with theirs:
             try:
                 self._send(MakeSteward(self._last, limit_s), [theirs.fileno()])
@@ -75,6 +80,10 @@ class Nursery:
     def write_topology(self, path: Path) -> None:
         """Makes a process write the node's topology into a file."""
         self._send(WriteTopology(os.fsencode(path)))
+
+    def remove_tree(self, path: Path) -> None:
+        """Makes a process remove a directory, however large and deep a user made it."""
+        self._send(RemoveTree(os.fsencode(path)))
 
     def _send(self, request: Request, descriptors: Sequence[int] = ()) -> None:
         try:

@@ -38,6 +38,8 @@ from cosched.shm.boundaries import VARIABLE
 
 #: How long after the end of a page's keeper another one goes on.
 KEEPER_AFTER_S = 0.1
+#: So often a node that can make no process tries to go on with a page.
+KEEPER_TRIES = 50
 
 Start = tuple[int, int]
 
@@ -75,7 +77,10 @@ class Admission:
         self._last: OrderPage | None = None  # another keeper carries it out again
         self._on_closed: Callable[[], None] | None = None
         self._keeper: Steward | None = None
-        self._start(again=False)
+        self._made = False  # the page is there
+        self._failed = 0  # keepers since the last one that could open it
+        self._missing = ""  # why the nursery could not make the last one
+        self._start()
 
     @property
     def environ(self) -> dict[str, str]:
@@ -117,25 +122,37 @@ class Admission:
 
     # --- the keeper -----------------------------------------------------------------------
 
-    def _start(self, *, again: bool) -> None:
+    def _start(self) -> None:
         if self._on_closed is not None:
             return
+        self._missing = ""
         try:
             self._keeper = self._node.stewards.keep_page(
-                self._spot, self._take_frame, self._keeper_ended, again=again
+                self._spot, self._take_frame, self._keeper_ended, again=self._made
             )
         except CoschedError as error:
-            self._lose(str(error))
+            self._try_again(str(error))
+
+    def _try_again(self, problem: str) -> None:
+        """Makes another keeper a little later. A page that never was there is lost."""
+        self._failed += 1
+        if self._made and self._failed < KEEPER_TRIES:
+            self._node.later(KEEPER_AFTER_S, self._start)
+        else:
+            self._lose(problem)
 
     def _take_frame(self, frame: AnyFrame) -> None:
         match frame:
             case PageReady():
-                self._ready = True
+                self._ready = self._made = True
+                self._failed = 0
                 if self._last is not None and self._keeper is not None:
                     self._keeper.send(self._last)
                 self._call_waiting()
             case PageAnswered():
                 self._answer(PageAnswer(*self._spot.start, frame.answer, frame.times))
+            case CannotStart(again=True):  # its end follows
+                self._missing = frame.reason
             case CannotStart():
                 self._lose(frame.reason)
             case _:
@@ -145,11 +162,9 @@ class Admission:
         self._keeper = None
         if self._on_closed is not None:
             self._end()
-        elif self._ready:
-            self._ready = False
-            self._node.later(KEEPER_AFTER_S, lambda: self._start(again=True))
         elif not self.problem:
-            self._lose("the keeper of the job's page was killed")
+            self._ready = False
+            self._try_again(self._missing or "the keeper of the job's page was killed")
 
     def _end(self) -> None:
         assert self._on_closed is not None
@@ -206,10 +221,13 @@ class Admissions:
     def begin(
         self, start: Start, place: int, found: JobObject, hosts: tuple[str, ...]
     ) -> Admission:
-        """Admits a job that begins on this node."""
+        """Admits a job that begins on this node. Raises CoschedError if its page fails at
+        once; the admission has the problem then."""
         job = ConfirmedJob(found, self._here, hosts, self._node.may_vouch)
         spot = PageSpot(start, place, found.uid, found.gid)
         admission = self._kept[start] = Admission(job, spot, self._node)
+        if admission.problem:
+            raise CoschedError(admission.problem)
         return admission
 
     def admit(

@@ -11,7 +11,7 @@ from cosched.cluster.agent.frames import (
     PageReady,
     TasksWait,
 )
-from cosched.cluster.agent.resizing.admissions import Admissions
+from cosched.cluster.agent.resizing.admissions import KEEPER_TRIES, Admissions
 from cosched.cluster.messages import Admit, Admitted, PageAnswer, PageOrder
 from cosched.core.cluster.resizing.agreement import Collect, Collected, PageLost
 from cosched.core.cluster.startup.ends import WORK_S
@@ -137,6 +137,17 @@ def test_node_that_can_make_no_process_has_a_problem():
     node = Node()
     node.fails = True
     assert node.admit().sent == [admitted(problem="n2: no process")]
+    node.admit(generation=2, data=b"")
+    assert node.sent[1:] == [admitted(2, "n2: no process")]
+
+
+def test_job_does_not_begin_on_a_node_that_can_make_no_page():
+    node = Node()
+    node.fails = True
+    with pytest.raises(CoschedError, match="no process"):
+        node.admissions.begin(START, 1, JOB, HOSTS)
+    node.admissions.dismiss(START)
+    assert (node.dropped, node.over) == ([1], [START])
 
 
 @pytest.mark.parametrize(
@@ -168,6 +179,64 @@ def test_next_keeper_carries_out_the_last_order():
     assert second.frames == [last]
     second.take(PageAnswered(Collected(1, 2, 9)))
     assert node.sent[-1] == ("n1", PageAnswer(*START, Collected(1, 2, 9)))
+
+
+def killed_keeper():
+    """Returns a node with an order, whose keeper was killed while it lacks processes."""
+    node = Node().admit()
+    node.keepers[0].take(PageReady())
+    node.order()
+    node.fails = True
+    node.keepers[0].end()
+    return node
+
+
+def test_node_that_cannot_fork_tries_to_keep_the_page():
+    node = killed_keeper()
+    node.fails = False
+    for number in range(1, KEEPER_TRIES):
+        node.pass_time()
+        node.keepers[number].take(CannotStart("cannot make a process", again=True))
+        node.keepers[number].end()
+    assert len(node.timers) == 0
+    assert node.admissions.get(START).problem == "cannot make a process"
+
+
+def test_first_keeper_that_was_killed_leaves_no_page():
+    node = Node().admit()
+    node.keepers[0].end()
+    assert node.timers == []
+    problem = "n2: the keeper of the job's page was killed"
+    assert node.sent == [admitted(problem=problem)]
+
+
+def test_next_keeper_waits_for_a_process():
+    node = killed_keeper()
+    for _ in range(KEEPER_TRIES - 2):
+        node.pass_time()
+    assert node.admissions.get(START).problem == ""
+    node.fails = False
+    node.pass_time()
+    node.keepers[1].take(PageReady())
+    assert node.keepers[1].frames == [OrderPage(Collect(1, 1), 2)]
+
+
+def test_node_that_lacks_processes_for_too_long_loses_the_page():
+    node = killed_keeper()
+    for _ in range(KEEPER_TRIES):
+        node.pass_time()
+    assert node.timers == []
+    lost = PageAnswer(*START, PageLost(1, 1, "n2: no process"))
+    assert node.sent[-1] == ("n1", lost)
+
+
+def test_no_keeper_is_tried_after_the_end():
+    node = killed_keeper()
+    node.pass_time()
+    node.admissions.dismiss(START)
+    assert node.over == [START]
+    node.pass_time()
+    assert node.timers == []
 
 
 def test_keeper_that_finds_no_page_ends_the_order():

@@ -1,6 +1,7 @@
 """The end of a job on one of its nodes."""
 
 import pytest
+from msgspec.structs import replace
 
 from cosched.cluster.agent.frames import (
     CannotStart,
@@ -16,6 +17,7 @@ from cosched.cluster.messages import (
     Chunk,
     Credit,
     End,
+    Failure,
     Order,
     Output,
     StartFailed,
@@ -30,6 +32,7 @@ from cosched.core.errors import CoschedError
 from cosched.core.names import CONTROLLER
 
 HOSTS = ("n1", "n2", "n3")
+NO_PAGE = CoschedError("page: No space left on device")
 GRACE_S = 3.0
 JOB = JobObject(
     *("job", 0, 0, ("./app",), {}, "/", 0o22, (1, 1, 1), "none", "", False),
@@ -61,9 +64,10 @@ class Node:
 
     slots = 4
 
-    def __init__(self, place, poison=None):
+    def __init__(self, place, poison=None, found=JOB):
         self.sent = []
         self.poison = poison
+        self.found = found
         self.steward = Steward()
         self.timers = []
         self.forgotten = False
@@ -104,9 +108,13 @@ class Node:
         return True
 
     def open_object(self, route, data):
-        return JOB
+        return self.found
+
+    def open_page(self, job, found, then):
+        raise self.poison
 
     def make_steward(self, job, found):
+        assert self.poison is not NO_PAGE, "no task would find a page"
         if self.poison is not None:
             raise self.poison
         return self.steward
@@ -212,6 +220,33 @@ def test_the_root_gives_credit_itself_once_its_steward_is_gone():
     assert node.sent == [("n2", Credit(1, 1, 1, 7))]
 
 
+def test_steward_that_is_killed_while_it_writes_output_of_others_fails_the_job():
+    node = Node(0).run()
+    node.job.take_frame(TasksEnded())
+    node.job.take("n2", Output(1, 1, 1, 1, b"x" * 100))
+    assert not node.steward.closed
+    node.job.steward_ended()
+    killed = "the steward of the job on n1 was killed"
+    assert [end.reason for end in node.sent_of(End)] == [killed, killed]
+    for child in ("n2", "n3"):
+        node.job.take(child, SubtreeEnded(1, 1, None))
+    assert node.sent_of(SubtreeEnded) == [SubtreeEnded(1, 1, Failure(1, killed))]
+
+
+@pytest.mark.parametrize("written", [100, 70])
+def test_job_has_failed_unless_its_steward_has_written_all_output(written):
+    node = Node(0).run()
+    node.job.take("n2", Output(1, 1, 1, 1, b"x" * 100))
+    node.job.take_frame(TasksEnded())
+    for child in ("n2", "n3"):
+        node.job.take(child, SubtreeEnded(1, 1, None))
+    node.job.take_frame(OutputWritten(0, 1, written))
+    node.job.steward_ended()
+    reason = "output of the job is lost: its steward on n1 was killed"
+    failure = None if written == 100 else Failure(1, reason)
+    assert node.sent_of(SubtreeEnded) == [SubtreeEnded(1, 1, failure)]
+
+
 @pytest.mark.parametrize("place", [3, 2**40])
 def test_output_of_a_place_that_the_tree_lacks_is_refused(place):
     node = Node(0).run()
@@ -225,6 +260,13 @@ def test_a_start_that_lacked_a_process_may_be_tried_again():
     node.job.take_frame(CannotStart("cannot make a process", again=True))
     (failed,) = node.sent_of(StartFailed)
     assert (failed.reason, failed.again) == ("n2: cannot make a process", True)
+
+
+def test_no_task_is_made_where_the_page_fails_at_once():
+    node = Node(1, NO_PAGE, replace(JOB, malleable=True))
+    (failed,) = node.sent_of(StartFailed)
+    assert (failed.reason, failed.again) == (f"n2: {NO_PAGE}", True)
+    assert node.forgotten
 
 
 @pytest.mark.parametrize(

@@ -3,16 +3,18 @@
 import asyncio
 import os
 import socket
+import subprocess
 from unittest.mock import Mock
 
 import pytest
 
-from cosched.cluster.agent.preparing import Stewards
+from cosched.cluster.agent.preparing import PageSpot, Stewards
 from cosched.cluster.agent.route import Route
 from cosched.cluster.paths import DomainPaths
 from cosched.core.cluster.startup.jobobject import JobObject
 from cosched.core.cluster.startup.tree import Tree
 from cosched.core.errors import CoschedError
+from tests.tools.deep import make_deep
 
 SLOTS = 2
 #: It needs all slots.
@@ -22,11 +24,19 @@ JOB = JobObject(
 )
 
 
+@pytest.fixture
+def home(tmp_path):
+    """A directory in which pytest could not remove what a test makes."""
+    yield tmp_path
+    subprocess.run(["rm", "-rf", tmp_path], check=True)
+
+
 class Nursery:
     """Makes stewards that are sockets only, unless it fails."""
 
     def __init__(self):
         self.theirs = []
+        self.removed = []
         self.fails = False
 
     def make(self, limit_s):
@@ -38,6 +48,12 @@ class Nursery:
 
     def write_topology(self, path):
         pass
+
+    def remove_tree(self, path):
+        if self.fails:
+            raise CoschedError("no process")
+        assert os.path.isdir(path)
+        self.removed.append(path)
 
 
 class Node:
@@ -54,7 +70,9 @@ class Node:
         self.tasks.append(asyncio.create_task(work))
 
     def files(self):
-        return [path.name for path in self.paths.spool("n1").iterdir()]
+        """Returns the names of the directories that no process removes."""
+        found = set(self.paths.spool("n1").iterdir()) - set(self.nursery.removed)
+        return [path.name for path in found]
 
     def start(self, start, on_end=print):
         route = Route(7, start, 0, ((0, 0),), ("n1",), Tree(1, 2), "siblings", 0, "n1")
@@ -129,8 +147,39 @@ def test_steward_that_sends_garbage_ends_only_its_job(tmp_path):
     asyncio.run(run())
 
 
-def test_files_of_an_earlier_life_are_removed(tmp_path):
-    paths = DomainPaths(tmp_path)
-    (paths.spool("n1") / "7.1.0").mkdir(parents=True)
-    Stewards("n1", paths, SLOTS, Nursery(), print, print)
+def test_files_of_an_earlier_life_are_removed(home):
+    paths = DomainPaths(home)
+    left = paths.spool("n1").with_name("jobs.removed.0")
+    left.mkdir(parents=True)
+    make_deep(paths.spool("n1") / "7.1.0")
+    nursery = Nursery()
+    Stewards("n1", paths, SLOTS, nursery, print, print)
     assert not paths.spool("n1").exists()
+    assert nursery.removed[0] == left
+    assert (nursery.removed[1] / "7.1.0" / "d").exists()
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_steward_ends_well_whatever_its_user_made_in_its_directory(home, fails):
+    async def run():
+        node = Node(home)
+        ended = asyncio.Event()
+        node.start(1, ended.set)
+        make_deep(node.paths.spool("n1") / "7.1.0")
+        node.nursery.fails = fails
+        node.nursery.theirs[-1].close()
+        await asyncio.gather(*node.tasks)
+        assert ended.is_set()
+        assert not (node.paths.spool("n1") / "7.1.0").exists()
+
+    asyncio.run(run())
+
+
+def test_page_leaves_whatever_its_user_made_beside_it(home):
+    node = Node(home)
+    spot = PageSpot((7, 1), 0, os.getuid(), os.getgid())
+    make_deep(node.stewards.path_of_page(spot).parent)
+    node.stewards.drop_page(spot)
+    assert node.files() == []
+    node.stewards.drop_page(spot)
+    assert len(node.nursery.removed) == 1

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import signal
 import sys
 import time
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -26,7 +28,9 @@ from cosched.cluster.agent.frames import (
 from cosched.cluster.agent.stewards import Nursery
 from cosched.cluster.messages import Failure
 from cosched.core.cluster.startup.questions import Command
+from cosched.core.errors import CoschedError
 from cosched.linux.processes.signals import signal_name
+from tests.tools.deep import make_deep
 from tests.tools.holding import hold
 
 WITHIN_S = 20.0
@@ -456,3 +460,24 @@ def test_a_nursery_that_the_agent_ends_is_not_reported(home):
         return ended
 
     assert asyncio.run(run()) == []
+
+
+def test_a_nursery_removes_a_tree_of_any_depth_and_follows_no_link(home):
+    nursery = home.nursery()
+    tree, kept = home.folder / "tree", home.folder / "kept"
+    kept.touch()
+    make_deep(tree)
+    (tree / "link").symlink_to(home.folder)
+    nursery.remove_tree(tree)
+    until(lambda: not tree.exists())
+    assert kept.exists()
+
+
+def test_an_agent_without_descriptors_makes_no_steward(home, monkeypatch):
+    nursery = home.nursery()
+    few = Mock(side_effect=OSError(errno.EMFILE, "Too many open files"))
+    with monkeypatch.context() as patch:
+        patch.setattr("socket.socketpair", few)
+        with pytest.raises(CoschedError, match="cannot make a socket: Too many open"):
+            nursery.make(1.0)
+    assert prepared(home, nursery).number == 2
