@@ -107,7 +107,11 @@ class Agent:
         self._incarnation = secrets.randbits(48)
         self._session = 0  # of its membership; 0: it never joined
         self._slots = config.slots or len(os.sched_getaffinity(0))
-        self._designs = Designs(config.startup.object, config.startup.chunk_bytes)
+        self._designs = Designs(
+            config.startup.object,
+            config.startup.chunk_bytes,
+            config.life.prepare_ns / NS_PER_S,
+        )
         self._jobs: dict[World, NodeJob] = {}
         self._admissions = Admissions(name, self)
         self._broken: set[Start] = set()  # the controller waits for the end on this node

@@ -118,6 +118,7 @@ class Designs:
 
     object: str  #: how the job object travels: a word of ``StartupSettings``
     chunk_bytes: int  #: the size of its chunks
+    prepare_s: float  #: how long a spawned world may take until its tasks wait
 
 
 class NodeJob:
@@ -137,7 +138,9 @@ class NodeJob:
         self._awaited = 1  # parts of this node that are not prepared: tasks, and a page
         self.confirmed: ConfirmedJob | None = None  #: once its object is here
         self._changes: Changes | None = None  # at the root of a malleable job
-        self.worlds = Worlds(route, self, node.slots, designs.chunk_bytes)
+        self.worlds = Worlds(
+            route, self, node.slots, designs.chunk_bytes, designs.prepare_s
+        )
         self._relay = Relay(route, self.worlds, self.send, self.send_to_steward)
         forget = partial(node.forget, self)
         self._ending = Ending(route, self.worlds, self.send, node.later, forget)
@@ -351,6 +354,9 @@ class NodeJob:
 
     def check_end(self) -> None:
         self._ending.check()
+
+    def later(self, after_s: float, call: Callable[[], None]) -> None:
+        self._node.later(after_s, call)
 
     # --- the changes of its size ----------------------------------------------------------
 

@@ -69,7 +69,7 @@ class Node:
         self.forgotten = False
         route = Route(1, 1, place, ((0, 2),), HOSTS, Tree(3, 2), "siblings", 0, "n1")
         self.parent = route.parent
-        self.job = NodeJob(route, self, Designs("pipeline", 1000))
+        self.job = NodeJob(route, self, Designs("pipeline", 1000, 60.0))
         chunk = Chunk(1, 1, place, ((0, 2),), 2, "siblings", 0, 1, 0, b"")
         self.job.take(self.parent, chunk)
 
