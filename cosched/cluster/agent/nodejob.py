@@ -200,7 +200,7 @@ class NodeJob:
                 self._ending.order(message)
             case TaskFailed():
                 self.route.expect_child(sender)
-                self._ending.fail(message.failure)
+                self._ending.task_failed(message.failure)
             case Answered():
                 self.route.expect_root(sender)
                 self.send_to_steward(TaskAnswered(message.number, message.answer))
@@ -235,7 +235,7 @@ class NodeJob:
             case TaskAsked():
                 self.send(self.route.root, Ask(*self.key, frame.number, frame.question))
             case TaskEndedBadly():
-                self._ending.fail(frame.failure)
+                self._ending.task_failed(frame.failure)
             case TasksEnded():
                 self._ending.note_tasks_ended()
                 self._relay.close_input()
@@ -290,7 +290,9 @@ class NodeJob:
             return
         self.worlds.begin(found)
         if found.malleable:
-            self._changes = Changes(self.key, self.worlds.nodes, found.counts, self)
+            self._changes = Changes(
+                self.key, self.worlds.nodes, found.counts, found.grace_s, self
+            )
         if found.input == FROM_CLIENT:
 
             def may_give(member: str, uid: int) -> bool:
@@ -365,3 +367,7 @@ class NodeJob:
 
     def take_spawn_problem(self) -> str:
         return self.worlds.take_spawn_problem()
+
+    def end_outside(self, places: frozenset[int], reason: str) -> None:
+        if self.worlds.end_outside(places, reason):
+            self._ending.leave(reason)

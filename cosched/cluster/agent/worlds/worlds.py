@@ -133,6 +133,14 @@ class Worlds:
             found |= set(range(len(self._route.hosts)))
         return frozenset(found)
 
+    def end_outside(self, places: frozenset[Position], reason: str) -> bool:
+        """Ends the spawned worlds with tasks on other nodes; returns whether world 0 has
+        tasks there."""
+        for number, world in self._worlds.items():
+            if not {block.place for block in world.blocks} <= places:
+                self._end_one(number, reason)
+        return self._first_lives and not set(range(len(self._route.hosts))) <= places
+
     def take_spawn_problem(self) -> str:
         """Returns why a spawn failed since the last call; empty: none did. An MPI need not
         pass that on."""
