@@ -197,6 +197,8 @@ class NodeJob:
                 self._relay.take_input(sender, message)
             case End():
                 self.route.expect_parent(sender)
+                if message.direct and self._changes is not None:
+                    self._changes.close()
                 self._ending.order(message)
             case TaskFailed():
                 self.route.expect_child(sender)

@@ -96,6 +96,7 @@ class Changes:
         self._clock_ns = clock_ns
         self._ranks = {place: ranks for place, ranks in enumerate(counts) if ranks}
         self._agreement = Agreement(self._ranks)
+        self._closed = False
         self._open: _Change | None = None
         self._ended: ChangeEnded | None = None  # the last one
         self._sensed: JobSensed | None = None
@@ -104,6 +105,8 @@ class Changes:
     def take(self, sender: str, message: OfJob) -> None:
         """Handles a message about changes. Raises CoschedError if the sender may not send
         it."""
+        if self._closed:
+            return
         if isinstance(message, PageAnswer):
             self._take_answer(sender, message)
             return
@@ -129,6 +132,12 @@ class Changes:
         self._open = None
         self._nodes.usable = self._agreement.places
         self._report(end)
+
+    def close(self) -> None:
+        """Reports nothing more. The job's nodes end directly: its root does not know when
+        their tasks are gone."""
+        self._closed = True
+        self._open = self._ended = self._sensed = None
 
     def report_again(self) -> None:
         """Sends what a new life of the controller may not have."""

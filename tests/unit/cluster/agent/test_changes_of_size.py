@@ -200,6 +200,19 @@ def test_tasks_that_leave_in_time_are_not_ended():
     assert root.timers == []
 
 
+def test_direct_end_of_the_job_ends_the_reports():
+    root = left_behind()
+    root.sent.clear()
+    root.changes.close()
+    root.in_use = frozenset()
+    root.changes.check()
+    root.changes.report_again()
+    assert root.answer(0, Sensed(0, 10, 100, 20, 1, 4, 3, 2)) == []
+    assert root.order(2, [], [3]) == []
+    root.pass_limit()
+    assert (root.sent, root.ended, root.failed) == ([], [], [])
+
+
 def test_reason_of_a_spawn_that_failed_is_that_of_the_node():
     root = Root()
     root.order(1, [], [2])

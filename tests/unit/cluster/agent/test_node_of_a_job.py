@@ -1,6 +1,7 @@
 """The end of a job on one of its nodes."""
 
 import pytest
+from msgspec.structs import replace
 
 from cosched.cluster.agent.frames import (
     CannotStart,
@@ -15,17 +16,22 @@ from cosched.cluster.agent.nodejob import Designs, NodeJob
 from cosched.cluster.agent.route import Route
 from cosched.cluster.messages import (
     Ask,
+    ChangeEnded,
     Chunk,
     Credit,
     End,
     Failure,
     Order,
     Output,
+    PageAnswer,
+    PageOrder,
+    Resize,
     StartFailed,
     SubtreeEnded,
     SubtreePrepared,
     TaskFailed,
 )
+from cosched.core.cluster.resizing.agreement import Checked, Collected, Finished
 from cosched.core.cluster.startup.ends import WORK_S, end_limit_s
 from cosched.core.cluster.startup.jobobject import JobObject
 from cosched.core.cluster.startup.questions import Command, Spawn
@@ -65,8 +71,9 @@ class Node:
 
     slots = 4
 
-    def __init__(self, place, poison=None):
+    def __init__(self, place, poison=None, found=JOB):
         self.sent = []
+        self.found = found
         self.poison = poison
         self.steward = Steward()
         self.timers = []
@@ -108,7 +115,10 @@ class Node:
         return True
 
     def open_object(self, route, data):
-        return JOB
+        return self.found
+
+    def open_page(self, job, found, then):
+        then("")
 
     def make_steward(self, job, found):
         if self.poison is not None:
@@ -176,6 +186,25 @@ def test_job_goes_on_without_the_tasks_that_it_began_with():
     node.job.worlds.take("n1", SubtreeEnded(1, 1, None, world=1))
     node.job.steward_ended()
     assert node.sent == [(CONTROLLER, SubtreeEnded(1, 1, None))]
+
+
+def test_direct_end_reports_no_change_whose_tasks_may_still_run():
+    node = Node(0, found=replace(JOB, malleable=True)).run()
+    node.job.take(CONTROLLER, Resize(1, 1, 1, (2,), ()))
+
+    def answer(each):
+        for place in range(3):
+            node.job.take(HOSTS[place], PageAnswer(1, 1, each(place)))
+
+    answer(lambda place: Collected(place, 1, 4))
+    boundary = node.sent_of(PageOrder)[-1].order.boundary
+    answer(lambda place: Checked(place, 1, boundary, missed=False, largest=4))
+    node.job.take("n1", PageAnswer(1, 1, Finished(1)))
+    node.end(direct=True)
+    node.job.take_frame(TasksEnded())
+    node.job.steward_ended()
+    assert node.forgotten
+    assert not node.sent_of(ChangeEnded)
 
 
 def test_job_ends_only_the_world_that_has_not_left():
