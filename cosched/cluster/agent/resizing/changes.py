@@ -208,6 +208,8 @@ class Changes:
             is_its_own = answer.place < len(hosts) and hosts[answer.place] == sender
         if not is_its_own:
             raise CoschedError(f"job {message.job}: {sender} has no such page of it")
+        if not isinstance(answer, Finished) and answer.place not in self._nodes.usable:
+            return  # it has left, and answers late
         if isinstance(answer, Sensed):
             self._sense(answer)
             return

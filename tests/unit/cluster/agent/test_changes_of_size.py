@@ -20,6 +20,7 @@ from cosched.core.cluster.resizing.agreement import (
     Collected,
     Commit,
     Finished,
+    LoopEnded,
     PageLost,
     Propose,
     Release,
@@ -273,6 +274,24 @@ def test_only_the_controller_orders_and_only_a_page_answers_for_itself():
     ):
         with pytest.raises(CoschedError, match="has no such page"):
             root.take(sender, PageAnswer(*START, answer))
+
+
+def test_node_that_has_left_reports_nothing():
+    root = Root()
+    root.order(1, [1], [2])
+    root.agree(1)
+    root.in_use = frozenset((0, 2))
+    root.answer(2, Finished(1))
+    root.order(2, [], [3])
+    for late in (
+        Sensed(1, 10, 100, 20, 1, 4, 3, 2),
+        LoopEnded(1, 2),
+        PageLost(1, 2, "n2: the page is gone"),
+    ):
+        assert root.answer(1, late) == []
+    with pytest.raises(CoschedError, match="n2 has no such page"):
+        root.answer(1, Finished(2))
+    assert root.failed == []
 
 
 def test_wishes_are_counted_over_the_nodes_of_rank_0():
