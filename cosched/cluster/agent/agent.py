@@ -49,6 +49,8 @@ from cosched.cluster.messages import (
     PageOrder,
     Refused,
     Roster,
+    StartFailed,
+    SubtreeEnded,
     SubtreePrepared,
     UserReply,
     Welcome,
@@ -105,7 +107,11 @@ class Agent:
         self._incarnation = secrets.randbits(48)
         self._session = 0  # of its membership; 0: it never joined
         self._slots = config.slots or len(os.sched_getaffinity(0))
-        self._designs = Designs(config.startup.object, config.startup.chunk_bytes)
+        self._designs = Designs(
+            config.startup.object,
+            config.startup.chunk_bytes,
+            config.life.prepare_ns / NS_PER_S,
+        )
         self._jobs: dict[World, NodeJob] = {}
         self._admissions = Admissions(name, self)
         self._broken: set[Start] = set()  # the controller waits for the end on this node
@@ -288,15 +294,21 @@ class Agent:
             if head is not None:
                 head.worlds.nodes.replace(numbers(message.nodes), hosts)
             self._admissions.admit(message, hosts, None if head is None else head.confirmed)
+            if self._admissions.get(start) is not None:  # it is a node of the job again
+                while start in self._ended_early:
+                    self._ended_early.remove(start)
 
     def _take_of_world(self, sender: str, message: OfJob) -> None:
         start = (message.job, message.start)
         world = (*start, message.world)
         job = self._jobs.get(world)
-        if job is None and isinstance(message, Chunk) and start not in self._ended_early:
+        if job is None and isinstance(message, Chunk):
             route = route_of(message, self._nodes.names)
             if sender not in (route.parent, CONTROLLER):
                 raise CoschedError(f"job {message.job}: is not this node's parent")
+            if start in self._ended_early:
+                self._refuse_world(route, message)
+                return
             if len(self._jobs) >= _JOBS_MOST:
                 raise CoschedError(f"job {message.job}: {_JOBS_MOST} starts are here")
             job = self._jobs[world] = NodeJob(route, self, self._designs)
@@ -313,6 +325,19 @@ class Agent:
         elif isinstance(message, End) and sender == CONTROLLER:
             self._ended_early.append(start)
             self.send(CONTROLLER, NodeEnded(*start))
+        elif isinstance(message, End):  # its sender waits until the world is gone from here
+            self.send(sender, SubtreeEnded(*start, None, world=message.world))
+
+    def _refuse_world(self, route: Route, chunk: Chunk) -> None:
+        """Answers the last chunk of a world whose start has ended here, as a node does that
+        cannot start its tasks. The controller needs no answer: it has ordered the end."""
+        if route.parent == CONTROLLER or chunk.number != chunk.count - 1:
+            return
+        start, world = (route.job, route.start), route.world
+        reason = f"{self.name}: the start has ended on this node"
+        failed = StartFailed(*start, route.place, reason, again=True, world=world)
+        self.send(route.parent, failed)
+        self.send(route.parent, SubtreeEnded(*start, None, world=world))
 
     def _end_directly(self, start: Start, message: End) -> None:
         """Ends all worlds of a start whose tree is broken; nothing of it begins later."""

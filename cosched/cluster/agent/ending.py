@@ -55,6 +55,7 @@ class Ending:
         self._tasks_gone = False
         self._steward_closed = False  # it has nothing to do any more
         self._direct = False  # the tree is broken: the agent reports to the controller
+        self._left = False  # the job goes on without the tasks of this world
         self._failure: Failure | None = None
         self._output_lost: Failure | None = None
         self._limit = EndLimit()
@@ -95,13 +96,28 @@ class Ending:
     def child_ended(self, child: Position, failure: Failure | None) -> None:
         """Handles the end of a child's subtree. failure: its reason, if any."""
         self._children.discard(child)
-        self.note_failure(failure)
+        if not self._left:
+            self.note_failure(failure)
         self.check()
 
     # --- orders ---------------------------------------------------------------------------
 
+    def leave(self, reason: str) -> None:
+        """Ends the tasks of world 0 on all nodes (only at the root). The job goes on with
+        its other worlds: how these tasks end does not count. The root's steward gets no
+        limit, since it still writes the output of the job."""
+        self._left = True
+        self._pass_down(End(*self._start, reason, direct=False))
+        if self._steward is not None and not self.steward_gone:
+            self._steward.send(EndTasks(reason))
+
+    def task_failed(self, failure: Failure) -> None:
+        """Handles the failure of a task of this world."""
+        if not self._left:
+            self.fail(failure)
+
     def fail(self, failure: Failure) -> None:
-        """Passes a task's failure to the root, which ends the job."""
+        """Passes a failure to the root, which ends the job."""
         self.note_failure(failure)
         if self._route.heads_job:
             self._pass_down(End(*self._start, failure.reason, direct=False))

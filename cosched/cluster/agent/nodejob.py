@@ -118,6 +118,7 @@ class Designs:
 
     object: str  #: how the job object travels: a word of ``StartupSettings``
     chunk_bytes: int  #: the size of its chunks
+    prepare_s: float  #: how long a spawned world may take until its tasks wait
 
 
 class NodeJob:
@@ -137,7 +138,9 @@ class NodeJob:
         self._awaited = 1  # parts of this node that are not prepared: tasks, and a page
         self.confirmed: ConfirmedJob | None = None  #: once its object is here
         self._changes: Changes | None = None  # at the root of a malleable job
-        self.worlds = Worlds(route, self, node.slots, designs.chunk_bytes)
+        self.worlds = Worlds(
+            route, self, node.slots, designs.chunk_bytes, designs.prepare_s
+        )
         self._relay = Relay(route, self.worlds, self.send, self.send_to_steward)
         forget = partial(node.forget, self)
         self._ending = Ending(route, self.worlds, self.send, node.later, forget)
@@ -194,10 +197,12 @@ class NodeJob:
                 self._relay.take_input(sender, message)
             case End():
                 self.route.expect_parent(sender)
+                if message.direct and self._changes is not None:
+                    self._changes.close()
                 self._ending.order(message)
             case TaskFailed():
                 self.route.expect_child(sender)
-                self._ending.fail(message.failure)
+                self._ending.task_failed(message.failure)
             case Answered():
                 self.route.expect_root(sender)
                 self.send_to_steward(TaskAnswered(message.number, message.answer))
@@ -232,7 +237,7 @@ class NodeJob:
             case TaskAsked():
                 self.send(self.route.root, Ask(*self.key, frame.number, frame.question))
             case TaskEndedBadly():
-                self._ending.fail(frame.failure)
+                self._ending.task_failed(frame.failure)
             case TasksEnded():
                 self._ending.note_tasks_ended()
                 self._relay.close_input()
@@ -289,7 +294,9 @@ class NodeJob:
             return
         self.worlds.begin(found)
         if found.malleable:
-            self._changes = Changes(self.key, self.worlds.nodes, found.counts, self)
+            self._changes = Changes(
+                self.key, self.worlds.nodes, found.counts, found.grace_s, self
+            )
         if found.input == FROM_CLIENT:
 
             def may_give(member: str, uid: int) -> bool:
@@ -354,6 +361,9 @@ class NodeJob:
     def check_end(self) -> None:
         self._ending.check()
 
+    def later(self, after_s: float, call: Callable[[], None]) -> None:
+        self._node.later(after_s, call)
+
     # --- the changes of its size ----------------------------------------------------------
 
     def places_in_use(self) -> frozenset[int]:
@@ -361,3 +371,7 @@ class NodeJob:
 
     def take_spawn_problem(self) -> str:
         return self.worlds.take_spawn_problem()
+
+    def end_outside(self, places: frozenset[int], reason: str) -> None:
+        if self.worlds.end_outside(places, reason):
+            self._ending.leave(reason)

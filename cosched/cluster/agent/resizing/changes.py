@@ -36,6 +36,7 @@ from cosched.core.cluster.resizing.agreement import (
 from cosched.core.cluster.resizing.change import Arrival, Change
 from cosched.core.cluster.resizing.node_part import Order as PartOrder
 from cosched.core.cluster.resizing.node_part import Sensed
+from cosched.core.cluster.startup.ends import WORK_S, end_limit_s
 from cosched.core.errors import CoschedError
 from cosched.core.names import CONTROLLER
 
@@ -51,6 +52,12 @@ class Job(Protocol):
 
     def take_spawn_problem(self) -> str:
         """Returns why a spawn failed since the last call; empty: none did."""
+
+    def end_outside(self, places: frozenset[int], reason: str) -> None:
+        """Ends each world that has tasks at other places; the job goes on."""
+
+    def later(self, after_s: float, call: Callable[[], None]) -> None:
+        """Calls ``call`` after this time."""
 
     def fail(self, reason: str) -> None:
         """Ends the whole job."""
@@ -70,22 +77,26 @@ class _Change:
 
 
 class Changes:
-    """The changes of one job, one after the other. counts: its first tasks, by place."""
+    """The changes of one job, one after the other. counts: its first tasks, by place.
+    grace_s: between SIGTERM and SIGKILL for tasks that do not leave by themselves."""
 
     def __init__(
         self,
         start: tuple[int, int],
         nodes: JobNodes,
         counts: Sequence[int],
+        grace_s: float,
         job: Job,
         clock_ns: Callable[[], int] = time.monotonic_ns,
     ) -> None:
         self._start = start
         self._nodes = nodes
+        self._grace_s = grace_s
         self._job = job
         self._clock_ns = clock_ns
         self._ranks = {place: ranks for place, ranks in enumerate(counts) if ranks}
         self._agreement = Agreement(self._ranks)
+        self._closed = False
         self._open: _Change | None = None
         self._ended: ChangeEnded | None = None  # the last one
         self._sensed: JobSensed | None = None
@@ -94,6 +105,8 @@ class Changes:
     def take(self, sender: str, message: OfJob) -> None:
         """Handles a message about changes. Raises CoschedError if the sender may not send
         it."""
+        if self._closed:
+            return
         if isinstance(message, PageAnswer):
             self._take_answer(sender, message)
             return
@@ -119,6 +132,12 @@ class Changes:
         self._open = None
         self._nodes.usable = self._agreement.places
         self._report(end)
+
+    def close(self) -> None:
+        """Reports nothing more. The job's nodes end directly: its root does not know when
+        their tasks are gone."""
+        self._closed = True
+        self._open = self._ended = self._sensed = None
 
     def report_again(self) -> None:
         """Sends what a new life of the controller may not have."""
@@ -189,6 +208,8 @@ class Changes:
             is_its_own = answer.place < len(hosts) and hosts[answer.place] == sender
         if not is_its_own:
             raise CoschedError(f"job {message.job}: {sender} has no such page of it")
+        if not isinstance(answer, Finished) and answer.place not in self._nodes.usable:
+            return  # it has left, and answers late
         if isinstance(answer, Sensed):
             self._sense(answer)
             return
@@ -232,6 +253,22 @@ class Changes:
             end = replace(end, times=replace(times, agree_ns=agree_ns))
         change.end = end
         self.check()
+        if self._open is change:
+            after_s = end_limit_s(self._grace_s)
+            self._job.later(after_s, lambda: self._end_left(change, after_s))
+
+    def _end_left(self, change: _Change, after_s: float) -> None:
+        """Ends the worlds that have not left after the change."""
+        if self._open is not change:
+            return
+        left = f"tasks have not left {after_s:.0f} s after change {change.order.generation}"
+        self._job.end_outside(self._agreement.places, left)
+
+        def enforce() -> None:
+            if self._open is change:
+                self._job.fail(f"{left}, and could not be ended")
+
+        self._job.later(after_s + WORK_S, enforce)
 
     def _sense(self, sensed: Sensed) -> None:
         """Reports what rank 0 does. The page where it is now does not have what it asked

@@ -8,6 +8,7 @@ controller is to the job's.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
@@ -36,6 +37,7 @@ from cosched.cluster.messages import (
     TaskFailed,
 )
 from cosched.core.cluster.queue.nodes import numbers
+from cosched.core.cluster.startup.ends import WORK_S, end_limit_s
 from cosched.core.cluster.startup.jobobject import (
     JobObject,
     WorldObject,
@@ -74,26 +76,37 @@ class Head(Protocol):
     def check_end(self) -> None:
         """Ends the job if nothing of it is left."""
 
+    def later(self, after_s: float, call: Callable[[], None]) -> None:
+        """Calls ``call`` after this time."""
+
+    def fail(self, reason: str) -> None:
+        """Ends the whole job."""
+
     def check_spawner(self, member: str) -> None:
         """Raises CoschedError if a node may start no tasks of the job's user on others."""
 
 
 @dataclass(slots=True)
 class _World:
-    """A world. waits: the question for it, until that is answered."""
+    """A world. waits: the question for it, until that is answered. ended: the job's root
+    has ended it, so that its failures are none of the job."""
 
     root: str
     blocks: tuple[Block, ...]
     asker: str
     waits: Ask | None
+    ended: bool = False
 
 
 class Worlds:
     """The worlds, names and gatherings of one job. slots: the number on each node. nodes:
-    those of the job.
+    those of the job. prepare_s: how long the tasks of a world may take to come to their
+    gates.
     """
 
-    def __init__(self, route: Route, head: Head, slots: int, chunk_bytes: int) -> None:
+    def __init__(
+        self, route: Route, head: Head, slots: int, chunk_bytes: int, prepare_s: float
+    ) -> None:
         self.nodes = JobNodes(numbers(route.nodes), route.hosts)
         self._route = route
         self._head = head
@@ -101,6 +114,7 @@ class Worlds:
         self._first_lives = True  # world 0, with which the job began
         self._spawn_problem = ""  # why the last spawn failed
         self._chunk_bytes = chunk_bytes
+        self._prepare_s = prepare_s
         self._found: JobObject | None = None
         self._worlds: dict[int, _World] = {}
         self._last = 0
@@ -118,6 +132,14 @@ class Worlds:
         if self._first_lives:
             found |= set(range(len(self._route.hosts)))
         return frozenset(found)
+
+    def end_outside(self, places: frozenset[Position], reason: str) -> bool:
+        """Ends the spawned worlds with tasks on other nodes; returns whether world 0 has
+        tasks there."""
+        for number, world in self._worlds.items():
+            if not {block.place for block in world.blocks} <= places:
+                self._end_one(number, reason)
+        return self._first_lives and not set(range(len(self._route.hosts))) <= places
 
     def take_spawn_problem(self) -> str:
         """Returns why a spawn failed since the last call; empty: none did. An MPI need not
@@ -168,6 +190,8 @@ class Worlds:
         match message:
             case Ask():
                 self._take_question(sender, message)
+            case SubtreePrepared() | TaskFailed() if self._worlds[number].ended:
+                pass  # its end is on the way
             case SubtreePrepared():
                 self._answer_spawn(number, RootAnswer(value=str(number)))
                 self._send(number, Order(*self._start, go=True))
@@ -242,6 +266,29 @@ class Worlds:
         self._worlds[self._last] = _World(root, blocks, sender, ask)
         for chunk in chunks:
             self._send(self._last, chunk)
+        self._head.later(self._prepare_s, partial(self._check_start, self._last, job))
+
+    def _check_start(self, number: int, job: JobObject) -> None:
+        """Gives up the start of a world whose nodes do not report."""
+        if self._found is None or number not in self._worlds:
+            return
+        world = self._worlds[number]
+        if world.waits is None:
+            return
+        reason = f"the start of world {number} took more than {self._prepare_s:.0f} s"
+        self._answer_spawn(number, RootAnswer(reason))
+        self._end_one(number, reason)
+
+        def enforce() -> None:
+            if self._found is not None and self._worlds.get(number) is world:
+                self._head.fail(f"{reason}, and its tasks did not end")
+
+        self._head.later(end_limit_s(job.grace_s) + WORK_S, enforce)
+
+    def _end_one(self, number: int, reason: str) -> None:
+        """Ends a world; the job goes on."""
+        self._worlds[number].ended = True
+        self._send(number, End(*self._start, reason, direct=False))
 
     def _free(self, job: JobObject) -> list[int]:
         """Returns the free slots of each of the job's nodes."""

@@ -210,6 +210,8 @@ class Agreement:
             return self._check(change, event)
         if isinstance(event, Finished):
             return self._finish(change, event)
+        if event.place not in self._involved(change):
+            return ()  # the node has left, or has no part in this change yet
         if isinstance(event, PageLost):
             return self._lose_page(change, event)
         return self._end_loop(change)

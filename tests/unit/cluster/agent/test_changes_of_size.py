@@ -20,17 +20,20 @@ from cosched.core.cluster.resizing.agreement import (
     Collected,
     Commit,
     Finished,
+    LoopEnded,
     PageLost,
     Propose,
     Release,
 )
 from cosched.core.cluster.resizing.node_part import Sensed
+from cosched.core.cluster.startup.ends import WORK_S, end_limit_s
 from cosched.core.errors import CoschedError
 from cosched.core.names import CONTROLLER
 
 START = (7, 1)
 HOSTS = ("n1", "n2", "n3", "n4")
 TIMES = PhaseTimes(*range(9))
+GRACE_S = 3.0
 
 
 class Root:
@@ -43,7 +46,11 @@ class Root:
         self.spawn_problem = "long ago"
         self.in_use = frozenset((0, 1))
         self.nodes = JobNodes((0, 1), HOSTS[:2])
-        self.changes = Changes(START, self.nodes, (1, 1), self, lambda: self.now_ns)
+        self.ended = []
+        self.timers = []
+        self.changes = Changes(
+            START, self.nodes, (1, 1), GRACE_S, self, lambda: self.now_ns
+        )
 
     def send(self, to, message):
         self.sent.append((to, message))
@@ -53,6 +60,19 @@ class Root:
 
     def places_in_use(self):
         return self.in_use
+
+    def end_outside(self, places, reason):
+        self.ended.append((places, reason))
+
+    def later(self, after_s, call):
+        self.timers.append((after_s, call))
+
+    def pass_limit(self):
+        """Lets the only limit pass; returns its seconds."""
+        ((after_s, call),) = self.timers
+        self.timers.clear()
+        call()
+        return after_s
 
     def take_spawn_problem(self):
         problem, self.spawn_problem = self.spawn_problem, ""
@@ -139,6 +159,61 @@ def test_refused_change_waits_for_a_world_that_was_begun():
     assert ends(root.sent) == [ChangeEnded(*START, 1, (0, 1), refused="no page")]
 
 
+def left_behind():
+    """Returns a root whose change is done, but tasks still run on n2, which has left."""
+    root = Root()
+    root.order(1, [1], [2])
+    root.agree(1)
+    root.in_use = frozenset((0, 1, 2))
+    assert not ends(root.answer(2, Finished(1), TIMES))
+    return root
+
+
+def test_tasks_that_do_not_leave_are_ended():
+    root = left_behind()
+    assert root.take(CONTROLLER, WithdrawChange(*START, 1, "late")) == []
+    assert root.pass_limit() == end_limit_s(GRACE_S)
+    reason = "tasks have not left 13 s after change 1"
+    assert root.ended == [(frozenset((0, 2)), reason)]
+    root.in_use = frozenset((0, 2))
+    root.changes.check()
+    assert ends(root.sent)
+    root.pass_limit()
+    assert root.failed == []
+
+
+def test_tasks_that_do_not_leave_and_cannot_be_ended_cost_the_job():
+    root = left_behind()
+    root.pass_limit()
+    assert root.pass_limit() == end_limit_s(GRACE_S) + WORK_S
+    reason = "tasks have not left 13 s after change 1, and could not be ended"
+    assert root.failed == [reason]
+
+
+def test_tasks_that_leave_in_time_are_not_ended():
+    root = left_behind()
+    root.in_use = frozenset((0, 2))
+    root.changes.check()
+    root.pass_limit()
+    assert (root.ended, root.timers) == ([], [])
+    root.order(2, [], [3])
+    root.answer(0, Collected(0, 2, 4))
+    assert root.timers == []
+
+
+def test_direct_end_of_the_job_ends_the_reports():
+    root = left_behind()
+    root.sent.clear()
+    root.changes.close()
+    root.in_use = frozenset()
+    root.changes.check()
+    root.changes.report_again()
+    assert root.answer(0, Sensed(0, 10, 100, 20, 1, 4, 3, 2)) == []
+    assert root.order(2, [], [3]) == []
+    root.pass_limit()
+    assert (root.sent, root.ended, root.failed) == ([], [], [])
+
+
 def test_reason_of_a_spawn_that_failed_is_that_of_the_node():
     root = Root()
     root.order(1, [], [2])
@@ -199,6 +274,24 @@ def test_only_the_controller_orders_and_only_a_page_answers_for_itself():
     ):
         with pytest.raises(CoschedError, match="has no such page"):
             root.take(sender, PageAnswer(*START, answer))
+
+
+def test_node_that_has_left_reports_nothing():
+    root = Root()
+    root.order(1, [1], [2])
+    root.agree(1)
+    root.in_use = frozenset((0, 2))
+    root.answer(2, Finished(1))
+    root.order(2, [], [3])
+    for late in (
+        Sensed(1, 10, 100, 20, 1, 4, 3, 2),
+        LoopEnded(1, 2),
+        PageLost(1, 2, "n2: the page is gone"),
+    ):
+        assert root.answer(1, late) == []
+    with pytest.raises(CoschedError, match="n2 has no such page"):
+        root.answer(1, Finished(2))
+    assert root.failed == []
 
 
 def test_wishes_are_counted_over_the_nodes_of_rank_0():

@@ -7,6 +7,7 @@ from cosched.cluster.agent.frames import (
     CannotStart,
     EndTasks,
     OutputWritten,
+    TaskEndedBadly,
     TasksEnded,
     TasksWait,
     WriteOutput,
@@ -14,19 +15,26 @@ from cosched.cluster.agent.frames import (
 from cosched.cluster.agent.nodejob import Designs, NodeJob
 from cosched.cluster.agent.route import Route
 from cosched.cluster.messages import (
+    Ask,
+    ChangeEnded,
     Chunk,
     Credit,
     End,
     Failure,
     Order,
     Output,
+    PageAnswer,
+    PageOrder,
+    Resize,
     StartFailed,
     SubtreeEnded,
     SubtreePrepared,
     TaskFailed,
 )
+from cosched.core.cluster.resizing.agreement import Checked, Collected, Finished
 from cosched.core.cluster.startup.ends import WORK_S, end_limit_s
 from cosched.core.cluster.startup.jobobject import JobObject
+from cosched.core.cluster.startup.questions import Command, Spawn
 from cosched.core.cluster.startup.tree import Tree
 from cosched.core.errors import CoschedError
 from cosched.core.names import CONTROLLER
@@ -66,14 +74,14 @@ class Node:
 
     def __init__(self, place, poison=None, found=JOB):
         self.sent = []
-        self.poison = poison
         self.found = found
+        self.poison = poison
         self.steward = Steward()
         self.timers = []
         self.forgotten = False
         route = Route(1, 1, place, ((0, 2),), HOSTS, Tree(3, 2), "siblings", 0, "n1")
         self.parent = route.parent
-        self.job = NodeJob(route, self, Designs("pipeline", 1000))
+        self.job = NodeJob(route, self, Designs("pipeline", 1000, 60.0))
         chunk = Chunk(1, 1, place, ((0, 2),), 2, "siblings", 0, 1, 0, b"")
         self.job.take(self.parent, chunk)
 
@@ -111,7 +119,9 @@ class Node:
         return self.found
 
     def open_page(self, job, found, then):
-        raise self.poison
+        if self.poison is NO_PAGE:
+            raise self.poison
+        then("")
 
     def make_steward(self, job, found):
         assert self.poison is not NO_PAGE, "no task would find a page"
@@ -150,6 +160,68 @@ def test_the_kill_of_a_steward_ends_the_part_of_its_node_with_a_reason():
     assert node.sent_of(TaskFailed)[-1].failure.reason == node.steward.killed
     assert node.sent_of(SubtreeEnded)
     assert node.forgotten
+
+
+def spawn(node):
+    """Lets the job spawn world 1 on n1."""
+    question = Spawn((Command(("./child",), 1, hosts=("n1",)),), {})
+    node.job.worlds.take("n1", Ask(1, 1, 7, question))
+    node.job.worlds.take("n1", SubtreePrepared(1, 1, world=1))
+    node.sent.clear()
+
+
+def test_job_goes_on_without_the_tasks_that_it_began_with():
+    node = Node(0).run()
+    spawn(node)
+    node.job.end_outside(frozenset((0, 1)), "they have not left")
+    end = End(1, 1, "they have not left", direct=False)
+    assert node.sent == [("n2", end), ("n3", end)]
+    assert node.steward.frames[-1] == EndTasks("they have not left")
+    node.sent.clear()
+    node.job.take("n2", TaskFailed(1, 1, Failure(143, "rank 1 was killed")))
+    node.job.take_frame(TaskEndedBadly(Failure(143, "rank 0 was killed")))
+    node.job.take_frame(TasksEnded())
+    for child in ("n2", "n3"):
+        node.job.take(child, SubtreeEnded(1, 1, Failure(143, end.reason)))
+    assert node.sent == []
+    assert node.job.places_in_use() == {0}
+    node.pass_s(1000.0)
+    assert not node.steward.killed
+    node.job.worlds.take("n1", SubtreeEnded(1, 1, None, world=1))
+    node.job.steward_ended()
+    assert node.sent == [(CONTROLLER, SubtreeEnded(1, 1, None))]
+
+
+def test_direct_end_reports_no_change_whose_tasks_may_still_run():
+    node = Node(0, found=replace(JOB, malleable=True)).run()
+    node.job.take(CONTROLLER, Resize(1, 1, 1, (2,), ()))
+
+    def answer(each):
+        for place in range(3):
+            node.job.take(HOSTS[place], PageAnswer(1, 1, each(place)))
+
+    answer(lambda place: Collected(place, 1, 4))
+    boundary = node.sent_of(PageOrder)[-1].order.boundary
+    answer(lambda place: Checked(place, 1, boundary, missed=False, largest=4))
+    node.job.take("n1", PageAnswer(1, 1, Finished(1)))
+    node.end(direct=True)
+    node.job.take_frame(TasksEnded())
+    node.job.steward_ended()
+    assert node.forgotten
+    assert not node.sent_of(ChangeEnded)
+
+
+def test_job_ends_only_the_world_that_has_not_left():
+    node = Node(0).run()
+    spawn(node)
+    node.job.end_outside(frozenset((0, 1, 2)), "they have not left")
+    assert node.sent == []
+    node.job.take("n2", TaskFailed(1, 1, Failure(3, "rank 1 failed")))
+    assert ("n3", End(1, 1, "rank 1 failed", direct=False)) in node.sent
+    node = Node(0).run()
+    spawn(node)
+    node.job.worlds.end_outside(frozenset((1, 2)), "it has not left")
+    assert node.sent == [("n1", End(1, 1, "it has not left", direct=False, world=1))]
 
 
 def test_a_steward_that_ends_in_time_is_not_killed():

@@ -28,7 +28,7 @@ def job_at(place, *trusted):
     node.open_object.return_value = JOB
     node.may_vouch = lambda member, uid, gid: member in trusted
     route = Route(1, 1, place, ((0, 1),), HOSTS, Tree(2, 2), "siblings", 0, "n1")
-    job = NodeJob(route, node, Designs("pipeline", 1000))
+    job = NodeJob(route, node, Designs("pipeline", 1000, 60.0))
     job.take(route.parent, Chunk(1, 1, place, ((0, 1),), 2, "siblings", 0, 1, 0, b""))
     node.send.reset_mock()
     return job, node

@@ -122,7 +122,7 @@ SENDERS = st.sampled_from((*HOSTS, CONTROLLER, "n4"))
 @settings(max_examples=80, deadline=None)
 @given(st.sampled_from((ROUTE, ROOT)), st.lists(st.tuples(SENDERS, OF_JOBS), max_size=12))
 def test_a_job_takes_or_refuses_any_message(route, came):
-    job = NodeJob(route, Node(), Designs("pipeline", 1000))
+    job = NodeJob(route, Node(), Designs("pipeline", 1000, 60.0))
     for sender, message in came:
         take = job.worlds.take if job.worlds.concern(sender, message) else job.take
         check(take, sender, message)
@@ -131,7 +131,7 @@ def test_a_job_takes_or_refuses_any_message(route, came):
 @settings(max_examples=80, deadline=None)
 @given(st.lists(values(frames.AnyFrame), max_size=8))
 def test_a_job_takes_or_refuses_any_frame(came):
-    job = NodeJob(ROOT, Node(), Designs("pipeline", 1000))
+    job = NodeJob(ROOT, Node(), Designs("pipeline", 1000, 60.0))
     for frame in came:
         check(job.take_frame, frame)
 

@@ -57,6 +57,6 @@ def test_place_outside_of_the_tree_has_no_parent(place):
 def test_frame_that_makes_no_sense_is_refused(frame):
     hosts = ("n1", "n2", "n3")
     route = Route(1, 1, 0, ((0, 2),), hosts, Tree(3, 2), "siblings", 0, "n1")
-    job = NodeJob(route, Mock(), Designs("pipeline", 1000))
+    job = NodeJob(route, Mock(), Designs("pipeline", 1000, 60.0))
     with pytest.raises(CoschedError):
         job.take_frame(frame)

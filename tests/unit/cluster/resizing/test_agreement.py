@@ -475,6 +475,26 @@ def test_page_that_is_lost_refuses_a_change_until_ranks_may_wait_there():
     assert agreement.stage is Stage.IDLE
 
 
+@pytest.mark.parametrize("place", [5, 9], ids=["arriving", "left"])
+@pytest.mark.parametrize("proposed", [False, True])
+def test_node_without_a_part_in_a_change_neither_refuses_nor_ends_it(place, proposed):
+    agreement = Agreement([0])
+    asked = agreement.handle(Ordered(Change(1, (), (Arrival(5, "five", 2),))))
+    if proposed:
+        answered(agreement, asked, 4)
+    stage = agreement.stage
+    assert agreement.handle(LoopEnded(place, 1)) == ()
+    assert agreement.handle(PageLost(place, 1, "the page is gone")) == ()
+    assert agreement.stage is stage
+
+
+def test_page_of_an_arriving_node_counts_once_the_change_is_committed():
+    agreement = Agreement([0])
+    agreed(agreement, Change(1, (), (Arrival(5, "five", 2),)))
+    assert agreement.handle(PageLost(9, 1, "the page is gone")) == ()
+    assert agreement.handle(PageLost(5, 1, "the page is gone")) == (ReportLost(1, 5),)
+
+
 def test_order_after_a_release_that_was_lost_frees_the_ranks_that_wait():
     """The process with the page was killed with the release; the next one gets only the
     order of the next change."""

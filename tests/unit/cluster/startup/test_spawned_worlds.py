@@ -4,7 +4,18 @@ from unittest.mock import Mock
 
 from cosched.cluster.agent.route import Route
 from cosched.cluster.agent.worlds.worlds import Worlds
-from cosched.cluster.messages import Answered, Ask, Chunk
+from cosched.cluster.messages import (
+    Answered,
+    Ask,
+    Chunk,
+    End,
+    Failure,
+    Order,
+    SubtreeEnded,
+    SubtreePrepared,
+    TaskFailed,
+)
+from cosched.core.cluster.startup.ends import WORK_S, end_limit_s
 from cosched.core.cluster.startup.jobobject import LONGEST_OBJECT, JobObject
 from cosched.core.cluster.startup.questions import Command, Spawn
 from cosched.core.cluster.startup.tree import Tree
@@ -22,7 +33,7 @@ class Root:
     def __init__(self):
         route = Route(1, 1, 0, ((0, 1),), HOSTS, Tree(2, 2), "siblings", 0, "n1")
         self.head = Mock()
-        self.worlds = Worlds(route, self.head, 4, 1000)
+        self.worlds = Worlds(route, self.head, 4, 1000, 60.0)
         self.worlds.begin(JOB)
 
     def spawn(self, *argv, ranks=1):
@@ -30,7 +41,24 @@ class Root:
         self.head.send.reset_mock()
         question = Spawn((Command(argv, ranks),), {})
         self.worlds.take("n2", Ask(1, 1, 7, question))
+        return self.sent()
+
+    def sent(self):
         return [call.args for call in self.head.send.call_args_list]
+
+    def take(self, message):
+        """Returns what the root sends after a message of the root of world 1, n1."""
+        self.head.send.reset_mock()
+        self.worlds.take("n1", message)
+        return self.sent()
+
+    def pass_limit(self):
+        """Lets the last limit pass; returns its seconds, and what the root sends then."""
+        after_s, call = self.head.later.call_args.args
+        self.head.later.reset_mock()
+        self.head.send.reset_mock()
+        call()
+        return after_s, self.sent()
 
 
 def test_a_world_that_is_asked_for_is_sent_to_its_root():
@@ -54,3 +82,50 @@ def test_a_world_of_too_many_ranks_is_refused_at_once():
     ((_, answered),) = root.spawn("./child", ranks=2**31)
     assert answered.answer.error == "2147483648 ranks are more than 65536; spawn fewer"
     assert root.worlds.empty
+
+
+def test_a_start_of_a_world_has_a_limit():
+    root = Root()
+    ((to, _),) = root.spawn("./child")
+    assert to == "n1"
+    after_s, ((asker, answered), (host, end)) = root.pass_limit()
+    reason = "the start of world 1 took more than 60 s"
+    assert (after_s, asker, host) == (60.0, "n2", "n1")
+    assert answered.answer.error == root.worlds.take_spawn_problem() == reason
+    assert end == End(1, 1, reason, direct=False, world=1)
+    assert root.take(SubtreePrepared(1, 1, world=1)) == []
+    assert root.take(TaskFailed(1, 1, Failure(1, "was killed"), world=1)) == []
+    root.head.task_failed.assert_not_called()
+    after_s, sent = root.pass_limit()
+    assert (after_s, sent) == (end_limit_s(JOB.grace_s) + WORK_S, [])
+    root.head.fail.assert_called_once_with(f"{reason}, and its tasks did not end")
+
+
+def test_a_world_that_ends_after_its_limit_costs_nothing():
+    root = Root()
+    root.spawn("./child")
+    root.pass_limit()
+    assert root.take(SubtreeEnded(1, 1, Failure(1, "was killed"), world=1)) == []
+    assert root.worlds.empty
+    root.pass_limit()
+    root.head.fail.assert_not_called()
+
+
+def test_a_world_that_began_in_time_goes_on():
+    root = Root()
+    root.spawn("./child")
+    assert root.take(SubtreePrepared(1, 1, world=1))[1:] == [
+        ("n1", Order(1, 1, go=True, world=1))
+    ]
+    assert root.pass_limit() == (60.0, [])
+    root.head.later.assert_not_called()
+    failure = Failure(3, "rank 0 failed")
+    root.take(TaskFailed(1, 1, failure, world=1))
+    root.head.task_failed.assert_called_once_with(failure)
+
+
+def test_a_job_that_ends_needs_no_limit_of_its_worlds():
+    root = Root()
+    root.spawn("./child")
+    root.worlds.end("cancelled")
+    assert root.pass_limit() == (60.0, [])
