@@ -106,8 +106,8 @@ class Changes:
         """Refuses a change that the queue does without, if that is possible."""
         start = self._starts.active[number]
         change = _size_of(start.record).change
-        if change is None:
-            return  # its end is on the way to the queue
+        if change is None or start.waits_for is not None:
+            return  # its end, or that of the job, is on the way to the queue
         lost = self._lost.get(number)
         after_s = (self._clock.now_ns() - change.ordered_ns) / NS_PER_S
         self._give_up(
@@ -227,6 +227,8 @@ class Changes:
             raise CoschedError(f"job {message.job}: is rigid")
         if not isinstance(message, Admitted):
             start.expect_root(sender)
+        if start.waits_for is not None:
+            return  # all its nodes end, also those that the change frees
         with must_succeed(f"the size of job {message.job}"):
             match message:
                 case Admitted():
