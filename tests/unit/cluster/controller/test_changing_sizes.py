@@ -27,6 +27,7 @@ from cosched.cluster.messages import (
 from cosched.cluster.store import State
 from cosched.config.domain import ChangeSettings, LifeSettings, QueueSettings
 from cosched.core.cluster.queue.nodes import numbers
+from cosched.core.cluster.queue.states import State as QueueState
 from cosched.core.cluster.startup.jobobject import decode_object
 from cosched.core.cluster.startup.two_phase import Stage
 from cosched.core.errors import CoschedError
@@ -670,5 +671,29 @@ def test_answer_about_a_change_is_too_late_if_the_job_ends(store):
             domain.controller.take(name, NodeEnded(number, 1))
         await passes()
         assert domain.record(number).state is State.NODE_LOST
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("out", ["drained", "removed", "strays"])
+def test_moldable_job_keeps_a_node_that_leaves_service(store, out):
+    async def scenario():
+        domain = Played(store, queue=QueueSettings("fcfs", size="moldable"))
+        number = await domain.run(minimum=1, ideal=4)
+        member = domain.controller.members.by_name["n2"]
+        if out == "strays":
+            domain.jobs.strays.end("n2", 99, 1)
+        else:
+            domain.jobs.node_drained(member)
+        if out == "removed":
+            domain.jobs.end_on(member)
+        await passes()
+        assert domain.sent(Admit) == []
+        assert domain.nodes(number) == NODES
+        assert domain.jobs.queue.jobs.state(number) is (
+            QueueState.ENDING if out == "removed" else QueueState.RUNNING
+        )
+        await domain.finish(number)
+        assert domain.free == 3
 
     asyncio.run(scenario())
