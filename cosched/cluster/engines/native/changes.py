@@ -35,7 +35,7 @@ from cosched.cluster.messages import (
     WithdrawChange,
 )
 from cosched.cluster.store import Record
-from cosched.config.domain import DomainConfig
+from cosched.config.domain import MALLEABLE, DomainConfig
 from cosched.core.cluster.queue.nodes import Intervals, in_order
 from cosched.core.cluster.queue.queue_events import (
     JobRecovered,
@@ -51,6 +51,20 @@ from cosched.core.units import NS_PER_S
 
 #: The messages of nodes about changes of sizes.
 OF_CHANGES = (Admitted, ChangeEnded, JobSensed)
+
+
+def check_open_changes(records: Sequence[Record], kind: str) -> None:
+    """Raises CoschedError for a stored job whose change is open in a domain that changes no
+    sizes. kind: its ``queue.size``."""
+    if kind == MALLEABLE:
+        return
+    for record in records:
+        if record.size is not None and record.size.change is not None:
+            raise CoschedError(
+                f"job {record.number}: a change of its size is open; write "
+                f'size = "{MALLEABLE}" into [queue] of domain.toml, start the controller, '
+                f'and write "{kind}" again once the change has ended'
+            )
 
 
 class Changes:
@@ -106,8 +120,8 @@ class Changes:
         """Refuses a change that the queue does without, if that is possible."""
         start = self._starts.active[number]
         change = _size_of(start.record).change
-        if change is None:
-            return  # its end is on the way to the queue
+        if change is None or start.waits_for is not None:
+            return  # its end, or that of the job, is on the way to the queue
         lost = self._lost.get(number)
         after_s = (self._clock.now_ns() - change.ordered_ns) / NS_PER_S
         self._give_up(
@@ -219,7 +233,8 @@ class Changes:
     # --- messages of agents ---------------------------------------------------------------
 
     def take(self, sender: str, message: Admitted | ChangeEnded | JobSensed) -> None:
-        """Handles a message of a node. Raises CoschedError for one that it may not send."""
+        """Handles a message of a node; ignores it if the domain does not change sizes any
+        more. Raises CoschedError for one that the node may not send."""
         start = self._starts.find(sender, message)
         if start is None:
             return
@@ -227,6 +242,10 @@ class Changes:
             raise CoschedError(f"job {message.job}: is rigid")
         if not isinstance(message, Admitted):
             start.expect_root(sender)
+        if start.waits_for is not None:
+            return  # all its nodes end, also those that the change frees
+        if self._config.queue.size != MALLEABLE:
+            return  # it runs since the domain did
         with must_succeed(f"the size of job {message.job}"):
             match message:
                 case Admitted():

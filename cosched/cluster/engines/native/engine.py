@@ -17,6 +17,7 @@ from cosched.cluster.coupling.metrics import Figures, figures_alone
 from cosched.cluster.coupling.pairs import open_pairs
 from cosched.cluster.engines.interface import Answer
 from cosched.cluster.engines.native.answering import Answering
+from cosched.cluster.engines.native.changes import check_open_changes
 from cosched.cluster.engines.native.jobs import Jobs
 from cosched.cluster.engines.native.membership import Membership
 from cosched.cluster.engines.native.node_entries import NodeEntries, NodeEntry, NodeState
@@ -78,6 +79,7 @@ class NativeEngine:
         ending: bool = False,
     ) -> None:
         self._stored = store.live()
+        check_open_changes(self._stored, config.queue.size)
         wanted, numbering = config.nodes, open_numbering(paths, config.nodes, self._stored)
         config = replace(config, nodes=numbering.addresses)
         if config.nodes.keys() != wanted.keys():  # some leave

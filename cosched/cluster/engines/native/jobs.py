@@ -462,7 +462,7 @@ class Jobs:
         self.driver.handle(JobFailedToStart(now_ns, number, requeue=True))
         if number not in self.queue:
             self._entries.add_again(start.record)
-        if start.misfit:
+        if start.misfit or start.record.submission.malleable:
             self._entries.resize()
 
 

@@ -7,17 +7,20 @@ until then. A job with mates waits for the right one, because other domains get 
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from cosched.cluster.coupling.clock import DomainClock
 from cosched.cluster.coupling.driver import Driver
 from cosched.cluster.engines.native.node_entries import NodeEntries
 from cosched.cluster.engines.native.records import Records
 from cosched.cluster.store import Record, State
 from cosched.cluster.submission import MOST
-from cosched.config.domain import RIGID, QueueSettings
+from cosched.config.domain import MALLEABLE, RIGID, QueueSettings
 from cosched.core.cluster.queue.job import Job
 from cosched.core.cluster.queue.machine import QueueMachine
 from cosched.core.cluster.queue.queue_events import JobCancelled, JobSubmitted
-from cosched.core.cluster.queue.sizes.malleable_job import MalleableJob
+from cosched.core.cluster.queue.sizes.execution import linear
+from cosched.core.cluster.queue.sizes.malleable_job import MalleableJob, least_nodes
 from cosched.core.errors import CoschedError
 
 
@@ -91,14 +94,24 @@ class Queueing:
                 size = len(self._members.counts(record.submission))
             except CoschedError:
                 continue  # its start fails, and names the reason
-            if size != job.size and not job.waits_for_mates:
+            wanted = self._job(record, size)
+            same = (size, least_nodes(wanted)) == (job.size, least_nodes(job))
+            if not same and not job.waits_for_mates:
                 self._driver.handle(JobCancelled(self._clock.now_ns(), job.number))
                 self.add(record, size)
 
     def recovered(self, record: Record) -> Job:
-        """Returns a job that has nodes as the queue takes it."""
-        rigid = not record.submission.malleable or self._settings.size == RIGID
-        return self._job(record, len(record.nodes) if rigid else self._size(record))
+        """Returns a job that has nodes as the queue takes it. It keeps them if it or the
+        domain does not change sizes, and may take as long as with its fewest nodes yet."""
+        held = len(record.nodes)
+        if not record.submission.malleable:
+            return self._job(record, held)
+        ideal = self._size(record)
+        if record.size is not None and self._settings.size == MALLEABLE:
+            return self._job(record, ideal)
+        least = held if record.size is None else min(held, record.submission.minimum)
+        longest_ns = round(self._walltime_ns(record) * linear(min(least, ideal), ideal))
+        return replace(self._rigid(record, held), walltime_ns=longest_ns)
 
     def _job(self, record: Record, size: int) -> Job:
         job = record.submission
@@ -110,6 +123,9 @@ class Queueing:
                 record.submitted_ns,
                 minimum=min(job.minimum, size),
             )
+        return self._rigid(record, size)
+
+    def _rigid(self, record: Record, size: int) -> Job:
         return Job(
             record.number,
             size,

@@ -27,6 +27,7 @@ from cosched.cluster.messages import (
 from cosched.cluster.store import State
 from cosched.config.domain import ChangeSettings, LifeSettings, QueueSettings
 from cosched.core.cluster.queue.nodes import numbers
+from cosched.core.cluster.queue.states import State as QueueState
 from cosched.core.cluster.startup.jobobject import decode_object
 from cosched.core.cluster.startup.two_phase import Stage
 from cosched.core.errors import CoschedError
@@ -617,5 +618,82 @@ def test_moldable_job_keeps_the_nodes_that_were_free(store):
         assert domain.sent(Admit) == []
         domain = restarted(store, number, "n2", "n3")
         assert domain.record(number).state is State.RUNNING
+
+    asyncio.run(scenario())
+
+
+async def shrinking(store):
+    """Returns a domain whose job has n1, n2 and n3, and gives n3 by an order that the root
+    has; and its number."""
+    domain = Played(store)
+    filler = await domain.run(nodes=1)
+    number = await domain.run(minimum=1, ideal=3)
+    assert domain.nodes(filler) == ("n0",)
+    assert domain.nodes(number) == ("n1", "n2", "n3")
+    domain.controller.submit(nodes=1)
+    await passes()
+    await domain.admit()
+    return domain, number
+
+
+@pytest.mark.parametrize("end", ["lost", "reported"])
+def test_end_of_a_change_does_not_free_nodes_of_a_job_that_ends(store, end):
+    """A node of the job was lost, and the root's report was under way. The tasks on the
+    leaving node may be in their grace."""
+
+    async def scenario():
+        domain, number = await shrinking(store)
+        lose(domain, "n2")
+        await domain.end((0, 1))
+        assert domain.record(3).state is State.QUEUED
+        domain.controller.take("n1", NodeEnded(number, 1))
+        await passes()
+        assert domain.record(number).state is State.RUNNING
+        if end == "lost":
+            lose(domain, "n3")
+        else:
+            domain.controller.take("n3", NodeEnded(number, 1))
+        await passes()
+        assert domain.record(number).state is State.NODE_LOST
+        assert domain.record(3).state is State.STARTING
+
+    asyncio.run(scenario())
+
+
+def test_answer_about_a_change_is_too_late_if_the_job_ends(store):
+    async def scenario():
+        domain, number = await growing(store)
+        domain.jobs.starts.lose(domain.jobs.starts.active[number], "n3")
+        await domain.admit(problem="no slots")
+        assert store.changes(number) == []
+        assert domain.free == 0  # the arriving nodes have not reported
+        for name in ("n0", "n1", "n2"):
+            domain.controller.take(name, NodeEnded(number, 1))
+        await passes()
+        assert domain.record(number).state is State.NODE_LOST
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("out", ["drained", "removed", "strays"])
+def test_moldable_job_keeps_a_node_that_leaves_service(store, out):
+    async def scenario():
+        domain = Played(store, queue=QueueSettings("fcfs", size="moldable"))
+        number = await domain.run(minimum=1, ideal=4)
+        member = domain.controller.members.by_name["n2"]
+        if out == "strays":
+            domain.jobs.strays.end("n2", 99, 1)
+        else:
+            domain.jobs.node_drained(member)
+        if out == "removed":
+            domain.jobs.end_on(member)
+        await passes()
+        assert domain.sent(Admit) == []
+        assert domain.nodes(number) == NODES
+        assert domain.jobs.queue.jobs.state(number) is (
+            QueueState.ENDING if out == "removed" else QueueState.RUNNING
+        )
+        await domain.finish(number)
+        assert domain.free == 3
 
     asyncio.run(scenario())

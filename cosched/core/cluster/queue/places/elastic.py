@@ -93,7 +93,7 @@ class Elastic(Ledger):
 
     def walltime_ns(self, job: Job) -> int:
         run = self.running[job.number]
-        return max(run.allowed_ns, run.end_ns - run.start_ns)
+        return max(run.allowed_ns, min(run.end_ns - run.start_ns, run.longest_ns))
 
     # --- starts and changes ---------------------------------------------------------------
 

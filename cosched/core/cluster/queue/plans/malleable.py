@@ -18,7 +18,8 @@ that open changes will free. Starts and growths that need such nodes are promise
 carried out in order as the nodes come. If a change ends otherwise, or is late, the promises
 are void and the plan is made again; that job keeps its size for some time.
 
-A job above its minimum gives its nodes out of service first.
+A job above its minimum gives its nodes out of service first. A moldable job gives none:
+the size with which it starts is its minimum from then on.
 
 The bounds of a running job can change. At the next pass one above its new ideal gives its
 other nodes back. Then one below its new minimum gets free nodes, or nodes by a harvest,
@@ -297,6 +298,8 @@ class Malleable(Planner):
     def _start(self, job: Job, now_ns: int) -> None:
         self.waiting.remove(job)
         run = ResizableRun(job, min(job.size, self._free), now_ns)
+        if not self.sizes.changes:
+            run.minimum = run.size
         self._free -= run.size
         self.running[job.number] = self._changed[job.number] = run
         self.counts.started_in_order += 1

@@ -18,6 +18,10 @@ from cosched.core.cluster.queue.sizes.execution import FREE, Execution, linear
 from cosched.core.cluster.queue.sizes.fit import fit
 from cosched.core.cluster.queue.sizes.malleable_job import MalleableJob, least_nodes
 
+#: The most by which the costs of a job's changes put off its limit, as a share of its
+#: walltime.
+CHANGES_SHARE = 0.5
+
 
 class Before(Struct, frozen=True, gc=False):
     """A run as it was when its change was ordered."""
@@ -45,13 +49,14 @@ class ResizableRun:
     allowed_ns: how long it may run at least, from its start on.
     execution, cost: the models of its job, until measured ones replace them. before: what
     it was before its open change; None without one. spared_ns: no change begins before.
-    ending: it was ordered to end. wants: what its program wants.
+    ending: it was ordered to end. wants: what its program wants. stood_ns: how long it
+    stood still for changes that are done.
     """
 
     __slots__ = (
         "_sensed", "allowed_ns", "before", "cost", "end_ns", "ending", "execution",
         "harvests", "held", "ideal", "job", "minimum", "since_ns", "size", "spared_ns",
-        "start_ns", "wants",
+        "start_ns", "stood_ns", "wants",
     )  # fmt: skip
 
     def __init__(self, job: Job, size: int, now_ns: int) -> None:
@@ -73,6 +78,7 @@ class ResizableRun:
         self.wants: Wants | None = None
         self.before: Before | None = None
         self.spared_ns = now_ns
+        self.stood_ns = 0
         self.ending = False
         # size -> iterations and their time; most runs report none
         self._sensed: dict[int, tuple[int, int]] | None = None
@@ -116,6 +122,15 @@ class ResizableRun:
         """Returns whether the planned size is within its bounds."""
         return self.minimum <= self.size <= self.ideal
 
+    @property
+    def longest_ns(self) -> int:
+        """Returns the most time that its changes can give it, from its start on: that of
+        its job's minimum by the linear model, and a share for their costs. A program that
+        reports other times or costs gets no more."""
+        job = self.job
+        least_ns = round(job.walltime_ns * linear(least_nodes(job), job.size))
+        return least_ns + min(self.stood_ns, round(job.walltime_ns * CHANGES_SHARE))
+
     # --- changes --------------------------------------------------------------------------
 
     def rebound(self, job: MalleableJob) -> None:
@@ -144,9 +159,9 @@ class ResizableRun:
 
     def adopt(self) -> None:
         """Lets it have its nodes since its start, with sizes before that are not known: it
-        may take as long as with its minimum."""
-        start_ns = self.start_ns
-        self.allowed_ns = self.end_with_ns(self.minimum, start_ns) - start_ns
+        may take as long as with its minimum, or with its nodes if they are fewer."""
+        start_ns, least = self.start_ns, min(self.minimum, self.size)
+        self.allowed_ns = self.end_with_ns(least, start_ns) - start_ns
         self.settle(start_ns)
 
     def order(self, now_ns: int) -> None:
@@ -176,6 +191,7 @@ class ResizableRun:
         before = self._before()
         most_ns = max(before.cost_ns, now_ns - before.ordered_ns)
         cost_ns = max(0, min(cost_ns, most_ns))
+        self.stood_ns += cost_ns
         as_expected = size == self.held and cost_ns == before.cost_ns
         if as_expected and now_ns == before.ordered_ns:
             return

@@ -57,6 +57,7 @@ class SizePolicy:
     #: limit.
     degree: int | None = None
     control: Control = Control()  #: when a change is worth its cost
+    changes: bool = True  #: whether a running job may give nodes
 
     def __post_init__(self) -> None:
         if self.degree is not None and self.degree < 1:
@@ -64,4 +65,4 @@ class SizePolicy:
 
 
 #: An arriving job gets the free nodes, from its minimum to its ideal, and keeps them.
-MOLDABLE = SizePolicy(NEVER, Distribution.QUEUED_ONLY)
+MOLDABLE = SizePolicy(NEVER, Distribution.QUEUED_ONLY, changes=False)
