@@ -110,10 +110,10 @@ class Growing:
         for number, node in list(self._node_of.items()):
             if number in live:
                 continue
-            del self._node_of[number]
-            if node in nodes:
-                self._log(f"job {number} of Slurm has ended, so node {node} is removed")
+            if node in nodes:  # an error leaves it to the next step
                 client.remove([node], now=True)
+                self._log(f"job {number} of Slurm has ended, so node {node} is removed")
+            del self._node_of[number]
 
     def _note_idle(self, nodes: Mapping[str, NodeInfo], now_ns: int) -> None:
         idle = {

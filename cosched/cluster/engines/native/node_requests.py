@@ -79,6 +79,8 @@ class NodeRequests:
     async def _remove(self, _person: Person, request: dict[str, Any]) -> LeavingInfo:
         names: list[str] = convert(request.get("names") or [], list[Name], "names of nodes")
         members = self._members.named(names)
+        if request.get("now") and not self._jobs.recovered:
+            raise self._jobs.not_known_yet(f"node {', '.join(names)}")
         staying = [member for member in members if not member.leaving]
         if staying and len(staying) == self._members.count:
             raise CoschedError(
