@@ -94,8 +94,7 @@ class NodeRequests:
                 self._jobs.end_on(member)
         jobs = {number for each in members for number in self._membership.jobs_on(each)}
         if request.get("wait"):
-            for member in members:
-                await self._membership.gone(member)
+            await self._membership.gone(members)
         return LeavingInfo(jobs=sorted(jobs))
 
     def _write(self, **change: Any) -> ReloadInfo:

@@ -45,6 +45,23 @@ def remove(engine, *names, **more):
     return engine.handlers["remove"](Person(0, 0), {"names": list(names), **more})
 
 
+@pytest.mark.parametrize("names", [("n1", "n2"), ("n2", "n1"), ("n1", "n1")], ids=",".join)
+def test_wait_ends_when_all_nodes_are_gone_at_once(engine, names):
+    async def scenario():
+        open_engine(engine)
+        engine._recover()
+        waits = asyncio.create_task(remove(engine, *names, wait=True))
+        await asyncio.sleep(0)
+        engine._membership.go_on(0, 1)
+        assert await asyncio.wait_for(waits, 10) == {"jobs": []}
+        assert not set(names) & engine._members.by_name.keys()
+
+    try:
+        asyncio.run(scenario())
+    finally:
+        engine.close()
+
+
 def test_nodes_are_not_removed_at_once_before_they_have_reported_their_jobs(engine):
     async def scenario():
         open_engine(engine)
