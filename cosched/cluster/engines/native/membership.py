@@ -147,7 +147,7 @@ class Membership:
                 await self._parting[name].over.wait()
 
     async def gone(self, members: Iterable[NodeEntry]) -> None:
-        """Returns once these nodes have gone, which leave."""
+        """Returns once these nodes, which leave, have gone."""
         futures = []
         for number in {member.number for member in members}:
             future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
