@@ -100,11 +100,12 @@ class PastChange(msgspec.Struct, frozen=True):
         return f"{self.before} to {self.after} nodes: {self.reason}"
 
 
-def cost_ns(times: PhaseTimes | None) -> int:
-    """Returns how long a job stood still for a change with these phases."""
+def cost_ns(times: PhaseTimes | None, most_ns: int) -> int:
+    """Returns how long a job stood still for a change with these phases, which are those of
+    its own page. most_ns: the time from the order to the end, which bounds it."""
     if times is None:
         return 0
-    return (
+    sum_ns = (
         times.wait_ns
         + times.spawn_ns
         + times.connect_ns
@@ -112,6 +113,7 @@ def cost_ns(times: PhaseTimes | None) -> int:
         + times.move_ns
         + times.resume_ns
     )
+    return max(0, min(sum_ns, most_ns))
 
 
 def names_at(hosts: Sequence[str], places: Sequence[int]) -> tuple[str, ...]:

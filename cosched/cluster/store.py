@@ -5,6 +5,7 @@ A torn or foreign file is refused. The controller's lock keeps a second controll
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ from cosched.cluster.member import log_line
 from cosched.cluster.submission import Submission, decode_submission
 from cosched.core.bounds import GroupId, JobNumber, Name, Natural, Slots, Status, UserId
 from cosched.core.cluster.queue.nodes import Intervals, numbers
+from cosched.core.complaints import Complaints
 from cosched.core.decoding import (
     JsonDecoder,
     Malformed,
@@ -181,7 +183,7 @@ class JobStore:
         log: Callable[[str], None] = log_line,
     ) -> None:
         self._path = path
-        self._log = log
+        self._complaints = Complaints(log, time.monotonic_ns)
         remedy = "move the file away to start with no jobs"
         upgrades: list[Upgrade] = [
             partial(_store_names, node_names),
@@ -287,7 +289,10 @@ class JobStore:
             try:
                 found.append(change_decoder.decode(row))
             except Malformed as error:
-                self._log(f"{self._path}: job {number}: {error}; it is left out")
+                detail = f"{self._path}: {error}"
+                self._complaints.about(
+                    f"job {number}", "a change of its size is left out", detail
+                )
         return found
 
     def times_resized(self, number: int) -> int:
@@ -325,7 +330,7 @@ class JobStore:
             try:
                 yield self._record(row)
             except CoschedError as error:
-                self._log(f"{error}; it is left out")
+                self._complaints.about(f"job {row[0]}", "it is left out", str(error))
 
     def _record(self, row: tuple[Any, ...]) -> Record:
         try:

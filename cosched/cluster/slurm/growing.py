@@ -46,7 +46,8 @@ class Growing:
         self._log = log
         self._complaints = Complaints(log, time.monotonic_ns)
         self._node_of: dict[int, str] = {}  # by the number of each job that got its node
-        self._idle_since_ns: dict[str, int] = {}
+        self._idle_since_ns: dict[str, int] = {}  # by the name of each node
+        self._out_since_ns: dict[str, int] = {}  # as above; out of service without a job
         self._not_before_ns = 0  # no job is sent until then
 
     def step(self, client: Client, now_ns: int) -> None:
@@ -77,6 +78,8 @@ class Growing:
             else:
                 node = self._node_of[command.number]
                 self._log(f"node {node} is given back")
+                if nodes[node]["state"] != "up":  # its agent may not end by itself
+                    self._jobs.cancel([command.number])
                 client.remove([node])
 
     def end(self) -> None:
@@ -110,18 +113,17 @@ class Growing:
         for number, node in list(self._node_of.items()):
             if number in live:
                 continue
-            del self._node_of[number]
-            if node in nodes:
-                self._log(f"job {number} of Slurm has ended, so node {node} is removed")
+            if node in nodes:  # an error leaves it to the next step
                 client.remove([node], now=True)
+                self._log(f"job {number} of Slurm has ended, so node {node} is removed")
+            del self._node_of[number]
 
     def _note_idle(self, nodes: Mapping[str, NodeInfo], now_ns: int) -> None:
-        idle = {
-            name
-            for name, each in nodes.items()
-            if each["state"] == "up" and not each["jobs"]
-        }
+        free = {name: each["state"] for name, each in nodes.items() if not each["jobs"]}
+        idle = {name for name, state in free.items() if state == "up"}
+        out = free.keys() - idle
         self._idle_since_ns = {name: self._idle_since_ns.get(name, now_ns) for name in idle}
+        self._out_since_ns = {name: self._out_since_ns.get(name, now_ns) for name in out}
 
     def _requests(
         self, jobs: Sequence[NodeJob], nodes: Mapping[str, NodeInfo]
@@ -132,7 +134,8 @@ class Growing:
             is_waiting = not job.node
             if is_waiting or (job.node in nodes and nodes[job.node]["state"] != "leaving"):
                 idle_ns = self._idle_since_ns.get(job.node)
-                found.append(Request(job.number, not is_waiting, idle_ns))
+                out_ns = self._out_since_ns.get(job.node)
+                found.append(Request(job.number, not is_waiting, idle_ns, out_ns))
         return found
 
     def _ask(self, count: int, taken: Sequence[str], now_ns: int) -> None:

@@ -179,8 +179,9 @@ def wait_joined(paths: DomainPaths, nodes: Sequence[str]) -> None:
 
 def _wait_reported(paths: DomainPaths, config: DomainConfig) -> None:
     """Waits until the agents have reported their jobs to a controller that was started
-    again. It takes a silent node as lost after a while."""
-    _still_missing(paths, config.node_names, config.life.lost_after_ns / NS_PER_S)
+    again. It takes a silent node as lost after a while, and sees that at its next beat."""
+    within_ns = config.life.lost_after_ns + 2 * config.life.beat_ns
+    _still_missing(paths, config.node_names, within_ns / NS_PER_S)
 
 
 def _still_missing(paths: DomainPaths, nodes: Sequence[str], within_s: float) -> list[str]:

@@ -3,10 +3,12 @@
 The domain has some nodes for good and asks for others, each by a request of its own. A
 request waits at the site until it is granted; then its node joins the domain. A node that
 is not needed is given back after it was idle for a while. A request that waits is withdrawn
-as soon as it is not needed.
+as soon as it is not needed. A node that is out of service for long and has no job is given
+back too, since another one may come in its place.
 
-Invariants: the nodes and the open requests never exceed ``most``, and never fall below
-``least``. No node with a job is given back. Nothing is asked for and given up at once.
+Invariants: the nodes and the open requests never exceed ``most``. They fall below ``least``
+only while a node out of service is replaced. No node with a job is given back. Nothing is
+asked for and given up at once.
 """
 
 from __future__ import annotations
@@ -15,6 +17,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from msgspec import Struct
+
+from cosched.core.units import NS_PER_S
+
+#: The least time out of service after which a node is given back: its agent may only begin.
+LEAST_OUT_NS = 60 * NS_PER_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +41,8 @@ class Request:
     granted: bool  #: whether it has its node
     #: When its node got idle, ns; None: it is not granted, has not joined or has a job.
     idle_since_ns: int | None = None
+    #: Since when its node is out of service without a job, ns; None: it is not.
+    out_since_ns: int | None = None
 
 
 class Ask(Struct, frozen=True):
@@ -68,12 +77,20 @@ def decide(
     """Returns what to ask for and what to give up. own: nodes that the domain has for good.
     requests: in the order in which they were made. busy: nodes with a job. waiting: the
     nodes that each waiting job needs."""
+    latest_first = tuple(reversed(requests))
+    out_ns = max(bounds.idle_ns, LEAST_OUT_NS)
+    useless = tuple(
+        GiveBack(each.number)
+        for each in latest_first
+        if each.out_since_ns is not None and now_ns - each.out_since_ns >= out_ns
+    )
+    if useless:  # once they are gone, others are asked for
+        return useless
     needed = busy + sum(waiting)
     wanted = max(bounds.least, min(bounds.most, needed))
     surplus = own + len(requests) - wanted
     if surplus < 0:
         return (Ask(-surplus),)
-    latest_first = tuple(reversed(requests))
     open_ones: list[Command] = [
         Withdraw(each.number) for each in latest_first if not each.granted
     ]

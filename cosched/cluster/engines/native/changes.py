@@ -294,12 +294,12 @@ class Changes:
 
     def _finish(self, start: ActiveStart, size: JobSize, times: PhaseTimes | None) -> None:
         record, now_ns = start.record, self._clock.now_ns()
-        self._store_end(record, size, times=times)
+        cost_ns = self._store_end(record, size, times=times)
         done = size.done(now_ns, record.started_ns or now_ns)
         self._records.save(record, size=done)
         self._dismiss(record, size.leaving)
         nodes = self._members.numbers(record.nodes)
-        self._report(ResizeDone(now_ns, record.number, nodes, cost_ns(times)))
+        self._report(ResizeDone(now_ns, record.number, nodes, cost_ns))
         lost = self._lost.get(record.number)
         self._settle(record.number)
         if lost is not None:
@@ -321,25 +321,29 @@ class Changes:
         *,
         times: PhaseTimes | None = None,
         refused: str = "",
-    ) -> None:
+    ) -> int:
+        """Stores the end of the open change; returns how long the job stood still."""
         assert size.change is not None
+        now_ns = self._clock.now_ns()
+        stood_ns = cost_ns(times, now_ns - size.change.ordered_ns)
         left, came = (
             names_at(record.hosts, each) for each in (size.leaving, size.arriving)
         )
         past = PastChange(
             size.change.generation,
             size.change.ordered_ns,
-            self._clock.now_ns(),
+            now_ns,
             len(size.places),
             len(size.places if refused else size.change.after),
             () if refused else left,
             () if refused else came,
             size.change.reason,
             refused,
-            cost_ns(times),
+            stood_ns,
             times,
         )
         self._records.save_change(record, past)
+        return stood_ns
 
     def _settle(self, number: int) -> None:
         """Forgets what was awaited for a change."""

@@ -33,9 +33,7 @@ def change_bounds(
     rigid, and for bounds that it cannot have; nothing has changed then."""
     record = jobs.records.get(number)
     if number not in jobs.records.live:
-        raise CoschedError(
-            f"job {number}: the controller has restarted and asks its nodes; try again"
-        )
+        raise jobs.not_known_yet(f"job {number}")
     waits = record.state in (State.HELD, State.QUEUED)
     before, nodes_most = record.submission, jobs.queue.place.total
     present = bounds_of(before, nodes_most)

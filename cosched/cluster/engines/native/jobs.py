@@ -68,7 +68,8 @@ class Jobs:
     """The live jobs of a domain: their records, the queue and the starts.
 
     log: takes one line about what happened. pairs: those with mates in other domains; None
-    if the domain is coupled with no other.
+    if the domain is coupled with no other. recovered: whether all jobs of before a restart
+    are known.
     """
 
     def __init__(
@@ -82,6 +83,7 @@ class Jobs:
     ) -> None:
         self.clock = DomainClock() if pairs is None else pairs.clock
         self.pairs = pairs
+        self.recovered = False
         self.records = Records(store, self.clock, log)
         self.strays = Strays(send, self._strays_changed)
         self.starts = Starts(
@@ -124,7 +126,14 @@ class Jobs:
         ended = None if self.pairs is None else self.pairs.recovery_ended()
         if ended is not None:
             self.driver.handle(ended)
+        self.recovered = True
         self.driver.thaw()
+
+    def not_known_yet(self, what: str) -> CoschedError:
+        """Returns the error of a request that needs jobs of before the restart."""
+        return CoschedError(
+            f"{what}: the controller has restarted and asks its nodes; try again"
+        )
 
     def configure(self, config: DomainConfig) -> None:
         """Applies changed settings. No job that runs gets a shorter limit."""
@@ -197,9 +206,7 @@ class Jobs:
             return
         record = self.records.get(number)
         if number not in self.records.live:
-            raise CoschedError(
-                f"job {number}: the controller has restarted and asks its nodes; try again"
-            )
+            raise self.not_known_yet(f"job {number}")
         if record.state in (State.HELD, State.QUEUED):
             self._withdraw(record, _CANCELLED)
             return

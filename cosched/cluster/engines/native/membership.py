@@ -146,11 +146,14 @@ class Membership:
             if name in self._parting:
                 await self._parting[name].over.wait()
 
-    async def gone(self, member: NodeEntry) -> None:
-        """Returns once a node that leaves has gone."""
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waits.setdefault(member.number, []).append(future)
-        await future
+    async def gone(self, members: Iterable[NodeEntry]) -> None:
+        """Returns once these nodes, which leave, have gone."""
+        futures = []
+        for number in {member.number for member in members}:
+            future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waits.setdefault(number, []).append(future)
+            futures.append(future)
+        await asyncio.gather(*futures)
 
     def go_on(self, now_ns: int, lost_after_ns: int) -> None:
         """Removes the nodes that leave and have no job any more."""

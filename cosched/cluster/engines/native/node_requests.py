@@ -79,6 +79,8 @@ class NodeRequests:
     async def _remove(self, _person: Person, request: dict[str, Any]) -> LeavingInfo:
         names: list[str] = convert(request.get("names") or [], list[Name], "names of nodes")
         members = self._members.named(names)
+        if request.get("now") and not self._jobs.recovered:
+            raise self._jobs.not_known_yet(f"node {', '.join(names)}")
         staying = [member for member in members if not member.leaving]
         if staying and len(staying) == self._members.count:
             raise CoschedError(
@@ -92,8 +94,7 @@ class NodeRequests:
                 self._jobs.end_on(member)
         jobs = {number for each in members for number in self._membership.jobs_on(each)}
         if request.get("wait"):
-            for member in members:
-                await self._membership.gone(member)
+            await self._membership.gone(members)
         return LeavingInfo(jobs=sorted(jobs))
 
     def _write(self, **change: Any) -> ReloadInfo:

@@ -54,6 +54,8 @@ class Recovery:
         self._open.clear()
         for member in self._members.by_number:
             self._jobs.end_strays(member)
+            if member.drained:  # the queue has its jobs only now
+                self._jobs.node_drained(member)
         self._jobs.end_recovery()
 
     def _resolve(self, record: Record) -> None:

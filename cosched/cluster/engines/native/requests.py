@@ -306,6 +306,8 @@ class JobRequests:
 
     async def _down(self, person: Person, request: dict[str, Any]) -> Any:
         """Ends the domain once the user has the answer."""
+        if not self._jobs.recovered:
+            raise self._jobs.not_known_yet("the end of the domain")
         running = sorted(self._jobs.starts.active)
         if running and not request.get("end_jobs"):
             raise CoschedError(

@@ -115,6 +115,17 @@ def test_job_is_not_cancelled_before_the_nodes_have_reported_it(store):
     asyncio.run(scenario())
 
 
+def test_domain_does_not_end_before_the_nodes_have_reported_their_jobs(store):
+    async def scenario():
+        await started(up(store))
+        controller = Controller(store, NODES)
+        answer = await controller.ask(0, do="down", end_jobs=True)
+        assert answer["error"].endswith("asks its nodes; try again")
+        assert not controller.ended
+
+    asyncio.run(scenario())
+
+
 def test_domain_that_ends_starts_no_job_that_waits(store):
     async def scenario():
         controller = up(store)

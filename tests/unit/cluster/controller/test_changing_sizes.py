@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 
+from cosched.cluster.engines.native.node_entries import NodeState
 from cosched.cluster.messages import (
     Admit,
     Admitted,
@@ -36,16 +37,20 @@ from tests.unit.cluster.controller.controller_alone import Controller, passes
 
 NODES = ("n0", "n1", "n2", "n3")
 MALLEABLE = QueueSettings("fcfs", size="malleable")
-TIMES = PhaseTimes(1, 20, 300, 4000, 50000, 600000, 7000000, 8, 9)
+TIMES = PhaseTimes(1, 20, 300, 4000, 5000, 6000, 7000, 8, 9)
 
 
 class Played:
     """A controller of malleable jobs, and its nodes."""
 
-    def __init__(self, store, queue=MALLEABLE, life=None, reports=None):
+    def __init__(self, store, queue=MALLEABLE, life=None, reports=None, drained=None):
         self.controller = Controller(store, NODES, queue=queue, life=life)
         for name in NODES:
             self.controller.join(name, reports=(reports or {}).get(name, ()))
+        if drained is not None:
+            member = self.controller.members.by_name[drained]
+            member.state, member.drained = NodeState.DRAINED, True
+            self.jobs.node_drained(member)
         self.controller.recovery.resolve()
 
     @property
@@ -159,7 +164,7 @@ def test_job_gives_nodes_to_another_one_and_gets_them_back(store):
             "gave 2 nodes to job 2: its minimum was 2, 0 were free",
             "got 2 free nodes",
         ]
-        assert [(each.times, each.cost_ns) for each in changes] == [(TIMES, 7654320)] * 2
+        assert [(each.times, each.cost_ns) for each in changes] == [(TIMES, 22320)] * 2
 
     asyncio.run(scenario())
 
@@ -456,6 +461,17 @@ def test_restarted_controller_has_the_end_of_a_change(store):
             domain.controller.take(name, NodeEnded(number, 1))
         await passes()
         assert domain.nodes(2) == ("n2", "n3")
+
+    asyncio.run(scenario())
+
+
+def test_drained_node_leaves_its_job_after_a_restart_of_the_controller(store):
+    async def scenario():
+        number = await Played(store).run(minimum=1, ideal=4)
+        domain = restarted(store, number, *NODES, drained="n2")
+        await passes()
+        await domain.change((0, 1, 3))
+        assert domain.nodes(number) == ("n0", "n1", "n3")
 
     asyncio.run(scenario())
 

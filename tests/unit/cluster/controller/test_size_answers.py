@@ -9,8 +9,9 @@ from cosched.cluster.coupling.metrics import figures_alone, metrics_of
 from cosched.cluster.engines.native.size_answers import nodes_by_kind
 from cosched.cluster.messages import Admit, JobSensed
 from cosched.cluster.store import JobStore, State
+from cosched.core.bounds import NATURAL_MOST
 from tests.unit.cluster.controller.controller_alone import passes
-from tests.unit.cluster.controller.test_changing_sizes import NODES, Played
+from tests.unit.cluster.controller.test_changing_sizes import NODES, TIMES, Played
 
 
 async def ask(domain, number, **request):
@@ -43,13 +44,51 @@ def test_a_change_is_shown_with_its_reason_and_its_cost(store):
             "after": 2,
             "reason": "gave 2 nodes to job 2: its minimum was 2, 0 were free",
             "refused": "",
-            "stood_s": 0.00765432,
+            "stood_s": 0.00002232,
             "slower": None,
         }
         rigid = await ask(domain, 2, do="job")
         assert (rigid["minimum"], rigid["ideal"], rigid["changes"]) == (None, None, [])
 
     asyncio.run(scenario())
+
+
+def test_cost_is_not_above_the_time_of_the_change(store):
+    """The times come from a page that the job's user writes."""
+    times = msgspec.structs.replace(
+        TIMES, wait_ns=NATURAL_MOST, move_ns=NATURAL_MOST, spawn_ns=NATURAL_MOST
+    )
+
+    async def scenario():
+        domain = Played(store)
+        number = await domain.run(minimum=1, ideal=4)
+        domain.controller.submit(nodes=2, ppn=1)
+        await passes()
+        await domain.admit()
+        await domain.end((0, 1), times=times)
+        (change,) = store.changes(number)
+        assert change.cost_ns == change.ended_ns - change.ordered_ns
+        assert (
+            domain.jobs.queue.place.running[number].since_ns <= domain.jobs.clock.now_ns()
+        )
+
+    asyncio.run(scenario())
+
+
+def test_damaged_change_is_left_out_with_one_line(tmp_path):
+    lines = []
+    store = JobStore(tmp_path / "jobs.sqlite", NODES, lines.append)
+    for job in (1, 1, 2):
+        store._file.run(
+            "INSERT INTO changes VALUES (?, 1, ?, ?)", (job, len(lines), b'{"cost_ns": -1}')
+        )
+        lines.append("")
+    found = [store.changes(job) for job in (1, 2, 1, 2)]
+    store.close()
+    assert found == [[]] * 4
+    assert [line.partition(" left")[0] for line in lines[3:]] == [
+        f"job {job}: a change of its size is" for job in (1, 2)
+    ]
 
 
 def test_cost_of_a_change_is_known_once_two_sizes_are_measured(store):
