@@ -12,7 +12,7 @@ from cosched.bench.run.interrupts import interruptible
 from cosched.cli.cluster.site import lab_nodes
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.up.domain import start_domain, stop_domain, write_domain
-from cosched.config.domain import PORT, DomainConfig, QueueSettings
+from cosched.config.domain import PORT, DomainConfig, QueueSettings, SecuritySettings
 from cosched.lab import life
 from cosched.lab.lab import Lab
 from cosched.lab.plan import PlannedNode, plan_crowded_nodes
@@ -56,9 +56,14 @@ def crowded_domain(
         interruptible(),
         _one_group(),
         new_lab(run_dir, planned, daemons=False) as lab,
-        domain(lab, slots=slots, queue=queue or QueueSettings()),
+        domain(lab, slots=slots, queue=queue or QueueSettings(), security=_root_of(lab)),
     ):
         yield lab
+
+
+def _root_of(lab: Lab) -> SecuritySettings:
+    """Returns settings by which jobs of root may start tasks from any node of a lab."""
+    return SecuritySettings(root_from=tuple(node.name for node in lab.nodes))
 
 
 @contextmanager
