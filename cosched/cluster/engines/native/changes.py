@@ -245,7 +245,7 @@ class Changes:
         if start.waits_for is not None:
             return  # all its nodes end, also those that the change frees
         if self._config.queue.size != MALLEABLE:
-            return  # it runs since the domain did
+            return  # the job began when the domain did
         with must_succeed(f"the size of job {message.job}"):
             match message:
                 case Admitted():

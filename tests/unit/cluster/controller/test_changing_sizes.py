@@ -9,7 +9,9 @@ from dataclasses import replace
 
 import pytest
 
+from cosched.cluster.engines.native.membership import Membership
 from cosched.cluster.engines.native.node_entries import NodeState
+from cosched.cluster.keys import load_keys, make_keys
 from cosched.cluster.messages import (
     Admit,
     Admitted,
@@ -25,6 +27,7 @@ from cosched.cluster.messages import (
     SubtreePrepared,
     WithdrawChange,
 )
+from cosched.cluster.paths import DomainPaths
 from cosched.cluster.store import State
 from cosched.config.domain import ChangeSettings, LifeSettings, QueueSettings
 from cosched.core.cluster.queue.nodes import numbers
@@ -691,24 +694,33 @@ def test_answer_about_a_change_is_too_late_if_the_job_ends(store):
     asyncio.run(scenario())
 
 
+def membership_of(domain, directory):
+    """Returns the membership of the domain's nodes, without links."""
+    config = domain.controller.config
+    make_keys(directory / "keys", config.members)
+    keys = load_keys(directory / "keys", "controller", config.members)
+    members, jobs = domain.controller.members, domain.jobs
+    paths, log = DomainPaths(directory), domain.controller.log.append
+    return Membership(paths, keys, members, None, jobs, None, None, log)
+
+
 @pytest.mark.parametrize("out", ["drained", "removed", "strays"])
-def test_moldable_job_keeps_a_node_that_leaves_service(store, out):
+def test_moldable_job_keeps_a_node_that_leaves_service(store, tmp_path, out):
     async def scenario():
         domain = Played(store, queue=QueueSettings("fcfs", size="moldable"))
         number = await domain.run(minimum=1, ideal=4)
         member = domain.controller.members.by_name["n2"]
-        if out == "strays":
-            domain.jobs.strays.end("n2", 99, 1)
-        else:
-            domain.jobs.node_drained(member)
-        if out == "removed":
-            domain.jobs.end_on(member)
+        match out:
+            case "drained":
+                domain.jobs.node_drained(member)
+            case "removed":
+                membership_of(domain, tmp_path).mark_leaving({"n0", "n1", "n3"})
+            case "strays":
+                domain.jobs.strays.end("n2", 99, 1)
         await passes()
         assert domain.sent(Admit) == []
         assert domain.nodes(number) == NODES
-        assert domain.jobs.queue.jobs.state(number) is (
-            QueueState.ENDING if out == "removed" else QueueState.RUNNING
-        )
+        assert domain.jobs.queue.jobs.state(number) is QueueState.RUNNING
         await domain.finish(number)
         assert domain.free == 3
 
