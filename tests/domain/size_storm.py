@@ -117,8 +117,13 @@ class SizeStorm:
             problems += [
                 f"{n['node']} has {n['jobs']}" for n in client.nodes() if n["jobs"]
             ]
-        left = [*self.rig.paths.run_dir.glob("*/spool/*")]
-        return problems + [f"left: {left}"] * bool(left)
+        self.rig.until(lambda: not self._files(), "a file is left")
+        return problems
+
+    def _files(self) -> list[Path]:
+        """Returns the directories of jobs on all nodes."""
+        spools = map(self.rig.paths.spool, self.rig.config.nodes)
+        return [each for spool in spools for each in spool.glob("*")]
 
     def _rigid(self, iterations: str) -> str:
         words = ["--size", "48", "--iterations", iterations]

@@ -24,6 +24,7 @@ from cosched.core.errors import CoschedError
 from cosched.core.names import CONTROLLER
 from tests.domain import storm
 from tests.domain.rig import WITHIN_S
+from tests.tools.deep import make_deep
 
 CRASHING = str(Path(__file__).with_name("crashing.py"))
 #: More actions than a member has for the jobs of a test.
@@ -359,6 +360,25 @@ def test_a_steward_that_is_killed_ends_its_job(make_rig):
     )
     rig.until(lambda: not rig.strays("84.3"), "a task is left")
     assert rig.wait(rig.shell("true", ppn=4))["state"] == "done"
+
+
+def test_a_job_that_fills_its_directory_ends_no_agent(make_rig):
+    """Its tree is too deep for a function that calls itself, also at the next start."""
+    rig = make_rig(1)
+    rig.start()
+    rig.until_up()
+    number = rig.shell("until [ -e made ]; do sleep 0.1; done")
+    spool = rig.paths.spool("n1")
+    rig.until(lambda: list(spool.glob(f"{number}.*")), "has no directory")
+    make_deep(next(spool.glob(f"{number}.*")))
+    (rig.work / "made").touch()
+    assert rig.wait(number)["state"] == "done"
+    rig.until(lambda: not list(spool.iterdir()), "its files are left")
+    rig.kill("n1")
+    make_deep(spool / "2.1.0")
+    rig.start("n1")
+    assert rig.wait(rig.shell("true"))["state"] == "done"
+    rig.until(lambda: not list(spool.parent.glob("removed.*")), "files are left")
 
 
 def test_nothing_is_lost_in_a_small_storm(tmp_path):

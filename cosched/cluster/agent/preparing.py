@@ -21,8 +21,8 @@ from cosched.linux.identity import give
 from cosched.linux.system_text import to_wire
 from cosched.shm.boundaries import VARIABLE
 
-#: Is in the name of a directory that is being removed.
-_REMOVED = ".removed."
+#: Begins the name of a directory that is being removed.
+_REMOVED = "removed."
 #: The resource of which each task of a job gets one.
 SLOTS = "slots"
 
@@ -66,7 +66,7 @@ class Stewards:
         self._running: dict[int, Steward] = {}  # by the nursery's number
         self._topology.unlink(missing_ok=True)
         nursery.write_topology(self._topology)
-        for left in self._spool.parent.glob(f"{self._spool.name}{_REMOVED}*"):
+        for left in self._spool.parent.glob(f"{_REMOVED}*"):
             nursery.remove_tree(left)
         self._remove(self._spool)
 
@@ -153,7 +153,7 @@ class Stewards:
         """Frees the name of a directory at once; the nursery removes what is in it. A user
         may have made a tree there that is too large for this process. Raises nothing: the
         next life of the agent removes what is left."""
-        removed = directory.with_name(f"{directory.name}{_REMOVED}{secrets.token_hex(8)}")
+        removed = directory.with_name(_REMOVED + secrets.token_hex(8))
         try:
             directory.rename(removed)
             self._nursery.remove_tree(removed)

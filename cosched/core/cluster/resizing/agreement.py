@@ -18,6 +18,9 @@ A node that collects, or has a proposal, reports a rank whose loop ends. A rank 
 needs no message of others, and a proposal is decided without a rank that comes to B. So no
 agreement waits for a message between ranks. A missed boundary shows how many iterations
 pass during one exchange; the next proposal leaves twice as many.
+
+Proposals and withdrawals are numbered. A node may carry out one twice, if the process with
+its page was killed. So an answer counts only for the proposal or withdrawal that it names.
 """
 
 from __future__ import annotations
@@ -82,7 +85,7 @@ class Checked(Struct, frozen=True, array_like=True, tag=True):
 
     place: Slots  #: the node
     generation: Generation  #: of the change
-    boundary: Natural  #: the proposed one
+    number: Natural  #: of the order that it answers
     missed: bool  #: a rank may have passed it
     largest: Natural  #: the largest boundary that one of them came to
     begun: bool = False  #: if it was committed before, a rank may carry out the change
@@ -132,6 +135,7 @@ class Propose(Struct, frozen=True, array_like=True, tag=True):
     place: Slots  #: the node
     change: Change  #: all of it
     boundary: Natural  #: that is proposed
+    number: Natural  #: grows with each proposal and withdrawal
 
 
 class Commit(Struct, frozen=True, array_like=True, tag=True):
@@ -187,6 +191,7 @@ class Agreement:
         self._change: Change | None = None
         self._answers: dict[int, int] = {}  # the largest boundary of each place
         self._boundary = 0  # the last one that was proposed; it only grows
+        self._number = 0  # of the last proposal or withdrawal
         self._withdrawn = ""  # why the queue wants a committed change no more
         self._margin = 1
         self._proposals = 0  # of this change
@@ -251,8 +256,15 @@ class Agreement:
         self.stage = Stage.PROPOSING
         self._proposals += 1
         self._boundary = boundary
+        return self._ask(change)
+
+    def _ask(self, change: Change) -> tuple[Command, ...]:
+        """Asks all nodes about the boundary. Earlier answers do not count any more."""
+        self._number += 1
         self._answers = {}
-        return tuple(Propose(place, change, self._boundary) for place in self._sorted())
+        return tuple(
+            Propose(place, change, self._boundary, self._number) for place in self._sorted()
+        )
 
     def _withdraw(self, change: Change, reason: str) -> tuple[Command, ...]:
         if self.stage not in _DECIDED:
@@ -261,14 +273,13 @@ class Agreement:
         if self.stage is Stage.WITHDRAWING:
             return ()
         self.stage = Stage.WITHDRAWING
-        self._answers = {}
-        return tuple(Propose(place, change, self._boundary) for place in self._sorted())
+        return self._ask(change)
 
     def _check(self, change: Change, event: Checked) -> tuple[Command, ...]:
         is_open = self.stage in (Stage.PROPOSING, Stage.WITHDRAWING)
         if not is_open or event.place not in self.places:
             return ()
-        if event.boundary != self._boundary:
+        if event.number != self._number:
             return ()
         if self.stage is Stage.WITHDRAWING:
             return self._check_withdrawal(change, event)

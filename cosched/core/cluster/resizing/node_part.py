@@ -117,11 +117,10 @@ class NodePart:
         self._page.store_word(boundary, Phase.PROPOSED)
         look = self._page.look(boundary)
         begun = look.largest >= boundary or look.leaving > 0 or look.joining > 0
-        return (
-            Checked(
-                self._place, generation, boundary, look.missed, look.largest, begun=begun
-            ),
+        checked = Checked(
+            self._place, generation, order.number, look.missed, look.largest, begun=begun
         )
+        return (checked,)
 
     def watch(self, ranks: int) -> tuple[Answer, ...]:
         """Reads the page, and returns the answers that it has now. Call it from time to

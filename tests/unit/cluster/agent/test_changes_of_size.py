@@ -97,9 +97,9 @@ class Root:
         """Lets the pages of n1 and n2 agree; returns the orders of the commit."""
         for place in (0, 1):
             proposals = self.answer(place, Collected(place, generation, 4))
-        boundary = proposals[0][1].order.boundary
+        number = proposals[0][1].order.number
         for place in (0, 1):
-            checked = Checked(place, generation, boundary, missed=False, largest=4)
+            checked = Checked(place, generation, number, missed=False, largest=4)
             sent = self.answer(place, checked)
         return sent
 

@@ -149,7 +149,7 @@ def test_steward_that_sends_garbage_ends_only_its_job(tmp_path):
 
 def test_files_of_an_earlier_life_are_removed(home):
     paths = DomainPaths(home)
-    left = paths.spool("n1").with_name("jobs.removed.0")
+    left = paths.spool("n1").with_name("removed.0")
     left.mkdir(parents=True)
     make_deep(paths.spool("n1") / "7.1.0")
     nursery = Nursery()

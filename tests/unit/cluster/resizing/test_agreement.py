@@ -218,20 +218,29 @@ class Job(RuleBasedStateMachine):
         return bool(turns)
 
     @precondition(lambda self: self.agreement.stage is Stage.IDLE and not self.lost)
-    @rule(seed=st.integers(1, 1000), more=st.integers(0, 12))
-    def withdraw_once_committed(self, seed, more):
+    @rule(seed=st.integers(1, 1000), more=st.integers(0, 12), kill=st.booleans())
+    def withdraw_once_committed(self, seed, more, kill):
+        """kill: the keepers of the pages end before the root has the nodes' answers."""
         self.order()
+        left = list(self.nodes) if kill else []
         for number in range(500):
+            for node in [each for each in left if self.answers_proposal(each)]:
+                node.begin_again()
+                left.remove(node)
             if self.agreement.stage in DECIDED or not self.take_turn(number * seed):
                 break
         self.take_turns([number * seed for number in range(more)])
         self.withdraw()
+
+    def answers_proposal(self, node):
+        return any(isinstance(each, Checked) for each in node.outbox)
 
     def finish_change(self):
         """Once all ranks have stopped, they carry the change out and go on."""
         if self.ranks and all(rank.does == CHANGES for rank in self.ranks):
             for rank in self.ranks:
                 rank.step, rank.does = rank.step + 1, COMES
+            assert self.agreement.stage in DECIDED, "the root has reported it as refused"
             self.committed = None
             self.nodes[0].reported = Result(self.generation, len(self.ranks), Times(), 0)
 
@@ -305,7 +314,7 @@ def answered(agreement, commands, largest):
                 event = Checked(
                     command.place,
                     command.change.generation,
-                    command.boundary,
+                    command.number,
                     missed=False,
                     largest=largest,
                 )
@@ -340,7 +349,7 @@ def test_fast_iterations_are_caught_after_a_few_proposals(speed):
     for _ in range(4):
         now += speed
         missed = now >= proposal.boundary
-        event = Checked(0, 1, proposal.boundary, missed, now)
+        event = Checked(0, 1, proposal.number, missed, now)
         (proposal,) = agreement.handle(event)
         if not missed:
             break
@@ -351,13 +360,13 @@ def test_missed_boundary_is_replaced_at_once():
     agreement = Agreement([0, 1])
     commands = agreement.handle(Ordered(Change(1, (), ())))
     first = answered(agreement, commands, 4)
-    second = agreement.handle(Checked(1, 1, 5, missed=True, largest=7))
+    second = agreement.handle(Checked(1, 1, 1, missed=True, largest=7))
     assert {each.boundary for each in first} == {5}
     assert {each.boundary for each in second} == {13}
-    late = Checked(0, 1, 5, missed=False, largest=4)
+    late = Checked(0, 1, 1, missed=False, largest=4)
     assert agreement.handle(late) == ()
-    assert agreement.handle(Checked(1, 1, 13, missed=False, largest=7)) == ()
-    assert len(agreement.handle(Checked(0, 1, 13, missed=False, largest=7))) == 2
+    assert agreement.handle(Checked(1, 1, 2, missed=False, largest=7)) == ()
+    assert len(agreement.handle(Checked(0, 1, 2, missed=False, largest=7))) == 2
 
 
 def test_done_change_gives_the_places_of_the_next_one():
@@ -411,7 +420,7 @@ def test_no_proposal_is_too_large_for_the_word(largest):
     command, *rest = agreement.handle(Collected(0, 1, largest))
     while isinstance(command, Propose):
         assert command.boundary < NO_BOUNDARY
-        event = Checked(0, 1, command.boundary, missed=True, largest=largest)
+        event = Checked(0, 1, command.number, missed=True, largest=largest)
         command, *rest = agreement.handle(event)
     assert command == Release(0, 1)
     assert isinstance(rest[0], ReportRefused)
@@ -426,7 +435,7 @@ def test_job_that_misses_each_boundary_is_left_alone():
     commands = agreement.handle(Collected(0, 1, 0))
     for _ in range(PROPOSALS_MOST):
         (proposal,) = commands
-        event = Checked(0, 1, proposal.boundary, missed=True, largest=0)
+        event = Checked(0, 1, proposal.number, missed=True, largest=0)
         commands = agreement.handle(event)
     refused = ReportRefused(1, "the ranks have passed 32 proposed boundaries")
     assert commands == (Release(0, 1), refused)
@@ -438,7 +447,7 @@ def checked(agreement, proposals, begun):
         command
         for each in proposals
         for command in agreement.handle(
-            Checked(each.place, 1, each.boundary, False, 4, begun=begun[each.place])
+            Checked(each.place, 1, each.number, False, 4, begun=begun[each.place])
         )
     ]
 
@@ -452,6 +461,18 @@ def test_committed_change_is_withdrawn_if_no_rank_has_begun_it():
     commands = checked(agreement, proposals, [False, False])
     assert commands == [*released, ReportRefused(1, "late")]
     assert agreement.places == {0, 1}
+
+
+def test_second_answer_to_a_proposal_is_none_to_the_withdrawal():
+    """The process with the page was killed, and the next one carried the proposal out
+    again. A rank begins the change after that."""
+    agreement = Agreement([0])
+    agreement.handle(Ordered(Change(1, (), ())))
+    proposals = agreement.handle(Collected(0, 1, 4))
+    committed = checked(agreement, proposals, [False])
+    withdrawal = agreement.handle(Withdrawn("late"))
+    assert checked(agreement, proposals, [False]) == []
+    assert checked(agreement, withdrawal, [True]) == committed
 
 
 def test_change_that_a_rank_has_begun_is_committed_again():
@@ -500,7 +521,7 @@ def test_order_after_a_release_that_was_lost_frees_the_ranks_that_wait():
     order of the next change."""
     node = Node(0)
     node.ranks.append(Rank(node, frozenset(), 0))
-    node.part.take(Propose(0, Change(1, (), ()), 5))
+    node.part.take(Propose(0, Change(1, (), ()), 5, 1))
     NodePart(0, node).take(Collect(0, 2))
     assert node.word == (Phase.NONE, 0)
 
@@ -523,7 +544,8 @@ def test_order_that_is_too_long_is_refused_at_once():
         LoopEnded(0, 0),
         NodeLost(1 << 40),
         Finished(1 << 62),
-        Propose(0, Change(1, (), ()), 1 << 62),
+        Propose(0, Change(1, (), ()), 1 << 62, 1),
+        Propose(0, Change(1, (), ()), 5, 1 << 62),
     ],
 )
 def test_messages_have_ranges(event):
