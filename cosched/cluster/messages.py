@@ -34,7 +34,7 @@ from cosched.core.cluster.startup.questions import Question, RootAnswer
 from cosched.core.decoding import MessagePackDecoder
 
 #: Peers of another version are refused.
-PROTOCOL = 9
+PROTOCOL = 10
 #: The longest message, in bytes; a longer one is refused.
 LONGEST = 64 << 20
 
@@ -290,6 +290,7 @@ class Admit(OfJob, frozen=True):
     place: Slots  #: the receiver's place in the job; no other node ever gets it
     #: All nodes that the job has or had, as numbers in domain.toml, by place.
     nodes: tuple[tuple[Slots, Slots], ...]
+    places: tuple[Slots, ...]  #: those that have or get ranks: only there worlds may run
     data: bytes  #: the job object; empty for a node that has it
 
 

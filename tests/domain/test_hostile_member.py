@@ -77,7 +77,7 @@ def test_node_admits_no_other_node_to_a_job(make_rig):
     data = encode_object(msgspec.structs.replace(job, malleable=True))
     world = WorldObject((1,), Spawn((Command(argv, 1),), {}))
     messages = [
-        Admit(99, 1, 1, 1, ((0, 0), (1, 1)), data),
+        Admit(99, 1, 1, 1, ((0, 0), (1, 1)), (0, 1), data),
         Chunk(99, 1, 0, ((1, 1),), 8, "siblings", 0, 1, 0, encode_object(world), world=1),
         Order(99, 1, go=True, world=1),
     ]

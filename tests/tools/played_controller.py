@@ -205,11 +205,10 @@ class PlayedController:
         self.generation += 1
         fresh = [len(self.hosts) + at for at in range(len(arriving))]
         self.hosts += arriving
+        known = self._numbers(), (*self.places, *fresh)
         for place in {0, *self.places, *fresh}:
             data = encode_object(self.object) if place in fresh else b""
-            admit = Admit(
-                *(self.job, self.start, self.generation, place, self._numbers(), data)
-            )
+            admit = Admit(self.job, self.start, self.generation, place, *known, data)
             self.send(self.hosts[place], admit)
         members = {self.hosts[place] for place in {*self.places, *fresh}}
         came = await self.receive(Admitted, *members, generation=self.generation)

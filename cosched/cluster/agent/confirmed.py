@@ -2,22 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
 
 from cosched.cluster.agent.route import Route
 from cosched.core.cluster.startup.jobobject import JobObject, decode_world
+from cosched.core.cluster.startup.tree import Position
 from cosched.core.errors import CoschedError
 
 
 @dataclass(slots=True)
 class ConfirmedJob:
-    """A job of which this node has a part."""
+    """A job of which this node has a part. present: the nodes that may have worlds of the
+    job: those that it has now, or gets by the change that is under way."""
 
     found: JobObject  #: as the controller sent it
     here: str  #: this node
     hosts: tuple[str, ...]  #: all nodes that it has or had, by place; the root is the first
     may_vouch: Callable[[str, int, int], bool]  #: whether a member vouches for these ids
+    present: frozenset[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.present = frozenset(self.hosts)
+
+    def take_nodes(self, hosts: tuple[str, ...], places: Collection[Position]) -> None:
+        """Stores the nodes at a change. places: those that the job has, or gets. Raises
+        CoschedError for a place without a node."""
+        if max(places, default=0) >= len(hosts):
+            raise CoschedError(f"has no node {max(places)} of the job")
+        self.hosts = hosts
+        self.present = frozenset(hosts[place] for place in places)
 
     @property
     def root(self) -> str:
@@ -36,8 +50,8 @@ class ConfirmedJob:
         """Returns the object of a world that this job has spawned. Only the new programs
         come with it: the user is that of the object that the controller sent. Raises
         CoschedError if the world is not one of this job's root, or has nodes that the job
-        has not: they are no part of this job, and may not start its user's tasks."""
-        if route.root != self.root or not set(route.hosts) <= set(self.hosts):
+        has not now: they are no part of this job, and may not start its user's tasks."""
+        if route.root != self.root or not set(route.hosts) <= self.present:
             raise CoschedError("is not a world of a job on this node")
         self.check_spawner(route.parent)
         return decode_world(data).complete(self.found)

@@ -247,13 +247,14 @@ class Admissions:
 
         admission = self._kept.get(start)
         if admission is not None:
-            admission.job.hosts = hosts
             latest = admission.place
         else:
             latest = -1 if first is None else first.hosts.index(self._here)
         try:
             if message.place > latest:
                 admission = self._admit_again(message, hosts, first)
+            if admission is not None:
+                admission.job.take_nodes(hosts, message.places)
         except CoschedError as error:
             answer(str(error))
             return

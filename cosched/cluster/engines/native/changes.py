@@ -212,10 +212,12 @@ class Changes:
             return
         nodes = self._numbers(record)
         self._awaited[record.number] = set(record.admitted)
-        for place in (*size.places, *size.arriving):
+        places = (*size.places, *size.arriving)
+        generation = size.change.generation
+        for place in places:
             data = found if place in size.arriving else b""
             admit = Admit(
-                record.number, record.start, size.change.generation, place, nodes, data
+                record.number, record.start, generation, place, nodes, places, data
             )
             self._send(record.hosts[place], admit)
 

@@ -12,10 +12,13 @@ from cosched.cluster.agent.frames import (
     TasksWait,
 )
 from cosched.cluster.agent.resizing.admissions import KEEPER_TRIES, Admissions
+from cosched.cluster.agent.route import Route
 from cosched.cluster.messages import Admit, Admitted, PageAnswer, PageOrder
 from cosched.core.cluster.resizing.agreement import Collect, Collected, PageLost
 from cosched.core.cluster.startup.ends import WORK_S
-from cosched.core.cluster.startup.jobobject import JobObject, encode_object
+from cosched.core.cluster.startup.jobobject import JobObject, WorldObject, encode_object
+from cosched.core.cluster.startup.questions import Command, Spawn
+from cosched.core.cluster.startup.tree import Tree
 from cosched.core.errors import CoschedError
 from cosched.core.names import CONTROLLER
 
@@ -94,9 +97,9 @@ class Node:
     def check_over(self, start):
         self.over.append(start)
 
-    def admit(self, generation=1, place=1, data=None, first=None):
+    def admit(self, generation=1, place=1, data=None, first=None, places=(0, 1)):
         data = encode_object(JOB) if data is None else data
-        message = Admit(*START, generation, place, NODES, data)
+        message = Admit(*START, generation, place, NODES, places, data)
         self.admissions.admit(message, HOSTS, first)
         return self
 
@@ -162,6 +165,30 @@ def test_order_that_does_not_fit_the_node_is_refused(place, data, problem):
     node = Node().admit(place=place, data=data)
     assert node.sent == [admitted(problem=f"n2: {problem}")]
     assert node.admissions.get(START) is None
+
+
+def world(*hosts):
+    nodes = tuple((int(host[1:]) - 1,) * 2 for host in hosts)
+    return Route(*START, 0, nodes, hosts, Tree(len(hosts), 2), "siblings", 1, "n1")
+
+
+def test_worlds_have_only_nodes_that_the_job_has_now_or_gets():
+    node = Node().admit()
+    job = node.admissions.get(START).job
+    spawned = encode_object(WorldObject((1, 1), Spawn((Command(("./child",), 2),), {})))
+    assert job.object_of_world(world("n2", "n1"), spawned).uid == 5
+    node.admit(generation=2, data=b"", places=(1,))
+    with pytest.raises(CoschedError, match="is not a world of a job on this node"):
+        job.object_of_world(world("n2", "n1"), spawned)
+    spawned = encode_object(WorldObject((1,), Spawn((Command(("./child",), 1),), {})))
+    assert job.object_of_world(world("n2"), spawned).uid == 5
+
+
+def test_place_without_a_node_is_refused():
+    node = Node().admit()
+    node.keepers[0].take(PageReady())
+    node.admit(generation=2, data=b"", places=(0, 1, 2))
+    assert node.sent[1:] == [admitted(2, "n2: has no node 2 of the job")]
 
 
 def test_next_keeper_carries_out_the_last_order():

@@ -65,7 +65,9 @@ class Node:
 
     def admit(self, place):
         nodes = ((0, 0), *((1, 1),) * place)
-        self.take(CONTROLLER, Admit(*START, 1, place, nodes, encode_object(JOB)))
+        self.take(
+            CONTROLLER, Admit(*START, 1, place, nodes, (0, place), encode_object(JOB))
+        )
 
     def chunk(self, *, number=0, count=1):
         """Takes a piece of a world of n2 and n3, which comes from the job's root."""
