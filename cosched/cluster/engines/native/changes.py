@@ -49,6 +49,8 @@ from cosched.core.cluster.startup.jobobject import encode_object
 from cosched.core.errors import CoschedError, must_succeed
 from cosched.core.units import NS_PER_S
 
+#: A start of a job grows no more beyond so many places.
+PLACES_MOST = 1 << 16
 #: The messages of nodes about changes of sizes.
 OF_CHANGES = (Admitted, ChangeEnded, JobSensed)
 
@@ -102,18 +104,24 @@ class Changes:
 
     def order(self, command: ResizeJob, reason: str) -> None:
         """Begins a change. reason: why the queue has ordered it. If the job has not begun,
-        the change waits for that."""
+        the change waits for that. Refuses a growth beyond PLACES_MOST."""
         start = self._starts.active[command.number]
         record = start.record
         size = _size_of(record)
         wanted = self._members.names(command.nodes)
         stay = tuple(place for place in size.places if record.hosts[place] in wanted)
         come = tuple(name for name in wanted if name not in record.nodes)
+        has_room = not come or len(record.hosts) + len(come) <= PLACES_MOST
+        if not has_room:
+            stay, come = size.places, ()
         after = (*stay, *(len(record.hosts) + at for at in range(len(come))))
         now_ns, generation = self._clock.now_ns(), size.generation + 1
         change = OpenChange(generation, now_ns, command.by_ns, after, reason)
         self._records.save(record, hosts=(*record.hosts, *come), size=size.ordered(change))
-        if start.went:
+        if not has_room:
+            most = f"a start takes {PLACES_MOST} at most, each node once more if it returns"
+            self._refuse(start, f"{len(record.hosts)} nodes came to it; {most}")
+        elif start.went:
             self._admit(start)
 
     def withdraw(self, number: int) -> None:

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 
+from cosched.cluster.engines.native import changes
 from cosched.cluster.engines.native.membership import Membership
 from cosched.cluster.engines.native.node_entries import NodeState
 from cosched.cluster.keys import load_keys, make_keys
@@ -168,6 +169,30 @@ def test_job_gives_nodes_to_another_one_and_gets_them_back(store):
             "got 2 free nodes",
         ]
         assert [(each.times, each.cost_ns) for each in changes] == [(TIMES, 22320)] * 2
+
+    asyncio.run(scenario())
+
+
+def test_growth_beyond_the_most_places_is_refused(store, monkeypatch):
+    """A job keeps a record of each node that came to it, so it cannot grow for ever."""
+    monkeypatch.setattr(changes, "PLACES_MOST", 5)
+
+    async def scenario():
+        domain = Played(store)
+        first = await domain.run(minimum=1, ideal=4)
+        second = domain.controller.submit(nodes=2, ppn=1)
+        await passes()
+        await domain.change((0, 1))
+        domain.begin(second)
+        await domain.finish(second)
+        assert domain.sent(Admit) == []
+        record = domain.record(first)
+        assert (record.nodes, len(record.hosts)) == (("n0", "n1"), 4)
+        (past,) = store.changes(first)[1:]
+        assert past.refused.startswith("4 nodes came to it; a start takes 5 at most")
+        assert domain.free == 2
+        third = await domain.run(nodes=2, ppn=1)
+        assert domain.nodes(third) == ("n2", "n3")
 
     asyncio.run(scenario())
 

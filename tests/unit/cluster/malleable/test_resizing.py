@@ -43,10 +43,16 @@ from cosched.core.cluster.queue.sizes.execution import linear
 from cosched.core.cluster.queue.sizes.fit import FittedExecution, fit
 from cosched.core.cluster.queue.sizes.harvest import EVEN, NEVER
 from cosched.core.cluster.queue.sizes.malleable_job import MalleableJob
-from cosched.core.cluster.queue.sizes.resizable_run import ResizableRun, Wants
+from cosched.core.cluster.queue.sizes.resizable_run import (
+    WISH_PAUSE_NS,
+    WISHES_AT_ONCE,
+    ResizableRun,
+    Wants,
+)
 from cosched.core.cluster.queue.sizes.settings import Control, Distribution, SizePolicy
 from cosched.core.cluster.queue.states import State
 from cosched.core.errors import CoschedError
+from cosched.core.units import NS_PER_S
 
 FR, FQ = Distribution.FAVOUR_RUNNING, Distribution.FAVOUR_QUEUED
 
@@ -566,6 +572,38 @@ def test_wishes_of_a_program_stay_within_the_bounds_of_its_owner():
         assert (run.minimum, run.ideal) == bounds
     run.rebound(job(0, 1, 3))
     assert (run.minimum, run.ideal) == (1, 3)
+
+
+def test_program_that_changes_its_wishes_gets_a_change_now_and_then():
+    domain = Domain()
+    domain.submit(0, job(0, 1, 8, 10_000 * NS_PER_S))
+    orders = []
+    for second in range(1, 201):
+        wanted = 8 if second % 2 else 4
+        commands = domain(SizeWanted(second * NS_PER_S, 0, 1, 8, wanted))
+        for order in commands:
+            orders.append(second)
+            domain(ResizeDone(second * NS_PER_S, 0, order.nodes, 0))
+    assert orders[:WISHES_AT_ONCE] == list(range(2, WISHES_AT_ONCE + 2))
+    paced = 200 * NS_PER_S // WISH_PAUSE_NS
+    assert paced // 2 <= len(orders) <= WISHES_AT_ONCE + paced
+    assert domain.nodes(0) == ((0, 3),)
+    assert domain.submit(200 * NS_PER_S, job(1, 6, 6)) == [], "it waits for the pause"
+    at_ns = domain.queue.wake_ns
+    assert at_ns <= 200 * NS_PER_S + WISH_PAUSE_NS
+    assert domain(Ticked(at_ns)) == [ResizeJob(0, ((0, 1),))], "it gives nodes then"
+
+
+def test_wish_is_met_after_the_pause():
+    domain = Domain()
+    domain.submit(0, job(0, 1, 8, 10_000 * NS_PER_S))
+    for at in range(WISHES_AT_ONCE):
+        (order,) = domain(SizeWanted(at, 0, 1, 8, 4 if at % 2 == 0 else 8))
+        domain(ResizeDone(at, 0, order.nodes, 0))
+    assert domain(SizeWanted(100, 0, 1, 8, 3)) == [], "it waits"
+    at_ns = domain.queue.wake_ns
+    assert at_ns <= WISH_PAUSE_NS + 100
+    assert domain(Ticked(at_ns)) == [ResizeJob(0, ((0, 2),))]
 
 
 def test_wish_of_a_rigid_job_changes_nothing():

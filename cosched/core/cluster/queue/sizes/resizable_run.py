@@ -17,6 +17,12 @@ from cosched.core.cluster.queue.job import Job
 from cosched.core.cluster.queue.sizes.execution import FREE, Execution, linear
 from cosched.core.cluster.queue.sizes.fit import fit
 from cosched.core.cluster.queue.sizes.malleable_job import MalleableJob, least_nodes
+from cosched.core.units import NS_PER_S
+
+#: How many changes a job makes after wishes of its program, without a pause between them.
+WISHES_AT_ONCE = 8
+#: After those, a job makes one change in this time if its program goes on wishing.
+WISH_PAUSE_NS = 10 * NS_PER_S
 
 #: The most by which the costs of a job's changes put off its limit, as a share of its
 #: walltime.
@@ -49,14 +55,15 @@ class ResizableRun:
     allowed_ns: how long it may run at least, from its start on.
     execution, cost: the models of its job, until measured ones replace them. before: what
     it was before its open change; None without one. spared_ns: no change begins before.
-    ending: it was ordered to end. wants: what its program wants. stood_ns: how long it
-    stood still for changes that are done.
+    ending: it was ordered to end. wants: what its program wants. wished: it has wanted
+    something else since the last change. paced_ns: each change after a wish puts it off by
+    WISH_PAUSE_NS. stood_ns: how long it stood still for changes that are done.
     """
 
     __slots__ = (
         "_sensed", "allowed_ns", "before", "cost", "end_ns", "ending", "execution",
-        "harvests", "held", "ideal", "job", "minimum", "since_ns", "size", "spared_ns",
-        "start_ns", "stood_ns", "wants",
+        "harvests", "held", "ideal", "job", "minimum", "paced_ns", "since_ns", "size",
+        "spared_ns", "start_ns", "stood_ns", "wants", "wished",
     )  # fmt: skip
 
     def __init__(self, job: Job, size: int, now_ns: int) -> None:
@@ -76,6 +83,8 @@ class ResizableRun:
         else:
             self.minimum, self.execution, self.cost = job.size, linear, FREE
         self.wants: Wants | None = None
+        self.wished = False
+        self.paced_ns = now_ns
         self.before: Before | None = None
         self.spared_ns = now_ns
         self.stood_ns = 0
@@ -140,7 +149,7 @@ class ResizableRun:
 
     def want(self, wants: Wants) -> None:
         """Takes what its program wants, within the bounds of its job."""
-        self.wants = wants
+        self.wants, self.wished = wants, True
         self._narrow()
 
     def _narrow(self) -> None:
@@ -165,7 +174,13 @@ class ResizableRun:
         self.settle(start_ns)
 
     def order(self, now_ns: int) -> None:
-        """Begins the change to the planned size."""
+        """Begins the change to the planned size. If its program has wished for another one
+        often, no change begins for some time afterwards."""
+        if self.wished:
+            self.wished = False
+            self.paced_ns = max(self.paced_ns, now_ns) + WISH_PAUSE_NS
+            pause_ns = self.paced_ns - (WISHES_AT_ONCE - 1) * WISH_PAUSE_NS
+            self.spared_ns = max(self.spared_ns, pause_ns)
         cost_ns = self.cost.ns(self.held, self.size)
         self.before = Before(
             now_ns, self.held, self.end_ns, self.since_ns, self.harvests, cost_ns
