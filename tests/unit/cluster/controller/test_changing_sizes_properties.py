@@ -58,6 +58,7 @@ class Part:
     def __init__(self, hosts=()):
         self.hosts = hosts  # at the root: of its first tasks
         self.prepared = self.gone = self.ending = self.over = False
+        self.parent = ""
         self.places = set(range(len(hosts)))
         self.names = dict(enumerate(hosts))
         self.change = self.last = self.report = None
@@ -173,7 +174,9 @@ class Domain(RuleBasedStateMachine):
             case Chunk():
                 hosts = [NODES[number] for number in numbers(message.nodes)]
                 for host in hosts:
-                    self.begin(start, host, Part(hosts if host == name else ()))
+                    part = Part(hosts if host == name else ())
+                    part.parent = name
+                    self.begin(start, host, part)
             case Order() if part is not None:
                 part.gone = True
             case Admit():
@@ -426,6 +429,14 @@ class Domain(RuleBasedStateMachine):
             held = self.controller.members.names(jobs.queue.place.nodes_of(number))
             assert set(start.record.admitted) == set(held), (number, start)
 
+    def end_late(self):
+        """Ends tasks of starts that their root was ordered to end before they were ready:
+        it answers a node that is prepared with End."""
+        for node in self.nodes.values():
+            for start, part in list(node.parts.items()):
+                if part.parent and start in self.nodes[part.parent].ended:
+                    del node.parts[start]
+
     def settle_messages(self):
         busy = True
         while busy:
@@ -464,6 +475,7 @@ class Domain(RuleBasedStateMachine):
             if not self.controller.jobs.records.live and not self.roots():
                 break
         self.settle_messages()
+        self.end_late()
         jobs = self.controller.jobs
         assert not jobs.records.live
         assert not jobs.starts.active

@@ -15,17 +15,19 @@ from cosched.core.cluster.queue.queue_events import (
     Ticked,
     Why,
 )
-from cosched.core.cluster.queue.sizes.resizable_run import CHANGES_SHARE
+from cosched.core.cluster.queue.sizes.resizable_run import CHANGES_SHARE, WISH_PAUSE_NS
 from cosched.core.cluster.queue.states import LIVE
+from cosched.core.units import NS_PER_S
 from tests.unit.cluster.malleable.test_resizing import Domain, job
 
-GRACE, RUN, LEAST, IDEAL = 10, 1000, 2, 8
+LEAST, IDEAL = 2, 8
+GRACE, RUN = 2 * NS_PER_S, 200 * NS_PER_S
 #: The latest end of the job, from its start on.
 BOUND = RUN * IDEAL / LEAST + RUN * CHANGES_SHARE + GRACE
 SIZES = st.integers(0, 9)
 TIMES = st.integers(0, 1 << 60)
 STEPS = st.one_of(
-    st.tuples(st.just("wait"), st.integers(1, 200)),
+    st.tuples(st.just("wait"), st.integers(1, 40 * NS_PER_S)),
     st.tuples(st.just("want"), SIZES, SIZES, SIZES),
     st.tuples(st.just("sense"), SIZES, TIMES, TIMES),
     st.tuples(st.just("done"), TIMES),
@@ -38,7 +40,8 @@ def alternating(*between):
     paper. between: steps after each change."""
     steps = []
     for at in range(200):
-        steps += [("want", 0, 0, (4, 8)[at % 2]), ("wait", 50), ("done", 50)]
+        wait = ("wait", WISH_PAUSE_NS)
+        steps += [("want", 0, 0, (4, 8)[at % 2]), wait, ("done", WISH_PAUSE_NS)]
         steps += [step for make in between for step in make(at)]
     return steps
 
