@@ -26,6 +26,8 @@ from tests.domain import storm
 from tests.domain.rig import WITHIN_S
 from tests.tools.deep import make_deep
 
+__all__ = ["make_deep"]
+
 CRASHING = str(Path(__file__).with_name("crashing.py"))
 #: More actions than a member has for the jobs of a test.
 ACTIONS_MOST = 60
@@ -362,7 +364,7 @@ def test_a_steward_that_is_killed_ends_its_job(make_rig):
     assert rig.wait(rig.shell("true", ppn=4))["state"] == "done"
 
 
-def test_a_job_that_fills_its_directory_ends_no_agent(make_rig):
+def test_a_job_that_fills_its_directory_ends_no_agent(make_deep, make_rig):
     """Its tree is too deep for a function that calls itself, also at the next start."""
     rig = make_rig(1)
     rig.start()

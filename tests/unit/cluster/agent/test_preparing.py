@@ -3,7 +3,6 @@
 import asyncio
 import os
 import socket
-import subprocess
 from unittest.mock import Mock
 
 import pytest
@@ -16,19 +15,14 @@ from cosched.core.cluster.startup.tree import Tree
 from cosched.core.errors import CoschedError
 from tests.tools.deep import make_deep
 
+__all__ = ["make_deep"]
+
 SLOTS = 2
 #: It needs all slots.
 JOB = JobObject(
     *("job", os.getuid(), os.getgid(), ("./app",), {}, "/", 0o22, (SLOTS,), "none", ""),
     *(False, "/dev/null", "out", "", False, 1.0),
 )
-
-
-@pytest.fixture
-def home(tmp_path):
-    """A directory in which pytest could not remove what a test makes."""
-    yield tmp_path
-    subprocess.run(["rm", "-rf", tmp_path], check=True)
 
 
 class Nursery:
@@ -147,8 +141,8 @@ def test_steward_that_sends_garbage_ends_only_its_job(tmp_path):
     asyncio.run(run())
 
 
-def test_files_of_an_earlier_life_are_removed(home):
-    paths = DomainPaths(home)
+def test_files_of_an_earlier_life_are_removed(make_deep, tmp_path):
+    paths = DomainPaths(tmp_path)
     left = paths.spool("n1").with_name("removed.0")
     left.mkdir(parents=True)
     make_deep(paths.spool("n1") / "7.1.0")
@@ -160,9 +154,11 @@ def test_files_of_an_earlier_life_are_removed(home):
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_steward_ends_well_whatever_its_user_made_in_its_directory(home, fails):
+def test_steward_ends_well_whatever_its_user_made_in_its_directory(
+    make_deep, tmp_path, fails
+):
     async def run():
-        node = Node(home)
+        node = Node(tmp_path)
         ended = asyncio.Event()
         node.start(1, ended.set)
         make_deep(node.paths.spool("n1") / "7.1.0")
@@ -175,8 +171,8 @@ def test_steward_ends_well_whatever_its_user_made_in_its_directory(home, fails):
     asyncio.run(run())
 
 
-def test_page_leaves_whatever_its_user_made_beside_it(home):
-    node = Node(home)
+def test_page_leaves_whatever_its_user_made_beside_it(make_deep, tmp_path):
+    node = Node(tmp_path)
     spot = PageSpot((7, 1), 0, os.getuid(), os.getgid())
     make_deep(node.stewards.path_of_page(spot).parent)
     node.stewards.drop_page(spot)

@@ -33,6 +33,8 @@ from cosched.linux.processes.signals import signal_name
 from tests.tools.deep import make_deep
 from tests.tools.holding import hold
 
+__all__ = ["make_deep"]
+
 WITHIN_S = 20.0
 LONG_S = 1000.0
 #: A nursery that can fork neither its spare nor its first steward.
@@ -462,7 +464,7 @@ def test_a_nursery_that_the_agent_ends_is_not_reported(home):
     assert asyncio.run(run()) == []
 
 
-def test_a_nursery_removes_a_tree_of_any_depth_and_follows_no_link(home):
+def test_a_nursery_removes_a_tree_of_any_depth_and_follows_no_link(make_deep, home):
     nursery = home.nursery()
     tree, kept = home.folder / "tree", home.folder / "kept"
     kept.touch()
