@@ -20,7 +20,7 @@ class ConfirmedJob:
     here: str  #: this node
     hosts: tuple[str, ...]  #: all nodes that it has or had, by place; the root is the first
     may_vouch: Callable[[str, int, int], bool]  #: whether a member vouches for these ids
-    present: frozenset[str] = field(init=False)
+    present: frozenset[str] = field(init=False)  #: may have worlds of the job
 
     def __post_init__(self) -> None:
         self.present = frozenset(self.hosts)
