@@ -13,13 +13,13 @@ from cosched.core.errors import CoschedError
 
 @dataclass(slots=True)
 class ConfirmedJob:
-    """A job of which this node has a part. present: the nodes that may have worlds of the
-    job: those that it has now, or gets by the change that is under way."""
+    """A job of which this node has a part."""
 
     found: JobObject  #: as the controller sent it
     here: str  #: this node
     hosts: tuple[str, ...]  #: all nodes that it has or had, by place; the root is the first
     may_vouch: Callable[[str, int, int], bool]  #: whether a member vouches for these ids
+    #: The nodes that may have worlds: those that the job has now, or gets by a change.
     present: frozenset[str] = field(init=False)
 
     def __post_init__(self) -> None:
