@@ -51,7 +51,7 @@ class Run:
         add("--pause", type=float, default=0.0, help="in each iteration, s")
         options = parser.parse_args()
         problem = problems[options.problem - 1]
-        self.size: int = options.size or max(2, round(problem.size * options.scale))
+        self.size: int = options.size or max(2, int(problem.size * options.scale + 0.5))
         self.ideal = problem.ideal
         self._count: int = options.iterations or iterations or self.size
         self._until: Path | None = options.until

@@ -290,7 +290,7 @@ class Admit(OfJob, frozen=True):
     place: Slots  #: the receiver's place in the job; no other node ever gets it
     #: All nodes that the job has or had, as numbers in domain.toml, by place.
     nodes: tuple[tuple[Slots, Slots], ...]
-    places: tuple[Slots, ...]  #: those that have or get ranks: only there worlds may run
+    places: tuple[Slots, ...]  #: have or get ranks: worlds may run only there
     data: bytes  #: the job object; empty for a node that has it
 
 

@@ -1,4 +1,4 @@
-"""A malleable program in which a rank is killed in a phase of a change.
+"""A malleable program in which a rank is killed in a phase of a change, or does not leave.
 
 python dying_program.py PHASE STOP_FILE
 """
@@ -47,4 +47,9 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except SystemExit:
+        if PHASE == "stays":
+            signal.pause()
+        raise

@@ -349,6 +349,26 @@ def test_rank_that_dies_in_a_change_ends_the_job(play, bin_folder, phase):
     play(3, ["n1", "n2"], part)
 
 
+def test_ranks_that_do_not_leave_are_ended(play, bin_folder):
+    """The job goes on, but under Open MPI: there the other ranks abort when a rank with
+    which they had a connection is killed."""
+
+    async def part(controller):
+        stop = controller.rig.folder / "stop"
+        await controller.begin(bin_folder / "python", DYING, "stays", stop)
+        fresh = await controller.admit("n3")
+        controller.order(["n2"], fresh)
+        if bin_folder.parent.name == ".venv-openmpi":
+            assert (await controller.finish()).status > 0
+            return
+        await controller.settle(fresh)
+        await controller.resize(arriving=["n2"])
+        stop.touch()
+        assert await controller.finish() is None
+
+    play(3, ["n1", "n2"], part)
+
+
 @pytest.mark.parametrize("victim", ["n1", "n2", "n3"])
 def test_agent_that_is_killed_during_a_change_leaves_nothing(play, bin_folder, victim):
     async def part(controller):

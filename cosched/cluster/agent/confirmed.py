@@ -13,20 +13,20 @@ from cosched.core.errors import CoschedError
 
 @dataclass(slots=True)
 class ConfirmedJob:
-    """A job of which this node has a part. present: the nodes that may have worlds of the
-    job: those that it has now, or gets by the change that is under way."""
+    """A job of which this node has a part."""
 
     found: JobObject  #: as the controller sent it
     here: str  #: this node
     hosts: tuple[str, ...]  #: all nodes that it has or had, by place; the root is the first
     may_vouch: Callable[[str, int, int], bool]  #: whether a member vouches for these ids
-    present: frozenset[str] = field(init=False)  #: may have worlds of the job
+    #: The nodes that the job has now, or gets by a change. Only they may have worlds.
+    present: frozenset[str] = field(init=False)
 
     def __post_init__(self) -> None:
         self.present = frozenset(self.hosts)
 
     def take_nodes(self, hosts: tuple[str, ...], places: Collection[Position]) -> None:
-        """Stores the nodes at a change. places: those that the job has, or gets. Raises
+        """Stores the nodes at a change. places: which the job has, or gets. Raises
         CoschedError for a place without a node."""
         if max(places, default=0) >= len(hosts):
             raise CoschedError(f"has no node {max(places)} of the job")
