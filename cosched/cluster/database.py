@@ -51,6 +51,11 @@ class Database:
         with one_line(self._path, self._remedy):
             self._space.store(lambda: self._run(statement, values))
 
+    def store_all(self, statements: Sequence[tuple[str, Sequence[Any]]]) -> None:
+        """Runs all of these statements or none, as ``store``."""
+        with one_line(self._path, self._remedy):
+            self._space.store(lambda: self._run_together(statements))
+
     def run_all(self, statements: str) -> None:
         """Runs several statements. Raises CoschedError."""
         with one_line(self._path, self._remedy):
@@ -75,6 +80,16 @@ class Database:
     def close(self) -> None:
         """Closes the file."""
         self._file.close()
+
+    def _run_together(self, statements: Sequence[tuple[str, Sequence[Any]]]) -> None:
+        self._run("BEGIN IMMEDIATE", ())
+        try:
+            for statement, values in statements:
+                self._run(statement, values)
+            self._run("COMMIT", ())
+        except BaseException:
+            self._file.rollback()
+            raise
 
     def _run(self, statement: str, values: Sequence[Any]) -> int:
         with closing(self._file.execute(statement, values)) as done:

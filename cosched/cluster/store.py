@@ -39,8 +39,10 @@ from cosched.core.errors import CoschedError
 
 #: In the file's user_version. Files of version 1 have numbers of nodes instead of names.
 #: Those of version 2 do not count the failed starts of a job. Those of version 3 have no
-#: malleable jobs.
-VERSION = 4
+#: malleable jobs. Those of version 4 have all changes of sizes, and do not count them.
+VERSION = 5
+#: How many changes of a job's size are kept, the latest ones. All of them are counted.
+CHANGES_MOST = 100
 #: Stands for a number in a file of version 1 that no node in domain.toml has.
 REMOVED = "(removed)"
 _CHANGES = """
@@ -50,6 +52,13 @@ CREATE TABLE changes (
     generation INTEGER NOT NULL,
     change BLOB NOT NULL,
     PRIMARY KEY (job, start, generation)
+) STRICT
+"""
+_COUNTS = """
+CREATE TABLE change_counts (
+    job INTEGER PRIMARY KEY,
+    done INTEGER NOT NULL,
+    refused INTEGER NOT NULL
 ) STRICT
 """
 _TABLE = f"""
@@ -73,6 +82,7 @@ CREATE TABLE jobs (
 CREATE INDEX jobs_by_state ON jobs (state);
 CREATE TABLE agents (name TEXT PRIMARY KEY, incarnation INTEGER NOT NULL) STRICT;
 {_CHANGES};
+{_COUNTS};
 """
 
 
@@ -189,10 +199,11 @@ class JobStore:
             partial(_store_names, node_names),
             _count_failed_starts,
             _store_sizes,
+            _count_changes,
         ]
         self._file = open_database(path, _TABLE, VERSION, remedy, log, upgrades)
         #: How many changes of sizes ended, by whether they were refused.
-        self.changes_ended = self._count_changes()
+        self.changes_ended = self._sum_of_changes()
 
     def add(self, token: str, record: Record) -> int:
         """Stores a new job and returns its number. A token that was stored before keeps its
@@ -269,17 +280,36 @@ class JobStore:
         return self._readable(rows)
 
     def save_change(self, record: Record, change: PastChange) -> None:
-        """Stores a change of a job's size that has ended. Waits while the disk is full. A
-        change that is stored twice counts once."""
-        self._file.store(
-            "INSERT OR REPLACE INTO changes VALUES (?, ?, ?, ?)",
-            (record.number, record.start, change.generation, msgspec.json.encode(change)),
-        )
-        self.changes_ended[bool(change.refused)] += 1
+        """Stores a change of a job's size that has ended, and removes the oldest one beyond
+        CHANGES_MOST. Waits while the disk is full. A change that is stored twice counts
+        once."""
+        number, refused = record.number, bool(change.refused)
+        key = (number, record.start, change.generation)
+        row = (*key, msgspec.json.encode(change))
+        statements: list[tuple[str, Sequence[Any]]] = [
+            ("INSERT OR REPLACE INTO changes VALUES (?, ?, ?, ?)", row)
+        ]
+        same = "SELECT 1 FROM changes WHERE job = ? AND start = ? AND generation = ?"
+        is_new = self._file.find(same, key) is None
+        if is_new:
+            statements += [
+                (
+                    "INSERT INTO change_counts VALUES (?, ?, ?) ON CONFLICT DO UPDATE "
+                    "SET done = done + excluded.done, refused = refused + excluded.refused",
+                    (number, not refused, refused),
+                ),
+                (
+                    "DELETE FROM changes WHERE rowid IN (SELECT rowid FROM changes WHERE "
+                    "job = ? ORDER BY start DESC, generation DESC LIMIT -1 OFFSET ?)",
+                    (number, CHANGES_MOST),
+                ),
+            ]
+        self._file.store_all(statements)
+        self.changes_ended[refused] += is_new
 
     def changes(self, number: int) -> list[PastChange]:
-        """Returns the changes of a job's size that have ended, in their order. Leaves out
-        damaged ones, with one line each."""
+        """Returns the latest changes of a job's size that have ended, in their order.
+        Leaves out damaged ones, with one line."""
         rows = self._file.rows(
             "SELECT change FROM changes WHERE job = ? ORDER BY start, generation",
             (number,),
@@ -297,21 +327,14 @@ class JobStore:
 
     def times_resized(self, number: int) -> int:
         """Returns how many changes of a job's size were done."""
-        row = self._file.find(
-            "SELECT COUNT(*) FROM changes WHERE job = ? AND "
-            "json_valid(CAST(change AS TEXT)) AND "
-            "json_extract(CAST(change AS TEXT), '$.refused') = ''",
-            (number,),
-        )
+        row = self._file.find("SELECT done FROM change_counts WHERE job = ?", (number,))
         count: int = 0 if row is None else row[0]
         return count
 
-    def _count_changes(self) -> Counter[bool]:
-        rows = self._file.rows(
-            "SELECT json_extract(CAST(change AS TEXT), '$.refused') <> '' FROM changes "
-            "WHERE json_valid(CAST(change AS TEXT))"
-        )
-        return Counter(bool(refused) for (refused,) in rows)
+    def _sum_of_changes(self) -> Counter[bool]:
+        found = self._file.find("SELECT sum(done), sum(refused) FROM change_counts")
+        done, refused = found or (None, None)
+        return Counter({False: done or 0, True: refused or 0})
 
     def agents(self) -> dict[str, int]:
         """Returns the incarnation of each node's latest agent."""
@@ -373,3 +396,20 @@ def _store_sizes(file: Database) -> None:
     """Gives a file of version 3 what is stored about malleable jobs."""
     file.run("ALTER TABLE jobs ADD COLUMN size BLOB")
     file.run(_CHANGES)
+
+
+def _count_changes(file: Database) -> None:
+    """Counts the changes in a file of version 4, and removes all but the latest ones."""
+    file.run(_COUNTS)
+    file.run(
+        "INSERT INTO change_counts SELECT job, sum(refused = ''), sum(refused <> '') FROM "
+        "(SELECT job, json_extract(CAST(change AS TEXT), '$.refused') AS refused "
+        "FROM changes WHERE json_valid(CAST(change AS TEXT))) "
+        "WHERE refused IS NOT NULL GROUP BY job"
+    )
+    file.run(
+        "DELETE FROM changes WHERE rowid IN (SELECT rowid FROM (SELECT rowid, row_number() "
+        "OVER (PARTITION BY job ORDER BY start DESC, generation DESC) AS age FROM changes) "
+        "WHERE age > ?)",
+        (CHANGES_MOST,),
+    )

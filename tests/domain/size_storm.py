@@ -48,7 +48,7 @@ class SizeStorm:
         self._program = program
         self._until = folder / "until"
         self._drained = ""
-        self._changes = 0  # of the job, so far
+        self._seen_ns = 0  # when the latest change was ordered that is counted
 
     def start(self) -> None:
         """Starts the domain and the job."""
@@ -95,12 +95,12 @@ class SizeStorm:
         with self.rig.client() as client:
             job = client.job(self.job)
         assert job["state"] == "running", f"{job['state']}: {job['reason']}"
-        changes = job["changes"]
-        if len(changes) <= self._changes or changes[-1]["ended_ns"] is None:
+        changes = [each for each in job["changes"] if each["ordered_ns"] > self._seen_ns]
+        if not changes or changes[-1]["ended_ns"] is None:
             return False
-        for each in changes[self._changes :]:
+        for each in changes:
             self.done[each["refused"] or "done"] += 1
-        self._changes = len(changes)
+        self._seen_ns = changes[-1]["ordered_ns"]
         return True
 
     def check(self) -> list[str]:

@@ -35,7 +35,7 @@ def change_bounds(
     if number not in jobs.records.live:
         raise jobs.not_known_yet(f"job {number}")
     waits = record.state in (State.HELD, State.QUEUED)
-    before, nodes_most = record.submission, jobs.queue.place.total
+    before, nodes_most = record.submission, jobs.nodes_most
     present = bounds_of(before, nodes_most)
     if present is None:
         raise CoschedError(

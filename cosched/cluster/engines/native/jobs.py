@@ -47,6 +47,7 @@ from cosched.core.cluster.queue.queue_events import (
     NodesDrained,
     NodesJoined,
     NodesLost,
+    NodesRemoved,
     ResizeJob,
     SettingsChanged,
     SharingChanged,
@@ -128,6 +129,11 @@ class Jobs:
             self.driver.handle(ended)
         self.recovered = True
         self.driver.thaw()
+
+    @property
+    def nodes_most(self) -> int:
+        """How many nodes a job may have."""
+        return self._members.most
 
     def not_known_yet(self, what: str) -> CoschedError:
         """Returns the error of a request that needs jobs of before the restart."""
@@ -323,6 +329,12 @@ class Jobs:
         """Takes new nodes into the domain; they join later."""
         nodes = from_numbers(member.number for member in members)
         self.driver.handle(NodesAdded(self.clock.now_ns(), nodes))
+        self._entries.resize()
+
+    def nodes_removed(self, members: Sequence[NodeEntry]) -> None:
+        """Lets the queue do without nodes that have left the domain."""
+        nodes = from_numbers(member.number for member in members)
+        self.driver.handle(NodesRemoved(self.clock.now_ns(), nodes))
         self._entries.resize()
 
     def end_on(self, member: NodeEntry) -> None:

@@ -187,6 +187,7 @@ class Membership:
         numbering = self._members.numbering.without(names)
         save_numbering(self._paths, numbering)
         self._members.take(numbering)
+        self._jobs.nodes_removed(idle)
         for member in idle:
             self._log(f"node {member.name} was removed")
             self._parting[member.name] = _Parting(

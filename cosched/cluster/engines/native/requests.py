@@ -168,7 +168,7 @@ class JobRequests:
 
     def _describe(self, record: Record, starts: dict[int, int]) -> dict[str, Any]:
         job = record.submission
-        bounds = bounds_of(job, len(self._members.by_number))
+        bounds = bounds_of(job, self._members.most)
         minimum, ideal = (None, None) if bounds is None else bounds
         return {
             "job": record.number,
@@ -226,7 +226,7 @@ class JobRequests:
         if record.state.over:
             return record.reason or f"ended with status {record.status}"
         line = f"{record.state.value} on {', '.join(record.nodes)}"
-        bounds = bounds_of(record.submission, len(self._members.by_number))
+        bounds = bounds_of(record.submission, self._members.most)
         if bounds is not None:
             line += f": {size_text(len(record.nodes), *bounds, unit=' nodes')}"
         return f"{line}; {mates}" if mates else line

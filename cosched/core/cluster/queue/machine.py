@@ -52,6 +52,7 @@ from cosched.core.cluster.queue.queue_events import (
     NodesDrained,
     NodesJoined,
     NodesLost,
+    NodesRemoved,
     ReservationHit,
     ReservedJobBegan,
     ReservedJobReleased,
@@ -265,6 +266,11 @@ class QueueMachine:
         self.planner.resize()
         return ()
 
+    def _remove_nodes(self, event: NodesRemoved) -> tuple[Command, ...]:
+        self.place.remove(event.nodes)
+        self.planner.resize()
+        return ()
+
     def _drain(self, event: NodesDrained) -> tuple[Command, ...]:
         self.place.withdraw(event.nodes)
         self.planner.resize()
@@ -415,6 +421,7 @@ _HANDLERS = MappingProxyType(
         ReservedJobBegan: QueueMachine._begin,
         ReservedJobReleased: lambda queue, event: queue._leave(event, Step.RELEASED),
         NodesAdded: QueueMachine._add_nodes,
+        NodesRemoved: QueueMachine._remove_nodes,
         NodesLost: QueueMachine._lose,
         NodesDrained: QueueMachine._drain,
         NodesJoined: QueueMachine._join,

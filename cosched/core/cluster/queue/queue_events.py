@@ -112,6 +112,14 @@ class NodesAdded(Struct, frozen=True):
     nodes: Intervals  #: by number; no other node ever has one of them
 
 
+class NodesRemoved(Struct, frozen=True):
+    """Nodes have left the domain for good; no job has them. Jobs that need more nodes than
+    those that stay wait on, and others pass them."""
+
+    now_ns: int  #: ns, the queue's clock
+    nodes: Intervals  #: by number
+
+
 class NodesJoined(Struct, frozen=True):
     """Nodes are in service, for the first time or again."""
 
@@ -269,7 +277,7 @@ class WakeAt(Struct, frozen=True):
 AboutJob = (
     JobCancelled | JobFailedToStart | JobEnded | ReservedJobBegan | ReservedJobReleased
 )
-AboutNodes = NodesAdded | NodesLost | NodesDrained | NodesJoined
+AboutNodes = NodesAdded | NodesRemoved | NodesLost | NodesDrained | NodesJoined
 AboutSizes = ResizeDone | ResizeRefused | ResizeLate | Sensed | BoundsChanged | SizeWanted
 Event = (
     JobSubmitted

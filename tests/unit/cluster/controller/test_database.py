@@ -14,6 +14,7 @@ import msgspec
 import pytest
 from cosched_daemons import controller
 
+from cosched.cluster import store as stores
 from cosched.cluster.coupling.snapshot_store import SnapshotStore
 from cosched.cluster.database import open_database
 from cosched.cluster.job_size import JobSize, OpenChange, PastChange
@@ -75,7 +76,7 @@ KINDS = {
         JOBS,
         "move the file away to start with no jobs",
         VERSION,
-        "1 to 4",
+        "1 to 5",
     ),
     "memory": Kind(
         filled_memory,
@@ -120,7 +121,7 @@ def with_version(path, version):
     file.close()
 
 
-@pytest.mark.parametrize("version", [0, 5, 99])
+@pytest.mark.parametrize("version", [0, 6, 99])
 def test_file_of_another_version_is_refused(kind, path, version):
     with_version(path, version)
     line = refusal(kind, path)
@@ -324,6 +325,61 @@ def test_store_of_version_3_takes_sizes(old):
         assert record.nodes == ("n0", "n2", "n3")
         assert record.admitted == ("n0", "n2", "n3", "n5")
         assert store.changes(1) == [CHANGE]
+
+
+def fill_with_changes(store, count):
+    """Stores changes of job 1; each third one is refused."""
+    record = store.find(1)
+    for at in range(1, count + 1):
+        words = "" if at % 3 else "its program left the loop"
+        store.save_change(
+            record, msgspec.structs.replace(CHANGE, generation=at, refused=words)
+        )
+
+
+def check_changes(store):
+    """Checks that of 150 changes the latest are kept, and all are counted."""
+    assert [each.generation for each in store.changes(1)] == [*range(51, 151)]
+    assert store.times_resized(1) == 100
+    assert dict(store.changes_ended) == {False: 100, True: 50}
+
+
+def test_latest_changes_are_kept_and_all_are_counted(old):
+    path = old((State.RUNNING, b"[[0,1]]"))
+    with contextlib.closing(JobStore(path, NODES)) as store:
+        fill_with_changes(store, 150)
+        store.save_change(
+            store.find(1), msgspec.structs.replace(CHANGE, generation=150, refused="no")
+        )
+        check_changes(store)
+    with contextlib.closing(JobStore(path, NODES)) as store:
+        check_changes(store)
+        assert store.times_resized(2) == 0
+
+
+def test_store_of_version_4_counts_its_changes(old, monkeypatch):
+    path = old((State.RUNNING, b"[[0,1]]"))
+    with contextlib.closing(JobStore(path, NODES)) as store:
+        monkeypatch.setattr(stores, "CHANGES_MOST", 1000)
+        fill_with_changes(store, 150)
+        monkeypatch.undo()
+    with contextlib.closing(sqlite3.connect(path)) as file:
+        file.executescript(
+            "INSERT INTO changes VALUES (2, 1, 1, x'00'), (3, 1, 1, x'7b7d');"
+            "DROP TABLE change_counts; PRAGMA user_version = 4;"
+        )
+    with contextlib.closing(JobStore(path, NODES)) as store:
+        check_changes(store)
+
+
+def test_change_is_stored_with_its_count_or_not_at_all(old):
+    path = old((State.RUNNING, b"[[0,1]]"))
+    with contextlib.closing(JobStore(path, NODES)) as store:
+        store._file.run("DROP TABLE change_counts")
+        with pytest.raises(CoschedError, match="change_counts"):
+            store.save_change(store.find(1), CHANGE)
+        assert store.changes(1) == []
+        assert dict(store.changes_ended) == {False: 0, True: 0}
 
 
 def test_times_of_all_nodes_add_up():

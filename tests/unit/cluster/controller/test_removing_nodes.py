@@ -9,8 +9,10 @@ from cosched.cluster.engines.native.engine import NativeEngine
 from cosched.cluster.engines.native.node_entries import NodeState
 from cosched.cluster.keys import load_keys, make_keys
 from cosched.cluster.paths import DomainPaths
+from cosched.cluster.store import Record, State
+from cosched.cluster.submission import Submission
 from cosched.cluster.user_socket import Person
-from cosched.config.domain import DomainConfig, load_config, write_config
+from cosched.config.domain import DomainConfig, QueueSettings, load_config, write_config
 from cosched.core.errors import CoschedError
 from cosched.core.names import CONTROLLER
 
@@ -21,7 +23,8 @@ NODES = ("n0", "n1", "n2")
 def engine(tmp_path, store):
     """An engine that has its nodes, but not their jobs of before its restart."""
     addresses = {name: f"127.0.0.{at}:2" for at, name in enumerate(NODES, 2)}
-    config = DomainConfig("test", "127.0.0.1:1", addresses, 4)
+    queue = QueueSettings("fcfs", size="malleable")
+    config = DomainConfig("test", "127.0.0.1:1", addresses, 4, queue)
     paths = DomainPaths(tmp_path)
     paths.directory.mkdir()
     paths.config.write_text(write_config(config))
@@ -55,6 +58,36 @@ def test_wait_ends_when_all_nodes_are_gone_at_once(engine, names):
         engine._membership.go_on(0, 1)
         assert await asyncio.wait_for(waits, 10) == {"jobs": []}
         assert not set(names) & engine._members.by_name.keys()
+
+    try:
+        asyncio.run(scenario())
+    finally:
+        engine.close()
+
+
+def test_bounds_of_a_job_count_only_the_nodes_that_are_left(engine, store):
+    submission = Submission(
+        token="t",
+        name="a",
+        argv=("true",),
+        environ={},
+        cwd="/",
+        minimum=1,
+        ideal=2,
+        held=True,
+    )
+
+    async def scenario():
+        open_engine(engine)
+        engine._recover()
+        job = engine._jobs.submit(Record(0, 7, 7, submission, 0, State.HELD)).number
+        await remove(engine, "n1")
+        request = {"job": job, "minimum": 3, "ideal": 3}
+        for _ in range(2):
+            with pytest.raises(CoschedError, match="the domain has 2 nodes"):
+                await engine.handlers["resize"](Person(7, 7), request)
+            engine._membership.go_on(0, 1)
+        assert engine._jobs.queue.place.total == 2
 
     try:
         asyncio.run(scenario())

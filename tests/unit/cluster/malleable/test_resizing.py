@@ -14,6 +14,7 @@ from cosched.core.cluster.queue.machine import QueueMachine
 from cosched.core.cluster.queue.order import FCFS
 from cosched.core.cluster.queue.places.elastic import Elastic
 from cosched.core.cluster.queue.places.ledger import Ledger
+from cosched.core.cluster.queue.plans.easy import Easy
 from cosched.core.cluster.queue.plans.planner import InOrder
 from cosched.core.cluster.queue.policies import POLICIES, Policy
 from cosched.core.cluster.queue.queue_events import (
@@ -26,6 +27,7 @@ from cosched.core.cluster.queue.queue_events import (
     NodesDrained,
     NodesJoined,
     NodesLost,
+    NodesRemoved,
     ResizeDone,
     ResizeJob,
     ResizeLate,
@@ -64,10 +66,10 @@ def job(number, minimum, ideal, run_ns=1000):
 class Domain:
     """A queue and the commands of its last event and tick, without wake-ups."""
 
-    def __init__(self, nodes=8, grace=None, **control):
+    def __init__(self, nodes=8, grace=None, plan=InOrder, **control):
         sizes = SizePolicy(EVEN, FR, control=Control(**control))
         place = Elastic(((0, nodes - 1),))
-        self.queue = QueueMachine(place, Policy(FCFS, InOrder, sizes), grace)
+        self.queue = QueueMachine(place, Policy(FCFS, plan, sizes), grace)
 
     def __call__(self, event):
         commands = [*self.queue.handle(event), *self.queue.handle(Ticked(event.now_ns))]
@@ -218,6 +220,23 @@ def test_drained_node_makes_a_job_smaller_first():
     assert domain.queue.place.free == 0
     assert domain(NodesDrained(30, ((0, 0),))) == []  # its first node stays
     assert domain(NodesJoined(40, ((0, 1),))) == [ResizeJob(0, ((0, 3),))]
+
+
+@pytest.mark.parametrize("plan", [InOrder, Easy])
+def test_removed_nodes_are_no_part_of_the_domain(plan):
+    domain = Domain(4, plan=plan)
+    domain.submit(0, job(0, 1, 4))
+    domain(NodesDrained(1, ((3, 3),)))
+    domain(ResizeDone(2, 0, ((0, 2),), 0))
+    domain.submit(3, Job(1, 4, 9, 3))
+    domain(NodesRemoved(4, ((3, 3),)))
+    place = domain.queue.place
+    assert (place.total, place.capacity, place._unwanted) == (3, 3, ())
+    with pytest.raises(CoschedError, match="at most the machine's 3"):
+        domain(BoundsChanged(5, 0, 4, 4))
+    assert domain.submit(6, job(2, 1, 1)) == [ResizeJob(0, ((0, 1),))], "1 waits on"
+    (start,) = domain(ResizeDone(7, 0, ((0, 1),), 0))
+    assert (start.job.number, start.nodes) == (2, ((2, 2),))
 
 
 def test_lost_node_ends_its_job_but_not_one_to_which_it_was_to_come():

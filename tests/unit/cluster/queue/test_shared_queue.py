@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from cosched.core.cluster.queue.forecast import forecast
 from cosched.core.cluster.queue.job import Job
 from cosched.core.cluster.queue.machine import QueueMachine
-from cosched.core.cluster.queue.nodes import common, count
+from cosched.core.cluster.queue.nodes import common, count, numbers
 from cosched.core.cluster.queue.places.rows import Rows
 from cosched.core.cluster.queue.policies import POLICIES
 from cosched.core.cluster.queue.queue_events import (
@@ -21,6 +21,7 @@ from cosched.core.cluster.queue.queue_events import (
     NodesDrained,
     NodesJoined,
     NodesLost,
+    NodesRemoved,
     StartJob,
     Ticked,
 )
@@ -132,17 +133,20 @@ def test_a_late_pass_starts_only_jobs_that_have_nodes():
 def test_rows_never_give_a_node_to_more_jobs_than_they_are(data, policy, rows):
     queue = make(rows, policy)
     running, out, now, number, size = {}, set(), 0, 0, 4
+    gone = set()
     for _ in range(data.draw(st.integers(1, 25))):
         now += data.draw(st.integers(0, 50))
         what = data.draw(
-            st.sampled_from(["submit", "submit", "end", "cancel", "lose", "join", "add"])
+            st.sampled_from(
+                ["submit", "submit", "end", "cancel", "lose", "join", "add", "remove"]
+            )
         )
         if what == "submit":
             number += 1
             submit(
                 queue,
                 number,
-                data.draw(st.integers(1, size)),
+                data.draw(st.integers(1, size - len(gone))),
                 data.draw(st.integers(1, 99)),
                 now,
             )
@@ -159,10 +163,20 @@ def test_rows_never_give_a_node_to_more_jobs_than_they_are(data, policy, rows):
             out.add(size)
             size += 1
         elif what in ("lose", "join"):
-            node = data.draw(st.integers(0, size - 1))
+            node = data.draw(st.sampled_from(sorted({*range(size)} - gone)))
             kind = NodesLost if what == "lose" else NodesJoined
             queue.handle(kind(now, ((node, node),)))
             (out.add if what == "lose" else out.discard)(node)
+        elif what == "remove":
+            held = {node for each in running.values() for node in numbers(each)}
+            free = sorted({*range(size)} - gone - held)
+            if free and size - len(gone) > 1:
+                node = data.draw(st.sampled_from(free))
+                queue.handle(NodesRemoved(now, ((node, node),)))
+                gone.add(node)
+                out.add(node)
+        assert queue.place.total == size - len(gone)
+        assert queue.place.in_service == size - len(out)
         for started, nodes in starts(queue, now).items():
             assert started not in running
             assert not any(common(nodes, ((node, node),)) for node in out)
@@ -193,6 +207,23 @@ def test_new_nodes_take_jobs_once_they_have_joined(policy, rows):
     for number in (*range(rows), 8):
         queue.handle(JobEnded(3, number))
     assert starts(queue, 3) == {9: ((0, 5),)}
+
+
+@pytest.mark.parametrize("policy", sorted(POLICIES))
+@pytest.mark.parametrize("rows", [1, 2])
+def test_removed_nodes_are_no_part_of_the_domain(policy, rows):
+    queue = make(rows, policy)
+    submit(queue, 1, 4)
+    queue.handle(NodesRemoved(0, ((3, 3),)))
+    assert (queue.place.total, queue.place.capacity) == (3, 3)
+    with pytest.raises(CoschedError, match="4 nodes"):
+        submit(queue, 2, 4)
+    submit(queue, 3, 3)
+    assert starts(queue) == {3: ((0, 2),)}, "the job that is too large stops no other"
+    queue.handle(NodesAdded(1, ((4, 4),)))
+    queue.handle(NodesJoined(1, ((4, 4),)))
+    queue.handle(JobEnded(2, 3))
+    assert starts(queue, 2) == {1: ((0, 2), (4, 4))}
 
 
 @pytest.mark.parametrize("policy", sorted(POLICIES))

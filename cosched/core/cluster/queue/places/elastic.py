@@ -332,6 +332,10 @@ class Elastic(Ledger):
         change = self.changes.get(number)
         return change is None or bool(common(change.before, nodes))
 
+    def remove(self, nodes: Intervals) -> None:
+        super().remove(nodes)
+        self._unwanted = common(self._unwanted, self._known)
+
     def withdraw(self, nodes: Intervals) -> None:
         super().withdraw(nodes)
         for _, _, held in self._held.values():

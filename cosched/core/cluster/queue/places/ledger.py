@@ -193,6 +193,14 @@ class Ledger(Place):
         self.total = max(count(self._known), self._most)
         self.moved += 1
 
+    def remove(self, nodes: Intervals) -> None:
+        self.withdraw(nodes)
+        for _, _, held in self._held.values():
+            nodes = without(nodes, held)
+        self._known = without(self._known, nodes)
+        self.shrunk = True
+        self.add(())
+
     def withdraw(self, nodes: Intervals) -> None:
         gone = common(self._service, nodes)
         self._service = without(self._service, gone)

@@ -35,14 +35,21 @@ class Place(ABC):
 
     total: the nodes in and out of service, also those that the domain may get. capacity:
     those that jobs may get now. free: those that a job could have now. moved: counts the
-    changes of expected ends and of nodes in service, so that plans can detect them. rows:
-    the parts that conservative backfill plans with; None if it cannot.
+    changes of expected ends and of nodes in service, so that plans can detect them. shrunk:
+    whether nodes were removed, so that jobs may wait that need more than all. rows: the
+    parts that conservative backfill plans with; None if it cannot.
     """
 
     total: int
     capacity: int
     free: int
     moved: int
+    shrunk: bool = False
+
+    @property
+    def takes_all(self) -> bool:
+        """Returns whether each waiting job has a spot once other jobs end."""
+        return self.capacity == self.total and not self.shrunk
 
     @property
     @abstractmethod
@@ -145,6 +152,10 @@ class Place(ABC):
 
     def add(self, nodes: Intervals) -> None:
         """Takes new nodes into the domain, out of service."""
+        raise CoschedError("such nodes are always the same")
+
+    def remove(self, nodes: Intervals) -> None:
+        """Removes nodes from the domain; those of a job stay, out of service."""
         raise CoschedError("such nodes are always the same")
 
     def withdraw(self, nodes: Intervals) -> None:

@@ -282,6 +282,15 @@ class Rows(Place):
         for row in self.all:
             row.add(nodes)
 
+    def remove(self, nodes: Intervals) -> None:
+        self.withdraw(nodes)
+        for held in self._has.values():
+            nodes = without(nodes, held)
+        self._nodes = without(self._nodes, nodes)
+        self.shrunk = True
+        for row in self.all:
+            row.remove(nodes)
+
     def withdraw(self, nodes: Intervals) -> None:
         self._withhold(())  # the rows must see the change
         self.service = without(self.service, nodes)

@@ -54,7 +54,7 @@ class Easy(Planner):
     def ready(self, now_ns: int, rules: PassRules = NO_RULES) -> Offers:
         place, counts = self._place, self.counts
         counts.overruns += place.extend(now_ns)
-        whole = place.capacity == place.total
+        whole = place.takes_all
         ruled = rules is not NO_RULES and bool(rules)
         if ruled or not whole or place.moved != self._moved:
             self._moved = place.moved
@@ -109,6 +109,6 @@ class Easy(Planner):
         """Returns the queue in its order, without jobs that are too large until nodes
         return to service."""
         place, ranked = self._place, self._order.rank(self.waiting.jobs, now_ns)
-        if place.capacity == place.total:
+        if place.takes_all:
             return ranked
         return [job for job in ranked if job.size <= place.capacity]

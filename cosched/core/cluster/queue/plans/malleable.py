@@ -190,8 +190,8 @@ class Malleable(Planner):
 
     @property
     def _whole(self) -> bool:
-        """Returns whether all nodes are in service."""
-        return self.elastic.capacity == self.elastic.total
+        """Returns whether all nodes are in service, and no job is too large for them."""
+        return self.elastic.takes_all
 
     def _steady(self, jobs: Sequence[ResizableRun], now_ns: int) -> list[ResizableRun]:
         """Returns those of the jobs whose size may change now. A pass follows when the
@@ -276,7 +276,7 @@ class Malleable(Planner):
         """Returns the first waiting job. One that needs more nodes than are in service is
         passed over."""
         jobs, capacity = self.waiting.jobs, self.elastic.capacity
-        if not jobs or capacity == self.elastic.total:
+        if not jobs or self._whole:
             return jobs[0] if jobs else None
         return next((job for job in jobs if least_nodes(job) <= capacity), None)
 
