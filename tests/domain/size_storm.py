@@ -1,6 +1,6 @@
 """Changes the size of a malleable job again and again on real nodes, and checks its answer.
 
-    python -m tests.domain.size_storm sten --changes 500 --nodes 16 --seed 1
+    scripts/dev storm sizes sten --changes 500 --nodes 16 --seed 1
 
 A job of benchmarks/programs runs in a domain of so many agents on this machine. Its owner
 gives it other bounds, and an operator drains nodes that it has, at random. At its end its
