@@ -156,7 +156,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         return (each + 1,) * more + (each,) * (nodes - more)
 
     def counts_on(self, nodes: int) -> tuple[int, ...]:
-        """Returns the tasks of a malleable job on each of so many nodes."""
+        """Returns the tasks of a malleable job on each of its nodes."""
         return (self.ppn or 1,) * nodes
 
     def _counts_at_ideal(self, slots: int, nodes_most: int) -> tuple[int, ...]:

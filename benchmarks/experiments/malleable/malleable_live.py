@@ -46,7 +46,7 @@ WITHIN = 0.15
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """What the starts and the changes of one live run took."""
+    """The times of the starts and changes of one live run."""
 
     least_ns: int  #: the shortest job, from its start to its end
     grown_ns: tuple[int, ...]  #: how long each job that grew stood still

@@ -49,7 +49,7 @@ from cosched.core.cluster.startup.jobobject import encode_object
 from cosched.core.errors import CoschedError, must_succeed
 from cosched.core.units import NS_PER_S
 
-#: A start of a job grows no more beyond so many places.
+#: A start of a job gets no more places than this.
 PLACES_MOST = 1 << 16
 #: The messages of nodes about changes of sizes.
 OF_CHANGES = (Admitted, ChangeEnded, JobSensed)
