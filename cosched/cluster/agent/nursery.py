@@ -79,6 +79,8 @@ _REMOVE = ("rm", "-rf", "--one-file-system", "--")
 _SPARE_AFTER_S = 1.0
 #: How long this process kills orphans before it does something else.
 _ORPHANS_WITHIN_S = 0.5
+#: An agent that ends waits at most this long until directories of jobs are removed.
+_REMOVED_WITHIN_S = 5.0
 #: How long after it was continued a steward is continued again.
 _CONTINUE_AFTER_S = 0.1
 
@@ -168,15 +170,18 @@ class Nursery:
                     if child.number == number:
                         send(pid, signal.SIGKILL)
             case WriteTopology(path):
-                self._fork_helper(lambda: write_topology(Path(os.fsdecode(path))))
+                self._fork_helper(lambda: write_topology(Path(os.fsdecode(path))), 0.0)
             case RemoveTree(path):
-                self._fork_helper(lambda: os.execvp(_REMOVE[0], (*_REMOVE, path)))
+                self._fork_helper(
+                    lambda: os.execvp(_REMOVE[0], (*_REMOVE, path)), _REMOVED_WITHIN_S
+                )
         return True
 
-    def _fork_helper(self, work: Callable[[], object]) -> None:
-        """Forks a process for a work that no job waits for. It ends with the agent."""
+    def _fork_helper(self, work: Callable[[], object], limit_s: float) -> None:
+        """Forks a process for a work that no job waits for. limit_s: how long it may go on
+        when the agent has ended."""
         try:
-            self._fork(_Child(0, 0.0), work)
+            self._fork(_Child(0, limit_s), work)
         except OSError as error:
             line = f"nursery: cannot make a process: {error.strerror}"
             print(line, file=sys.stderr, flush=True)

@@ -475,6 +475,19 @@ def test_a_nursery_removes_a_tree_of_any_depth_and_follows_no_link(make_deep, ho
     assert kept.exists()
 
 
+def test_a_nursery_that_ends_removes_trees_first(home):
+    nursery = home.nursery()
+    tree = home.folder / "tree"
+    for number in range(100):
+        folder = tree / str(number)
+        folder.mkdir(parents=True)
+        for file in range(50):
+            (folder / str(file)).touch()
+    nursery.remove_tree(tree)
+    nursery.close()
+    assert not tree.exists()
+
+
 def test_an_agent_without_descriptors_makes_no_steward(home, monkeypatch):
     nursery = home.nursery()
     few = Mock(side_effect=OSError(errno.EMFILE, "Too many open files"))
