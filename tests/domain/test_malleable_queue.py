@@ -75,7 +75,7 @@ class Domain:
             return client.job(number)
 
     def until_nodes(self, sizes):
-        """Waits until running jobs have so many nodes: by number."""
+        """Waits until running jobs have these numbers of nodes."""
 
         def found():
             jobs = {number: self.job(number) for number in sizes}

@@ -56,7 +56,7 @@ class Site:
 
 
 def check_growth(site: Site, nodes: tuple[int, int]) -> None:
-    """Raises CoschedError for a site that cannot have so many nodes, from A to B."""
+    """Raises CoschedError for a site that cannot have from A to B nodes."""
     if site.allocation is None:
         raise CoschedError(
             "--nodes: no allocation of Slurm is here; use it in a batch script or in salloc"

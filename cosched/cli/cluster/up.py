@@ -27,6 +27,7 @@ from cosched.cluster.up.domain import stop_domain
 from cosched.config.domain import (
     LEAST_UID,
     PORT,
+    SIZES,
     DomainConfig,
     QueueSettings,
     SecuritySettings,
@@ -53,7 +54,7 @@ class Up(Command):
     Examples:
       cosched cluster up
       cosched cluster up --lab --jobs-per-node 3
-      cosched cluster up --hosts n1,n2 --queue fcfs
+      cosched cluster up --hosts n1,n2 --queue fcfs --size malleable
       cosched cluster up --nodes 1-8 --idle 5m
     """
 
@@ -74,6 +75,11 @@ class Up(Command):
             help="How many jobs may share a node; cosched's daemons coschedule them.",
         ),
         policy=option("--queue", type=click.Choice(list(POLICIES))),
+        size=option(
+            type=click.Choice(SIZES),
+            help="Whether the queue chooses how many nodes a malleable job has, when it "
+            "starts or also later. Needs --queue fcfs.",
+        ),
     )
     slots: int = option(
         type=click.IntRange(0),
@@ -110,6 +116,10 @@ class Up(Command):
             raise click.UsageError("--hosts and --lab cannot be combined.")
         if self.nodes and (self.hosts or self.in_lab):
             raise click.UsageError("--nodes is for an allocation of Slurm.")
+        if any(self.queue.contradictions()):
+            raise click.UsageError(
+                f"--size {self.queue.size} needs --queue fcfs, and one job a node."
+            )
 
     def site(self) -> Site:
         """Returns the nodes."""

@@ -38,7 +38,7 @@ from cosched.shm.boundaries import VARIABLE
 
 #: How long after the end of a page's keeper another one goes on.
 KEEPER_AFTER_S = 0.1
-#: So often a node that can make no process tries to go on with a page.
+#: How often a node that can make no process tries to go on with a page.
 KEEPER_TRIES = 50
 
 Start = tuple[int, int]

@@ -17,8 +17,8 @@ from cosched.core.errors import CoschedError
 
 
 def bounds_of(job: Submission, nodes_most: int) -> tuple[int, int] | None:
-    """Returns the least and the most nodes of a malleable job in a domain with so many
-    nodes; None for a rigid one."""
+    """Returns the least and the most nodes of a malleable job; None for a rigid one.
+    nodes_most: the domain's nodes."""
     if not job.malleable:
         return None
     return job.minimum, min(job.ideal or nodes_most, nodes_most)

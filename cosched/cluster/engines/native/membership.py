@@ -170,7 +170,7 @@ class Membership:
                 self._remove(idle, now_ns + lost_after_ns)
 
     def _end_partings(self, now_ns: int) -> None:
-        """Turns the removed nodes away that have confirmed it, or that never will."""
+        """Turns away removed nodes that have confirmed it, or never will."""
         over = [
             name
             for name, parting in self._parting.items()
