@@ -24,7 +24,7 @@ from cosched.start.streams import begin
 #: How long the node may take to be added to the domain.
 ADDED_WITHIN_S = 120.0
 _POLL_S = 0.5
-#: How often Slurm is asked whether the domain's own job still runs.
+#: The time between two looks at the domain's own job of Slurm, in seconds.
 _LOOK_S = 15.0
 
 

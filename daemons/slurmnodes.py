@@ -24,7 +24,7 @@ from cosched.core.units import NS_PER_S
 from cosched.rundir.lock import is_held
 from cosched.start.streams import begin
 
-#: How often Slurm and the domain are asked.
+#: The time between two looks at Slurm and the domain, in seconds.
 POLL_S = 2.0
 
 

@@ -2,7 +2,6 @@
 the MPI are real."""
 
 import re
-import subprocess
 from dataclasses import replace
 
 import pytest
@@ -11,7 +10,7 @@ from cosched import Client, Job
 from cosched.config.domain import ChangeSettings, QueueSettings
 from cosched.core.units import NS_PER_S
 from tests.places import ROOT
-from tests.tools.malleable_agents import mpi_environment
+from tests.tools.malleable_agents import mpi_environment, run_without_agents
 from tests.tools.ports import free_ports
 
 pytestmark = pytest.mark.mpi_job
@@ -105,15 +104,8 @@ def rigid(bin_folder, iterations):
     # A job may be stopped before its first iteration.
     length = ["--iterations", iterations] if int(iterations) else ["--until", "/"]
     words = [bin_folder / "python", STEN, "--size", "24", *length]
-    done = subprocess.run(
-        [bin_folder / "mpiexec", "-n", "2", *words],
-        env=mpi_environment(),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-    )
+    done = run_without_agents(bin_folder, 2, *words)
+    done.check_returncode()
     return done.stdout
 
 

@@ -7,7 +7,6 @@ import os
 import pwd
 import re
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from cosched.cluster.messages import ChangeEnded, Dismiss, End
 from cosched.core.cluster.resizing.records import Phase
 from cosched.shm.page import Page
 from tests.places import ROOT
-from tests.tools.malleable_agents import mpi_environment
+from tests.tools.malleable_agents import run_without_agents
 from tests.tools.played_controller import PlayedController, Refused
 
 pytestmark = pytest.mark.mpi_job
@@ -73,15 +72,8 @@ async def nothing_is_left(controller):
 
 def rigid(bin_folder, iterations):
     words = [bin_folder / "python", STEN, "--size", "24", "--iterations", iterations]
-    done = subprocess.run(
-        [bin_folder / "mpiexec", "-n", "2", *words],
-        env=mpi_environment(),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-    )
+    done = run_without_agents(bin_folder, 2, *words)
+    done.check_returncode()
     return done.stdout
 
 

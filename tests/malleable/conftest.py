@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.places import ROOT
-from tests.tools.malleable_agents import PlayedAgents, mpi_environment
+from tests.tools.malleable_agents import PlayedAgents, run_without_agents
 
 
 def folders():
@@ -56,14 +56,6 @@ def rigid(mpi):
 
     def run(ranks, program, *arguments):
         command = [mpi / "python", program] if program.suffix == ".py" else [program]
-        return subprocess.run(
-            [mpi / "mpiexec", "-n", str(ranks), *command, *arguments],
-            env=mpi_environment(),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
+        return run_without_agents(mpi, ranks, *command, *arguments)
 
     return run

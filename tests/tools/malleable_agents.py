@@ -51,6 +51,21 @@ def mpi_environment() -> dict[str, str]:
     }
 
 
+def run_without_agents(
+    folder: Path, ranks: int, *words: str | Path
+) -> subprocess.CompletedProcess[str]:
+    """Runs a program of fixed size under the mpiexec of an environment's bin folder."""
+    return subprocess.run(
+        [folder / "mpiexec", "-n", str(ranks), *words],
+        env=mpi_environment(),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=CHANGE_S,
+        check=False,
+    )
+
+
 class PlayedAgents:
     """The agents of one job. folder: for pages and output. nodes: how many there are."""
 

@@ -137,7 +137,7 @@ class PlayedController:
         return await self.until(found, f"no {kind.__name__} {fields} from {senders}")
 
     async def hello_again(self, *nodes):
-        """Begins another session, as a controller does that has restarted."""
+        """Begins another session, as a restarted controller does."""
         self.session += 1
         self._inbox = [each for each in self._inbox if not isinstance(each[1], Hello)]
         for node in nodes:

@@ -1,4 +1,4 @@
-"""``cosched malleable``: what compilers need for malleable programs in C and Fortran."""
+"""``cosched malleable``: prints the compiler options for malleable C and Fortran programs."""
 
 from __future__ import annotations
 

@@ -4,9 +4,9 @@ The queue orders a change. All nodes of the job and those that arrive are *admit
 then the job's root gets the order, and reports the end. Each step is stored before it has
 an effect, so a controller that restarts asks again: nodes and root answer twice.
 
-A change that the root has may be under way, so only the root can refuse it. If a node is
-lost that was to arrive by such a change, the root is asked to refuse it. If the root does
-not answer, the ranks may wait for that node: the job ends then.
+A change that the root has may be under way, so only the root can refuse it. If an arriving
+node of such a change is lost, the controller asks the root to refuse the change. If the root
+does not answer, the ranks may wait for that node: the job ends then.
 """
 
 from __future__ import annotations
