@@ -1,4 +1,4 @@
-"""``cosched malleable``: prints the compiler options for malleable C and Fortran programs."""
+"""``cosched malleable``: prints compiler options for malleable C or Fortran programs."""
 
 from __future__ import annotations
 

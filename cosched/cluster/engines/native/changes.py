@@ -5,8 +5,8 @@ then the job's root gets the order, and reports the end. Each step is stored bef
 an effect, so a controller that restarts asks again: nodes and root answer twice.
 
 A change that the root has may be under way, so only the root can refuse it. If an arriving
-node of such a change is lost, the controller asks the root to refuse the change. If the root
-does not answer, the ranks may wait for that node: the job ends then.
+node of such a change is lost, the controller asks the root to refuse the change. If the
+root does not answer, the ranks may wait for that node: the job ends then.
 """
 
 from __future__ import annotations
