@@ -158,11 +158,32 @@ def _change_text(change: ChangeInfo) -> str:
         return f"kept {change['before']} nodes: {change['refused']} ({change['reason']})"
     if change["ended_ns"] is None:
         return f"is to change from {sizes}: {change['reason']}"
-    costs = f"it stood still for {change['stood_s']:.2f} s"
+    costs = f"it stood still for {change['stood_s']:.2f} s{_shares(change)}"
     if change["slower"] is not None:
         more, share = change["slower"] > 0, abs(change["slower"])
         costs += f", and an iteration takes {share:.0%} {'longer' if more else 'less'}"
     return f"{change['reason']} ({sizes}; {costs})"
+
+
+def _shares(change: ChangeInfo) -> str:
+    """Returns which phases took a tenth or more of the time in which a job stood still."""
+    phases = change["phases"]
+    if phases is None:
+        return ""
+    times = {
+        "wait": phases["wait_s"],
+        "spawn": phases["spawn_s"],
+        "connect": phases["connect_s"],
+        "start": phases["start_s"],
+        "move": phases["move_s"],
+        "resume": phases["resume_s"],
+    }
+    shown = [
+        f"{name} {time_s:.2f} s"
+        for name, time_s in times.items()
+        if time_s >= 0.005 and time_s >= 0.1 * change["stood_s"]
+    ]
+    return f" ({', '.join(shown)})" if shown else ""
 
 
 def _texts(found: Sequence[Story], asker: Asker, last: int) -> str:
