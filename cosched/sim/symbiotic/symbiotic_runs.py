@@ -144,7 +144,7 @@ def simulate(
     machine = SharedMachine(
         engine,
         stream,
-        Halves(nodes, placement, learner),
+        Halves(((0, nodes - 1),), placement, learner),
         Policy(ORDERS[run.order], Easy),
         run.model.matrix,
         run.queue_limit,

@@ -45,7 +45,7 @@ def halves(model, nodes, placement, overrun=5):
     chosen = (
         spread(by_learner(learner)) if placement == "learned" else PLACEMENTS[placement]
     )
-    return Halves(nodes, chosen, learner, overrun)
+    return Halves(((0, nodes - 1),) if nodes else (), chosen, learner, overrun)
 
 
 def scheduler(model, nodes, placement):
