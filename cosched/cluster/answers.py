@@ -36,6 +36,10 @@ class _Job(TypedDict):
     ideal: int | None
     resized: int | None
     node_s: float
+    limited_by: list[str]
+    shares: bool
+    halves: list[str]
+    neighbours: list[int]
 
 
 class PhasesInfo(TypedDict):
@@ -93,7 +97,10 @@ class JobInfo(_Job, total=False):
     empty ``error`` means the same file. mates: one line about its mates in other domains;
     empty without mates, and after its end. minimum, ideal: the least and the most nodes of
     a malleable job; None for a rigid one. resized: how often its size was changed; None for
-    a rigid one. node_s: the time of its nodes in its latest start, added up.
+    a rigid one. node_s: the time of its nodes in its latest start, added up; half a node
+    counts half. limited_by: its user's label; empty: none. shares: whether it may share its
+    nodes. halves: for each of ``hosts`` ``top`` or ``bottom``, the half that it has; empty:
+    whole nodes. neighbours: the jobs on the other halves of its nodes.
     """
 
     #: The changes of its size, in their order; only in the answer about one job.

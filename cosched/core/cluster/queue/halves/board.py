@@ -79,6 +79,10 @@ class Board:
 
     # --- jobs -----------------------------------------------------------------------------
 
+    def has(self, number: JobId) -> bool:
+        """Returns whether a job has halves."""
+        return number in self._at
+
     def spot(self, number: JobId) -> Placed:
         """Returns the halves of a job."""
         return self._at[number]

@@ -153,6 +153,15 @@ class Halves(Place):
         spot = self.board.spot(number)
         return from_numbers((*spot.halves, *spot.closed))
 
+    def neighbours_of(self, number: JobId) -> Sequence[JobId]:
+        """Returns the jobs on the other halves of a job's nodes, ascending."""
+        if not self.board.has(number):
+            return ()
+        halves = self.board.spot(number).halves
+        beside = (self.board.neighbour(half) for half in halves)
+        found = {other.number for other in beside if other is not None}
+        return sorted(found - {number})
+
     def release(self, number: JobId) -> Freed | None:
         self.board.remove(number)
         place = next(at for at, entry in enumerate(self._ends) if entry[1] == number)

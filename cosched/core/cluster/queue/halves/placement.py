@@ -128,8 +128,8 @@ def by_learner(learner: Learner) -> Affinity:
     """Returns the affinity by learned speedups: the gain of the two together."""
 
     def gain(one: SharingJob, other: SharingJob) -> float:
-        pair = one.application, other.application
-        return learner.estimate(*pair) + learner.estimate(*reversed(pair)) - 2.0
+        own, its = (one.application, one.limits), (other.application, other.limits)
+        return learner.expect(*own, *its) + learner.expect(*its, *own) - 2.0
 
     return gain
 
@@ -153,3 +153,10 @@ PLACEMENTS: dict[str, Placement] = {
     "anyhow": spread(by_labels_anyhow),
 }
 LEARNED = "learned"
+#: Those that a domain may have, beside ``learned``.
+OF_DOMAINS = ("split", "labels", "anyhow")
+
+
+def placement_of(name: str, learner: Learner) -> Placement:
+    """Returns the placement of this name."""
+    return spread(by_learner(learner)) if name == LEARNED else PLACEMENTS[name]
