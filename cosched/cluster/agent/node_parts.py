@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from cosched.core.cluster.startup.jobobject import JobObject
 from cosched.core.errors import CoschedError
+from cosched.core.node.division import format_cpus
 from cosched.linux.cpu_places import read_division
 
 #: A job and its start.
@@ -44,7 +45,7 @@ class NodeParts:
     @property
     def text(self) -> str:
         """The CPUs of the parts in one line."""
-        sets = " and ".join(",".join(map(str, part.cpus)) for part in self._parts)
+        sets = " and ".join(format_cpus(part.cpus) for part in self._parts)
         return f"is divided into CPUs {sets}, {self.why}"
 
     def enter(

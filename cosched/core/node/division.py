@@ -49,6 +49,15 @@ class Division:
         return found
 
 
+def format_cpus(cpus: Collection[int]) -> str:
+    """Returns CPUs in the kernel's notation, such as ``0-3,8``."""
+    ordered = sorted(cpus)
+    begins = [cpu for cpu in ordered if cpu - 1 not in cpus]
+    ends = [cpu for cpu in ordered if cpu + 1 not in cpus]
+    pairs = zip(begins, ends, strict=True)
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in pairs)
+
+
 def divide(
     cpus: Collection[int], places: Mapping[int, CpuPlace], parts: int = 2
 ) -> Division:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cosched.core.errors import CoschedError
-from cosched.core.node.division import CpuPlace, Division, divide
+from cosched.core.node.division import CpuPlace, Division, divide, format_cpus
 from cosched.linux.cpu_places import read_cpu_places, read_division
 
 
@@ -103,6 +103,13 @@ def test_slots_follow_the_cpus_of_a_part():
     assert division.slots(range(4), 6) == ((0, 1, 4, 5), (2, 3))
     with pytest.raises(CoschedError, match=r"too few slots \(2\) for 2 parts; raise"):
         division.slots(range(4), 2)
+
+
+@pytest.mark.parametrize(
+    ("cpus", "text"), [((0,), "0"), ((3, 0, 1, 2, 8), "0-3,8"), ((), ""), ((5, 7), "5,7")]
+)
+def test_cpus_as_the_kernel_writes_them(cpus, text):
+    assert format_cpus(cpus) == text
 
 
 def test_this_machine_is_readable():
