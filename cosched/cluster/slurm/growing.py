@@ -47,7 +47,7 @@ class Growing:
         log: Callable[[str], None],
     ) -> None:
         self._bounds = bounds
-        self._own = list(own)  # those that the job still has
+        self._own = list(own)  # less those that were given back
         self._kept = kept
         self._shrinks = True  # until Slurm refuses it
         # The nodes that may be given back, by numbers that no job of Slurm has.

@@ -15,9 +15,9 @@ change on. A change that may last beyond the shadow time therefore takes extra n
 job that has refused its last change, or was late with it, counts with all its nodes until
 its end, and is harvested last.
 
-Invariant, if jobs end when they are expected to, and no change is refused or late: while a
-job stays the first one, its reservation does not move back, and it starts at most
-``change_ns`` after it, in which a last harvest brings its nodes.
+Invariants, while a job stays the first one: its reservation does not move back, and it
+starts at most ``change_ns`` after it, in which a last harvest brings its nodes. They need
+that jobs end when they are expected to, and that no change is refused or late.
 
 Limits: no degree of multiprogramming and no control of harvests, since the reserved job
 relies on harvests. A greater minimum of a running job holds at once for the nodes that it
