@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cosched.core.cluster.queue.order import FCFS, WFP, Order
+from cosched.core.cluster.queue.order import FCFS, LARGEST, WFP, Order
 from cosched.core.cluster.queue.places.elastic import Elastic
 from cosched.core.cluster.queue.places.place import Place
 from cosched.core.cluster.queue.plans.conservative import Conservative
@@ -48,4 +48,5 @@ POLICIES = {
     "easy": Policy(FCFS, Easy),
     "conservative": Policy(FCFS, Conservative),
     "wfp": Policy(WFP, Easy),
+    "largest": Policy(LARGEST, Easy),
 }
