@@ -31,14 +31,22 @@ from tests.tools.desk import FakeDesk
 MALLEABLE = str(ROOT / "benchmarks/programs/sten.py")
 
 
+@pytest.fixture(scope="session")
+def cache(session_folder):
+    """A cache of builds that all workers share: a build takes ten seconds."""
+    folder = session_folder / "cache"
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
 @pytest.fixture
-def desk(monkeypatch):
+def desk(monkeypatch, cache):
     with tempfile.TemporaryDirectory(prefix="cosched-t-") as name:
         for variable in os.environ:
             if variable.startswith("COSCHED_") and variable != "COSCHED_RUNS":
                 monkeypatch.delenv(variable)
         monkeypatch.setenv("COSCHED_RUN_DIR", name)
-        monkeypatch.setenv("XDG_CACHE_HOME", f"{name}/cache")
+        monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
         monkeypatch.chdir(name)
         desk = FakeDesk(Path(name))
         yield desk
