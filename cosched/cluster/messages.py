@@ -42,7 +42,7 @@ from cosched.core.cluster.startup.questions import Question, RootAnswer
 from cosched.core.decoding import MessagePackDecoder
 
 #: Peers of another version are refused.
-PROTOCOL = 10
+PROTOCOL = 11
 #: The longest message, in bytes; a longer one is refused.
 LONGEST = 64 << 20
 
@@ -77,6 +77,8 @@ class Hello(Message, frozen=True):
     config: Name  #: the digest of its domain.toml
     totals: dict[Name, Slots]  #: resources for each job, by name
     starts: tuple[StartReport, ...]  #: that it has
+    #: The slots of its smallest part; 0: it is not divided.
+    part_slots: Slots = 0
 
 
 class Welcome(Message, frozen=True):

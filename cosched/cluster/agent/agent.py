@@ -17,6 +17,7 @@ from typing import cast
 from cosched.cluster.agent.confirmed import ConfirmedJob
 from cosched.cluster.agent.frames import AnyFrame
 from cosched.cluster.agent.known_nodes import KnownNodes
+from cosched.cluster.agent.node_parts import read_parts
 from cosched.cluster.agent.nodejob import Designs, NodeJob
 from cosched.cluster.agent.preparing import SLOTS, Stewards
 from cosched.cluster.agent.proofs import Proofs
@@ -103,7 +104,9 @@ class Agent:
         self._links = Links(keys, known, log, pause_ns=config.life.beat_ns)
         self._incarnation = secrets.randbits(48)
         self._session = 0  # of its membership; 0: it never joined
-        self._slots = config.slots or len(os.sched_getaffinity(0))
+        cpus = os.sched_getaffinity(0)
+        self._slots = config.slots or len(cpus)
+        self._parts = read_parts(config.symbiosis.parts, cpus, self._slots)
         self._designs = Designs(
             config.startup.object,
             config.startup.chunk_bytes,
@@ -134,7 +137,13 @@ class Agent:
         nursery = Nursery()
         nursery.watch(self._end)
         self._stewards = Stewards(
-            self.name, self._paths, self._slots, nursery, self._tasks.start, self._log
+            self.name,
+            self._paths,
+            self._slots,
+            nursery,
+            self._tasks.start,
+            self._log,
+            self._parts,
         )
         users = UserSocket(
             self._paths.agent_socket(self.name), self._receive_user, self._log
@@ -191,6 +200,7 @@ class Agent:
             self._digest,
             {SLOTS: self._slots},
             tuple(reports.values()),
+            self._parts.least_slots,
         )
         self.send(CONTROLLER, hello)
 
@@ -240,6 +250,8 @@ class Agent:
             return
         self._session = message.session
         self._log(f"joined the domain {self._config.name}")
+        if self._parts.why:
+            self._log(self._parts.text)
         for job in list(self._jobs.values()):
             if job.route.heads_job:
                 job.report_again()

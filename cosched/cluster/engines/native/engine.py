@@ -305,6 +305,7 @@ class NativeEngine:
             member.session = secrets.randbits(48) | 1
         member.agent = hello.incarnation
         member.slots = next(iter(hello.totals.values()), 0)
+        member.part_slots = hello.part_slots
         member.starts = hello.starts
         member.refused = ""
         member.state = NodeState.DRAINED if member.drained else NodeState.UP

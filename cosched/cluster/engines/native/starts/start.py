@@ -111,6 +111,7 @@ def job_object(record: Record, counts: tuple[int, ...], queue: QueueSettings) ->
         grace_s=queue.grace_ns / NS_PER_S,
         jobs_per_node=queue.jobs_per_node,
         malleable=record.size is not None,
+        parts=record.parts,
     )
 
 
