@@ -19,8 +19,9 @@ from cosched.cluster.engines.native.halves_answers import room_text
 from cosched.cluster.engines.native.node_entries import NodeEntries, NodeEntry, NodeState
 from cosched.cluster.engines.native.queueing import Queueing
 from cosched.cluster.engines.native.records import Records
-from cosched.cluster.engines.native.starts.running import Starts, Strays
+from cosched.cluster.engines.native.starts.running import Starts
 from cosched.cluster.engines.native.starts.start import ActiveStart, Outbox
+from cosched.cluster.engines.native.starts.strays import Strays
 from cosched.cluster.message_kinds import OfJob
 from cosched.cluster.store import JobStore, Record, State
 from cosched.config.domain import RIGID, DomainConfig
