@@ -284,7 +284,7 @@ class Played:
             "switches": int(ran_s / self.site.slice_s),
             "granted": 0,
             "refused": {"gmet": 0},
-            "order": {"expected_s": job.length_s / sharing if job.number % 2 else None},
+            "order": self._order(job, ran_s, sharing),
             "tasks": [
                 {
                     "pid": job.number * 10 + rank,
@@ -295,6 +295,18 @@ class Played:
                 for rank in range(2)
             ],
             "launchers": [],
+        }
+
+    def _order(self, job, ran_s, sharing):
+        expected_s = job.length_s / sharing if job.number % 2 else None
+        return {
+            "place": job.place + 1,
+            "reason": "left",
+            "cost_s": 0.0,
+            "age_s": ran_s,
+            "expected_s": expected_s,
+            "left_s": expected_s and expected_s - ran_s,
+            "lengths": 4 if expected_s else 0,
         }
 
 
