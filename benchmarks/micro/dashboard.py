@@ -60,12 +60,18 @@ def heap_mib(driver: Any) -> float:
     return used / MIB
 
 
-def start_up(run_dir: Path, repeat: int) -> list[float]:
-    """Returns how long the command took to print its address, each time."""
-    found = []
+def start_up(run_dir: Path, repeat: int) -> dict[str, list[float]]:
+    """Returns how long commands took to print their first line: the dashboard's address,
+    and for comparison the version."""
+    words = {
+        "dashboard": served(run_dir, 2.0),
+        "version": ("cosched.cli.main", "--version"),
+    }
+    found: dict[str, list[float]] = {name: [] for name in words}
     for _ in range(repeat):
-        with running(*served(run_dir, 2.0)) as (_, _, took_s):
-            found.append(took_s)
+        for name, each in words.items():
+            with running(*each) as (_, _, took_s):
+                found[name].append(took_s)
     return found
 
 
@@ -118,10 +124,12 @@ def measure(options: argparse.Namespace) -> tuple[list[str], dict[str, Any]]:
 def _lines(options: argparse.Namespace, found: dict[str, Any]) -> list[str]:
     first, last = found["memory_mib"][0], found["memory_mib"][-1]
     later_s = statistics.median(found["later_pictures_s"])
+    starts_s = {name: statistics.median(each) for name, each in found["start_s"].items()}
     return [
         f"{options.nodes} nodes, {options.jobs} jobs, slices of {options.slice:g} s",
         f"{found['looks']} looks, {found['watched_s']:.0f} s; every {options.interval:g} s",
-        f"address printed after   {statistics.median(found['start_s']):.3f} s",
+        f"address printed after   {starts_s['dashboard']:.3f} s",
+        f"version printed after   {starts_s['version']:.3f} s",
         f"first picture after     {found['first_picture_s']:.2f} s, later {later_s:.2f} s",
         f"CPU of the server       {found['server_cpu']:.1%}",
         f"CPU of the browser      {found['page_cpu']:.1%}",
