@@ -88,7 +88,7 @@ ALLOWED = {
         START_UP,
     ),
     "cosched/core/config/kinds.py": ({"difflib"}, START_UP),
-    "cosched/dashboard/server.py": ({"waitress.server", "webbrowser"}, START_UP),
+    "cosched/dashboard/server.py": ({"logging", "waitress.server", "webbrowser"}, START_UP),
     "cosched/jobs/choices.py": (
         {"cosched.config.cosched_toml", "cosched.core.config.limits"},
         START_UP,
