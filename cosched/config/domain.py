@@ -11,8 +11,8 @@ from typing import Any
 from cosched.config.coupling import Coupled, CouplingTable
 from cosched.config.slurm import is_coupled, load_coupled
 from cosched.config.symbiosis import SymbiosisSettings
-from cosched.core.cluster.queue.order import FCFS
 from cosched.core.cluster.queue.plans.conservative import Conservative
+from cosched.core.cluster.queue.plans.easy import Easy
 from cosched.core.cluster.queue.policies import POLICIES, Policy
 from cosched.core.cluster.queue.sizes.harvest import HARVESTS, LOW_IMPACT
 from cosched.core.cluster.queue.sizes.settings import (
@@ -145,9 +145,15 @@ class QueueSettings:
         """Yields settings that do not combine with sizes that change."""
         if self.size == RIGID:
             return
-        if self.policy != FCFS.name:
-            text = f'does not combine with size = "{self.size}"; write policy = "fcfs"'
+        policy = POLICIES[self.policy]
+        if not policy.takes_sizes:
+            text = f'does not combine with size = "{self.size}"; write "easy" or "fcfs"'
             yield Mistake("policy", f"{self.policy} {text}")
+        elif policy.plan is Easy and self.size == MALLEABLE:
+            problem = self.changes.sizes.problem_with_easy
+            if problem is not None:
+                name, text = problem
+                yield Mistake(f"changes.{name}", text)
         if self.jobs_per_node != 1:
             text = f'write 1: size = "{self.size}" needs nodes with one job each'
             yield Mistake("jobs_per_node", text)

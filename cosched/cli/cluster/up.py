@@ -57,7 +57,7 @@ class Up(Command):
       cosched cluster up
       cosched cluster up --lab --jobs-per-node 3
       cosched cluster up --lab --parts 2
-      cosched cluster up --hosts n1,n2 --queue fcfs --size malleable
+      cosched cluster up --hosts n1,n2 --size malleable
       cosched cluster up --nodes 1-8 --idle 5m
     """
 
@@ -81,7 +81,7 @@ class Up(Command):
         size=option(
             type=click.Choice(SIZES),
             help="Whether the queue chooses how many nodes a malleable job has, when it "
-            "starts or also later. Needs --queue fcfs.",
+            "starts or also later. Needs --queue easy or fcfs.",
         ),
     )
     symbiosis: SymbiosisSettings = part(
@@ -128,7 +128,7 @@ class Up(Command):
             raise click.UsageError("--nodes is for an allocation of Slurm.")
         if any(self.queue.contradictions()):
             raise click.UsageError(
-                f"--size {self.queue.size} needs --queue fcfs, and one job a node."
+                f"--size {self.queue.size} needs --queue easy or fcfs, and one job a node."
             )
 
     def site(self) -> Site:

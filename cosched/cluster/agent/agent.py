@@ -30,13 +30,12 @@ from cosched.cluster.inputs import Inputs, Visitor
 from cosched.cluster.keys import KeyRing, known_keys, load_keys
 from cosched.cluster.links import Links
 from cosched.cluster.member import SideTasks, run_member
+from cosched.cluster.message_kinds import Message, OfJob
 from cosched.cluster.messages import (
     PROTOCOL,
-    Admit,
     AnyMessage,
     Beat,
     Chunk,
-    Dismiss,
     End,
     EndNoted,
     GiveInput,
@@ -44,10 +43,7 @@ from cosched.cluster.messages import (
     HelloAgain,
     InputTaken,
     Leave,
-    Message,
     NodeEnded,
-    OfJob,
-    PageOrder,
     Refused,
     Roster,
     StartFailed,
@@ -57,6 +53,7 @@ from cosched.cluster.messages import (
     Welcome,
 )
 from cosched.cluster.paths import DomainPaths
+from cosched.cluster.size_messages import Admit, Dismiss, PageOrder
 from cosched.cluster.user_socket import Person, UserSocket
 from cosched.config.domain import DomainConfig, load_config
 from cosched.core.cluster.queue.nodes import numbers

@@ -30,6 +30,7 @@ from cosched.cluster.inputs import Inputs
 from cosched.cluster.keys import KeyRing, load_keys
 from cosched.cluster.links import Links
 from cosched.cluster.member import SideTasks
+from cosched.cluster.message_kinds import Message, OfJob
 from cosched.cluster.messages import (
     AnyMessage,
     Beat,
@@ -37,8 +38,6 @@ from cosched.cluster.messages import (
     HelloAgain,
     InputTaken,
     Leave,
-    Message,
-    OfJob,
     Refused,
     UserLeft,
     UserRequest,

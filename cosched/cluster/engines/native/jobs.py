@@ -21,7 +21,7 @@ from cosched.cluster.engines.native.queueing import Queueing
 from cosched.cluster.engines.native.records import Records
 from cosched.cluster.engines.native.starts.running import Starts, Strays
 from cosched.cluster.engines.native.starts.start import ActiveStart, Outbox
-from cosched.cluster.messages import OfJob
+from cosched.cluster.message_kinds import OfJob
 from cosched.cluster.store import JobStore, Record, State
 from cosched.config.domain import RIGID, DomainConfig
 from cosched.core.cluster.coupling.engine_messages import (

@@ -25,6 +25,11 @@ class Policy:
     plan: type[Planner]  #: which waiting jobs start now
     sizes: SizePolicy | None = None  #: how running jobs change; None: jobs are rigid
 
+    @property
+    def takes_sizes(self) -> bool:
+        """Returns whether it combines with sizes that change."""
+        return self.order is FCFS and self.plan in (InOrder, Easy)
+
     def planner(self, place: Place) -> Planner:
         """Returns a plan for a place. Raises CoschedError if they do not combine."""
         if self.sizes is None:

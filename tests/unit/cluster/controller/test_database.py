@@ -303,11 +303,13 @@ def test_store_of_version_2_counts_failed_starts(old):
 SIZE = JobSize(
     ((0, 2), (3,)),
     4,
-    OpenChange(4, 50, 90, (0, 3, 5), "got 1 free node", sent=True),
+    OpenChange(4, 50, 90, (0, 3, 5), "got 1 free node", sent=True, prepare_ns=6),
     since_ns=40,
     node_ns=400,
 )
-CHANGE = PastChange(3, 30, 40, 2, 3, (), ("n3",), "got 1 free node", cost_ns=7)
+CHANGE = PastChange(
+    3, 30, 40, 2, 3, (), ("n3",), "got 1 free node", cost_ns=7, prepare_ns=5
+)
 
 
 def test_store_of_version_3_takes_sizes(old):

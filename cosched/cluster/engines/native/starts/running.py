@@ -19,22 +19,21 @@ from cosched.cluster.engines.native.starts.start import (
     job_object,
 )
 from cosched.cluster.job_size import JobSize
+from cosched.cluster.message_kinds import OfJob
 from cosched.cluster.messages import (
-    Admitted,
     Began,
     Chunk,
-    Dismiss,
     End,
     EndNoted,
     Failure,
     NodeEnded,
-    OfJob,
     Order,
     StartFailed,
     SubtreeEnded,
     SubtreePrepared,
     TaskFailed,
 )
+from cosched.cluster.size_messages import Admitted, Dismiss
 from cosched.cluster.store import Record, State
 from cosched.config.domain import MALLEABLE, DomainConfig
 from cosched.core.bounds import JOB_MOST
