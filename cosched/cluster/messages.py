@@ -29,12 +29,12 @@ from cosched.core.cluster.coupling.mate_messages import Addresses
 from cosched.core.cluster.resizing.change import Generation
 from cosched.core.cluster.resizing.node_part import Answer as PartAnswer
 from cosched.core.cluster.resizing.node_part import Order as PartOrder
-from cosched.core.cluster.resizing.node_part import Sensed
+from cosched.core.cluster.resizing.node_part import Predicted, Sensed
 from cosched.core.cluster.startup.questions import Question, RootAnswer
 from cosched.core.decoding import MessagePackDecoder
 
 #: Peers of another version are refused.
-PROTOCOL = 10
+PROTOCOL = 11
 #: The longest message, in bytes; a longer one is refused.
 LONGEST = 64 << 20
 
@@ -379,6 +379,8 @@ class JobSensed(OfJob, frozen=True):
     ideal: Slots  #: nodes at which it is fastest; 0: not known
     wanted: Slots  #: nodes that it asks for; 0: none
     asked: Natural  #: how often it asked
+    #: Numbers of nodes and the predicted time of an iteration on each, in ns; (): none.
+    predicted: Predicted = ()
 
 
 # --- what tasks ask the root of their job -------------------------------------------------
