@@ -13,7 +13,7 @@ from cosched.core.bounds import Natural, Positive, Slots
 from cosched.core.cluster.resizing.change import Generation
 from cosched.core.cluster.resizing.node_part import Answer as PartAnswer
 from cosched.core.cluster.resizing.node_part import Order as PartOrder
-from cosched.core.cluster.resizing.node_part import Sensed
+from cosched.core.cluster.resizing.node_part import Predicted, Sensed
 
 
 class Admit(OfJob, frozen=True):
@@ -113,3 +113,5 @@ class JobSensed(OfJob, frozen=True):
     ideal: Slots  #: nodes at which it is fastest; 0: not known
     wanted: Slots  #: nodes that it asks for; 0: none
     asked: Natural  #: how often it asked
+    #: Numbers of nodes and the predicted time of an iteration on each, in ns; (): none.
+    predicted: Predicted = ()

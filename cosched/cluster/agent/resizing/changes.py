@@ -280,5 +280,6 @@ class Changes:
             *(sensed.iterations, sensed.exec_ns, sensed.comm_ns),
             *(sensed.minimum, sensed.ideal, sensed.wanted or before),
             sum(self._asked.values()),
+            sensed.predicted,
         )
         self._send(self._sensed)

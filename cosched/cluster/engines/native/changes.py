@@ -385,7 +385,7 @@ class Changes:
         self._sensed[number] = message
         counts = (more.size, more.iterations, more.exec_ns, more.comm_ns)
         self._report(Sensed(now_ns, number, *counts))
-        wants = (message.minimum, message.ideal, message.wanted)
+        wants = (message.minimum, message.ideal, message.wanted, message.predicted)
         self._report(SizeWanted(now_ns, number, *wants))
 
 
