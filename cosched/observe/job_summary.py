@@ -20,7 +20,7 @@ from cosched.core.units import NS_PER_S, NS_PER_US
 from cosched.node.records.bounded_file import FilePair
 from cosched.node.sockets.client import request
 from cosched.observe.filling import sentences
-from cosched.observe.sharing import sentences as sharing_sentences
+from cosched.observe.shared_nodes import sentences as sharing_sentences
 from cosched.observe.timeline.overlap import Interval, clipped, shared
 from cosched.rundir.paths import NodePaths
 
