@@ -62,6 +62,7 @@ class JobSummary:
     waited_s: float  #: the time in calls that wait, a sum over all tasks
     #: What was seen of it beside other jobs; None if its user named no limiting resource.
     sharing: Sharing | None
+    kind: int  #: the same for runs of one program; 0: unknown
     #: How long it was expected to be scheduled; None if that is unknown.
     expected_s: float | None
     #: Its ranks that ended without MPI_Finalize; None if that is unknown.
@@ -242,6 +243,7 @@ def summary(run: Sequence[JobRecord]) -> JobSummary:
         trapped=sum(record.trapped for record in run),
         filling=merged(fillings) if len(fillings) == len(run) else None,
         waited_s=sum(record.waited_s for record in run),
+        kind=run[0].kind,
         sharing=merged_sharing(shared_nodes) if shared_nodes else None,
         expected_s=max(record.expected_s for record in run) or None,
         unfinished=sum(ends) if len(ends) == len(run) else None,

@@ -55,4 +55,12 @@ def _on_node(status: Status, job: Status) -> str:
     for text in (*of_live(job), *sharing_of_live(job)):
         lines += textwrap.wrap(text, 76, initial_indent="  ", subsequent_indent="    ")
     lines.append(f"  beside {', '.join(rivals)}" if rivals else "  has its CPUs to itself")
+    others = [
+        f"{other['name']} (CPUs {','.join(map(str, other['cpus']))})"
+        for other in status["jobs"]
+        if other["key"] != job["key"] and not set(other["cpus"]) & set(job["cpus"])
+    ]
+    if others:
+        text = f"on the node's other CPUs: {', '.join(others)}"
+        lines += textwrap.wrap(text, 76, initial_indent="  ", subsequent_indent="    ")
     return "\n".join(lines)
