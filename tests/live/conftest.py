@@ -22,6 +22,7 @@ from cosched.node.lifetime.stop import stop_node
 from cosched.node.sockets.client import request
 from cosched.rundir.lock import lock_holder
 from cosched.rundir.paths import NodePaths
+from tests.tools.waiting import pauses
 
 TOOLS = Path(__file__).parent.parent / "tools"
 DEADLINE_S = 60.0
@@ -48,9 +49,10 @@ def pytest_collection_modifyitems(items):
 def eventually(condition, what, within_s=DEADLINE_S):
     """Polls a condition that gives no event to wait for; fails with ``what``."""
     deadline = time.monotonic() + within_s
+    between = pauses()
     while not (result := condition()):
         assert time.monotonic() < deadline, f"not within {within_s:g} s: {what}"
-        time.sleep(0.01)
+        time.sleep(next(between))
     return result
 
 
