@@ -22,6 +22,7 @@ import os
 import random
 import re
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -82,7 +83,7 @@ class SizeStorm:
         mpi: str = "mpich",
         switch: Switch | None = None,
     ) -> None:
-        late_s, lost_s = (60, 60) if switch is None else (6, 3)
+        late_s, lost_s = (60, 60) if switch is None else (8, 10)
         self.rig = Rig(
             folder,
             nodes,
@@ -93,9 +94,7 @@ class SizeStorm:
                 size="malleable",
                 changes=ChangeSettings(late_after_ns=late_s * NS_PER_S, spared_ns=1),
             ),
-            life=LifeSettings(
-                lost_after_ns=lost_s * NS_PER_S, prepare_ns=lost_s * 5 * NS_PER_S
-            ),
+            life=LifeSettings(lost_after_ns=lost_s * NS_PER_S, prepare_ns=20 * NS_PER_S),
             wires=switch,
             security=SecuritySettings(tuple(f"n{at}" for at in range(1, nodes + 1))),
         )
@@ -131,7 +130,7 @@ class SizeStorm:
         job = Job(
             [
                 *(str(self._python), str(PROGRAMS / f"{self._program}.py")),
-                *("--size", "48", "--pause", "0.005", "--until", str(self._until(number))),
+                *("--size", "48", "--pause", "0.05", "--until", str(self._until(number))),
             ],
             minimum=1,
             ideal=1,
@@ -158,7 +157,7 @@ class SizeStorm:
             job = self._ask(lambda client: client.job(self.job))
             for line in (job, self._wanted, self._drained, self._leaks()):
                 print(line)
-            print(self.faults and self.faults.recent)
+            print("faults of this change:", self.faults and self.faults.recent)
             raise
 
     def _until(self, number: int) -> Path:
@@ -268,7 +267,9 @@ class SizeStorm:
     def _note_end(self, job) -> None:
         """Notes that a job has ended before its time, or was started again."""
         assert self.faults is not None, f"{job['state']}: {job['reason']}"
-        self.faults.explain(job)
+        if not self.faults.explain(job):
+            line = f"job {self.job}: {job['state']} without a cause: {job['reason']}"
+            self.problems.append(f"{line}\n{self.rig.logs()}")
         self._starts = job["starts"]
         what = job["state"] if job["ended_ns"] else "started again"
         self.ends[f"{what}: {_plain(job['reason'])}"] += 1
@@ -404,6 +405,7 @@ def main():
     options.add_argument("--mpi", choices=[*FOLDERS], default="mpich")
     options.add_argument("--seed", type=int, default=time.time_ns() % 1_000_000)
     given = options.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))
     folder = Path(tempfile.mkdtemp(prefix="sizes"))
     print(f"seed {given.seed}, folder {folder}", flush=True)
     names = [CONTROLLER, *(f"n{at}" for at in range(1, given.nodes + 1))]

@@ -29,6 +29,7 @@ from cosched.cluster.messages import (
     Arriving,
     ChangeEnded,
     Dismiss,
+    End,
     JobSensed,
     PhaseTimes,
     Resize,
@@ -138,13 +139,15 @@ class Changes:
         )
 
     def _give_up(self, start: ActiveStart, reason: str) -> None:
-        size = _size_of(start.record)
+        record, size = start.record, _size_of(start.record)
         assert size.change is not None
         if not size.change.sent:
             self._refuse(start, reason)
             return
-        of_change = (start.record.number, start.record.start, size.change.generation)
-        self._send(start.root, WithdrawChange(*of_change, reason))
+        of_change = (record.number, record.start, size.change.generation)
+        name = self._lost.get(record.number)
+        lost = tuple(place for place in size.arriving if record.hosts[place] == name)
+        self._send(start.root, WithdrawChange(*of_change, reason, lost))
 
     def begun(self, start: ActiveStart) -> None:
         """Goes on with the change of a job whose tasks begin now, if there is one."""
@@ -240,6 +243,13 @@ class Changes:
             if name in self._members.by_name:
                 self._send(name, Dismiss(record.number, record.start))
 
+    def _end_arriving(self, record: Record, size: JobSize, reason: str) -> None:
+        """Ends a job on arriving nodes. The tree of their world may be broken, and the root
+        has forgotten that world."""
+        end = End(record.number, record.start, reason, direct=True)
+        for name in names_at(record.hosts, size.arriving):
+            self._send(name, end)
+
     # --- messages of agents ---------------------------------------------------------------
 
     def take(self, sender: str, message: Admitted | ChangeEnded | JobSensed) -> None:
@@ -320,7 +330,10 @@ class Changes:
         size = _size_of(record)
         self._store_end(record, size, refused=reason)
         self._records.save(record, size=size.refused())
-        self._dismiss(record, size.arriving)
+        if record.number in self._lost:
+            self._end_arriving(record, size, reason)
+        else:
+            self._dismiss(record, size.arriving)
         self._settle(record.number)
         self._report(ResizeRefused(self._clock.now_ns(), record.number))
 

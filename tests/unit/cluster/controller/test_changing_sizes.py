@@ -371,8 +371,12 @@ def test_root_refuses_a_change_to_a_lost_node(store):
         await domain.admit()
         lose(domain, "n1")
         await passes()
-        assert domain.sent(WithdrawChange)[0][1].reason == "node n1 was lost"
+        withdrawn = {(each.reason, each.lost) for _, each in domain.sent(WithdrawChange)}
+        assert withdrawn == {("node n1 was lost", (2,))}
+        domain.sent(Dismiss)
         await domain.end((0,), refused="node n1 was lost")
+        assert [to for to, each in domain.sent(End) if each.direct] == ["n0", "n1", "n2"]
+        assert domain.sent(Dismiss) == []
         assert domain.record(number).state is State.RUNNING
         assert domain.free == 2
 
