@@ -23,13 +23,13 @@ from cosched.cluster.engines.native.records import Records
 from cosched.cluster.engines.native.starts.running import Starts
 from cosched.cluster.engines.native.starts.start import ActiveStart, Outbox, job_object
 from cosched.cluster.job_size import JobSize, OpenChange, PastChange, cost_ns, names_at
+from cosched.cluster.messages import End
 from cosched.cluster.size_messages import (
     Admit,
     Admitted,
     Arriving,
     ChangeEnded,
     Dismiss,
-    End,
     JobSensed,
     PhaseTimes,
     Resize,

@@ -4,15 +4,12 @@ from unittest.mock import Mock
 
 from cosched.cluster.agent.nodejob import Designs, NodeJob
 from cosched.cluster.agent.route import Route
-from cosched.cluster.messages import (
-    Answered,
+from cosched.cluster.messages import Answered, Ask, Chunk, SubtreePrepared
+from cosched.cluster.size_messages import (
     Arriving,
-    Ask,
     ChangeEnded,
-    Chunk,
     PageAnswer,
     Resize,
-    SubtreePrepared,
     WithdrawChange,
 )
 from cosched.core.cluster.resizing.agreement import Checked, Collected, Finished
