@@ -221,15 +221,17 @@ class Changes:
         except CoschedError as error:
             self._give_up(start, str(error))
             return
-        nodes = self._numbers(record)
         self._awaited[record.number] = set(record.admitted)
-        places = (*size.places, *size.arriving)
-        generation = size.change.generation
+        self._send_places(record, size, found)
+
+    def _send_places(self, record: Record, size: JobSize, found: bytes = b"") -> None:
+        """Lets the nodes of a job know which ones it has and gets. found: its object, for
+        those that arrive."""
+        nodes, places = self._numbers(record), (*size.places, *size.arriving)
+        of_change = (record.number, record.start, size.generation)
         for place in places:
             data = found if place in size.arriving else b""
-            admit = Admit(
-                record.number, record.start, generation, place, nodes, places, data
-            )
+            admit = Admit(*of_change, place, nodes, places, data)
             self._send(record.hosts[place], admit)
 
     def _numbers(self, record: Record) -> Intervals:
@@ -335,6 +337,8 @@ class Changes:
             self._end_arriving(record, size, reason)
         else:
             self._dismiss(record, size.arriving)
+        if size.arriving:
+            self._send_places(record, size.refused())
         self._settle(record.number)
         self._report(ResizeRefused(self._clock.now_ns(), record.number))
 
