@@ -52,10 +52,12 @@ class Resize(OfJob, frozen=True):
 
 
 class WithdrawChange(OfJob, frozen=True):
-    """The root must refuse the change if its tasks have not begun it."""
+    """The root must refuse the change if its tasks have not begun it, and give up a new
+    world whose tasks have not begun if a node of it is lost."""
 
     generation: Generation  #: of the change
     reason: str  #: one line
+    lost: tuple[Slots, ...] = ()  #: the places of arriving nodes that are lost
 
 
 class PageOrder(OfJob, frozen=True):
