@@ -71,7 +71,8 @@ class ResizableRun:
     __slots__ = (
         "_sensed", "allowed_ns", "before", "cost", "end_ns", "ending", "execution",
         "fitted", "harvests", "held", "ideal", "job", "minimum", "paced_ns", "predicted",
-        "refuses", "since_ns", "size", "spared_ns", "start_ns", "stood_ns", "wants", "wished",
+        "refuses", "since_ns", "size", "spared_ns", "start_ns", "stood_ns", "wants",
+        "wished",
     )  # fmt: skip
 
     def __init__(self, job: Job, size: int, now_ns: int) -> None:
