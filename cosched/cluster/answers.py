@@ -115,6 +115,20 @@ def size_text(nodes: int | None, minimum: int, ideal: int, unit: str = "") -> st
     return f"{bounds}{unit}" if nodes is None else f"{nodes}{unit} of {bounds}"
 
 
+class PairInfo(TypedDict):
+    """The observed speed of a program. uid: its user. beside, beside_uid: the program on
+    the other halves of its nodes, and its user; None: no program. speed: against whole
+    nodes of its own. seen: how many observations it is the mean of.
+    """
+
+    program: str
+    uid: int
+    beside: str | None
+    beside_uid: int | None
+    speed: float
+    seen: int
+
+
 class NodeInfo(TypedDict):
     """A node. slots: the tasks that it takes. jobs: the numbers of its jobs."""
 

@@ -57,7 +57,7 @@ def test_two_jobs_run_on_the_halves_of_a_node(user):
     ]
     assert [*cpus_of(user, first), *cpus_of(user, second)] == halves
     alone = user.submit("-n", "1", *SHOW)
-    third = user.submit("--limited-by", "io", "-n", "1", "true")
+    third = user.submit("--limited-by", "io", "--time", "60", "true")
     lines = user.run("queue")[1].splitlines()
     assert lines[1].endswith("top of n1 beside 2")
     assert lines[2].endswith("bottom of n1 beside 1")

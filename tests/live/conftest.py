@@ -60,10 +60,21 @@ class FakeTask:
     """A registered process that follows commands; see tests/tools/task.py."""
 
     def __init__(
-        self, node, job, rank=0, cpu=0, *, memory=0, answered=True, through=(), uid=0
+        self,
+        node,
+        job,
+        rank=0,
+        cpu=0,
+        *,
+        memory=0,
+        answered=True,
+        through=(),
+        uid=0,
+        limits=0,
     ):
         """``memory``: bytes that it declares; ``answered``: its registration is awaited;
-        ``through``: a command that becomes the task; ``uid``: its user."""
+        ``through``: a command that becomes the task; ``uid``: its user; ``limits``: the
+        resources that limit it."""
         self.process = subprocess.Popen(
             [
                 *through,
@@ -76,7 +87,12 @@ class FakeTask:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env={**os.environ, "COSCHED_MEMORY": str(memory), "TASK_UID": str(uid)},
+            env={
+                **os.environ,
+                "COSCHED_MEMORY": str(memory),
+                "TASK_UID": str(uid),
+                "TASK_LIMITS": str(limits),
+            },
         )
         self.pid = self.process.pid
         if answered:

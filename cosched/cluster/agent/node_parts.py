@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from cosched.core.cluster.startup.jobobject import JobObject
 from cosched.core.errors import CoschedError
 from cosched.core.node.division import format_cpus
-from cosched.linux.cpu_places import read_division
+from cosched.linux.cpu_surroundings import read_division
 
 #: A job and its start.
 _Start = tuple[int, int]

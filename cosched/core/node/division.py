@@ -18,7 +18,7 @@ Together = frozenset[int]
 
 
 @dataclass(frozen=True, slots=True)
-class CpuPlace:
+class CpuSurroundings:
     """The hardware around one CPU. An empty set: not known."""
 
     l3: Together = frozenset()  #: the CPUs with the same cache of level 3
@@ -59,9 +59,9 @@ def format_cpus(cpus: Collection[int]) -> str:
 
 
 def divide(
-    cpus: Collection[int], places: Mapping[int, CpuPlace], parts: int = 2
+    cpus: Collection[int], around: Mapping[int, CpuSurroundings], parts: int = 2
 ) -> Division:
-    """Returns the division of a node with these CPUs. places: the hardware of each CPU, as
+    """Returns the division of a node with these CPUs. around: the hardware of each CPU, as
     far as it is known. Raises CoschedError if a part would have no CPU."""
     if len(cpus) < parts:
         raise CoschedError(
@@ -71,7 +71,7 @@ def divide(
     missed = []
     for name in ("l3", "package"):
         title = {"l3": "L3 cache", "package": "socket"}[name]
-        groups = _groups(cpus, {cpu: getattr(place, name) for cpu, place in places.items()})
+        groups = _groups(cpus, {cpu: getattr(one, name) for cpu, one in around.items()})
         if groups is None:
             missed.append(f"no {title} is known")
         elif len(groups) < parts:
@@ -81,7 +81,7 @@ def divide(
             if found is not None:
                 return Division(found, f"by {title}")
             missed.append(f"{title}s give no equal parts")
-    return Division(_by_count(cpus, places, parts), f"by count: {', '.join(missed)}")
+    return Division(_by_count(cpus, around, parts), f"by count: {', '.join(missed)}")
 
 
 def _groups(
@@ -112,10 +112,10 @@ def _equal(groups: list[list[int]], parts: int) -> tuple[tuple[int, ...], ...] |
 
 
 def _by_count(
-    cpus: Collection[int], places: Mapping[int, CpuPlace], parts: int
+    cpus: Collection[int], around: Mapping[int, CpuSurroundings], parts: int
 ) -> tuple[tuple[int, ...], ...]:
     """Returns parts of nearly equal size, of whole cores where there are enough."""
-    cores = _groups(cpus, {cpu: place.core for cpu, place in places.items()})
+    cores = _groups(cpus, {cpu: one.core for cpu, one in around.items()})
     if cores is None or len(cores) < parts:
         cores = [[cpu] for cpu in sorted(cpus)]
     bounds = [len(cores) * part // parts for part in range(parts + 1)]

@@ -18,7 +18,7 @@ from cosched.launch.program import Program
 from cosched.linux import proc
 from cosched.linux.cgroups.mounts import parse_mountinfo
 from cosched.linux.clock import clock_error_s
-from cosched.linux.cpu_places import read_division
+from cosched.linux.cpu_surroundings import read_division
 from cosched.linux.memory import machine_memory
 from cosched.linux.processes.tools import ask_tool, run_tool
 from cosched.node.records.history_writer import SITE_STATE

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from cosched.cluster.answers import PairInfo
 from cosched.cluster.engines.native.node_entries import NodeEntries
+from cosched.cluster.engines.native.queueing import user_and_program
 from cosched.cluster.store import Record
 from cosched.core.cluster.queue.halves.halves import Halves
 from cosched.core.cluster.queue.halves.resources import SHARED
@@ -27,6 +29,31 @@ def neighbours_of(queue: QueueMachine, number: int) -> list[int]:
     """Returns the numbers of the jobs on the other halves of a job's nodes."""
     place = queue.place
     return list(place.neighbours_of(number)) if isinstance(place, Halves) else []
+
+
+def pairs_of(queue: QueueMachine) -> list[PairInfo]:
+    """Returns the observed speeds of programs beside each other, by their names."""
+    place = queue.place
+    if not isinstance(place, Halves):
+        raise CoschedError(
+            "pairs: the nodes of this domain have no halves; write parts = 2 into "
+            "[symbiosis] of domain.toml"
+        )
+    found = []
+    for (primary, background), seen in place.learner.seen.items():
+        uid, program = user_and_program(primary)
+        other = (None, None) if background is None else user_and_program(background)
+        found.append(
+            PairInfo(
+                program=program,
+                uid=uid,
+                beside=other[1],
+                beside_uid=other[0],
+                speed=seen.mean,
+                seen=seen.count,
+            )
+        )
+    return sorted(found, key=lambda pair: (pair["program"], pair["beside"] or ""))
 
 
 def place_text(record: Record, neighbours: list[int]) -> str:

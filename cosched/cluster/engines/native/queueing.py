@@ -188,6 +188,12 @@ def application_of(record: Record) -> str:
     return f"{record.uid}.{job.program or job.name}"
 
 
+def user_and_program(application: str) -> tuple[int, str]:
+    """Returns the parts of an application's name."""
+    uid, _, program = application.partition(".")
+    return int(uid), program
+
+
 def _needs(job: Job) -> tuple[int, ...]:
     """Returns the nodes and halves that a job needs."""
     if isinstance(job, SharingJob):

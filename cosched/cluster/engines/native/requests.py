@@ -15,6 +15,7 @@ from cosched.cluster.engines.interface import Handler
 from cosched.cluster.engines.native.halves_answers import (
     halves_of,
     neighbours_of,
+    pairs_of,
     place_text,
     room_text,
 )
@@ -71,6 +72,7 @@ class JobRequests:
             "unhold": self._each(jobs.unhold),
             "resize": self._resize,
             "nodes": self._nodes,
+            "pairs": self._pairs,
             "drain": self._drain,
             "undrain": self._undrain,
             "down": self._down,
@@ -290,6 +292,9 @@ class JobRequests:
             }
             for member in self._members.by_number
         ]
+
+    async def _pairs(self, _person: Person, _request: dict[str, Any]) -> Any:
+        return pairs_of(self._jobs.queue)
 
     async def _drain(self, person: Person, request: dict[str, Any]) -> Any:
         reason: str = convert(request.get("reason", ""), Name, "the reason of a drain")

@@ -6,20 +6,22 @@ from collections import defaultdict
 from collections.abc import Collection
 from pathlib import Path
 
-from cosched.core.node.division import CpuPlace, Division, Together, divide
+from cosched.core.node.division import CpuSurroundings, Division, Together, divide
 from cosched.linux.proc import ROOT, parse_cpu_list, read_text
 
 _L3 = "3"
 _UNKNOWN: Together = frozenset()
 
 
-def read_cpu_places(cpus: Collection[int], root: Path = ROOT) -> dict[int, CpuPlace]:
+def read_cpu_surroundings(
+    cpus: Collection[int], root: Path = ROOT
+) -> dict[int, CpuSurroundings]:
     """Returns the hardware of each of these CPUs. What /sys does not have, or has in an
     unknown form, is an empty set."""
     of_cpu = root / "sys/devices/system/cpu"
     packages = _packages(cpus, of_cpu)
     return {
-        cpu: CpuPlace(
+        cpu: CpuSurroundings(
             _l3(of_cpu / f"cpu{cpu}/cache"),
             packages.get(cpu, _UNKNOWN),
             _list(of_cpu / f"cpu{cpu}/topology/thread_siblings_list"),
@@ -30,7 +32,7 @@ def read_cpu_places(cpus: Collection[int], root: Path = ROOT) -> dict[int, CpuPl
 
 def read_division(cpus: Collection[int], parts: int = 2, root: Path = ROOT) -> Division:
     """Returns the division of this node. Raises CoschedError if it cannot be divided."""
-    return divide(cpus, read_cpu_places(cpus, root), parts)
+    return divide(cpus, read_cpu_surroundings(cpus, root), parts)
 
 
 def _l3(caches: Path) -> Together:

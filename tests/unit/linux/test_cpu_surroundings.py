@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cosched.core.errors import CoschedError
-from cosched.core.node.division import CpuPlace, Division, divide, format_cpus
-from cosched.linux.cpu_places import read_cpu_places, read_division
+from cosched.core.node.division import CpuSurroundings, Division, divide, format_cpus
+from cosched.linux.cpu_surroundings import read_cpu_surroundings, read_division
 
 
 def write_tree(root, cpus, l3=None, package=None, core=None):
@@ -113,8 +113,8 @@ def test_cpus_as_the_kernel_writes_them(cpus, text):
 
 
 def test_this_machine_is_readable():
-    for place in read_cpu_places(range(1)).values():
-        assert not place.package or 0 in place.package
+    for one in read_cpu_surroundings(range(1)).values():
+        assert not one.package or 0 in one.package
 
 
 @given(st.data())
@@ -126,9 +126,11 @@ def test_parts_are_disjoint_and_have_all_cpus(data):
     def together(cpu, width):
         return frozenset(range(cpu // width * width, (cpu // width + 1) * width))
 
-    places = {cpu: CpuPlace(*(together(cpu, width) for width in widths)) for cpu in cpus}
+    around = {
+        cpu: CpuSurroundings(*(together(cpu, width) for width in widths)) for cpu in cpus
+    }
     for parts in range(1, len(cpus) + 1):
-        found = divide(cpus, places, parts).parts
+        found = divide(cpus, around, parts).parts
         assert len(found) == parts
         assert all(found)
         assert sorted(cpu for part in found for cpu in part) == sorted(cpus)
