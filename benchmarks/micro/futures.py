@@ -51,7 +51,7 @@ class Row:
 
 
 def ways(words: Sequence[str]) -> Mapping[str, Job]:
-    """Returns the job of each way: its command and nodes. words: the options of the image."""
+    """Returns the job of each way. words: the options of the image."""
     futures = (sys.executable, "-m", "mpi4py.futures", str(_FUTURES), *words)
     malleable = (sys.executable, str(_IMAGE), str(_MALLEABLE), *words)
     return {
