@@ -44,10 +44,10 @@ _BOUNDARY_ROUNDS = 9
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """What a row is about."""
+    """The program and the sizes of a row."""
 
     mpi: str  #: its name and version
-    language: str  #: of the program
+    language: str  #: the program is written in it
     nodes: int  #: the most of the job
     megabytes: int  #: its data
 
