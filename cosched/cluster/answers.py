@@ -36,6 +36,10 @@ class _Job(TypedDict):
     ideal: int | None
     resized: int | None
     node_s: float
+    limited_by: list[str]
+    shares: bool
+    halves: list[str]
+    neighbours: list[int]
 
 
 class PhasesInfo(TypedDict):
@@ -93,7 +97,10 @@ class JobInfo(_Job, total=False):
     empty ``error`` means the same file. mates: one line about its mates in other domains;
     empty without mates, and after its end. minimum, ideal: the least and the most nodes of
     a malleable job; None for a rigid one. resized: how often its size was changed; None for
-    a rigid one. node_s: the time of its nodes in its latest start, added up.
+    a rigid one. node_s: the time of its nodes in its latest start, added up; half a node
+    counts half. limited_by: its user's label; empty: none. shares: whether it may share its
+    nodes. halves: for each of ``hosts`` ``top`` or ``bottom``, the half that it has; empty:
+    whole nodes. neighbours: the jobs on the other halves of its nodes.
     """
 
     #: The changes of its size, in their order; only in the answer about one job.
@@ -106,6 +113,20 @@ def size_text(nodes: int | None, minimum: int, ideal: int, unit: str = "") -> st
     unit: a word behind the number of nodes, with a space before it."""
     bounds = str(ideal) if minimum == ideal else f"{minimum}-{ideal}"
     return f"{bounds}{unit}" if nodes is None else f"{nodes}{unit} of {bounds}"
+
+
+class PairInfo(TypedDict):
+    """The observed speed of a program. uid: its user. beside, beside_uid: the program on
+    the other halves of its nodes, and its user; None: no program. speed: against whole
+    nodes of its own. seen: how many observations it is the mean of.
+    """
+
+    program: str
+    uid: int
+    beside: str | None
+    beside_uid: int | None
+    speed: float
+    seen: int
 
 
 class NodeInfo(TypedDict):

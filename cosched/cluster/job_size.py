@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from cosched.cluster.messages import PhaseTimes
+from cosched.cluster.size_messages import PhaseTimes
 from cosched.core.bounds import Name, Natural, Slots
 from cosched.core.cluster.resizing.change import Generation
 from cosched.core.decoding import JsonDecoder

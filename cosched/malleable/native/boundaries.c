@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "cosched/clock.h"
+#include "cosched/mark.h"
 #include "cosched/page.h"
 
 /* The path of the page, set by the node's agent. */
@@ -119,6 +120,7 @@ bool cosched_link_stops_at(struct cosched_link *link, int64_t step) {
     const uint64_t boundary = (uint64_t)step;
     int turn = cosched_page_boundary(link->page, link->slot, boundary, link->waits_ns);
     uint64_t since_ns;
+    cosched_mark();
     if (turn == COSCHED_PAGE_GO_ON)
         return false;
     since_ns = cosched_clock_ns(CLOCK_MONOTONIC);
@@ -158,6 +160,11 @@ void cosched_link_leave(struct cosched_link *link) {
 void cosched_link_want(struct cosched_link *link, int32_t minimum, int32_t ideal) {
     link->page->wants.ideal = (uint32_t)ideal;
     link->page->wants.minimum = (uint32_t)minimum;
+}
+
+void cosched_link_predict(struct cosched_link *link,
+                          const struct cosched_page_prediction *prediction) {
+    cosched_page_predict(link->page, prediction);
 }
 
 void cosched_link_ask(struct cosched_link *link, int32_t nodes) {

@@ -75,6 +75,7 @@ class JobRecovered(Struct, frozen=True):
     #: The nodes that it was ordered to have by its open change; None: there is none.
     ordered: Intervals | None = None
     by_ns: int | None = None  #: the change is late from then on; None: never
+    halves: Intervals = ()  #: that it has of its nodes; (): whole nodes
 
 
 class ReservedJobBegan(Struct, frozen=True):
@@ -179,6 +180,9 @@ class SizeWanted(Struct, frozen=True):
     minimum: int  #: that it needs; 0: not known
     ideal: int  #: at which it is fastest; 0: not known
     wanted: int  #: for which it asks; 0: it asks for none
+    #: Numbers of nodes and the time of an iteration that it predicts for each, in ns; ():
+    #: it predicts none.
+    predicted: tuple[tuple[int, int], ...] = ()
 
 
 class SettingsChanged(Struct, frozen=True):
@@ -230,6 +234,9 @@ class StartJob(Struct, frozen=True):
 
     job: Job  #: the request
     nodes: Intervals  #: by number
+    #: The halves of these nodes that it has, 2 x node and 2 x node + 1; (): nodes are not
+    #: divided.
+    halves: Intervals = ()
 
 
 class ResizeJob(Struct, frozen=True):
