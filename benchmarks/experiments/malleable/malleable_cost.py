@@ -25,7 +25,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from benchmarks.domain_lab import crowded_domain
-from benchmarks.experiment import Bench, counted_steps, numbers, quartiles
+from benchmarks.experiment import Bench, counted_steps, numbers, positive, quartiles
 from benchmarks.experiments.malleable.measured_job import (
     LANGUAGES,
     PHASES,
@@ -44,10 +44,10 @@ _BOUNDARY_ROUNDS = 9
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """What a row is about."""
+    """The program and the sizes of a row."""
 
     mpi: str  #: its name and version
-    language: str  #: of the program
+    language: str  #: the program is written in it
     nodes: int  #: the most of the job
     megabytes: int  #: its data
 
@@ -196,6 +196,11 @@ def _run(options: argparse.Namespace, figures: dict[str, object]) -> Iterator[st
     yield from show(rounds)
 
 
+def _amounts(text: str) -> list[int]:
+    """Returns whole numbers from 0 on, which have commas between them, for argparse."""
+    return [0 if word == "0" else positive(word) for word in text.split(",")]
+
+
 def main() -> None:
     bench = Bench("malleable_cost", __doc__, "--nodes 2,4,8,16 --repeat 3")
     add = bench.add_argument
@@ -209,7 +214,7 @@ def main() -> None:
         help="of the program (default all)",
     )
     add("--nodes", type=numbers, default=[4], help="of the job at most (default 4)")
-    add("--megabytes", type=numbers, default=[1], help="of its data (default 1)")
+    add("--megabytes", type=_amounts, default=[1], help="of its data (default 1)")
     bench.add_repeat(5, "rounds at each point")
     bench.run(run)
 

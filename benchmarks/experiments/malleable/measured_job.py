@@ -26,7 +26,7 @@ from cosched.launch.command import Layout, Site, job_command, own_environment
 from cosched.launch.family import Mpi
 
 LANGUAGES = ("python", "c")
-#: The phases of a change, in their order. Those that overlap others are left out.
+#: The phases of a change, in their order; phases that overlap others are left out.
 PHASES = ("prepare", "agree", "spawn", "connect", "start", "move", "resume", "empty")
 #: A start or a change takes no longer than this.
 WITHIN_S = 120.0
@@ -169,7 +169,7 @@ class Scene:
 
     @contextmanager
     def job(self, megabytes: int, nodes: int) -> Iterator[MeasuredJob]:
-        """Runs a job that holds so much data, and that has begun on so many nodes."""
+        """Runs a job that holds this much data, and that has begun on these nodes."""
         with tempfile.TemporaryDirectory(dir=self.folder) as name:
             job = MeasuredJob(self, megabytes, Path(name))
             job.begin(nodes)
@@ -229,8 +229,8 @@ class MeasuredJob:
         return change_of(fresh)
 
     def restart_s(self, nodes: int) -> float:
-        """Ends the job, which saves its data, and starts a rigid one on so many nodes.
-        Returns the time until all ranks of that one have read their data."""
+        """Ends the job, which saves its data, and starts a rigid one on this number of
+        nodes. Returns the time until all ranks of that one have read their data."""
         scene = self._scene
         self._mark.unlink()
         began_ns = time.monotonic_ns()
