@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from cosched.core.digest import sha256
 from cosched.core.errors import CoschedError
 from cosched.linux.files.cache import check_cache
+from cosched.linux.homes import with_home
 
 if TYPE_CHECKING:
     import subprocess
@@ -63,7 +64,7 @@ class Compiler(NamedTuple):
                 errors="replace",
                 timeout=COMPILE_TIMEOUT_S,
                 check=False,
-                env={**environ, "LC_ALL": "C"},
+                env={**with_home(environ), "LC_ALL": "C"},
             )
         except subprocess.TimeoutExpired:
             raise CoschedError(

@@ -18,6 +18,7 @@ from cosched.launch.family import Family, Mpi, Version, read_version
 from cosched.launch.intel import is_intel_wrapper
 from cosched.launch.program import Program, which
 from cosched.launch.remembered import remembered
+from cosched.linux.homes import with_home
 from cosched.linux.processes.tools import ask_tool
 
 VERSION_TIMEOUT_S = 20
@@ -54,7 +55,7 @@ def launcher_version(launcher: Path, environ: Mapping[str, str]) -> Version:
     words = (str(launcher), "--version")
 
     def ask() -> str:
-        return "".join(ask_tool(words, VERSION_TIMEOUT_S, environ))
+        return "".join(ask_tool(words, VERSION_TIMEOUT_S, with_home(environ)))
 
     return read_version(remembered(words, (launcher,), environ, ask))
 

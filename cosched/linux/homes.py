@@ -42,6 +42,17 @@ def cache_home(environ: Mapping[str, str]) -> Path:
         raise CoschedError("no home directory: set XDG_CACHE_HOME") from None
 
 
+def with_home(environ: Mapping[str, str]) -> Mapping[str, str]:
+    """Returns an environment with the user's home. Open MPI's commands need one, also those
+    that only print. A user without a home gets the same environment back."""
+    if environ.get("HOME"):
+        return environ
+    try:
+        return {**environ, "HOME": pwd.getpwuid(os.geteuid()).pw_dir}
+    except KeyError:
+        return environ
+
+
 def _base(environ: Mapping[str, str], variable: str, below_home: str) -> Path | None:
     for base, below in ((environ.get(variable), ""), (environ.get("HOME"), below_home)):
         if base and os.path.isabs(base):

@@ -72,13 +72,18 @@ class Job:
         trace: TracebackType | None,
     ) -> None:
         """Ends this rank's part of the job, if all ranks come here."""
-        if self._closed:
-            return
-        self._closed = True
         if error is None or isinstance(error, BlocksDisagree):
-            self._ours.close()
-        else:
+            self.close()
+        elif not self._closed:
+            self._closed = True
             self._ours.link.end_loop()
+
+    def close(self) -> None:
+        """Ends this rank's part of the job, as the end of ``with`` does, for programs
+        without one. Frees ``comm``. Later calls do nothing."""
+        if not self._closed:
+            self._closed = True
+            self._ours.close()
 
     # --- facts ----------------------------------------------------------------------------
 

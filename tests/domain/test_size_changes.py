@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks.mpi import build_malleable
-from cosched.cluster.messages import ChangeEnded, Dismiss, End
+from cosched.cluster.messages import End
+from cosched.cluster.size_messages import ChangeEnded, Dismiss
 from cosched.core.cluster.resizing.records import Phase
 from cosched.shm.page import Page
 from tests.places import ROOT

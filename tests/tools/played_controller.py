@@ -12,26 +12,28 @@ import msgspec
 from cosched.cluster.keys import load_keys
 from cosched.cluster.links import Links
 from cosched.cluster.messages import (
-    Admit,
-    Admitted,
-    Arriving,
     Beat,
     Began,
-    ChangeEnded,
     Chunk,
-    Dismiss,
     End,
     EndNoted,
     Hello,
     HelloAgain,
-    JobSensed,
     NodeEnded,
     Order,
-    Resize,
     StartFailed,
     SubtreeEnded,
     SubtreePrepared,
     Welcome,
+)
+from cosched.cluster.size_messages import (
+    Admit,
+    Admitted,
+    Arriving,
+    ChangeEnded,
+    Dismiss,
+    JobSensed,
+    Resize,
     WithdrawChange,
 )
 from cosched.core.cluster.startup.jobobject import JobObject, cut, encode_object

@@ -124,6 +124,7 @@ class History(Command):
       response expected ran waited suspended detached together alone cpu
       switches granted refused trapped exit
       startup waits filled filledby fills
+      label limit beside rested gaveway
 
     nodehours is the time of its nodes, added up. changes is how often the domain's queue
     changed the size of a malleable job. startup is the time from the command to the job's
@@ -132,6 +133,11 @@ class History(Command):
     fills are the jobs whose waits it filled. exit is ok if all ranks came to MPI_Finalize,
     or '2 died'. The words start, end, elapsed, scheduled of sacct are understood. --csv
     prints times in seconds and dates in ISO 8601.
+
+    Of jobs that share nodes: label is what the user named as the limit, and what was seen
+    of that. limit is what the job did most of the time. beside is its speed beside others,
+    as a part of its speed alone. rested and gaveway are the times in which it rested for
+    others.
 
     \b
     Examples:

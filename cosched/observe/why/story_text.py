@@ -120,8 +120,22 @@ def _change_text(change: Mapping[str, Any]) -> str:
         return f"kept {change['before']} nodes: {change['refused']} ({change['reason']})"
     if change["ended_ns"] is None:
         return f"is to change from {sizes}: {change['reason']}"
-    costs = f"it stood still for {change['stood_s']:.2f} s"
+    costs = f"it stood still for {change['stood_s']:.2f} s{_shares(change)}"
     if change["slower"] is not None:
         more, share = change["slower"] > 0, abs(change["slower"])
         costs += f", and an iteration takes {share:.0%} {'longer' if more else 'less'}"
     return f"{change['reason']} ({sizes}; {costs})"
+
+
+def _shares(change: Mapping[str, Any]) -> str:
+    """Returns which phases took a tenth or more of the time in which a job stood still."""
+    phases = change["phases"]
+    if phases is None:
+        return ""
+    names = ("wait", "spawn", "connect", "start", "move", "resume")
+    shown = [
+        f"{name} {phases[f'{name}_s']:.2f} s"
+        for name in names
+        if phases[f"{name}_s"] >= 0.005 and phases[f"{name}_s"] >= 0.1 * change["stood_s"]
+    ]
+    return f" ({', '.join(shown)})" if shown else ""

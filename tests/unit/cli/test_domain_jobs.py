@@ -31,14 +31,22 @@ from tests.tools.desk import FakeDesk
 MALLEABLE = str(ROOT / "benchmarks/programs/sten.py")
 
 
+@pytest.fixture(scope="session")
+def cache(session_folder):
+    """A cache of builds that all workers share: a build takes ten seconds."""
+    folder = session_folder / "cache"
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
 @pytest.fixture
-def desk(monkeypatch):
+def desk(monkeypatch, cache):
     with tempfile.TemporaryDirectory(prefix="cosched-t-") as name:
         for variable in os.environ:
             if variable.startswith("COSCHED_") and variable != "COSCHED_RUNS":
                 monkeypatch.delenv(variable)
         monkeypatch.setenv("COSCHED_RUN_DIR", name)
-        monkeypatch.setenv("XDG_CACHE_HOME", f"{name}/cache")
+        monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
         monkeypatch.chdir(name)
         desk = FakeDesk(Path(name))
         yield desk
@@ -356,6 +364,19 @@ def test_resize_prints_why_the_domain_refuses(desk, capsys):
     assert capsys.readouterr().err == "cosched: job 7: belongs to another user\n"
 
 
+PHASES = (
+    "prepare",
+    "agree",
+    "wait",
+    "spawn",
+    "connect",
+    "start",
+    "move",
+    "resume",
+    "empty",
+)
+
+
 def test_why_lists_the_changes_of_a_jobs_size(desk):
     at_ns = time.time_ns()
     usual = {
@@ -366,11 +387,15 @@ def test_why_lists_the_changes_of_a_jobs_size(desk):
         "reason": "gave 2 nodes to job 31: its minimum was 4, 2 were free",
         "refused": "",
         "stood_s": 0.3125,
+        "phases": None,
         "slower": 0.12,
     }
+    phases = dict.fromkeys((f"{each}_s" for each in PHASES), 0.0)
+    phases.update(agree_s=0.5, spawn_s=0.2, connect_s=0.06, resume_s=0.02)
     grown = {**usual, "before": 4, "after": 6, "reason": "got 2 free nodes", "slower": -0.1}
+    given = {**usual, "phases": {**phases, "moved_bytes": 9}}
     changes = [
-        usual,
+        given,
         {**grown, "refused": "node n7 has no slots", "slower": None},
         {**grown, "slower": None},
         grown,
@@ -384,7 +409,8 @@ def test_why_lists_the_changes_of_a_jobs_size(desk):
     assert text.count(moment) == 5
     for each in (
         "gave 2 nodes to job 31: its minimum was 4, 2 were free (6 to 4 nodes; it stood "
-        "still for 0.31 s, and an iteration takes 12% longer)",
+        "still for 0.31 s (spawn 0.20 s, connect 0.06 s), and an iteration takes 12% "
+        "longer)",
         "kept 4 nodes: node n7 has no slots (got 2 free nodes)",
         "got 2 free nodes (4 to 6 nodes; it stood still for 0.31 s)",
         "and an iteration takes 10% less)",

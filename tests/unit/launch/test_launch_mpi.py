@@ -58,6 +58,17 @@ def test_python_programs_own_environment_comes_first(at, tmp_path):
     assert found.mpiexec == own
 
 
+@pytest.mark.parametrize("home", [{}, {"HOME": ""}])
+def test_launcher_that_needs_a_home_is_found_without_one(at, tmp_path, home):
+    """Open MPI prints no version without one; the MPI behind it would be taken."""
+    own = fakes.launcher(at.python_bin / "mpiexec", fakes.OPEN_MPI_5)
+    fakes.executable(own, own.read_text().replace("cat", ': "${HOME:?}"\ncat', 1))
+    at.path = (tmp_path / "other",)
+    fakes.launcher(tmp_path / "other/mpiexec", fakes.HYDRA)
+    found = find_mpi(program(), None, SearchPath(at.python_bin, at.places().environ | home))
+    assert (found.family, found.mpiexec) == (Family.OPENMPI, own)
+
+
 def test_installation_of_the_programs_library_comes_first(at, tmp_path):
     fakes.launcher(at.python_bin / "mpiexec", fakes.HYDRA)
     own = fakes.launcher(tmp_path / "opt/mpi/bin/mpiexec", fakes.HYDRA)

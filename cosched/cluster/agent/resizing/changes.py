@@ -11,11 +11,10 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from cosched.cluster.agent.worlds.job_nodes import JobNodes
-from cosched.cluster.messages import (
+from cosched.cluster.message_kinds import Message, OfJob
+from cosched.cluster.size_messages import (
     ChangeEnded,
     JobSensed,
-    Message,
-    OfJob,
     PageAnswer,
     PageOrder,
     PhaseTimes,

@@ -24,7 +24,7 @@ from cosched.cluster.agent.frames import (
     receive_frame,
 )
 from cosched.cluster.agent.steward.task_process import become_user
-from cosched.cluster.messages import PhaseTimes
+from cosched.cluster.size_messages import PhaseTimes
 from cosched.core.bounds import NATURAL_MOST
 from cosched.core.cluster.resizing.agreement import Finished
 from cosched.core.cluster.resizing.node_part import NodePart, Sensed

@@ -20,6 +20,7 @@ from cosched.cluster.agent.route import Route
 from cosched.cluster.agent.worlds.gatherings import Gatherings
 from cosched.cluster.agent.worlds.job_nodes import JobNodes
 from cosched.cluster.agent.worlds.names import Names
+from cosched.cluster.message_kinds import Message, OfJob
 from cosched.cluster.messages import (
     Answered,
     Ask,
@@ -27,8 +28,6 @@ from cosched.cluster.messages import (
     Credit,
     End,
     Failure,
-    Message,
-    OfJob,
     Order,
     Output,
     StartFailed,

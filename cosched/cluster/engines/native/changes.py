@@ -23,7 +23,7 @@ from cosched.cluster.engines.native.records import Records
 from cosched.cluster.engines.native.starts.running import Starts
 from cosched.cluster.engines.native.starts.start import ActiveStart, Outbox, job_object
 from cosched.cluster.job_size import JobSize, OpenChange, PastChange, cost_ns, names_at
-from cosched.cluster.messages import (
+from cosched.cluster.size_messages import (
     Admit,
     Admitted,
     Arriving,
@@ -281,7 +281,8 @@ class Changes:
 
     def _order_root(self, start: ActiveStart, size: JobSize, change: OpenChange) -> None:
         record = start.record
-        sent = msgspec.structs.replace(change, sent=True)
+        prepare_ns = max(0, self._clock.now_ns() - change.ordered_ns)
+        sent = msgspec.structs.replace(change, sent=True, prepare_ns=prepare_ns)
         self._records.save(record, size=size.ordered(sent))
         (ranks,) = record.submission.counts_on(1)
         arriving = tuple(Arriving(place, ranks) for place in size.arriving)
@@ -351,6 +352,7 @@ class Changes:
             refused,
             stood_ns,
             times,
+            size.change.prepare_ns,
         )
         self._records.save_change(record, past)
         return stood_ns

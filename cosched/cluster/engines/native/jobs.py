@@ -15,14 +15,15 @@ from cosched.cluster.coupling.driver import Driver
 from cosched.cluster.coupling.mates import first_nodes, parse_mates
 from cosched.cluster.coupling.pairs import Pairs
 from cosched.cluster.engines.native.changes import OF_CHANGES, Changes
+from cosched.cluster.engines.native.halves_answers import room_text
 from cosched.cluster.engines.native.node_entries import NodeEntries, NodeEntry, NodeState
 from cosched.cluster.engines.native.queueing import Queueing
 from cosched.cluster.engines.native.records import Records
 from cosched.cluster.engines.native.starts.running import Starts, Strays
 from cosched.cluster.engines.native.starts.start import ActiveStart, Outbox
-from cosched.cluster.messages import OfJob
+from cosched.cluster.message_kinds import OfJob
 from cosched.cluster.store import JobStore, Record, State
-from cosched.config.domain import RIGID, DomainConfig, QueueSettings
+from cosched.config.domain import RIGID, DomainConfig
 from cosched.core.cluster.coupling.engine_messages import (
     GoJob,
     JobAnnounced,
@@ -31,6 +32,9 @@ from cosched.core.cluster.coupling.engine_messages import (
 )
 from cosched.core.cluster.coupling.mate_messages import LONGEST_ADDRESS
 from cosched.core.cluster.coupling.queue import Command, CoupledQueue, PrepareOn
+from cosched.core.cluster.queue.halves.halves import Halves
+from cosched.core.cluster.queue.halves.learner import Learner
+from cosched.core.cluster.queue.halves.placement import placement_of
 from cosched.core.cluster.queue.job import Job
 from cosched.core.cluster.queue.machine import QueueMachine
 from cosched.core.cluster.queue.nodes import Intervals, from_numbers
@@ -101,7 +105,7 @@ class Jobs:
         )
         self._config = config.queue
         self._members = members
-        place = _place(config.queue, members.all)
+        place = _place(config, members.all)
         place.expect(config.most_nodes)
         self.queue = QueueMachine(place, config.queue.decides, config.queue.grace_ns)
         self.queue.handle(NodesDrained(self.clock.now_ns(), members.all))
@@ -164,6 +168,7 @@ class Jobs:
         """Stores a job and lets it wait; returns it with its number. Raises CoschedError if
         the domain can never run it, or cannot at once if it must start at once."""
         counts = self._members.counts(record.submission)
+        self._members.half_counts(record.submission)  # whether its tasks fit
         if record.submission.malleable and self._config.size == RIGID:
             raise CoschedError(
                 "this domain keeps the sizes of jobs: submit it with a number of nodes, or "
@@ -194,9 +199,9 @@ class Jobs:
         """Ends a job that does not start now."""
         self.driver.decide()
         if record.state is State.QUEUED:
-            free = self.queue.free_for(exclusive=record.submission.exclusive)
             needs = record.submission.minimum or size
-            reason = f"cannot start at once: {free} nodes free, needs {needs}"
+            room = room_text(self.queue, self._members, record, needs)
+            reason = f"cannot start at once: {room}"
             others = len(self.queue.waiting) - 1
             if others:
                 reason += f", {others} jobs wait"
@@ -414,7 +419,11 @@ class Jobs:
         self.starts.recover(start)
         now_ns = self.clock.now_ns()
         nodes = self._members.numbers(record.nodes)
-        event = JobRecovered(now_ns, job, nodes, since_ns)
+        halves = from_numbers(
+            2 * self._members.by_name[name].number + part
+            for name, part in zip(record.hosts, record.parts, strict=False)
+        )
+        event = JobRecovered(now_ns, job, nodes, since_ns, halves=halves)
         self.driver.handle(self.changes.completed(event, record))
         return start
 
@@ -446,7 +455,8 @@ class Jobs:
             case WithdrawResize():
                 self.changes.withdraw(command.number)
             case StartJob():
-                self.starts.begin(self.records.live[command.job.number], command.nodes)
+                record = self.records.live[command.job.number]
+                self.starts.begin(record, command.nodes, command.halves)
             case EndJob():
                 self.starts.end(command.number, command.why)
             case PrepareOn():
@@ -485,8 +495,11 @@ class Jobs:
             self._entries.resize()
 
 
-def _place(settings: QueueSettings, nodes: Intervals) -> Place:
+def _place(config: DomainConfig, nodes: Intervals) -> Place:
     """Returns the nodes of a domain as its queue sees them."""
-    if settings.size == RIGID:
-        return Rows(nodes, settings.jobs_per_node)
+    if config.symbiosis.divides:
+        learner = Learner({})
+        return Halves(nodes, placement_of(config.symbiosis.placement, learner), learner)
+    if config.queue.size == RIGID:
+        return Rows(nodes, config.queue.jobs_per_node)
     return Elastic(nodes)

@@ -14,21 +14,23 @@ from cosched.cluster.engines.native.membership import Membership
 from cosched.cluster.engines.native.node_entries import NodeState
 from cosched.cluster.keys import load_keys, make_keys
 from cosched.cluster.messages import (
+    End,
+    NodeEnded,
+    StartReport,
+    SubtreeEnded,
+    SubtreePrepared,
+)
+from cosched.cluster.paths import DomainPaths
+from cosched.cluster.size_messages import (
     Admit,
     Admitted,
     ChangeEnded,
     Dismiss,
-    End,
     JobSensed,
-    NodeEnded,
     PhaseTimes,
     Resize,
-    StartReport,
-    SubtreeEnded,
-    SubtreePrepared,
     WithdrawChange,
 )
-from cosched.cluster.paths import DomainPaths
 from cosched.cluster.store import State
 from cosched.config.domain import ChangeSettings, LifeSettings, QueueSettings
 from cosched.core.cluster.queue.nodes import numbers

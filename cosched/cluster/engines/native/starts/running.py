@@ -19,27 +19,26 @@ from cosched.cluster.engines.native.starts.start import (
     job_object,
 )
 from cosched.cluster.job_size import JobSize
+from cosched.cluster.message_kinds import OfJob
 from cosched.cluster.messages import (
-    Admitted,
     Began,
     Chunk,
-    Dismiss,
     End,
     EndNoted,
     Failure,
     NodeEnded,
-    OfJob,
     Order,
     StartFailed,
     SubtreeEnded,
     SubtreePrepared,
     TaskFailed,
 )
+from cosched.cluster.size_messages import Admitted, Dismiss
 from cosched.cluster.store import Record, State
 from cosched.config.domain import MALLEABLE, DomainConfig
 from cosched.core.bounds import JOB_MOST
 from cosched.core.cluster.coupling.mate_messages import Addresses
-from cosched.core.cluster.queue.nodes import Intervals
+from cosched.core.cluster.queue.nodes import Intervals, count, numbers
 from cosched.core.cluster.queue.queue_events import Why
 from cosched.core.errors import CoschedError, must_succeed
 from cosched.core.units import NS_PER_S
@@ -103,9 +102,9 @@ class Starts:
 
     # --- orders of the controller ---------------------------------------------------------
 
-    def begin(self, record: Record, nodes: Intervals) -> None:
-        """Starts a job on these nodes."""
-        self._send_start(self._new(record, nodes), nodes)
+    def begin(self, record: Record, nodes: Intervals, halves: Intervals = ()) -> None:
+        """Starts a job on these nodes. halves: those that it has; (): whole nodes."""
+        self._send_start(self._new(record, nodes, halves), nodes)
 
     def prepare(self, record: Record, nodes: Intervals) -> None:
         """Prepares a job on these nodes; it begins only after ``go``."""
@@ -122,14 +121,17 @@ class Starts:
             start.mates = mates
             self._let_go(start)
 
-    def _new(self, record: Record, nodes: Intervals) -> ActiveStart:
+    def _new(self, record: Record, nodes: Intervals, halves: Intervals = ()) -> ActiveStart:
         hosts = self._members.names(nodes)
         size = None
         if record.submission.malleable and self._config.queue.size == MALLEABLE:
             size = JobSize((tuple(range(len(hosts))),))
         start = record.start + 1
+        # One half of each node, or all of both.
+        spread = count(halves) == len(hosts)
+        parts = tuple(half % 2 for half in numbers(halves)) if spread else ()
         self._records.save(
-            record, state=State.STARTING, start=start, hosts=hosts, size=size
+            record, state=State.STARTING, start=start, hosts=hosts, size=size, parts=parts
         )
         active = self.active[record.number] = ActiveStart(record)
         return active
@@ -156,6 +158,8 @@ class Starts:
         counts = self._members.counts(record.submission)
         if record.submission.malleable:
             counts = record.submission.counts_on(len(hosts))
+        elif record.parts:
+            counts = self._members.half_counts(record.submission)
         if len(counts) != len(hosts):
             # A job that starts at once, or with mates, cannot wait with another size.
             start.misfit = not start.waits_for_mates and not record.submission.at_once

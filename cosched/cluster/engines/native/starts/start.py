@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from cosched.cluster.messages import Chunk, Failure, Message
+from cosched.cluster.message_kinds import Message
+from cosched.cluster.messages import Chunk, Failure
 from cosched.cluster.store import Record, State
 from cosched.cluster.submission import JOB_VARIABLE
 from cosched.config.domain import QueueSettings, StartupSettings
@@ -110,6 +111,7 @@ def job_object(record: Record, counts: tuple[int, ...], queue: QueueSettings) ->
         grace_s=queue.grace_ns / NS_PER_S,
         jobs_per_node=queue.jobs_per_node,
         malleable=record.size is not None,
+        parts=record.parts,
     )
 
 

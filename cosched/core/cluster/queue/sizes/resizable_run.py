@@ -55,6 +55,7 @@ class ResizableRun:
     allowed_ns: how long it may run at least, from its start on.
     execution, cost: the models of its job, until measured ones replace them. before: what
     it was before its open change; None without one. spared_ns: no change begins before.
+    refuses: it refused its last change, or was late with it.
     ending: it was ordered to end. wants: what its program wants. wished: it has wanted
     something else since the last change. paced_ns: each change after a wish puts it off by
     WISH_PAUSE_NS. stood_ns: how long it stood still for changes that are done.
@@ -62,8 +63,8 @@ class ResizableRun:
 
     __slots__ = (
         "_sensed", "allowed_ns", "before", "cost", "end_ns", "ending", "execution",
-        "harvests", "held", "ideal", "job", "minimum", "paced_ns", "since_ns", "size",
-        "spared_ns", "start_ns", "stood_ns", "wants", "wished",
+        "harvests", "held", "ideal", "job", "minimum", "paced_ns", "refuses", "since_ns",
+        "size", "spared_ns", "start_ns", "stood_ns", "wants", "wished",
     )  # fmt: skip
 
     def __init__(self, job: Job, size: int, now_ns: int) -> None:
@@ -87,6 +88,7 @@ class ResizableRun:
         self.paced_ns = now_ns
         self.before: Before | None = None
         self.spared_ns = now_ns
+        self.refuses = False
         self.stood_ns = 0
         self.ending = False
         # size -> iterations and their time; most runs report none
