@@ -84,7 +84,7 @@ def main() -> None:
         tempfile.TemporaryDirectory(prefix="cosched-p-") as folder,
         busy_domain(Path(folder)) as run_dir,
     ):
-        time.sleep(RUNS_S)  # what the pictures show
+        time.sleep(RUNS_S)  # the pictures show this time
         photograph(run_dir)
 
 
