@@ -14,7 +14,7 @@ NOTHING = Look(10**18, None, are_silent=False, domain=None, troubles=())
 
 
 class CountedPicture:
-    """A picture without rows that counts what it is asked."""
+    """A picture without rows that keeps its questions."""
 
     def __init__(self):
         self.version, self.asked = 0, []
