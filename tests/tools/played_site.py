@@ -219,6 +219,10 @@ class Played:
             "ideal": None,
             "resized": None,
             "node_s": 0.0,
+            "limited_by": [],
+            "shares": False,
+            "halves": [],
+            "neighbours": [],
         }
 
     def _why(self, found):

@@ -34,7 +34,7 @@ class Queue(Command):
     The start of a waiting job is an expectation, marked ~. The reason is where a job runs,
     why it failed, or how long it waits for its mates; cosched why JOB shows more. A
     malleable job has the number of its nodes and its bounds: 4 of 1-8. A job that shares
-    its nodes has halves of them, beside the jobs with these numbers: top of n1,n2 beside 7.
+    its nodes has halves of them, beside the jobs with these numbers: beside 7: top n1,n2.
 
     \b
     Examples:
@@ -117,16 +117,16 @@ def _reason(job: JobInfo) -> str:
 
 def _where(job: JobInfo) -> str:
     """Returns the nodes of a job, such as ``n1,n2``, or the halves of nodes, such as
-    ``top of n1,n2 beside 7``."""
+    ``beside 7: top n1,n2``."""
     if not job["halves"]:
         return ",".join(job["hosts"])
     found = []
     for half in sorted(set(job["halves"]), reverse=True):
         places = zip(job["hosts"], job["halves"], strict=False)
         hosts = [host for host, own in places if own == half]
-        found.append(f"{half} of {','.join(hosts)}")
+        found.append(f"{half} {','.join(hosts)}")
     beside = ",".join(map(str, job["neighbours"]))
-    return " and ".join(found) + (f" beside {beside}" if beside else "")
+    return (f"beside {beside}: " if beside else "") + ", ".join(found)
 
 
 def clock(at_ns: int, now_s: float) -> str:

@@ -106,6 +106,60 @@ def test_submit_takes_the_options_of_the_program_as_they_are(desk):
     assert desk.submissions[0]["argv"] == ["sh", "--wait", "-n", "4"]
 
 
+def test_submit_sends_what_limits_a_job_and_whether_it_shares(desk):
+    for words in (
+        (),
+        ("--limited-by", "memory"),
+        ("--limited-by", "io,network", "--share-node", "yes"),
+        ("--share-node", "no"),
+    ):
+        assert run("submit", "--name", "x", *words, "/bin/true").exit_code == 0
+    assert [(sent["limited_by"], sent["share_node"]) for sent in desk.submissions] == [
+        ([], None),
+        (["memory"], None),
+        (["io", "network"], True),
+        ([], False),
+    ]
+    assert {sent["program"] for sent in desk.submissions} == {"true"}
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (("--limited-by", "disk"), "'disk' is none of cpu, memory, io, network."),
+        (("--share-node", "maybe"), "'maybe' is neither yes nor no."),
+        (
+            ("--limited-by", "io", "--exclusive"),
+            "--exclusive does not go with --limited-by",
+        ),
+        (("--limited-by", "io", "--share-node", "no"), "--share-node no does not go with"),
+        (("--limited-by", "io", "--min", "1"), "--limited-by is not for jobs with --min"),
+    ],
+)
+def test_submit_refuses_labels_that_make_no_sense(desk, words, line):
+    done = run("submit", *words, "true")
+    assert done.exit_code == 2
+    assert line in done.output.splitlines()[-1]
+    assert desk.submissions == []
+
+
+def test_advise_prints_observed_speeds_of_pairs(desk):
+    pair = {"program": "lu", "uid": 0, "beside": "ep", "beside_uid": 77777}
+    alone = {"program": "lu", "uid": 0, "beside": None, "beside_uid": None}
+    desk.pairs = [{**alone, "speed": 1.2, "seen": 3}, {**pair, "speed": 0.96, "seen": 12}]
+    assert run("advise", "--pairs").stdout.splitlines() == [
+        "program    beside      speed  seen",
+        "lu (root)  nothing      1.20     3",
+        "lu (root)  ep (77777)   0.96    12",
+    ]
+    assert json.loads(run("advise", "--pairs", "--json").stdout) == {"pairs": desk.pairs}
+    desk.pairs = []
+    done = run("advise", "--pairs")
+    assert done.stdout == "no program was seen beside another one yet\n"
+    for words in ((), ("--pairs", "lu")):
+        assert "Give either JOB, WORKLOAD.toml or --pairs." in run("advise", *words).output
+
+
 def test_submit_sends_whether_a_job_is_exclusive(desk):
     for words in ((), ("--share",), ("--exclusive",)):
         run("submit", *words, "true")
@@ -313,6 +367,18 @@ def test_queue_fits_a_terminal_and_has_all_facts(desk):
     assert third[5:] == ["node", "lost", clock, "node", "n2", "was", "lost"]
     assert fourth[3:7] == ["-", "-", "queued", "-"]
     assert fifth[2] == "4242424"
+
+
+def test_queue_shows_halves_of_nodes_and_the_jobs_beside_them(desk):
+    hosts = ["n1", "n2", "n3"]
+    some = {"state": "running", "ended_ns": None, "hosts": hosts}
+    desk.job(1, **some, halves=["top", "top", "bottom"], neighbours=[2, 3])
+    desk.job(2, **some, halves=["bottom"] * 3, neighbours=[])
+    desk.job(3, **some)
+    lines = run("queue").stdout.splitlines()
+    assert lines[1].endswith(" beside 2,3: top n1,n2, bottom n3")
+    assert lines[2].endswith(" bottom n1,n2,n3")
+    assert lines[3].endswith(" n1,n2,n3")
 
 
 def test_queue_shows_the_nodes_of_malleable_jobs_and_their_bounds(desk):

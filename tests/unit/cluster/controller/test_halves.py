@@ -54,6 +54,8 @@ def objects(controller):
             tied = Tied(chunk.job, chunk.start, chunk.nodes, chunk.arity, chunk.exchange)
             job = decode_object(unseal(chunk.data, tied, 0, [bytes(32)]))
             found[chunk.job] = (chunk.nodes, job.parts, job.counts)
+            (label,) = controller.store.find(chunk.job).submission.limited_by or (None,)
+            assert job.environ.get("COSCHED_LIMITED_BY") == label
     return found
 
 

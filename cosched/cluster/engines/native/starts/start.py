@@ -83,12 +83,14 @@ def job_object(record: Record, counts: tuple[int, ...], queue: QueueSettings) ->
     """Returns the job object of a record. counts: the tasks on each node.
 
     COSCHED_JOB names the job to the nodes' schedulers. Its number is added: the name must
-    differ from those of the user's other jobs.
+    differ from those of the user's other jobs. COSCHED_LIMITED_BY is its user's label.
     """
     job = record.submission
     number = str(record.number)
     environ = {**job.environ, JOB_VARIABLE: number}
     environ["COSCHED_DOMAIN_START"] = str(record.start)
+    if job.limited_by:
+        environ["COSCHED_LIMITED_BY"] = ",".join(job.limited_by)
     if "COSCHED_JOB" in environ:
         environ["COSCHED_JOB"] += f"-{number}"
     return JobObject(
