@@ -7,7 +7,7 @@ remembered for a while, so that the page can remove them too.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 #: How many removed rows are remembered; an older page gets all rows again.
@@ -25,7 +25,7 @@ class KeptRows:
         self._rows: dict[str, tuple[int, Row]] = {}
         self._gone: deque[tuple[int, str]] = deque()
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[Row]:
         return (row for _, row in self._rows.values())
 
     def __len__(self) -> int:

@@ -138,13 +138,6 @@ class Looker:
         self._question: _Question | None = None
         self._last_domain: DomainLook | None = None
 
-    def __enter__(self) -> Looker:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        if self._sampler is not None:
-            self._sampler.__exit__(*exc)
-
     def look(self) -> Look:
         """Returns what is there now."""
         if self._question is None:
@@ -154,7 +147,7 @@ class Looker:
         try:
             sample = self._sample(self._daemons_dir())
         except NoDaemon:
-            pass
+            pass  # the page shows that none is up
         except CoschedError as error:
             are_silent = True
             troubles.append(str(error))

@@ -200,6 +200,7 @@ class Picture:
     def _totals(self) -> Json:
         states = Counter(job["state"] for job in self._tables["jobs"])
         daemons = list(self._tables["daemons"])
+        rates = [each["switches_rate"] for each in daemons if each["cpu"] is not None]
         return {
             "nodes": len(self._tables["nodes"]),
             "nodes_up": sum(node["state"] == "up" for node in self._tables["nodes"]),
@@ -207,7 +208,7 @@ class Picture:
             "running": sum(states[state] for state in RUNNING),
             "waiting": sum(states[state] for state in WAITING),
             "agreement": _rounded(self._agreement),
-            "switches_rate": round(sum(each["switches_rate"] for each in daemons), 1),
+            "switches_rate": round(sum(rates), 1) if rates else None,
         }
 
 
@@ -261,8 +262,8 @@ def _daemon(status: Status, row: NodeRow | None) -> Json:
             *(job["reason"] for job in status["waiting"]),
         ],
         "cpu": _rounded(row.daemon_cpu, 3) if row else None,
-        "switches_rate": round(row.switches_rate, 1) if row else 0.0,
-        "refused_rate": round(row.refused_rate, 1) if row else 0.0,
+        "switches_rate": _rounded(row.switches_rate, 1) if row else None,
+        "refused_rate": _rounded(row.refused_rate, 1) if row else None,
     }
 
 

@@ -21,6 +21,7 @@ OPTIONAL = "the package may be missing, and other parts work without it"
 LATER = "it must come after the environment, or MPI, is prepared"
 #: By file: the packages and modules that its functions import.
 ALLOWED = {
+    "benchmarks/chromium.py": ({"selenium"}, OPTIONAL),
     "cosched/__init__.py": (
         {"cosched.jobs.client", "cosched.jobs.job", "mpi_shim.marks"},
         START_UP,

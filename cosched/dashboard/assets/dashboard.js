@@ -118,7 +118,7 @@ class Dashboard {
 
   drawTotals(totals) {
     const tiles = [[`${totals.nodes_up} of ${totals.nodes}`, "nodes up"], [totals.running, "jobs run"], [totals.waiting, "jobs wait"]];
-    if (totals.daemons) tiles.push([totals.switches_rate.toLocaleString("en"), "switches/s"]);
+    if (totals.switches_rate !== null) tiles.push([totals.switches_rate.toLocaleString("en"), "switches/s"]);
     if (totals.agreement !== null) tiles.push([percent(totals.agreement), "nodes agree"]);
     element("totals").replaceChildren(...tiles.map(([value, words]) =>
       make("div", {}, make("b", {}, String(value)), make("span", {}, words))));
@@ -162,7 +162,7 @@ class Dashboard {
       if (!daemon) return [name, [name, shown, `${jobs.get(name) || 0}${slots}`, "none here", "-", "-", "-", "-", "-", note]];
       const state = daemon.timer_up ? `✓ up for ${lasting(feed.now - daemon.up_since_ms / 1000)}` : "✕ no timer daemon";
       return [name, [name, shown, `${jobs.get(name) || 0}${slots}`, state, `${daemon.slice}, ${daemon.gmet}`,
-        String(daemon.switches_rate), String(daemon.refused_rate),
+        String(daemon.switches_rate ?? "-"), String(daemon.refused_rate ?? "-"),
         daemon.cpu === null ? "-" : percent(daemon.cpu), `${(daemon.late_max_us / 1000).toFixed(1)} ms late`, note]];
     });
     this.health.show(rows);

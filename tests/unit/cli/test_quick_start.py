@@ -131,8 +131,15 @@ def test_cosched_run_imports_nothing_heavy(home):
     assert heavy(found) == set()
 
 
-def test_modules_that_compile_the_shim_are_light():
-    script = "import sys, cosched.launch.shim; print(*sys.modules)"
+@pytest.mark.parametrize(
+    "module",
+    [
+        pytest.param("cosched.launch.shim", id="compiles the shim"),
+        pytest.param("cosched.cli.jobs.dashboard", id="prints the dashboard's address"),
+    ],
+)
+def test_module_is_light(module):
+    script = f"import sys, {module}; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True)
     assert heavy(done.stdout.decode().split()) == set()
 

@@ -18,6 +18,7 @@ import pytest
 
 from cosched.core.errors import CoschedError
 from cosched.dashboard.server import LOOPBACK, can_open, listen, opened
+from tests.tools.json_fields import differences, sections
 from tests.tools.played_site import Played, Site, playing
 
 
@@ -74,6 +75,7 @@ def test_json_is_what_the_page_reads(run_dir):
     assert found["totals"]["daemons"] == 2
     assert found["troubles"] == []
     assert set(found["live"]["set"]) <= set(found["jobs"]["set"])
+    assert differences(sections()["cosched dashboard"], found) == ([], [])
 
 
 def test_nothing_is_up_is_no_error(tmp_path):
