@@ -13,7 +13,7 @@ from cosched.core.bounds import Natural, Positive, Slots
 from cosched.core.cluster.resizing.change import Generation
 from cosched.core.cluster.resizing.node_part import Answer as PartAnswer
 from cosched.core.cluster.resizing.node_part import Order as PartOrder
-from cosched.core.cluster.resizing.node_part import Sensed
+from cosched.core.cluster.resizing.node_part import Predicted, Sensed
 
 
 class Admit(OfJob, frozen=True):
@@ -52,10 +52,12 @@ class Resize(OfJob, frozen=True):
 
 
 class WithdrawChange(OfJob, frozen=True):
-    """The root must refuse the change if its tasks have not begun it."""
+    """The root must refuse the change if its tasks have not begun it, and give up a new
+    world whose tasks have not begun if a node of it is lost."""
 
     generation: Generation  #: of the change
     reason: str  #: one line
+    lost: tuple[Slots, ...] = ()  #: the places of arriving nodes that are lost
 
 
 class PageOrder(OfJob, frozen=True):
@@ -113,3 +115,5 @@ class JobSensed(OfJob, frozen=True):
     ideal: Slots  #: nodes at which it is fastest; 0: not known
     wanted: Slots  #: nodes that it asks for; 0: none
     asked: Natural  #: how often it asked
+    #: Numbers of nodes and the predicted time of an iteration on each, in ns; (): none.
+    predicted: Predicted = ()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import logging
 import os
 import socket
 import threading
@@ -52,7 +51,10 @@ def new_token() -> str:
 
 def serve(listening: socket.socket, application: Callable[..., Any]) -> None:
     """Serves in a thread, until the process ends."""
-    from waitress.server import create_server  # the address is printed before
+    # The address is printed before.
+    import logging
+
+    from waitress.server import create_server
 
     logging.getLogger("waitress.queue").setLevel(logging.ERROR)  # a burst is no trouble
     server = create_server(

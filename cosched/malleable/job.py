@@ -19,6 +19,7 @@ from cosched.core.units import NS_PER_S
 from cosched.malleable import blocks
 from cosched.malleable.blocks import Array, BlocksDisagree, Form, Split, even
 from cosched.malleable.membership import Membership
+from cosched.malleable.prediction import Predict, ask
 
 T = TypeVar("T")
 
@@ -33,8 +34,9 @@ class Job:
     """A malleable job. Without an agent of cosched it is an MPI job of fixed size.
 
     minimum, ideal: the least and the best number of nodes; ideal may stay open. split:
-    returns the rows of each rank's block; it must return the same in all ranks. Raises
-    Misuse.
+    returns the rows of each rank's block; it must return the same in all ranks. predict:
+    returns the time of an iteration with a number of nodes, in seconds, for the queue; rank
+    0 calls it at the begin and after each change. Raises Misuse.
 
     If the program does not catch a Misuse or a BlocksDisagree, Python writes one line for
     it and ends with status 1, as for other errors.
@@ -45,7 +47,12 @@ class Job:
     _used: ClassVar[bool] = False  # a process has one job, as it has one MPI_Init
 
     def __init__(
-        self, minimum: int = 1, ideal: int | None = None, *, split: Split = even
+        self,
+        minimum: int = 1,
+        ideal: int | None = None,
+        *,
+        split: Split = even,
+        predict: Predict | None = None,
     ) -> None:
         sys.excepthook = partial(_show_error, sys.excepthook)
         _check(minimum, ideal)
@@ -54,6 +61,7 @@ class Job:
         Job._used = True
         self._resources = (minimum, ideal)
         self._split = split
+        self._predict = predict
         self.resized = False
         self._looped = self._closed = False
         self._ours = Membership(os.environ)
@@ -174,6 +182,18 @@ class Job:
         minimum, ideal = self._resources
         if self.rank == 0:
             self._ours.link.want(minimum, ideal or 0)
+            self._ours.link.predict(self._prediction())
+
+    def _prediction(self) -> tuple[tuple[int, int], ...]:
+        """Returns what the program predicts. It is not asked again once that was wrong."""
+        if self._predict is None:
+            return ()
+        found = ask(self._predict, *self._resources)
+        if isinstance(found, str):
+            self._predict = None
+            sys.stderr.write(f"cosched: the program's prediction is ignored: {found}\n")
+            return ()
+        return found
 
     # --- arrays ---------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ the others are freed.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from itertools import groupby
@@ -25,6 +26,7 @@ from cosched.core.cluster.resizing.plan import Plan, Rank, Spot
 from cosched.core.cluster.resizing.records import Times
 from cosched.core.decoding import parse_integer
 from cosched.core.errors import CoschedError
+from cosched.malleable.ucx import silence_warnings
 
 #: An option of the interpreter: the generation of the change that made this process.
 OPTION = "cosched-generation"
@@ -72,6 +74,7 @@ class Worlds:
         self.comm = comm
         self.ranks = tuple(ranks)
         self._bonds: list[Bond] = []
+        self._was_bound = False
 
     def spawn(self, plan: Plan, generation: int) -> MPI.Intercomm | None:
         """Starts the ranks of a new world; returns None if the plan has none. Collective.
@@ -129,13 +132,18 @@ class Worlds:
         if union.after is not None:
             self.comm, self.ranks = union.after, union.plan.ranks
         ended = union.plan.ended_worlds
+        if union.ends:
+            silence_warnings(os.environ)
         for bond in self._bonds:
             if bond.worlds & ended:
                 bond.comm.Disconnect()
+        self._was_bound = self._was_bound or bool(self._bonds)
         self._bonds = [bond for bond in self._bonds if not bond.worlds & ended]
 
     def close(self) -> None:
         """Frees the communicator and disconnects all worlds. Collective."""
+        if self._was_bound:
+            silence_warnings(os.environ)
         self.comm.Free()
         for bond in self._bonds:
             bond.comm.Disconnect()

@@ -162,9 +162,10 @@ class Companions:
 
     def document(self, job: LiveJob) -> dict[str, Any]:
         """Returns what is known of a job, for the node's status."""
-        giving = self._watch.giving
+        giving, spent = self._watch.giving, self._history.spent(job.key)
         return {
             "limited_by": list(job.limited_by),
+            "spent": spent and asdict(spent),
             "rested_s": self._watch.rested_ns(job.key) / NS_PER_S,
             "gave_way_s": self._watch.gave_way_ns(job.key) / NS_PER_S,
             "gives_way_to": giving.sake if giving and giving.job == job.key else None,

@@ -17,7 +17,7 @@ from cosched.core.units import NS_PER_S
 from cosched.linux.users import find_user_name
 from cosched.observe.filling import share
 from cosched.observe.job_summary import JobSummary
-from cosched.observe.sharing import verdict_of
+from cosched.observe.shared_nodes import verdict_of
 from cosched.rundir.paths import name_for
 from cosched.tables import table
 

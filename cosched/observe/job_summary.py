@@ -20,7 +20,7 @@ from cosched.core.units import NS_PER_S, NS_PER_US
 from cosched.node.records.bounded_file import FilePair
 from cosched.node.sockets.client import request
 from cosched.observe.filling import sentences
-from cosched.observe.sharing import sentences as sharing_sentences
+from cosched.observe.shared_nodes import sentences as sharing_sentences
 from cosched.observe.timeline.overlap import Interval, clipped, shared
 from cosched.rundir.paths import NodePaths
 
@@ -62,6 +62,7 @@ class JobSummary:
     waited_s: float  #: the time in calls that wait, a sum over all tasks
     #: What was seen of it beside other jobs; None if its user named no limiting resource.
     sharing: Sharing | None
+    kind: int  #: the same for runs of one program; 0: unknown
     #: How long it was expected to be scheduled; None if that is unknown.
     expected_s: float | None
     #: Its ranks that ended without MPI_Finalize; None if that is unknown.
@@ -242,6 +243,7 @@ def summary(run: Sequence[JobRecord]) -> JobSummary:
         trapped=sum(record.trapped for record in run),
         filling=merged(fillings) if len(fillings) == len(run) else None,
         waited_s=sum(record.waited_s for record in run),
+        kind=run[0].kind,
         sharing=merged_sharing(shared_nodes) if shared_nodes else None,
         expected_s=max(record.expected_s for record in run) or None,
         unfinished=sum(ends) if len(ends) == len(run) else None,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -91,6 +91,10 @@ class Boundaries:
     def want(self, minimum: int, ideal: int) -> None:
         """Writes what the job wants, in nodes; for rank 0."""
         self._page.want(minimum, ideal)
+
+    def predict(self, points: Sequence[tuple[int, int]]) -> None:
+        """Writes what the program predicts; for rank 0."""
+        self._page.predict(points)
 
     def ask(self, nodes: int) -> None:
         """Asks for a number of nodes; for rank 0."""

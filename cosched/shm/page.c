@@ -188,6 +188,15 @@ void cosched_page_ask(struct cosched_page *page, uint32_t nodes) {
     __atomic_fetch_add(&page->wants.asked, 1, __ATOMIC_RELEASE);
 }
 
+void cosched_page_predict(struct cosched_page *page,
+                          const struct cosched_page_prediction *prediction) {
+    struct cosched_page_prediction *mine = &page->prediction;
+    __atomic_store_n(&mine->count, 0, __ATOMIC_RELEASE);
+    memcpy(mine->nodes, prediction->nodes, sizeof mine->nodes);
+    memcpy(mine->exec_ns, prediction->exec_ns, sizeof mine->exec_ns);
+    __atomic_store_n(&mine->count, prediction->count, __ATOMIC_RELEASE);
+}
+
 void cosched_page_report(struct cosched_page *page, uint64_t generation) {
     __atomic_store_n(&page->result.generation, generation, __ATOMIC_RELEASE);
 }

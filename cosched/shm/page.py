@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import mmap
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -140,6 +141,13 @@ class Page:
             int(wants.minimum), int(wants.ideal), int(wants.wanted), int(wants.asked)
         )
 
+    def prediction(self) -> tuple[tuple[int, int], ...]:
+        """Returns the times of an iteration, in ns, that rank 0 predicted last on this
+        node, by numbers of nodes. While it is written they may be of two predictions."""
+        found = self.data.prediction
+        count = min(int(found.count), lib.COSCHED_PAGE_POINTS)
+        return tuple((int(found.nodes[i]), int(found.exec_ns[i])) for i in range(count))
+
     def result(self) -> Result | None:
         """Returns the last change that a rank 0 on this node reported."""
         generation = int(lib.cosched_page_last_result(self.data))
@@ -190,6 +198,14 @@ class Page:
         """Writes what the job wants, in nodes. ideal: 0 if it is not known."""
         self.data.wants.ideal = ideal
         self.data.wants.minimum = minimum
+
+    def predict(self, points: Sequence[tuple[int, int]]) -> None:
+        """Writes a prediction; without points there is none."""
+        prediction = ffi.new("struct cosched_page_prediction *")
+        prediction.count = len(points)
+        for place, (nodes, exec_ns) in enumerate(points):
+            prediction.nodes[place], prediction.exec_ns[place] = nodes, exec_ns
+        lib.cosched_page_predict(self.data, prediction)
 
     def report(self, result: Result) -> None:
         """Writes the result of a change."""

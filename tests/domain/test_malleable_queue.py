@@ -16,6 +16,8 @@ from tests.tools.ports import free_ports
 pytestmark = pytest.mark.mpi_job
 
 STEN = ROOT / "benchmarks" / "programs" / "sten.py"
+#: In each iteration all ranks sleep so long. While they wait in MPI they use a CPU.
+PAUSE_S = 0.02
 QUEUE = QueueSettings(
     "fcfs",
     grace_ns=NS_PER_S,
@@ -57,7 +59,7 @@ class Domain:
         path = f"{self.bin_folder}:{mine['PATH']}"
         environ = {**mine, "PATH": path, **self.rig.mark}
         words = [self.bin_folder / "python", STEN, "--size", 24, "--until", stop]
-        words += ["--pause", 0.001]
+        words += ["--pause", PAUSE_S]
         if program:
             words = [self.bin_folder / "python", *program, stop]
         job = Job(
@@ -222,7 +224,7 @@ with malleable.Job(minimum=1, ideal=4) as job:
             block = job.redistribute(block)
         if step == 5:
             job.ask(2)
-        time.sleep(0.01)
+        time.sleep(0.02)
         if job.comm.bcast(Path(sys.argv[1]).exists()):
             break
 """

@@ -21,6 +21,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from cosched.core.node.settings import Settings
 from cosched.launch.environment import name_on_nodes
 
 NS = 10**9
@@ -72,7 +73,7 @@ class Site:
                 [],
                 chance.uniform(40, 600),
                 chance.choice([1, 1, 2, 2, 4, 8]),
-                self.began_s + number * chance.uniform(0.02, 0.1),
+                self.began_s + number * 0.05,
             )
             for number in range(1, jobs + 1)
         ]
@@ -255,9 +256,11 @@ class Played:
             "priority": "real-time 1",
             "class_scheduler": {"name": "cgroup2", "mode": "in place", "chosen": ""},
             "settings": {
+                **Settings().texts(),
                 "slice": f"{self.site.slice_s:g}s",
                 "gmet": "100ms",
                 "align": True,
+                "lent": {},
                 "slice_s": self.site.slice_s,
                 "warnings": [],
             },
@@ -288,7 +291,7 @@ class Played:
             "switches": int(ran_s / self.site.slice_s),
             "granted": 0,
             "refused": {"gmet": 0},
-            "order": {"expected_s": job.length_s / sharing if job.number % 2 else None},
+            "order": self._order(job, ran_s, sharing),
             "tasks": [
                 {
                     "pid": job.number * 10 + rank,
@@ -299,6 +302,18 @@ class Played:
                 for rank in range(2)
             ],
             "launchers": [],
+        }
+
+    def _order(self, job, ran_s, sharing):
+        expected_s = job.length_s / sharing if job.number % 2 else None
+        return {
+            "place": job.place + 1,
+            "reason": "left",
+            "cost_s": 0.0,
+            "age_s": ran_s,
+            "expected_s": expected_s,
+            "left_s": expected_s and expected_s - ran_s,
+            "lengths": 4 if expected_s else 0,
         }
 
 

@@ -21,7 +21,10 @@ OPTIONAL = "the package may be missing, and other parts work without it"
 LATER = "it must come after the environment, or MPI, is prepared"
 #: By file: the packages and modules that its functions import.
 ALLOWED = {
-    "cosched/__init__.py": ({"cosched.jobs.client", "cosched.jobs.job"}, START_UP),
+    "cosched/__init__.py": (
+        {"cosched.jobs.client", "cosched.jobs.job", "mpi_shim.marks"},
+        START_UP,
+    ),
     "cosched/documents.py": ({"tomlkit", "tomllib", "tomli"}, START_UP),
     "cosched/cli/connection.py": ({"cosched.cluster.up.private"}, START_UP),
     "cosched/cli/domain/sending.py": ({"cosched.cluster.up.private"}, START_UP),
@@ -88,7 +91,7 @@ ALLOWED = {
         START_UP,
     ),
     "cosched/core/config/kinds.py": ({"difflib"}, START_UP),
-    "cosched/dashboard/server.py": ({"waitress.server", "webbrowser"}, START_UP),
+    "cosched/dashboard/server.py": ({"logging", "waitress.server", "webbrowser"}, START_UP),
     "cosched/jobs/choices.py": (
         {"cosched.config.cosched_toml", "cosched.core.config.limits"},
         START_UP,

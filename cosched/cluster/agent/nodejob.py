@@ -372,3 +372,6 @@ class NodeJob:
     def end_outside(self, places: frozenset[int], reason: str) -> None:
         if self.worlds.end_outside(places, reason):
             self._ending.leave(reason)
+
+    def lose_places(self, lost: frozenset[int], kept: frozenset[int], reason: str) -> None:
+        self.worlds.lose(lost, kept, reason)

@@ -87,7 +87,8 @@ def _write_looks(percent: float) -> str:
 LOOKS_MOST_PERCENT = 10
 LOOKS = Kind('"PERCENT%" | "off"', _parse_looks, _write_looks)
 #: The least limit: a slowdown nearer to 1 is not seen in a few looks.
-SLOWED_LEAST, SLOWED_MOST = 1.02, 10.0
+SLOWED_LEAST = 1.02
+SLOWED_MOST = 10.0
 SLOWED = or_word(
     OFF,
     decimal(

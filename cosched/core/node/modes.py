@@ -63,7 +63,8 @@ def change_mode(
     if not mode.takes_part and job.contended:
         job.contended = False
         commands.append(PublishContention(job.key, False))
-    if not (before.takes_part and mode.takes_part):
+    unchanged = (before.takes_part and mode.takes_part) or cause is Cause.RESTED
+    if not unchanged:
         released = mode is Mode.RELEASED
         commands.append(PublishStatus(job.key, job.next_epoch(), released, cause))
     if mode.stops:

@@ -161,8 +161,11 @@ class Watch:
         trying, giving = self._trying, self._giving
         if trying is not None and {trying.look.shown, *trying.look.resting} != present:
             actions += self._give_up(now_ns)
-        if giving is not None and (giving.beside != present or now_ns >= giving.until_ns):
+        if giving is not None and giving.beside != present:
             actions += self._end_giving(now_ns)
+        elif giving is not None and now_ns >= giving.until_ns:
+            actions += self._end_giving(now_ns)
+            self._forget(present)
         return actions
 
     def _is_in_time(self, wall_ns: int) -> bool:
@@ -233,15 +236,17 @@ class Watch:
             self._duty_ns = None
 
     def _end_giving(self, now_ns: int) -> list[Action]:
-        """Lets the job run again; what is known of these jobs no longer counts."""
+        """Lets the job that gave way run again."""
         giving = self._giving
         assert giving is not None
         self._count_duty(giving.order.job, now_ns)
         self._giving = None
-        for job in giving.beside:
-            if job in self._speeds:
-                self._speeds[job].forget(giving.beside - {job})
         return [Rest((), now_ns)]
+
+    def _forget(self, present: frozenset[Job]) -> None:
+        """Forgets how fast these jobs were beside each other."""
+        for job in present & self._speeds.keys():
+            self._speeds[job].forget(present - {job})
 
     # -- what is known ---------------------------------------------------------------------
 

@@ -47,7 +47,7 @@ class RowChart {
   options() {
     const soft = () => style("--soft");
     return {
-      width: Math.max(200, this.host.clientWidth), height: 100, padding: [0, 10, 0, 0], legend: {show: false},
+      width: Math.max(200, this.host.clientWidth), height: 100, padding: [0, 26, 0, 0], legend: {show: false},
       cursor: {y: false, points: {show: false}, drag: {x: true, y: false, setScale: false}},
       scales: {x: {time: true}, y: {range: [0, 1]}},
       series: [{}, {}],

@@ -162,6 +162,11 @@ void cosched_link_want(struct cosched_link *link, int32_t minimum, int32_t ideal
     link->page->wants.minimum = (uint32_t)minimum;
 }
 
+void cosched_link_predict(struct cosched_link *link,
+                          const struct cosched_page_prediction *prediction) {
+    cosched_page_predict(link->page, prediction);
+}
+
 void cosched_link_ask(struct cosched_link *link, int32_t nodes) {
     cosched_page_ask(link->page, (uint32_t)nodes);
 }

@@ -10,6 +10,7 @@
 #include "plan.h"
 
 struct cosched_page;
+struct cosched_page_prediction;
 
 /* The phases of a change, in ns, as rank 0 of the job saw them. */
 struct cosched_times {
@@ -54,6 +55,10 @@ void cosched_link_leave(struct cosched_link *link);
 
 /* For rank 0: what the job wants, and asks for, in nodes. ideal: 0 if it is not known. */
 void cosched_link_want(struct cosched_link *link, int32_t minimum, int32_t ideal);
+
+/* For rank 0: what the program predicts. */
+void cosched_link_predict(struct cosched_link *link,
+                          const struct cosched_page_prediction *prediction);
 void cosched_link_ask(struct cosched_link *link, int32_t nodes);
 
 /* For rank 0: reports a change. refused: why the job is as it was; NULL: the change is done. */

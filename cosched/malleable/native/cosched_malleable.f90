@@ -80,6 +80,15 @@ module cosched_malleable
             integer(c_int32_t), value :: nodes
         end function
 
+        ! predict: a function with bind(c) of (integer(c_int32_t), value :: nodes; type(c_ptr), value ::
+        ! data) that returns a real(c_double), by c_funloc; c_null_funptr takes it back.
+        integer(c_int) function cosched_job_predict(job, predict, data) bind(c)
+            import
+            type(c_ptr), value :: job
+            type(c_funptr), value :: predict
+            type(c_ptr), value :: data
+        end function
+
         real(c_double) function cosched_job_exec_time(job) bind(c)
             import
             type(c_ptr), value :: job

@@ -10,6 +10,7 @@
 #include "blocks.h"
 #include "cosched/clock.h"
 #include "boundaries.h"
+#include "prediction.h"
 #include "worlds.h"
 
 #define NODES_MOST 1048576
@@ -25,6 +26,8 @@ struct cosched_job {
     bool all_have_it; /* all ranks have the error, so that they can still end together */
     bool joined, looped, resized, changing;
     int32_t minimum, ideal;
+    cosched_predict predict; /* NULL: the program predicts nothing */
+    void *predict_data;
     int64_t next_step;
     struct cosched_link link;
     struct cosched_worlds worlds;
@@ -99,9 +102,25 @@ static void take_phase(struct cosched_job *job, uint64_t *phase_ns) {
     job->since_ns = now_ns;
 }
 
+/* Writes what the program predicts. It is not asked again once that was wrong. */
+static void predict(struct cosched_job *job) {
+    struct cosched_page_prediction prediction = {.count = 0};
+    char why[COSCHED_WHY_BYTES];
+    if (job->predict != NULL &&
+        cosched_prediction_ask(&prediction, job->predict, job->predict_data, job->minimum,
+                               job->ideal, why, sizeof why) != 0) {
+        fprintf(stderr, "cosched: the program's prediction is ignored: %s\n", why);
+        job->predict = NULL;
+        prediction.count = 0;
+    }
+    cosched_link_predict(&job->link, &prediction);
+}
+
 static void want(struct cosched_job *job) {
-    if (rank_of(job->worlds.comm) == 0)
-        cosched_link_want(&job->link, job->minimum, job->ideal);
+    if (rank_of(job->worlds.comm) != 0)
+        return;
+    cosched_link_want(&job->link, job->minimum, job->ideal);
+    predict(job);
 }
 
 /* Begins to move data. */
@@ -225,6 +244,16 @@ int cosched_job_ask(struct cosched_job *job, int32_t nodes) {
     }
     if (rank_of(cosched_job_comm(job)) == 0)
         cosched_link_ask(&job->link, nodes);
+    return 0;
+}
+
+int cosched_job_predict(struct cosched_job *job, cosched_predict function, void *data) {
+    if (job == NULL || job->status != 0)
+        return job == NULL ? -EINVAL : job->status;
+    job->predict = function;
+    job->predict_data = data;
+    if (!job->changing && rank_of(job->worlds.comm) == 0)
+        predict(job);
     return 0;
 }
 

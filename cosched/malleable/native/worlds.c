@@ -390,6 +390,16 @@ static bool ends(const struct cosched_bond *bond, const struct cosched_plan *pla
     return false;
 }
 
+/* Of UCX's library; without UCX in the process there is none. */
+extern int ucs_global_opts_set_value(const char *name, const char *value) __attribute__((weak));
+
+/* Lets UCX write errors only from now on, unless the user has chosen its level. MPICH closes the
+ * connections of the own world only, and UCX warns of the others in MPI_Finalize. */
+static void silence_warnings(void) {
+    if (ucs_global_opts_set_value != NULL && getenv("UCX_LOG_LEVEL") == NULL)
+        (void)ucs_global_opts_set_value("LOG_LEVEL", "error");
+}
+
 static void disconnect(struct cosched_bond *bond) {
     MPI_Comm_disconnect(&bond->comm);
     free(bond->worlds);
@@ -403,6 +413,8 @@ void cosched_worlds_settle(struct cosched_worlds *worlds, struct cosched_union *
     if (one->after != worlds->comm) /* a rank that has joined has no earlier one */
         MPI_Comm_free(&worlds->comm);
     worlds->comm = one->after;
+    if (one->after == MPI_COMM_NULL)
+        silence_warnings();
     for (uint32_t i = 0; i < worlds->bond_count; i++)
         if (ends(&worlds->bonds[i], plan))
             disconnect(&worlds->bonds[i]);
@@ -425,6 +437,8 @@ void cosched_welcome_free(struct cosched_welcome *welcome) {
 void cosched_worlds_close(struct cosched_worlds *worlds) {
     if (worlds->comm != MPI_COMM_NULL)
         MPI_Comm_free(&worlds->comm);
+    if (worlds->bonds != NULL) /* it had some */
+        silence_warnings();
     for (uint32_t i = 0; i < worlds->bond_count; i++)
         disconnect(&worlds->bonds[i]);
     worlds->bond_count = 0;

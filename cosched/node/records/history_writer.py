@@ -184,6 +184,11 @@ class HistoryWriter:
         if tally is not None:
             tally.spent = spent
 
+    def spent(self, key: str) -> Spending | None:
+        """Returns how the tasks of a job have spent their time; None: unknown."""
+        tally = self._tallies.get(key)
+        return None if tally is None else tally.spent
+
     def note_sharing(
         self, key: str, rested_s: float, gave_way_s: float, beside: tuple[Neighbour, ...]
     ) -> None:

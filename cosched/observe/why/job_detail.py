@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cosched.observe.filling import of_live
-from cosched.observe.sharing import of_live as sharing_of_live
+from cosched.observe.shared_nodes import of_live as sharing_of_live
 from cosched.observe.status import state_word
 
 Status = Mapping[str, Any]

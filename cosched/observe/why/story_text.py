@@ -12,6 +12,7 @@ from typing import Any
 from cosched.core.node.messages import Cause
 from cosched.core.units import NS_PER_S
 from cosched.observe.filling import of_live
+from cosched.observe.shared_nodes import of_live as sharing_of_live
 from cosched.observe.why.why import Asker, Story
 
 WIDTH = 79
@@ -27,13 +28,14 @@ def story_text(
     """Returns a job's last changes on one node, within 80 columns, from its ``document``.
 
     since_s: the earliest time that the user asked for, since 1970, by the node's clock.
-    in_all: also how often a job that runs had the CPUs so far, how soon it began and how
-    waits were filled.
+    in_all: also how often a job that runs had the CPUs so far, how soon it began, how
+    waits were filled, and what was seen beside other jobs.
     """
     notes, reaches_back_to_s = story["notes"], story["reaches_back_to_s"]
     lines = _wrapped(f"{story['job']} on {story['node']}: {story['now']}", "", "  ")
     if in_all and story["live"] is not None:
-        for text in (_so_far(story["live"]), *of_live(story["live"])):
+        live = story["live"]
+        for text in (_so_far(live), *of_live(live), *sharing_of_live(live)):
             lines += _wrapped(text, "  ", "    ")
     if reaches_back_to_s > since_s and not _begins(notes):
         lines.append(f"  nothing is recorded from before {_clock(reaches_back_to_s)}")

@@ -18,7 +18,7 @@ from cosched.core.symbiosis.limited import (
 from cosched.core.symbiosis.speeds import Measure
 from cosched.core.trace.sharing import Neighbour, Sharing, found_limits, merged_sharing
 from cosched.core.units import NS_PER_S
-from cosched.observe.sharing import sentences
+from cosched.observe.shared_nodes import sentences
 
 CPU, MEMORY = frozenset({Resource.CPU}), frozenset({Resource.MEMORY})
 IO, NETWORK = frozenset({Resource.IO}), frozenset({Resource.NETWORK})

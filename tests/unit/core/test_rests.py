@@ -59,7 +59,7 @@ def test_rest_ends_when_the_driver_ends_it():
     node = two_halves()
     rest(node, "b")
     commands = rest(node, after_ns=20 * NS_PER_MS)
-    assert published(commands, "b")[-1] == (True, Cause.RESTED)
+    assert published(commands, "b") == [(True, Cause.RESTED)]
     assert not node.frozen
     assert node.running == {"a", "b"}
     assert node.modes["b"] is Mode.COSCHEDULED

@@ -89,6 +89,8 @@ def test_giving_way_ends_when_a_job_leaves():
     played.run(2)
     assert played.watch.giving is None
     assert not played.resting
+    (known,) = played.watch.speeds_of("second").values()
+    assert known.slowdown == pytest.approx(1.0, abs=0.02)
 
 
 def test_jobs_are_looked_at_again_after_a_time():

@@ -140,6 +140,19 @@ class Worlds:
                 self._end_one(number, reason)
         return self._first_lives and not set(range(len(self._route.hosts))) <= places
 
+    def lose(
+        self, lost: frozenset[Position], kept: frozenset[Position], reason: str
+    ) -> None:
+        """Forgets the worlds with tasks at lost places that wait at their gates, but not
+        those with tasks at kept places. The controller ends them on other nodes."""
+        for number, world in list(self._worlds.items()):
+            places = {block.place for block in world.blocks}
+            if world.waits is None or not places & lost or places & kept:
+                continue
+            self._answer_spawn(number, RootAnswer(reason))
+            del self._worlds[number]
+        self._head.check_change()
+
     def take_spawn_problem(self) -> str:
         """Returns why a spawn failed since the last call; empty: none did. An MPI need not
         pass that on."""

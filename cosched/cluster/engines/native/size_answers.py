@@ -8,6 +8,7 @@ from cosched.cluster.answers import ChangeInfo, PhasesInfo
 from cosched.cluster.job_size import PastChange
 from cosched.cluster.store import Record, State
 from cosched.core.cluster.queue.sizes.fit import FittedExecution
+from cosched.core.cluster.queue.sizes.prediction import PredictedExecution
 from cosched.core.cluster.queue.sizes.resizable_run import ResizableRun
 from cosched.core.units import NS_PER_S
 
@@ -88,6 +89,6 @@ def _phases(change: PastChange) -> PhasesInfo | None:
 def _slower(run: ResizableRun | None, before: int, after: int) -> float | None:
     """Returns by which part an iteration takes longer than before; below 0 if it takes
     less. None if two sizes have not been measured."""
-    if run is None or not isinstance(run.execution, FittedExecution):
+    if run is None or not isinstance(run.execution, FittedExecution | PredictedExecution):
         return None
     return run.execution.time_ns(after) / run.execution.time_ns(before) - 1.0

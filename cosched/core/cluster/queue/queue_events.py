@@ -180,6 +180,9 @@ class SizeWanted(Struct, frozen=True):
     minimum: int  #: that it needs; 0: not known
     ideal: int  #: at which it is fastest; 0: not known
     wanted: int  #: for which it asks; 0: it asks for none
+    #: Numbers of nodes and the time of an iteration that it predicts for each, in ns; ():
+    #: it predicts none.
+    predicted: tuple[tuple[int, int], ...] = ()
 
 
 class SettingsChanged(Struct, frozen=True):

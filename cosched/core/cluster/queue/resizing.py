@@ -132,7 +132,7 @@ class Resizing:
         """Lets a running job want other sizes; ignores a job that ended."""
         run = self._place.running.get(event.number)
         if run is not None and run.held:
-            wants = Wants(event.minimum, event.ideal, event.wanted)
+            wants = Wants(event.minimum, event.ideal, event.wanted, event.predicted)
             self.plan.want(event.number, wants)
 
     def sensed(self, event: Sensed) -> None:

@@ -3,8 +3,9 @@ it reads there."""
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Annotated, Protocol
 
+import msgspec
 from msgspec import Struct
 
 from cosched.core.bounds import NATURAL_MOST, SLOTS_MOST, Natural, Slots
@@ -22,12 +23,18 @@ from cosched.core.cluster.resizing.agreement import (
 from cosched.core.cluster.resizing.change import encode_change
 from cosched.core.cluster.resizing.records import (
     NO_BOUNDARY,
+    PREDICTED_MOST,
     Look,
     Pace,
     Phase,
     Result,
     Wants,
 )
+
+#: What the program of a job predicts; its user may write any numbers.
+Predicted = Annotated[
+    tuple[tuple[Slots, Natural], ...], msgspec.Meta(max_length=PREDICTED_MOST)
+]
 
 
 class Sensed(Struct, frozen=True, array_like=True, tag=True):
@@ -41,6 +48,8 @@ class Sensed(Struct, frozen=True, array_like=True, tag=True):
     ideal: Slots  #: nodes at which it is fastest; 0: not known
     wanted: Slots  #: nodes that it asked for last; 0: it did not ask
     asked: Natural  #: how often it asked on this node
+    #: Numbers of nodes and the predicted time of an iteration on each, in ns; (): none.
+    predicted: Predicted = ()
 
 
 Order = Collect | Propose | Commit | Release
@@ -67,6 +76,9 @@ class Page(Protocol):
 
     def wants(self) -> Wants:
         """Returns what the job's rank 0 wrote last on this node."""
+
+    def prediction(self) -> tuple[tuple[int, int], ...]:
+        """Returns what the job's rank 0 predicted last on this node."""
 
 
 class NodePart:
@@ -157,4 +169,8 @@ class NodePart:
             min(wants.ideal, SLOTS_MOST),
             min(wants.wanted, SLOTS_MOST),
             min(wants.asked, NATURAL_MOST),
+            tuple(
+                (min(nodes, SLOTS_MOST), min(exec_ns, NATURAL_MOST))
+                for nodes, exec_ns in self._page.prediction()
+            ),
         )

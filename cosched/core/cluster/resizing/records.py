@@ -12,6 +12,8 @@ from msgspec import Struct
 
 #: A boundary that no rank comes to.
 NO_BOUNDARY = (1 << 62) - 1
+#: The most points of a prediction: COSCHED_PAGE_POINTS of ``page.h``.
+PREDICTED_MOST = 64
 
 
 class Phase(IntEnum):

@@ -5,7 +5,7 @@
  * The agent's steward makes a page for each malleable job on its node: a file of mode 0600 that
  * belongs to the job's user. The variable COSCHED_MALLEABLE has its path.
  *
- *   page:  header | word | wants | result | order | slots[512]
+ *   page:  header | word | wants | result | order | slots[512] | prediction
  *
  * Each record has one writer, named in its comment, and starts at a multiple of 64 bytes.
  *
@@ -26,11 +26,12 @@
 
 /* cdef: begin */
 enum cosched_page_limits {
-    COSCHED_PAGE_VERSION = 1, /* raised by any change of the layout */
+    COSCHED_PAGE_VERSION = 2, /* raised by any change of the layout */
     COSCHED_PAGE_SLOTS = 512, /* ranks of one job on one node */
     COSCHED_PAGE_HOST_BYTES = 256,
     COSCHED_PAGE_REASON_BYTES = 256,
-    COSCHED_PAGE_ORDER_BYTES = 65536
+    COSCHED_PAGE_ORDER_BYTES = 65536,
+    COSCHED_PAGE_POINTS = 64 /* of a prediction */
 };
 
 /* The low two bits of the word. */
@@ -130,6 +131,15 @@ struct cosched_page_slot {
     uint8_t pad1[56];
 };
 
+/* What the program predicts. Written by rank 0 of the job, in the page of its node. */
+struct cosched_page_prediction {
+    uint32_t count;       /* points; 0: none; written last */
+    uint32_t pad0;
+    uint8_t pad1[56];
+    uint32_t nodes[64];   /* of each point, rising */
+    uint64_t exec_ns[64]; /* the time of an iteration on so many */
+};
+
 struct cosched_page {
     struct cosched_page_header header;
     struct cosched_page_word word;
@@ -137,6 +147,7 @@ struct cosched_page {
     struct cosched_page_result result;
     struct cosched_page_order order;
     struct cosched_page_slot slots[512];
+    struct cosched_page_prediction prediction;
 };
 
 /* What an agent sees of the ranks of its node. */
@@ -201,6 +212,10 @@ void cosched_page_leave(struct cosched_page *page, uint32_t slot);
 /* Asks for a number of nodes. */
 void cosched_page_ask(struct cosched_page *page, uint32_t nodes);
 
+/* Publishes a prediction. */
+void cosched_page_predict(struct cosched_page *page,
+                          const struct cosched_page_prediction *prediction);
+
 /* Publishes a result whose other fields are written. */
 void cosched_page_report(struct cosched_page *page, uint64_t generation);
 /* cdef: end */
@@ -212,13 +227,16 @@ _Static_assert(sizeof(struct cosched_page_result) == 384, "cosched_page_result c
 _Static_assert(sizeof(struct cosched_page_order) == 64 + COSCHED_PAGE_ORDER_BYTES,
                "cosched_page_order changed size");
 _Static_assert(sizeof(struct cosched_page_slot) == 128, "cosched_page_slot changed size");
+_Static_assert(sizeof(struct cosched_page_prediction) == 832, "cosched_page_prediction changed size");
 _Static_assert(offsetof(struct cosched_page, word) == 320, "word moved");
 _Static_assert(offsetof(struct cosched_page, wants) == 384, "wants moved");
 _Static_assert(offsetof(struct cosched_page, result) == 448, "result moved");
 _Static_assert(offsetof(struct cosched_page, order) == 832, "order moved");
 _Static_assert(offsetof(struct cosched_page, slots) == 66432, "slots moved");
+_Static_assert(offsetof(struct cosched_page, prediction) == 131968, "prediction moved");
 _Static_assert(COSCHED_PAGE_SLOTS == 512 && COSCHED_PAGE_HOST_BYTES == 256 &&
-                   COSCHED_PAGE_REASON_BYTES == 256 && COSCHED_PAGE_ORDER_BYTES == 65536,
+                   COSCHED_PAGE_REASON_BYTES == 256 && COSCHED_PAGE_ORDER_BYTES == 65536 &&
+                   COSCHED_PAGE_POINTS == 64,
                "the literals in the cffi part follow the constants");
 
 #endif

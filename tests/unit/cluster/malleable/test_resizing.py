@@ -593,6 +593,19 @@ def test_wishes_of_a_program_stay_within_the_bounds_of_its_owner():
     assert (run.minimum, run.ideal) == (1, 3)
 
 
+def test_queue_gives_no_more_nodes_than_the_program_predicts_to_be_fastest():
+    """The job wants 3 of 8 nodes by its prediction; another one gets them when it comes."""
+    domain = Domain()
+    domain.submit(0, job(0, 1, 8))
+    points = ((1, 90), (2, 50), (3, 40), (4, 45), (8, 80))
+    (order,) = domain(SizeWanted(10, 0, 1, 0, 0, points))
+    assert order == ResizeJob(0, ((0, 2),))
+    assert domain.queue.why_resized(0) == "gave 5 nodes: it wants 3 at most"
+    domain(ResizeDone(20, 0, order.nodes, 0))
+    assert domain(SizeWanted(30, 0, 1, 0, 0, points)) == []
+    assert domain(SizeWanted(40, 0, 1, 0, 0, ())) == [ResizeJob(0, ((0, 7),))]
+
+
 def test_program_that_changes_its_wishes_gets_a_change_now_and_then():
     domain = Domain()
     domain.submit(0, job(0, 1, 8, 10_000 * NS_PER_S))

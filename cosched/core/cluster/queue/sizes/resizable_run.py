@@ -15,8 +15,13 @@ from msgspec import Struct
 
 from cosched.core.cluster.queue.job import Job
 from cosched.core.cluster.queue.sizes.execution import FREE, Execution, linear
-from cosched.core.cluster.queue.sizes.fit import fit
+from cosched.core.cluster.queue.sizes.fit import FittedExecution, fit
 from cosched.core.cluster.queue.sizes.malleable_job import MalleableJob, least_nodes
+from cosched.core.cluster.queue.sizes.prediction import (
+    PredictedExecution,
+    Prediction,
+    predicted,
+)
 from cosched.core.units import NS_PER_S
 
 #: How many changes a job makes after wishes of its program, without a pause between them.
@@ -46,6 +51,7 @@ class Wants(Struct, frozen=True, gc=False):
     minimum: int  #: the least that it needs
     ideal: int  #: at which it is fastest
     wanted: int  #: for which it asks
+    predicted: Prediction = ()  #: the time of an iteration by nodes, ns; (): not predicted
 
 
 class ResizableRun:
@@ -56,15 +62,17 @@ class ResizableRun:
     execution, cost: the models of its job, until measured ones replace them. before: what
     it was before its open change; None without one. spared_ns: no change begins before.
     refuses: it refused its last change, or was late with it.
-    ending: it was ordered to end. wants: what its program wants. wished: it has wanted
+    ending: it was ordered to end. predicted: the model of its program; None without one.
+    wants: what its program wants. wished: it has wanted
     something else since the last change. paced_ns: each change after a wish puts it off by
     WISH_PAUSE_NS. stood_ns: how long it stood still for changes that are done.
     """
 
     __slots__ = (
         "_sensed", "allowed_ns", "before", "cost", "end_ns", "ending", "execution",
-        "harvests", "held", "ideal", "job", "minimum", "paced_ns", "refuses", "since_ns",
-        "size", "spared_ns", "start_ns", "stood_ns", "wants", "wished",
+        "fitted", "harvests", "held", "ideal", "job", "minimum", "paced_ns", "predicted",
+        "refuses", "since_ns", "size", "spared_ns", "start_ns", "stood_ns", "wants",
+        "wished",
     )  # fmt: skip
 
     def __init__(self, job: Job, size: int, now_ns: int) -> None:
@@ -83,6 +91,8 @@ class ResizableRun:
             self.cost = job.cost
         else:
             self.minimum, self.execution, self.cost = job.size, linear, FREE
+        self.fitted: FittedExecution | None = None
+        self.predicted: PredictedExecution | None = None
         self.wants: Wants | None = None
         self.wished = False
         self.paced_ns = now_ns
@@ -152,7 +162,15 @@ class ResizableRun:
     def want(self, wants: Wants) -> None:
         """Takes what its program wants, within the bounds of its job."""
         self.wants, self.wished = wants, True
+        self.predicted = predicted(wants.predicted)
+        self._choose_model()
         self._narrow()
+
+    def _choose_model(self) -> None:
+        """Takes what its program predicts, otherwise what was measured, otherwise what its
+        job is expected to be."""
+        usual = self.job.execution if isinstance(self.job, MalleableJob) else linear
+        self.execution = self.predicted or self.fitted or usual
 
     def _narrow(self) -> None:
         least, most = least_nodes(self.job), self.job.size
@@ -160,6 +178,8 @@ class ResizableRun:
         if wants is not None:
             least = max(least, min(wants.minimum, most))
             most = max(least, min(wants.ideal or most, most))
+            if self.predicted is not None and not wants.ideal:
+                most = self.predicted.fastest(least, most)
             most = max(least, min(wants.wanted or most, most))
         self.minimum, self.ideal = least, most
 
@@ -235,13 +255,14 @@ class ResizableRun:
 
     def sense(self, size: int, iterations: int, exec_ns: int) -> None:
         """Adds measured iterations with a size to the fit. The job's own model holds until
-        two sizes are measured. A size that the job cannot have is ignored."""
+        two sizes are measured, and that of its program always. A size that the job cannot
+        have is ignored."""
         if iterations < 1 or exec_ns < 1 or not self.minimum <= size <= self.ideal:
             return
         if self._sensed is None:
             self._sensed = {}
         known, known_ns = self._sensed.get(size, (0, 0))
         self._sensed[size] = known + iterations, known_ns + exec_ns
-        fitted = fit({each: ns / count for each, (count, ns) in self._sensed.items()})
-        if fitted is not None:
-            self.execution = fitted
+        times_ns = {each: ns / count for each, (count, ns) in self._sensed.items()}
+        self.fitted = fit(times_ns) or self.fitted
+        self._choose_model()

@@ -82,6 +82,13 @@ bool cosched_job_left(const struct cosched_job *job);
  * rank waits. */
 int cosched_job_ask(struct cosched_job *job, int32_t nodes);
 
+/* Returns the predicted time of an iteration with so many nodes, in seconds. data: of the program. */
+typedef double (*cosched_predict)(int32_t nodes, void *data);
+
+/* Has the queue use the program's own prediction. Rank 0 calls it now and after each change of the size.
+ * NULL takes it back. A time that is not above 0 is one line, and the prediction is ignored. */
+int cosched_job_predict(struct cosched_job *job, cosched_predict predict, void *data);
+
 /* Returns the mean time of this rank's iterations since the job has its size, in seconds; below 0
  * before the first one has ended. */
 double cosched_job_exec_time(const struct cosched_job *job);

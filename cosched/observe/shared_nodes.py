@@ -22,7 +22,7 @@ def of_live(job: Mapping[str, Any]) -> list[str]:
     found = job.get("sharing")  # a daemon of an earlier version has none
     if found is None:
         return []
-    giving = found.pop("gives_way_to", None)
+    giving = found["gives_way_to"]
     texts = sentences(job["key"], convert(found, Sharing, "a node's status"))
     if giving is not None:
         name = name_for(job["key"], giving)
