@@ -91,11 +91,11 @@ def test_sharing_nodes_is_faster_than_whole_ones(documents, order, queue):
     for placement in ("packed", "split", "labels", "anyhow", "learned"):
         assert found[order, queue, placement]["compared_over_whole"] > 1.05
     assert 1.1 < found[order, queue, "split"]["compared_over_whole"] < 1.6
-    # Jobs run faster beside those that labels choose, but halves starve for it.
+    # Under labels more jobs find no halves, and take whole nodes.
     speed = {
         name: found[order, queue, name]["mean_speed"] for name in symbiosis.computed.NAMES
     }
-    assert speed["labels"] > speed["anyhow"] > speed["packed"]
+    assert speed["split"] > speed["anyhow"] > speed["labels"] > speed["packed"]
     assert speed["split"] > 1.1
     assert (
         found[order, queue, "anyhow"]["makespan_s"]
