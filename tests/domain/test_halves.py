@@ -115,7 +115,7 @@ def test_daemon_of_a_node_lets_jobs_on_its_halves_run_all_the_time(tmp_path):
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    cosched("lab", "up", "--nodes", "1")
+    cosched("lab", "up", "--nodes", "1", "--cores-per-node", "2")
     try:
         cosched("cluster", "up", "--lab", "--parts", "2")
         for limit in ("memory", "cpu"):

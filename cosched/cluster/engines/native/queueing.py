@@ -16,6 +16,7 @@ from cosched.cluster.engines.native.records import Records
 from cosched.cluster.store import Record, State
 from cosched.cluster.submission import MOST
 from cosched.config.domain import MALLEABLE, RIGID, QueueSettings
+from cosched.core.bounds import UID_MOST
 from cosched.core.cluster.queue.halves.resources import Resource
 from cosched.core.cluster.queue.halves.sharing_job import SharingJob, whole_nodes_job
 from cosched.core.cluster.queue.job import Job
@@ -23,6 +24,7 @@ from cosched.core.cluster.queue.machine import QueueMachine
 from cosched.core.cluster.queue.queue_events import JobCancelled, JobSubmitted
 from cosched.core.cluster.queue.sizes.execution import linear
 from cosched.core.cluster.queue.sizes.malleable_job import MalleableJob, least_nodes
+from cosched.core.decoding import parse_integer
 from cosched.core.errors import CoschedError
 
 
@@ -191,7 +193,7 @@ def application_of(record: Record) -> str:
 def user_and_program(application: str) -> tuple[int, str]:
     """Returns the parts of an application's name."""
     uid, _, program = application.partition(".")
-    return int(uid), program
+    return parse_integer(uid, "a user", 0, UID_MOST), program
 
 
 def _needs(job: Job) -> tuple[int, ...]:
