@@ -16,6 +16,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from benchmarks.domain_lab import crowded_domain
 from benchmarks.experiment import Bench, above_zero, positive
@@ -50,7 +51,7 @@ class Row:
     image: str  #: the digest
 
 
-def ways(words: Sequence[str]) -> Mapping[str, tuple[Sequence[str], Mapping[str, int]]]:
+def ways(words: Sequence[str]) -> Mapping[str, tuple[Sequence[str], Mapping[str, Any]]]:
     """Returns the command and the nodes of each way. words: the options of the image."""
     futures = (sys.executable, "-m", "mpi4py.futures", str(_FUTURES), *words)
     malleable = (sys.executable, str(_IMAGE), str(_MALLEABLE), *words)
@@ -113,7 +114,7 @@ def _guest(seconds: float) -> Job:
 
 def _image(
     command: Sequence[str],
-    nodes: Mapping[str, int],
+    nodes: Mapping[str, Any],
     output: Path,
     options: argparse.Namespace,
 ) -> Job:

@@ -26,7 +26,8 @@ _LONGEST_S = 3.2e9
 def sizes(minimum: int, ideal: int | None) -> list[int]:
     """Returns the numbers of nodes to ask for, from the minimum to the ideal."""
     most = max(minimum, OPEN_NODES) if ideal is None else ideal
-    found, size = [], minimum
+    found: list[int] = []
+    size = minimum
     while size < most and len(found) < PREDICTED_MOST - 1:
         found.append(size)
         size += 1 if size < _ALL_UP_TO else size // 4
