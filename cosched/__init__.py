@@ -1,4 +1,5 @@
-"""Coscheduling of MPI jobs. ``Client`` and ``Job`` are for programs that submit jobs."""
+"""Coscheduling of MPI jobs. ``Client`` and ``Job`` are for programs that submit jobs, and
+``mark`` is for programs that are jobs: it counts an iteration."""
 
 from __future__ import annotations
 
@@ -7,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from cosched.jobs.client import Client
     from cosched.jobs.job import Job
+    from mpi_shim.marks import mark
 
-__all__ = ["Client", "Job"]
+__all__ = ["Client", "Job", "mark"]
 
 
 def __getattr__(name: str) -> Any:
@@ -21,4 +23,8 @@ def __getattr__(name: str) -> Any:
         from cosched.jobs.job import Job
 
         return Job
+    if name == "mark":
+        from mpi_shim.marks import mark
+
+        return mark
     raise AttributeError(f"module 'cosched' has no attribute '{name}'")

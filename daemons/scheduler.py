@@ -129,6 +129,7 @@ def serve(options: argparse.Namespace, starter: Starter) -> None:
                 trace_bytes=config.node.trace_bytes,
                 memory=MemoryTerms(config.node.memory_bytes, config.node.memory_wait_ns),
                 allow_raise=config.node.allow_raise,
+                watch=config.node.watch,
                 history=history_files(paths, options.private, os.environ, os.geteuid()),
             ),
             lock,

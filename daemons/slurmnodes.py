@@ -33,10 +33,11 @@ def parser() -> argparse.ArgumentParser:
     options = argparse.ArgumentParser(
         prog="cosched-slurmnodes",
         description=__doc__,
-        epilog="example: cosched-slurmnodes --run-dir R --base 7 --least 1 --most 4",
+        epilog="example: cosched-slurmnodes --run-dir R --base 7 --kept n1 --most 4",
     )
     options.add_argument("--run-dir", type=Path, required=True)
     options.add_argument("--base", type=int, required=True, help="the domain's Slurm job")
+    options.add_argument("--kept", required=True, help="a node of that job that stays")
     options.add_argument("--least", type=int, required=True, help="nodes at least")
     options.add_argument("--most", type=int, required=True, help="nodes at most")
     options.add_argument("--idle", type=float, default=60.0, help="seconds")
@@ -55,7 +56,7 @@ def main() -> None:
     words = shlex.split(options.sbatch)
     jobs = NodeJobs(paths, options.base, options.cpus, words, os.environ)
     bounds = Bounds(options.least, options.most, round(options.idle * NS_PER_S))
-    growing = Growing(bounds, config.node_names, port, jobs, log_line)
+    growing = Growing(bounds, config.node_names, options.kept, port, jobs, log_line)
     ended = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ended.set())

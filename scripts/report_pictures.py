@@ -7,12 +7,10 @@ lab must not be in use.
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from pathlib import Path
 
-from selenium import webdriver
-
+from benchmarks.chromium import chromium, open_page
 from benchmarks.commands import output_of
 from benchmarks.experiment import in_one_line
 from scripts.busy_lab import BIN, FIGURES, busy_lab
@@ -35,31 +33,10 @@ def run_jobs(folder: Path) -> Path:
 
 def photograph(page: Path) -> None:
     """Saves a picture of the page as a browser opens it."""
-    options = webdriver.ChromeOptions()
-    options.binary_location = shutil.which("chromium") or "chromium"
-    for argument in (
-        "--headless=new",
-        "--no-sandbox",
-        "--hide-scrollbars",
-        f"--window-size={WIDTH},{HEIGHT}",
-    ):
-        options.add_argument(argument)
-    driver = webdriver.Chrome(
-        options=options,
-        service=webdriver.ChromeService(executable_path=shutil.which("chromedriver")),
-    )
-    try:
-        driver.get(f"{page.as_uri()}#{VIEW_S[0]}-{VIEW_S[1]}")
-        driver.set_script_timeout(30)
-        driver.execute_async_script(
-            "const done = arguments[0], seen = () => document.body.dataset.state ?"
-            " requestAnimationFrame(() => requestAnimationFrame(done)) :"
-            " requestAnimationFrame(seen); seen();"
-        )
+    with chromium(WIDTH, HEIGHT) as driver:
+        open_page(driver, f"{page.as_uri()}#{VIEW_S[0]}-{VIEW_S[1]}")
         driver.save_screenshot(str(FIGURES / "report.png"))
-        print("docs/figures/report.png")
-    finally:
-        driver.quit()
+    print("docs/figures/report.png")
 
 
 def main() -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from benchmarks.experiment import above_zero, in_one_line, positive, shown_share, write_json
 from benchmarks.kernels.build import KERNELS, build
+from benchmarks.kernels.contention import SHARED, described, is_measurable, kept_speeds
 from benchmarks.kernels.matrix import Halves, measure, model_of, rate_of
 from benchmarks.kernels.occupant import KernelSetup
 from cosched.core.errors import CoschedError
@@ -36,6 +37,7 @@ exit status: 0, or 1 if a result is wrong or something is missing
 
 examples:
   python -m benchmarks.kernels run stream --seconds 2
+  python -m benchmarks.kernels contention
   python -m benchmarks.kernels matrix --json mine.json
   python -m benchmarks.kernels matrix --halves 0-3/4-7 --json mine.json
   cosched sim symbiosis pairs --model mine.json
@@ -85,6 +87,18 @@ def matrix(options: argparse.Namespace) -> None:
             ],
         }
         write_json(options.json, document)
+
+
+def contention(options: argparse.Namespace) -> None:
+    """Whether kernels slow each other on this machine."""
+    place = _place(tuple(sorted(os.sched_getaffinity(0))), options)
+    with tempfile.TemporaryDirectory(prefix="cosched-kernels-") as folder:
+        built = build(list(SHARED), Path(folder), options.mpi)
+        kept = kept_speeds(built, place, options.seconds, options.repeat)
+    if options.json:
+        print(json.dumps({"kept": kept, "measurable": is_measurable(kept)}))
+    else:
+        print("\n".join(described(kept, place.cpus)))
 
 
 def parse_halves(
@@ -138,7 +152,7 @@ def _parser() -> argparse.ArgumentParser:
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    commands = parser.add_subparsers(required=True, metavar="run|matrix")
+    commands = parser.add_subparsers(required=True, metavar="run|matrix|contention")
     one = commands.add_parser("run", help="one kernel, on all CPUs")
     one.add_argument("kernel", choices=KERNELS)
     one.add_argument("--json", action="store_true", help="print JSON")
@@ -151,7 +165,13 @@ def _parser() -> argparse.ArgumentParser:
     all_of.add_argument("--repeat", type=positive, default=3, help="rounds (default 3)")
     all_of.add_argument("--json", type=Path, metavar="FILE", help="a model for cosched sim")
     all_of.set_defaults(do=matrix)
-    for command in (one, all_of):
+    whether = commands.add_parser(
+        "contention", help="whether kernels slow each other on this machine"
+    )
+    whether.add_argument("--json", action="store_true", help="print JSON")
+    whether.add_argument("--repeat", type=positive, default=3, help="rounds (default 3)")
+    whether.set_defaults(do=contention)
+    for command in (one, all_of, whether):
         command.add_argument(
             "--seconds", type=above_zero, default=3.0, help="of each run (default 3)"
         )

@@ -21,6 +21,8 @@ from benchmarks.kernels.build import NETWORK, Built
 from cosched.core.errors import CoschedError
 from cosched.launch.family import Family
 
+#: The variable with the path of an emulated node.
+NODE = "KERNEL_NODE"
 #: A kernel that prints nothing for this much longer than asked is stuck.
 PATIENCE_S = 120.0
 
@@ -32,12 +34,17 @@ class KernelSetup:
     cpus: tuple[int, ...]  #: CPUs of the node, one for each process
     size: int  #: bytes for each process
     folder: Path  #: for the files of the kernels
+    #: The memory of the emulated node that they share (``emulated``); None: they have the
+    #: machine's own, and each process has a CPU. The CPUs of an emulated node are numbers.
+    node: Path | None = None
 
 
 class Process:
     """A kernel's process, or the launcher of its ranks."""
 
-    def __init__(self, name: str, argv: Sequence[str], stack: ExitStack) -> None:
+    def __init__(
+        self, name: str, argv: Sequence[str], node: Path | None, stack: ExitStack
+    ) -> None:
         self._name = name
         self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
         stack.callback(self._errors.close)
@@ -47,6 +54,7 @@ class Process:
             stdout=subprocess.PIPE,
             stderr=self._errors,
             bufsize=0,
+            env={**os.environ, **({} if node is None else {NODE: str(node)})},
         )
         stack.callback(self._end)
         self._unread = b""
@@ -141,7 +149,7 @@ class Occupant:
         else:
             starts = [((cpu,), tail) for cpu in place.cpus]
         self._processes = [
-            Process(kernel, ["taskset", "-c", ",".join(map(str, cpus)), *argv], stack)
+            Process(kernel, [*_bound(cpus, place), *argv], place.node, stack)
             for cpus, argv in starts
         ]
         for process in self._processes:
@@ -162,6 +170,13 @@ class Occupant:
     def rate(self) -> float:
         """Work a second, of all processes together."""
         return sum(process.rate(self._seconds + PATIENCE_S) for process in self._processes)
+
+
+def _bound(cpus: Sequence[int], place: KernelSetup) -> list[str]:
+    """Returns the words that bind a command to CPUs; none on an emulated node."""
+    if place.node is not None:
+        return []
+    return ["taskset", "-c", ",".join(map(str, cpus))]
 
 
 def _launcher(built: Built, cpus: int) -> list[str]:

@@ -14,9 +14,8 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from benchmarks.domain_lab import crowded_domain
 from benchmarks.experiment import Bench, above_zero, positive
@@ -51,21 +50,21 @@ class Row:
     image: str  #: the digest
 
 
-def ways(words: Sequence[str]) -> Mapping[str, tuple[Sequence[str], Mapping[str, Any]]]:
-    """Returns the command and the nodes of each way. words: the options of the image."""
+def ways(words: Sequence[str]) -> Mapping[str, Job]:
+    """Returns the job of each way. words: the options of the image."""
     futures = (sys.executable, "-m", "mpi4py.futures", str(_FUTURES), *words)
     malleable = (sys.executable, str(_IMAGE), str(_MALLEABLE), *words)
     return {
-        "malleable, 1-4 nodes": (malleable, {"minimum": 1, "ideal": NODES, "ppn": 1}),
-        "futures, 2 nodes": (futures, {"ranks": 3, "nodes": 2}),
-        "futures, 4 nodes": (futures, {"ranks": 5, "nodes": NODES}),
+        "malleable, 1-4 nodes": Job(malleable, minimum=1, ideal=NODES, ppn=1),
+        "futures, 2 nodes": Job(futures, ranks=3, nodes=2),
+        "futures, 4 nodes": Job(futures, ranks=5, nodes=NODES),
     }
 
 
 def run(way: str, options: argparse.Namespace) -> Row:
     """Computes the image in one way, on a domain of its own. Raises CoschedError."""
     words = ["--width", "1", "--height", str(options.lines), "--pause", str(options.pause)]
-    command, nodes = ways(words)[way]
+    job = ways(words)[way]
     queue = QueueSettings("fcfs", grace_ns=_GRACE_NS, size="malleable")
     with (
         tempfile.TemporaryDirectory(prefix="cosched-b-") as name,
@@ -75,7 +74,7 @@ def run(way: str, options: argparse.Namespace) -> Row:
         output = Path(name) / "output"
         first = client.submit(_guest(options.first_guest))
         _until_running(client, first)
-        image = client.submit(_image(command, nodes, output, options))
+        image = client.submit(_image(job, output, options))
         _until_running(client, image)
         client.wait(first)
         time.sleep(options.alone)
@@ -112,15 +111,9 @@ def _guest(seconds: float) -> Job:
     )
 
 
-def _image(
-    command: Sequence[str],
-    nodes: Mapping[str, Any],
-    output: Path,
-    options: argparse.Namespace,
-) -> Job:
-    return Job(
-        command,
-        **nodes,
+def _image(job: Job, output: Path, options: argparse.Namespace) -> Job:
+    return replace(
+        job,
         name="image",
         mpi=options.mpi,
         shim=False,

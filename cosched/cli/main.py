@@ -14,6 +14,7 @@ SECTIONS = {
     "Jobs": {
         "status": ("jobs.status", "Status", "Show nodes, jobs, shares and switches."),
         "top": ("jobs.top", "Top", "Show nodes and jobs, live."),
+        "dashboard": ("jobs.dashboard", "Dashboard", "Show it all in the browser, live."),
         "why": ("jobs.why", "Why", "Explain why a job runs or does not."),
         "history": ("jobs.history", "History", "Show jobs that have ended."),
         "suspend": ("jobs.steer", "Suspend", "Stop a job of yours until you resume it."),

@@ -70,6 +70,22 @@ def domain_dir_option() -> Any:
     )
 
 
+def any_given_run_dir_option() -> Any:
+    """``--run-dir`` for commands that ask daemons and the domain; None if it is not given:
+    then each is asked where it serves the user."""
+
+    def given(_: click.Context, __: click.Parameter, path: Path | None) -> Path | None:
+        return None if path is None else without_links(path.absolute())
+
+    return option(
+        "--run-dir",
+        type=PATH,
+        callback=given,
+        help="Where the daemons' sockets are.  [default: /tmp/cosched-UID where daemons or "
+        "a domain of yours are up, else /run/cosched]",
+    )
+
+
 def run_dir_option_with(usual: Callable[[], Path], shown: str) -> Any:
     """``--run-dir`` with another default, which --help describes as ``shown``."""
     return _run_dir_option(usual, shown, lambda run_dir: run_dir)

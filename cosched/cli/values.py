@@ -131,6 +131,15 @@ def some_of(known: Sequence[str], name: str = "A,B") -> Parsed:
     return several(name, one)
 
 
+def _yes_or_no(word: str, _what: str) -> bool:
+    if word not in ("yes", "no"):
+        raise click.BadParameter(f"'{word:.40}' is neither yes nor no.")
+    return word == "yes"
+
+
+YES_OR_NO = Parsed("yes|no", _yes_or_no, lambda value: "yes" if value else "no")
+
+
 def whole(least: int, most: int | None = None) -> Parser:
     """Returns a parser of whole numbers."""
     kind = f"a whole number from {least} to {most}"

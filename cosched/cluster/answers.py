@@ -36,6 +36,34 @@ class _Job(TypedDict):
     ideal: int | None
     resized: int | None
     node_s: float
+    limited_by: list[str]
+    shares: bool
+    halves: list[str]
+    neighbours: list[int]
+
+
+class PhasesInfo(TypedDict):
+    """Where the time of a change of a job's size went, in their order.
+
+    prepare_s: from the queue's order until all nodes of the change had admitted the job.
+    agree_s: until all ranks were bound to stop at one boundary. wait_s: the part of that in
+    which the job's first rank waited there. The job stands still for wait_s, and from
+    spawn_s to resume_s. spawn_s: new tasks were started. connect_s: communicators were
+    made. start_s: until all ranks came to move their data. move_s: data moved. resume_s:
+    old communicators were freed. empty_s: until the tasks that left were gone. moved_bytes:
+    how much data went from one process to another.
+    """
+
+    prepare_s: float
+    agree_s: float
+    wait_s: float
+    spawn_s: float
+    connect_s: float
+    start_s: float
+    move_s: float
+    resume_s: float
+    empty_s: float
+    moved_bytes: int
 
 
 class ChangeInfo(TypedDict):
@@ -43,8 +71,9 @@ class ChangeInfo(TypedDict):
 
     before, after: numbers of nodes, also of a change that was refused. reason: why the
     queue ordered it. refused: why the job kept what it had; empty: it did not. stood_s: how
-    long the job stood still for it. slower: by which part an iteration takes longer since;
-    below 0: it takes less; None: unknown.
+    long the job stood still for it. phases: where its time went; None: it is not done.
+    slower: by which part an iteration takes longer since; below 0: it takes less; None:
+    unknown.
     """
 
     ordered_ns: int
@@ -54,6 +83,7 @@ class ChangeInfo(TypedDict):
     reason: str
     refused: str
     stood_s: float
+    phases: PhasesInfo | None
     slower: float | None
 
 
@@ -67,7 +97,10 @@ class JobInfo(_Job, total=False):
     empty ``error`` means the same file. mates: one line about its mates in other domains;
     empty without mates, and after its end. minimum, ideal: the least and the most nodes of
     a malleable job; None for a rigid one. resized: how often its size was changed; None for
-    a rigid one. node_s: the time of its nodes in its latest start, added up.
+    a rigid one. node_s: the time of its nodes in its latest start, added up; half a node
+    counts half. limited_by: its user's label; empty: none. shares: whether it may share its
+    nodes. halves: for each of ``hosts`` ``top`` or ``bottom``, the half that it has; empty:
+    whole nodes. neighbours: the jobs on the other halves of its nodes.
     """
 
     #: The changes of its size, in their order; only in the answer about one job.
@@ -80,6 +113,20 @@ def size_text(nodes: int | None, minimum: int, ideal: int, unit: str = "") -> st
     unit: a word behind the number of nodes, with a space before it."""
     bounds = str(ideal) if minimum == ideal else f"{minimum}-{ideal}"
     return f"{bounds}{unit}" if nodes is None else f"{nodes}{unit} of {bounds}"
+
+
+class PairInfo(TypedDict):
+    """The observed speed of a program. uid: its user. beside, beside_uid: the program on
+    the other halves of its nodes, and its user; None: no program. speed: against whole
+    nodes of its own. seen: how many observations it is the mean of.
+    """
+
+    program: str
+    uid: int
+    beside: str | None
+    beside_uid: int | None
+    speed: float
+    seen: int
 
 
 class NodeInfo(TypedDict):

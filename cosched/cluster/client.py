@@ -25,6 +25,7 @@ from cosched.cluster.answers import (
     LeavingInfo,
     MateInfo,
     NodeInfo,
+    PairInfo,
     ReloadInfo,
 )
 from cosched.cluster.paths import DomainPaths
@@ -195,6 +196,11 @@ class Client:
     def nodes(self) -> list[NodeInfo]:
         """Returns the nodes of the domain."""
         found: list[NodeInfo] = self._ask("nodes")
+        return found
+
+    def pairs(self) -> list[PairInfo]:
+        """Returns the observed speeds of programs beside each other on halves of nodes."""
+        found: list[PairInfo] = self._ask("pairs")
         return found
 
     def drain(self, names: Sequence[str], reason: str = "") -> None:

@@ -18,7 +18,8 @@ from typing import Any
 
 import msgspec
 
-from cosched.cluster.messages import GiveInput, InputTaken, Message
+from cosched.cluster.message_kinds import Message
+from cosched.cluster.messages import GiveInput, InputTaken
 from cosched.cluster.submission import LONGEST_REQUEST
 from cosched.cluster.user_socket import Person
 from cosched.core.bounds import Name, Natural, Offset

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from cosched.cluster.messages import PhaseTimes
+from cosched.cluster.size_messages import PhaseTimes
 from cosched.core.bounds import Name, Natural, Slots
 from cosched.core.cluster.resizing.change import Generation
 from cosched.core.decoding import JsonDecoder
@@ -26,6 +26,7 @@ class OpenChange(msgspec.Struct, frozen=True):
     after: tuple[Slots, ...]  #: the places of the job after it
     reason: str  #: one line
     sent: bool = False  #: whether the root may have it
+    prepare_ns: Natural = 0  #: from the order until the root got it; 0: not yet
 
 
 class JobSize(msgspec.Struct, frozen=True):
@@ -91,6 +92,7 @@ class PastChange(msgspec.Struct, frozen=True):
     refused: str = ""  #: why the job is as it was; empty: the change is done
     cost_ns: Natural = 0  #: how long the job stood still
     times: PhaseTimes | None = None  #: how long its phases took; None: not known
+    prepare_ns: Natural = 0  #: from the order until all its nodes had admitted the job
 
     @property
     def text(self) -> str:

@@ -21,15 +21,8 @@ import zmq
 from cosched.cluster.doorkeeper import Doorkeeper
 from cosched.cluster.intake import Intake, Taken
 from cosched.cluster.keys import KeyRing, owners_of
-from cosched.cluster.messages import (
-    LASTING,
-    LONGEST,
-    PLAIN,
-    AnyMessage,
-    Message,
-    decode,
-    encode,
-)
+from cosched.cluster.message_kinds import Message
+from cosched.cluster.messages import LASTING, LONGEST, PLAIN, AnyMessage, decode, encode
 from cosched.core.bounds import Natural
 from cosched.core.cluster.delivery import Delivery, Envelope
 from cosched.core.complaints import Complaints, fault

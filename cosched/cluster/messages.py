@@ -13,6 +13,18 @@ from typing import TypeAlias
 
 import msgspec
 
+from cosched.cluster.message_kinds import Message, OfJob
+from cosched.cluster.size_messages import (
+    Admit,
+    Admitted,
+    ChangeEnded,
+    Dismiss,
+    JobSensed,
+    PageAnswer,
+    PageOrder,
+    Resize,
+    WithdrawChange,
+)
 from cosched.core.bounds import (
     CurveKey,
     GroupId,
@@ -26,10 +38,6 @@ from cosched.core.bounds import (
     UserId,
 )
 from cosched.core.cluster.coupling.mate_messages import Addresses
-from cosched.core.cluster.resizing.change import Generation
-from cosched.core.cluster.resizing.node_part import Answer as PartAnswer
-from cosched.core.cluster.resizing.node_part import Order as PartOrder
-from cosched.core.cluster.resizing.node_part import Predicted, Sensed
 from cosched.core.cluster.startup.questions import Question, RootAnswer
 from cosched.core.decoding import MessagePackDecoder
 
@@ -37,23 +45,6 @@ from cosched.core.decoding import MessagePackDecoder
 PROTOCOL = 11
 #: The longest message, in bytes; a longer one is refused.
 LONGEST = 64 << 20
-
-
-class Message(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """The base of all messages."""
-
-
-class OfWorld(Message, frozen=True, kw_only=True):
-    """The base of messages about one world of a job; 0: the tasks that it began with."""
-
-    world: Slots = 0  #: 0, or the number of a spawned world
-
-
-class OfJob(OfWorld, frozen=True):
-    """The base of messages about one start of a job."""
-
-    job: Natural  #: the job's number
-    start: Slots  #: how often the job was started
 
 
 # --- an agent and the controller: membership ----------------------------------------------
@@ -86,6 +77,8 @@ class Hello(Message, frozen=True):
     config: Name  #: the digest of its domain.toml
     totals: dict[Name, Slots]  #: resources for each job, by name
     starts: tuple[StartReport, ...]  #: that it has
+    #: The slots of its smallest part; 0: it is not divided.
+    part_slots: Slots = 0
 
 
 class Welcome(Message, frozen=True):
@@ -277,110 +270,6 @@ class NodeEnded(OfJob, frozen=True):
 
 class EndNoted(OfJob, frozen=True):
     """The controller has stored the end of the start; the agent may forget it."""
-
-
-# --- changes of a job's size --------------------------------------------------------------
-
-
-class Admit(OfJob, frozen=True):
-    """The receiver is a node of a malleable job. The controller sends it to all nodes of
-    the job, old ones and those that arrive, before it orders a change."""
-
-    generation: Generation  #: of the change
-    place: Slots  #: the receiver's place in the job; no other node ever gets it
-    #: All nodes that the job has or had, as numbers in domain.toml, by place.
-    nodes: tuple[tuple[Slots, Slots], ...]
-    places: tuple[Slots, ...]  #: have or get ranks: worlds may run only there
-    data: bytes  #: the job object; empty for a node that has it
-
-
-class Admitted(OfJob, frozen=True):
-    """The answer to ``Admit``, to the controller."""
-
-    generation: Generation  #: of the change
-    problem: str = ""  #: why the node cannot have tasks of the job; empty: it can
-
-
-class Arriving(msgspec.Struct, frozen=True, array_like=True):
-    """Ranks that come to an admitted node."""
-
-    place: Slots  #: of the node in the job
-    ranks: Positive  #: how many
-
-
-class Resize(OfJob, frozen=True):
-    """The job must change its size. The controller sends it to the job's root, once all
-    nodes are admitted. A root that gets it again answers again."""
-
-    generation: Generation  #: of the change
-    leaving: tuple[Slots, ...]  #: the places whose ranks all leave
-    arriving: tuple[Arriving, ...]  #: in the order of their ranks
-
-
-class WithdrawChange(OfJob, frozen=True):
-    """The root must refuse the change if its tasks have not begun it."""
-
-    generation: Generation  #: of the change
-    reason: str  #: one line
-
-
-class PageOrder(OfJob, frozen=True):
-    """An order of the job's root about the page of the receiver's node."""
-
-    order: PartOrder  #: for the node's part of the agreement
-    ranks: Slots  #: of the job on the node now
-
-
-class PhaseTimes(msgspec.Struct, frozen=True, array_like=True):
-    """How long the phases of a change took, and how much data moved."""
-
-    agree_ns: Natural  #: from the root's first order to the commit
-    wait_ns: Natural  #: from rank 0's boundary to the commit
-    spawn_ns: Natural  #: MPI_Comm_spawn
-    connect_ns: Natural  #: communicators and tables
-    start_ns: Natural  #: until all ranks came to move their data
-    move_ns: Natural  #: the data
-    resume_ns: Natural  #: old communicators were freed
-    empty_ns: Natural  #: until the tasks that left were gone
-    moved_bytes: Natural  #: between processes
-
-
-class PageAnswer(OfJob, frozen=True):
-    """An answer of the sender's page, to the job's root."""
-
-    answer: PartAnswer | Sensed  #: of the node's part of the agreement
-    times: PhaseTimes | None = None  #: of a change that is done, from the node of rank 0
-
-
-class ChangeEnded(OfJob, frozen=True):
-    """The end of a change, from the job's root to the controller. The tasks that left are
-    gone, so their nodes are free. The root sends it again to a new life of the controller.
-    """
-
-    generation: Generation  #: of the change
-    places: tuple[Slots, ...]  #: that have ranks of the job now
-    times: PhaseTimes | None = None  #: of a change that is done
-    refused: str = ""  #: why the job is as it was; empty: the change is done
-
-
-class Dismiss(OfJob, frozen=True):
-    """The receiver is no node of the malleable job any more: it has no task of it."""
-
-
-class JobSensed(OfJob, frozen=True):
-    """The pace and the wishes of a malleable job, from its root to the controller, once a
-    second at most."""
-
-    size: Positive  #: its nodes
-    iterations: Natural  #: since it has this size
-    exec_ns: Natural  #: their time
-    comm_ns: Natural  #: the part in which rank 0 waited in MPI; 0: not measured
-    minimum: Slots  #: nodes that the program needs; 0: not known
-    ideal: Slots  #: nodes at which it is fastest; 0: not known
-    wanted: Slots  #: nodes that it asks for; 0: none
-    asked: Natural  #: how often it asked
-    #: Numbers of nodes and the predicted time of an iteration on each, in ns; (): none.
-    predicted: Predicted = ()
 
 
 # --- what tasks ask the root of their job -------------------------------------------------

@@ -40,7 +40,8 @@ from cosched.core.errors import CoschedError
 #: In the file's user_version. Files of version 1 have numbers of nodes instead of names.
 #: Those of version 2 do not count the failed starts of a job. Those of version 3 have no
 #: malleable jobs. Those of version 4 have all changes of sizes, and do not count them.
-VERSION = 5
+#: Those of version 5 have no jobs on halves of nodes.
+VERSION = 6
 #: How many changes of a job's size are kept, the latest ones. All of them are counted.
 CHANGES_MOST = 100
 #: Stands for a number in a file of version 1 that no node in domain.toml has.
@@ -77,7 +78,8 @@ CREATE TABLE jobs (
     status INTEGER,
     reason TEXT NOT NULL DEFAULT '',
     failed_starts INTEGER NOT NULL DEFAULT 0,
-    size BLOB
+    size BLOB,
+    parts BLOB
 ) STRICT;
 CREATE INDEX jobs_by_state ON jobs (state);
 CREATE TABLE agents (name TEXT PRIMARY KEY, incarnation INTEGER NOT NULL) STRICT;
@@ -128,6 +130,9 @@ class Record:
     reason: str = ""  #: one line; empty: none
     failed_starts: int = 0  #: how many of its starts nodes in service could not make
     size: JobSize | None = None  #: of a malleable job in its latest start; None: rigid
+    #: The part of each of ``hosts`` that it has or had, 0 for the top half and 1 for the
+    #: bottom half; (): whole nodes.
+    parts: tuple[int, ...] = ()
 
     @property
     def nodes(self) -> tuple[str, ...]:
@@ -149,7 +154,8 @@ class Record:
             return 0
         until_ns = self.ended_ns or now_ns
         size = self.size or JobSize((tuple(range(len(self.hosts))),))
-        return size.used_ns(until_ns, self.started_ns)
+        used_ns = size.used_ns(until_ns, self.started_ns)
+        return used_ns // 2 if self.parts else used_ns
 
 
 class _Row(msgspec.Struct, array_like=True):
@@ -169,10 +175,12 @@ class _Row(msgspec.Struct, array_like=True):
     reason: str
     failed_starts: Slots
     size: bytes | None
+    parts: bytes | None
 
 
 _COLUMNS = ", ".join(_Row.__struct_fields__)
 _hosts: JsonDecoder[tuple[str, ...]] = JsonDecoder(tuple[Name, ...], "names of nodes")
+_parts: JsonDecoder[tuple[Slots, ...]] = JsonDecoder(tuple[Slots, ...], "parts of nodes")
 _intervals: JsonDecoder[Intervals] = JsonDecoder(
     tuple[tuple[Slots, Slots], ...], "numbers of nodes"
 )
@@ -200,6 +208,7 @@ class JobStore:
             _count_failed_starts,
             _store_sizes,
             _count_changes,
+            _store_parts,
         ]
         self._file = open_database(path, _TABLE, VERSION, remedy, log, upgrades)
         #: How many changes of sizes ended, by whether they were refused.
@@ -234,8 +243,8 @@ class JobStore:
         """Stores what has changed since the job was added. Waits while the disk is full."""
         self._file.store(
             "UPDATE jobs SET state = ?, start = ?, hosts = ?, started_ns = ?, "
-            "ended_ns = ?, status = ?, reason = ?, failed_starts = ?, size = ? "
-            "WHERE number = ?",
+            "ended_ns = ?, status = ?, reason = ?, failed_starts = ?, size = ?, "
+            "parts = ? WHERE number = ?",
             (
                 record.state.value,
                 record.start,
@@ -246,6 +255,7 @@ class JobStore:
                 record.reason,
                 record.failed_starts,
                 None if record.size is None else msgspec.json.encode(record.size),
+                msgspec.json.encode(record.parts) if record.parts else None,
                 record.number,
             ),
         )
@@ -363,11 +373,20 @@ class JobStore:
                 "submission": decode_submission(found.submission),
                 "hosts": hosts,
                 "size": decode_size(found.size, len(hosts)) if found.size else None,
+                "parts": _decode_parts(found.parts, len(hosts)),
             }
             return Record(**{**msgspec.structs.asdict(found), **decoded})
         except CoschedError as error:
             shown = printable(str(row[0]))
             raise CoschedError(f"{self._path}: job {shown} is damaged: {error}") from None
+
+
+def _decode_parts(data: bytes | None, nodes: int) -> tuple[int, ...]:
+    """Returns the parts of so many nodes. Raises CoschedError for bytes that are none."""
+    parts = _parts.decode(data) if data else ()
+    if parts and (len(parts) != nodes or max(parts) > 1):
+        raise CoschedError(f"it has parts {parts} of {nodes} nodes")
+    return parts
 
 
 def _store_names(node_names: Sequence[str], file: Database) -> None:
@@ -413,3 +432,8 @@ def _count_changes(file: Database) -> None:
         "WHERE age > ?)",
         (CHANGES_MOST,),
     )
+
+
+def _store_parts(file: Database) -> None:
+    """Gives a file of version 5 what is stored about jobs on halves of nodes."""
+    file.run("ALTER TABLE jobs ADD COLUMN parts BLOB")

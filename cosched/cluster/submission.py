@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from cosched.core.bounds import Limit
+from cosched.core.cluster.queue.halves.resources import parse_limits
 from cosched.core.decoding import JsonDecoder, convert
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
@@ -37,6 +38,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     #: Differs for each submission, so that one that is sent twice counts once.
     token: str
     name: str  #: shown to users
+    program: str = ""  #: its program's name, of which speeds are known; empty: its ``name``
     argv: tuple[str, ...]  #: the program and its arguments
     environ: dict[str, str]  #: variables of all tasks
     cwd: str  #: the working directory
@@ -64,6 +66,11 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     requeue: bool = False  #: start it again if a node is lost
     at_once: bool = False  #: start it now or refuse it
     exclusive: bool = False  #: its nodes take no other job meanwhile
+    #: The resources that limit it, by its user's word: cpu, memory, io, network.
+    limited_by: tuple[str, ...] = ()
+    #: Whether it may have halves of nodes beside other jobs; None: with a label, or if the
+    #: domain lets jobs without one share.
+    share_node: bool | None = None
     mates: str = ""  #: its mates in other domains (``coupling.mates``); empty: none
 
     def check(self) -> None:
@@ -78,6 +85,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             raise CoschedError(f"a job has at most {MOST} ranks or nodes, and ten years")
         if self.malleable:
             self._check_sizes()
+        self._check_sharing()
         if not 0 < len(self.token) <= LONGEST_TOKEN:
             raise CoschedError(f"a job's token has 1 to {LONGEST_TOKEN} characters")
         if not 0 <= self.umask <= 0o777:
@@ -114,6 +122,35 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         if self.mates:
             raise CoschedError("a job with mates cannot be malleable")
 
+    def _check_sharing(self) -> None:
+        """Raises CoschedError for a label that does not fit the job."""
+        if not self.limited_by and not self.share_node:
+            return
+        if self.limited_by:
+            parse_limits(list(self.limited_by), "limited by")
+        if len(set(self.limited_by)) < len(self.limited_by):
+            raise CoschedError("limited by: names a resource twice")
+        alone = {
+            "exclusive": self.exclusive,
+            "not to share its nodes": self.share_node is False,
+            "malleable": self.malleable,
+            "to start with mates": bool(self.mates),
+        }
+        for word, given in alone.items():
+            if given:
+                raise CoschedError(
+                    f"limited by: a label is for a job that may share its nodes, but this "
+                    f"one is {word}; leave one of them out"
+                )
+
+    def shares(self, unlabelled: bool) -> bool:
+        """Returns whether the job may have halves of nodes. unlabelled: whether the domain
+        lets jobs without a label share."""
+        if self.exclusive or self.malleable or self.mates:
+            return False
+        usual = bool(self.limited_by) or unlabelled
+        return usual if self.share_node is None else self.share_node
+
     @property
     def malleable(self) -> bool:
         """Whether the number of the job's nodes may change while it runs."""
@@ -126,10 +163,11 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         nodes = self.nodes or self.ideal or self.minimum or 1
         return self.ranks or nodes * (self.ppn or 1)
 
-    def counts(self, slots: int, nodes_most: int) -> tuple[int, ...]:
+    def counts(self, slots: int, nodes_most: int, unit: str = "a node") -> tuple[int, ...]:
         """Returns the tasks on each node, for a malleable job at its ideal or on all nodes.
-        slots: tasks that a node takes. nodes_most: the domain's nodes. Raises CoschedError
-        if the domain can never run the job."""
+        slots: tasks that a node takes. nodes_most: the domain's nodes. unit: what is
+        counted as a node, in words. Raises CoschedError if the domain can never run the
+        job."""
         if self.malleable:
             return self._counts_at_ideal(slots, nodes_most)
         ranks, ppn, nodes = self.tasks, self.ppn, self.nodes
@@ -151,7 +189,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             )
         if most > slots:
             raise CoschedError(
-                f"infeasible: needs {most} tasks on a node, a node takes {slots}"
+                f"infeasible: needs {most} tasks on {unit}, {unit} takes {slots}"
             )
         return (each + 1,) * more + (each,) * (nodes - more)
 

@@ -10,7 +10,9 @@ from typing import Any
 
 from cosched.config.coupling import Coupled, CouplingTable
 from cosched.config.slurm import is_coupled, load_coupled
-from cosched.core.cluster.queue.order import FCFS
+from cosched.config.symbiosis import SymbiosisSettings
+from cosched.core.cluster.queue.plans.conservative import Conservative
+from cosched.core.cluster.queue.plans.easy import Easy
 from cosched.core.cluster.queue.policies import POLICIES, Policy
 from cosched.core.cluster.queue.sizes.harvest import HARVESTS, LOW_IMPACT
 from cosched.core.cluster.queue.sizes.settings import (
@@ -143,9 +145,15 @@ class QueueSettings:
         """Yields settings that do not combine with sizes that change."""
         if self.size == RIGID:
             return
-        if self.policy != FCFS.name:
-            text = f'does not combine with size = "{self.size}"; write policy = "fcfs"'
+        policy = POLICIES[self.policy]
+        if not policy.takes_sizes:
+            text = f'does not combine with size = "{self.size}"; write "easy" or "fcfs"'
             yield Mistake("policy", f"{self.policy} {text}")
+        elif policy.plan is Easy and self.size == MALLEABLE:
+            problem = self.changes.sizes.problem_with_easy
+            if problem is not None:
+                name, text = problem
+                yield Mistake(f"changes.{name}", text)
         if self.jobs_per_node != 1:
             text = f'write 1: size = "{self.size}" needs nodes with one job each'
             yield Mistake("jobs_per_node", text)
@@ -233,6 +241,7 @@ class DomainConfig:
     life: LifeSettings = table(LifeSettings)
     security: SecuritySettings = table(SecuritySettings)
     metrics: MetricsSettings = table(MetricsSettings)
+    symbiosis: SymbiosisSettings = table(SymbiosisSettings)
     coupling: CouplingTable | None = optional_table(CouplingTable)
     most_nodes: int = key(
         whole(0), 0, "Nodes that a job may wait for; 0: as many as the domain has."
@@ -256,6 +265,8 @@ class DomainConfig:
         for name in self.security.root_from:
             if name not in self.nodes:
                 yield Mistake("security.root_from", f"'{name}' is not in [nodes]")
+        if self.symbiosis.divides:
+            yield from self._mistakes_with_parts()
         if self.coupling is None:
             return
         yield from self.coupling.own_name_mistakes(self.name)
@@ -268,6 +279,22 @@ class DomainConfig:
         if not POLICIES[self.queue.policy].plan.takes_rules:
             text = f"{self.queue.policy} cannot hold or yield; choose another one"
             yield Mistake("queue.policy", text)
+
+    def _mistakes_with_parts(self) -> Iterator[Mistake]:
+        """Yields settings that do not combine with nodes of several parts."""
+        parts = f"symbiosis.parts = {self.symbiosis.parts}"
+        if self.queue.jobs_per_node != 1:
+            text = f"write 1: it does not combine with {parts}"
+            yield Mistake("queue.jobs_per_node", text)
+        if self.queue.size != RIGID:
+            text = f'{self.queue.size} does not combine with {parts}; write "{RIGID}"'
+            yield Mistake("queue.size", text)
+        if POLICIES[self.queue.policy].plan is Conservative:
+            text = f"{self.queue.policy} does not combine with {parts}; choose another one"
+            yield Mistake("queue.policy", text)
+        if self.coupling is not None:
+            text = f"is {self.symbiosis.parts}, which does not combine with [coupling]"
+            yield Mistake("symbiosis.parts", text)
 
     @property
     def coupled(self) -> Coupled | None:
@@ -306,7 +333,8 @@ class DomainConfig:
     def digest(self, node: str) -> str:
         """Returns a short text that differs if a node does not fit to its controller. Other
         nodes may come and go meanwhile."""
-        text = repr((self.name, self.controller, self.nodes[node], self.startup))
+        parts = self.symbiosis.parts
+        text = repr((self.name, self.controller, self.nodes[node], self.startup, parts))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 

@@ -115,6 +115,7 @@ def _make_submission(
     return domain.make_submission(
         served.argv,
         name=job.name or as_name(served.label),
+        program=as_name(served.label),
         environ={**environ, **served.environ},
         cwd=job.cwd or _working_directory(),
         umask=_umask(),
@@ -136,6 +137,8 @@ def _make_submission(
         requeue=job.requeue,
         at_once=job.at_once,
         exclusive=job.exclusive,
+        limited_by=tuple(job.limited_by),
+        share_node=job.share_node,
         mates=_mates(job),
     )
 

@@ -39,6 +39,12 @@ class Job:
     requeue: bool = False  #: start the job again if a node is lost
     at_once: bool = False  #: the domain refuses the job unless it can start now
     exclusive: bool = False  #: its nodes take no other job meanwhile
+    #: The resources that limit it most: cpu, memory, io, network; (): not known. With one
+    #: of them it may share its nodes.
+    limited_by: Sequence[str] = ()
+    #: Whether it may share its nodes, half and half; None: if it names ``limited_by``, or
+    #: if the domain's operator wants it.
+    share_node: bool | None = None
     #: Jobs in other domains that start with this one, each ``GROUP@DOMAIN``; (): none.
     mates: Sequence[str] = ()
     within: str = ""  #: the most time between the starts, such as ``60s``; empty: 0

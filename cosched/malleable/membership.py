@@ -16,6 +16,7 @@ from cosched.core.cluster.resizing.records import Result, Times
 from cosched.core.errors import CoschedError
 from cosched.malleable.worlds import Union, Welcome, Worlds, own_generation
 from cosched.shm.boundaries import Boundaries, link, unlinked
+from mpi_shim.marks import mark
 from mpi_shim.waited import waited_counter
 
 
@@ -89,6 +90,7 @@ class Membership:
         """Comes to a boundary; returns whether a change begins there. prepared: what calls
         before the loop have returned. If the change fails, the job goes on as it is."""
         own = self.link
+        mark()
         if not own.stops_at(step):
             return False
         times = Times(wait_ns=own.waited_ns)

@@ -31,6 +31,7 @@ from cosched.core.node.messages import (
     TurnGiven,
 )
 from cosched.core.node.settings import Settings
+from cosched.core.symbiosis.watch import WatchSettings
 from cosched.core.units import NS_PER_MS, NS_PER_S
 from cosched.linux.classes import ClassScheduler
 from cosched.linux.native.kick import Kicker
@@ -38,6 +39,7 @@ from cosched.node.admission import MemoryAdmission
 from cosched.node.bell import make_bell, open_bell, silence
 from cosched.node.children.metrics_process import MetricsProcess
 from cosched.node.children.timer_process import TimerProcess
+from cosched.node.companions import Companions
 from cosched.node.driver import Driver, clocks
 from cosched.node.effects import Effects
 from cosched.node.lifetime.handover import end_orphans
@@ -57,6 +59,7 @@ from cosched.node.tasks.life import TaskLife
 from cosched.node.tasks.live import LiveJob
 from cosched.node.tasks.live_jobs import JobTable
 from cosched.node.tasks.registrar import Registrar, Terms
+from cosched.node.tasks.spending_reader import SpendingReader
 from cosched.node.tasks.tending import Launchers
 from cosched.node.tasks.use_reader import CpuTimes, UseReader
 from cosched.rundir.lock import DaemonLock
@@ -95,6 +98,8 @@ class DaemonOptions:
     #: Whether owners may run a job alone; None: only with private daemons.
     allow_raise: bool | None = None
     history: FilePair | None = None  #: the file of ended jobs; None: not kept
+    #: How jobs that share the node are watched.
+    watch: WatchSettings = field(default_factory=WatchSettings)
 
 
 class SchedulerDaemon:
@@ -135,6 +140,15 @@ class SchedulerDaemon:
         self.driver = Driver(self.machine, self._make_effects(), self.recorder)
         self._uses = UseReader(self.driver, self.jobs, self.history, cpu_times)
         self.settings = LiveSettings(self.driver, options.limits, settings)
+        self._companions = Companions(
+            self.driver,
+            self.jobs,
+            self.history,
+            options.watch,
+            classes.cpu_ns,
+            self._loop.call_at,
+        )
+        self._spending = SpendingReader(self.machine, self.jobs, self.history, classes)
         self._members = TaskLife(
             self.driver,
             self.jobs,
@@ -312,6 +326,7 @@ class SchedulerDaemon:
         for job in self.jobs:
             job.region.beat()
         self._launchers.tend()
+        self._companions.tend()
         if not self._pulsing and self.classes.pulse_period_ns is not None:
             self._pulse()
         if self.options.private and self._is_unused():
@@ -342,6 +357,7 @@ class SchedulerDaemon:
         if not self._presence.keep():
             self._loop.stop()
         self._uses.read()
+        self._spending.read()
         self.recorder.flush()
         try:
             self.classes.inspect()
@@ -395,6 +411,7 @@ class SchedulerDaemon:
             gate=self.gate,
             recorder=self.recorder,
             history=self.history,
+            companions=self._companions,
             lent=self.settings.lent,
         )
         return node_status(

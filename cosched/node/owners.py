@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from cosched.core.errors import CoschedError
-from cosched.core.node.messages import Mode, ModeChosen
+from cosched.core.node.messages import Mode, ModeChosen, RestChosen
 from cosched.linux.users import named_user
 from cosched.node.driver import Driver, clocks
 from cosched.node.records.user_lines import by
@@ -88,5 +88,9 @@ class Owners:
         mode = job.region.mode
         if mode is Mode.RAISED and not self.may_raise(job.uid):
             mode = Mode.COSCHEDULED
-        if mode is not Mode.COSCHEDULED:
+        if mode is Mode.RESTING:  # that daemon's rest: its processes are still stopped
+            for resting in ((job.key,), ()):
+                now = clocks()
+                self._driver.feed(RestChosen(**now, jobs=resting, until_ns=now["now_ns"]))
+        elif mode is not Mode.COSCHEDULED:
             self._choose(job, mode)

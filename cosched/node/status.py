@@ -20,6 +20,7 @@ from cosched.core.units import NS_PER_S
 from cosched.linux.classes import ClassLocation, ClassScheduler
 from cosched.node.admission import MemoryAdmission
 from cosched.node.children.timer_process import TimerProcess
+from cosched.node.companions import Companions
 from cosched.node.records.history_writer import HistoryWriter
 from cosched.node.records.recorder import Recorder
 from cosched.node.tasks.live import LiveJob
@@ -44,6 +45,7 @@ class NodeView(NamedTuple):
     gate: MemoryAdmission  #: the memory of the jobs, and the jobs that wait for it
     recorder: Recorder  #: the accounts of the jobs
     history: HistoryWriter  #: the ended jobs, and the forecasts made from them
+    companions: Companions  #: the jobs that share the node
     lent: Mapping[str, int]  #: the settings on loan, each with the pid of its holder
 
 
@@ -185,6 +187,7 @@ def _job_status(
         "scheduled_s": state.age_ns(now_ns) / NS_PER_S,
         "cpu_s": None if cpu_ns is None else cpu_ns / NS_PER_S,
         "filling": asdict(view.history.filling(job)),
+        "sharing": view.companions.document(job) if job.limited_by else None,
         "switches": state.switches,
         "granted": account.granted,
         "refused": {reason.value: count for reason, count in account.refused.items()},

@@ -12,10 +12,12 @@ from typing import Any
 
 from cosched.core.config.kinds import suggest
 from cosched.core.errors import CoschedError
+from cosched.core.trace.sharing import found_limits
 from cosched.core.units import NS_PER_S
 from cosched.linux.users import find_user_name
 from cosched.observe.filling import share
 from cosched.observe.job_summary import JobSummary
+from cosched.observe.shared_nodes import verdict_of
 from cosched.rundir.paths import name_for
 from cosched.tables import table
 
@@ -95,6 +97,32 @@ def _fills(one: JobSummary) -> str | None:
     return ", ".join(shares) or None
 
 
+def _label(one: JobSummary) -> str | None:
+    """Returns the label with what was seen of it: ``memory wrong``."""
+    if one.sharing is None:
+        return None
+    verdict = verdict_of(one.sharing)
+    names = ",".join(one.sharing.limited_by)
+    return names if verdict is None else f"{names} {verdict.value}"
+
+
+def _limit(one: JobSummary) -> str | None:
+    """Returns what the job did most of the time."""
+    found = found_limits(one.sharing) if one.sharing else None
+    return None if found is None else f"{found.doing} {found.percent}%"
+
+
+def _beside(one: JobSummary) -> str | None:
+    """Returns its speeds beside others, as parts of its speed alone."""
+    parts = one.sharing.beside if one.sharing else ()
+    shares = (
+        f"{'+'.join(name_for(one.job, job) for job in part.jobs)} "
+        f"{1 / part.slowdown if part.slowdown else 0:.2f}"
+        for part in parts
+    )
+    return ", ".join(shares) or None
+
+
 def _exit(one: JobSummary) -> str | None:
     if one.unfinished is None or one.partial or not one.came_to_mpi:
         return None
@@ -132,6 +160,11 @@ COLUMNS = {
     "filled": Column(_SHARE, _filled),
     "filledby": Column(_TEXT, _filled_by),
     "fills": Column(_TEXT, _fills),
+    "label": Column(_TEXT, _label),
+    "limit": Column(_TEXT, _limit),
+    "beside": Column(_TEXT, _beside),
+    "rested": Column(_SECONDS, lambda one: one.sharing and one.sharing.rested_s),
+    "gaveway": Column(_SECONDS, lambda one: one.sharing and one.sharing.gave_way_s),
 }
 #: The words of sacct for the same.
 _ALIASES = {

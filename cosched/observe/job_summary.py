@@ -15,10 +15,12 @@ from cosched.core.decoding import convert
 from cosched.core.errors import CoschedError, NoDaemon
 from cosched.core.trace.filling import Filling, merged
 from cosched.core.trace.job_record import JobRecord, decode_record
+from cosched.core.trace.sharing import Sharing, merged_sharing
 from cosched.core.units import NS_PER_S, NS_PER_US
 from cosched.node.records.bounded_file import FilePair
 from cosched.node.sockets.client import request
 from cosched.observe.filling import sentences
+from cosched.observe.shared_nodes import sentences as sharing_sentences
 from cosched.observe.timeline.overlap import Interval, clipped, shared
 from cosched.rundir.paths import NodePaths
 
@@ -58,6 +60,9 @@ class JobSummary:
     #: How its waits were filled, and which it filled, sums over its nodes; None if unknown.
     filling: Filling | None
     waited_s: float  #: the time in calls that wait, a sum over all tasks
+    #: What was seen of it beside other jobs; None if its user named no limiting resource.
+    sharing: Sharing | None
+    kind: int  #: the same for runs of one program; 0: unknown
     #: How long it was expected to be scheduled; None if that is unknown.
     expected_s: float | None
     #: Its ranks that ended without MPI_Finalize; None if that is unknown.
@@ -211,6 +216,7 @@ def summary(run: Sequence[JobRecord]) -> JobSummary:
     began_after = [r.began_after_s for r in run if r.began_after_s is not None]
     fillings = [record.filling for record in run if record.filling is not None]
     fraction, together_s = _together(run)
+    shared_nodes = [record.sharing for record in run if record.sharing is not None]
     return JobSummary(
         job=first.job,
         name=first.name,
@@ -237,6 +243,8 @@ def summary(run: Sequence[JobRecord]) -> JobSummary:
         trapped=sum(record.trapped for record in run),
         filling=merged(fillings) if len(fillings) == len(run) else None,
         waited_s=sum(record.waited_s for record in run),
+        kind=run[0].kind,
+        sharing=merged_sharing(shared_nodes) if shared_nodes else None,
         expected_s=max(record.expected_s for record in run) or None,
         unfinished=sum(ends) if len(ends) == len(run) else None,
         came_to_mpi=any(record.launch_s < record.response_s for record in run),
@@ -300,4 +308,5 @@ def in_words(found: JobSummary) -> list[str]:
         f"  {switches}; messages trapped {found.trapped}, "
         f"requests granted {found.granted}, refused {sum(found.refused.values())}",
         *(f"  {text}" for text in sentences(found.job, found.began_after_s, found.filling)),
+        *(f"  {text}" for text in sharing_sentences(found.job, found.sharing)),
     ]

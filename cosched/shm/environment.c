@@ -163,6 +163,41 @@ static struct cosched_expectation read_expectation(struct cosched_environment *e
     return (struct cosched_expectation){0};
 }
 
+static const struct {
+    const char *name;
+    uint32_t bit;
+} resources[] = {
+    {"cpu", COSCHED_LIMITED_BY_CPU},
+    {"memory", COSCHED_LIMITED_BY_MEMORY},
+    {"io", COSCHED_LIMITED_BY_IO},
+    {"network", COSCHED_LIMITED_BY_NETWORK},
+};
+
+/* 0: there is no such resource. */
+static uint32_t resource_of(const char *text, size_t length) {
+    for (size_t i = 0; i < sizeof resources / sizeof *resources; i++)
+        if (strlen(resources[i].name) == length && memcmp(text, resources[i].name, length) == 0)
+            return resources[i].bit;
+    return 0;
+}
+
+static uint32_t read_limits(struct cosched_environment *environment) {
+    const char *value = value_of("COSCHED_LIMITED_BY"), *text = value;
+    uint32_t limits = 0;
+    while (text != NULL) {
+        const size_t length = strcspn(text, ",");
+        const uint32_t bit = resource_of(text, length);
+        if (bit == 0) {
+            warn(environment, "COSCHED_LIMITED_BY", value,
+                 "is not a list of cpu, memory, io and network: it is ignored");
+            return 0;
+        }
+        limits |= bit;
+        text = text[length] == ',' ? text + length + 1 : NULL;
+    }
+    return limits;
+}
+
 static const char *read_node(void) {
     static struct utsname host;
     const char *node = value_of("COSCHED_NODE");
@@ -188,6 +223,7 @@ void cosched_environment_read(struct cosched_environment *environment) {
         read_number(environment, "COSCHED_SUBMITTED",
                     "is not a number of nanoseconds below 2^64: it is ignored");
     environment->task.expectation = read_expectation(environment);
+    environment->task.limited_by = read_limits(environment);
     environment->requirement = read_require(environment);
     environment->shimmed = read_join(environment);
     environment->node = read_node();

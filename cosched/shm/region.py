@@ -17,6 +17,7 @@ import errno
 import mmap
 import os
 import time
+from collections.abc import Iterable
 from enum import IntEnum
 from typing import Any, NamedTuple
 
@@ -44,7 +45,14 @@ CARRIERS = {
     )
 }
 # By the numbers of enum cosched_mode.
-_MODES = (Mode.COSCHEDULED, Mode.RAISED, Mode.SUSPENDED, Mode.RELEASED)
+_MODES = (Mode.COSCHEDULED, Mode.RAISED, Mode.SUSPENDED, Mode.RELEASED, Mode.RESTING)
+#: The names of the resources that limit a job, by their bits in enum cosched_resource.
+RESOURCES = {
+    lib.COSCHED_LIMITED_BY_CPU: "cpu",
+    lib.COSCHED_LIMITED_BY_MEMORY: "memory",
+    lib.COSCHED_LIMITED_BY_IO: "io",
+    lib.COSCHED_LIMITED_BY_NETWORK: "network",
+}
 
 
 class Phase(IntEnum):
@@ -75,6 +83,11 @@ def read_expectation(record: Any) -> Expectation:
     return Expectation(
         int(record.kind), tuple(ns for ns in lengths_ns if 0 < ns <= LENGTH_MAX_NS)
     )
+
+
+def read_limits(bits: int) -> tuple[str, ...]:
+    """Returns the names of a set of resources; other bits count for nothing."""
+    return tuple(name for bit, name in RESOURCES.items() if bits & bit)
 
 
 def survive_torn_regions() -> None:
@@ -300,6 +313,18 @@ class JobRegion(Region):
         count = lib.COSCHED_LENGTHS_MAX
         record.lengths_ns = [*expectation.lengths_ns, *[0] * count][:count]
 
+    @property
+    def limited_by(self) -> tuple[str, ...]:
+        """The resources that limit the job, as its user named them; empty: none."""
+        return read_limits(int(self.data.status.limited_by))
+
+    def record_limits(self, names: Iterable[str]) -> None:
+        """Writes the resources that limit the job, for the next daemon."""
+        wanted = set(names)
+        self.data.status.limited_by = sum(
+            b for b, name in RESOURCES.items() if name in wanted
+        )
+
     def status(self) -> tuple[int, bool]:
         """Returns (epoch, scheduled) as the tasks read it."""
         word = int(lib.cosched_status_read(ffi.addressof(self.data.status)))
@@ -357,6 +382,12 @@ class JobRegion(Region):
         """Returns a task's counters by name."""
         counters = self.data.tasks[slot].counters
         return {name: int(getattr(counters, name)) for name in _COUNTERS}
+
+    def work(self, slot: int) -> tuple[int, int]:
+        """Returns how many iterations a task has marked, and how many messages it has sent;
+        a collective call counts as a message."""
+        counters = self.data.tasks[slot].counters
+        return int(counters.marks), int(counters.sent) + int(counters.collectives)
 
     def waits_ns(self, slot: int) -> int:
         """Returns how long a task waited while its job was scheduled.

@@ -136,7 +136,8 @@ static int prepare(struct exchange *exchange, const struct cosched_registration 
                                     .phase = phase,
                                     .memory_bytes = task->memory_bytes,
                                     .submitted_ns = task->submitted_ns,
-                                    .expectation = task->expectation},
+                                    .expectation = task->expectation,
+                                    .limited_by = task->limited_by},
                           .fds = {-1, -1},
                           .reason = reason};
     if (strlen(task->job) >= sizeof exchange->hello.job)

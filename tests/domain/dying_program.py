@@ -43,7 +43,7 @@ def main():
                     die()
             if job.comm.bcast(STOP.exists()):
                 break
-            time.sleep(0.002)
+            time.sleep(0.02)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from cosched.config.domain import DomainConfig, LifeSettings, QueueSettings, wri
 from cosched.core.names import CONTROLLER
 from cosched.core.units import NS_PER_S
 from tests.tools.ports import free_ports
+from tests.tools.waiting import pauses
 
 WITHIN_S = 30.0
 MODULES = {True: "cosched_daemons.controller", False: "cosched_daemons.agent"}
@@ -132,9 +133,10 @@ class Rig:
     def until(self, check, problem, within_s=WITHIN_S):
         """Returns what ``check`` returns, once that is true."""
         deadline = time.monotonic() + within_s
+        between = pauses()
         while not (found := check()):
             assert time.monotonic() < deadline, f"{problem}\n{self.logs()}"
-            time.sleep(0.02)
+            time.sleep(next(between))
         return found
 
     def logs(self):

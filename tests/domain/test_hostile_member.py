@@ -13,7 +13,6 @@ from cosched.cluster.keys import load_keys
 from cosched.cluster.links import Links
 from cosched.cluster.messages import (
     PROTOCOL,
-    Admit,
     Chunk,
     Credit,
     End,
@@ -25,6 +24,7 @@ from cosched.cluster.messages import (
     Tables,
     encode,
 )
+from cosched.cluster.size_messages import Admit
 from cosched.core.cluster.startup.jobobject import (
     WorldObject,
     decode_object,

@@ -19,6 +19,7 @@ from cosched.core.names import CONTROLLER
 from cosched.rundir.lock import is_held
 from tests.domain.rig import ENVIRON, WITHIN_S
 from tests.domain.user import BIN
+from tests.tools.waiting import pauses
 
 NODE = os.uname().nodename
 WAIT = "touch runs; while [ ! -e go ]; do sleep 0.05; done"
@@ -112,9 +113,10 @@ def pids(condition):
 
 def until(check):
     deadline = time.monotonic() + WITHIN_S
+    between = pauses()
     while not check():
         assert time.monotonic() < deadline
-        time.sleep(0.02)
+        time.sleep(next(between))
 
 
 @pytest.fixture

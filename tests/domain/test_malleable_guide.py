@@ -37,7 +37,7 @@ class Shell:
         self.rig = rig
         assert LOOP in PROGRAM
         slow = PROGRAM.replace(
-            LOOP, "    for step in job.steps(10**6):\n        time.sleep(0.01)\n"
+            LOOP, "    for step in job.steps(10**6):\n        time.sleep(0.02)\n"
         )
         (rig.work / "loop.py").write_text(f"import time\n{slow}")
         mine = {k: v for k, v in os.environ.items() if not k.startswith("COSCHED_")}

@@ -16,6 +16,8 @@ from tests.tools.ports import free_ports
 pytestmark = pytest.mark.mpi_job
 
 STEN = ROOT / "benchmarks" / "programs" / "sten.py"
+#: In each iteration all ranks sleep so long. While they wait in MPI they use a CPU.
+PAUSE_S = 0.02
 QUEUE = QueueSettings(
     "fcfs",
     grace_ns=NS_PER_S,
@@ -57,7 +59,7 @@ class Domain:
         path = f"{self.bin_folder}:{mine['PATH']}"
         environ = {**mine, "PATH": path, **self.rig.mark}
         words = [self.bin_folder / "python", STEN, "--size", 24, "--until", stop]
-        words += ["--pause", 0.001]
+        words += ["--pause", PAUSE_S]
         if program:
             words = [self.bin_folder / "python", *program, stop]
         job = Job(
@@ -74,11 +76,12 @@ class Domain:
             return client.job(number)
 
     def until_nodes(self, sizes):
-        """Waits until running jobs have these numbers of nodes."""
+        """Waits until jobs that run or wait have these numbers of nodes."""
 
         def found():
             jobs = {number: self.job(number) for number in sizes}
-            return {n: len(j["hosts"]) for n, j in jobs.items() if j["state"] == "running"}
+            states = ("running", "queued")
+            return {n: len(j["hosts"]) for n, j in jobs.items() if j["state"] in states}
 
         self.rig.until(lambda: found() == sizes, f"want {sizes}, there are {found()}", 60)
 
@@ -120,6 +123,28 @@ def test_two_malleable_jobs_and_a_rigid_one_share_four_nodes(domain):
     domain.until_nodes({first: 2, second: 2})
     domain.end(first, stop_first)
     domain.until_nodes({second: 4})
+    domain.end(second, stop_second)
+    domain.nothing_is_left()
+
+
+def test_easy_starts_a_short_job_by_a_harvest_and_keeps_the_reservation(make_rig):
+    """The third job waits for two of the first one's nodes, and for one of the second."""
+    rig = make_rig(4, queue=replace(QUEUE, policy="easy"))
+    rig.start()
+    rig.until_up()
+    domain = Domain(rig, ROOT / ".venv/bin")
+    first, stop_first = domain.submit(nodes=2, ppn=1, time_s=600)
+    domain.until_nodes({first: 2})
+    second, stop_second = domain.submit(minimum=1, ideal=2, time_s=3000)
+    domain.until_nodes({first: 2, second: 2})
+    third, stop_third = domain.submit(nodes=3, ppn=1, time_s=600)
+    short, stop_short = domain.submit(nodes=1, ppn=1, time_s=60)
+    domain.until_nodes({first: 2, second: 1, third: 0, short: 1})
+    domain.end(short, stop_short)
+    domain.until_nodes({first: 2, second: 2, third: 0})
+    domain.end(first, stop_first)
+    domain.until_nodes({second: 1, third: 3})
+    domain.end(third, stop_third)
     domain.end(second, stop_second)
     domain.nothing_is_left()
 
@@ -199,7 +224,7 @@ with malleable.Job(minimum=1, ideal=4) as job:
             block = job.redistribute(block)
         if step == 5:
             job.ask(2)
-        time.sleep(0.01)
+        time.sleep(0.02)
         if job.comm.bcast(Path(sys.argv[1]).exists()):
             break
 """

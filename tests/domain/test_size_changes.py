@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks.mpi import build_malleable
-from cosched.cluster.messages import ChangeEnded, Dismiss, End
+from cosched.cluster.messages import End
+from cosched.cluster.size_messages import ChangeEnded, Dismiss
 from cosched.core.cluster.resizing.records import Phase
 from cosched.shm.page import Page
 from tests.places import ROOT
@@ -23,6 +24,8 @@ from tests.tools.played_controller import PlayedController, Refused
 pytestmark = pytest.mark.mpi_job
 
 STEN = ROOT / "benchmarks" / "programs" / "sten.py"
+#: In each iteration all ranks sleep so long. While they wait in MPI they use a CPU.
+PAUSE_S = 0.02
 WAITING = ROOT / "tests" / "domain" / "waiting_program.py"
 NOBODY = pwd.getpwnam("nobody")
 DYING = ROOT / "tests" / "domain" / "dying_program.py"
@@ -89,7 +92,7 @@ class Sten:
         self.stop = controller.rig.folder / "stop"
 
     async def begin(self, **more):
-        options = ("--size", 24, "--until", self.stop, "--pause", 0.001)
+        options = ("--size", 24, "--until", self.stop, "--pause", PAUSE_S)
         await self.controller.begin(*self.command, *options, **more)
 
     async def check_answer(self):

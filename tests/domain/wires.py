@@ -1,6 +1,7 @@
-"""Gives each member of a domain a network of its own, and each two of them a wire.
+"""Gives each member of a domain a network of its own.
 
-A wire that is cut drops all packets; both ends see no difference to a broken switch.
+``Wires`` joins each two of them by a wire, ``Switch`` joins all of them. What is cut drops
+all packets; both ends see no difference to a broken switch.
 """
 
 import itertools
@@ -14,8 +15,8 @@ def ip(*words):
     subprocess.run(["ip", *words], check=True, capture_output=True)
 
 
-class Wires:
-    """Network namespaces for members, joined by a bridge for each two of them."""
+class Networks:
+    """Network namespaces for members, and one more for what joins them."""
 
     def __init__(self, members):
         self._members = list(members)
@@ -26,7 +27,8 @@ class Wires:
 
     def __enter__(self):
         try:
-            self._make()
+            self._make_spaces()
+            self._join()
         except BaseException:
             self.close()
             raise
@@ -42,42 +44,83 @@ class Wires:
 
     def within(self, name):
         """Returns the words that run a command in the network of a member."""
-        return ["ip", "netns", "exec", self._space(name)]
-
-    def cut(self, one, other):
-        """Cuts a wire."""
-        ip("-n", self._fabric, "link", "set", self._bridge(one, other), "down")
-
-    def mend(self, one, other):
-        """Mends a wire."""
-        ip("-n", self._fabric, "link", "set", self._bridge(one, other), "up")
+        return ["nsenter", f"--net=/run/netns/{self._space(name)}", "--"]
 
     def _space(self, name):
         return f"{self._mark}-{name}"
 
-    def _bridge(self, *names):
-        return "wire" + "-".join(str(at) for at in sorted(map(self._members.index, names)))
-
-    def _make(self):
+    def _make_spaces(self):
         for space in (self._fabric, *map(self._space, self._members)):
             ip("netns", "add", space)
             self._made.append(space)
-        for name, host in self.hosts.items():
+        for name in self._members:
             ip("-n", self._space(name), "link", "set", "lo", "up")
+
+    def _join(self):
+        """Joins the members."""
+        raise NotImplementedError
+
+    def _plug(self, bridge, port, space, end):
+        """Makes a cable: ``port`` at a bridge, and ``end`` in the network of a member."""
+        peer = ["peer", "name", end, "netns", space]
+        ip("-n", self._fabric, "link", "add", port, "type", "veth", *peer)
+        ip("-n", self._fabric, "link", "set", port, "master", bridge, "up")
+        ip("-n", space, "link", "set", end, "up")
+
+    def _set(self, device, state):
+        ip("-n", self._fabric, "link", "set", device, state)
+
+
+class Wires(Networks):
+    """A wire, which is a bridge, for each two members."""
+
+    def cut(self, one, other):
+        """Cuts a wire."""
+        self._set(self._bridge(one, other), "down")
+
+    def mend(self, one, other):
+        """Mends a wire."""
+        self._set(self._bridge(one, other), "up")
+
+    def _bridge(self, *names):
+        return "wire" + "-".join(str(at) for at in sorted(map(self._members.index, names)))
+
+    def _join(self):
+        for name, host in self.hosts.items():
             ip("-n", self._space(name), "addr", "add", f"{host}/32", "dev", "lo")
         for pair in itertools.combinations(self._members, 2):
             bridge = self._bridge(*pair)
             ip("-n", self._fabric, "link", "add", bridge, "type", "bridge")
             for name, other in (pair, pair[::-1]):
-                self._plug(bridge, name, other)
+                self._lay(bridge, name, other)
             self.mend(*pair)
 
-    def _plug(self, bridge, name, other):
+    def _lay(self, bridge, name, other):
         at, to = self._members.index(name), self._members.index(other)
-        space, port = self._space(name), f"p{at}-{to}"
-        peer = ["peer", "name", f"to{to}", "netns", space]
-        ip("-n", self._fabric, "link", "add", port, "type", "veth", *peer)
-        ip("-n", self._fabric, "link", "set", port, "master", bridge, "up")
-        ip("-n", space, "link", "set", f"to{to}", "up")
+        space = self._space(name)
+        self._plug(bridge, f"p{at}-{to}", space, f"to{to}")
         route = [f"{self.hosts[other]}/32", "dev", f"to{to}", "src", self.hosts[name]]
         ip("-n", space, "route", "add", *route)
+
+
+class Switch(Networks):
+    """A switch, which is a bridge, with a cable to each member."""
+
+    def cut(self, name):
+        """Cuts a member off."""
+        self._set(self._port(name), "down")
+
+    def mend(self, name):
+        """Ends that."""
+        self._set(self._port(name), "up")
+
+    def _port(self, name):
+        return f"p{self._members.index(name)}"
+
+    def _join(self):
+        ip("-n", self._fabric, "link", "add", "switch", "type", "bridge")
+        self._set("switch", "up")
+        for name, host in self.hosts.items():
+            space = self._space(name)
+            self._plug("switch", self._port(name), space, "eth0")
+            ip("-n", space, "addr", "add", f"{host}/24", "dev", "eth0")

@@ -32,6 +32,7 @@ DOMAIN_REQUESTS = (
     "unhold",
     "resize",
     "nodes",
+    "pairs",
     "mates",
     "drain",
     "undrain",

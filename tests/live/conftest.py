@@ -22,6 +22,7 @@ from cosched.node.lifetime.stop import stop_node
 from cosched.node.sockets.client import request
 from cosched.rundir.lock import lock_holder
 from cosched.rundir.paths import NodePaths
+from tests.tools.waiting import pauses
 
 TOOLS = Path(__file__).parent.parent / "tools"
 DEADLINE_S = 60.0
@@ -48,9 +49,10 @@ def pytest_collection_modifyitems(items):
 def eventually(condition, what, within_s=DEADLINE_S):
     """Polls a condition that gives no event to wait for; fails with ``what``."""
     deadline = time.monotonic() + within_s
+    between = pauses()
     while not (result := condition()):
         assert time.monotonic() < deadline, f"not within {within_s:g} s: {what}"
-        time.sleep(0.01)
+        time.sleep(next(between))
     return result
 
 
@@ -58,10 +60,21 @@ class FakeTask:
     """A registered process that follows commands; see tests/tools/task.py."""
 
     def __init__(
-        self, node, job, rank=0, cpu=0, *, memory=0, answered=True, through=(), uid=0
+        self,
+        node,
+        job,
+        rank=0,
+        cpu=0,
+        *,
+        memory=0,
+        answered=True,
+        through=(),
+        uid=0,
+        limits=0,
     ):
         """``memory``: bytes that it declares; ``answered``: its registration is awaited;
-        ``through``: a command that becomes the task; ``uid``: its user."""
+        ``through``: a command that becomes the task; ``uid``: its user; ``limits``: the
+        resources that limit it."""
         self.process = subprocess.Popen(
             [
                 *through,
@@ -74,7 +87,12 @@ class FakeTask:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env={**os.environ, "COSCHED_MEMORY": str(memory), "TASK_UID": str(uid)},
+            env={
+                **os.environ,
+                "COSCHED_MEMORY": str(memory),
+                "TASK_UID": str(uid),
+                "TASK_LIMITS": str(limits),
+            },
         )
         self.pid = self.process.pid
         if answered:

@@ -40,7 +40,7 @@ def states(played):
 
 def run(name, program, played, mpi, rigid, changes):
     stop = played.folder / "stop"
-    played.start(mpi, [0, 1], program, "--size", "24", "--until", stop, "--pause", "0.001")
+    played.start(mpi, [0, 1], program, "--size", "24", "--until", stop, "--pause", "0.01")
     assert change_at_random(played, changes, 4) >= 0.6 * changes
     stop.touch()
     status, output = played.finish()

@@ -15,6 +15,7 @@ import pytest
 
 from benchmarks.kernels.__main__ import parse_halves
 from benchmarks.kernels.build import KERNELS, NETWORK, SOURCES, build
+from benchmarks.kernels.emulated import EmulatedNode
 from benchmarks.kernels.matrix import model_of
 from benchmarks.kernels.occupant import KernelSetup, Occupant, occupied
 from cosched.core.errors import CoschedError
@@ -208,3 +209,40 @@ def test_help_shows_examples(tmp_path):
     assert result.returncode == 0
     assert max(len(line) for line in result.stdout.splitlines()) <= 80
     assert "examples:" in result.stdout
+
+
+def emulated_rates(built, folder, node, kernel, count):
+    """Returns the rate of all kernels on an emulated node together."""
+    with node.made() as shared, ExitStack() as stack:
+        setup = KernelSetup(tuple(range(count)), 3 * SIZE, folder, shared)
+        occupant = Occupant(kernel, built, setup, 0.3, stack)
+        occupant.go()
+        return occupant.rate()
+
+
+def test_stream_is_no_faster_than_the_emulated_bus(built, tmp_path):
+    node = EmulatedNode(bus_mb_s=100.0, stream_mb_s=80.0)
+    assert emulated_rates(built, tmp_path, node, "stream", 1) <= 80e6 * 1.05
+    assert emulated_rates(built, tmp_path, node, "stream", 3) <= 100e6 * 1.05
+
+
+def test_random_accesses_are_no_more_than_the_emulated_banks_take(built, tmp_path):
+    node = EmulatedNode(bank_m_s=4.0, access_ns=500.0)
+    assert emulated_rates(built, tmp_path, node, "gups", 1) <= 2e6 * 1.05
+    assert emulated_rates(built, tmp_path, node, "gups", 3) <= 4e6 * 1.05
+
+
+def test_disk_loses_a_seek_whenever_it_serves_another_process(built, tmp_path):
+    node = EmulatedNode(disk_mb_s=100.0, seek_ms=10.0)
+    assert emulated_rates(built, tmp_path, node, "io", 1) <= 100e6 * 1.05
+    each_s = SIZE / 100e6 + 0.010
+    # The first round of each may find the disk at the same process.
+    assert emulated_rates(built, tmp_path, node, "io", 2) <= SIZE / each_s * 1.25
+
+
+def test_kernel_refuses_a_file_that_is_no_emulated_node(built, tmp_path):
+    wrong = tmp_path / "wrong"
+    wrong.write_bytes(bytes(4096))
+    setup = KernelSetup(CPUS, SIZE, tmp_path, wrong)
+    with ExitStack() as stack, pytest.raises(CoschedError, match="KERNEL_NODE names no"):
+        Occupant("stream", built, setup, SHORT, stack)

@@ -13,7 +13,7 @@ class FakeDesk:
     ``runs`` is set. ``before_answer``: called with each request."""
 
     def __init__(self, run_dir: Path, slots=4):
-        self.asked, self.jobs, self.refusals = [], {}, {}
+        self.asked, self.jobs, self.refusals, self.pairs = [], {}, {}, []
         self.slots = slots
         self.on_submit = lambda job: None
         self.before_answer = lambda request: None
@@ -56,6 +56,10 @@ class FakeDesk:
             "ideal": None,
             "resized": None,
             "node_s": 0.0,
+            "limited_by": [],
+            "shares": False,
+            "halves": [],
+            "neighbours": [],
             "changes": [],
             "why": "ended with status 0",
             **more,
@@ -116,6 +120,9 @@ class FakeDesk:
 
     def _queue(self, _):
         return list(self.jobs.values())
+
+    def _pairs(self, _):
+        return self.pairs
 
     def _nodes(self, _):
         return [

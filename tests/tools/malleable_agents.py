@@ -37,7 +37,7 @@ Report = ReportDone | ReportRefused
 
 #: So long a change may take on a machine with much else to do.
 CHANGE_S = 120
-_POLL_S = 0.0005
+_POLL_S = 0.002
 
 
 def mpi_environment() -> dict[str, str]:

@@ -6,32 +6,35 @@ import asyncio
 import contextlib
 import os
 import secrets
+import time
 
 import msgspec
 
 from cosched.cluster.keys import load_keys
 from cosched.cluster.links import Links
 from cosched.cluster.messages import (
-    Admit,
-    Admitted,
-    Arriving,
     Beat,
     Began,
-    ChangeEnded,
     Chunk,
-    Dismiss,
     End,
     EndNoted,
     Hello,
     HelloAgain,
-    JobSensed,
     NodeEnded,
     Order,
-    Resize,
     StartFailed,
     SubtreeEnded,
     SubtreePrepared,
     Welcome,
+)
+from cosched.cluster.size_messages import (
+    Admit,
+    Admitted,
+    Arriving,
+    ChangeEnded,
+    Dismiss,
+    JobSensed,
+    Resize,
     WithdrawChange,
 )
 from cosched.core.cluster.startup.jobobject import JobObject, cut, encode_object
@@ -43,6 +46,7 @@ from cosched.jobs.rank_environment import Reports
 from cosched.jobs.serving import Surroundings, serve
 from tests.domain.played import roster_of
 from tests.places import ROOT
+from tests.tools.waiting import pauses
 
 WITHIN_S = 60.0
 CHUNK_BYTES = 1 << 16
@@ -116,11 +120,13 @@ class PlayedController:
 
     async def until(self, check, problem):
         """Returns what ``check`` returns, once that is true."""
-        for _ in range(int(WITHIN_S / 0.005)):
-            if found := check():
-                return found
-            await asyncio.sleep(0.005)
-        raise AssertionError(f"{problem}\n{self._inbox[-20:]}\n{self.rig.logs()}")
+        deadline = time.monotonic() + WITHIN_S
+        between = pauses()
+        while not (found := check()):
+            if time.monotonic() > deadline:
+                raise AssertionError(f"{problem}\n{self._inbox[-20:]}\n{self.rig.logs()}")
+            await asyncio.sleep(next(between))
+        return found
 
     async def receive(self, kind, *senders, **fields):
         """Returns a message of this kind from each of these nodes, by node."""

@@ -21,7 +21,10 @@ OPTIONAL = "the package may be missing, and other parts work without it"
 LATER = "it must come after the environment, or MPI, is prepared"
 #: By file: the packages and modules that its functions import.
 ALLOWED = {
-    "cosched/__init__.py": ({"cosched.jobs.client", "cosched.jobs.job"}, START_UP),
+    "cosched/__init__.py": (
+        {"cosched.jobs.client", "cosched.jobs.job", "mpi_shim.marks"},
+        START_UP,
+    ),
     "cosched/documents.py": ({"tomlkit", "tomllib", "tomli"}, START_UP),
     "cosched/cli/connection.py": ({"cosched.cluster.up.private"}, START_UP),
     "cosched/cli/domain/sending.py": ({"cosched.cluster.up.private"}, START_UP),
@@ -34,6 +37,14 @@ ALLOWED = {
         {"click", "cosched.cli.tools.completion", "cosched.cli.unexpected"},
         START_UP,
     ),
+    "cosched/cli/jobs/dashboard.py": (
+        {
+            *("cosched.dashboard.explain", "cosched.dashboard.looks"),
+            *("cosched.dashboard.pages", "cosched.dashboard.picture"),
+            *("cosched.dashboard.watcher", "cosched.linux.users"),
+        },
+        START_UP,
+    ),
     "cosched/cli/jobs/elsewhere.py": (
         {"cosched.cli.connection", "cosched.jobs.client"},
         START_UP,
@@ -44,7 +55,7 @@ ALLOWED = {
     ),
     "cosched/cli/jobs/top.py": ({"cosched.observe.top.screen"}, START_UP),
     "cosched/cli/jobs/why.py": (
-        {"cosched.cli.connection", "cosched.jobs.client"},
+        {"cosched.cli.connection", "cosched.jobs.client", "cosched.jobs.job_story"},
         START_UP,
     ),
     "cosched/cli/measure/tune.py": ({"cosched.bench.tune.heatmap_figure"}, OPTIONAL),
@@ -80,6 +91,7 @@ ALLOWED = {
         START_UP,
     ),
     "cosched/core/config/kinds.py": ({"difflib"}, START_UP),
+    "cosched/dashboard/server.py": ({"logging", "waitress.server", "webbrowser"}, START_UP),
     "cosched/jobs/choices.py": (
         {"cosched.config.cosched_toml", "cosched.core.config.limits"},
         START_UP,

@@ -34,8 +34,9 @@ RANK = {
     "cosched.observe": 5,
     "cosched.cluster": 5,
     "cosched.jobs": 6,
-    "cosched.cli": 7,
-    "cosched_daemons": 7,
+    "cosched.dashboard": 7,
+    "cosched.cli": 8,
+    "cosched_daemons": 8,
 }
 #: Pairs of rooms of one rank where the first may import the second.
 SIDEWAYS = {("cosched.bench", "cosched.lab")}

@@ -53,7 +53,6 @@ FOLDER_TELLS = {
     "records": "of the jobs of a user, and the commands about them",
     "shadow": "of the carrier, and of its collectives",
     "tables": "of the experiment, and what lays out all tables",
-    "why": "of the sentence, and of the command",
     "workload": "of the experiment, and of a log",
     "worlds": "of the decisions, and of the agent",
 }

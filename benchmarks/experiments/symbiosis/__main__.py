@@ -19,6 +19,7 @@ number is kept in symbiosis_samples.jsonl, so an interrupted command can continu
 examples:
   scripts/dev bench symbiosis table4 learner --out out
   scripts/dev bench symbiosis fig3 fig4 --seconds 1 --repeat 3 --out out
+  scripts/dev bench symbiosis fig1 fig2 fig3 fig4 table1 --node auto --out out
   scripts/dev bench symbiosis all --log KTH.swf.gz --out out
 """
 
@@ -64,6 +65,9 @@ from benchmarks.experiments.symbiosis.measured import (
 from benchmarks.experiments.symbiosis.pictures import draw
 from benchmarks.experiments.symbiosis.report import PICTURES, section
 from benchmarks.kernels.build import KERNELS, build
+from benchmarks.kernels.contention import SHARED, described, is_measurable, kept_speeds
+from benchmarks.kernels.emulated import EmulatedNode
+from benchmarks.kernels.occupant import KernelSetup
 from cosched.core.errors import CoschedError
 from cosched.documents import read_json
 from cosched.sim.symbiotic.datastar import DATASTAR, NPB
@@ -75,6 +79,12 @@ MEASURED = (*FIGURES, "table1", "table2")
 EVERYTHING = "all"
 #: The page with the results.
 SECTION = "symbiosis"
+#: Which memory and disk the kernels share.
+AUTO, REAL, EMULATED = NODES = ("auto", "real", "emulated")
+#: The data of a process on an emulated node, in bytes: so its rounds last some 20 ms.
+EMULATED_SIZE = 3 << 20
+#: How often each kernel is measured to choose the node.
+CONTENTION_ROUNDS = 3
 
 
 def parse(words: Sequence[str] | None) -> argparse.Namespace:
@@ -91,6 +101,10 @@ def parse(words: Sequence[str] | None) -> argparse.Namespace:
     size = "memory or file of a process; more than caches hold (default 256)"
     add("--size", type=positive, default=256, metavar="MIB", help=size)
     add("--folder", type=Path, help="where the I/O kernel has its file (default: --out)")
+    add("--node", choices=NODES, default=REAL,
+        help="which memory and disk the kernels share: this machine's, or those of an "
+        "emulated node of 8 processors; auto: this machine's if its CPUs can fill them "
+        "(default real)")  # fmt: skip
     add("--mpi", help="mpich, openmpi or a path, for the network kernel")
     kernels = tuple(KERNELS)
     add("--kernels", nargs="+", choices=kernels, default=kernels, metavar="KERNEL",
@@ -112,10 +126,8 @@ def cells_of(part: str, options: argparse.Namespace, cpus: int) -> list[Cell]:
 
 def measured(part: str, options: argparse.Namespace) -> Document:
     """Measures what is missing of a part."""
-    cpus = tuple(sorted(os.sched_getaffinity(0)))
-    if len(cpus) < 2:
-        raise CoschedError(f"{part}: one CPU is not shared; this needs two or more")
-    setting = Setting(cpus, options.seconds, options.size << 20)
+    setting = _setting(part, options)
+    cpus = setting.cpus
     samples = Samples(options.out / "symbiosis_samples.jsonl", setting)
     cells = cells_of(part, options, len(cpus))
     left = samples.left(cells, options.repeat)
@@ -125,7 +137,7 @@ def measured(part: str, options: argparse.Namespace) -> Document:
         shown_share() as show,
     ):
         built = build(sorted(used), Path(folder), options.mpi)
-        place = (options.folder or options.out).resolve()
+        place = _folder(options, setting)
         carry_out(
             samples,
             cells,
@@ -135,7 +147,8 @@ def measured(part: str, options: argparse.Namespace) -> Document:
         )
     quiet = samples.quiet(cells)
     document = _of_rates(part, options, len(cpus), samples.rates(cells))
-    note = (
+    note = "" if setting.emulated is None else f"{setting.emulated.text}\n"
+    note += (
         f"medians of {options.repeat}; others used {quiet.outside_median:.1%} of the "
         f"machine (most {quiet.outside_most:.1%}, host {quiet.stolen_most:.1%})\n"
     )
@@ -146,6 +159,37 @@ def measured(part: str, options: argparse.Namespace) -> Document:
         "quiet": asdict(quiet),
         "text": document["text"] + note,
     }
+
+
+def _setting(part: str, options: argparse.Namespace) -> Setting:
+    """Returns what comparable numbers share, with an emulated node if one is wanted."""
+    if options.node == REAL:
+        cpus = tuple(sorted(os.sched_getaffinity(0)))
+        if len(cpus) < 2:
+            raise CoschedError(f"{part}: one CPU is not shared; this needs two or more")
+        return Setting(cpus, options.seconds, options.size << 20)
+    emulated = EmulatedNode()
+    processors = tuple(range(emulated.processors))
+    return Setting(processors, options.seconds, EMULATED_SIZE, emulated)
+
+
+def _folder(options: argparse.Namespace, setting: Setting) -> Path:
+    """Returns where the I/O kernel has its file; the disk that is emulated needs none."""
+    usual = options.out if setting.emulated is None else Path("/dev/shm")
+    folder: Path = options.folder or usual
+    return folder.resolve()
+
+
+def _chosen_node(options: argparse.Namespace) -> str:
+    """Measures whether the machine's own memory and disk can be filled."""
+    cpus = tuple(sorted(os.sched_getaffinity(0)))
+    folder = (options.folder or options.out).resolve()
+    with tempfile.TemporaryDirectory(prefix="cosched-kernels-") as programs:
+        built = build(list(SHARED), Path(programs), None)
+        setup = KernelSetup(cpus, options.size << 20, folder)
+        kept = kept_speeds(built, setup, options.seconds, CONTENTION_ROUNDS)
+    print("\n".join(described(kept, cpus)))
+    return REAL if is_measurable(kept) else EMULATED
 
 
 def _of_rates(part: str, options: argparse.Namespace, cpus: int, rates: Rates) -> Document:
@@ -203,6 +247,8 @@ def main(words: Sequence[str] | None = None) -> None:
         if options.docs is not None:
             check(options.docs, SECTION)
         options.out.mkdir(parents=True, exist_ok=True)
+        if options.node == AUTO and set(options.parts) & set(MEASURED):
+            options.node = _chosen_node(options)
         documents = kept(options.out)
         for part in options.parts:
             made = {"command": options.command, "part": part, **make(part, options)}

@@ -10,11 +10,13 @@ import os
 import statistics
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
 
 from benchmarks.kernels.build import Built
+from benchmarks.kernels.emulated import EmulatedNode
 from benchmarks.kernels.matrix import rate_of
 from benchmarks.kernels.occupant import KernelSetup, occupied
 from benchmarks.results import Results
@@ -44,6 +46,8 @@ class Setting:
     cpus: tuple[int, ...]  #: the node's CPUs, in the order of their use
     seconds: float  #: how long a cell is measured
     size: int  #: data of a process, in bytes
+    #: The node that is emulated; None: the machine's own memory and disk are shared.
+    emulated: EmulatedNode | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +125,14 @@ def measure(cell: Cell, built: Built, setting: Setting, folder: Path) -> Sample:
         cpus[cell.instances : cell.instances + cell.beside], setting.size, folder
     )
     before = _usage()
-    with occupied(cell.background, built, background):
+    with ExitStack() as stack:
+        if setting.emulated is not None:
+            node = stack.enter_context(setting.emulated.made())
+            primary, background = (
+                replace(primary, node=node),
+                replace(background, node=node),
+            )
+        stack.enter_context(occupied(cell.background, built, background))
         rate = rate_of(cell.primary, built, primary, setting.seconds)
     after = _usage()
     wall, busy, own, stolen = (new - old for new, old in zip(after, before, strict=True))

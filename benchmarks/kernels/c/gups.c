@@ -21,6 +21,7 @@ static double round_once(void)
         table[random_now & mask] ^= random_now;
     }
     rounds++;
+    kernel_accesses(UPDATES);
     return UPDATES;
 }
 

@@ -61,6 +61,7 @@ static double round_once(void)
         position = 0;
         phase++;
     }
+    kernel_moves((double)(now * BLOCK));
     return (double)(now * BLOCK);
 }
 

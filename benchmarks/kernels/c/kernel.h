@@ -8,7 +8,8 @@
    prints "work W seconds S". If the data is wrong or a call failed, it prints a line on
    standard error and exits with status 1.
 
-   So a driver can start several kernels and measure one while the others run. */
+   So a driver can start several kernels and measure one while the others run. With an emulated
+   node (node.h) a round also draws from its memory or its disk. */
 
 #ifndef KERNEL_H
 #define KERNEL_H
@@ -21,6 +22,8 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "node.h"
 
 struct kernel_arguments {
     double seconds;
@@ -107,12 +110,15 @@ static inline void kernel_report(double work, double seconds)
 static inline int kernel_main(const char *name, const struct kernel_arguments *arguments,
                               double (*round_once)(void), const char *(*verify)(void))
 {
+    kernel_node_open(name);
     kernel_print("ready");
     kernel_wait();
     double begin = kernel_now(), work = 0.0;
     int said = 0;
     do {
+        kernel_round_begin();
         work += round_once();
+        kernel_round_end();
         if (!said)
             kernel_print("running");
         said = 1;

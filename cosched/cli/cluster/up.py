@@ -34,8 +34,10 @@ from cosched.config.domain import (
     load_config,
 )
 from cosched.config.slurm import is_coupled, load_coupled
+from cosched.config.symbiosis import PARTS_MOST, UNDIVIDED, SymbiosisSettings
 from cosched.core.cluster.growth import Bounds
 from cosched.core.cluster.queue.policies import POLICIES
+from cosched.core.config.tables import check
 from cosched.core.identity import ROOT
 from cosched.core.units import NS_PER_S
 from cosched.lab.lab import Lab
@@ -54,7 +56,8 @@ class Up(Command):
     Examples:
       cosched cluster up
       cosched cluster up --lab --jobs-per-node 3
-      cosched cluster up --hosts n1,n2 --queue fcfs --size malleable
+      cosched cluster up --lab --parts 2
+      cosched cluster up --hosts n1,n2 --size malleable
       cosched cluster up --nodes 1-8 --idle 5m
     """
 
@@ -78,7 +81,14 @@ class Up(Command):
         size=option(
             type=click.Choice(SIZES),
             help="Whether the queue chooses how many nodes a malleable job has, when it "
-            "starts or also later. Needs --queue fcfs.",
+            "starts or also later. Needs --queue easy or fcfs.",
+        ),
+    )
+    symbiosis: SymbiosisSettings = part(
+        SymbiosisSettings,
+        parts=option(
+            type=click.IntRange(UNDIVIDED, PARTS_MOST),
+            help="The parts of a node; 2: jobs that name what limits them may have halves.",
         ),
     )
     slots: int = option(
@@ -118,7 +128,7 @@ class Up(Command):
             raise click.UsageError("--nodes is for an allocation of Slurm.")
         if any(self.queue.contradictions()):
             raise click.UsageError(
-                f"--size {self.queue.size} needs --queue fcfs, and one job a node."
+                f"--size {self.queue.size} needs --queue easy or fcfs, and one job a node."
             )
 
     def site(self) -> Site:
@@ -137,12 +147,14 @@ class Up(Command):
             site.nodes,
             slots=self.slots,
             queue=self.queue,
+            symbiosis=self.symbiosis,
             security=SecuritySettings(site.root_from, _least_uid(os.geteuid())),
         )
         if self.config is not None:
             wanted = replace(
                 load_config(self.config), controller=site.controller, nodes=wanted.nodes
             )
+        check(wanted)
         if self.nodes is not None:
             wanted = replace(wanted, most_nodes=self.nodes[1])
             check_growth(site, self.nodes)

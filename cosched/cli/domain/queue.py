@@ -33,7 +33,8 @@ class Queue(Command):
 
     The start of a waiting job is an expectation, marked ~. The reason is where a job runs,
     why it failed, or how long it waits for its mates; cosched why JOB shows more. A
-    malleable job has the number of its nodes and its bounds: 4 of 1-8.
+    malleable job has the number of its nodes and its bounds: 4 of 1-8. A job that shares
+    its nodes has halves of them, beside the jobs with these numbers: beside 7: top n1,n2.
 
     \b
     Examples:
@@ -110,8 +111,22 @@ def _reason(job: JobInfo) -> str:
     if job["ended_ns"] is not None:
         return job["reason"]
     if job["state"] == "running":
+        return _where(job)
+    return job["mates"] or (_where(job) if job["state"] == "starting" else "")
+
+
+def _where(job: JobInfo) -> str:
+    """Returns the nodes of a job, such as ``n1,n2``, or the halves of nodes, such as
+    ``beside 7: top n1,n2``."""
+    if not job["halves"]:
         return ",".join(job["hosts"])
-    return job["mates"] or (",".join(job["hosts"]) if job["state"] == "starting" else "")
+    found = []
+    for half in sorted(set(job["halves"]), reverse=True):
+        places = zip(job["hosts"], job["halves"], strict=False)
+        hosts = [host for host, own in places if own == half]
+        found.append(f"{half} {','.join(hosts)}")
+    beside = ",".join(map(str, job["neighbours"]))
+    return (f"beside {beside}: " if beside else "") + ", ".join(found)
 
 
 def clock(at_ns: int, now_s: float) -> str:

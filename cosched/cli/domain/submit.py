@@ -21,8 +21,9 @@ from cosched.cli.options import (
     program_argument,
     without,
 )
-from cosched.cli.values import RUN_SECONDS
+from cosched.cli.values import RUN_SECONDS, YES_OR_NO, some_of
 from cosched.cluster.submission import FROM_CLIENT
+from cosched.core.cluster.queue.halves.resources import Resource
 from cosched.jobs.job import Job
 
 _NO_INPUT = "none"
@@ -59,6 +60,16 @@ def _job_part() -> Any:
             "--exclusive/--share",
             help="Whether the job has its nodes alone, if the domain lets nodes take"
             " several jobs. Where a node takes one job, each job has its nodes alone.",
+        ),
+        limited_by=option(
+            type=some_of([resource.value for resource in Resource], "RESOURCES"),
+            help="What limits the job most: one or several of cpu, memory, io, network."
+            " With this it may share its nodes, half and half, if the domain divides them.",
+        ),
+        share_node=option(
+            type=YES_OR_NO,
+            help="Whether the job may share its nodes, half and half.  [default: yes with"
+            " --limited-by, otherwise no or what the domain's operator wants]",
         ),
         held=flag("--hold", help="Let the job wait until cosched unhold."),
         requeue=flag(help="Start it again if a node is lost."),
@@ -126,6 +137,8 @@ class Submit(Command):
       cosched submit --wait -n 2 ./app < data
       cosched submit --wait --input none -n 2 ./app &
       cosched submit --exclusive -n 4 ./benchmark
+      cosched submit --limited-by memory -n 8 ./stream
+      cosched submit --limited-by io,network --share-node yes ./copy
       cosched submit --min 1 --ideal 8 python loop.py
       cosched submit --hold --json ./app
       cosched submit --mate climate7@eureka --nodes 2 ./simulation
@@ -215,6 +228,12 @@ def _refuse_contradictions(job: Job) -> None:
         raise click.UsageError("Missing PROGRAM.")
     if job.memory_bytes and not job.shim:
         raise click.UsageError("--memory needs coscheduling.")
+    apart = {"--exclusive": job.exclusive, "--share-node no": job.share_node is False}
+    for name, given in apart.items():
+        if given and (job.limited_by or job.share_node):
+            raise click.UsageError(
+                f"{name} does not go with --limited-by: a label is for jobs that share."
+            )
     if not job.mates and (job.within or job.after or job.delay or job.mate_token):
         raise click.UsageError("--within, --after, --delay and --mate-token need --mate.")
     rigid = {
@@ -222,6 +241,8 @@ def _refuse_contradictions(job: Job) -> None:
         "--nodes": job.nodes,
         "--mate": job.mates,
         "--exclusive": job.exclusive,
+        "--limited-by": job.limited_by,
+        "--share-node yes": job.share_node,
         "--bind": job.bind,
     }
     check_sizes(job.minimum, job.ideal, rigid)

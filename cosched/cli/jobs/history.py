@@ -22,11 +22,13 @@ from cosched.cluster.paths import DomainPaths
 from cosched.core.bounds import UID_MOST
 from cosched.core.decoding import is_whole, parse_integer
 from cosched.core.errors import CoschedError
+from cosched.core.symbiosis.labels import WRONG_RUNS
 from cosched.core.trace.job_record import JobRecord
 from cosched.core.units import NS_PER_S, parse_duration
 from cosched.launch.environment import name_on_nodes
 from cosched.observe.columns import COLUMNS, as_csv, read_columns, shown
 from cosched.observe.job_summary import JobSummary, document, runs, summary
+from cosched.observe.label_effects import label_rows, label_table
 from cosched.observe.reach.ways import Way
 
 #: The columns without --format.
@@ -124,6 +126,7 @@ class History(Command):
       response expected ran waited suspended detached together alone cpu
       switches granted refused trapped exit
       startup waits filled filledby fills
+      label limit beside rested gaveway
 
     nodehours is the time of its nodes, added up. changes is how often the domain's queue
     changed the size of a malleable job. startup is the time from the command to the job's
@@ -133,6 +136,13 @@ class History(Command):
     or '2 died'. The words start, end, elapsed, scheduled of sacct are understood. --csv
     prints times in seconds and dates in ISO 8601.
 
+    Of jobs that share nodes: label is what the user named as the limit, and what was seen
+    of that. limit is what the job did most of the time. beside is its speed beside others,
+    as a part of its speed alone. rested and gaveway are the times in which it rested for
+    others. With --labels a program is one line: its label, what limited its last run, the
+    runs that were judged, how often the label was right, and the last runs in a row in
+    which it was wrong. After three of these what was found counts in its place.
+
     \b
     Examples:
       cosched history
@@ -140,6 +150,7 @@ class History(Command):
       cosched history -u anna --since 2026-11-01 --csv
       cosched history --me --format job,ranks,elapsed,ran,waited,exit
       cosched history --format job,nodes,nodehours,changes
+      cosched history --labels
       cosched history --json
     """
 
@@ -152,14 +163,19 @@ class History(Command):
         help="At most the last N jobs; --json and --csv have all.",
     )
     format: str | None = option(metavar="A,B", help="Show these columns.")
+    labels: bool = flag(help="List what was seen of users' labels, by program.")
     as_csv: bool = flag("--csv", help="Print CSV.")
     as_json: bool = json_option()
 
     def __post_init__(self) -> None:
-        if self.as_csv and self.as_json:
-            raise click.UsageError("--csv and --json cannot be combined.")
+        if self.as_csv and (self.as_json or self.labels):
+            other = "--json" if self.as_json else "--labels"
+            raise click.UsageError(f"--csv and {other} cannot be combined.")
 
     def run(self) -> None:
+        if self.labels:
+            self._list_labels()
+            return
         columns = read_columns(_USUAL if self.format is None else self.format)
         wanted = self.selection
         way = None if wanted.nodes else way_to(wanted.job, self.hosts, self.run_dir)
@@ -176,6 +192,19 @@ class History(Command):
             click.echo("\n".join(lines))
         else:
             raise CoschedError(wanted.none_in(self.run_dir))
+
+    def _list_labels(self) -> None:
+        way = way_to(self.selection.job, self.hosts, self.run_dir)
+        rows = label_rows(self.selection.read(self.run_dir, way), WRONG_RUNS)
+        if self.as_json:
+            click.echo(json.dumps({"labels": rows}, indent=2))
+        elif rows:
+            click.echo("\n".join(label_table(rows)))
+        else:
+            raise CoschedError(
+                "no job with a label has ended here; name one's limit with "
+                "COSCHED_LIMITED_BY"
+            )
 
 
 def _times_resized(run_dir: Path) -> dict[str, int]:

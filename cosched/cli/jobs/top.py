@@ -12,7 +12,6 @@ from pathlib import Path
 import click
 
 from cosched.cli.declared import Command, command, flag, option
-from cosched.cli.jobs.why import document, story_text
 from cosched.cli.options import asked_run_dir_option, json_option, nodes_option
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
@@ -21,6 +20,7 @@ from cosched.observe.top.recent import Trends
 from cosched.observe.top.sampler import Sampler, check_interval, sample
 from cosched.observe.top.text import page, plain
 from cosched.observe.why.job_detail import detail
+from cosched.observe.why.story_text import document, story_text
 from cosched.observe.why.why import Asker, stories
 from cosched.rundir.paths import NodePaths
 

@@ -3,15 +3,9 @@
 from __future__ import annotations
 
 import json
-import math
 import os
-import textwrap
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
-from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 import click
 from click.core import ParameterSource
@@ -26,20 +20,16 @@ from cosched.cli.options import (
     json_option,
     nodes_option,
 )
-from cosched.cluster.answers import ChangeInfo, JobInfo
+from cosched.cluster.answers import JobInfo
 from cosched.core.bounds import JOB_MOST
 from cosched.core.decoding import is_whole, parse_integer
 from cosched.core.errors import CoschedError
-from cosched.core.node.messages import Cause
-from cosched.core.units import NS_PER_S, parse_duration
-from cosched.launch.environment import name_on_nodes
-from cosched.observe.filling import of_live
+from cosched.core.units import parse_duration
 from cosched.observe.reach.on_nodes import merged
 from cosched.observe.reach.ways import Way
-from cosched.observe.why.why import Asker, Story, nodes_with_stories, stories
+from cosched.observe.why.story_text import document, stories_text, story_text
+from cosched.observe.why.why import Asker, nodes_with_stories, stories
 from cosched.rundir.paths import NodePaths
-
-WIDTH = 79
 
 
 def _complete(
@@ -107,14 +97,16 @@ class Why(Command):
             if self.as_json:
                 click.echo(json.dumps(in_domain))
             else:
-                click.echo(_text_in_domain(in_domain, places, asker, self.last))
+                from cosched.jobs.job_story import job_story
+
+                click.echo(job_story(in_domain, places, asker, self.last))
             return
         if self.as_json:
             click.echo(
                 json.dumps({"nodes": [document(story) for story in found]}, indent=2)
             )
         else:
-            click.echo(_texts(found, asker, self.last))
+            click.echo(stories_text(found, asker, self.last))
 
 
 def _explain_elsewhere(way: Way, words: list[str], last: int, as_json: bool) -> None:
@@ -124,52 +116,6 @@ def _explain_elsewhere(way: Way, words: list[str], last: int, as_json: bool) -> 
         click.echo(json.dumps({"nodes": found}, indent=2))
         return
     click.echo("\n\n".join(story_text(story, last, in_all=True) for story in found))
-
-
-def _text_in_domain(
-    job: JobInfo, places: Sequence[NodePaths], asker: Asker, last: int
-) -> str:
-    """Returns the job's line in its domain, and its story on nodes that coschedule it."""
-    line = "\n".join([f"job {job['job']}: {job['why']}", *_changes(job["changes"], last)])
-    on_nodes = replace(asker, name=name_on_nodes(job["name"], job["job"]))
-    try:
-        return f"{line}\n\n{_texts(stories(places, on_nodes), on_nodes, last)}"
-    except CoschedError:  # no node here coschedules it
-        return line
-
-
-def _changes(changes: Sequence[ChangeInfo], last: int) -> list[str]:
-    """Returns the last changes of a job's size, within 80 columns."""
-    lines: list[str] = []
-    if len(changes) > last:
-        lines.append(
-            f"  ({len(changes) - last} earlier changes: --last {len(changes)}, or --json)"
-        )
-    for change in changes[-last:]:
-        at_ns = change["ended_ns"] or change["ordered_ns"]
-        first = f"  {_clock(at_ns / NS_PER_S)}  "
-        lines += _wrapped(_change_text(change), first, " " * len(first))
-    return lines
-
-
-def _change_text(change: ChangeInfo) -> str:
-    sizes = f"{change['before']} to {change['after']} nodes"
-    if change["refused"]:
-        return f"kept {change['before']} nodes: {change['refused']} ({change['reason']})"
-    if change["ended_ns"] is None:
-        return f"is to change from {sizes}: {change['reason']}"
-    costs = f"it stood still for {change['stood_s']:.2f} s"
-    if change["slower"] is not None:
-        more, share = change["slower"] > 0, abs(change["slower"])
-        costs += f", and an iteration takes {share:.0%} {'longer' if more else 'less'}"
-    return f"{change['reason']} ({sizes}; {costs})"
-
-
-def _texts(found: Sequence[Story], asker: Asker, last: int) -> str:
-    since_s = asker.since_wall_ns / NS_PER_S
-    return "\n\n".join(
-        story_text(document(story), last, since_s, in_all=True) for story in found
-    )
 
 
 def _job_of_domain(job: str, run_dir: Path | None) -> JobInfo | None:
@@ -184,77 +130,3 @@ def _job_of_domain(job: str, run_dir: Path | None) -> JobInfo | None:
             return client.job(parse_integer(job, "job", 1, JOB_MOST))
     except CoschedError:
         return None
-
-
-def story_text(
-    story: Mapping[str, Any],
-    last: int,
-    since_s: float = math.inf,
-    *,
-    in_all: bool = False,
-) -> str:
-    """Returns a job's last changes on one node, within 80 columns, from its ``document``.
-
-    since_s: the earliest time that the user asked for, since 1970, by the node's clock.
-    in_all: also how often a job that runs had the CPUs so far, how soon it began and how
-    waits were filled.
-    """
-    notes, reaches_back_to_s = story["notes"], story["reaches_back_to_s"]
-    lines = _wrapped(f"{story['job']} on {story['node']}: {story['now']}", "", "  ")
-    if in_all and story["live"] is not None:
-        for text in (_so_far(story["live"]), *of_live(story["live"])):
-            lines += _wrapped(text, "  ", "    ")
-    if reaches_back_to_s > since_s and not _begins(notes):
-        lines.append(f"  nothing is recorded from before {_clock(reaches_back_to_s)}")
-    shown = notes[-last:]
-    omitted = len(notes) - len(shown)
-    if omitted:
-        lines.append(f"  ({omitted} earlier changes: --last {len(notes)}, or --json)")
-    for note in shown:
-        times = f" ({note['times']} times)" if note["times"] > 1 else ""
-        first = f"  {_clock(note['wall_ns'] / NS_PER_S)}  "
-        lines += _wrapped(note["text"] + times, first, " " * len(first))
-    return "\n".join(lines)
-
-
-def _so_far(job: Mapping[str, Any]) -> str:
-    """Returns the job's counts in one sentence."""
-    refused = {reason: n for reason, n in job["refused"].items() if n}
-    reasons = ", ".join(f"{reason} {n}" for reason, n in sorted(refused.items()))
-    times = "once" if job["switches"] == 1 else f"{job['switches']} times"
-    return (
-        f"so far: scheduled {times}, {job['granted']} of them by a message, for "
-        f"{job['scheduled_s']:.1f} s in all; {sum(refused.values())} requests refused"
-        + (f" ({reasons})" if reasons else "")
-    )
-
-
-def _begins(notes: Sequence[Mapping[str, Any]]) -> bool:
-    """Returns whether the notes begin with the job's start."""
-    return any(
-        note["why"] == Cause.FIRST.value and not note["scheduled"] for note in notes[:1]
-    )
-
-
-def _wrapped(text: str, first: str, rest: str) -> list[str]:
-    return textwrap.wrap(text, WIDTH, initial_indent=first, subsequent_indent=rest)
-
-
-def _clock(wall_s: float) -> str:
-    moment = datetime.fromtimestamp(wall_s).astimezone()
-    return f"{moment:%H:%M:%S}.{moment.microsecond // 1000:03}"
-
-
-def document(story: Story) -> dict[str, Any]:
-    """Returns a job's story on one node as JSON fields."""
-    return {
-        "node": story.node,
-        "job": story.job,
-        "now": story.standing,
-        "live": story.live,
-        "reaches_back_to_s": story.reaches_back_to_wall_ns / NS_PER_S,
-        "notes": [
-            {**asdict(change.note), "times": change.times, "text": change.text}
-            for change in story.changes
-        ],
-    }

@@ -15,7 +15,8 @@ from click.shell_completion import CompletionItem
 from cosched.bench.run.interrupts import interruptible
 from cosched.bench.run.testbed import TestbedOptions
 from cosched.bench.simulate.profiles import Seen, watch_workload
-from cosched.cli.declared import Command, argument, command, option, part
+from cosched.cli.connection import connect
+from cosched.cli.declared import Command, argument, command, flag, option, part
 from cosched.cli.entry import EXIT_FAILURE
 from cosched.cli.options import (
     asked_run_dir_option,
@@ -28,10 +29,13 @@ from cosched.cli.options import (
 )
 from cosched.cli.printing import display_stream
 from cosched.cli.values import SECONDS
+from cosched.cluster.answers import PairInfo
 from cosched.core.advice import Profile, advise
 from cosched.core.errors import CoschedError
+from cosched.linux.users import find_user_name
 from cosched.node.profile import profile_of
 from cosched.observe.status import gather
+from cosched.tables import table
 
 
 def _jobs_and_files(
@@ -53,16 +57,23 @@ class Advise(Command):
     jobs runs alone for a while. The advice is an estimate. It follows from how often
     tasks exchange messages and how long they wait. 'cosched bench' measures.
 
+    --pairs prints the speeds of programs beside each other that the domain has observed,
+    if its jobs share nodes: 1 is the speed on whole nodes of its own.
+
     \b
     Examples:
       cosched advise solver-x7k2p
       cosched advise mine.toml
       cosched advise mine.toml --hosts n1,n2 --for 60s --json
+      cosched advise --pairs
 
     Exit status: 0, or 1 if a job of the workload failed.
     """
 
-    what: str = argument(metavar="JOB|WORKLOAD.toml", shell_complete=_jobs_and_files)
+    what: str | None = argument(
+        metavar="JOB|WORKLOAD.toml", required=False, shell_complete=_jobs_and_files
+    )
+    pairs: bool = flag("--pairs", help="Print observed speeds of programs that share.")
     at_most_s: float = option(
         "--for",
         type=SECONDS,
@@ -78,7 +89,13 @@ class Advise(Command):
     )
     as_json: bool = json_option()
 
+    def __post_init__(self) -> None:
+        if self.pairs == (self.what is not None):
+            raise click.UsageError("Give either JOB, WORKLOAD.toml or --pairs.")
+
     def run(self) -> int:
+        if self.what is None:
+            return _show_pairs(self.testbed.run_dir, as_json=self.as_json)
         if self.what.endswith(".toml"):
             with interruptible():
                 seen = watch_workload(
@@ -96,6 +113,35 @@ class Advise(Command):
             for one in seen:
                 _show(one)
         return EXIT_FAILURE if any(one.failure for one in seen) else 0
+
+
+def _show_pairs(run_dir: Path, *, as_json: bool) -> int:
+    with connect(run_dir) as client:
+        pairs = client.pairs()
+    if as_json:
+        click.echo(json.dumps({"pairs": pairs}))
+    elif pairs:
+        rows = [_pair_row(pair) for pair in pairs]
+        click.echo("\n".join(table(("program", "beside", "speed", "seen"), rows, "<<>>")))
+    else:
+        click.echo("no program was seen beside another one yet")
+    return 0
+
+
+def _pair_row(pair: PairInfo) -> tuple[str, ...]:
+    beside = "nothing"
+    if pair["beside"] is not None and pair["beside_uid"] is not None:
+        beside = _program(pair["beside"], pair["beside_uid"])
+    return (
+        _program(pair["program"], pair["uid"]),
+        beside,
+        f"{pair['speed']:.2f}",
+        str(pair["seen"]),
+    )
+
+
+def _program(name: str, uid: int) -> str:
+    return f"{name} ({find_user_name(uid) or uid})"
 
 
 def _running_job(run_dir: Path, name: str) -> Seen:

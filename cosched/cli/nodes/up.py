@@ -79,6 +79,15 @@ class Up(Command):
         help="Whether owners may boost their jobs.  [default: on with --private]",
     )
     trace: str | None = option(metavar="SIZE", help="Disk space for the trace, or off.")
+    looks: str | None = option(
+        metavar="PERCENT%",
+        help="How much of its time a job rests, so that jobs beside it are seen alone; or"
+        " off.",
+    )
+    slowed_most: str | None = option(
+        metavar="FACTOR",
+        help="How much a job may be slowed by others before one gives way; or off.",
+    )
     private: bool = flag(help="Serve only your jobs; end after the last.")
     verbose: bool = flag("-v", "--verbose", help="Log each switch and refusal.")
 
@@ -97,5 +106,7 @@ class Up(Command):
             self.memory_wait,
             config.node.allow_raise,
             self.trace,
+            self.looks,
+            self.slowed_most,
         )
         click.echo(start_node(NodePaths(self.run_dir, self.node), options))

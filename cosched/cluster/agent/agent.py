@@ -17,6 +17,7 @@ from typing import cast
 from cosched.cluster.agent.confirmed import ConfirmedJob
 from cosched.cluster.agent.frames import AnyFrame
 from cosched.cluster.agent.known_nodes import KnownNodes
+from cosched.cluster.agent.node_parts import read_parts
 from cosched.cluster.agent.nodejob import Designs, NodeJob
 from cosched.cluster.agent.preparing import SLOTS, Stewards
 from cosched.cluster.agent.proofs import Proofs
@@ -29,13 +30,12 @@ from cosched.cluster.inputs import Inputs, Visitor
 from cosched.cluster.keys import KeyRing, known_keys, load_keys
 from cosched.cluster.links import Links
 from cosched.cluster.member import SideTasks, run_member
+from cosched.cluster.message_kinds import Message, OfJob
 from cosched.cluster.messages import (
     PROTOCOL,
-    Admit,
     AnyMessage,
     Beat,
     Chunk,
-    Dismiss,
     End,
     EndNoted,
     GiveInput,
@@ -43,10 +43,7 @@ from cosched.cluster.messages import (
     HelloAgain,
     InputTaken,
     Leave,
-    Message,
     NodeEnded,
-    OfJob,
-    PageOrder,
     Refused,
     Roster,
     StartFailed,
@@ -56,6 +53,7 @@ from cosched.cluster.messages import (
     Welcome,
 )
 from cosched.cluster.paths import DomainPaths
+from cosched.cluster.size_messages import Admit, Dismiss, PageOrder
 from cosched.cluster.user_socket import Person, UserSocket
 from cosched.config.domain import DomainConfig, load_config
 from cosched.core.cluster.queue.nodes import numbers
@@ -106,7 +104,9 @@ class Agent:
         self._links = Links(keys, known, log, pause_ns=config.life.beat_ns)
         self._incarnation = secrets.randbits(48)
         self._session = 0  # of its membership; 0: it never joined
-        self._slots = config.slots or len(os.sched_getaffinity(0))
+        cpus = os.sched_getaffinity(0)
+        self._slots = config.slots or len(cpus)
+        self._parts = read_parts(config.symbiosis.parts, cpus, self._slots)
         self._designs = Designs(
             config.startup.object,
             config.startup.chunk_bytes,
@@ -137,7 +137,13 @@ class Agent:
         nursery = Nursery()
         nursery.watch(self._end)
         self._stewards = Stewards(
-            self.name, self._paths, self._slots, nursery, self._tasks.start, self._log
+            self.name,
+            self._paths,
+            self._slots,
+            nursery,
+            self._tasks.start,
+            self._log,
+            self._parts,
         )
         users = UserSocket(
             self._paths.agent_socket(self.name), self._receive_user, self._log
@@ -194,6 +200,7 @@ class Agent:
             self._digest,
             {SLOTS: self._slots},
             tuple(reports.values()),
+            self._parts.least_slots,
         )
         self.send(CONTROLLER, hello)
 
@@ -243,6 +250,8 @@ class Agent:
             return
         self._session = message.session
         self._log(f"joined the domain {self._config.name}")
+        if self._parts.why:
+            self._log(self._parts.text)
         for job in list(self._jobs.values()):
             if job.route.heads_job:
                 job.report_again()

@@ -13,7 +13,8 @@ from cosched.cluster.agent.frames import EndTasks
 from cosched.cluster.agent.route import Route
 from cosched.cluster.agent.stewards import Steward
 from cosched.cluster.agent.worlds.worlds import Worlds
-from cosched.cluster.messages import End, Failure, Message, SubtreeEnded, TaskFailed
+from cosched.cluster.message_kinds import Message
+from cosched.cluster.messages import End, Failure, SubtreeEnded, TaskFailed
 from cosched.core.cluster.startup.ends import Awaited, Check, EndLimit
 from cosched.core.cluster.startup.tree import Position
 from cosched.core.names import CONTROLLER

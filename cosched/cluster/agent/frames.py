@@ -12,7 +12,8 @@ from typing import TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from cosched.cluster.messages import LONGEST, Failure, PhaseTimes
+from cosched.cluster.messages import LONGEST, Failure
+from cosched.cluster.size_messages import PhaseTimes
 from cosched.core.bounds import (
     GroupId,
     Limit,

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 
-from cosched.cluster.messages import Chunk, OfJob, Roster
+from cosched.cluster.message_kinds import OfJob
+from cosched.cluster.messages import Chunk, Roster
 from cosched.core.errors import CoschedError
 
 #: The most messages that wait for a roster.

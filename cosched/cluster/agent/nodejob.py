@@ -36,6 +36,7 @@ from cosched.cluster.agent.startup import Dispatch, TableExchanges
 from cosched.cluster.agent.steps import PREPARED
 from cosched.cluster.agent.stewards import Steward
 from cosched.cluster.agent.worlds.worlds import Worlds
+from cosched.cluster.message_kinds import Message, OfJob
 from cosched.cluster.messages import (
     ENDED,
     Answered,
@@ -46,20 +47,16 @@ from cosched.cluster.messages import (
     End,
     Failure,
     GiveInput,
-    Message,
-    OfJob,
     Order,
     Output,
-    PageAnswer,
-    Resize,
     StartFailed,
     StartReport,
     SubtreeEnded,
     SubtreePrepared,
     Tables,
     TaskFailed,
-    WithdrawChange,
 )
+from cosched.cluster.size_messages import PageAnswer, Resize, WithdrawChange
 from cosched.cluster.submission import FROM_CLIENT
 from cosched.core.cluster.startup.jobobject import JobObject
 from cosched.core.cluster.startup.two_phase import (
@@ -375,3 +372,6 @@ class NodeJob:
     def end_outside(self, places: frozenset[int], reason: str) -> None:
         if self.worlds.end_outside(places, reason):
             self._ending.leave(reason)
+
+    def lose_places(self, lost: frozenset[int], kept: frozenset[int], reason: str) -> None:
+        self.worlds.lose(lost, kept, reason)

@@ -34,23 +34,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from cosched.cluster.agent.forked import JOB, received_socket, serve_agent, wait_for_job
 from cosched.cluster.agent.frames import (
-    AnyFrame,
     CannotStart,
-    FrameReader,
-    KeepPage,
     KillSteward,
     MakeSteward,
-    Prepare,
     RemoveTree,
     WriteTopology,
     decode_request,
     encode_frame,
-    receive_frame,
 )
-from cosched.cluster.agent.resizing.page_keeper import keep_page
 from cosched.cluster.agent.steward.killing import JobPlace
-from cosched.cluster.agent.steward.steward import run_steward
 from cosched.cluster.agent.topology import write_topology
 from cosched.core.decoding import Malformed
 from cosched.linux import proc
@@ -71,8 +65,6 @@ from cosched.start.streams import begin
 
 #: A request has a path, at most.
 _REQUEST_BYTES = 8192
-#: Comes to a spare with the socket of its job.
-_JOB = b"job"
 #: Removes a tree of any depth; it follows no link of the user.
 _REMOVE = ("rm", "-rf", "--one-file-system", "--")
 #: How long after a start, or after the end of a spare, the next spare is made.
@@ -163,7 +155,7 @@ class Nursery:
             return True
         match request:
             case MakeSteward() if descriptors:
-                with _received(descriptors[0]) as agent:
+                with received_socket(descriptors[0]) as agent:
                     self._make_steward(request, agent)
             case KillSteward(number):
                 for pid, child in self._children.items():
@@ -193,7 +185,7 @@ class Nursery:
         try:
             child = _Child(request.number, request.limit_s, self._group_name())
             found = self._place_of(child)
-            self._fork(child, lambda: _serve_agent(agent, found))
+            self._fork(child, lambda: serve_agent(agent, found))
         except OSError as error:  # too many processes, or no memory
             reason = f"cannot make a process: {error.strerror}"
             print(f"nursery: {reason}", file=sys.stderr, flush=True)
@@ -212,7 +204,7 @@ class Nursery:
                 child = _Child(0, 0.0, self._group_name())
                 found = self._place_of(child)
                 with theirs:
-                    pid = self._fork(child, lambda: _wait_for_job(theirs, ours, found))
+                    pid = self._fork(child, lambda: wait_for_job(theirs, ours, found))
             except OSError:  # a start will report it
                 return
             made.pop_all()
@@ -226,7 +218,7 @@ class Nursery:
         self._spare_at = time.monotonic() + _SPARE_AFTER_S
         with spare.requests:
             try:
-                socket.send_fds(spare.requests, [_JOB], [agent.fileno()])
+                socket.send_fds(spare.requests, [JOB], [agent.fileno()])
             except OSError:  # it was killed, or there is no memory
                 return False
         child = self._children[spare.pid]
@@ -377,42 +369,6 @@ class Nursery:
             if now >= child.kill_at:
                 child.kill_at = math.inf
                 send(pid, signal.SIGKILL)
-
-
-def _wait_for_job(
-    requests: socket.socket, other: socket.socket, group: JobPlace | None
-) -> None:
-    """Runs in a spare: waits for an agent's socket, then runs the steward of its job.
-    other: the nursery's end; a spare ends when the nursery closes it."""
-    other.close()
-    data, descriptors, _, _ = socket.recv_fds(requests, len(_JOB), 1)
-    requests.close()
-    if data and descriptors:
-        with _received(descriptors[0]) as agent:
-            _serve_agent(agent, group)
-
-
-def _serve_agent(agent: socket.socket, group: JobPlace | None) -> None:
-    """Runs in a fork: becomes what the agent's first frame asks for."""
-    reader = FrameReader()
-    frames: list[AnyFrame] = []
-    while not frames:
-        received = receive_frame(agent, reader)
-        if received is None:
-            return
-        frames = received
-    first = frames.pop(0)
-    if isinstance(first, KeepPage):
-        keep_page(agent, reader, first, frames)
-    else:
-        assert isinstance(first, Prepare)
-        run_steward(agent, reader, first, frames, group)
-
-
-def _received(descriptor: int) -> socket.socket:
-    """Returns the socket of a descriptor that was received. Programs do not inherit it."""
-    os.set_inheritable(descriptor, False)
-    return socket.socket(fileno=descriptor)
 
 
 def main() -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from cosched.cluster.agent.frames import AnyFrame, KeepPage, Prepare, encode_frame
+from cosched.cluster.agent.node_parts import NodePart, NodeParts
 from cosched.cluster.agent.route import Route
 from cosched.cluster.agent.stewards import Nursery, Steward
 from cosched.cluster.paths import DomainPaths
@@ -42,7 +43,7 @@ class Stewards:
     of the agent. Makes the nursery write the hardware's file; jobs do not wait for it.
 
     slots: their number on this node. spawn: runs a steward's connection beside the agent.
-    log: takes one line about a steward.
+    log: takes one line about a steward. parts: those of this node.
     """
 
     def __init__(
@@ -53,8 +54,10 @@ class Stewards:
         nursery: Nursery,
         spawn: Callable[[Coroutine[Any, Any, None]], object],
         log: Callable[[str], None],
+        parts: NodeParts,
     ) -> None:
         self._name = name
+        self._parts = parts
         self._paths = paths
         self._spool = paths.spool(name)
         self._topology = paths.topology(name)
@@ -86,7 +89,13 @@ class Stewards:
         """
         if len(found.counts) != route.tree.size:
             raise CoschedError("the job object does not fit its tree")
-        slots = self._assign(route, found)
+        start = route.job, route.start
+        part = self._parts.enter(start, route.world, found, route.place)
+        try:
+            slots = self._assign(route, found, part)
+        except CoschedError:
+            self._parts.leave(start, route.world)
+            raise
         directory = self._spool / f"{route.job}.{route.start}.{route.world}"
 
         def ended() -> None:
@@ -95,14 +104,18 @@ class Stewards:
             self._remove(directory)
             on_end()
 
-        cpus = tuple((self._cpus[slot % len(self._cpus)],) for slot in slots)
+        cpus: tuple[tuple[int, ...], ...] = ()
+        if found.bind and slots:
+            cpus = tuple((self._cpus[slot % len(self._cpus)],) for slot in slots)
+        elif part is not None:
+            cpus = (part.cpus,) * found.counts[route.place]
         try:
             frame = encode_frame(
                 _prepare(
                     route,
                     found,
                     directory,
-                    cpus if found.bind else (),
+                    cpus,
                     {**self._environ(), **environ},
                     self._topology,
                 )
@@ -183,17 +196,20 @@ class Stewards:
         for steward in self._running.values():
             steward.connection.close()
 
-    def _assign(self, route: Route, found: JobObject) -> list[int]:
-        """Assigns slots to the tasks of a submitted job. Tasks that it spawns use its nodes
-        without slots of their own: the controller does not count them."""
+    def _assign(self, route: Route, found: JobObject, part: NodePart | None) -> list[int]:
+        """Assigns slots to the tasks of a submitted job: of its part, if it has one. Tasks
+        that it spawns use its nodes without slots of their own: the controller does not
+        count them."""
         if route.world:
             return []
         self._inventory.share(found.jobs_per_node)
         tasks = found.counts[route.place]
-        assigned = self._inventory.assign(_number(route), tasks, {SLOTS: 1})
+        among = None if part is None else part.slots
+        assigned = self._inventory.assign(_number(route), tasks, {SLOTS: 1}, among)
         return [task[SLOTS][0] for task in assigned]
 
     def _release(self, route: Route) -> None:
+        self._parts.leave((route.job, route.start), route.world)
         if not route.world:
             self._inventory.release(_number(route))
 

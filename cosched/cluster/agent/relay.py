@@ -21,7 +21,8 @@ from cosched.cluster.agent.input import InputValve
 from cosched.cluster.agent.route import Route
 from cosched.cluster.agent.steward.streams import LONGEST_OUTPUT
 from cosched.cluster.agent.worlds.worlds import Worlds
-from cosched.cluster.messages import Credit, GiveInput, InputTaken, Message, Output
+from cosched.cluster.message_kinds import Message
+from cosched.cluster.messages import Credit, GiveInput, InputTaken, Output
 from cosched.core.errors import CoschedError
 
 

@@ -7,7 +7,8 @@ import json
 import secrets
 from collections.abc import Callable
 
-from cosched.cluster.messages import Message, UserLeft, UserReply, UserRequest
+from cosched.cluster.message_kinds import Message
+from cosched.cluster.messages import UserLeft, UserReply, UserRequest
 from cosched.cluster.user_socket import Person
 
 _FULL = {"error": "too many requests wait for the controller; try again"}

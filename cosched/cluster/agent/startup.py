@@ -11,10 +11,10 @@ import msgspec
 from cosched.cluster.agent import steps
 from cosched.cluster.agent.frames import DeliverTables, Frame
 from cosched.cluster.agent.route import Route
+from cosched.cluster.message_kinds import Message
 from cosched.cluster.messages import (
     LONGEST,
     Chunk,
-    Message,
     Order,
     StartFailed,
     SubtreePrepared,

@@ -4,6 +4,12 @@
 (``node_jobs``). When it runs, its node is added to the domain, and the job's agent joins. A
 node that is removed ends its agent, and so its job.
 
+The domain's own job has the other nodes. One of them stays, where the controller may be.
+Another one that is not needed is removed from the domain first. Then the job is shrunk to
+the nodes that are left, so Slurm can give that node to other jobs. Slurm lets a user shrink
+a running job, but not extend it unless an operator permits that. So a further node always
+is a job of its own.
+
 Slurm and the domain report no events to this process, so it asks both again and again.
 """
 
@@ -27,20 +33,25 @@ PAUSE_NS = 30 * NS_PER_S
 class Growing:
     """The further nodes of a domain.
 
-    own: the names of the nodes that the domain has for good. port: of each agent. log:
-    takes one line about what happened.
+    own: the names of the nodes of the domain's own job. kept: the one of them that stays.
+    port: of each agent. log: takes one line about what happened.
     """
 
     def __init__(
         self,
         bounds: Bounds,
         own: Sequence[str],
+        kept: str,
         port: int,
         jobs: NodeJobs,
         log: Callable[[str], None],
     ) -> None:
         self._bounds = bounds
-        self._own = frozenset(own)
+        self._own = list(own)  # less those that were given back
+        self._kept = kept
+        self._shrinks = True  # until Slurm refuses it
+        # The nodes that may be given back, by numbers that no job of Slurm has.
+        self._spare = {-at: name for at, name in enumerate(own, 1) if name != kept}
         self._port = port
         self._jobs = jobs
         self._log = log
@@ -58,13 +69,14 @@ class Growing:
         if self._add(client, jobs, nodes):
             nodes = {node["node"]: node for node in client.nodes()}
         self._remove_lost(client, jobs, nodes)
+        self._shrink(nodes)
         self._note_idle(nodes, now_ns)
         waiting = [job["nodes"] or 1 for job in client.queue() if job["state"] == "queued"]
         staying = [node for node in nodes.values() if node["state"] != "leaving"]
         commands = decide(
             now_ns,
             self._bounds,
-            sum(node["node"] in self._own for node in staying),
+            sum(self._is_own(node) for node in staying),
             self._requests(jobs, nodes),
             sum(bool(node["jobs"]) for node in staying),
             waiting,
@@ -75,6 +87,10 @@ class Growing:
             elif isinstance(command, Withdraw):
                 self._log(f"job {command.number} of Slurm is not needed")
                 self._jobs.cancel([command.number])
+            elif command.number in self._spare:
+                node = self._spare[command.number]
+                self._log(f"node {node} of the domain's own job is given back")
+                client.remove([node])
             else:
                 node = self._node_of[command.number]
                 self._log(f"node {node} is given back")
@@ -118,6 +134,28 @@ class Growing:
                 self._log(f"job {number} of Slurm has ended, so node {node} is removed")
             del self._node_of[number]
 
+    def _is_own(self, node: NodeInfo) -> bool:
+        """Returns whether the domain has a node for good, and can use it."""
+        name, usable = node["node"], node["state"] == "up" or bool(node["jobs"])
+        return usable and (name == self._kept or self._is_stuck(name))
+
+    def _is_stuck(self, name: str) -> bool:
+        return name in self._own and not self._shrinks
+
+    def _shrink(self, nodes: Mapping[str, NodeInfo]) -> None:
+        """Gives Slurm the nodes of the own job that have left the domain."""
+        left = [name for name in self._own if name in nodes or name == self._kept]
+        if len(left) == len(self._own) or not self._shrinks:
+            return
+        gone = [name for name in self._own if name not in left]
+        try:
+            self._jobs.shrink(left)
+        except CoschedError:
+            self._shrinks = False  # the job keeps its nodes from now on
+            raise
+        self._own = left
+        self._log(f"Slurm has got {', '.join(gone)} back; the job has {', '.join(left)}")
+
     def _note_idle(self, nodes: Mapping[str, NodeInfo], now_ns: int) -> None:
         free = {name: each["state"] for name, each in nodes.items() if not each["jobs"]}
         idle = {name for name, state in free.items() if state == "up"}
@@ -128,8 +166,14 @@ class Growing:
     def _requests(
         self, jobs: Sequence[NodeJob], nodes: Mapping[str, NodeInfo]
     ) -> list[Request]:
-        """Returns the jobs whose nodes the domain has or will have."""
+        """Returns the nodes that the domain may give back, those of its own job first, and
+        those that it will have."""
         found = []
+        for number, name in self._spare.items() if self._shrinks else ():
+            if name in self._own and name in nodes and nodes[name]["state"] != "leaving":
+                idle_ns = self._idle_since_ns.get(name)
+                out_ns = self._out_since_ns.get(name)
+                found.append(Request(number, True, idle_ns, out_ns))
         for job in jobs:
             is_waiting = not job.node
             if is_waiting or (job.node in nodes and nodes[job.node]["state"] != "leaving"):

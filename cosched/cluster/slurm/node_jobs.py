@@ -85,6 +85,14 @@ class NodeJobs:
             script=script,
         )
 
+    def shrink(self, nodes: Sequence[str]) -> None:
+        """Lets the base job keep these of its nodes; Slurm gets the others. Raises
+        CoschedError. scontrol writes ``slurm_job_*_resize.sh`` into the folder of the
+        domain: a script sets the variables of the smaller job with it."""
+        self._run(
+            "scontrol", "update", f"JobId={self._base}", f"NodeList={','.join(nodes)}"
+        )
+
     def cancel(self, numbers: Sequence[int]) -> None:
         """Ends these jobs. Raises CoschedError."""
         if numbers:
@@ -96,6 +104,7 @@ class NodeJobs:
             done = subprocess.run(
                 words,
                 env=self._environ,
+                cwd=self._paths.directory,
                 input=script.encode(),
                 capture_output=True,
                 timeout=WITHIN_S,

@@ -115,7 +115,8 @@ def start_growing(
     words = ["--run-dir", str(paths.run_dir), "--base", str(allocation.job)]
     words += ["--least", str(bounds.least), "--most", str(bounds.most)]
     words += ["--idle", str(bounds.idle_ns / NS_PER_S), "--cpus", str(cpus)]
-    words += [f"--sbatch={sbatch}"]
+    kept = allocation.here if allocation.here in allocation.nodes else allocation.nodes[0]
+    words += [f"--sbatch={sbatch}", "--kept", kept]
     here = DomainNode(allocation.here, "")
     start_member(here, GROWING_MODULE, words, paths.directory / "slurmnodes.log").settle()
 

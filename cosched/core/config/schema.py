@@ -16,6 +16,7 @@ from cosched.core.config.kinds import (
     STORAGE,
     SWITCH,
     Kind,
+    decimal,
     duration,
     member_of,
     one_of,
@@ -28,6 +29,7 @@ from cosched.core.config.kinds import (
 )
 from cosched.core.config.tables import Key, key, keys_of, table
 from cosched.core.config.words import CARRIERS, CLASS_SCHEDULERS, MODES, WAITS, Move
+from cosched.core.decoding import parse_number
 from cosched.core.errors import CoschedError
 from cosched.core.node.settings import (
     FAIRNESS,
@@ -43,6 +45,7 @@ from cosched.core.node.settings import (
     Settings,
     Span,
 )
+from cosched.core.symbiosis.watch import WatchSettings
 from cosched.core.units import NS_PER_S, parse_duration
 
 TRACE_BYTES = 16 * 1024 * 1024
@@ -64,6 +67,36 @@ def _parse_wait(raw: Any) -> str:
 WAIT = Kind('"spin" | "yield" | "block[:TIME]" | "auto[:TIME]" | "busy"', _parse_wait, str)
 #: ``HOST:PORT``, or ``off``.
 LISTEN_OR_OFF = or_word(OFF, LISTEN, OFF)
+
+
+def _parse_looks(raw: Any) -> float:
+    text = stripped(raw, 'a percentage; write it like "1%"')
+    if text == OFF:
+        return 0.0
+    percent = parse_number(text.removesuffix("%"), "", 0, LOOKS_MOST_PERCENT)
+    if not text.endswith("%"):
+        raise CoschedError(f"'{text}' has no unit; write it like \"{text}%\"")
+    return percent
+
+
+def _write_looks(percent: float) -> str:
+    return f"{percent:g}%" if percent else OFF
+
+
+#: A job rests at most this part of its time for looks at others.
+LOOKS_MOST_PERCENT = 10
+LOOKS = Kind('"PERCENT%" | "off"', _parse_looks, _write_looks)
+#: The least limit: a slowdown nearer to 1 is not seen in a few looks.
+SLOWED_LEAST = 1.02
+SLOWED_MOST = 10.0
+SLOWED = or_word(
+    OFF,
+    decimal(
+        f"a number from {SLOWED_LEAST:g} to {SLOWED_MOST:g}",
+        lambda value: SLOWED_LEAST <= value <= SLOWED_MOST,
+    ),
+    0.0,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +125,17 @@ class NodeConfig:
     fairness: Fairness = key(
         FAIRNESS, USUAL.fairness, "Between which parties the time is shared.", live=True
     )
+    looks_percent: float = key(
+        LOOKS,
+        WatchSettings().percent,
+        "How much of its time a job rests, so that those beside it are seen alone.",
+        name="looks",
+    )
+    slowed_most: float = key(
+        SLOWED,
+        WatchSettings().limit,
+        "How much a job may be slowed before another one gives way.",
+    )
     class_scheduler: str = key(
         one_of("auto", *CLASS_SCHEDULERS), "auto", "What enforces the shares."
     )
@@ -107,6 +151,11 @@ class NodeConfig:
         SWITCH, None, "Whether a job may run alone; unset: with private daemons."
     )
     trace_bytes: int = key(STORAGE, TRACE_BYTES, "What the trace may take on disk.")
+
+    @property
+    def watch(self) -> WatchSettings:
+        """How jobs that share the node are watched."""
+        return WatchSettings(self.looks_percent, self.slowed_most)
 
     def settings(self) -> Settings:
         """Returns the scheduler's first settings; CoschedError if they are impossible."""

@@ -33,6 +33,7 @@ Additions to the paper, and the files that hold them:
     need      a job that mostly waits comes before one that can compute in its waits
     modes     a job's owner may suspend, release or raise it
     steering  a driver of several nodes may give a job a turn
+    rests     the driver may stop jobs for a moment, to see others on other CPUs alone
     launchers
               a job takes part before its first task and after its last one
 
@@ -69,13 +70,13 @@ from cosched.core.node.messages import (
     Job,
     KnowledgeReplaced,
     MessageTrapped,
-    Mode,
     ModeChosen,
     OrderTimer,
     PublishContention,
     PublishStatus,
     Refusal,
     RefuseRequest,
+    RestChosen,
     SettingsChanged,
     ShutdownRequested,
     SliceEnded,
@@ -95,6 +96,7 @@ from cosched.core.node.modes import (
 )
 from cosched.core.node.process_table import NodeSnapshot, ProcessTable
 from cosched.core.node.prospect import Prospect
+from cosched.core.node.rests import choose_rests, end_rests
 from cosched.core.node.settings import Settings
 from cosched.core.node.steering import choose_mode, give_turn
 from cosched.core.node.switching.decisions import (
@@ -122,6 +124,8 @@ class NodeScheduler:
         match event:
             case ShutdownRequested():
                 return self._shut_down()
+        rested = end_rests(self._table, event)
+        match event:
             case TaskRegistered():
                 commands = self._register(event)
             case TaskExited():
@@ -136,6 +140,8 @@ class NodeScheduler:
                 commands = self._count(*give_turn(self._table, event))
             case ModeChosen():
                 commands = self._count(*choose_mode(self._table, event))
+            case RestChosen():
+                commands = self._count(*choose_rests(self._table, event))
             case AlarmRang():
                 commands = self._ring_alarm(event)
             case SettingsChanged():
@@ -145,6 +151,7 @@ class NodeScheduler:
             case _:
                 raise TypeError(f"not an event of a node: {event!r}")
         return (
+            *rested,
             *commands,
             *publish_contention(self._table),
             *self._order_timer(event),
@@ -157,7 +164,7 @@ class NodeScheduler:
         self.counters[Branch.DOWN] += 1
         commands: list[Command] = []
         for job in self._table.by_key():
-            if job.mode is Mode.SUSPENDED:
+            if job.mode.stops:
                 commands.append(ThawClass(job.key))
             # No later status wakes a sleeping task or gives it back its CPUs.
             if job.contended:
@@ -417,6 +424,7 @@ class NodeScheduler:
             dict(self.counters),
             self._table.knowledge.ended,
             dict(self._table.knowledge.bare_starts_ns),
+            self._table.rests_until_ns,
         )
 
     @classmethod
@@ -430,5 +438,6 @@ class NodeScheduler:
         machine._alarm = GmetAlarm(snapshot.alarm_ns)
         machine.remember(snapshot.ended)
         machine._table.knowledge.bare_starts_ns |= snapshot.bare_starts_ns
+        machine._table.rests_until_ns = snapshot.rests_until_ns
         machine._table.regroup()
         return machine

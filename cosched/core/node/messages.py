@@ -22,12 +22,18 @@ Task = int  #: a task's process id on this node
 
 
 class Mode(str, Enum):
-    """How a job's owner wants it treated on a node; see ``modes``."""
+    """How a job is treated on a node: as its owner wants, or RESTING; see ``modes``."""
 
     COSCHEDULED = "coscheduled"
     RAISED = "raised"
     SUSPENDED = "suspended"
     RELEASED = "released"
+    RESTING = "resting"  # the node stops it for a moment; see ``rests``
+
+    @property
+    def stops(self) -> bool:
+        """Whether the job's processes are stopped."""
+        return self in (Mode.SUSPENDED, Mode.RESTING)
 
     @property
     def takes_part(self) -> bool:
@@ -52,6 +58,8 @@ class Cause(str, Enum):
     RESUMED = "resumed"  # an owner made a job an ordinary job again
     RAISED = "raised"  # an owner raised a job
     RELEASED = "released"  # its owner released it: it runs at normal shares
+    RESTING = "resting"  # it rests, so that jobs on other CPUs are seen without it
+    RESTED = "rested"  # its rest, or that of a job beside it, is over
     SHUTDOWN = "shutdown"  # the daemon ends: every job runs at normal shares
 
     @property
@@ -144,6 +152,13 @@ class ModeChosen(Event, frozen=True, kw_only=True):
 
     job: Job  #: the key of the job
     mode: Mode  #: the new mode
+
+
+class RestChosen(Event, frozen=True, kw_only=True):
+    """The driver lets jobs rest for a moment. Not in the paper."""
+
+    jobs: tuple[Job, ...]  #: the keys of the jobs that rest; all others go on
+    until_ns: int  #: when the rest ends at the latest, by the monotonic clock
 
 
 class ShutdownRequested(Event, frozen=True, kw_only=True):
@@ -329,6 +344,8 @@ class Branch(str, Enum):
     MODE_CHANGED = "mode_changed"
     MODE_KEPT = "mode_kept"
     MODE_UNKNOWN = "mode_unknown"
+    REST_BEGAN = "rest_began"
+    REST_NONE = "rest_none"
     ALARM_REARMED = "alarm_rearmed"
     ALARM_EARLY = "alarm_early"
     SETTINGS_CHANGED = "settings_changed"

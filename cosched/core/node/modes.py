@@ -1,10 +1,11 @@
-"""Changes a job's mode: how its owner wants the job treated on a node.
+"""Changes a job's mode: how it is treated on a node. Its owner chooses it.
 
     coscheduled  takes turns; every job begins so
     raised       has its CPUs alone: no other job is scheduled on them. Raised jobs that
                  share CPUs take turns
     suspended    all its processes are stopped until its owner resumes it
     released     runs at the kernel's normal shares, as if cosched were not there
+    resting      is stopped for a moment by the node, not by its owner (``rests``)
 
 The paper has no modes. A job *takes part* if it is coscheduled or raised: only such jobs
 are in a group, have a share, and are scheduled. To its tasks a suspended job is
@@ -37,11 +38,16 @@ CAUSES = {
     Mode.RAISED: Cause.RAISED,
     Mode.SUSPENDED: Cause.SUSPENDED,
     Mode.RELEASED: Cause.RELEASED,
+    Mode.RESTING: Cause.RESTING,
 }
 
 
-def change_mode(job: JobState, mode: Mode, now_ns: int) -> list[Command]:
-    """Puts the job into another mode; the caller then reschedules the node."""
+def change_mode(
+    job: JobState, mode: Mode, now_ns: int, cause: Cause | None = None
+) -> list[Command]:
+    """Puts the job into another mode; the caller then reschedules the node. cause: why its
+    status changes; None: its owner chose the mode."""
+    cause = cause or CAUSES[mode]
     if not mode.takes_part:
         job.account(now_ns)
         job.scheduled = job.awaits_gmet = job.awaits_switch = False
@@ -49,7 +55,7 @@ def change_mode(job: JobState, mode: Mode, now_ns: int) -> list[Command]:
         job.received_is_complete = False
     before, job.mode = job.mode, mode
     commands: list[Command] = [PublishMode(job.key, mode)]
-    if before is Mode.SUSPENDED:
+    if before.stops:
         commands.append(ThawClass(job.key))
     if before is Mode.RELEASED:
         commands.append(CreateClass(job.key, job.cpus))
@@ -57,10 +63,11 @@ def change_mode(job: JobState, mode: Mode, now_ns: int) -> list[Command]:
     if not mode.takes_part and job.contended:
         job.contended = False
         commands.append(PublishContention(job.key, False))
-    if not (before.takes_part and mode.takes_part):
+    unchanged = (before.takes_part and mode.takes_part) or cause is Cause.RESTED
+    if not unchanged:
         released = mode is Mode.RELEASED
-        commands.append(PublishStatus(job.key, job.next_epoch(), released, CAUSES[mode]))
-    if mode is Mode.SUSPENDED:
+        commands.append(PublishStatus(job.key, job.next_epoch(), released, cause))
+    if mode.stops:
         commands.append(FreezeClass(job.key))
     if mode is Mode.RELEASED:
         commands.append(DestroyClass(job.key))
@@ -78,10 +85,10 @@ def set_class_cpus(job: JobState) -> list[Command]:
 
 
 def add_task(job: JobState, task: int) -> list[Command]:
-    """Moves a task into the job's class, and stops it if the job is suspended."""
+    """Moves a task into the job's class, and stops it if the job is stopped."""
     if job.mode is Mode.RELEASED:
         return []
-    frozen = [FreezeClass(job.key)] if job.mode is Mode.SUSPENDED else []
+    frozen = [FreezeClass(job.key)] if job.mode.stops else []
     return [AddTask(job.key, task), *frozen]
 
 

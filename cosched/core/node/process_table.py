@@ -53,6 +53,8 @@ class NodeSnapshot:
     ended: tuple[Ended, ...] = ()  #: the jobs that ended last, oldest first
     #: By user: the time of starts without a task; see ``knowledge``.
     bare_starts_ns: dict[int, int] = field(default_factory=dict)
+    #: When the rests of jobs end, by the monotonic clock; None: no job rests.
+    rests_until_ns: int | None = None
 
 
 class ProcessTable:
@@ -64,6 +66,7 @@ class ProcessTable:
         self.groups: list[Group] = []  #: the groups of the jobs that take part
         self.shares: tuple[Share, ...] = ()  #: the shares that were set last, by key
         self.knowledge = Knowledge()
+        self.rests_until_ns: int | None = None  #: as in ``NodeSnapshot``
         self.policy = choose_policy(settings, self.knowledge)
         self._group_of: dict[Job, Group] = {}
         self._raised: list[JobState] = []

@@ -15,6 +15,7 @@ from cosched.core.errors import CoschedError
 from cosched.core.node.messages import Job, Refusal
 from cosched.core.trace.account import Account
 from cosched.core.trace.filling import Filling
+from cosched.core.trace.sharing import Sharing
 from cosched.core.units import NS_PER_US
 
 VERSION = 1
@@ -72,6 +73,9 @@ class JobRecord:
     #: How its waits were filled, and which waits it filled; None: the record is of an
     #: earlier version.
     filling: Filling | None = None
+    #: What was seen beside other jobs; None: its user named no resource that limits it, or
+    #: the record is of an earlier version.
+    sharing: Sharing | None = None
     #: When it was scheduled, (start, end) in microseconds after its beginning; the last
     #: ones.
     intervals_us: tuple[tuple[int, int], ...] = ()

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "cosched/clock.h"
+#include "cosched/mark.h"
 #include "cosched/page.h"
 
 /* The path of the page, set by the node's agent. */
@@ -119,6 +120,7 @@ bool cosched_link_stops_at(struct cosched_link *link, int64_t step) {
     const uint64_t boundary = (uint64_t)step;
     int turn = cosched_page_boundary(link->page, link->slot, boundary, link->waits_ns);
     uint64_t since_ns;
+    cosched_mark();
     if (turn == COSCHED_PAGE_GO_ON)
         return false;
     since_ns = cosched_clock_ns(CLOCK_MONOTONIC);

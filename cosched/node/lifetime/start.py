@@ -40,6 +40,10 @@ class NodeOptions:
     allow_raise: bool | None = None  #: whether owners may run a job alone
     #: The disk space for the trace, as the user writes a size, or ``off``.
     trace: str | None = None
+    #: How much of its time a job rests for looks at others, as the user writes it.
+    looks: str | None = None
+    #: How much a job may be slowed, as the user writes it.
+    slowed_most: str | None = None
 
     def arguments(self) -> list[str]:
         """Returns the options as command-line arguments of ``coschedd``."""
@@ -53,6 +57,8 @@ class NodeOptions:
             "trace": self.trace,
             "memory-wait": self.memory_wait,
             "allow-boost": raises,
+            "looks": self.looks,
+            "slowed-most": self.slowed_most,
         }
         words: list[str] = []
         for name, text in texts.items():

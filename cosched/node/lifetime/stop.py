@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 
 from cosched.core.config.words import CLASS_SCHEDULERS
 from cosched.core.errors import CoschedError, NoDaemon
-from cosched.core.node.messages import Mode
 from cosched.linux.cgroups.placement import place_tasks
 from cosched.linux.classes import ClassScheduler
 from cosched.linux.files.owners import acting_as_owner
@@ -140,7 +139,7 @@ def _release_tasks(paths: NodePaths) -> tuple[dict[str, dict[int, int]], list[st
     suspended: list[str] = []
     for job in find_left(paths)[0]:
         found[job.key] = job.starts
-        if job.region.mode is Mode.SUSPENDED:
+        if job.region.mode.stops:
             suspended.append(job.key)
         for task in job.tasks.values():
             os.close(task.pidfd)

@@ -13,6 +13,7 @@ from typing import Any
 
 from cosched.core.errors import CoschedError
 from cosched.core.node.knowledge import Ended
+from cosched.core.symbiosis.limited import Spending
 from cosched.core.trace.account import Account, Standing
 from cosched.core.trace.fair_ring import FairRing
 from cosched.core.trace.filling import Filling
@@ -25,6 +26,7 @@ from cosched.core.trace.job_record import (
     owner_of,
 )
 from cosched.core.trace.predictions import Predictions
+from cosched.core.trace.sharing import Neighbour, Sharing
 from cosched.core.units import NS_PER_S
 from cosched.linux.homes import state_directory
 from cosched.node.records.bounded_file import BoundedFile, FilePair
@@ -78,6 +80,10 @@ class _Tally:
     in_mpi: set[int] = field(default_factory=set)  # the ranks that called MPI_Init
     in_mpi_ns: int | None = None  # when the last of them did so, CLOCK_MONOTONIC
     earlier_waits_ns: int = 0  # of the tasks, before this daemon
+    spent: Spending | None = None
+    rested_s: float = 0.0
+    gave_way_s: float = 0.0
+    beside: tuple[Neighbour, ...] = ()
     has_all: bool = False  # also the tasks that are still here, at the daemon's end
 
 
@@ -171,6 +177,25 @@ class HistoryWriter:
         tally = self._tallies.get(key)
         if tally is not None:
             tally.need = percent
+
+    def note_spent(self, key: str, spent: Spending) -> None:
+        """Notes how the tasks of a job that shares the node have spent their time."""
+        tally = self._tallies.get(key)
+        if tally is not None:
+            tally.spent = spent
+
+    def spent(self, key: str) -> Spending | None:
+        """Returns how the tasks of a job have spent their time; None: unknown."""
+        tally = self._tallies.get(key)
+        return None if tally is None else tally.spent
+
+    def note_sharing(
+        self, key: str, rested_s: float, gave_way_s: float, beside: tuple[Neighbour, ...]
+    ) -> None:
+        """Notes how long a job has rested, and its speeds beside others."""
+        tally = self._tallies.get(key)
+        if tally is not None:
+            tally.rested_s, tally.gave_way_s, tally.beside = rested_s, gave_way_s, beside
 
     def task_died(self, job: LiveJob, task: LiveTask) -> None:
         """Notes that a task ended by itself; one that was in MPI has not finalized it."""
@@ -306,8 +331,18 @@ def _record(
         waited_s=counters["waited_ns"] / NS_PER_S,
         need=tally.need,
         filling=filling,
+        sharing=_sharing(job, tally),
         intervals_us=intervals_of(account),
         complete_from_us=account.complete_from_ns // 1000,
+    )
+
+
+def _sharing(job: LiveJob, tally: _Tally) -> Sharing | None:
+    """Returns what was seen of a job that shares its nodes; None for another job."""
+    if not job.limited_by:
+        return None
+    return Sharing(
+        job.limited_by, tally.spent, tally.rested_s, tally.gave_way_s, tally.beside
     )
 
 

@@ -26,7 +26,7 @@ from cosched.service.listener import Peer, UnixListener, hold_peer, peer_of
 from cosched.service.loop import Loop
 from cosched.service.pacing import Lane, Pacer
 from cosched.shm._native import ffi, lib
-from cosched.shm.region import CARRIERS, Phase, read_expectation
+from cosched.shm.region import CARRIERS, Phase, read_expectation, read_limits
 
 HELLO_TIMEOUT_NS = 2 * NS_PER_S
 
@@ -42,6 +42,8 @@ class TaskHello(NamedTuple):
     submitted_ns: int = 0  #: the time of submission since 1970; 0: unknown
     expectation: Expectation = UNKNOWN  #: how long like jobs were scheduled
     phase: Phase = Phase.TASK  #: the part of the process in the job
+    #: The resources that limit the job, as its user named them; empty: none.
+    limited_by: tuple[str, ...] = ()
 
 
 class Welcome(NamedTuple):
@@ -95,6 +97,7 @@ def parse_hello(data: bytes) -> TaskHello:
         hello.submitted_ns,
         read_expectation(hello.expectation),
         Phase(hello.phase),
+        read_limits(hello.limited_by),
     )
 
 

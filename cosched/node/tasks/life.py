@@ -204,6 +204,7 @@ class TaskLife:
             self._bells.watch(job)
             job.region.publish_contention(False)  # as in a new machine
             job.expectation = job.region.expectation
+            job.limited_by = job.region.limited_by
             origin = Origin(_submission_key(job), job.expectation)
             back = 0
             for pid, task in list(job.tasks.items()):

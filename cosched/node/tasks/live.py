@@ -56,6 +56,9 @@ class LiveJob:
     carrier: int = 0  #: the carrier of the sender's status, a key of ``CARRIERS``
     declared_bytes: int = 0  #: the memory that the job declared for this node; 0: none
     expectation: Expectation = UNKNOWN  #: how long like jobs were scheduled
+    #: The resources that limit the job, as its user named them; empty: none. A job with one
+    #: of them shares its nodes.
+    limited_by: tuple[str, ...] = ()
     #: How long after the user's command its first task here registered, in seconds; None:
     #: unknown.
     began_after_s: float | None = None
@@ -71,6 +74,13 @@ class LiveJob:
     def waits_ns(self) -> int:
         """How long its tasks waited while it was scheduled, in all, by their counters."""
         return sum(self.region.waits_ns(task.slot) for task in self.tasks.values())
+
+    @property
+    def work(self) -> tuple[int, int]:
+        """How many iterations its tasks have marked, and how many messages they have sent,
+        with their collective calls."""
+        each = [self.region.work(task.slot) for task in self.tasks.values()]
+        return sum(marks for marks, _ in each), sum(messages for _, messages in each)
 
     def task_in_slot(self, slot: int) -> LiveTask | None:
         """Returns the live task that owns a slot; requests name slots, not pids."""

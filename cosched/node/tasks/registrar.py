@@ -133,6 +133,8 @@ class Registrar:
         job.expectation = state.expectation
         job.region.record_submission(state.submitted_ns)
         job.region.record_expectation(state.expectation)
+        job.limited_by = job.limited_by or hello.limited_by
+        job.region.record_limits(job.limited_by)
         return Welcome(task.slot, job.region.size(), job.region.fd, job.task_bell_fd)
 
     @staticmethod

@@ -16,7 +16,6 @@ import signal
 from collections.abc import Iterator
 
 from cosched.core.errors import CoschedError
-from cosched.core.node.messages import Mode
 from cosched.linux.classes import ClassScheduler
 from cosched.node.lifetime.remains import remove_remains
 from cosched.node.tasks.left import LeftJob, find_left
@@ -58,8 +57,8 @@ class Guardian:
         with _logged():
             self._classes.restore({ward.key: ward.starts for ward in wards})
         for ward in wards:
-            # Continue suspended jobs too: no daemon is left that could resume them.
-            if ward.region.mode is Mode.SUSPENDED:
+            # Continue stopped jobs too: no daemon is left that could resume them.
+            if ward.region.mode.stops:
                 with _logged():
                     self._classes.thaw(ward.key)
             for task in ward.tasks.values():

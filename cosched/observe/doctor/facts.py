@@ -98,6 +98,9 @@ class NodeFacts:
     unit: str = ""
     daemon: Daemon | None = None  #: the scheduler daemon; None if none answers
     no_daemon: str = ""  #: why no daemon answers; empty if one does
+    #: The CPUs of each half, if a domain divided this node; (): it cannot be divided.
+    halves: tuple[tuple[int, ...], ...] = ()
+    halves_why: str = ""  #: by which hardware, or why it cannot; empty: not known
     #: The MPIs that are found; None: they were not looked for.
     mpis: tuple[MpiFacts, ...] | None = None
 

@@ -18,6 +18,7 @@ from cosched.launch.program import Program
 from cosched.linux import proc
 from cosched.linux.cgroups.mounts import parse_mountinfo
 from cosched.linux.clock import clock_error_s
+from cosched.linux.cpu_surroundings import read_division
 from cosched.linux.memory import machine_memory
 from cosched.linux.processes.tools import ask_tool, run_tool
 from cosched.node.records.history_writer import SITE_STATE
@@ -44,7 +45,9 @@ def gather_node(
 ) -> NodeFacts:
     """Returns all facts about this node; those of Slurm are read once for all nodes."""
     places = SearchPath(python_bin, environ)
-    return NodeFacts(**_base(paths, root), mpis=_mpis(places))
+    halves, why = _halves(root)
+    more: dict[str, Any] = {"halves": halves, "halves_why": why, "mpis": _mpis(places)}
+    return NodeFacts(**_base(paths, root), **more)
 
 
 def _base(paths: NodePaths, root: Path) -> dict[str, Any]:
@@ -103,6 +106,15 @@ def daemon_of(status: Mapping[str, Any]) -> Daemon:
         memory_guarded=status["memory"]["guarded"],
         memory_pressure_percent=status["memory"]["pressure_percent"],
     )
+
+
+def _halves(root: Path) -> tuple[tuple[tuple[int, ...], ...], str]:
+    """Returns the halves into which a domain would divide this node, and the reason."""
+    try:
+        division = read_division(os.sched_getaffinity(0), root=root)
+    except CoschedError as error:
+        return (), str(error)
+    return division.parts, division.why
 
 
 def _cgroup(root: Path) -> int:

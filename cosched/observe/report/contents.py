@@ -38,6 +38,7 @@ CAUSES = {
     Cause.CROWDED: "a neighbour grew",
     Cause.RESUMED: "resumed by its owner",
     Cause.RAISED: "boosted by its owner",
+    Cause.RESTED: "its rest was over",
 }
 REFUSALS = {
     Refusal.GMET: "the running job had not had its guaranteed time",

@@ -17,21 +17,24 @@ from string import Template
 from typing import Any
 
 from cosched.core.decoding import shown_text
+from cosched.observe.page.shared import shared_asset
 
-_PARTS = {
+_SHARED = {
     "chart_style": "uPlot.min.css",
-    "style": "report.css",
+    "base_style": "base.css",
     "chart_script": "uPlot.iife.min.js",
-    "timeline_script": "timeline.js",
-    "script": "report.js",
+    "elements_script": "elements.js",
+    "spans_script": "spans.js",
 }
+_OWN = {"style": "report.css", "timeline_script": "timeline.js", "script": "report.js"}
 
 
 def render_page(title: str, data: Mapping[str, Any]) -> str:
     """Returns the whole page with the ``data`` of ``report_data``. Equal data gives equal
     bytes."""
     folder = files("cosched.observe.report") / "assets"
-    parts = {key: (folder / name).read_text("utf-8") for key, name in _PARTS.items()}
+    parts = {key: shared_asset(name) for key, name in _SHARED.items()}
+    parts |= {key: (folder / name).read_text("utf-8") for key, name in _OWN.items()}
     return Template((folder / "report.html").read_text("utf-8")).substitute(
         parts, title=html.escape(title), data=_packed(data)
     )

@@ -38,9 +38,11 @@ class Sampler:
             for node in list(self._clients):
                 self._hang_up(node)
 
-    def look(self) -> Sample:
-        """Takes a sample. Raises NoDaemon if a named node, or every node, is down."""
-        since_ns = time.time_ns() - WINDOW_NS
+    def look(self, window_ns: int = WINDOW_NS) -> Sample:
+        """Takes a sample. window_ns: the intervals of jobs reach back for this time.
+
+        Raises NoDaemon if a named node, or every node, is down."""
+        since_ns = time.time_ns() - window_ns
         ask = partial(self._ask, since_ns)
         with self._looking:
             found = [one for _, one in ask_each(self._run_dir, self._nodes, ask)]

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cosched.observe.filling import of_live
+from cosched.observe.shared_nodes import of_live as sharing_of_live
 from cosched.observe.status import state_word
 
 Status = Mapping[str, Any]
@@ -51,7 +52,15 @@ def _on_node(status: Status, job: Status) -> str:
         f"  messages: {total['sent']} sent, {total['received']} received, "
         f"{total['trapped']} trapped; {total['waited_ns'] / 1e9:.1f}s waited"
     )
-    for text in of_live(job):
+    for text in (*of_live(job), *sharing_of_live(job)):
         lines += textwrap.wrap(text, 76, initial_indent="  ", subsequent_indent="    ")
     lines.append(f"  beside {', '.join(rivals)}" if rivals else "  has its CPUs to itself")
+    others = [
+        f"{other['name']} (CPUs {','.join(map(str, other['cpus']))})"
+        for other in status["jobs"]
+        if other["key"] != job["key"] and not set(other["cpus"]) & set(job["cpus"])
+    ]
+    if others:
+        text = f"on the node's other CPUs: {', '.join(others)}"
+        lines += textwrap.wrap(text, 76, initial_indent="  ", subsequent_indent="    ")
     return "\n".join(lines)

@@ -50,6 +50,7 @@ class Explainer:
             Cause.GIVEN.value: f"an outside command gave it its turn{gave_way}",
             Cause.RESUMED.value: f"{self._by_owner(note, 'resumed')}{gave_way}",
             Cause.RAISED.value: f"{self._by_owner(note, 'boosted')}{gave_way}",
+            Cause.RESTED.value: "the rest is over",
             Cause.RELEASED.value: "its owner detached it: it runs at normal shares",
             Cause.SHUTDOWN.value: "the daemon ended: everything runs freely",
         }.get(note.why, note.why)
@@ -68,6 +69,7 @@ class Explainer:
             Cause.SLICE.value: f"its slice was over{now}",
             Cause.CROWDED.value: f"tasks came, and it no longer fits beside them{now}",
             Cause.SUSPENDED.value: f"its owner suspended it{now}",
+            Cause.RESTING.value: "it rests: a job beside it is seen alone, or is slowed",
             Cause.RESUMED.value: "its owner resumed it; it waits for its turn",
             Cause.RAISED.value: "its owner boosted it; it waits for its turn",
         }.get(note.why, note.why)

@@ -20,7 +20,6 @@ from msgspec.structs import replace
 
 from cosched.core.cluster.queue.halves.halves import Halves
 from cosched.core.cluster.queue.machine import QueueMachine
-from cosched.core.cluster.queue.nodes import numbers
 from cosched.core.cluster.queue.policies import Policy
 from cosched.core.cluster.queue.queue_events import (
     Event,
@@ -120,7 +119,7 @@ class SharedMachine:
     def _start(self, command: StartJob) -> None:
         number, now_ns = command.job.number, self._engine.now_ns
         self.start_ns[number] = now_ns
-        halves = numbers(command.nodes)
+        halves = self._board.spot(number).halves
         self.halves[number] = halves
         application = self._stream[number].job.application
         self._running[number] = SymbioticRun(

@@ -22,9 +22,7 @@ from cosched.core.cluster.queue.halves.learner import LabelCheck, Learner
 from cosched.core.cluster.queue.halves.placement import (
     LEARNED,
     PLACEMENTS,
-    Placement,
-    by_learner,
-    spread,
+    placement_of,
 )
 from cosched.core.cluster.queue.halves.resources import Resource
 from cosched.core.cluster.queue.order import FCFS, LARGEST
@@ -137,14 +135,12 @@ def simulate(
 ) -> Shared:
     """Runs the stream under the placement of that name."""
     learner = Learner(run.model.labels)
-    placement: Placement = (
-        spread(by_learner(learner)) if name == LEARNED else PLACEMENTS[name]
-    )
+    placement = placement_of(name, learner)
     engine = VirtualTime()
     machine = SharedMachine(
         engine,
         stream,
-        Halves(nodes, placement, learner),
+        Halves(((0, nodes - 1),), placement, learner),
         Policy(ORDERS[run.order], Easy),
         run.model.matrix,
         run.queue_limit,

@@ -66,6 +66,12 @@ __attribute__((visibility("default"))) int cosched_interposer_active(void) {
     return cosched_environment_takes_part(&now);
 }
 
+/* Programs look for this name (cosched/mark.h). Counts an iteration of this task. */
+__attribute__((visibility("default"))) void cosched_interposer_mark(void) {
+    if (cosched_state_mode() == COSCHED_STATE_ACTIVE)
+        cosched_task_count(&cosched_state.link.counters->marks, 1);
+}
+
 /* A malleable job looks for this name. Returns the counter of the time in which this task has
  * waited in MPI, or NULL if it does not count. */
 __attribute__((visibility("default"))) const uint64_t *cosched_interposer_waited_ns(void) {

@@ -95,6 +95,7 @@ static inline void cosched_shadow_after_receive(MPI_Comm comm, int source) {
 
 /* Before and after a collective, or a one-sided call that waits. */
 static inline void cosched_shadow_before_collective(MPI_Comm comm) {
+    cosched_task_count(&cosched_state.link.counters->collectives, 1);
     if (cosched_shadow.on && cosched_shadow_may_differ())
         cosched_shadow_send_to_partners(cosched_comms_find(comm));
 }

@@ -50,6 +50,7 @@ def _blocking(raw: Callable[..., Any]) -> Callable[..., Any]:
         if not uses_shadow(self):
             return raw(self, *args, **kwargs)
         peers = peers_of(self)
+        task.count_collective()
         shadow.send_to_partners(peers)
         since_ns = time.monotonic_ns()
         result = raw(self, *args, **kwargs)
@@ -67,6 +68,7 @@ def _nonblocking(raw: Callable[..., Any]) -> Callable[..., Any]:
         if not uses_shadow(self):
             return raw(self, *args, **kwargs)
         peers = peers_of(self)
+        task.count_collective()
         shadow.send_to_partners(peers)
         return Request.of(raw(self, *args, **kwargs), ShadowCollective(peers), None)
 

@@ -152,6 +152,14 @@ class Task:
         counters.sent += 1
         counters.bytes_sent += user_bytes
 
+    def count_collective(self) -> None:
+        """Counts a collective call whose ranks have the wrapper."""
+        self._counters.collectives += 1
+
+    def mark(self) -> None:
+        """Counts an iteration of the program."""
+        self._counters.marks += 1
+
     def count_published(self) -> None:
         """Counts a change of status that was sent to a peer (``told``)."""
         self._counters.told += 1

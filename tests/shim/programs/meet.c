@@ -49,6 +49,7 @@ static void round_of(const char *mode, int value, MPI_Win win, int *shared) {
         MPI_Win_fence(0, win);
         if (!late)
             expect(*shared, value);
+        MPI_Win_fence(0, win); /* the next value may come only after the check */
     } else if (strcmp(mode, "sendrecv") == 0) {
         MPI_Sendrecv(&value, 1, MPI_INT, other, 7, &got, 1, MPI_INT, other, 7, comm,
                      MPI_STATUS_IGNORE);

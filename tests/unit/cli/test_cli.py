@@ -10,16 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from cosched.cli.main import COMMANDS, SECTIONS, cosched
-
-
-def run(*arguments, module="cosched.cli.main"):
-    return subprocess.run(
-        [sys.executable, "-m", module, *arguments],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+from tests.tools.commands import run_command
 
 
 def commands_below(command, words=()):
@@ -74,13 +65,13 @@ def test_help_imports_no_command():
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_command_as_program_prints_its_help(name):
-    result = run(name, "--help")
+    result = run_command(name, "--help")
     assert (result.returncode, result.stderr) == (0, "")
     assert result.stdout.startswith(f"Usage: cosched {name}")
 
 
 def test_cosched_run_help_fits_80_columns():
-    result = run("--help", module="cosched.cli.run.main")
+    result = run_command("--help", module="cosched.cli.run.main")
     assert result.returncode == 0
     assert max(len(line) for line in result.stdout.splitlines()) <= 80
     assert "cosched-run" in result.stdout
@@ -116,7 +107,7 @@ def test_cosched_run_help_fits_80_columns():
     ],
 )
 def test_bad_input_prints_one_line_and_fails(arguments, words):
-    result = run(*arguments)
+    result = run_command(*arguments)
     assert result.returncode != 0
     assert result.stdout == ""
     assert words in result.stderr
@@ -125,7 +116,7 @@ def test_bad_input_prints_one_line_and_fails(arguments, words):
 
 
 def test_status_without_daemons_prints_json():
-    result = run("status", "--run-dir", "/nonexistent", "--json")
+    result = run_command("status", "--run-dir", "/nonexistent", "--json")
     assert result.stdout.strip() == '{\n  "nodes": []\n}'
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from dataclasses import replace
 
 import pytest
@@ -29,6 +27,7 @@ from cosched.core.config.values import Origin, Setting, Source
 from cosched.core.errors import CoschedError
 from cosched.core.node.settings import Settings, Span
 from cosched.core.units import NS_PER_MS, NS_PER_S
+from tests.tools.commands import run_command
 from tests.unit.core.settings_samples import values_of
 
 # -- merging -----------------------------------------------------------------------------
@@ -419,14 +418,7 @@ def test_limits_do_not_apply_to_root():
 
 def cosched(*words, **environ):
     inherited = {k: v for k, v in os.environ.items() if not k.startswith("COSCHED_")}
-    return subprocess.run(
-        [sys.executable, "-m", "cosched.cli.main", *words],
-        env={**inherited, **environ},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    return run_command(*words, env={**inherited, **environ})
 
 
 def test_show_prints_source_of_each_value(tmp_path):

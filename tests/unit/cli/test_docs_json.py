@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path, PurePath
 
@@ -15,6 +14,7 @@ from cosched.bench.run.arms import Arm
 from cosched.bench.workload.file import parse_workload
 from cosched.cli.main import cosched
 from tests.places import ROOT
+from tests.tools.commands import run_command
 from tests.tools.json_fields import PAGE, differences, leaves, sections
 from tests.unit.bench.bench_samples import BATCH, COSCHED, KERNEL, failed_run, summaries
 
@@ -96,13 +96,8 @@ def test_page_has_fields_of_command(folder, section):
 )
 def test_page_has_fields_of_command_with_mpi(section, words):
     module, *rest = words
-    done = subprocess.run(
-        [sys.executable, "-m", module, *rest],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=120,
-    )
+    done = run_command(*rest, module=module)
+    assert done.returncode == 0, done.stderr
     assert differences(DOCUMENTED[section], json.loads(done.stdout)) == ([], [])
 
 

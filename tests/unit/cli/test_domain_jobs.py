@@ -31,14 +31,22 @@ from tests.tools.desk import FakeDesk
 MALLEABLE = str(ROOT / "benchmarks/programs/sten.py")
 
 
+@pytest.fixture(scope="session")
+def cache(session_folder):
+    """A cache of builds that all workers share: a build takes ten seconds."""
+    folder = session_folder / "cache"
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
 @pytest.fixture
-def desk(monkeypatch):
+def desk(monkeypatch, cache):
     with tempfile.TemporaryDirectory(prefix="cosched-t-") as name:
         for variable in os.environ:
             if variable.startswith("COSCHED_") and variable != "COSCHED_RUNS":
                 monkeypatch.delenv(variable)
         monkeypatch.setenv("COSCHED_RUN_DIR", name)
-        monkeypatch.setenv("XDG_CACHE_HOME", f"{name}/cache")
+        monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
         monkeypatch.chdir(name)
         desk = FakeDesk(Path(name))
         yield desk
@@ -96,6 +104,60 @@ def test_submit_sends_mates(desk):
 def test_submit_takes_the_options_of_the_program_as_they_are(desk):
     assert run("submit", "-n", "1", "--", "sh", "--wait", "-n", "4").exit_code == 0
     assert desk.submissions[0]["argv"] == ["sh", "--wait", "-n", "4"]
+
+
+def test_submit_sends_what_limits_a_job_and_whether_it_shares(desk):
+    for words in (
+        (),
+        ("--limited-by", "memory"),
+        ("--limited-by", "io,network", "--share-node", "yes"),
+        ("--share-node", "no"),
+    ):
+        assert run("submit", "--name", "x", *words, "/bin/true").exit_code == 0
+    assert [(sent["limited_by"], sent["share_node"]) for sent in desk.submissions] == [
+        ([], None),
+        (["memory"], None),
+        (["io", "network"], True),
+        ([], False),
+    ]
+    assert {sent["program"] for sent in desk.submissions} == {"true"}
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (("--limited-by", "disk"), "'disk' is none of cpu, memory, io, network."),
+        (("--share-node", "maybe"), "'maybe' is neither yes nor no."),
+        (
+            ("--limited-by", "io", "--exclusive"),
+            "--exclusive does not go with --limited-by",
+        ),
+        (("--limited-by", "io", "--share-node", "no"), "--share-node no does not go with"),
+        (("--limited-by", "io", "--min", "1"), "--limited-by is not for jobs with --min"),
+    ],
+)
+def test_submit_refuses_labels_that_make_no_sense(desk, words, line):
+    done = run("submit", *words, "true")
+    assert done.exit_code == 2
+    assert line in done.output.splitlines()[-1]
+    assert desk.submissions == []
+
+
+def test_advise_prints_observed_speeds_of_pairs(desk):
+    pair = {"program": "lu", "uid": 0, "beside": "ep", "beside_uid": 77777}
+    alone = {"program": "lu", "uid": 0, "beside": None, "beside_uid": None}
+    desk.pairs = [{**alone, "speed": 1.2, "seen": 3}, {**pair, "speed": 0.96, "seen": 12}]
+    assert run("advise", "--pairs").stdout.splitlines() == [
+        "program    beside      speed  seen",
+        "lu (root)  nothing      1.20     3",
+        "lu (root)  ep (77777)   0.96    12",
+    ]
+    assert json.loads(run("advise", "--pairs", "--json").stdout) == {"pairs": desk.pairs}
+    desk.pairs = []
+    done = run("advise", "--pairs")
+    assert done.stdout == "no program was seen beside another one yet\n"
+    for words in ((), ("--pairs", "lu")):
+        assert "Give either JOB, WORKLOAD.toml or --pairs." in run("advise", *words).output
 
 
 def test_submit_sends_whether_a_job_is_exclusive(desk):
@@ -307,6 +369,18 @@ def test_queue_fits_a_terminal_and_has_all_facts(desk):
     assert fifth[2] == "4242424"
 
 
+def test_queue_shows_halves_of_nodes_and_the_jobs_beside_them(desk):
+    hosts = ["n1", "n2", "n3"]
+    some = {"state": "running", "ended_ns": None, "hosts": hosts}
+    desk.job(1, **some, halves=["top", "top", "bottom"], neighbours=[2, 3])
+    desk.job(2, **some, halves=["bottom"] * 3, neighbours=[])
+    desk.job(3, **some)
+    lines = run("queue").stdout.splitlines()
+    assert lines[1].endswith(" beside 2,3: top n1,n2, bottom n3")
+    assert lines[2].endswith(" bottom n1,n2,n3")
+    assert lines[3].endswith(" n1,n2,n3")
+
+
 def test_queue_shows_the_nodes_of_malleable_jobs_and_their_bounds(desk):
     now = {"ended_ns": None, "started_ns": time.time_ns()}
     hosts = [f"n{i}" for i in range(4)]
@@ -356,6 +430,19 @@ def test_resize_prints_why_the_domain_refuses(desk, capsys):
     assert capsys.readouterr().err == "cosched: job 7: belongs to another user\n"
 
 
+PHASES = (
+    "prepare",
+    "agree",
+    "wait",
+    "spawn",
+    "connect",
+    "start",
+    "move",
+    "resume",
+    "empty",
+)
+
+
 def test_why_lists_the_changes_of_a_jobs_size(desk):
     at_ns = time.time_ns()
     usual = {
@@ -366,11 +453,15 @@ def test_why_lists_the_changes_of_a_jobs_size(desk):
         "reason": "gave 2 nodes to job 31: its minimum was 4, 2 were free",
         "refused": "",
         "stood_s": 0.3125,
+        "phases": None,
         "slower": 0.12,
     }
+    phases = dict.fromkeys((f"{each}_s" for each in PHASES), 0.0)
+    phases.update(agree_s=0.5, spawn_s=0.2, connect_s=0.06, resume_s=0.02)
     grown = {**usual, "before": 4, "after": 6, "reason": "got 2 free nodes", "slower": -0.1}
+    given = {**usual, "phases": {**phases, "moved_bytes": 9}}
     changes = [
-        usual,
+        given,
         {**grown, "refused": "node n7 has no slots", "slower": None},
         {**grown, "slower": None},
         grown,
@@ -384,7 +475,8 @@ def test_why_lists_the_changes_of_a_jobs_size(desk):
     assert text.count(moment) == 5
     for each in (
         "gave 2 nodes to job 31: its minimum was 4, 2 were free (6 to 4 nodes; it stood "
-        "still for 0.31 s, and an iteration takes 12% longer)",
+        "still for 0.31 s (spawn 0.20 s, connect 0.06 s), and an iteration takes 12% "
+        "longer)",
         "kept 4 nodes: node n7 has no slots (got 2 free nodes)",
         "got 2 free nodes (4 to 6 nodes; it stood still for 0.31 s)",
         "and an iteration takes 10% less)",

@@ -25,6 +25,7 @@ from cosched.core.node.messages import (
     Refusal,
     RefuseRequest,
     RemoveTask,
+    RestChosen,
     SetClassCpus,
     SetShares,
     SettingsChanged,
@@ -595,6 +596,9 @@ def node_with_modes():
     kept.send(KnowledgeReplaced, ended=())
     kept.register("launched", 77, launcher=True)
     kept.send(UseRead, uses=(("a", Use(1, 1)),))
+    kept.register("apart", cpus=frozenset({9}))
+    for jobs in (("apart",), ()):
+        kept.send(RestChosen, jobs=jobs, until_ns=kept.now_ns + 1)
     return kept
 
 

@@ -12,6 +12,7 @@ from cosched.core.node.messages import (
     MessageTrapped,
     Mode,
     ModeChosen,
+    RestChosen,
     SettingsChanged,
     SliceEnded,
     TaskExited,
@@ -43,6 +44,7 @@ def with_tasks(node):
 
 
 JOBS = st.sampled_from("abcde")
+OWNERS_MODES = [mode for mode in Mode if mode is not Mode.RESTING]
 CPU_SETS = st.sets(st.integers(0, 3), min_size=1).map(frozenset)
 
 
@@ -141,11 +143,32 @@ class NodeMachine(RuleBasedStateMachine):
         assert self.node.running == before
 
     @precondition(lambda self: self.node.machine.jobs)
-    @rule(data=st.data(), mode=st.sampled_from(Mode), after=st.integers(0, NS_PER_S))
+    @rule(
+        data=st.data(), mode=st.sampled_from(OWNERS_MODES), after=st.integers(0, NS_PER_S)
+    )
     def choose(self, data, mode, after):
         job = data.draw(st.sampled_from(sorted(self.node.machine.jobs)))
         self.send(ModeChosen, after_ns=after, job=job, mode=mode)
         assert self.node.machine.jobs[job].mode is mode
+
+    @rule(
+        jobs=st.frozensets(JOBS, max_size=2),
+        after=st.integers(0, NS_PER_S),
+        lasts=st.integers(1, NS_PER_S),
+        ended=st.booleans(),
+    )
+    def rest(self, jobs, after, lasts, ended):
+        until_ns = self.node.now_ns + after + lasts
+        self.send(RestChosen, after_ns=after, jobs=tuple(sorted(jobs)), until_ns=until_ns)
+        self.published_statuses_agree_with_the_machine()
+        self.modes_are_those_that_owners_chose()
+        self.scheduled_jobs_fit_and_no_other_job_fits_beside_them()
+        if ended:
+            self.send(RestChosen, jobs=(), until_ns=0)
+        else:
+            self.send(SliceEnded, after_ns=lasts)
+        modes = {job.mode for job in self.node.machine.jobs.values()}
+        assert Mode.RESTING not in modes
 
     @precondition(lambda self: self.node.alarm_ns is not None)
     @rule()
@@ -222,7 +245,7 @@ class NodeMachine(RuleBasedStateMachine):
             overlapping = [j for j in jobs.values() if j is not job and j.cpus & job.cpus]
             if job.mode is Mode.RAISED and job.scheduled:
                 assert not any(other.scheduled for other in overlapping)
-        frozen = {key for key, job in jobs.items() if job.mode is Mode.SUSPENDED}
+        frozen = {key for key, job in jobs.items() if job.mode.stops}
         assert set(self.node.frozen) & set(jobs) == frozen
         for key in frozen:
             assert self.node.frozen[key] >= set(jobs[key].members)

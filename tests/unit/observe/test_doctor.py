@@ -104,6 +104,13 @@ def seen(name, facts=NODE, **more):
     return Seen(name, replace(facts, node=name), **more)
 
 
+def test_halves_are_shown_with_their_reason():
+    node = replace(NODE, halves=((0, 1, 2, 3), (4, 5, 6, 7)), halves_why="by L3 cache")
+    (found,) = (each for each in check_node(node) if each.subject == "halves")
+    assert found.level is Level.GOOD
+    assert found.text == "CPUs 0-3 and 4-7 would be the halves, by L3 cache"
+
+
 def test_good_node_has_only_good_findings():
     findings = list(check_node(NODE))
     assert len(findings) >= 8
@@ -131,6 +138,10 @@ def test_good_node_has_only_good_findings():
         ({"shm_free_bytes": 1 << 20}, "shm", "problem", "1.0 MiB are free"),
         ({"unit": "disabled"}, "unit", "note", "systemctl enable"),
         ({"unit": "not-found"}, "unit", "note", "is not installed"),
+        (
+            {"halves_why": "too few CPUs (1) for 2 parts; write parts = 1"},
+            *("halves", "note", "write parts = 1"),
+        ),
         ({"mpis": ()}, "mpi", "note", "--mpi"),
         ({"mpis": (replace(NODE.mpis[0], mpicc=None),)}, "mpi", "warning", "shim build"),
         (

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from cosched.cli.jobs.why import story_text
 from cosched.observe.filling import of_live
 from cosched.observe.why.job_detail import detail
+from cosched.observe.why.story_text import story_text
 from tests.unit.observe.top_samples import filling, job, status, task
 
 

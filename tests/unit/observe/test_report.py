@@ -7,8 +7,6 @@ import gzip
 import itertools
 import json
 import re
-import subprocess
-import sys
 
 import pytest
 from hypothesis import given
@@ -19,6 +17,7 @@ from cosched.bench.workload.file import Workload
 from cosched.observe.report.contents import histogram, report_data
 from cosched.observe.report.page import render_page
 from cosched.observe.timeline.timeline import timelines
+from tests.tools.commands import run_command
 from tests.unit.bench.bench_samples import COSCHED, KERNEL, failed_run, summaries
 from tests.unit.observe.timeline_samples import MS, TracedNode, line, two_nodes
 
@@ -166,13 +165,7 @@ def bench_file(tmp_path):
 
 
 def cosched(*words):
-    return subprocess.run(
-        [sys.executable, "-m", "cosched.cli.main", "report", *map(str, words)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    return run_command("report", *words)
 
 
 def test_command_sorts_its_inputs(tmp_path, bench_file):

@@ -3,21 +3,10 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 import pytest
 
-
-def cosched(*arguments, cwd):
-    return subprocess.run(
-        [sys.executable, "-m", "cosched.cli.main", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-        cwd=cwd,
-    )
+from tests.tools.commands import run_command as cosched
 
 
 @pytest.fixture

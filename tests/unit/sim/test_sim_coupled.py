@@ -16,8 +16,8 @@ from cosched.sim.coupling.coupled_runs import Coupling, simulate
 from cosched.sim.coupling.logs import aligned
 from cosched.sim.coupling.pairs import by_share, by_vicinity
 from cosched.sim.logs.swf import Log
+from tests.tools.commands import run_command as cosched
 from tests.unit.cluster.queue.queue_workloads import workload_of
-from tests.unit.sim.test_sim_cli import cosched
 
 
 def log(*submits):

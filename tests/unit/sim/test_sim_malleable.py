@@ -37,7 +37,7 @@ from cosched.sim.malleable.jobs import (
 )
 from cosched.sim.malleable.malleable_runs import Case, cases_of
 from cosched.sim.malleable.policies import figures, no_worse, run_stream
-from tests.unit.sim.test_sim_cli import cosched
+from tests.tools.commands import run_command as cosched
 
 #: Claims that these streams do not confirm; docs/results/weissman.md gives the reasons.
 NOT_HERE = {

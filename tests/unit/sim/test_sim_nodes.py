@@ -4,8 +4,6 @@ on many nodes."""
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from dataclasses import replace
 
 import numpy as np
@@ -31,6 +29,7 @@ from cosched.sim.nodes.model import (
 )
 from cosched.sim.nodes.node_runs import NodesRun, alone_s, carry_out
 from cosched.sim.nodes.ranks import Meeting, Wave, make_ranks
+from tests.tools.commands import run_command
 
 MEETING = [Pattern.BULK, Pattern.ALLTOALL]
 COMMUNICATING = [*MEETING, Pattern.WAVEFRONT]
@@ -507,14 +506,7 @@ def test_a_line_fits():
 def test_the_command(tmp_path):
     words = ["sim", "nodes", "--nodes", "4", "--work", "500ms"]
     words += ["--arms", "batch,gang,cosched,spin", "--out", "out.json", "--parallel", "1"]
-    result = subprocess.run(
-        [sys.executable, "-m", "cosched.cli.main", *words],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-        cwd=tmp_path,
-    )
+    result = run_command(*words, cwd=tmp_path)
     assert result.returncode == 0, result.stderr
     assert [line.split()[0] for line in result.stdout.splitlines()[1:]] == [
         "batch",
@@ -585,13 +577,7 @@ def test_wrong_file_of_lengths_is_named_in_one_line(text, says, tmp_path):
     ],
 )
 def test_bad_words_are_named_in_one_line(words, says):
-    result = subprocess.run(
-        [sys.executable, "-m", "cosched.cli.main", "sim", "nodes", *words],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    result = run_command("sim", "nodes", *words)
     assert result.returncode != 0
     assert says in result.stderr
     assert "Traceback" not in result.stderr

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from dataclasses import fields, replace
 
 import pytest
@@ -19,6 +17,7 @@ from cosched.sim.startup.counted import Counted, Kept, tables_for
 from cosched.sim.startup.driver import Start
 from cosched.sim.startup.model import DESIGNS, LIVE_ORDER, Stage, StartupRun
 from cosched.sim.startup.startup_runs import carry_out
+from tests.tools.commands import run_command
 
 #: Messages and bytes of the link alone: nothing takes CPU time.
 LINK_ALONE = Costs(
@@ -245,14 +244,7 @@ def test_faulty_calibration_is_refused_in_one_line(text, says, tmp_path):
 
 
 def cosched(*arguments, cwd):
-    return subprocess.run(
-        [sys.executable, "-m", "cosched.cli.main", "sim", "startup", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-        cwd=cwd,
-    )
+    return run_command("sim", "startup", *arguments, cwd=cwd)
 
 
 def test_table_fits():

@@ -19,14 +19,9 @@ from cosched.cluster.agent.frames import (
 )
 from cosched.cluster.agent.preparing import PageSpot, Stewards
 from cosched.cluster.agent.stewards import Steward
-from cosched.cluster.messages import (
-    Admit,
-    Admitted,
-    Message,
-    PageAnswer,
-    PageOrder,
-    StartReport,
-)
+from cosched.cluster.message_kinds import Message
+from cosched.cluster.messages import StartReport
+from cosched.cluster.size_messages import Admit, Admitted, PageAnswer, PageOrder
 from cosched.core.cluster.resizing.agreement import PageLost, Propose
 from cosched.core.cluster.resizing.node_part import Order as PartOrder
 from cosched.core.cluster.startup.ends import WORK_S

@@ -11,11 +11,10 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from cosched.cluster.agent.worlds.job_nodes import JobNodes
-from cosched.cluster.messages import (
+from cosched.cluster.message_kinds import Message, OfJob
+from cosched.cluster.size_messages import (
     ChangeEnded,
     JobSensed,
-    Message,
-    OfJob,
     PageAnswer,
     PageOrder,
     PhaseTimes,
@@ -55,6 +54,10 @@ class Job(Protocol):
 
     def end_outside(self, places: frozenset[int], reason: str) -> None:
         """Ends each world that has tasks at other places; the job goes on."""
+
+    def lose_places(self, lost: frozenset[int], kept: frozenset[int], reason: str) -> None:
+        """Gives up worlds with tasks at lost places whose tasks have not begun, unless they
+        have tasks at kept ones, too."""
 
     def later(self, after_s: float, call: Callable[[], None]) -> None:
         """Calls ``call`` after this time."""
@@ -172,6 +175,9 @@ class Changes:
     def _withdraw(self, message: WithdrawChange) -> None:
         if self._open is not None and self._open.order.generation == message.generation:
             self._handle(Withdrawn(message.reason))
+            lost = frozenset(message.lost) - self._agreement.places
+            if lost:
+                self._job.lose_places(lost, self._agreement.places, message.reason)
         elif not self._is_known(message.generation):
             self._refuse(message, message.reason)
 

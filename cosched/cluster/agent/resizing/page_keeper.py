@@ -24,7 +24,7 @@ from cosched.cluster.agent.frames import (
     receive_frame,
 )
 from cosched.cluster.agent.steward.task_process import become_user
-from cosched.cluster.messages import PhaseTimes
+from cosched.cluster.size_messages import PhaseTimes
 from cosched.core.bounds import NATURAL_MOST
 from cosched.core.cluster.resizing.agreement import Finished
 from cosched.core.cluster.resizing.node_part import NodePart, Sensed
@@ -35,8 +35,13 @@ from cosched.linux.system_text import from_wire
 from cosched.service.loop import Watch
 from cosched.shm.page import Page
 
-#: How often a page is read while a change is under way.
+#: A page is read this often at the begin of a change.
 LOOK_S = 0.001
+#: Later it is read again after this part of the time since the last order. So an answer
+#: comes late by that part at most, and a job that stops late costs its nodes little.
+LOOK_PART = 1 / 16
+#: The longest time between two looks at the page while a change is under way.
+LOOK_MOST_S = 0.05
 #: How often the job's pace and wishes are read.
 SENSE_S = 1.0
 #: Only files of the user's own come from this process.
@@ -78,6 +83,7 @@ class PageKeeper:
         self._watch = Watch()
         self._sensed: Sensed | None = None
         self._sense_at = 0.0
+        self._ordered_at = 0.0
         self._agent_lives = True
 
     def run(self, frames: list[AnyFrame]) -> None:
@@ -87,8 +93,15 @@ class PageKeeper:
         for frame in frames:
             self._obey(frame)
         while self._agent_lives:
-            self._watch.wait(LOOK_S if self._part.is_open else SENSE_S)
+            self._watch.wait(self._pause_s)
             self._look()
+
+    @property
+    def _pause_s(self) -> float:
+        """How long this process waits until it reads the page again."""
+        if not self._part.is_open:
+            return SENSE_S
+        return look_after_s(time.monotonic() - self._ordered_at)
 
     def _read_agent(self) -> None:
         frames = receive_frame(self._agent, self._reader)
@@ -101,7 +114,7 @@ class PageKeeper:
     def _obey(self, frame: AnyFrame) -> None:
         if not isinstance(frame, OrderPage):
             raise CoschedError(f"a page's keeper does not take {type(frame).__name__}")
-        self._ranks = frame.ranks
+        self._ranks, self._ordered_at = frame.ranks, time.monotonic()
         for answer in self._part.take(frame.order):
             self._report(PageAnswered(answer))
 
@@ -131,6 +144,11 @@ class PageKeeper:
             self._agent.sendall(encode_frame(frame))
         except OSError:
             self._agent_lives = False
+
+
+def look_after_s(since_order_s: float) -> float:
+    """Returns the time from one look at the page to the next one, in seconds."""
+    return min(max(LOOK_S, since_order_s * LOOK_PART), LOOK_MOST_S)
 
 
 def phase_times(result: Result) -> PhaseTimes:

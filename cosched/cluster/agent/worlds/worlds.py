@@ -20,6 +20,7 @@ from cosched.cluster.agent.route import Route
 from cosched.cluster.agent.worlds.gatherings import Gatherings
 from cosched.cluster.agent.worlds.job_nodes import JobNodes
 from cosched.cluster.agent.worlds.names import Names
+from cosched.cluster.message_kinds import Message, OfJob
 from cosched.cluster.messages import (
     Answered,
     Ask,
@@ -27,8 +28,6 @@ from cosched.cluster.messages import (
     Credit,
     End,
     Failure,
-    Message,
-    OfJob,
     Order,
     Output,
     StartFailed,
@@ -140,6 +139,19 @@ class Worlds:
             if not {block.place for block in world.blocks} <= places:
                 self._end_one(number, reason)
         return self._first_lives and not set(range(len(self._route.hosts))) <= places
+
+    def lose(
+        self, lost: frozenset[Position], kept: frozenset[Position], reason: str
+    ) -> None:
+        """Forgets the worlds with tasks at lost places that wait at their gates, but not
+        those with tasks at kept places. The controller ends them on other nodes."""
+        for number, world in list(self._worlds.items()):
+            places = {block.place for block in world.blocks}
+            if world.waits is None or not places & lost or places & kept:
+                continue
+            self._answer_spawn(number, RootAnswer(reason))
+            del self._worlds[number]
+        self._head.check_change()
 
     def take_spawn_problem(self) -> str:
         """Returns why a spawn failed since the last call; empty: none did. An MPI need not

@@ -12,7 +12,8 @@ from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any
 
-from cosched.cluster.messages import Message, UserReply, UserRequest
+from cosched.cluster.message_kinds import Message
+from cosched.cluster.messages import UserReply, UserRequest
 from cosched.cluster.user_socket import Person
 
 

@@ -23,7 +23,8 @@ from cosched.cluster.engines.native.records import Records
 from cosched.cluster.engines.native.starts.running import Starts
 from cosched.cluster.engines.native.starts.start import ActiveStart, Outbox, job_object
 from cosched.cluster.job_size import JobSize, OpenChange, PastChange, cost_ns, names_at
-from cosched.cluster.messages import (
+from cosched.cluster.messages import End
+from cosched.cluster.size_messages import (
     Admit,
     Admitted,
     Arriving,
@@ -138,13 +139,15 @@ class Changes:
         )
 
     def _give_up(self, start: ActiveStart, reason: str) -> None:
-        size = _size_of(start.record)
+        record, size = start.record, _size_of(start.record)
         assert size.change is not None
         if not size.change.sent:
             self._refuse(start, reason)
             return
-        of_change = (start.record.number, start.record.start, size.change.generation)
-        self._send(start.root, WithdrawChange(*of_change, reason))
+        of_change = (record.number, record.start, size.change.generation)
+        name = self._lost.get(record.number)
+        lost = tuple(place for place in size.arriving if record.hosts[place] == name)
+        self._send(start.root, WithdrawChange(*of_change, reason, lost))
 
     def begun(self, start: ActiveStart) -> None:
         """Goes on with the change of a job whose tasks begin now, if there is one."""
@@ -218,15 +221,17 @@ class Changes:
         except CoschedError as error:
             self._give_up(start, str(error))
             return
-        nodes = self._numbers(record)
         self._awaited[record.number] = set(record.admitted)
-        places = (*size.places, *size.arriving)
-        generation = size.change.generation
+        self._send_places(record, size, found)
+
+    def _send_places(self, record: Record, size: JobSize, found: bytes = b"") -> None:
+        """Lets the nodes of a job know which ones it has and gets. found: its object, for
+        those that arrive."""
+        nodes, places = self._numbers(record), (*size.places, *size.arriving)
+        of_change = (record.number, record.start, size.generation)
         for place in places:
             data = found if place in size.arriving else b""
-            admit = Admit(
-                record.number, record.start, generation, place, nodes, places, data
-            )
+            admit = Admit(*of_change, place, nodes, places, data)
             self._send(record.hosts[place], admit)
 
     def _numbers(self, record: Record) -> Intervals:
@@ -239,6 +244,13 @@ class Changes:
         for name in names_at(record.hosts, places):
             if name in self._members.by_name:
                 self._send(name, Dismiss(record.number, record.start))
+
+    def _end_arriving(self, record: Record, size: JobSize, reason: str) -> None:
+        """Ends a job on arriving nodes. The tree of their world may be broken, and the root
+        has forgotten that world."""
+        end = End(record.number, record.start, reason, direct=True)
+        for name in names_at(record.hosts, size.arriving):
+            self._send(name, end)
 
     # --- messages of agents ---------------------------------------------------------------
 
@@ -281,7 +293,8 @@ class Changes:
 
     def _order_root(self, start: ActiveStart, size: JobSize, change: OpenChange) -> None:
         record = start.record
-        sent = msgspec.structs.replace(change, sent=True)
+        prepare_ns = max(0, self._clock.now_ns() - change.ordered_ns)
+        sent = msgspec.structs.replace(change, sent=True, prepare_ns=prepare_ns)
         self._records.save(record, size=size.ordered(sent))
         (ranks,) = record.submission.counts_on(1)
         arriving = tuple(Arriving(place, ranks) for place in size.arriving)
@@ -320,7 +333,12 @@ class Changes:
         size = _size_of(record)
         self._store_end(record, size, refused=reason)
         self._records.save(record, size=size.refused())
-        self._dismiss(record, size.arriving)
+        if record.number in self._lost:
+            self._end_arriving(record, size, reason)
+        else:
+            self._dismiss(record, size.arriving)
+        if size.arriving:
+            self._send_places(record, size.refused())
         self._settle(record.number)
         self._report(ResizeRefused(self._clock.now_ns(), record.number))
 
@@ -351,6 +369,7 @@ class Changes:
             refused,
             stood_ns,
             times,
+            size.change.prepare_ns,
         )
         self._records.save_change(record, past)
         return stood_ns

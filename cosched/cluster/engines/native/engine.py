@@ -30,6 +30,7 @@ from cosched.cluster.inputs import Inputs
 from cosched.cluster.keys import KeyRing, load_keys
 from cosched.cluster.links import Links
 from cosched.cluster.member import SideTasks
+from cosched.cluster.message_kinds import Message, OfJob
 from cosched.cluster.messages import (
     AnyMessage,
     Beat,
@@ -37,8 +38,6 @@ from cosched.cluster.messages import (
     HelloAgain,
     InputTaken,
     Leave,
-    Message,
-    OfJob,
     Refused,
     UserLeft,
     UserRequest,
@@ -306,6 +305,7 @@ class NativeEngine:
             member.session = secrets.randbits(48) | 1
         member.agent = hello.incarnation
         member.slots = next(iter(hello.totals.values()), 0)
+        member.part_slots = hello.part_slots
         member.starts = hello.starts
         member.refused = ""
         member.state = NodeState.DRAINED if member.drained else NodeState.UP

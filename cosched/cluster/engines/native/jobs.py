@@ -12,31 +12,28 @@ from msgspec.structs import replace
 
 from cosched.cluster.coupling.clock import DomainClock
 from cosched.cluster.coupling.driver import Driver
-from cosched.cluster.coupling.mates import first_nodes, parse_mates
 from cosched.cluster.coupling.pairs import Pairs
 from cosched.cluster.engines.native.changes import OF_CHANGES, Changes
+from cosched.cluster.engines.native.domain_place import place_of
+from cosched.cluster.engines.native.halves_answers import room_text
+from cosched.cluster.engines.native.job_mates import JobMates
 from cosched.cluster.engines.native.node_entries import NodeEntries, NodeEntry, NodeState
 from cosched.cluster.engines.native.queueing import Queueing
 from cosched.cluster.engines.native.records import Records
-from cosched.cluster.engines.native.starts.running import Starts, Strays
+from cosched.cluster.engines.native.starts.running import Starts
 from cosched.cluster.engines.native.starts.start import ActiveStart, Outbox
-from cosched.cluster.messages import OfJob
+from cosched.cluster.engines.native.starts.strays import Strays
+from cosched.cluster.message_kinds import OfJob
 from cosched.cluster.store import JobStore, Record, State
-from cosched.config.domain import RIGID, DomainConfig, QueueSettings
+from cosched.config.domain import RIGID, DomainConfig
 from cosched.core.cluster.coupling.engine_messages import (
     GoJob,
-    JobAnnounced,
-    JobPrepared,
     JobRefused,
 )
-from cosched.core.cluster.coupling.mate_messages import LONGEST_ADDRESS
 from cosched.core.cluster.coupling.queue import Command, CoupledQueue, PrepareOn
 from cosched.core.cluster.queue.job import Job
 from cosched.core.cluster.queue.machine import QueueMachine
-from cosched.core.cluster.queue.nodes import Intervals, from_numbers
-from cosched.core.cluster.queue.places.elastic import Elastic
-from cosched.core.cluster.queue.places.place import Place
-from cosched.core.cluster.queue.places.rows import Rows
+from cosched.core.cluster.queue.nodes import from_numbers
 from cosched.core.cluster.queue.queue_events import (
     EndJob,
     JobCancelled,
@@ -54,12 +51,8 @@ from cosched.core.cluster.queue.queue_events import (
     StartJob,
     WithdrawResize,
 )
-from cosched.core.decoding import host_of
 from cosched.core.errors import CoschedError
-from cosched.linux.users import find_user_name
 
-#: The nodes of a job whose addresses its mates get: the first ones.
-ADDRESSES_MOST = 256
 #: The stored reason of a job whose user has cancelled it, also before it has ended.
 _CANCELLED = "cancelled"
 _NOT_AT_ONCE = "the controller restarted before the job could start"
@@ -101,12 +94,13 @@ class Jobs:
         )
         self._config = config.queue
         self._members = members
-        place = _place(config.queue, members.all)
+        place = place_of(config, members.all)
         place.expect(config.most_nodes)
         self.queue = QueueMachine(place, config.queue.decides, config.queue.grace_ns)
         self.queue.handle(NodesDrained(self.clock.now_ns(), members.all))
         coupled = None if pairs is None else CoupledQueue(self.queue, pairs.coupling)
         self.driver = Driver(coupled or self.queue, self.clock, self._carry_out, pairs)
+        self._mates = JobMates(pairs, members, self.records, self.clock, self.driver)
         self.changes = Changes(
             config,
             members,
@@ -164,15 +158,16 @@ class Jobs:
         """Stores a job and lets it wait; returns it with its number. Raises CoschedError if
         the domain can never run it, or cannot at once if it must start at once."""
         counts = self._members.counts(record.submission)
+        self._members.half_counts(record.submission)  # whether its tasks fit
         if record.submission.malleable and self._config.size == RIGID:
             raise CoschedError(
                 "this domain keeps the sizes of jobs: submit it with a number of nodes, or "
                 'write size = "malleable" into [queue] of domain.toml'
             )
-        self._check_mates(record)
+        self._mates.check(record, self._config.jobs_per_node)
         stored, new = self.records.add(record)
         if new:
-            self._announce(stored)
+            self._mates.announce(stored)
         if new and stored.state is State.QUEUED:
             self._wait(stored, len(counts))
             if stored.submission.at_once:
@@ -194,9 +189,9 @@ class Jobs:
         """Ends a job that does not start now."""
         self.driver.decide()
         if record.state is State.QUEUED:
-            free = self.queue.free_for(exclusive=record.submission.exclusive)
             needs = record.submission.minimum or size
-            reason = f"cannot start at once: {free} nodes free, needs {needs}"
+            room = room_text(self.queue, self._members, record, needs)
+            reason = f"cannot start at once: {room}"
             others = len(self.queue.waiting) - 1
             if others:
                 reason += f", {others} jobs wait"
@@ -230,7 +225,7 @@ class Jobs:
             self._entries.add_unsized()
         queued = record.state is State.QUEUED
         self.records.finish(record, State.CANCELLED, None, reason)
-        if queued or self._is_paired(record.number):
+        if queued or self._mates.has(record.number):
             self.driver.handle(JobCancelled(self.clock.now_ns(), record.number))
 
     def hold(self, number: int) -> None:
@@ -240,7 +235,7 @@ class Jobs:
             return
         if record.state is not State.QUEUED:
             raise CoschedError(f"job {number}: has started; only a waiting job can be held")
-        if self._is_paired(number):
+        if self._mates.has(number):
             raise CoschedError(
                 f"job {number}: has mates, which would start without it; cancel it, or "
                 "submit it with --hold"
@@ -270,58 +265,8 @@ class Jobs:
             self.driver.handle(JobRefused(self.clock.now_ns(), number))
             raise CoschedError(f"job {number}: {reason}")
 
-    def _check_mates(self, record: Record) -> None:
-        """Raises CoschedError for a job that cannot have its mates."""
-        job = record.submission
-        if not job.mates:
-            return
-        if self.pairs is None:
-            raise CoschedError(
-                "mates: this domain is coupled with no other; see [coupling] in domain.toml"
-            )
-        if job.exclusive and self._config.jobs_per_node > 1:
-            raise CoschedError("mates: a job with mates cannot be exclusive here")
-        self._announcement(record)
-
-    def _announce(self, record: Record) -> None:
-        """Announces a job to the domains of its mates. Raises CoschedError for a job that
-        cannot be in its group; it has ended then."""
-        event = self._announcement(record)
-        if event is None:
-            return
-        try:
-            self.driver.handle(event)
-        except CoschedError as error:
-            self.records.finish(record, State.CANCELLED, None, str(error))
-            raise
-
-    def _announcement(self, record: Record) -> JobAnnounced | None:
-        """Returns the event for a job with mates; None for one without, and for one that
-        was announced. Raises CoschedError if its mates cannot be."""
-        text = record.submission.mates
-        if not text or self.pairs is None:
-            return None
-        mates = parse_mates(text, self.pairs.coupled.name, self.pairs.coupled.domains)
-        if self._is_paired(record.number):
-            return None
-        user = find_user_name(record.uid)
-        if user is None:
-            raise CoschedError(
-                f"mates: user {record.uid} has no name here, so no other domain can know it"
-            )
-        return self.pairs.announced(record.number, user, mates)
-
-    def _is_paired(self, number: int) -> bool:
-        return self.pairs is not None and self.pairs.member(number) is not None
-
     def _is_prepared(self, start: ActiveStart) -> None:
-        """Reports a job that waits for its mates on its nodes."""
-        names = start.record.nodes[:ADDRESSES_MOST]
-        members = (self._members.by_name[name] for name in names)
-        hosts = ",".join(host_of(member.address) for member in members)
-        number = start.record.number
-        address = first_nodes(f"{number}@{hosts}", LONGEST_ADDRESS)
-        self.driver.handle(JobPrepared(self.clock.now_ns(), number, address))
+        self._mates.prepared(start)
 
     # --- nodes ----------------------------------------------------------------------------
 
@@ -382,11 +327,11 @@ class Jobs:
             self.records.finish(record, State.CANCELLED, None, _NOT_AT_ONCE)
             return
         try:
-            self._announce(record)
+            self._mates.announce(record)
         except CoschedError:
             return  # it has ended, and the reason is stored
         if record.state is State.QUEUED:
-            if self._is_paired(record.number):
+            if self._mates.has(record.number):
                 self._entries.add_with_mates(record)
             else:
                 self._entries.add_again(record)
@@ -414,13 +359,17 @@ class Jobs:
         self.starts.recover(start)
         now_ns = self.clock.now_ns()
         nodes = self._members.numbers(record.nodes)
-        event = JobRecovered(now_ns, job, nodes, since_ns)
+        halves = from_numbers(
+            2 * self._members.by_name[name].number + part
+            for name, part in zip(record.hosts, record.parts, strict=False)
+        )
+        event = JobRecovered(now_ns, job, nodes, since_ns, halves=halves)
         self.driver.handle(self.changes.completed(event, record))
         return start
 
     def waits_for_mates(self, record: Record) -> bool:
         """Returns whether a start of this job begins only together with its mates."""
-        return record.state is State.STARTING and self._is_paired(record.number)
+        return record.state is State.STARTING and self._mates.has(record.number)
 
     def give_up(self, record: Record, state: State, reason: str) -> None:
         """Records a job that cannot be recovered, or lets it wait again if no task of it
@@ -446,7 +395,8 @@ class Jobs:
             case WithdrawResize():
                 self.changes.withdraw(command.number)
             case StartJob():
-                self.starts.begin(self.records.live[command.job.number], command.nodes)
+                record = self.records.live[command.job.number]
+                self.starts.begin(record, command.nodes, command.halves)
             case EndJob():
                 self.starts.end(command.number, command.why)
             case PrepareOn():
@@ -483,10 +433,3 @@ class Jobs:
             self._entries.add_again(start.record)
         if start.misfit or start.record.submission.malleable:
             self._entries.resize()
-
-
-def _place(settings: QueueSettings, nodes: Intervals) -> Place:
-    """Returns the nodes of a domain as its queue sees them."""
-    if settings.size == RIGID:
-        return Rows(nodes, settings.jobs_per_node)
-    return Elastic(nodes)

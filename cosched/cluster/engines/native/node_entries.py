@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from cosched.cluster.messages import PROTOCOL, Hello, StartReport
-from cosched.cluster.submission import Submission
+from cosched.cluster.submission import MOST, Submission
 from cosched.config.domain import DomainConfig
 from cosched.core.cluster.numbering import Numbering
 from cosched.core.cluster.queue.nodes import Intervals, from_numbers, numbers
@@ -47,6 +47,7 @@ class NodeEntry:
     session: int = 0  #: of its agent, as it was in the last ``Welcome``
     secret: bytes = field(default=b"", repr=False)  #: shared with this life of the agent
     slots: int = 0  #: tasks of one job; 0: not known yet
+    part_slots: int = 0  #: those of its smallest part; 0: not known, or it is undivided
     #: That its agent had when it joined.
     starts: tuple[StartReport, ...] = field(default=())
 
@@ -124,6 +125,37 @@ class NodeEntries:
         if not self.slots:
             raise CoschedError("no node has joined the domain yet; try again")
         return job.counts(self.slots, self.most)
+
+    @property
+    def divided(self) -> bool:
+        """Whether jobs may have halves of nodes."""
+        return self._config.symbiosis.divides
+
+    @property
+    def part_slots(self) -> int:
+        """The tasks that each half of a node takes of a job; 0 as long as that is not
+        known."""
+        known = [member.part_slots for member in self.by_number if member.part_slots]
+        return min(known, default=0)
+
+    def may_share(self, job: Submission) -> bool:
+        """Returns whether a job may have halves of nodes here."""
+        return self.divided and job.shares(self._config.symbiosis.share_unlabelled)
+
+    def half_counts(self, job: Submission) -> tuple[int, ...]:
+        """Returns the tasks of a job on each of its halves; () for one that has whole
+        nodes. Raises CoschedError for a job that wants to share and has more tasks than a
+        half takes."""
+        if not self.may_share(job):
+            return ()
+        if not self.part_slots:
+            raise CoschedError("no node has joined the domain yet; try again")
+        try:
+            return job.counts(self.part_slots, MOST, "half of a node")
+        except CoschedError as error:
+            if not job.limited_by and not job.share_node:
+                return ()  # only the operator lets it share
+            raise CoschedError(f"{error}; submit it with --share-node no") from None
 
     def problem(self, name: str, hello: Hello) -> str | None:
         """Returns why the agent of a node cannot join; None if it can."""

@@ -16,6 +16,8 @@ from cosched.cluster.engines.native.records import Records
 from cosched.cluster.store import Record, State
 from cosched.cluster.submission import MOST
 from cosched.config.domain import MALLEABLE, RIGID, QueueSettings
+from cosched.core.cluster.queue.halves.resources import Resource
+from cosched.core.cluster.queue.halves.sharing_job import SharingJob, whole_nodes_job
 from cosched.core.cluster.queue.job import Job
 from cosched.core.cluster.queue.machine import QueueMachine
 from cosched.core.cluster.queue.queue_events import JobCancelled, JobSubmitted
@@ -92,11 +94,10 @@ class Queueing:
             record = self._records.live[job.number]
             try:
                 size = len(self._members.counts(record.submission))
+                wanted = self._job(record, size)
             except CoschedError:
                 continue  # its start fails, and names the reason
-            wanted = self._job(record, size)
-            same = (size, least_nodes(wanted)) == (job.size, least_nodes(job))
-            if not same and not job.waits_for_mates:
+            if _needs(wanted) != _needs(job) and not job.waits_for_mates:
                 self._driver.handle(JobCancelled(self._clock.now_ns(), job.number))
                 self.add(record, size)
 
@@ -105,13 +106,14 @@ class Queueing:
         domain does not change sizes, and may take as long as with its fewest nodes yet."""
         held = len(record.nodes)
         if not record.submission.malleable:
-            return self._job(record, held)
+            return self._job(record, self._size(record) if record.parts else held)
         ideal = self._size(record)
         if record.size is not None and self._settings.size == MALLEABLE:
             return self._job(record, ideal)
         least = held if record.size is None else min(held, record.submission.minimum)
         longest_ns = round(self._walltime_ns(record) * linear(min(least, ideal), ideal))
-        return replace(self._rigid(record, held), walltime_ns=longest_ns)
+        rigid = replace(self._rigid(record, held), walltime_ns=longest_ns)
+        return whole_nodes_job(rigid) if self._members.divided else rigid
 
     def _job(self, record: Record, size: int) -> Job:
         job = record.submission
@@ -123,7 +125,31 @@ class Queueing:
                 record.submitted_ns,
                 minimum=min(job.minimum, size),
             )
-        return self._rigid(record, size)
+        rigid = self._rigid(record, size)
+        return self._on_halves(record, rigid) if self._members.divided else rigid
+
+    def _on_halves(self, record: Record, rigid: Job) -> SharingJob:
+        """Returns a job as a domain with halves of nodes takes it. As long as no node has
+        joined, its number of halves is a guess. Raises CoschedError for more tasks than a
+        half takes."""
+        job = record.submission
+        if not self._members.may_share(job):
+            return whole_nodes_job(rigid)
+        halves = 2 * rigid.size
+        if self._members.part_slots:
+            halves = len(self._members.half_counts(job))
+        if not halves:
+            return whole_nodes_job(rigid)
+        return SharingJob(
+            rigid.number,
+            min(halves, 2 * rigid.size),
+            rigid.walltime_ns,
+            rigid.submit_ns,
+            application=application_of(record),
+            limits=frozenset(map(Resource, job.limited_by)),
+            halves=halves,
+            nodes=rigid.size,
+        )
 
     def _rigid(self, record: Record, size: int) -> Job:
         return Job(
@@ -153,3 +179,23 @@ class Queueing:
             return len(record.submission.counts(slots, self._members.most))
         except CoschedError:
             return self._members.most
+
+
+def application_of(record: Record) -> str:
+    """Returns the name under which the speeds of a job's program are known: its user and
+    the program."""
+    job = record.submission
+    return f"{record.uid}.{job.program or job.name}"
+
+
+def user_and_program(application: str) -> tuple[int, str]:
+    """Returns the parts of an application's name."""
+    uid, _, program = application.partition(".")
+    return int(uid), program
+
+
+def _needs(job: Job) -> tuple[int, ...]:
+    """Returns the nodes and halves that a job needs."""
+    if isinstance(job, SharingJob):
+        return job.size, job.whole, job.spread
+    return job.size, least_nodes(job)

@@ -11,7 +11,8 @@ from collections.abc import Callable
 
 from cosched.cluster.engines.native.jobs import Jobs
 from cosched.cluster.engines.native.node_entries import NodeEntries, NodeEntry
-from cosched.cluster.messages import ENDED, Message, Order, StartReport
+from cosched.cluster.message_kinds import Message
+from cosched.cluster.messages import ENDED, Order, StartReport
 from cosched.cluster.store import Record, State
 from cosched.core.cluster.startup.two_phase import Stage
 

@@ -12,6 +12,13 @@ import msgspec
 from cosched.cluster.answers import size_text
 from cosched.cluster.coupling.clock import clock_time
 from cosched.cluster.engines.interface import Handler
+from cosched.cluster.engines.native.halves_answers import (
+    halves_of,
+    neighbours_of,
+    pairs_of,
+    place_text,
+    room_text,
+)
 from cosched.cluster.engines.native.job_bounds import bounds_of, change_bounds
 from cosched.cluster.engines.native.jobs import Jobs
 from cosched.cluster.engines.native.node_entries import NodeEntries, NodeEntry, NodeState
@@ -65,6 +72,7 @@ class JobRequests:
             "unhold": self._each(jobs.unhold),
             "resize": self._resize,
             "nodes": self._nodes,
+            "pairs": self._pairs,
             "drain": self._drain,
             "undrain": self._undrain,
             "down": self._down,
@@ -195,6 +203,10 @@ class JobRequests:
             "ideal": ideal,
             "resized": None if bounds is None else self._store.times_resized(record.number),
             "node_s": record.used_ns(self._jobs.clock.now_ns()) / NS_PER_S,
+            "limited_by": list(job.limited_by),
+            "shares": self._members.may_share(job),
+            "halves": halves_of(record),
+            "neighbours": neighbours_of(self._jobs.queue, record.number),
         }
 
     def _node_count(self, record: Record) -> int | None:
@@ -203,7 +215,8 @@ class JobRequests:
         if record.state not in (State.HELD, State.QUEUED):
             return len(record.nodes) or record.submission.nodes or None
         try:
-            return len(self._members.counts(record.submission))
+            halves = self._members.half_counts(record.submission)
+            return len(halves or self._members.counts(record.submission))
         except CoschedError:
             return None
 
@@ -225,7 +238,8 @@ class JobRequests:
             return f"is held; to release it: cosched unhold {record.number}"
         if record.state.over:
             return record.reason or f"ended with status {record.status}"
-        line = f"{record.state.value} on {', '.join(record.nodes)}"
+        neighbours = neighbours_of(self._jobs.queue, record.number)
+        line = f"{record.state.value} on {place_text(record, neighbours)}"
         bounds = bounds_of(record.submission, self._members.most)
         if bounds is not None:
             line += f": {size_text(len(record.nodes), *bounds, unit=' nodes')}"
@@ -241,14 +255,12 @@ class JobRequests:
         except CoschedError as error:  # its nodes, or their slots, have changed
             return f"waits: {error}"
         needs = record.submission.minimum or most
-        alone = record.submission.exclusive
-        free = self._jobs.queue.free_for(exclusive=alone)
         up = sum(member.state is NodeState.UP for member in self._members.by_number)
         before = sum(
             job.number != record.number and job.submit_ns <= record.submitted_ns
             for job in self._jobs.queue.waiting
         )
-        line = f"waits: {free} nodes free, needs {needs}"
+        line = f"waits: {room_text(self._jobs.queue, self._members, record, needs)}"
         if needs > up:
             return f"{line}; only {up} nodes are in service"
         if before:
@@ -280,6 +292,9 @@ class JobRequests:
             }
             for member in self._members.by_number
         ]
+
+    async def _pairs(self, _person: Person, _request: dict[str, Any]) -> Any:
+        return pairs_of(self._jobs.queue)
 
     async def _drain(self, person: Person, request: dict[str, Any]) -> Any:
         reason: str = convert(request.get("reason", ""), Name, "the reason of a drain")

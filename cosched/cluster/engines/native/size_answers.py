@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from cosched.cluster.answers import ChangeInfo
+from cosched.cluster.answers import ChangeInfo, PhasesInfo
 from cosched.cluster.job_size import PastChange
 from cosched.cluster.store import Record, State
 from cosched.core.cluster.queue.sizes.fit import FittedExecution
@@ -47,6 +47,7 @@ def describe_changes(
                 reason=size.change.reason,
                 refused="",
                 stood_s=0.0,
+                phases=None,
                 slower=_slower(run, len(size.places), len(size.change.after)),
             )
         )
@@ -62,7 +63,26 @@ def _ended(change: PastChange, run: ResizableRun | None) -> ChangeInfo:
         reason=change.reason,
         refused=change.refused,
         stood_s=change.cost_ns / NS_PER_S,
+        phases=_phases(change),
         slower=None if change.refused else _slower(run, change.before, change.after),
+    )
+
+
+def _phases(change: PastChange) -> PhasesInfo | None:
+    times = change.times
+    if times is None:
+        return None
+    return PhasesInfo(
+        prepare_s=change.prepare_ns / NS_PER_S,
+        agree_s=times.agree_ns / NS_PER_S,
+        wait_s=times.wait_ns / NS_PER_S,
+        spawn_s=times.spawn_ns / NS_PER_S,
+        connect_s=times.connect_ns / NS_PER_S,
+        start_s=times.start_ns / NS_PER_S,
+        move_s=times.move_ns / NS_PER_S,
+        resume_s=times.resume_ns / NS_PER_S,
+        empty_s=times.empty_ns / NS_PER_S,
+        moved_bytes=times.moved_bytes,
     )
 
 

@@ -22,7 +22,7 @@ from cosched.cluster.engines.slurm.events import PairedJob
 from cosched.cluster.engines.slurm.steering import SlurmSteering
 from cosched.cluster.inputs import Inputs
 from cosched.cluster.member import until_one_ends
-from cosched.cluster.messages import Message
+from cosched.cluster.message_kinds import Message
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.user_socket import Person
 from cosched.config.slurm import CoupledConfig, Waits, coupled_config, load_coupled

@@ -28,6 +28,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from cosched.core.cluster.queue import exclusive
+from cosched.core.cluster.queue.halves.sharing_job import SharingJob
 from cosched.core.cluster.queue.job import Job, JobId
 from cosched.core.cluster.queue.limits import Limits
 from cosched.core.cluster.queue.nodes import Intervals, common, count
@@ -186,11 +187,12 @@ class QueueMachine:
         self.place.check(job)
         found = count(event.nodes)
         # A malleable job may have got other bounds, and keeps its nodes until it changes.
-        if found != job.size and not isinstance(job, MalleableJob):
+        # A job that shares nodes has whole nodes, or halves of more.
+        if found != job.size and not isinstance(job, MalleableJob | SharingJob):
             raise CoschedError(
                 f"job {number} wants {job.size} nodes, but the agents report {found}"
             )
-        self.place.adopt(job, event.nodes, event.since_ns)
+        self.place.adopt(job, event.nodes, event.since_ns, event.halves)
         if self._resizing is not None and event.growths:
             self._resizing.restore(number, event.growths)
         entry = self.jobs.enter(job, step, event.now_ns)
@@ -402,7 +404,7 @@ class QueueMachine:
             return
         self.jobs.move(entry, Step.STARTED, now_ns)
         self._limits.begin(entry, now_ns)
-        commands.append(StartJob(job, nodes))
+        commands.append(StartJob(job, nodes, self.place.halves_of(number)))
 
     def _serve_alone(self, rows: Rows, now_ns: int, commands: list[Command]) -> None:
         for job, nodes in exclusive.serve(self._alone, self.planner, rows, now_ns):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cosched.core.cluster.queue.order import FCFS, WFP, Order
+from cosched.core.cluster.queue.order import FCFS, LARGEST, WFP, Order
 from cosched.core.cluster.queue.places.elastic import Elastic
 from cosched.core.cluster.queue.places.place import Place
 from cosched.core.cluster.queue.plans.conservative import Conservative
@@ -25,6 +25,11 @@ class Policy:
     plan: type[Planner]  #: which waiting jobs start now
     sizes: SizePolicy | None = None  #: how running jobs change; None: jobs are rigid
 
+    @property
+    def takes_sizes(self) -> bool:
+        """Returns whether it combines with sizes that change."""
+        return self.order is FCFS and self.plan in (InOrder, Easy)
+
     def planner(self, place: Place) -> Planner:
         """Returns a plan for a place. Raises CoschedError if they do not combine."""
         if self.sizes is None:
@@ -43,4 +48,5 @@ POLICIES = {
     "easy": Policy(FCFS, Easy),
     "conservative": Policy(FCFS, Conservative),
     "wfp": Policy(WFP, Easy),
+    "largest": Policy(LARGEST, Easy),
 }

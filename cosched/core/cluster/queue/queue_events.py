@@ -75,6 +75,7 @@ class JobRecovered(Struct, frozen=True):
     #: The nodes that it was ordered to have by its open change; None: there is none.
     ordered: Intervals | None = None
     by_ns: int | None = None  #: the change is late from then on; None: never
+    halves: Intervals = ()  #: that it has of its nodes; (): whole nodes
 
 
 class ReservedJobBegan(Struct, frozen=True):
@@ -233,6 +234,9 @@ class StartJob(Struct, frozen=True):
 
     job: Job  #: the request
     nodes: Intervals  #: by number
+    #: The halves of these nodes that it has, 2 x node and 2 x node + 1; (): nodes are not
+    #: divided.
+    halves: Intervals = ()
 
 
 class ResizeJob(Struct, frozen=True):

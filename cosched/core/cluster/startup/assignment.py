@@ -6,7 +6,7 @@ that jobs share, such as a core under coscheduling, can be assigned to several j
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from cosched.core.errors import CoschedError
@@ -81,15 +81,22 @@ class Inventory:
         for pool in self._pools.values():
             pool.jobs = jobs
 
-    def assign(self, job: int, tasks: int, per_task: Mapping[str, int]) -> Assignment:
+    def assign(
+        self,
+        job: int,
+        tasks: int,
+        per_task: Mapping[str, int],
+        among: Collection[int] | None = None,
+    ) -> Assignment:
         """Assigns units to each task: the least used ones, and of these the lowest numbers.
 
-        Raises CoschedError, and assigns nothing, if the node lacks units.
+        among: the units of the part of the node that the job has; None: all. Raises
+        CoschedError, and assigns nothing, if the node lacks units.
         """
         if job in self._jobs:
             raise CoschedError(f"job {job}: has resources of this node already")
         chosen = {
-            name: self._choose(job, name, number, tasks)
+            name: self._choose(job, name, number, tasks, among)
             for name, number in per_task.items()
             if number
         }
@@ -113,9 +120,11 @@ class Inventory:
         self._count(made, -1)
 
     def _choose(
-        self, job: int, name: str, number: int, tasks: int
+        self, job: int, name: str, number: int, tasks: int, among: Collection[int] | None
     ) -> list[tuple[int, ...]]:
         free = self._pools[name].free() if name in self._pools else []
+        if among is not None:
+            free = [unit for unit in free if unit in among]
         if len(free) < number * tasks:
             raise CoschedError(
                 f"job {job}: needs {number * tasks} {name} on this node, which has "

@@ -52,6 +52,8 @@ class JobObject(msgspec.Struct, frozen=True, array_like=True):
     spawned: Spawn | None = None  #: the request for this world; None: the job was submitted
     limits: dict[str, Limit] = {}  #: soft limits of the tasks, by name
     malleable: bool = False  #: whether its size may change while it runs
+    #: The part that it has of each node, by place; (): whole nodes.
+    parts: tuple[Slots, ...] = ()
 
     @property
     def commands(self) -> tuple[Command, ...]:

@@ -55,6 +55,8 @@ def objection(
     """
     if job.mode is Mode.SUSPENDED:
         return Objection(Refusal.SUSPENDED)
+    if job.mode is Mode.RESTING:
+        return Objection(Refusal.STALE)  # it was sent before the rest
     if job.scheduled or job.mode is Mode.RELEASED:
         return Objection(Refusal.SCHEDULED)
     if (job.epoch ^ epoch) & 0xFFFFFFFF:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from cosched.core.decoding import parse_integer
+from cosched.core.node.division import format_cpus
 from cosched.core.units import format_bytes
 from cosched.observe.doctor.facts import Daemon, NodeFacts
 from cosched.observe.doctor.findings import Finding, good, note, problem, warning
@@ -36,6 +37,7 @@ def check_node(facts: NodeFacts) -> Iterator[Finding]:
     yield _check_cgroups(facts)
     yield from check_health(facts)
     yield from _check_unit(facts)
+    yield from _check_halves(facts)
     yield from _check_mpis(facts)
 
 
@@ -170,6 +172,15 @@ def _check_memory(facts: NodeFacts) -> Iterator[Finding]:
         )
     swap = f", swap {format_bytes(facts.swap_bytes)}" if facts.swap_bytes else ""
     yield good("memory", f"{format_bytes(facts.memory_bytes)}{swap}")
+
+
+def _check_halves(facts: NodeFacts) -> Iterator[Finding]:
+    """Yields how a domain whose jobs share nodes would divide this one."""
+    if facts.halves:
+        sets = " and ".join(format_cpus(part) for part in facts.halves)
+        yield good("halves", f"CPUs {sets} would be the halves, {facts.halves_why}")
+    elif facts.halves_why:
+        yield note("halves", "jobs cannot share this node by halves", facts.halves_why)
 
 
 def _check_unit(facts: NodeFacts) -> Iterator[Finding]:

@@ -1,15 +1,8 @@
 // The timeline: a row for each node, with a bar for each span in which a job was scheduled
-// there. The last row shows when a job ran on all its nodes. Only the visible part is drawn:
-// bisection finds the first visible span, and spans narrower than a pixel are summed up. So
-// a hundred thousand spans cost no more than a screen of them.
+// there. The last row shows when a job ran on all its nodes. Only the visible part is drawn.
 "use strict";
 
 const LABELS = 96, LANE = 26, GAP = 16, MARKS = 9, CROWD = 7, LEAST_S = 20e-6;
-
-function sums(differences) {
-  let at = 0;
-  return Float64Array.from(differences, (step) => (at += step) / 1e6);
-}
 
 function rowsOf(timeline) {
   const rows = timeline.nodes.map((node) => ({
@@ -28,30 +21,6 @@ function lane(spans) {
   return {begin, end, job: spans.job, cause: spans.cause || null};
 }
 
-// Returns the index of the first value above `value`, in values that never decrease.
-function firstAbove(values, value) {
-  let low = 0, high = values.length;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (values[middle] > value) high = middle;
-    else low = middle + 1;
-  }
-  return low;
-}
-
-function seconds(value) {
-  const size = Math.abs(value);
-  if (size === 0) return "0 s";
-  if (size >= 100) return value.toFixed(1) + " s";
-  if (size >= 1) return value.toFixed(3) + " s";
-  if (size >= 1e-3) return (value * 1e3).toFixed(size < 0.1 ? 2 : 1) + " ms";
-  return (value * 1e6).toFixed(0) + " us";
-}
-
-function style(name) {
-  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-}
-
 class Timeline {
   constructor(host, data, colours, onView) {
     this.host = host;
@@ -61,6 +30,9 @@ class Timeline {
     this.rows = rowsOf(data);
     this.length = Math.max(data.length_us / 1e6, LEAST_S);
     this.chosen = null;
+    this.look = {
+      colour: (job) => colours[job], name: (job) => data.jobs[job], lit: (job) => this.lit(job),
+    };
     this.pulled = data.causes.findIndex(([name]) => name === "pulled");
     this.place();
     this.tip = document.createElement("div");
@@ -200,58 +172,11 @@ class Timeline {
       const laneTop = top + (row.top + index * LANE) * scale;
       ctx.fillStyle = style("--empty");
       ctx.fillRect(left, laneTop, width, (LANE - 2) * scale);
-      this.drawLane(frame, one, laneTop, (LANE - 2) * scale);
+      paintSpans(frame, one, laneTop, (LANE - 2) * scale, this.look);
       if (one.cause) this.drawPulls(frame, one, laneTop);
     });
     if (row.refused) this.drawRefusals(frame, row.refused, top + (row.top + row.height) * scale);
     ctx.restore();
-  }
-
-  drawLane(frame, one, top, height) {
-    const {ctx, scale, min, max} = frame;
-    let column = -1;
-    let shares = new Map();
-    const flush = () => {
-      if (column < 0) return;
-      const [job] = [...shares].reduce((best, item) => (item[1] > best[1] ? item : best));
-      let covered = 0;
-      for (const part of shares.values()) covered += part;
-      this.fill(ctx, job, column, top, 1, height, Math.min(1, Math.max(0.12, covered)));
-      column = -1;
-      shares = new Map();
-    };
-    const last = firstAbove(one.begin, max);
-    for (let index = firstAbove(one.end, min); index < last; index++) {
-      const job = one.job[index];
-      const from = frame.x(Math.max(one.begin[index], min));
-      const to = frame.x(Math.min(one.end[index], max));
-      if (to - from >= scale) {
-        flush();
-        const seam = to - from > 4 * scale ? scale : 0;
-        this.fill(ctx, job, from, top, to - from - seam, height);
-        this.name(ctx, scale, this.data.jobs[job], from, top + height / 2, to - from);
-        continue;
-      }
-      if (Math.floor(from) !== column) flush();
-      column = Math.floor(from);
-      shares.set(job, (shares.get(job) || 0) + to - from);
-    }
-    flush();
-  }
-
-  // strength: the part of a pixel that the job covers, for spans narrower than a pixel.
-  fill(ctx, job, left, top, width, height, strength = 1) {
-    ctx.globalAlpha = (this.lit(job) ? 1 : 0.15) * strength;
-    ctx.fillStyle = this.colours[job];
-    ctx.fillRect(left, top, width, height);
-    ctx.globalAlpha = 1;
-  }
-
-  name(ctx, scale, text, left, middle, width) {
-    if (width < 34 * scale || ctx.measureText(text).width + 8 * scale > width) return;
-    ctx.fillStyle = "#fff";
-    ctx.textAlign = "center";
-    ctx.fillText(text, left + width / 2, middle);
   }
 
   // A triangle on the bar's edge: a message pulled this switch. If the triangles are too

@@ -14,6 +14,8 @@
  *   COSCHED_SUBMITTED    when the job was submitted, ns since 1970; unset: not known
  *   COSCHED_EXPECTED     how long like jobs were scheduled: KIND:NANOSECONDS,NANOSECONDS..., up to
  *                        COSCHED_LENGTHS_MAX of them; unset: not known
+ *   COSCHED_LIMITED_BY   what limits the job, as its user named it: cpu, memory, io, network, with
+ *                        commas between them; unset: not known, and the job shares no node
  *   COSCHED_REQUIRE      any (unless set); all: the job ends in MPI_Init unless each of its nodes
  *                        coschedules it; none: rank 0 does not report the nodes that do not
  *   COSCHED_JOIN         under shadow, whether all ranks have the shim. probably (unless set): in

@@ -29,7 +29,7 @@
 
 /* cdef: begin */
 enum cosched_limits {
-    COSCHED_ABI = 8,           /* raised by any change to this file */
+    COSCHED_ABI = 9,           /* raised by any change to this file */
     COSCHED_NAME_BYTES = 64,   /* a job's name with its final NUL */
     COSCHED_REASON_BYTES = 128,
     COSCHED_RING_CELLS = 64,   /* a power of two */
@@ -76,7 +76,17 @@ enum cosched_mode {
     COSCHED_MODE_COSCHEDULED = 0,
     COSCHED_MODE_RAISED = 1,
     COSCHED_MODE_SUSPENDED = 2,
-    COSCHED_MODE_RELEASED = 3
+    COSCHED_MODE_RELEASED = 3,
+    COSCHED_MODE_RESTING = 4 /* stopped by the node for a moment; the next daemon continues it */
+};
+
+/* The resources that limit a job, as its user named them: a set. A job with one of them shares
+ * its nodes. */
+enum cosched_resource {
+    COSCHED_LIMITED_BY_CPU = 1,
+    COSCHED_LIMITED_BY_MEMORY = 2,
+    COSCHED_LIMITED_BY_IO = 4,
+    COSCHED_LIMITED_BY_NETWORK = 8
 };
 
 /* Start of each region. Written once by its creator, `ready` last. */
@@ -106,7 +116,8 @@ struct cosched_status {
     uint32_t mode;         /* enum cosched_mode */
     uint64_t memory_bytes; /* memory that the job declared for this node; 0: none */
     uint64_t submitted_ns; /* orders the jobs by submission, since 1970; 0: not known */
-    uint8_t pad[32];
+    uint32_t limited_by;   /* set of enum cosched_resource; 0: the user named none */
+    uint8_t pad[28];
 };
 
 /* How long like jobs were scheduled before; see cosched/core/node/knowledge.py. In a region it
@@ -161,6 +172,9 @@ struct cosched_task_counters {
                               * an earlier slice; not trapped */
     uint64_t waited_ns;      /* time in `waits`; waits of some microseconds do not count */
     uint64_t told;           /* shadow: messages that sent a peer a change of status */
+    uint64_t marks;          /* iterations that the program marked */
+    uint64_t collectives;    /* collective calls, blocking or not */
+    uint8_t pad[48];
 };
 
 struct cosched_task {
@@ -219,6 +233,8 @@ struct cosched_hello {
     uint64_t submitted_ns; /* when it was submitted, since 1970; 0: not known */
     struct cosched_expectation expectation;
     char job[64];          /* its name */
+    uint32_t limited_by;   /* set of enum cosched_resource; 0: the user named none */
+    uint32_t pad0;
 };
 
 /* The answer to CMDREG.
@@ -251,12 +267,12 @@ COSCHED_ASSERT_SIZE(cosched_heartbeat, 64);
 COSCHED_ASSERT_SIZE(cosched_status, 64);
 COSCHED_ASSERT_SIZE(cosched_ring, 192 + 8 * COSCHED_RING_CELLS);
 COSCHED_ASSERT_SIZE(cosched_task_identity, 64);
-COSCHED_ASSERT_SIZE(cosched_task_counters, 128);
-COSCHED_ASSERT_SIZE(cosched_task, 192);
+COSCHED_ASSERT_SIZE(cosched_task_counters, 192);
+COSCHED_ASSERT_SIZE(cosched_task, 256);
 COSCHED_ASSERT_SIZE(cosched_timer_orders, 64);
 COSCHED_ASSERT_SIZE(cosched_timer_report, 64);
 COSCHED_ASSERT_SIZE(cosched_expectation, 128);
-COSCHED_ASSERT_SIZE(cosched_hello, 232);
+COSCHED_ASSERT_SIZE(cosched_hello, 240);
 COSCHED_ASSERT_SIZE(cosched_welcome, 152);
 COSCHED_ASSERT_AT(cosched_header, ready, 24);
 COSCHED_ASSERT_AT(cosched_ring, tail, 64);
@@ -268,7 +284,7 @@ COSCHED_ASSERT_AT(cosched_job_region, expectation, 192);
 COSCHED_ASSERT_AT(cosched_job_region, name, 320);
 COSCHED_ASSERT_AT(cosched_job_region, ring, 384);
 COSCHED_ASSERT_AT(cosched_job_region, tasks, 1088);
-COSCHED_ASSERT_SIZE(cosched_job_region, 1088 + 192 * COSCHED_TASKS_MAX);
+COSCHED_ASSERT_SIZE(cosched_job_region, 1088 + 256 * COSCHED_TASKS_MAX);
 COSCHED_ASSERT_AT(cosched_node_region, orders, 128);
 COSCHED_ASSERT_AT(cosched_node_region, report, 192);
 COSCHED_ASSERT_AT(cosched_node_region, ring, 256);

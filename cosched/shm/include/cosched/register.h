@@ -30,6 +30,8 @@ struct cosched_registration {
     uint64_t memory_bytes; /* memory that the job needs on this node; 0: not declared */
     uint64_t submitted_ns; /* when the job was submitted, since 1970; 0: not known */
     struct cosched_expectation expectation;
+    uint32_t limited_by; /* set of enum cosched_resource; 0: the user named none */
+    uint32_t pad0;
     /* Called when the daemon lets the task wait, and once more if the reason comes later: it may
      * be "". May be NULL, and may take long. */
     void (*on_memory_wait)(const char *reason);

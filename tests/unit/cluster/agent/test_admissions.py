@@ -13,7 +13,7 @@ from cosched.cluster.agent.frames import (
 )
 from cosched.cluster.agent.resizing.admissions import KEEPER_TRIES, Admissions
 from cosched.cluster.agent.route import Route
-from cosched.cluster.messages import Admit, Admitted, PageAnswer, PageOrder
+from cosched.cluster.size_messages import Admit, Admitted, PageAnswer, PageOrder
 from cosched.core.cluster.resizing.agreement import Collect, Collected, PageLost
 from cosched.core.cluster.startup.ends import WORK_S
 from cosched.core.cluster.startup.jobobject import JobObject, WorldObject, encode_object

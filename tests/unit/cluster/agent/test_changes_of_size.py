@@ -4,7 +4,7 @@ import pytest
 
 from cosched.cluster.agent.resizing.changes import Changes
 from cosched.cluster.agent.worlds.job_nodes import JobNodes
-from cosched.cluster.messages import (
+from cosched.cluster.size_messages import (
     Arriving,
     ChangeEnded,
     JobSensed,

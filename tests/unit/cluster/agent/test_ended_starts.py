@@ -9,7 +9,6 @@ from cosched.cluster.agent.agent import Agent
 from cosched.cluster.agent.steps import NoStepNotes
 from cosched.cluster.keys import KeyRing
 from cosched.cluster.messages import (
-    Admit,
     Chunk,
     End,
     NodeEnded,
@@ -19,6 +18,7 @@ from cosched.cluster.messages import (
     SubtreeEnded,
 )
 from cosched.cluster.paths import DomainPaths
+from cosched.cluster.size_messages import Admit
 from cosched.config.domain import DomainConfig
 from cosched.core.cluster.startup.jobobject import JobObject, encode_object
 from cosched.core.names import CONTROLLER

@@ -16,21 +16,18 @@ from cosched.cluster.agent.nodejob import Designs, NodeJob
 from cosched.cluster.agent.route import Route
 from cosched.cluster.messages import (
     Ask,
-    ChangeEnded,
     Chunk,
     Credit,
     End,
     Failure,
     Order,
     Output,
-    PageAnswer,
-    PageOrder,
-    Resize,
     StartFailed,
     SubtreeEnded,
     SubtreePrepared,
     TaskFailed,
 )
+from cosched.cluster.size_messages import ChangeEnded, PageAnswer, PageOrder, Resize
 from cosched.core.cluster.resizing.agreement import Checked, Collected, Finished
 from cosched.core.cluster.startup.ends import WORK_S, end_limit_s
 from cosched.core.cluster.startup.jobobject import JobObject

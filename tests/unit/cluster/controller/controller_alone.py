@@ -15,6 +15,7 @@ from cosched.cluster.store import Record, State
 from cosched.cluster.submission import Submission
 from cosched.cluster.user_socket import Person
 from cosched.config.domain import DomainConfig, LifeSettings, QueueSettings
+from cosched.config.symbiosis import SymbiosisSettings
 
 NODES = ("n0", "n1", "n2")
 
@@ -34,11 +35,13 @@ class Controller:
     """A controller without agents. sent: its messages to them. ended: whether it has ended
     its domain."""
 
-    def __init__(self, store, nodes=NODES, rows=1, life=None, queue=None):
+    def __init__(self, store, nodes=NODES, rows=1, life=None, queue=None, symbiosis=None):
         addresses = {name: f"127.0.0.{at}:2" for at, name in enumerate(nodes, 1)}
         queue = queue or QueueSettings(jobs_per_node=rows)
         config = self.config = DomainConfig(
-            "test", "127.0.0.1:1", addresses, 0, queue, life=life or LifeSettings()
+            *("test", "127.0.0.1:1", addresses, 0, queue),
+            life=life or LifeSettings(),
+            symbiosis=symbiosis or SymbiosisSettings(),
         )
         self.sent, self.log, self.ended = [], [], False
         self.store = store
@@ -53,8 +56,9 @@ class Controller:
     def _end(self):
         self.ended = True
 
-    def join(self, name, slots=1, reports=()):
+    def join(self, name, slots=1, reports=(), part_slots=0):
         member = self.members.by_name[name]
+        member.part_slots = part_slots
         member.state, member.slots, member.secret = NodeState.UP, slots, bytes(32)
         member.starts = tuple(reports)
         self.jobs.node_joined(member)

@@ -14,21 +14,23 @@ from cosched.cluster.engines.native.membership import Membership
 from cosched.cluster.engines.native.node_entries import NodeState
 from cosched.cluster.keys import load_keys, make_keys
 from cosched.cluster.messages import (
+    End,
+    NodeEnded,
+    StartReport,
+    SubtreeEnded,
+    SubtreePrepared,
+)
+from cosched.cluster.paths import DomainPaths
+from cosched.cluster.size_messages import (
     Admit,
     Admitted,
     ChangeEnded,
     Dismiss,
-    End,
     JobSensed,
-    NodeEnded,
     PhaseTimes,
     Resize,
-    StartReport,
-    SubtreeEnded,
-    SubtreePrepared,
     WithdrawChange,
 )
-from cosched.cluster.paths import DomainPaths
 from cosched.cluster.store import State
 from cosched.config.domain import ChangeSettings, LifeSettings, QueueSettings
 from cosched.core.cluster.queue.nodes import numbers
@@ -273,7 +275,7 @@ def test_job_keeps_its_size_for_a_while_after_a_refused_change(store):
             "fcfs", size="malleable", changes=ChangeSettings(spared_ns=NS_PER_S // 20)
         ))  # fmt: skip
         await domain.admit(problem="no slots")
-        assert domain.sent(Admit) == []
+        assert [to for to, _ in domain.sent(Admit)] == ["n3"]
         async with asyncio.timeout(20):
             while not domain.sent(Admit):
                 await asyncio.sleep(0.001)
@@ -371,8 +373,14 @@ def test_root_refuses_a_change_to_a_lost_node(store):
         await domain.admit()
         lose(domain, "n1")
         await passes()
-        assert domain.sent(WithdrawChange)[0][1].reason == "node n1 was lost"
+        withdrawn = {(each.reason, each.lost) for _, each in domain.sent(WithdrawChange)}
+        assert withdrawn == {("node n1 was lost", (2,))}
+        domain.sent(Dismiss)
         await domain.end((0,), refused="node n1 was lost")
+        assert [to for to, each in domain.sent(End) if each.direct] == ["n0", "n1", "n2"]
+        assert domain.sent(Dismiss) == []
+        ((to, admit),) = domain.sent(Admit)
+        assert (to, admit.places, admit.data) == ("n3", (0,), b"")
         assert domain.record(number).state is State.RUNNING
         assert domain.free == 2
 

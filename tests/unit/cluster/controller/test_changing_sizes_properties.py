@@ -20,22 +20,24 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from cosched.cluster.engines.native.job_bounds import change_bounds
 from cosched.cluster.engines.native.node_entries import NodeState
 from cosched.cluster.messages import (
-    Admit,
-    Admitted,
-    ChangeEnded,
     Chunk,
-    Dismiss,
     End,
     EndNoted,
     Failure,
-    JobSensed,
     NodeEnded,
     Order,
-    PhaseTimes,
-    Resize,
     StartReport,
     SubtreeEnded,
     SubtreePrepared,
+)
+from cosched.cluster.size_messages import (
+    Admit,
+    Admitted,
+    ChangeEnded,
+    Dismiss,
+    JobSensed,
+    PhaseTimes,
+    Resize,
     WithdrawChange,
 )
 from cosched.cluster.store import JobStore

@@ -7,7 +7,7 @@ import pytest
 
 from cosched.cluster.coupling.metrics import figures_alone, metrics_of
 from cosched.cluster.engines.native.size_answers import nodes_by_kind
-from cosched.cluster.messages import Admit, JobSensed
+from cosched.cluster.size_messages import Admit, JobSensed
 from cosched.cluster.store import JobStore, State
 from cosched.core.bounds import NATURAL_MOST
 from tests.unit.cluster.controller.controller_alone import passes
@@ -39,12 +39,24 @@ def test_a_change_is_shown_with_its_reason_and_its_cost(store):
         assert (shown["nodes"], shown["tasks"], shown["hosts"]) == (2, 2, ["n0", "n1"])
         (change,) = shown["changes"]
         assert change.pop("ended_ns") >= change.pop("ordered_ns")
+        assert change["phases"].pop("prepare_s") >= 0.0
         assert change == {
             "before": 4,
             "after": 2,
             "reason": "gave 2 nodes to job 2: its minimum was 2, 0 were free",
             "refused": "",
             "stood_s": 0.00002232,
+            "phases": {
+                "agree_s": 1e-9,
+                "wait_s": 20e-9,
+                "spawn_s": 300e-9,
+                "connect_s": 4e-6,
+                "start_s": 5e-6,
+                "move_s": 6e-6,
+                "resume_s": 7e-6,
+                "empty_s": 8e-9,
+                "moved_bytes": 9,
+            },
             "slower": None,
         }
         rigid = await ask(domain, 2, do="job")
@@ -118,6 +130,7 @@ def test_open_and_refused_changes_are_shown(store):
         await domain.end((), refused="its program left the loop")
         (change,) = (await ask(domain, number, do="job"))["changes"]
         assert change["refused"] == "its program left the loop"
+        assert change["phases"] is None
         assert change["ended_ns"] is not None
 
     asyncio.run(scenario())

@@ -6,8 +6,9 @@ import pytest
 
 from cosched.cluster.engines.native.engine import NativeEngine
 from cosched.cluster.keys import load_keys, make_keys
-from cosched.cluster.messages import Admit, Admitted, ChangeEnded, JobSensed, NodeEnded
+from cosched.cluster.messages import NodeEnded
 from cosched.cluster.paths import DomainPaths
+from cosched.cluster.size_messages import Admit, Admitted, ChangeEnded, JobSensed
 from cosched.cluster.store import State
 from cosched.config.domain import DomainConfig, QueueSettings
 from cosched.core.errors import CoschedError

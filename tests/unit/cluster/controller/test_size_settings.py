@@ -3,6 +3,8 @@
 import pytest
 
 from cosched.config.domain import ChangeSettings, QueueSettings, parse_config, write_config
+from cosched.core.cluster.queue.places.elastic import Elastic
+from cosched.core.cluster.queue.plans.malleable_easy import MalleableEasy
 from cosched.core.cluster.queue.sizes.harvest import EVEN
 from cosched.core.cluster.queue.sizes.settings import MOLDABLE, Control, Distribution
 from cosched.core.config.mistakes import Invalid
@@ -17,16 +19,28 @@ COUPLING = {"listen": "127.0.0.1:5", "domains": {"b": "127.0.0.1:6"}}
     ("queue", "more", "mistakes"),
     [
         (
-            {"size": "malleable"},
+            {"size": "malleable", "policy": "conservative"},
             {},
-            ['queue.policy: easy does not combine with size = "malleable"; '
-             'write policy = "fcfs"'],
+            ['queue.policy: conservative does not combine with size = "malleable"; '
+             'write "easy" or "fcfs"'],
+        ),
+        (
+            {"size": "malleable", "policy": "easy", "changes": {"degree": 3}},
+            {},
+            ["queue.changes.degree: does not combine with easy: the first job relies on "
+             "harvests"],
+        ),
+        (
+            {"size": "malleable", "changes": {"harvest": "long"}},
+            {},
+            ["queue.changes.harvest: long does not combine with easy; want even or "
+             "low-impact"],
         ),
         (
             {"size": "moldable", "policy": "wfp", "jobs_per_node": 2},
             {},
             ['queue.policy: wfp does not combine with size = "moldable"; '
-             'write policy = "fcfs"',
+             'write "easy" or "fcfs"',
              'queue.jobs_per_node: write 1: size = "moldable" needs nodes with one job '
              'each'],
         ),
@@ -58,6 +72,13 @@ def test_settings_that_do_not_combine_have_one_line_each(queue, more, mistakes):
 
 def test_jobs_are_rigid_unless_a_file_has_another_size():
     assert parse_config(FILE).queue.decides.sizes is None
+
+
+def test_easy_takes_all_sizes():
+    for kind in ("moldable", "malleable"):
+        found = parse_config({**FILE, "queue": {"size": kind}}).queue
+        place = Elastic(((0, 7),))
+        assert isinstance(found.decides.planner(place), MalleableEasy)
 
 
 def test_moldable_jobs_do_not_change():

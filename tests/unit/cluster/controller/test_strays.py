@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from cosched.cluster.engines.native.starts.running import Strays
+from cosched.cluster.engines.native.starts.strays import Strays
 
 
 @pytest.fixture

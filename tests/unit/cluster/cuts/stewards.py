@@ -65,7 +65,7 @@ class Stewards:
 
     ran = None  #: set by the test
 
-    def __init__(self, name, paths, slots, nursery, spawn, log):
+    def __init__(self, name, paths, slots, nursery, spawn, log, parts):
         self.name, self._slots = name, slots
         self.running = {}
 

@@ -18,7 +18,8 @@ from cosched.cluster.agent.route import Route, route_of
 from cosched.cluster.controller import requests
 from cosched.cluster.coupling import mail
 from cosched.cluster.engines.slurm import jobs, waiting_gates
-from cosched.cluster.messages import Chunk, OfJob
+from cosched.cluster.message_kinds import OfJob
+from cosched.cluster.messages import Chunk
 from cosched.cluster.store import JobStore
 from cosched.core.cluster.coupling import snapshot
 from cosched.core.cluster.startup import jobobject, seal

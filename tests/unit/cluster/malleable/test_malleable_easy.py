@@ -174,13 +174,14 @@ def test_a_harvest_that_would_delay_the_first_is_not_made():
 
 def test_what_does_not_combine_is_refused():
     place = Elastic(((0, 7),))
+    relies = "does not combine with easy: the first job relies on harvests"
+    favour = Distribution.FAVOUR_QUEUED
     for sizes, words in (
-        (SizePolicy(EVEN, Distribution.FAVOUR_QUEUED, 3), "takes no limits of harvests"),
-        (
-            SizePolicy(EVEN, Distribution.FAVOUR_QUEUED, None, Control(harvest_limit=1)),
-            "takes no limits of harvests",
-        ),
-        (SizePolicy(FAIR, Distribution.FAVOUR_QUEUED), "even or low-impact, not fair"),
+        (SizePolicy(EVEN, favour, 3), f"degree: {relies}"),
+        (SizePolicy(EVEN, favour, None, Control(harvest_limit=1)), "harvest_limit: "),
+        (SizePolicy(EVEN, favour, None, Control(protected_ns=1)), "protected: "),
+        (SizePolicy(EVEN, favour, None, Control(least_benefit=0.5)), "least_benefit: "),
+        (SizePolicy(FAIR, favour), "harvest: fair does not .* want even or low-impact"),
     ):
         with pytest.raises(CoschedError, match=words):
             QueueMachine(place, Policy(FCFS, Easy, sizes))

@@ -21,6 +21,8 @@ from cosched.core.cluster.queue.machine import QueueMachine
 from cosched.core.cluster.queue.nodes import from_numbers, numbers
 from cosched.core.cluster.queue.order import FCFS
 from cosched.core.cluster.queue.places.elastic import Elastic
+from cosched.core.cluster.queue.plans.easy import Easy
+from cosched.core.cluster.queue.plans.malleable_easy import MalleableEasy
 from cosched.core.cluster.queue.plans.planner import InOrder
 from cosched.core.cluster.queue.policies import Policy
 from cosched.core.cluster.queue.queue_events import (
@@ -60,13 +62,21 @@ CONTROLS = st.builds(
     change_ns=st.sampled_from([None, 5, 20]),
     spared_ns=st.sampled_from([1, 10]),
 )
-POLICIES = st.builds(
+SIZES = st.builds(
     SizePolicy,
     harvest=st.sampled_from(list(HARVESTS.values())),
     distribution=st.sampled_from(list(Distribution)),
     degree=st.sampled_from([None, 2, 4]),
     control=CONTROLS,
 )
+IN_ORDER = st.builds(Policy, st.just(FCFS), st.just(InOrder), SIZES)
+EASY = st.builds(
+    Policy,
+    st.just(FCFS),
+    st.just(Easy),
+    SIZES.filter(lambda sizes: sizes.problem_with_easy is None),
+)
+POLICIES = st.one_of(IN_ORDER, EASY)
 PICK = st.integers(0, 2**16)
 SIZE = st.integers(1, NODES)
 
@@ -87,10 +97,10 @@ class Agents(RuleBasedStateMachine):
         self.lost = set()
         self.grace = 10
 
-    @initialize(sizes=POLICIES, grace=st.sampled_from([None, 10, 1000]))
-    def begin(self, sizes, grace):
+    @initialize(policy=POLICIES, grace=st.sampled_from([None, 10, 1000]))
+    def begin(self, policy, grace):
         self.grace = grace
-        self.queue = QueueMachine(Elastic(ALL), Policy(FCFS, InOrder, sizes), grace)
+        self.queue = QueueMachine(Elastic(ALL), policy, grace)
 
     # --- events ---------------------------------------------------------------------------
 
@@ -246,12 +256,12 @@ class Agents(RuleBasedStateMachine):
         self.lost -= nodes
         self.feed(NodesJoined(self.now, from_numbers(nodes)))
 
-    @rule(sizes=POLICIES, grace=st.sampled_from([None, 1000]))
-    def change_settings(self, sizes, grace):
-        self.feed(SettingsChanged(self.now, Policy(FCFS, InOrder, sizes), grace))
+    @rule(policy=POLICIES, grace=st.sampled_from([None, 1000]))
+    def change_settings(self, policy, grace):
+        self.feed(SettingsChanged(self.now, policy, grace))
 
-    @rule(sizes=POLICIES, kept=st.booleans())
-    def restart(self, sizes, kept):
+    @rule(policy=POLICIES, kept=st.booleans())
+    def restart(self, policy, kept):
         """The controller restarts. Open changes were refused, unless they are kept. Jobs on
         lost nodes are gone; others that were to end are not, which no part remembers."""
         self.on = {n: nodes for n, nodes in self.on.items() if not nodes & self.lost}
@@ -262,7 +272,6 @@ class Agents(RuleBasedStateMachine):
                 self.on[number], _ = self.changes.pop(number)
         self.withdrawn.clear()
         waiting = list(self.queue.waiting)
-        policy = Policy(FCFS, InOrder, sizes)
         self.queue = QueueMachine(Elastic(ALL), policy, self.grace)
         self.handle(NodesDrained(self.now, ALL))
         self.ending.clear()
@@ -317,6 +326,8 @@ class Agents(RuleBasedStateMachine):
             if not run.held or not run.is_steady(self.now):
                 continue
             assert run.held <= run.ideal
+            if isinstance(planner, MalleableEasy):
+                continue  # these nodes may be kept for the reserved job
             if run.size < run.minimum:
                 assert planner._free == 0
             if run.held < run.minimum and number not in planner._changed:
@@ -350,7 +361,8 @@ class Agents(RuleBasedStateMachine):
         assert not nodes & self.out
         assert least_nodes(job) <= len(nodes) <= job.size
         in_service = NODES - len(self.out)
-        for other in self.queue.waiting:
+        in_order = not isinstance(self.queue.planner, MalleableEasy)
+        for other in self.queue.waiting if in_order else ():
             earlier = (other.submit_ns, other.number) < (job.submit_ns, job.number)
             assert not earlier or least_nodes(other) > in_service
         self.on[job.number], self.first[job.number] = nodes, min(nodes)

@@ -15,6 +15,7 @@ class Site:
         self.jobs = [NodeJob(7, "far")]
         self.states = {"own": "up", "far": "up"}
         self.asked, self.cancelled, self.removed, self.refuses = 0, [], [], False
+        self.kept, self.fixed, self.wanted = [], False, 2
 
     def listed(self):
         return self.jobs
@@ -25,6 +26,11 @@ class Site:
     def cancel(self, numbers):
         self.cancelled += numbers
 
+    def shrink(self, nodes):
+        if self.fixed:
+            raise CoschedError("scontrol: Job resizing is disabled")
+        self.kept.append(tuple(nodes))
+
     def nodes(self):
         return [
             {"node": name, "state": state, "reason": "", "slots": 1, "jobs": []}
@@ -32,7 +38,7 @@ class Site:
         ]
 
     def queue(self):
-        return [{"nodes": 2, "state": "queued"}]
+        return [{"nodes": self.wanted, "state": "queued"}] if self.wanted else []
 
     def remove(self, names, *, now=False):
         if self.refuses:
@@ -49,7 +55,7 @@ def site():
 
 @pytest.fixture
 def growing(site):
-    return Growing(Bounds(1, 2, 0), ["own"], 1, site, lambda _line: None)
+    return Growing(Bounds(1, 2, 0), ["own"], "own", 1, site, lambda _line: None)
 
 
 @pytest.mark.parametrize("state", ["lost", "drained", "down"])
@@ -82,3 +88,72 @@ def test_lost_node_is_removed_at_the_next_step_if_the_controller_refuses_it(site
     site.refuses = False
     growing.step(site, 2)
     assert site.removed == [("far", True)]
+
+
+@pytest.fixture
+def wide(site):
+    """A domain whose own job has three nodes; no job waits."""
+    site.jobs, site.wanted = [], 0
+    site.states = {"n1": "up", "n2": "up", "n3": "up"}
+    return Growing(Bounds(1, 3, 10), ["n1", "n2", "n3"], "n2", 1, site, lambda _line: None)
+
+
+def test_own_job_gives_idle_nodes_back_and_keeps_one(site, wide):
+    wide.step(site, 0)
+    wide.step(site, 9)
+    assert site.removed == []
+    wide.step(site, 10)
+    assert site.removed == [("n3", False), ("n1", False)]
+    wide.step(site, 11)
+    wide.step(site, 100)
+    assert site.kept == [("n2",)]
+    assert list(site.states) == ["n2"]
+
+
+def test_own_node_that_was_given_back_may_come_again(site, wide):
+    added = []
+    site.add = lambda nodes: added.append(nodes) or site.states.update({"n3": "up"})
+    for now_ns in (0, 10, 11):
+        wide.step(site, now_ns)
+    site.jobs = [NodeJob(8, "n3")]
+    wide.step(site, 12)
+    assert (added, site.cancelled) == ([{"n3": "n3:1"}], [])
+
+
+def test_node_that_leaves_stays_in_the_job_until_it_has_gone(site, wide):
+    site.remove = lambda names, **_: site.states.update(dict.fromkeys(names, "leaving"))
+    for now_ns in (0, 10, 11):
+        wide.step(site, now_ns)
+    assert site.kept == []
+    del site.states["n1"]
+    wide.step(site, 12)
+    assert site.kept == [("n2", "n3")]
+
+
+def test_job_that_slurm_does_not_shrink_keeps_its_other_nodes(site, wide):
+    site.fixed = True
+    del site.states["n3"]  # an operator has removed it
+    with pytest.raises(CoschedError, match="disabled"):
+        wide.step(site, 0)
+    wide.step(site, 10)
+    wide.step(site, 100)
+    assert (site.removed, site.kept) == ([], [])
+
+
+@pytest.mark.parametrize("state", ["lost", "down"])
+def test_lost_node_of_the_own_job_is_replaced(site, wide, state):
+    """Two nodes are needed; the one that is lost does not count."""
+    site.wanted = 3
+    site.states["n3"] = state
+    wide.step(site, 0)
+    wide.step(site, LEAST_OUT_NS)
+    assert (site.removed, site.asked) == ([("n3", False)], 0)
+    wide.step(site, LEAST_OUT_NS + 1)
+    assert (site.kept, site.asked) == ([("n1", "n2")], 1)
+
+
+def test_lost_node_that_stays_in_the_own_job_does_not_count(site, wide):
+    site.wanted = 3
+    site.states["n2"] = "lost"
+    wide.step(site, 0)
+    assert site.asked == 1

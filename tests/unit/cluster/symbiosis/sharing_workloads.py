@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from cosched.core.cluster.queue.halves.halves import Halves
 from cosched.core.cluster.queue.halves.learner import Learner
-from cosched.core.cluster.queue.halves.placement import PLACEMENTS, by_learner, spread
+from cosched.core.cluster.queue.halves.placement import placement_of
 from cosched.core.cluster.queue.halves.sharing_job import SharingJob
 from cosched.core.cluster.queue.machine import QueueMachine
 from cosched.core.cluster.queue.plans.easy import Easy
@@ -42,10 +42,8 @@ def streams(draw, nodes):
 
 def halves(model, nodes, placement, overrun=5):
     learner = Learner(model.labels)
-    chosen = (
-        spread(by_learner(learner)) if placement == "learned" else PLACEMENTS[placement]
-    )
-    return Halves(nodes, chosen, learner, overrun)
+    chosen = placement_of(placement, learner)
+    return Halves(((0, nodes - 1),) if nodes else (), chosen, learner, overrun)
 
 
 def scheduler(model, nodes, placement):

@@ -9,7 +9,7 @@ import pytest
 
 from cosched.sim.symbiotic.datastar import NPB
 from cosched.sim.symbiotic.matrix import model_document
-from tests.unit.sim.test_sim_cli import cosched
+from tests.tools.commands import run_command as cosched
 
 SIM = ("sim", "symbiosis")
 

@@ -18,28 +18,28 @@ from cosched.cluster.engines.native.starts.start import (
     chunks,
     job_object,
 )
+from cosched.cluster.engines.native.starts.strays import Strays
 from cosched.cluster.job_size import JobSize
+from cosched.cluster.message_kinds import OfJob
 from cosched.cluster.messages import (
-    Admitted,
     Began,
     Chunk,
-    Dismiss,
     End,
     EndNoted,
     Failure,
     NodeEnded,
-    OfJob,
     Order,
     StartFailed,
     SubtreeEnded,
     SubtreePrepared,
     TaskFailed,
 )
+from cosched.cluster.size_messages import Admitted, Dismiss
 from cosched.cluster.store import Record, State
 from cosched.config.domain import MALLEABLE, DomainConfig
 from cosched.core.bounds import JOB_MOST
 from cosched.core.cluster.coupling.mate_messages import Addresses
-from cosched.core.cluster.queue.nodes import Intervals
+from cosched.core.cluster.queue.nodes import Intervals, count, numbers
 from cosched.core.cluster.queue.queue_events import Why
 from cosched.core.errors import CoschedError, must_succeed
 from cosched.core.units import NS_PER_S
@@ -59,9 +59,6 @@ _REASON_OF = {
     Why.WALLTIME: "its time is over",
     Why.NODE_LOST: "a node was lost",
 }
-#: The most starts of one node that are not known; it has far fewer jobs.
-STRAYS_MOST = 10_000
-_UNKNOWN = "the controller does not have this start"
 
 
 class Starts:
@@ -103,9 +100,9 @@ class Starts:
 
     # --- orders of the controller ---------------------------------------------------------
 
-    def begin(self, record: Record, nodes: Intervals) -> None:
-        """Starts a job on these nodes."""
-        self._send_start(self._new(record, nodes), nodes)
+    def begin(self, record: Record, nodes: Intervals, halves: Intervals = ()) -> None:
+        """Starts a job on these nodes. halves: those that it has; (): whole nodes."""
+        self._send_start(self._new(record, nodes, halves), nodes)
 
     def prepare(self, record: Record, nodes: Intervals) -> None:
         """Prepares a job on these nodes; it begins only after ``go``."""
@@ -122,14 +119,17 @@ class Starts:
             start.mates = mates
             self._let_go(start)
 
-    def _new(self, record: Record, nodes: Intervals) -> ActiveStart:
+    def _new(self, record: Record, nodes: Intervals, halves: Intervals = ()) -> ActiveStart:
         hosts = self._members.names(nodes)
         size = None
         if record.submission.malleable and self._config.queue.size == MALLEABLE:
             size = JobSize((tuple(range(len(hosts))),))
         start = record.start + 1
+        # One half of each node, or all of both.
+        spread = count(halves) == len(hosts)
+        parts = tuple(half % 2 for half in numbers(halves)) if spread else ()
         self._records.save(
-            record, state=State.STARTING, start=start, hosts=hosts, size=size
+            record, state=State.STARTING, start=start, hosts=hosts, size=size, parts=parts
         )
         active = self.active[record.number] = ActiveStart(record)
         return active
@@ -156,6 +156,8 @@ class Starts:
         counts = self._members.counts(record.submission)
         if record.submission.malleable:
             counts = record.submission.counts_on(len(hosts))
+        elif record.parts:
+            counts = self._members.half_counts(record.submission)
         if len(counts) != len(hosts):
             # A job that starts at once, or with mates, cannot wait with another size.
             start.misfit = not start.waits_for_mates and not record.submission.at_once
@@ -383,52 +385,3 @@ class Starts:
         if start.record.submission.at_once:
             return False
         return start.record.failed_starts + start.not_made < ATTEMPTS
-
-
-class Strays:
-    """Ends the starts that nodes still have although their end is stored already. A node
-    takes no job until its last one is gone.
-
-    on_change: called with a node's name when it gets its first one, or loses its last one.
-    """
-
-    def __init__(self, send: Outbox, on_change: Callable[[str], None]) -> None:
-        self._send = send
-        self._on_change = on_change
-        self._of_node: dict[str, set[tuple[int, int]]] = {}
-
-    def on(self, node: str) -> bool:
-        """Returns whether a node has any."""
-        return node in self._of_node
-
-    def replace(self, node: str, starts: set[tuple[int, int]]) -> None:
-        """Ends all starts that a node has."""
-        if not starts:
-            self.forget(node)
-        elif node in self._of_node:
-            self._of_node[node] = set()
-        for job, start in sorted(starts)[:STRAYS_MOST]:
-            self.end(node, job, start)
-
-    def end(self, node: str, job: int, start: int) -> None:
-        """Ends a start on a node. Raises CoschedError for more than a node can have."""
-        if len(self._of_node.get(node, ())) >= STRAYS_MOST:
-            raise CoschedError(f"has more than {STRAYS_MOST} starts that are not known")
-        first = node not in self._of_node
-        self._of_node.setdefault(node, set()).add((job, start))
-        self._send(node, End(job, start, _UNKNOWN, direct=True))
-        if first:
-            self._on_change(node)
-
-    def ended(self, node: str, job: int, start: int) -> None:
-        """Removes a start that a node does not have any more."""
-        left = self._of_node.get(node)
-        if left is not None:
-            left.discard((job, start))
-            if not left:
-                self.forget(node)
-
-    def forget(self, node: str) -> None:
-        """Forgets those of a node: it is lost, or has none."""
-        if self._of_node.pop(node, None) is not None:
-            self._on_change(node)

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from cosched.cluster.messages import Chunk, Failure, Message
+from cosched.cluster.message_kinds import Message
+from cosched.cluster.messages import Chunk, Failure
 from cosched.cluster.store import Record, State
 from cosched.cluster.submission import JOB_VARIABLE
 from cosched.config.domain import QueueSettings, StartupSettings
@@ -82,12 +83,14 @@ def job_object(record: Record, counts: tuple[int, ...], queue: QueueSettings) ->
     """Returns the job object of a record. counts: the tasks on each node.
 
     COSCHED_JOB names the job to the nodes' schedulers. Its number is added: the name must
-    differ from those of the user's other jobs.
+    differ from those of the user's other jobs. COSCHED_LIMITED_BY is its user's label.
     """
     job = record.submission
     number = str(record.number)
     environ = {**job.environ, JOB_VARIABLE: number}
     environ["COSCHED_DOMAIN_START"] = str(record.start)
+    if job.limited_by:
+        environ["COSCHED_LIMITED_BY"] = ",".join(job.limited_by)
     if "COSCHED_JOB" in environ:
         environ["COSCHED_JOB"] += f"-{number}"
     return JobObject(
@@ -110,6 +113,7 @@ def job_object(record: Record, counts: tuple[int, ...], queue: QueueSettings) ->
         grace_s=queue.grace_ns / NS_PER_S,
         jobs_per_node=queue.jobs_per_node,
         malleable=record.size is not None,
+        parts=record.parts,
     )
 
 

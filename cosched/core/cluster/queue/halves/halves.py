@@ -8,9 +8,10 @@ pass costs about queue x running jobs. A started job keeps its halves until it e
 A slowed job may exceed its walltime, so it is expected to take ``overrun_ns`` more,
 repeatedly.
 
-A set of nodes is here a set of halves: halves 2n and 2n + 1 are those of node n.
+Halves 2n and 2n + 1 are those of node n. All jobs are ``SharingJob``s, also those that have
+whole nodes. Counts of this place are halves, but its nodes are nodes.
 
-Limits: nodes stay in service. Jobs here wait for no mates in other domains.
+Limits: jobs here wait for no mates in other domains.
 """
 
 from __future__ import annotations
@@ -23,7 +24,15 @@ from cosched.core.cluster.queue.halves.learner import Learner
 from cosched.core.cluster.queue.halves.placement import Placement
 from cosched.core.cluster.queue.halves.sharing_job import SharingJob
 from cosched.core.cluster.queue.job import Job, JobId
-from cosched.core.cluster.queue.nodes import Intervals, from_numbers
+from cosched.core.cluster.queue.nodes import (
+    Intervals,
+    common,
+    count,
+    from_numbers,
+    numbers,
+    union,
+    without,
+)
 from cosched.core.cluster.queue.places.place import Freed, Place, Row, Spot
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
@@ -32,23 +41,24 @@ OVERRUN_NS = 10 * NS_PER_S
 
 
 class Halves(Place):
-    """The halves of ``nodes`` nodes. A spot is the ``Placed`` of a job."""
-
-    moved = 0
+    """The halves of these nodes. A spot is the ``Placed`` of a job."""
 
     def __init__(
         self,
-        nodes: int,
+        nodes: Intervals,
         placement: Placement,
         learner: Learner,
         overrun_ns: int = OVERRUN_NS,
     ) -> None:
-        if nodes < 1:
-            raise CoschedError(f"a machine of {nodes} nodes: want 1 or more")
-        self.board = Board(nodes)
-        self.total = self.capacity = 2 * nodes
+        if not nodes:
+            raise CoschedError("a machine of 0 nodes: want 1 or more")
+        self.board = Board(0)
+        self.board.admit(numbers(nodes))
+        self.learner = learner
+        self.moved = 0
+        self._nodes = nodes
+        self._most = 0
         self._placement = placement
-        self._learner = learner
         self._overrun_ns = overrun_ns
         self._ends: list[tuple[int, JobId, int]] = []
         # The first waiting job, and the board at the time when it is expected to start.
@@ -57,8 +67,24 @@ class Halves(Place):
         self._trial: tuple[Placed, Board] | None = None  # with the last job of ``beside``
 
     @property
+    def total(self) -> int:  # type: ignore[override]
+        return 2 * max(count(self._nodes), self._most)
+
+    @property
+    def capacity(self) -> int:  # type: ignore[override]
+        return 2 * self.board.in_service
+
+    @property
     def free(self) -> int:  # type: ignore[override]
         return self.board.free
+
+    @property
+    def in_service(self) -> int:
+        return self.board.in_service
+
+    @property
+    def free_alone(self) -> int:
+        return sum(1 for _ in self.board.empty_nodes())
 
     @property
     def rows(self) -> Sequence[Row] | None:
@@ -69,19 +95,20 @@ class Halves(Place):
         return self._ends
 
     def check(self, job: Job) -> None:
-        nodes = self.board.nodes
         if not isinstance(job, SharingJob) or job.waits_for_mates:
             raise CoschedError(
-                f"job {job.number}: halves of nodes are for jobs with a label and no mates"
+                f"job {job.number}: halves of nodes are for jobs that say whether they "
+                "share, and have no mates"
             )
+        nodes = self.total // 2
         if job.size < 1 or self._placement(job, Board(nodes)) is None:
+            wanted = f"{job.size} halves of nodes" if job.shares else f"{job.whole} nodes"
             raise CoschedError(
-                f"job {job.number} wants {job.size} halves of nodes; "
-                f"the machine has {nodes} nodes"
+                f"job {job.number} wants {wanted}; the machine has {nodes} nodes"
             )
 
     def observe(self, primary: str, background: str | None, speedup: float) -> None:
-        self._learner.observe(primary, background, speedup)
+        self.learner.observe(primary, background, speedup)
 
     # --- spots ----------------------------------------------------------------------------
 
@@ -120,7 +147,20 @@ class Halves(Place):
         if self._trial is not None and self._trial[0] is spot:
             self._later = self._trial[1]
         insort(self._ends, (now_ns + job.walltime_ns, job.number, job.size))
-        return from_numbers(spot.halves)
+        return _nodes_of(spot)
+
+    def halves_of(self, number: JobId) -> Intervals:
+        spot = self.board.spot(number)
+        return from_numbers((*spot.halves, *spot.closed))
+
+    def neighbours_of(self, number: JobId) -> Sequence[JobId]:
+        """Returns the jobs on the other halves of a job's nodes, ascending."""
+        if not self.board.has(number):
+            return ()
+        halves = self.board.spot(number).halves
+        beside = (self.board.neighbour(half) for half in halves)
+        found = {other.number for other in beside if other is not None}
+        return sorted(found - {number})
 
     def release(self, number: JobId) -> Freed | None:
         self.board.remove(number)
@@ -137,3 +177,41 @@ class Halves(Place):
             for _, number, size in late:
                 insort(self._ends, (now_ns + self._overrun_ns, number, size))
         return len(late)
+
+    def adopt(
+        self, job: Job, nodes: Intervals, since_ns: int, halves: Intervals = ()
+    ) -> None:
+        assert isinstance(job, SharingJob)
+        if common(self._nodes, nodes) != nodes:
+            raise CoschedError(f"job {job.number}: has nodes that are not in this domain")
+        own = numbers(halves) or [
+            half for node in numbers(nodes) for half in (2 * node, 2 * node + 1)
+        ]
+        self.board.adopt(job, Placed(tuple(own)))
+        insort(self._ends, (since_ns + job.walltime_ns, job.number, job.size))
+
+    # --- nodes ----------------------------------------------------------------------------
+
+    def expect(self, most: int) -> None:
+        self._most = most
+
+    def add(self, nodes: Intervals) -> None:
+        new = without(nodes, self._nodes)
+        self._nodes = union(self._nodes, new)
+        self.board.withdraw(numbers(new))
+
+    def remove(self, nodes: Intervals) -> None:
+        self.withdraw(nodes)
+        self._nodes = without(self._nodes, nodes)
+        self.shrunk = True
+
+    def withdraw(self, nodes: Intervals) -> None:
+        self.board.withdraw(numbers(nodes))
+
+    def admit(self, nodes: Intervals) -> None:
+        self._nodes = union(self._nodes, nodes)
+        self.board.admit(numbers(nodes))
+
+
+def _nodes_of(spot: Placed) -> Intervals:
+    return from_numbers({half >> 1 for half in (*spot.halves, *spot.closed)})

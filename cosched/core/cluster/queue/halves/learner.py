@@ -110,15 +110,22 @@ class Learner:
         self.seen.setdefault((primary, background), Seen()).add(speedup)
 
     def estimate(self, primary: str, background: str | None) -> float:
-        """Returns the expected speedup of the pair."""
+        """Returns the expected speedup of the pair, by the labels of applications."""
+        if background is None:
+            seen = self.seen.get((primary, None))
+            return self.priors.alone if seen is None else seen.mean
+        own, its = self.labels[primary], self.labels[background]
+        return self.expect(primary, own, background, its)
+
+    def expect(self, primary: str, own: Limits, background: str, its: Limits) -> float:
+        """Returns the expected speedup of a job of the primary, limited by ``own``, beside
+        one of the background, limited by ``its``."""
         seen = self.seen.get((primary, background))
         if seen is not None:
             return seen.mean
-        if background is None:
-            return self.priors.alone
         if primary == background:
             return 1.0
-        return self.priors.of(expected(self.labels[primary], self.labels[background]))
+        return self.priors.of(expected(own, its))
 
     def check(self) -> list[LabelCheck]:
         """Checks each application's label, in the order of names."""

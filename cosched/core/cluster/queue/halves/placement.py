@@ -10,7 +10,11 @@ labels: halves on different nodes, never beside a job of which a label warns; fi
 anyhow: the same preference, but a job also starts beside a job of which a label warns.
 learned: as anyhow, with observed speedups where there are any.
 
-In the last four, a job larger than the number of nodes gets whole nodes of its own.
+Under split, a job larger than the number of nodes gets whole nodes of its own. Under the
+last three, so does each job whose whole nodes are free before its halves. So a large job
+does not wait longer than without sharing.
+
+A job that does not share has whole nodes under all of them, and no neighbour.
 
 A job that fits on a board still fits after other jobs have left. Plans depend on that.
 """
@@ -41,13 +45,13 @@ NO_NEIGHBOUR = 0.0
 
 
 def whole(job: SharingJob, board: Board) -> Placed | None:
-    """Places the job on whole nodes of its own."""
-    wanted = (job.size + 1) // 2
-    nodes = _first(board, wanted)
+    """Places the job on whole nodes of its own. Halves that it does not fill stay empty."""
+    nodes = _first(board, job.whole)
     if nodes is None:
         return None
     halves = [half for node in nodes for half in (2 * node, 2 * node + 1)]
-    return Placed(tuple(halves[: job.size]), tuple(halves[job.size :]))
+    used = min(job.size, len(halves))
+    return Placed(tuple(halves[:used]), tuple(halves[used:]))
 
 
 def packed(job: SharingJob, board: Board) -> Placed | None:
@@ -57,11 +61,7 @@ def packed(job: SharingJob, board: Board) -> Placed | None:
         return None
     halves = [half for node in nodes for half in (2 * node, 2 * node + 1)]
     if job.size % 2:
-        free = [
-            half
-            for half in range(2 * board.nodes)
-            if board.owner(half) is None and half not in halves
-        ]
+        free = [half for half in board.free_halves(TOP, 1) if half not in halves]
         if not free:
             return None
         halves.append(min(free, key=lambda half: (board.neighbour(half) is None, half)))
@@ -69,19 +69,23 @@ def packed(job: SharingJob, board: Board) -> Placed | None:
 
 
 def split(job: SharingJob, board: Board) -> Placed | None:
-    """Places jobs limited by memory on top halves, other jobs on bottom halves."""
-    if job.size > board.nodes:
+    """Places jobs limited by memory on top halves, other jobs on bottom halves. A job that
+    is larger than the machine, or that does not share, gets whole nodes."""
+    wanted = job.spread
+    if not job.shares or wanted > board.in_service:
         return whole(job, board)
     side = TOP if Resource.MEMORY in job.limits else BOTTOM
-    free = [half for half in range(side, 2 * board.nodes, 2) if board.owner(half) is None]
-    return Placed(tuple(free[: job.size])) if len(free) >= job.size else None
+    free = board.free_halves(side)
+    return Placed(tuple(free[:wanted])) if len(free) >= wanted else None
 
 
 def spread(affinity: Affinity) -> Placement:
-    """Returns the placement on halves of different nodes with the best neighbours."""
+    """Returns the placement on halves of different nodes with the best neighbours, or on
+    whole nodes if too few halves are free. So no job waits for halves while its whole nodes
+    are free."""
 
     def place(job: SharingJob, board: Board) -> Placed | None:
-        if job.size > board.nodes:
+        if not job.shares:
             return whole(job, board)
         suited: list[tuple[float, int]] = []
         # Large jobs have the same few neighbours on many nodes.
@@ -95,9 +99,10 @@ def spread(affinity: Affinity) -> Placement:
                 worth = known[kind]
             if worth is not None:
                 suited.append((-worth, half))
-        if len(suited) < job.size:
-            return None
-        return Placed(tuple(half for _, half in sorted(suited)[: job.size]))
+        wanted = job.spread
+        if len(suited) < wanted:
+            return whole(job, board)
+        return Placed(tuple(half for _, half in sorted(suited)[:wanted]))
 
     return place
 
@@ -123,8 +128,8 @@ def by_learner(learner: Learner) -> Affinity:
     """Returns the affinity by learned speedups: the gain of the two together."""
 
     def gain(one: SharingJob, other: SharingJob) -> float:
-        pair = one.application, other.application
-        return learner.estimate(*pair) + learner.estimate(*reversed(pair)) - 2.0
+        own, its = (one.application, one.limits), (other.application, other.limits)
+        return learner.expect(*own, *its) + learner.expect(*its, *own) - 2.0
 
     return gain
 
@@ -148,3 +153,10 @@ PLACEMENTS: dict[str, Placement] = {
     "anyhow": spread(by_labels_anyhow),
 }
 LEARNED = "learned"
+#: Those that a domain may have, beside ``learned``.
+OF_DOMAINS = ("split", "labels", "anyhow")
+
+
+def placement_of(name: str, learner: Learner) -> Placement:
+    """Returns the placement of this name."""
+    return spread(by_learner(learner)) if name == LEARNED else PLACEMENTS[name]

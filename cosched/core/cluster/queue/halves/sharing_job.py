@@ -1,4 +1,4 @@
-"""Defines a job that may share nodes."""
+"""Defines a job of a domain whose nodes have halves."""
 
 from __future__ import annotations
 
@@ -11,11 +11,39 @@ TOP, BOTTOM = 0, 1
 
 
 class SharingJob(Job, frozen=True, kw_only=True):
-    """A request for node halves.
+    """A request for halves of different nodes, or for whole nodes.
 
-    size: halves. walltime_ns: the requested run time on whole nodes of its own.
-    application: its kind. limits: its user's label.
+    size: the fewest halves with which it can start. walltime_ns: the requested run time on
+    whole nodes of its own.
     """
 
-    application: str
-    limits: Limits
+    application: str  #: its kind, for observed speeds
+    limits: Limits  #: its user's label; empty: none
+    shares: bool = True  #: it may run on halves; otherwise it has whole nodes
+    halves: int = 0  #: on different nodes; 0: as many as ``size``
+    nodes: int = 0  #: whole nodes in place of halves; 0: the nodes of ``size`` halves
+
+    @property
+    def spread(self) -> int:
+        """The halves of different nodes that it needs."""
+        return self.halves or self.size
+
+    @property
+    def whole(self) -> int:
+        """The whole nodes that it needs."""
+        return self.nodes or (self.size + 1) // 2
+
+
+def whole_nodes_job(job: Job) -> SharingJob:
+    """Returns a job of whole nodes as a domain with halves takes it."""
+    return SharingJob(
+        job.number,
+        2 * job.size,
+        job.walltime_ns,
+        job.submit_ns,
+        job.exclusive,
+        job.waits_for_mates,
+        application="",
+        limits=frozenset(),
+        shares=False,
+    )

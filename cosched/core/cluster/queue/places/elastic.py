@@ -276,7 +276,9 @@ class Elastic(Ledger):
         # Otherwise a plan has counted some of the nodes, or some are out of service.
         return freed if changed is None and self.capacity == self.total else None
 
-    def adopt(self, job: Job, nodes: Intervals, since_ns: int) -> None:
+    def adopt(
+        self, job: Job, nodes: Intervals, since_ns: int, halves: Intervals = ()
+    ) -> None:
         """Restores a job that has these nodes, in or out of service. All of them count as
         those of its start until ``restore`` is called."""
         if without(nodes, self._known):

@@ -150,7 +150,9 @@ class Ledger(Place):
         self._pool.give(nodes if whole else common(nodes, self._service))
         return self.index, end_ns, width
 
-    def adopt(self, job: Job, nodes: Intervals, since_ns: int) -> None:
+    def adopt(
+        self, job: Job, nodes: Intervals, since_ns: int, halves: Intervals = ()
+    ) -> None:
         self.take(job, nodes, since_ns)
         self.moved += 1
 

@@ -131,8 +131,16 @@ class Place(ABC):
     def extend(self, now_ns: int) -> int:
         """Puts off the expected ends of jobs that are late; returns the number of jobs."""
 
-    def adopt(self, job: Job, nodes: Intervals, since_ns: int) -> None:
-        """Restores a job that has these nodes since ``since_ns``."""
+    def halves_of(self, number: JobId) -> Intervals:
+        """Returns the halves of nodes that a job has, 2 x node and 2 x node + 1; () where
+        nodes are not divided."""
+        return ()
+
+    def adopt(
+        self, job: Job, nodes: Intervals, since_ns: int, halves: Intervals = ()
+    ) -> None:
+        """Restores a job that has these nodes since ``since_ns``. halves: those of the
+        nodes that it has; (): whole nodes."""
         raise CoschedError(f"job {job.number}: such nodes cannot take a running job")
 
     def observe(self, primary: str, background: str | None, speedup: float) -> None:

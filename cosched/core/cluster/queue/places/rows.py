@@ -228,7 +228,9 @@ class Rows(Place):
     def extend(self, now_ns: int) -> int:
         return sum(row.extend(now_ns) for row in self.open)
 
-    def adopt(self, job: Job, nodes: Intervals, since_ns: int) -> None:
+    def adopt(
+        self, job: Job, nodes: Intervals, since_ns: int, halves: Intervals = ()
+    ) -> None:
         """Restores a job that runs, in the first row that has its nodes free, otherwise in
         a closed one. Its nodes may be out of service. A job that runs alone shares its
         nodes if other jobs are there."""

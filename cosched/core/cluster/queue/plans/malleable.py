@@ -151,13 +151,16 @@ class Malleable(Planner):
         """Called after a change of a job is done."""
         if not as_planned:
             self.resize()
-        elif number in self._missed:
+            return
+        self.running[number].refuses = False
+        if number in self._missed:
             self._ended = True
 
     def spare(self, number: JobId, now_ns: int) -> None:
         """Called after a job refused a change or was late with one: keeps its size for some
         time."""
-        self.running[number].spared_ns = now_ns + self.sizes.control.spared_ns
+        run = self.running[number]
+        run.spared_ns, run.refuses = now_ns + self.sizes.control.spared_ns, True
         self.resize()
 
     def ending(self, number: JobId) -> None:
@@ -233,6 +236,11 @@ class Malleable(Planner):
         for job in jobs:
             if job.size > job.ideal:
                 self._change(job, Cause(job.ideal - job.size, Why.IDEAL, job.ideal))
+        self._reach_minima(jobs, now_ns)
+
+    def _reach_minima(self, jobs: Sequence[ResizableRun], now_ns: int) -> None:
+        """Gives those of the jobs that are below their minimum what they lack, by a harvest
+        if needed, or what is free."""
         for job in jobs:
             lacks = job.minimum - job.size
             if lacks > self._free:
@@ -283,7 +291,7 @@ class Malleable(Planner):
     def _start_fitting(self, now_ns: int) -> None:
         """Starts jobs from the head of the queue while the free nodes suffice."""
         while (job := self._first()) is not None and least_nodes(job) <= self._free:
-            self._start(job, now_ns)
+            self._start(job, job.size, now_ns)
 
     def _reach_degree(self, now_ns: int) -> None:
         """Starts jobs until the degree is reached, by harvest if needed: achieve_mp(M)."""
@@ -293,11 +301,12 @@ class Malleable(Planner):
             missing = least - self._free
             if missing > 0 and not self._harvest(missing, job.number, least, now_ns):
                 break
-            self._start(job, now_ns)
+            self._start(job, job.size, now_ns)
 
-    def _start(self, job: Job, now_ns: int) -> None:
+    def _start(self, job: Job, most: int, now_ns: int) -> None:
+        """Plans the start of a job on the free nodes, ``most`` of them at most."""
         self.waiting.remove(job)
-        run = ResizableRun(job, min(job.size, self._free), now_ns)
+        run = ResizableRun(job, min(most, self._free), now_ns)
         if not self.sizes.changes:
             run.minimum = run.size
         self._free -= run.size
@@ -325,7 +334,7 @@ class Malleable(Planner):
         self.counts.requests += 1
         if self._slack() < missing:
             return None
-        victims = self._victims(now_ns)
+        victims = self._victims(missing, now_ns)
         amounts = harvest.take(victims, missing)
         if sum(amounts) < missing:
             return None
@@ -343,8 +352,9 @@ class Malleable(Planner):
             self._change(job, Cause(-amount, Why.HARVEST, least, to, free))
         self.counts.harvests += 1
 
-    def _victims(self, now_ns: int) -> Sequence[ResizableRun]:
-        """Returns the jobs to harvest. Averages cover all running jobs."""
+    def _victims(self, missing: int, now_ns: int) -> Sequence[ResizableRun]:
+        """Returns the jobs to harvest for ``missing`` nodes. Averages cover all running
+        jobs."""
         control = self.sizes.control
         limit, protected_ns = control.harvest_limit, control.protected_ns
         jobs = self.sizes.harvest.victims(list(self.running.values()), now_ns)

@@ -61,6 +61,7 @@ class ResizableRun:
     allowed_ns: how long it may run at least, from its start on.
     execution, cost: the models of its job, until measured ones replace them. before: what
     it was before its open change; None without one. spared_ns: no change begins before.
+    refuses: it refused its last change, or was late with it.
     ending: it was ordered to end. predicted: the model of its program; None without one.
     wants: what its program wants. wished: it has wanted
     something else since the last change. paced_ns: each change after a wish puts it off by
@@ -70,7 +71,8 @@ class ResizableRun:
     __slots__ = (
         "_sensed", "allowed_ns", "before", "cost", "end_ns", "ending", "execution",
         "fitted", "harvests", "held", "ideal", "job", "minimum", "paced_ns", "predicted",
-        "since_ns", "size", "spared_ns", "start_ns", "stood_ns", "wants", "wished",
+        "refuses", "since_ns", "size", "spared_ns", "start_ns", "stood_ns", "wants",
+        "wished",
     )  # fmt: skip
 
     def __init__(self, job: Job, size: int, now_ns: int) -> None:
@@ -96,6 +98,7 @@ class ResizableRun:
         self.paced_ns = now_ns
         self.before: Before | None = None
         self.spared_ns = now_ns
+        self.refuses = False
         self.stood_ns = 0
         self.ending = False
         # size -> iterations and their time; most runs report none

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from cosched.core.cluster.queue.sizes.harvest import NEVER, Harvest
+from cosched.core.cluster.queue.sizes.harvest import EVEN, LOW_IMPACT, NEVER, Harvest
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
 
@@ -62,6 +62,27 @@ class SizePolicy:
     def __post_init__(self) -> None:
         if self.degree is not None and self.degree < 1:
             raise CoschedError(f"degree of multiprogramming {self.degree}: want 1 or more")
+
+    @property
+    def problem_with_easy(self) -> tuple[str, str] | None:
+        """Returns the setting that does not combine with EASY, and one line about it; None:
+        all do. A reserved job relies on harvests, so nothing may limit them."""
+        if self.changes and self.harvest not in (EVEN, LOW_IMPACT):
+            others = f"{EVEN.name} or {LOW_IMPACT.name}"
+            return (
+                "harvest",
+                f"{self.harvest.name} does not combine with easy; want {others}",
+            )
+        control = self.control
+        for name, limited in (
+            ("degree", self.degree is not None),
+            ("harvest_limit", control.harvest_limit is not None),
+            ("protected", control.protected_ns > 0),
+            ("least_benefit", control.least_benefit > 0.0),
+        ):
+            if limited:
+                return name, "does not combine with easy: the first job relies on harvests"
+        return None
 
 
 #: An arriving job gets the free nodes, from its minimum to its ideal, and keeps them.

@@ -1,0 +1,161 @@
+"""Measures `cosched dashboard` beside a played domain: its server and its page.
+
+A process plays the nodes and jobs at real sockets, so the server does all that it does on a
+cluster. Needs Debian's chromium and selenium, which scripts/dev browser installs:
+
+    .venv-browser/bin/python -m benchmarks.micro.dashboard --nodes 64 --jobs 1000
+
+CPU time is a fraction of one core. The page's is that of all processes of the browser,
+which also draw without a graphics card. The heap of the page is taken after a collection.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from benchmarks.chromium import chromium, open_page
+from benchmarks.experiment import Bench, above_zero, positive
+
+MIB = 1 << 20
+SIZE = (1280, 1600)
+
+
+@contextmanager
+def running(*words: str) -> Iterator[tuple[psutil.Process, str, float]]:
+    """Runs a Python module during the block; yields its process, its first line, and how
+    long that took."""
+    began_s = time.monotonic()
+    done = subprocess.Popen(
+        [sys.executable, "-m", *words], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert done.stdout is not None
+        line = done.stdout.readline().strip()
+        yield psutil.Process(done.pid), line, time.monotonic() - began_s
+    finally:
+        done.terminate()
+        done.wait()
+
+
+def cpu_s(processes: Iterable[psutil.Process]) -> float:
+    """Returns the CPU time of these processes so far."""
+    return sum(each.cpu_times().user + each.cpu_times().system for each in processes)
+
+
+def heap_mib(driver: Any) -> float:
+    """Returns the memory of the page's objects after a collection, in MiB."""
+    driver.execute_cdp_cmd("HeapProfiler.collectGarbage", {})
+    used: float = driver.execute_cdp_cmd("Runtime.getHeapUsage", {})["usedSize"]
+    return used / MIB
+
+
+def start_up(run_dir: Path, repeat: int) -> dict[str, list[float]]:
+    """Returns how long commands took to print their first line: the dashboard's address,
+    and for comparison the version."""
+    words = {
+        "dashboard": served(run_dir, 2.0),
+        "version": ("cosched.cli.main", "--version"),
+    }
+    found: dict[str, list[float]] = {name: [] for name in words}
+    for _ in range(repeat):
+        for name, each in words.items():
+            with running(*each) as (_, _, took_s):
+                found[name].append(took_s)
+    return found
+
+
+def served(run_dir: Path, interval_s: float) -> tuple[str, ...]:
+    """Returns the words of the command."""
+    words = ("--no-open", "--run-dir", str(run_dir), "--interval", str(interval_s))
+    return ("cosched.cli.main", "dashboard", *words)
+
+
+def watch(options: argparse.Namespace, run_dir: Path) -> dict[str, Any]:
+    """Returns the figures of a page that is open for a while."""
+    words = served(run_dir, options.interval)
+    with running(*words) as (server, url, _), chromium(*SIZE) as driver:
+        drawn_s = open_page(driver, url)
+        again_s = [open_page(driver, url) for _ in range(options.repeat)]
+        browser = psutil.Process(driver.service.process.pid).children(recursive=True)
+        memory, began_s = [], time.monotonic()
+        before = cpu_s([server]), cpu_s(browser)
+        for _ in range(options.parts):
+            time.sleep(options.seconds / options.parts)  # the time that is measured
+            memory.append([server.memory_info().rss / MIB, heap_mib(driver)])
+        took_s = time.monotonic() - began_s
+        after = cpu_s([server]), cpu_s(browser)
+        version = driver.execute_script("return dashboard.feed.version")
+    return {
+        "first_picture_s": drawn_s,
+        "later_pictures_s": again_s,
+        "watched_s": took_s,
+        "looks": version,
+        "server_cpu": (after[0] - before[0]) / took_s,
+        "page_cpu": (after[1] - before[1]) / took_s,
+        "memory_mib": memory,
+    }
+
+
+def measure(options: argparse.Namespace) -> tuple[list[str], dict[str, Any]]:
+    """Returns the lines and the figures."""
+    with tempfile.TemporaryDirectory(prefix="cosched-b-") as name:
+        run_dir = Path(name) / "run"
+        run_dir.mkdir()
+        counts = ("--nodes", str(options.nodes), "--jobs", str(options.jobs))
+        words = ("tests.tools.played_site", str(run_dir), *counts)
+        with running(*words, "--slice", str(options.slice)):
+            starts = start_up(run_dir, options.repeat)
+            found = watch(options, run_dir)
+    figures = {"start_s": starts, **found}
+    return _lines(options, figures), figures
+
+
+def _lines(options: argparse.Namespace, found: dict[str, Any]) -> list[str]:
+    first, last = found["memory_mib"][0], found["memory_mib"][-1]
+    later_s = statistics.median(found["later_pictures_s"])
+    starts_s = {name: statistics.median(each) for name, each in found["start_s"].items()}
+    return [
+        f"{options.nodes} nodes, {options.jobs} jobs, slices of {options.slice:g} s",
+        f"{found['looks']} looks, {found['watched_s']:.0f} s; every {options.interval:g} s",
+        f"address printed after   {starts_s['dashboard']:.3f} s",
+        f"version printed after   {starts_s['version']:.3f} s",
+        f"first picture after     {found['first_picture_s']:.2f} s, later {later_s:.2f} s",
+        f"CPU of the server       {found['server_cpu']:.1%}",
+        f"CPU of the browser      {found['page_cpu']:.1%}",
+        f"memory of the server    {first[0]:.0f} MiB, at the end {last[0]:.0f} MiB",
+        f"objects of the page     {first[1]:.1f} MiB, at the end {last[1]:.1f} MiB",
+    ]
+
+
+def main() -> None:
+    """Measures."""
+    bench = Bench("dashboard", __doc__, "--nodes 64 --jobs 1000")
+    bench.add_argument("--nodes", type=positive, default=64, help="default 64")
+    bench.add_argument("--jobs", type=positive, default=1000, help="default 1000")
+    bench.add_argument("--slice", type=above_zero, default=1.0, help="seconds (default 1)")
+    bench.add_argument(
+        "--interval", type=above_zero, default=2.0, help="seconds (default 2)"
+    )
+    bench.add_argument(
+        "--seconds", type=above_zero, default=60.0, help="page open (default 60)"
+    )
+    bench.add_argument(
+        "--parts", type=positive, default=6, help="looks at memory (default 6)"
+    )
+    bench.add_repeat(5, "starts, and pictures")
+    bench.run(measure)
+
+
+if __name__ == "__main__":
+    main()

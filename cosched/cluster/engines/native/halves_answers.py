@@ -1,0 +1,122 @@
+"""Describes the halves of nodes that jobs have or wait for, for users."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from cosched.cluster.answers import PairInfo
+from cosched.cluster.engines.native.node_entries import NodeEntries
+from cosched.cluster.engines.native.queueing import user_and_program
+from cosched.cluster.store import Record
+from cosched.core.cluster.queue.halves.halves import Halves
+from cosched.core.cluster.queue.halves.resources import SHARED
+from cosched.core.cluster.queue.halves.sharing_job import SharingJob
+from cosched.core.cluster.queue.machine import QueueMachine
+from cosched.core.errors import CoschedError
+
+#: By part of a node.
+NAMES = ("top", "bottom")
+#: The most neighbours that a line names.
+_NAMED_MOST = 3
+
+
+def halves_of(record: Record) -> list[str]:
+    """Returns the half that a job has or had of each of its nodes; [] for whole nodes."""
+    return [NAMES[part] for part in record.parts]
+
+
+def neighbours_of(queue: QueueMachine, number: int) -> list[int]:
+    """Returns the numbers of the jobs on the other halves of a job's nodes."""
+    place = queue.place
+    return list(place.neighbours_of(number)) if isinstance(place, Halves) else []
+
+
+def pairs_of(queue: QueueMachine) -> list[PairInfo]:
+    """Returns the observed speeds of programs beside each other, by their names."""
+    place = queue.place
+    if not isinstance(place, Halves):
+        raise CoschedError(
+            "pairs: the nodes of this domain have no halves; write parts = 2 into "
+            "[symbiosis] of domain.toml"
+        )
+    found = []
+    for (primary, background), seen in place.learner.seen.items():
+        uid, program = user_and_program(primary)
+        other = (None, None) if background is None else user_and_program(background)
+        found.append(
+            PairInfo(
+                program=program,
+                uid=uid,
+                beside=other[1],
+                beside_uid=other[0],
+                speed=seen.mean,
+                seen=seen.count,
+            )
+        )
+    return sorted(found, key=lambda pair: (pair["program"], pair["beside"] or ""))
+
+
+def place_text(record: Record, neighbours: list[int]) -> str:
+    """Returns where a job runs, such as ``the top halves of n1, n2, beside job 7``."""
+    if not record.parts:
+        return ", ".join(record.nodes)
+    found = []
+    for part, name in enumerate(NAMES):
+        nodes = [
+            node
+            for node, own in zip(record.nodes, record.parts, strict=True)
+            if own == part
+        ]
+        if nodes:
+            halves = "half" if len(nodes) == 1 else "halves"
+            found.append(f"the {name} {halves} of {', '.join(nodes)}")
+    return f"{' and '.join(found)}, {_beside(neighbours)}"
+
+
+def _beside(neighbours: list[int]) -> str:
+    if not neighbours:
+        return "beside no job"
+    named = [f"job {number}" for number in neighbours[:_NAMED_MOST]]
+    if len(neighbours) > _NAMED_MOST:
+        named.append(f"{len(neighbours) - _NAMED_MOST} more")
+    return f"beside {' and '.join(named)}"
+
+
+def room_text(queue: QueueMachine, members: NodeEntries, record: Record, nodes: int) -> str:
+    """Returns what is free and what a job needs, such as ``1 nodes free, needs 2``. nodes:
+    the whole nodes that it needs."""
+    place = queue.place
+    if not isinstance(place, Halves):
+        free = queue.free_for(exclusive=record.submission.exclusive)
+        return f"{free} nodes free, needs {nodes}"
+    free = queue.free_for(exclusive=True)
+    try:
+        halves = len(members.half_counts(record.submission))
+    except CoschedError as error:  # the slots of nodes have changed
+        return str(error)
+    if not halves:
+        return f"{free} nodes free, needs {nodes}"
+    beside = [other for _, other in place.board.open_halves()]
+    text = (
+        f"halves of {len(beside)} nodes free, needs {halves}, or {nodes} whole nodes of "
+        f"which {free} are free"
+    )
+    job = queue.jobs[record.number].job if record.number in queue else None
+    if isinstance(job, SharingJob):
+        text += _warning(job, beside)
+    return text
+
+
+def _warning(job: SharingJob, beside: Iterable[SharingJob | None]) -> str:
+    """Returns beside which jobs a label warns of free halves; empty if it does not."""
+    own = job.limits & SHARED
+    warned = {
+        other.number: own & other.limits
+        for other in beside
+        if other is not None and own & other.limits
+    }
+    if not warned:
+        return ""
+    limits = " and ".join(sorted({each for shared in warned.values() for each in shared}))
+    named = " and ".join(f"job {number}" for number in sorted(warned)[:_NAMED_MOST])
+    return f"; free halves beside {named}: limited by {limits}, too"

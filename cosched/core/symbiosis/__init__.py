@@ -1,0 +1,1 @@
+"""Jobs on parts of one node: how fast each is alone and beside the others, and why."""

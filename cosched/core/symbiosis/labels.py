@@ -1,0 +1,117 @@
+"""Keeps whether labels were right, by user and program: wrong ones lose their effect.
+
+A label that was wrong in ``wrong_runs`` runs of a program one after the other has no effect
+in its later runs: the resource that was found counts in its place. A right run, or another
+label, ends that. After wrong labels for ``WRONG_PROGRAMS`` programs a user's labels for
+further programs have no effect either, until a run of them was right. So an invented label
+for each new name of a program gains little.
+
+The record is bounded, and what was not seen for a long time is forgotten. Times are by the
+wall clock, because the record outlives its process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from cosched.core.cluster.queue.halves.resources import Limits
+from cosched.core.symbiosis.limited import Found, Verdict
+from cosched.core.units import NS_PER_S
+
+#: A label without effect is wrong in so many runs one after the other.
+WRONG_RUNS = 3
+#: With so many programs whose labels have no effect, a user's other labels have none.
+WRONG_PROGRAMS = 3
+#: A program that was not seen for so long is forgotten.
+KEPT_NS = 90 * 86_400 * NS_PER_S
+#: So many programs are kept, those that were seen last; of one user at most this part.
+PROGRAMS_MOST = 8192
+USERS_PART = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What is kept of a user's program."""
+
+    uid: int  #: the user's number
+    kind: int  #: the program's kind
+    label: Limits  #: the label of its last run
+    found: Limits  #: what limited its last run that was judged; empty: nothing did
+    runs: int  #: runs with this label that were judged
+    right: int  #: runs of them in which it was right
+    wrong: int  #: the last runs in a row in which it was wrong
+    seen_ns: int  #: when the last run ended, by the wall clock
+
+
+class LabelRecord:
+    """The record of one domain or node."""
+
+    def __init__(self, wrong_runs: int = WRONG_RUNS, kept: Iterable[Checked] = ()) -> None:
+        """wrong_runs: a label has no effect after so many; 0: each label has one. kept: the
+        record before a restart, in any order."""
+        self._wrong_runs = wrong_runs
+        self._checked: dict[tuple[int, int], Checked] = {}
+        for each in sorted(kept, key=lambda each: each.seen_ns):
+            self._checked[each.uid, each.kind] = each
+
+    def add(
+        self, uid: int, kind: int, label: Limits, found: Found, now_ns: int
+    ) -> tuple[Checked, list[Checked]]:
+        """Adds a run. Returns what is kept of its program, and what is forgotten."""
+        before = self._checked.pop((uid, kind), None)
+        if before is None or before.label != label:
+            before = Checked(uid, kind, label, found.limits, 0, 0, 0, now_ns)
+        verdict = found.verdict(label)
+        wrong = before.wrong
+        if verdict is not Verdict.OPEN:
+            wrong = wrong + 1 if verdict is Verdict.WRONG else 0
+        kept = replace(
+            before,
+            found=found.limits,
+            runs=before.runs + 1,
+            right=before.right + (verdict is Verdict.RIGHT),
+            wrong=wrong,
+            seen_ns=now_ns,
+        )
+        self._checked[uid, kind] = kept
+        return kept, self._forget(uid, now_ns)
+
+    def of(self, uid: int, kind: int) -> Checked | None:
+        """Returns what is kept of a program; None: nothing."""
+        return self._checked.get((uid, kind))
+
+    def effective(self, uid: int, kind: int, label: Limits) -> Limits:
+        """Returns the label by which a job is placed; empty: nothing is known of it."""
+        kept = self._checked.get((uid, kind)) if kind else None
+        if not self._wrong_runs:
+            return label
+        if kept is not None and kept.label == label:
+            if self._is_wrong(kept):
+                return kept.found
+            if kept.right:
+                return label
+        return frozenset() if self._is_unreliable(uid) else label
+
+    def _is_wrong(self, kept: Checked) -> bool:
+        return kept.wrong >= self._wrong_runs
+
+    def _is_unreliable(self, uid: int) -> bool:
+        own = (each for each in self._checked.values() if each.uid == uid)
+        return sum(map(self._is_wrong, own)) >= WRONG_PROGRAMS
+
+    def _forget(self, uid: int, now_ns: int) -> list[Checked]:
+        """Forgets what is too old or too much; the oldest stand first."""
+        old = [c for c in self._checked.values() if now_ns - c.seen_ns > KEPT_NS]
+        own = [each for each in self._checked.values() if each.uid == uid]
+        old += own[: max(0, len(own) - PROGRAMS_MOST // USERS_PART)]
+        every = list(self._checked.values())
+        old += every[: max(0, len(every) - PROGRAMS_MOST)]
+        forgotten = {(each.uid, each.kind): each for each in old}
+        for key in forgotten:
+            del self._checked[key]
+        return list(forgotten.values())
+
+    def all(self) -> list[Checked]:
+        """Returns the whole record, the program that was seen last at the end."""
+        return list(self._checked.values())

@@ -1,0 +1,136 @@
+"""Jobs on the two halves of one node: disjoint CPUs, and no turns."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from cosched.config.symbiosis import SymbiosisSettings
+from cosched.core.node.division import format_cpus
+from tests.domain.user import User
+from tests.places import ROOT
+
+BIN = Path(sys.executable).parent
+WITHIN_S = 60.0
+CPUS = os.sched_getaffinity(0)
+#: A job that prints the CPUs of its tasks, also of a child, and stays.
+SHOW = ("sh", "-c", "grep Cpus_allowed_list /proc/self/status; exec sleep 100")
+HALVES = SymbiosisSettings(parts=2)
+
+pytestmark = pytest.mark.skipif(len(CPUS) < 2, reason="a node of one CPU has no halves")
+
+
+@pytest.fixture
+def user(make_rig):
+    rig = make_rig(1, slots=2 * len(CPUS), symbiosis=HALVES)
+    rig.start()
+    rig.until_up()
+    return User(rig)
+
+
+def cpus_of(user, number):
+    """Returns the CPUs of each task of a job, once all have printed them."""
+    path = user.rig.work / f"cosched-{number}.out"
+
+    def printed():
+        text = path.read_text() if path.exists() else ""
+        return re.findall(r"Cpus_allowed_list:\s*(\S+)\n", text)
+
+    return user.rig.until(printed, f"job {number} prints no CPUs")
+
+
+def test_two_jobs_run_on_the_halves_of_a_node(user):
+    rig = user.rig
+    first = user.submit("--limited-by", "memory", "-n", "1", *SHOW)
+    second = user.submit("--limited-by", "cpu,network", "-n", "1", *SHOW)
+    for number in (first, second):
+        rig.until_state(number, "running")
+    ordered = sorted(CPUS)
+    halves = [
+        format_cpus(ordered[: len(ordered) // 2]),
+        format_cpus(ordered[len(ordered) // 2 :]),
+    ]
+    assert [*cpus_of(user, first), *cpus_of(user, second)] == halves
+    alone = user.submit("-n", "1", *SHOW)
+    third = user.submit("--limited-by", "io", "--time", "60", "true")
+    lines = user.run("queue")[1].splitlines()
+    assert lines[1].endswith(" beside 2: top n1")
+    assert lines[2].endswith(" beside 1: bottom n1")
+    why = user.run("why", str(third))[1]
+    assert "halves of 0 nodes free, needs 1, or 1 whole nodes of which 0 are free" in why
+    rig.kill("controller")
+    rig.start("controller")
+    rig.until_up()
+    user.run("cancel", str(first))
+    assert rig.wait(third)["state"] == "done"
+    found = {job["job"]: job for job in json.loads(user.run("queue", "--json")[1])["jobs"]}
+    assert found[second]["halves"] == ["bottom"]
+    assert found[alone]["state"] == "queued"
+    user.run("cancel", str(second))
+    rig.until_state(alone, "running")
+    assert cpus_of(user, alone) == [format_cpus(CPUS)]
+    user.run("cancel", str(alone))
+    rig.wait(alone)
+
+
+def test_node_that_cannot_be_divided_ends_with_one_line(make_rig):
+    rig = make_rig(1, slots=1, symbiosis=HALVES)
+    rig.start("controller")
+    agent = rig.launch("n1")
+    assert agent.wait(timeout=WITHIN_S) != 0
+    assert (
+        rig.log("n1")
+        .strip()
+        .splitlines()[-1]
+        .endswith(
+            "too few slots (1) for 2 parts; raise slots in domain.toml, or write parts = 1 "
+            "into [symbiosis]"
+        )
+    )
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="the lab needs root")
+def test_daemon_of_a_node_lets_jobs_on_its_halves_run_all_the_time(tmp_path):
+    source = ROOT / "benchmarks/programs/wavefront.c"
+    build = [BIN / "mpicc", "-O2", "-o", tmp_path / "app", source, "-lm"]
+    subprocess.run(build, check=True)
+    run_dir = Path("/tmp") / f"cosched-halves-{os.getpid()}"
+    environ = {**os.environ, "COSCHED_RUN_DIR": str(run_dir)}
+
+    def cosched(*words):
+        done = subprocess.run(
+            [BIN / "cosched", *words],
+            cwd=tmp_path,
+            env=environ,
+            capture_output=True,
+            text=True,
+            timeout=WITHIN_S,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    cosched("lab", "up", "--nodes", "1")
+    try:
+        cosched("cluster", "up", "--lab", "--parts", "2")
+        for limit in ("memory", "cpu"):
+            cosched("submit", "--limited-by", limit, "-n", "1", "./app", "--preset", "long")
+        deadline, jobs = time.monotonic() + WITHIN_S, []
+        while len(jobs) < 2:
+            assert time.monotonic() < deadline, "the daemon never had both jobs"
+            (node,) = json.loads(cosched("status", "--json"))["nodes"]
+            jobs = node["jobs"]
+        first, second = (set(job["cpus"]) for job in jobs)
+        assert first
+        assert second
+        assert first.isdisjoint(second)
+        assert all(job["scheduled"] for job in jobs)
+        cosched("cluster", "down", "--end-jobs")
+    finally:
+        cosched("lab", "down")
+        subprocess.run(["rm", "-rf", run_dir], check=True)

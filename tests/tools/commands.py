@@ -1,0 +1,70 @@
+"""Runs a command of ours in a process of its own, without a start of Python.
+
+The process is a fork of this one, which has loaded what most commands need. It has its own
+standard streams, arguments, directory and environment, and an exit status. Tests of the
+start itself (``tests/unit/start``, ``tests/unit/cli/test_entry.py``) run the real programs.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import traceback
+
+#: A command that takes longer is killed by SIGALRM.
+LONGEST_S = 300
+
+
+def run_command(*words, module="cosched.cli.main", cwd=None, env=None):
+    """Runs ``main()`` of a module; returns its status and output as subprocess.run does.
+
+    env: the whole environment; None: that of this process."""
+    argv = [str(importlib.import_module(module).__file__), *map(str, words)]
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        pid = os.fork()
+        if pid == 0:
+            _become(module, argv, (out.fileno(), err.fileno()), cwd, env)
+        _, status = os.waitpid(pid, 0)
+        texts = []
+        for file in (out, err):
+            file.seek(0)
+            texts.append(file.read().decode())
+    return subprocess.CompletedProcess(argv, os.waitstatus_to_exitcode(status), *texts)
+
+
+def _become(module, argv, outputs, cwd, env):
+    """Runs in the fork, which must not return."""
+    status = 1
+    try:
+        signal.alarm(LONGEST_S)
+        if cwd is not None:
+            os.chdir(cwd)
+        if env is not None:
+            os.environ.clear()
+            os.environ.update(env)
+        sys.argv = argv
+        sys.modules["__main__"] = sys.modules[module]  # processes of its own begin there
+        _use_streams(*outputs)
+        sys.modules[module].main()
+        status = 0
+    except SystemExit as end:
+        status = end.code if isinstance(end.code, int) else int(end.code is not None)
+    except BaseException:  # noqa: BLE001  (a fork must not return)
+        traceback.print_exc()
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        os._exit(status)
+
+
+def _use_streams(out, err):
+    null = os.open(os.devnull, os.O_RDONLY)
+    for number, descriptor in enumerate((null, out, err)):
+        os.dup2(descriptor, number)
+    sys.stdin = sys.__stdin__ = open(0, closefd=False)  # noqa: SIM115
+    sys.stdout = sys.__stdout__ = open(1, "w", closefd=False)  # noqa: SIM115
+    sys.stderr = sys.__stderr__ = open(2, "w", closefd=False)  # noqa: SIM115

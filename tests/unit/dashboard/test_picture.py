@@ -1,0 +1,115 @@
+"""The rows of the page from looks at a made-up domain and its nodes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cosched.core.units import NS_PER_MS, NS_PER_S
+from cosched.dashboard.looks import DomainLook, Look
+from cosched.dashboard.picture import Picture
+from tests.tools.played_site import Played, Site
+from tests.unit.observe.top_samples import job, sample, status, task
+
+AT_S = 1000.0
+
+
+@pytest.fixture
+def picture():
+    return Picture(lambda uid: f"user{uid}")
+
+
+def look(seen, domain=None, *, troubles=(), silent=False, at_s=None):
+    wall_ns = round((at_s or (seen.at_s if seen else AT_S)) * NS_PER_S)
+    return Look(wall_ns, seen, silent, domain, troubles)
+
+
+def at(node_status, at_s):
+    return {**node_status, "wall_ns": round(at_s * NS_PER_S)}
+
+
+def alone(at_s, *, scheduled=True):
+    """A job without a domain on one node."""
+    spans = {"7.a": [[round(990 * NS_PER_S), None]]} if scheduled else {}
+    jobs = [job("a", [task(1)], scheduled=scheduled, scheduled_s=at_s - 990)]
+    return sample(at_s, at(status("n", jobs, scheduled=spans), at_s))
+
+
+def played(now_s=AT_S):
+    site = Played(Site(nodes=3, jobs=12, at_s=AT_S), Path("/nowhere"))
+    jobs = [site._job(each, now_s) for each in site.site.jobs]
+    nodes = [site._node_info(name, now_s) for name in site.site.nodes]
+    return site, DomainLook(Path("/run"), jobs, nodes, ())
+
+
+def test_job_without_a_domain_begins_at_its_first_span_and_stays_when_it_has_left(picture):
+    picture.take(look(alone(AT_S)))
+    row = picture.since(0)["jobs"]["set"]["7.a"]
+    assert (row["state"], row["began_ms"], row["nodes"]) == ("running", 990_000, ["n"])
+    assert (row["number"], row["user"]) == (None, "user7")
+    picture.take(look(alone(AT_S + 2)))
+    assert picture.since(1)["jobs"]["set"] == {}
+    picture.take(look(sample(AT_S + 4, at(status("n", []), AT_S + 4))))
+    ended = picture.since(2)["jobs"]["set"]["7.a"]
+    assert (ended["state"], ended["ended_ms"]) == ("ended", 1_004_000)
+    assert picture.since(2)["spans"] == {"n": {"7.a": [990_000, 12_000]}}
+
+
+def test_domain_names_the_jobs_of_nodes(picture):
+    _, domain = played()
+    running = next(each for each in domain.jobs if each["state"] == "running")
+    label = f"{running['name']}-{running['job']}"
+    here = job(label, [task(1)], uid=running["uid"])
+    spans = {here["key"]: [[round(990 * NS_PER_S), None]]}
+    for at_s in (AT_S, AT_S + 1):
+        found = sample(at_s, at(status("n1", [here], scheduled=spans), at_s))
+        picture.take(look(found, domain))
+    news = picture.since(0)
+    number = str(running["job"])
+    assert number in news["jobs"]["set"]
+    assert here["key"] not in news["jobs"]["set"]
+    assert news["running"] == {"n1": {number: 990_000}}
+    assert set(news["live"]["set"]) == {number}
+
+
+def test_waiting_jobs_have_an_expected_start_and_no_nodes(picture):
+    _, domain = played(AT_S - 419)
+    picture.take(look(None, domain))
+    news = picture.since(0)
+    waiting = [key for key, row in news["jobs"]["set"].items() if row["state"] == "queued"]
+    assert waiting
+    assert set(news["starts"]["set"]) == set(waiting)
+    assert all(news["jobs"]["set"][key]["nodes"] == [] for key in waiting)
+    assert news["totals"]["waiting"] == len(waiting)
+    assert news["daemons_up"] is False
+
+
+def test_silent_daemons_leave_the_picture_as_it_was(picture):
+    picture.take(look(alone(AT_S)))
+    picture.take(look(None, silent=True, troubles=["n: busy"], at_s=AT_S + 2))
+    news = picture.since(0)
+    assert news["troubles"] == ("n: busy",)
+    assert news["jobs"]["set"]["7.a"]["state"] == "running"
+    assert news["running"] == {"n": {"7.a": 990_000}}
+    picture.take(look(None, at_s=AT_S + 4))
+    assert picture.since(0)["jobs"]["set"]["7.a"]["state"] == "ended"
+    assert picture.since(0)["daemons"]["set"] == {}
+
+
+def test_health_of_daemons(picture):
+    ill = at(status("n", []), AT_S)
+    ill["timer"]["pid"] = None
+    ill["settings"]["warnings"] = ["gmet is above the slice"]
+    picture.take(look(sample(AT_S, ill)))
+    row = picture.since(0)["daemons"]["set"]["n"]
+    assert row["timer_up"] is False
+    assert row["warnings"] == ["gmet is above the slice"]
+    assert row["up_since_ms"] == pytest.approx(AT_S * 1000, abs=10_000)
+
+
+def test_unknown_version_gets_everything(picture):
+    picture.take(look(alone(AT_S)))
+    assert picture.since(5)["after"] == 0
+    assert picture.since(1)["after"] == 1
+    assert NS_PER_MS * picture.since(0)["at_ms"] == AT_S * NS_PER_S
