@@ -5,7 +5,14 @@ use. ``membership`` carries a rank through changes, ``worlds`` makes and ends ra
 ``blocks`` moves arrays.
 """
 
+import sys
+
+from cosched.core.errors import CoschedError
 from cosched.malleable.blocks import BlocksDisagree, even
-from cosched.malleable.job import Job, Misuse
+
+try:
+    from cosched.malleable.job import Job, Misuse
+except CoschedError as error:  # a program in the folder of the sources finds them first
+    sys.exit(f"cosched: {error}")
 
 __all__ = ["BlocksDisagree", "Job", "Misuse", "even"]

@@ -18,7 +18,15 @@ from cosched.core.cluster.resizing.change import Change, decode_change
 from cosched.core.cluster.resizing.plan import Spot
 from cosched.core.cluster.resizing.records import Pace, Result
 from cosched.core.errors import CoschedError
-from cosched.shm._native import ffi, lib
+
+try:
+    from cosched.shm._native import ffi, lib
+except ModuleNotFoundError:
+    _SOURCES = Path(__file__).parents[1]
+    raise CoschedError(
+        f"{_SOURCES} is not built: keep the program in another folder than "
+        f"{_SOURCES.parent}, or build it there: pip install -e {_SOURCES.parent}"
+    ) from None
 from cosched.shm.page import Page
 
 #: The path of the page, set by the node's agent.

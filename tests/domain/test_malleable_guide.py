@@ -158,3 +158,79 @@ def test_bounds_survive_a_killed_controller(shell):
     shell.until_nodes(1, 2)
     (job,) = json.loads(shell.good("cosched queue --json"))["jobs"]
     assert (job["minimum"], job["ideal"]) == (1, 2)
+
+
+#: Commands that are refused while job 1 runs on 4 nodes, and what their line has.
+REFUSED = {
+    "cosched submit --min 3 --ideal 2 true": "--min 3 is above --ideal 2",
+    "cosched submit --min 0 true": "'--min': 0 is not in the range x>=1",
+    "cosched submit --min 5 --ideal 5 true": "needs 5 nodes, the domain has 4",
+    "cosched submit --min 1 --nodes 2 true": "--nodes is not for jobs with --min",
+    "cosched resize 1 3..2": "job 1: minimum 3 is above ideal 2",
+    "cosched resize 1 0": "job 1: minimum 0: must be 1 or more",
+    "cosched resize 1 1..9": "job 1: ideal 9: the domain has 4 nodes",
+    "cosched resize 2 1": "job 2: is rigid",
+    "cosched resize 99 1": "job 99: there is no such job",
+}
+#: Programs that use the job wrongly, and their line.
+MISUSES = {
+    "malleable.Job(3, 2)": "minimum 3 is more than ideal 2",
+    "malleable.Job(0)": "minimum 0: is not a number of nodes from 1 to 1048576",
+    "malleable.Job(); malleable.Job()": "this program has made its malleable.Job already: "
+    "use that one",
+    "MPI.Finalize(); malleable.Job()": "MPI has been finalized: make the malleable.Job "
+    "before that",
+}
+#: A program that needs more nodes than the domain has, and no threads of MPI.
+ABOVE = """
+import mpi4py
+mpi4py.rc.thread_level = "single"
+import numpy as np
+from mpi4py import MPI
+from cosched import malleable
+with malleable.Job(minimum=9, ideal=9) as job:
+    for step in job.steps(20):
+        if job.resized:
+            job.redistribute(np.zeros(0))
+    if job.rank == 0:
+        print("done", MPI.Query_thread() == MPI.THREAD_SINGLE)
+"""
+
+
+def test_bad_input_is_one_line_and_the_job_goes_on(shell):
+    shell.good("cosched submit --min 1 --ideal 2 --name heat python loop.py")
+    shell.good("cosched submit --nodes 1 --hold true")
+    shell.until_nodes(1, 2)
+    for command, line in REFUSED.items():
+        done = shell(command)
+        assert done.returncode in (1, 2), command
+        assert line in done.stderr, command
+        assert (done.stdout, done.stderr.count("\n")) == ("", 1), command
+    wrong = shell.rig.work / "wrong.py"
+    submit = "cosched submit --wait --min 1 --ideal 1 python wrong.py"
+    for call, line in MISUSES.items():
+        wrong.write_text(f"from mpi4py import MPI; from cosched import malleable; {call}")
+        done = shell(submit)
+        of_rank, of_submit = done.stderr.splitlines()
+        assert (done.returncode, of_rank) == (1, f"cosched: {line}")
+        assert "failed: rank 0 ended with status 1" in of_submit
+    wrong.write_text(ABOVE)
+    assert shell.good(submit) == "done True\n"
+    shell.until_nodes(1, 2)
+    assert json.loads(shell.good("cosched why 1 --json"))["changes"] == []
+
+
+def test_domain_of_fixed_sizes_refuses_in_one_line_and_the_job_goes_on(
+    make_rig, bin_folder
+):
+    rig = make_rig(2)
+    rig.start()
+    rig.until_up()
+    shell = Shell(rig, bin_folder)
+    shell.good("cosched submit --nodes 2 --ppn 1 python loop.py")
+    shell.until_nodes(1, 2)
+    assert "this domain keeps the sizes of jobs" in shell.refused(
+        "cosched submit --min 1 python loop.py"
+    )
+    assert "job 1: is rigid" in shell.refused("cosched resize 1 1")
+    shell.until_nodes(1, 2)

@@ -115,6 +115,11 @@ static void misuse(const char *name, struct cosched_job *job) {
         cosched_job_scatter(job, &block, NULL, 1, 8);
     if (strcmp(name, "no-value") == 0)
         cosched_job_bcast(job, NULL, 8);
+    if (strcmp(name, "twice") == 0) {
+        struct cosched_job *another;
+        cosched_job_begin(&another, 1, 0);
+        cosched_job_end(another);
+    }
     if (strcmp(name, "ask-none") == 0)
         cosched_job_ask(job, 0);
     if (strcmp(name, "disagree-in-row") == 0) {

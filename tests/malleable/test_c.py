@@ -109,6 +109,14 @@ MISUSES = {
 }
 
 
+def test_second_job_of_a_program_is_one_line_and_the_first_goes_on(rigid, arrays):
+    done = rigid(2, arrays, "misuse", "twice")
+    assert done.stderr == (
+        "cosched: cosched_job_begin: this program has begun its job already: use that one\n"
+    )
+    assert done.returncode == 0
+
+
 @pytest.mark.parametrize("how", MISUSES)
 def test_misuse_is_one_line(rigid, arrays, how):
     done = rigid(2, arrays, "misuse", how)

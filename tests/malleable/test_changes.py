@@ -2,6 +2,8 @@
 played, under each MPI's own mpiexec."""
 
 import re
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ from mpi4py import MPI
 
 from cosched.core.cluster.resizing.agreement import ReportDone, ReportRefused
 from tests.places import ROOT
+from tests.tools.malleable_agents import mpi_environment
 
 STEN = ROOT / "benchmarks" / "programs" / "sten.py"
 MEMORY = Path(__file__).with_name("memory_program.py")
@@ -170,6 +173,22 @@ def test_misuse_that_is_not_caught_is_one_line_without_a_traceback(rigid, how):
     assert done.stderr.count(line + "\n") == 2
     assert "Traceback" not in done.stderr
     assert done.returncode == 1
+
+
+def test_program_beside_sources_that_are_not_built_is_one_line(mpi, tmp_path):
+    beside = shutil.ignore_patterns("*.so", "__pycache__")
+    shutil.copytree(ROOT / "cosched", tmp_path / "cosched", ignore=beside)
+    program = tmp_path / "program.py"
+    program.write_text("from cosched import malleable\n")
+    environ = {k: v for k, v in mpi_environment().items() if k != "PYTHONPATH"}
+    done = subprocess.run(
+        [mpi / "python", program], env=environ, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        f"cosched: {tmp_path}/cosched is not built: keep the program in another folder "
+        f"than {tmp_path}, or build it there: pip install -e {tmp_path}\n"
+    )
 
 
 def test_job_without_agents_has_a_fixed_size(rigid):

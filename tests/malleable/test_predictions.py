@@ -3,11 +3,13 @@ after a change, and a wrong one is one line."""
 
 import re
 import subprocess
+import time
 
 import pytest
 
 from cosched.core.cluster.resizing.agreement import ReportDone
 from tests.malleable.conftest import flags_for
+from tests.tools.malleable_agents import CHANGE_S
 
 pytestmark = pytest.mark.mpi_job
 
@@ -82,14 +84,22 @@ def program(request, mpi, tmp_path):
     return made
 
 
+def until_predicted(played, node):
+    """Waits until rank 0 is there and predicts: it reports a change before that."""
+    deadline = time.monotonic() + CHANGE_S
+    while played.pages[node].prediction() != POINTS:
+        assert time.monotonic() < deadline, played.pages[node].prediction()
+        time.sleep(0.001)
+
+
 def test_the_page_of_rank_0_has_the_prediction(agents, mpi, program):
     played = agents(2)
     stop = played.folder / "stop"
     played.start(mpi, [0], program, stop)
     assert isinstance(played.resize([], [1]), ReportDone)
-    assert played.pages[0].prediction() == POINTS
+    until_predicted(played, 0)
     assert isinstance(played.resize([0]), ReportDone)
-    assert played.pages[1].prediction() == POINTS
+    until_predicted(played, 1)
     stop.touch()
     assert played.finish() == (0, "done\n")
 

@@ -189,6 +189,7 @@ static int begin(struct cosched_job *job) {
 }
 
 int cosched_job_begin(struct cosched_job **made, int32_t minimum, int32_t ideal) {
+    static bool has_begun; /* a process has one job, as it has one MPI_Init */
     struct cosched_job *job = calloc(1, sizeof *job);
     int error;
     *made = job;
@@ -199,6 +200,9 @@ int cosched_job_begin(struct cosched_job **made, int32_t minimum, int32_t ideal)
     job->ideal = ideal;
     if ((error = check(job, minimum, ideal)) != 0)
         return error;
+    if (has_begun)
+        return misuse(job, BEGIN_CALL, "this program has begun its job already: use that one");
+    has_begun = true;
     job->joined = cosched_worlds_own_generation() > 0;
     error = job->joined ? join(job) : begin(job);
     if (error == 0 && !job->joined)

@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { OPEN_NODES = 4096, ALL_UP_TO = 16 };
-
+#define OPEN_NODES 4096
+#define ALL_UP_TO 16
 #define LONGEST_S 3.2e9 /* a hundred years */
 #define NS_PER_S 1e9
 

@@ -36,7 +36,8 @@ struct cosched_block {
 };
 
 /* Begins a job, or joins it in a rank that a change has made. minimum, ideal: the least and the best
- * number of nodes; ideal 0: not known. -EINVAL for wrong numbers, and before MPI_Init. */
+ * number of nodes; ideal 0: not known. -EINVAL for wrong numbers, before MPI_Init, and if the program has
+ * begun a job before. */
 int cosched_job_begin(struct cosched_job **job, int32_t minimum, int32_t ideal);
 
 /* Cuts an array of so many rows into blocks that differ by one row at most, before the loop. whole:
