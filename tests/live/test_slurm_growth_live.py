@@ -102,6 +102,7 @@ def test_nodes_end_with_the_allocation_of_the_domain(site):
 WIDE = f"""#!/bin/sh
 export COSCHED_RUN_DIR=$HOME/wide
 {command_of_the_guide()}
+cosched submit --nodes 3 --ppn 1 --wait ./look
 while ! test -e next; do sleep 0.2; done
 . $COSCHED_RUN_DIR/domain/slurm_job_${{SLURM_JOB_ID}}_resize.sh
 echo the job has $SLURM_NNODES
@@ -114,17 +115,16 @@ def test_job_of_the_domain_gives_idle_nodes_to_slurm(site):
     """Another job gets one of them, while the first one goes on with what it has."""
     job = site.sbatch(WIDE, "--nodes=3", "--ntasks-per-node=1", MEMORY)
     until(lambda: running(site) == ["lab1"], "the job has one node", 3 * DEADLINE_S)
-    # Slurm has the nodes a moment before the domain's log has the line.
-    words = "Slurm has got lab2, lab3 back; the job has lab1"
-    log = "wide/domain/slurmnodes.log"
-    until(lambda: words in output(site, log), "it is in the log", DEADLINE_S)
-    other = site.sbatch("#!/bin/sh\nuname -n\n", "--nodes=1", "--nodelist=lab3", MEMORY)
+    lines = output(site, f"{job}.out").splitlines()
+    assert sorted(line.split()[0] for line in lines[1:]) == list(NAMES[:3])
+    log = output(site, "wide/domain/slurmnodes.log")
+    assert "Slurm has got lab2, lab3 back; the job has lab1" in log
+    other = site.sbatch("#!/bin/sh\nuname -n\n", "--nodelist=lab3", MEMORY)
     until(lambda: output(site, f"{other}.out") == "lab3\n", "the other job", DEADLINE_S)
     site.user("lab1", "touch", "next")
     site.wait(job)
-    printed = output(site, f"{job}.out")
-    assert "the job has 1\n" in printed, printed
-    _, first, second = printed[printed.index("the job has") :].splitlines()
+    *_, count, first, second = output(site, f"{job}.out").splitlines()
+    assert count == "the job has 1"
     assert first.split()[0] != second.split()[0]
     site.until_nothing_runs()
 

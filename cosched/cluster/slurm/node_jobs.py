@@ -44,7 +44,6 @@ class NodeJobs:
         self._base = base
         self._cpus = cpus
         self._words = words
-        self._base_environ = environ
         # What describes the base job must not shape the others.
         self._environ = {
             name: value
@@ -99,14 +98,12 @@ class NodeJobs:
         if numbers:
             self._run("scancel", *map(str, numbers))
 
-    def _run(
-        self, *words: str, script: str = "", environ: Mapping[str, str] | None = None
-    ) -> str:
-        """Returns what a command prints. environ: None: that without a job."""
+    def _run(self, *words: str, script: str = "") -> str:
+        """Returns what a command prints."""
         try:
             done = subprocess.run(
                 words,
-                env=self._environ if environ is None else environ,
+                env=self._environ,
                 cwd=self._paths.directory,
                 input=script.encode(),
                 capture_output=True,
