@@ -87,8 +87,7 @@ class NodeJobs:
 
     def shrink(self, nodes: Sequence[str]) -> None:
         """Lets the base job keep these of its nodes; Slurm gets the others. Raises
-        CoschedError. scontrol writes ``slurm_job_*_resize.sh`` into the folder of the
-        domain: a script sets the variables of the smaller job with it."""
+        CoschedError."""
         self._run(
             "scontrol", "update", f"JobId={self._base}", f"NodeList={','.join(nodes)}"
         )
