@@ -21,14 +21,11 @@ from cosched.core.complaints import Complaints
 from cosched.core.config.kinds import OFF
 from cosched.core.config.schema import TRACE_BYTES, Limits
 from cosched.core.errors import CoschedError
-from cosched.core.node.knowledge import REMEMBERED
 from cosched.core.node.machine import NodeScheduler
 from cosched.core.node.messages import (
     AlarmRang,
-    KnowledgeReplaced,
     ShutdownRequested,
     SliceEnded,
-    TurnGiven,
 )
 from cosched.core.node.settings import Settings
 from cosched.core.symbiosis.watch import WatchSettings
@@ -36,6 +33,7 @@ from cosched.core.units import NS_PER_MS, NS_PER_S
 from cosched.linux.classes import ClassScheduler
 from cosched.linux.native.kick import Kicker
 from cosched.node.admission import MemoryAdmission
+from cosched.node.answers import JobAnswers
 from cosched.node.bell import make_bell, open_bell, silence
 from cosched.node.children.metrics_process import MetricsProcess
 from cosched.node.children.timer_process import TimerProcess
@@ -49,10 +47,9 @@ from cosched.node.live_settings import LiveSettings
 from cosched.node.memory_meter import MemoryMeter, MemoryTerms
 from cosched.node.owners import Owners
 from cosched.node.records.bounded_file import FilePair
-from cosched.node.records.explain import explain
 from cosched.node.records.history_writer import HistoryWriter
 from cosched.node.records.recorder import Recorder
-from cosched.node.sockets.control import ControlSocket, Held
+from cosched.node.sockets.control import ControlSocket
 from cosched.node.sockets.registration import RegistrationSocket, TaskHello, Welcome
 from cosched.node.status import NodeView, node_status
 from cosched.node.tasks.life import TaskLife
@@ -63,7 +60,7 @@ from cosched.node.tasks.spending_reader import SpendingReader
 from cosched.node.tasks.tending import Launchers
 from cosched.node.tasks.use_reader import CpuTimes, UseReader
 from cosched.rundir.lock import DaemonLock
-from cosched.rundir.paths import NodePaths, job_key
+from cosched.rundir.paths import NodePaths
 from cosched.service.listener import Peer, UnixListener
 from cosched.service.loop import Loop
 from cosched.service.pacing import Pacer
@@ -149,6 +146,7 @@ class SchedulerDaemon:
             self._loop.call_at,
         )
         self._spending = SpendingReader(self.machine, self.jobs, self.history, classes)
+        self._answers = JobAnswers(self.driver, self.jobs, self.history)
         self._members = TaskLife(
             self.driver,
             self.jobs,
@@ -251,18 +249,18 @@ class SchedulerDaemon:
             readers={"status": self._status},
             writers={
                 "set": self.settings.set,
-                "relearn": self._relearn,
-                "turn": self._give_turn,
+                "relearn": self._answers.relearn,
+                "turn": self._answers.give_turn,
                 "down": self._down,
                 "retire": self._retire,
             },
             owners={
-                "why": self._why,
+                "why": self._answers.why,
                 "history": self.history.answer,
-                "length": self._length,
+                "length": self._answers.length,
                 **self._owners.handlers(),
             },
-            held={"borrow": self.settings.borrow, "forget": self._forget},
+            held={"borrow": self.settings.borrow, "forget": self._answers.forget},
             on_lease_end=self._note_activity,
             complaints=complaints,
             pacer=self._pacer,
@@ -419,45 +417,6 @@ class SchedulerDaemon:
             since_wall_ns if type(since_wall_ns) is int else None,
             memory=request.get("memory") is not False,
         )
-
-    def _why(self, request: Mapping[str, Any], uid: int) -> Mapping[str, Any]:
-        return explain(self.recorder, request, uid)
-
-    def _length(self, request: Mapping[str, Any], uid: int) -> Mapping[str, Any]:
-        """Returns how long a job of this user was scheduled, once it has left; less work
-        than the whole history."""
-        name, since_wall_ns = request.get("job"), request.get("since_wall_ns", 0)
-        if not isinstance(name, str) or type(since_wall_ns) is not int:
-            raise CoschedError("length: needs a job and since_wall_ns")
-        key = job_key(uid, name)
-        if self.jobs.get(key) is not None:
-            return {"running": True, "length_ns": None}
-        length_ns = self.history.length_ns(uid, key, since_wall_ns)
-        return {"running": False, "length_ns": length_ns}
-
-    def _relearn(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Replaces what the node learned by the jobs that ended in a time."""
-        since_wall_ns = request.get("since_wall_ns", 0)
-        until_wall_ns = request.get("until_wall_ns")
-        for name, time_ns in (("since", since_wall_ns), ("until", until_wall_ns or 0)):
-            if type(time_ns) is not int:
-                raise CoschedError(f"{name}_wall_ns: must be a whole number of nanoseconds")
-        ended = tuple(self.history.ended(since_wall_ns, until_wall_ns)[-REMEMBERED:])
-        self.driver.feed(KnowledgeReplaced(**clocks(), ended=ended))
-        return {"ended": len(ended)}
-
-    def _forget(self, request: Mapping[str, Any], _pid: int) -> Held:
-        """Does as ``_relearn``; all that was learned returns with the holder's end."""
-        return Held(self._relearn(request), self._remember)
-
-    def _remember(self) -> None:
-        self._relearn({})
-
-    def _give_turn(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
-        job = str(request.get("job"))
-        self.driver.feed(TurnGiven(**clocks(), job=job))
-        state = self.machine.jobs.get(job)
-        return {"given": state is not None and state.scheduled}
 
     def _retire(self, _request: Mapping[str, Any]) -> Mapping[str, Any]:
         """Ends private daemons without jobs."""

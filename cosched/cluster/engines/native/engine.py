@@ -47,6 +47,7 @@ from cosched.cluster.paths import DomainPaths
 from cosched.cluster.store import JobStore, State
 from cosched.cluster.user_socket import Person
 from cosched.config.domain import MALLEABLE, DomainConfig, load_config
+from cosched.core.cluster.numbering import Numbering
 from cosched.core.complaints import Complaints
 from cosched.core.config.tables import reload
 from cosched.core.errors import CoschedError, must_succeed
@@ -79,10 +80,9 @@ class NativeEngine:
     ) -> None:
         self._stored = store.live()
         check_open_changes(self._stored, config.queue.size)
-        wanted, numbering = config.nodes, open_numbering(paths, config.nodes, self._stored)
-        config = replace(config, nodes=numbering.addresses)
-        if config.nodes.keys() != wanted.keys():  # some leave
-            keys = load_keys(paths.keys, CONTROLLER, config.members)
+        wanted = config.nodes
+        numbering = open_numbering(paths, wanted, self._stored)
+        config, keys = _with_leaving(config, keys, paths, numbering)
         self._config = config
         self._log = log
         self._complaints = Complaints(log, time.monotonic_ns)
@@ -100,27 +100,8 @@ class NativeEngine:
         self._requests = JobRequests(
             config, self._jobs, store, self._members, self.end_domain
         )
-        self._membership = Membership(
-            paths,
-            keys,
-            self._members,
-            self._links,
-            self._jobs,
-            self._use_nodes,
-            self._forget_node,
-            log,
-        )
-        self._membership.mark_leaving(wanted)
-        self._membership.meet()
-        private = idle_s is not None
-        of_nodes = NodeRequests(
-            paths,
-            self._members,
-            self._jobs,
-            self._membership,
-            self.reload,
-            private=private,
-        )
+        self._membership = self._make_membership(paths, keys, wanted)
+        of_nodes = self._make_node_requests(paths, private=idle_s is not None)
         self.handlers = {**self._requests.handlers, **of_nodes.handlers}
         self.may_vouch: Callable[[Person], bool] = self._requests.may_vouch
         of_coupling = None if coupled is None else coupled.metrics
@@ -135,6 +116,34 @@ class NativeEngine:
         self._idle_s = idle_s
         self._ending = ending
         self._busy_at = time.monotonic()
+
+    def _make_membership(
+        self, paths: DomainPaths, keys: KeyRing, wanted: Mapping[str, str]
+    ) -> Membership:
+        """Makes the membership of nodes. wanted: those of domain.toml; others leave."""
+        membership = Membership(
+            paths,
+            keys,
+            self._members,
+            self._links,
+            self._jobs,
+            self._use_nodes,
+            self._forget_node,
+            self._log,
+        )
+        membership.mark_leaving(wanted)
+        membership.meet()
+        return membership
+
+    def _make_node_requests(self, paths: DomainPaths, *, private: bool) -> NodeRequests:
+        return NodeRequests(
+            paths,
+            self._members,
+            self._jobs,
+            self._membership,
+            self.reload,
+            private=private,
+        )
 
     def open(self, answer: Answer) -> None:
         """Starts to listen, and takes the jobs that are stored; see ``Engine``."""
@@ -382,3 +391,13 @@ class NativeEngine:
             kind = f"its {type(message).__name__} is dropped"
             take = partial(self._jobs.take, sender, message)
             self._complaints.attempt(sender, kind, take)
+
+
+def _with_leaving(
+    config: DomainConfig, keys: KeyRing, paths: DomainPaths, numbering: Numbering
+) -> tuple[DomainConfig, KeyRing]:
+    """Returns the settings and keys with the nodes that still leave the domain."""
+    numbered = replace(config, nodes=numbering.addresses)
+    if numbered.nodes.keys() != config.nodes.keys():
+        keys = load_keys(paths.keys, CONTROLLER, numbered.members)
+    return numbered, keys
