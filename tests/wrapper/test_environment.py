@@ -164,9 +164,7 @@ def test_environment_bad_expectation_is_unknown_and_warns(read, text):
 
 @pytest.mark.parametrize("names", [("memory",), ("cpu", "memory", "io", "network")])
 def test_environment_reads_what_limits_the_job(read, names):
-    part = Part("j", Path("/r"), "none", limited_by=names)
-    added = task_environment({}, part=part, wait="spin", shim=None, verbose=False)
-    environment = read(JOB="j", LIMITED_BY=added["COSCHED_LIMITED_BY"])
+    environment = read(JOB="j", LIMITED_BY=",".join(names))
     assert read_limits(environment.data.task.limited_by) == names
     assert environment.warnings == []
 
