@@ -29,7 +29,7 @@ class EmulatedNode:
     """The speeds of an emulated node. Three processes fill the memory, and one the disk."""
 
     processors: int = 8  #: processes that can run at once
-    stretch: float = 6.0  #: a round of a kernel lasts so many times its CPU time
+    stretch: float = 10.0  #: how many times its CPU time a round of a kernel lasts
     bus_mb_s: float = 400.0  #: the memory bus, in millions of bytes a second
     bank_m_s: float = 12.0  #: random accesses, in millions a second
     bank_part: float = 0.75  #: of the bus's time, in which streams occupy the banks

@@ -36,8 +36,6 @@ class Wanted(NamedTuple):
     submitted_ns: int  #: when the user asked for it, ns since 1970
     registers_in_init: bool = False  #: the ranks register in MPI_Init, not when they start
     by_agents: bool = False  #: the agents of a domain start the ranks
-    #: The resources that limit the job, as its user named them; empty: none.
-    limited_by: tuple[str, ...] = ()
 
 
 def rank_environment(
@@ -75,7 +73,6 @@ def rank_environment(
             wanted.registers_in_init,
             "all" if choices.needs_all else usual,
             shimmed if job.surely_shimmed else "perhaps",
-            wanted.limited_by,
         )
     return task_environment(
         environ,

@@ -149,7 +149,6 @@ def _rank_environment(
         Lengths(reports.warn).expectation(found, None),
         time.time_ns(),
         by_agents=True,
-        limited_by=tuple(job.limited_by),
     )
     return rank_environment(found, around.choices, wanted, around.environ, reports)
 

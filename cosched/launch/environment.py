@@ -77,9 +77,6 @@ class Part(NamedTuple):
     require: str = ""
     #: Whether all ranks have the shim, as COSCHED_JOIN has it; empty: probably.
     shimmed: str = ""
-    #: The resources that limit the job, as its user named them; empty: none, and the job
-    #: shares no node.
-    limited_by: tuple[str, ...] = ()
 
 
 def task_environment(
@@ -116,8 +113,6 @@ def task_environment(
         kind, lengths_ns = part.expectation
         if kind or lengths_ns:
             added["COSCHED_EXPECTED"] = f"{kind}:{','.join(map(str, lengths_ns))}"
-        if part.limited_by:
-            added["COSCHED_LIMITED_BY"] = ",".join(part.limited_by)
     if shim is not None:
         added["LD_PRELOAD"] = merge_preload(environ.get("LD_PRELOAD", ""), shim)
     if verbose:

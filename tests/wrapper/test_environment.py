@@ -12,7 +12,7 @@ from cosched.core.node.knowledge import UNKNOWN, Expectation
 from cosched.core.units import LENGTH_MAX_NS
 from cosched.launch.environment import Part, task_environment
 from cosched.shm._native import ffi, lib
-from cosched.shm.region import read_expectation
+from cosched.shm.region import read_expectation, read_limits
 from mpi_shim.wrapper.task.environment import Environment, text
 
 NUMBER_ENDS = "below 2^64: it is ignored"
@@ -160,6 +160,25 @@ def test_environment_bad_expectation_is_unknown_and_warns(read, text):
         f"COSCHED_EXPECTED={text:.96} is not KIND:NANOSECONDS,... with at most 8 times: "
         "it is ignored"
     )
+
+
+@pytest.mark.parametrize("names", [("memory",), ("cpu", "memory", "io", "network")])
+def test_environment_reads_what_limits_the_job(read, names):
+    environment = read(JOB="j", LIMITED_BY=",".join(names))
+    assert read_limits(environment.data.task.limited_by) == names
+    assert environment.warnings == []
+
+
+@pytest.mark.parametrize(
+    "text", ["disk", "memory,", ",memory", "memory io", "MEMORY", "io,x"]
+)
+def test_environment_unknown_resource_counts_for_nothing_and_warns(read, text):
+    environment = read(JOB="j", LIMITED_BY=text)
+    assert environment.data.task.limited_by == 0
+    assert environment.warnings == [
+        f"COSCHED_LIMITED_BY={text} is not a list of cpu, memory, io and network: "
+        "it is ignored"
+    ]
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,8 @@
 A look costs the jobs that rest a slice, so three rules bound it:
 
 - A job rests at most ``percent`` of the time that it spends beside others, or
-  ``FIRST_RESTS`` slices in all if that is more. So the first looks come soon, and a job of
-  half a minute loses no more than a hundredth.
+  ``FIRST_RESTS`` slices in all if that is more. So the first looks come soon, and a job
+  of half a minute loses no more than a hundredth.
 - The jobs take turns: each look shows another one.
 - If enough is known of all of them, looks come eight times more rarely.
 

@@ -61,7 +61,7 @@ class WatchSettings:
 
     #: A job rests at most this part of its time, so that the others are seen alone; 0: no
     #: job is looked at alone.
-    percent: float = 1.0
+    percent: float = 0.5
     #: The most that a job may be slowed before another one gives way, such as 1.10; 0: no
     #: job gives way.
     limit: float = 1.10

@@ -108,9 +108,7 @@ def test_new_mpich_puts_long_values(uses, version, library, pmi):
 
 def test_ranks_find_their_part_in_coscheduling(uses):
     uses.mpi(HYDRA, Family.MPICH)
-    limits = ("memory", "io")
-    environ = uses.serve(ranks=4, memory_bytes=5, name="a b", limited_by=limits).environ
-    assert environ["COSCHED_LIMITED_BY"] == "memory,io"
+    environ = uses.serve(ranks=4, memory_bytes=5, name="a b").environ
     assert environ["COSCHED_JOB"] == "a-b"
     assert environ["COSCHED_RUN_DIR"] == "/run/x"
     assert environ["COSCHED_MEMORY"] == "5"
