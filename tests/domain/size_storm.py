@@ -280,14 +280,18 @@ class SizeStorm:
     def finish(self) -> None:
         """Ends the job, and compares its answer."""
         self._until(self.job).touch()
-        job = self.rig.wait(self.job)
+        self._until_so(self._has_ended, "the job does not end")
+        job = self._ask(lambda client: client.job(self.job))
         self.ends[f"ended by itself: {job['state']}"] += 1
         problem = self.program.problem(self.rig.output(job))
         if job["state"] != "done" or problem:
             line = f"job {self.job}: {job['state']}: {job['reason']}: {problem}"
             self.problems.append(line)
-        self.rig.until(lambda: not self.rig.strays(""), "a task is left")
-        self.rig.until(lambda: not self.program.files(), "a file is left")
+        self._until_so(lambda: not self.rig.strays(""), "a task is left")
+        self._until_so(lambda: not self.program.files(), "a file is left")
+
+    def _has_ended(self) -> bool:
+        return bool(self._ask(lambda client: client.job(self.job)["ended_ns"]))
 
     def check(self) -> None:
         """Ends the last job. Then nothing may be left, and no job may be lost."""
