@@ -233,9 +233,11 @@ class SizeStorm:
             return True
         self._count(job["changes"])
         is_open = any(each["ended_ns"] is None for each in job["changes"])
-        if job["state"] != "running" or is_open or self._drained in job["hosts"]:
+        size = len(job["hosts"])
+        if job["state"] != "running" or is_open or size not in self._wanted:
             return False
-        return len(job["hosts"]) in self._wanted
+        # A job at its minimum keeps a drained node.
+        return size == self._wanted[0] or self._drained not in job["hosts"]
 
     def _check_members(self) -> None:
         ended = [n for n, each in self.rig.members.items() if each.poll() is not None]
