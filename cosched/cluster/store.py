@@ -40,8 +40,8 @@ from cosched.core.errors import CoschedError
 #: In the file's user_version. Files of version 1 have numbers of nodes instead of names.
 #: Those of version 2 do not count the failed starts of a job. Those of version 3 have no
 #: malleable jobs. Those of version 4 have all changes of sizes, and do not count them.
-#: Those of version 5 have no jobs on halves of nodes.
-VERSION = 6
+#: Those of version 5 have no jobs on halves of nodes, and those of version 6 no drains.
+VERSION = 7
 #: How many changes of a job's size are kept, the latest ones. All of them are counted.
 CHANGES_MOST = 100
 #: Stands for a number in a file of version 1 that no node in domain.toml has.
@@ -55,6 +55,7 @@ CREATE TABLE changes (
     PRIMARY KEY (job, start, generation)
 ) STRICT
 """
+_DRAINS = "CREATE TABLE drains (name TEXT PRIMARY KEY, reason TEXT NOT NULL) STRICT"
 _COUNTS = """
 CREATE TABLE change_counts (
     job INTEGER PRIMARY KEY,
@@ -85,6 +86,7 @@ CREATE INDEX jobs_by_state ON jobs (state);
 CREATE TABLE agents (name TEXT PRIMARY KEY, incarnation INTEGER NOT NULL) STRICT;
 {_CHANGES};
 {_COUNTS};
+{_DRAINS};
 """
 
 
@@ -209,6 +211,7 @@ class JobStore:
             _store_sizes,
             _count_changes,
             _store_parts,
+            _store_drains,
         ]
         self._file = open_database(path, _TABLE, VERSION, remedy, log, upgrades)
         #: How many changes of sizes ended, by whether they were refused.
@@ -354,6 +357,18 @@ class JobStore:
         """Stores which agent a node has. Waits while the disk is full."""
         self._file.store("INSERT OR REPLACE INTO agents VALUES (?, ?)", (name, incarnation))
 
+    def drains(self) -> dict[str, str]:
+        """Returns the operator's reason for each node that is drained."""
+        return dict(self._file.rows("SELECT name, reason FROM drains"))
+
+    def save_drain(self, name: str, reason: str) -> None:
+        """Stores that a node is drained. Waits while the disk is full."""
+        self._file.store("INSERT OR REPLACE INTO drains VALUES (?, ?)", (name, reason))
+
+    def forget_drain(self, name: str) -> None:
+        """Stores that a node is not drained. Waits while the disk is full."""
+        self._file.store("DELETE FROM drains WHERE name = ?", (name,))
+
     def close(self) -> None:
         """Closes the file."""
         self._file.close()
@@ -437,3 +452,8 @@ def _count_changes(file: Database) -> None:
 def _store_parts(file: Database) -> None:
     """Gives a file of version 5 what is stored about jobs on halves of nodes."""
     file.run("ALTER TABLE jobs ADD COLUMN parts BLOB")
+
+
+def _store_drains(file: Database) -> None:
+    """Gives a file of version 6 room for drains."""
+    file.run(_DRAINS)

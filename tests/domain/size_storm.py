@@ -233,9 +233,11 @@ class SizeStorm:
             return True
         self._count(job["changes"])
         is_open = any(each["ended_ns"] is None for each in job["changes"])
-        if job["state"] != "running" or is_open or self._drained in job["hosts"]:
+        size = len(job["hosts"])
+        if job["state"] != "running" or is_open or size not in self._wanted:
             return False
-        return len(job["hosts"]) in self._wanted
+        # A job at its minimum keeps a drained node.
+        return size == self._wanted[0] or self._drained not in job["hosts"]
 
     def _check_members(self) -> None:
         ended = [n for n, each in self.rig.members.items() if each.poll() is not None]
@@ -280,14 +282,18 @@ class SizeStorm:
     def finish(self) -> None:
         """Ends the job, and compares its answer."""
         self._until(self.job).touch()
-        job = self.rig.wait(self.job)
+        self._until_so(self._has_ended, "the job does not end")
+        job = self._ask(lambda client: client.job(self.job))
         self.ends[f"ended by itself: {job['state']}"] += 1
         problem = self.program.problem(self.rig.output(job))
         if job["state"] != "done" or problem:
             line = f"job {self.job}: {job['state']}: {job['reason']}: {problem}"
             self.problems.append(line)
-        self.rig.until(lambda: not self.rig.strays(""), "a task is left")
-        self.rig.until(lambda: not self.program.files(), "a file is left")
+        self._until_so(lambda: not self.rig.strays(""), "a task is left")
+        self._until_so(lambda: not self.program.files(), "a file is left")
+
+    def _has_ended(self) -> bool:
+        return bool(self._ask(lambda client: client.job(self.job)["ended_ns"]))
 
     def check(self) -> None:
         """Ends the last job. Then nothing may be left, and no job may be lost."""

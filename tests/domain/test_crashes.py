@@ -347,6 +347,28 @@ def test_a_full_disk_loses_no_job_that_was_accepted(make_rig, small_disk):
     assert (job["state"], rig.output(job)) == ("done", "first\n")
 
 
+def test_a_drained_node_stays_drained_when_the_controller_is_killed(make_rig):
+    rig = make_rig(1)
+    rig.start()
+    rig.until_up()
+    with rig.client() as client:
+        client.drain(["n1"], "new disk")
+    rig.kill(CONTROLLER)
+    rig.start(CONTROLLER)
+
+    def node():
+        with rig.client() as client:
+            return client.nodes()[0]
+
+    rig.until(lambda: node()["state"] != "down", "n1 has not joined")
+    assert (node()["state"], node()["reason"]) == ("drained", "new disk")
+    with rig.client() as client:
+        client.undrain(["n1"])
+    rig.kill(CONTROLLER)
+    rig.start(CONTROLLER)
+    assert rig.wait(rig.shell("true"))["state"] == "done"
+
+
 def test_a_steward_that_is_killed_ends_its_job(make_rig):
     rig = make_rig(1)
     rig.start()

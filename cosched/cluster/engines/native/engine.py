@@ -93,6 +93,12 @@ class NativeEngine:
         for name, incarnation in store.agents().items():
             if name in self._members.by_name:
                 self._members.by_name[name].agent = incarnation
+        for name, reason in store.drains().items():
+            if name in self._members.by_name:
+                member = self._members.by_name[name]
+                member.drained, member.reason = True, reason
+            else:  # it was removed meanwhile
+                store.forget_drain(name)
         coupled = config.coupled
         self.pairs = None if coupled is None else open_pairs(coupled, paths, log)
         self._jobs = Jobs(config, store, self._members, self._send, log, self.pairs)
@@ -199,6 +205,7 @@ class NativeEngine:
 
     def _forget_node(self, name: str) -> None:
         self._answering.forget(name)
+        self._store.forget_drain(name)
 
     def figures(self) -> Figures:
         """Returns the present figures for Prometheus."""

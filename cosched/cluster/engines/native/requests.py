@@ -300,6 +300,7 @@ class JobRequests:
         reason: str = convert(request.get("reason", ""), Name, "the reason of a drain")
         for member in self._named(request):
             with must_succeed(f"drain of node {member.name}"):
+                self._store.save_drain(member.name, reason)
                 member.drained = True
                 member.reason = reason
                 if member.state is NodeState.UP:
@@ -312,6 +313,7 @@ class JobRequests:
             if member.leaving:
                 raise CoschedError(f"node {member.name}: is leaving the domain")
             with must_succeed(f"undrain of node {member.name}"):
+                self._store.forget_drain(member.name)
                 member.drained = False
                 if member.state is NodeState.DRAINED:
                     member.state = NodeState.UP

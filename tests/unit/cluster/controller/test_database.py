@@ -76,7 +76,7 @@ KINDS = {
         JOBS,
         "move the file away to start with no jobs",
         VERSION,
-        "1 to 6",
+        "1 to 7",
     ),
     "memory": Kind(
         filled_memory,
@@ -121,7 +121,7 @@ def with_version(path, version):
     file.close()
 
 
-@pytest.mark.parametrize("version", [0, 7, 99])
+@pytest.mark.parametrize("version", [0, 8, 99])
 def test_file_of_another_version_is_refused(kind, path, version):
     with_version(path, version)
     line = refusal(kind, path)
@@ -369,7 +369,7 @@ def test_store_of_version_4_counts_its_changes(old, monkeypatch):
         file.executescript(
             "INSERT INTO changes VALUES (2, 1, 1, x'00'), (3, 1, 1, x'7b7d');"
             "DROP TABLE change_counts; ALTER TABLE jobs DROP COLUMN parts;"
-            "PRAGMA user_version = 4;"
+            "DROP TABLE drains; PRAGMA user_version = 4;"
         )
     with contextlib.closing(JobStore(path, NODES)) as store:
         check_changes(store)
@@ -380,13 +380,29 @@ def test_store_of_version_5_takes_jobs_on_halves(old):
     with contextlib.closing(JobStore(path, NODES)) as store:
         assert store.find(1).parts == ()
     with contextlib.closing(sqlite3.connect(path)) as file:
-        file.executescript("ALTER TABLE jobs DROP COLUMN parts; PRAGMA user_version = 5;")
+        file.executescript(
+            "ALTER TABLE jobs DROP COLUMN parts; DROP TABLE drains;PRAGMA user_version = 5;"
+        )
     with contextlib.closing(JobStore(path, NODES)) as store:
         store.save(replace(store.find(1), hosts=("n0", "n1"), parts=(0, 1)))
         store.save(replace(store.find(2), hosts=("n0", "n1"), parts=(0,)))
         assert (store.find(1).parts, store.find(1).nodes) == ((0, 1), ("n0", "n1"))
         with pytest.raises(CoschedError, match=r"it has parts \(0,\) of 2 nodes"):
             store.find(2)
+
+
+def test_store_of_version_6_takes_drains(old):
+    path = old((State.RUNNING, b"[[0,1]]"))
+    with contextlib.closing(JobStore(path, NODES)) as store:
+        assert store.drains() == {}
+    with contextlib.closing(sqlite3.connect(path)) as file:
+        file.executescript("DROP TABLE drains; PRAGMA user_version = 6;")
+    with contextlib.closing(JobStore(path, NODES)) as store:
+        store.save_drain("n0", "new disk")
+        store.save_drain("n1", "")
+        store.forget_drain("n1")
+    with contextlib.closing(JobStore(path, NODES)) as store:
+        assert store.drains() == {"n0": "new disk"}
 
 
 def test_change_is_stored_with_its_count_or_not_at_all(old):
