@@ -15,7 +15,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
 
-from cosched.core.decoding import Malformed, parse_integer
+from cosched.core.decoding import Malformed, host_of, parse_integer
 from cosched.core.errors import CoschedError
 from cosched.observe.page.shared import shared_asset
 
@@ -94,7 +94,7 @@ class Pages:
         if environ["REQUEST_METHOD"] not in ("GET", "HEAD"):
             raise _Refused("405 Method Not Allowed", "the dashboard changes nothing")
         host = environ.get("HTTP_HOST", "")
-        if host.rpartition(":")[0] not in HOSTS and host not in HOSTS:
+        if host_of(host) not in HOSTS and host not in HOSTS:
             raise _Refused("421 Misdirected Request", "use the name localhost")
         token, *rest = environ["PATH_INFO"].removeprefix("/").split("/")
         if not hmac.compare_digest(token.encode("latin-1"), self._token.encode()):

@@ -55,6 +55,12 @@ ELSEWHERE = {
     ("number", "cosched/node/lifetime/stop.py"): _ANSWERED,
     ("number", "cosched/observe"): _ANSWERED,
     ("number", "cosched/sim"): _NUMBER,
+    ("number", "cosched/core/cluster/queue/sizes/prediction.py"): _NUMBER,
+    (
+        "number",
+        "cosched/malleable/prediction.py",
+    ): "a number of the program in whose process this runs",
+    ("number", "cosched/dashboard/picture.py"): _ANSWERED,
     ("number", "cosched/cluster/coupling/mail.py"): _NUMBER,
     ("number", "cosched/cluster/coupling/metrics.py"): _NUMBER,
     ("number", "cosched/launch/process.py"): _NUMBER,
