@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.mpi import find
-from cosched.core.cluster.queue.halves.resources import Limits, Resource
 from cosched.core.errors import CoschedError
+from cosched.core.symbiosis.resources import Limits, Resource
 from cosched.launch.compile import Compiler
 from cosched.launch.family import Mpi
 from cosched.launch.program import which

@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from cosched.core.bounds import Limit
-from cosched.core.cluster.queue.halves.resources import parse_limits
 from cosched.core.decoding import JsonDecoder, convert
 from cosched.core.errors import CoschedError
+from cosched.core.symbiosis.resources import parse_limits
 from cosched.core.units import NS_PER_S
 from cosched.linux.processes.limits import TRAVELLING
 

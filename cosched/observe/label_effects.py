@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from cosched.core.cluster.queue.halves.resources import Limits, Resource
 from cosched.core.symbiosis.labels import Checked, LabelRecord
+from cosched.core.symbiosis.resources import Limits, Resource
 from cosched.core.trace.sharing import found_limits, label_of
 from cosched.linux.users import find_user_name
 from cosched.observe.job_summary import JobSummary

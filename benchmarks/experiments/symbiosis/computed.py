@@ -16,7 +16,7 @@ from typing import Any
 
 from benchmarks.experiment import simulate
 from cosched.core.cluster.queue.halves.learner import Learner
-from cosched.core.cluster.queue.halves.resources import Resource
+from cosched.core.symbiosis.resources import Resource
 from cosched.sim.symbiotic.datastar import DATASTAR
 from cosched.sim.symbiotic.matrix import Model, model_document
 from cosched.sim.symbiotic.pairings import assess, schedules, throughput, warned

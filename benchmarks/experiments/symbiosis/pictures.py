@@ -9,7 +9,7 @@ from typing import Any
 
 from benchmarks.experiments.symbiosis.measured import FIGURES, PAPER_1
 from benchmarks.pictures import picture
-from cosched.core.cluster.queue.halves.resources import Expectation, Resource, expected
+from cosched.core.symbiosis.resources import Expectation, Resource, expected
 
 Result = Mapping[str, Any]
 

@@ -23,7 +23,7 @@ from cosched.cli.options import (
 )
 from cosched.cli.values import RUN_SECONDS, YES_OR_NO, some_of
 from cosched.cluster.submission import FROM_CLIENT
-from cosched.core.cluster.queue.halves.resources import Resource
+from cosched.core.symbiosis.resources import Resource
 from cosched.jobs.job import Job
 
 _NO_INPUT = "none"

@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from cosched.core.cluster.queue.halves.resources import Limits
 from cosched.core.symbiosis.limited import Found, Verdict
+from cosched.core.symbiosis.resources import Limits
 from cosched.core.units import NS_PER_S
 
 #: A label without effect is wrong in so many runs one after the other.

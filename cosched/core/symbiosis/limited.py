@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
-from cosched.core.cluster.queue.halves.resources import Limits, Resource
+from cosched.core.symbiosis.resources import Limits, Resource
 from cosched.core.units import NS_PER_S
 
 #: A part of the time from which on it limits the job, in percent.

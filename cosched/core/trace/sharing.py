@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from math import inf
 
-from cosched.core.cluster.queue.halves.resources import Limits, Resource
 from cosched.core.node.messages import Job
 from cosched.core.symbiosis.limited import Found, Spending, find_limits, summed
+from cosched.core.symbiosis.resources import Limits, Resource
 from cosched.core.symbiosis.speeds import LEAST_TRIALS, Measure
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from cosched.core.cluster.queue.halves.resources import Resource
+from cosched.core.symbiosis.resources import Resource
 from cosched.sim.symbiotic.matrix import Model, SpeedupMatrix
 
 #: Tables 3 and 4: six applications on 32-way p690 nodes, 64 processors each. BTIO's label

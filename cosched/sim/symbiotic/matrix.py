@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from cosched.core.cluster.queue.halves.resources import Labels, Limits, parse_limits
 from cosched.core.errors import CoschedError
+from cosched.core.symbiosis.resources import Labels, Limits, parse_limits
 
 
 @dataclass(frozen=True, slots=True)

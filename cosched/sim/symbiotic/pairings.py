@@ -11,8 +11,8 @@ from itertools import permutations
 from statistics import fmean
 from typing import TypeAlias
 
-from cosched.core.cluster.queue.halves.resources import Expectation, Labels, expected
 from cosched.core.errors import CoschedError
+from cosched.core.symbiosis.resources import Expectation, Labels, expected
 from cosched.sim.symbiotic.matrix import Model, SpeedupMatrix
 
 Pair: TypeAlias = "tuple[str, str | None]"  #: (primary, background or None)

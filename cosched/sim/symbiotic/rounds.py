@@ -13,8 +13,8 @@ from statistics import fmean
 from typing import TypeAlias
 
 from cosched.core.cluster.queue.halves.learner import LabelCheck, Learner
-from cosched.core.cluster.queue.halves.resources import Labels
 from cosched.core.errors import CoschedError
+from cosched.core.symbiosis.resources import Labels
 from cosched.sim.symbiotic.matrix import Model, SpeedupMatrix
 from cosched.sim.symbiotic.pairings import (
     Pairs,

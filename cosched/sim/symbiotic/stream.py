@@ -16,9 +16,9 @@ import math
 from dataclasses import dataclass
 from random import Random
 
-from cosched.core.cluster.queue.halves.resources import Limits, Resource
 from cosched.core.cluster.queue.halves.sharing_job import SharingJob
 from cosched.core.errors import CoschedError
+from cosched.core.symbiosis.resources import Limits, Resource
 from cosched.core.units import NS_PER_S
 from cosched.sim.logs.workload import Workload
 from cosched.sim.symbiotic.matrix import Model

@@ -24,10 +24,10 @@ from cosched.core.cluster.queue.halves.placement import (
     PLACEMENTS,
     placement_of,
 )
-from cosched.core.cluster.queue.halves.resources import Resource
 from cosched.core.cluster.queue.order import FCFS, LARGEST
 from cosched.core.cluster.queue.plans.easy import Easy
 from cosched.core.cluster.queue.policies import Policy
+from cosched.core.symbiosis.resources import Resource
 from cosched.core.units import NS_PER_S
 from cosched.sim.logs.swf import read_swf
 from cosched.sim.symbiotic.machine import SharedMachine

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 
 from cosched.core.cluster.queue.halves.learner import LabelCheck
-from cosched.core.cluster.queue.halves.resources import Expectation, Limits, expected
+from cosched.core.symbiosis.resources import Expectation, Limits, expected
 from cosched.sim.cells import duration, left_out
 from cosched.sim.symbiotic.matrix import Model
 from cosched.sim.symbiotic.pairings import Assessment, Pairs

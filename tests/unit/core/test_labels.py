@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosched.core.cluster.queue.halves.resources import Resource
 from cosched.core.symbiosis.labels import (
     KEPT_NS,
     PROGRAMS_MOST,
@@ -18,6 +17,7 @@ from cosched.core.symbiosis.labels import (
     LabelRecord,
 )
 from cosched.core.symbiosis.limited import Found
+from cosched.core.symbiosis.resources import Resource
 
 CPU, MEMORY = frozenset({Resource.CPU}), frozenset({Resource.MEMORY})
 ANNA = 1001

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosched.core.cluster.queue.halves.resources import Resource
 from cosched.core.symbiosis.limited import (
     Spending,
     TaskReading,
@@ -15,6 +14,7 @@ from cosched.core.symbiosis.limited import (
     spent_between,
     summed,
 )
+from cosched.core.symbiosis.resources import Resource
 from cosched.core.symbiosis.speeds import Measure
 from cosched.core.trace.sharing import Neighbour, Sharing, found_limits, merged_sharing
 from cosched.core.units import NS_PER_S

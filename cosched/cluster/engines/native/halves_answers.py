@@ -9,10 +9,10 @@ from cosched.cluster.engines.native.node_entries import NodeEntries
 from cosched.cluster.engines.native.queueing import user_and_program
 from cosched.cluster.store import Record
 from cosched.core.cluster.queue.halves.halves import Halves
-from cosched.core.cluster.queue.halves.resources import SHARED
 from cosched.core.cluster.queue.halves.sharing_job import SharingJob
 from cosched.core.cluster.queue.machine import QueueMachine
 from cosched.core.errors import CoschedError
+from cosched.core.symbiosis.resources import SHARED
 
 #: By part of a node.
 NAMES = ("top", "bottom")

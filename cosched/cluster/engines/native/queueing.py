@@ -17,7 +17,6 @@ from cosched.cluster.store import Record, State
 from cosched.cluster.submission import MOST
 from cosched.config.domain import MALLEABLE, RIGID, QueueSettings
 from cosched.core.bounds import UID_MOST
-from cosched.core.cluster.queue.halves.resources import Resource
 from cosched.core.cluster.queue.halves.sharing_job import SharingJob, whole_nodes_job
 from cosched.core.cluster.queue.job import Job
 from cosched.core.cluster.queue.machine import QueueMachine
@@ -26,6 +25,7 @@ from cosched.core.cluster.queue.sizes.execution import linear
 from cosched.core.cluster.queue.sizes.malleable_job import MalleableJob, least_nodes
 from cosched.core.decoding import parse_integer
 from cosched.core.errors import CoschedError
+from cosched.core.symbiosis.resources import Resource
 
 
 class Queueing:

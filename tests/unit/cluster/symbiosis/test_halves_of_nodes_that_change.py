@@ -11,7 +11,6 @@ from cosched.core.cluster.queue.forecast import forecast
 from cosched.core.cluster.queue.halves.halves import Halves
 from cosched.core.cluster.queue.halves.learner import Learner
 from cosched.core.cluster.queue.halves.placement import PLACEMENTS
-from cosched.core.cluster.queue.halves.resources import SHARED, Resource
 from cosched.core.cluster.queue.halves.sharing_job import SharingJob, whole_nodes_job
 from cosched.core.cluster.queue.job import Job
 from cosched.core.cluster.queue.machine import QueueMachine
@@ -34,6 +33,7 @@ from cosched.core.cluster.queue.queue_events import (
 )
 from cosched.core.cluster.queue.states import State
 from cosched.core.errors import CoschedError
+from cosched.core.symbiosis.resources import SHARED, Resource
 
 MEMORY, CPU = frozenset({Resource.MEMORY}), frozenset({Resource.CPU})
 

@@ -8,8 +8,8 @@ from statistics import fmean
 import pytest
 
 from cosched.core.cluster.queue.halves.learner import Learner
-from cosched.core.cluster.queue.halves.resources import Expectation, Resource
 from cosched.core.errors import CoschedError
+from cosched.core.symbiosis.resources import Expectation, Resource
 from cosched.sim.symbiotic.datastar import DATASTAR, NPB
 from cosched.sim.symbiotic.matrix import (
     Model,

@@ -18,7 +18,6 @@ from cosched.core.cluster.queue.halves.placement import (
     by_learner,
     spread,
 )
-from cosched.core.cluster.queue.halves.resources import SHARED, Resource
 from cosched.core.cluster.queue.halves.sharing_job import SharingJob
 from cosched.core.cluster.queue.job import Job
 from cosched.core.cluster.queue.machine import QueueMachine
@@ -30,6 +29,7 @@ from cosched.core.cluster.queue.queue_events import (
     Ticked,
 )
 from cosched.core.errors import CoschedError
+from cosched.core.symbiosis.resources import SHARED, Resource
 from cosched.sim.symbiotic.datastar import DATASTAR, NPB
 from cosched.sim.symbiotic.symbiotic_runs import ORDERS
 from tests.unit.cluster.symbiosis.sharing_workloads import (

@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any
 
-from cosched.core.cluster.queue.halves.resources import (
+from cosched.core.errors import CoschedError
+from cosched.core.symbiosis.resources import (
     SHARED,
     Expectation,
     Labels,
@@ -24,7 +25,6 @@ from cosched.core.cluster.queue.halves.resources import (
     Resource,
     expected,
 )
-from cosched.core.errors import CoschedError
 
 
 @dataclass(frozen=True, slots=True)

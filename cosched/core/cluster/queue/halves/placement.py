@@ -26,13 +26,13 @@ from typing import TypeAlias
 
 from cosched.core.cluster.queue.halves.board import Board, Placed
 from cosched.core.cluster.queue.halves.learner import Learner
-from cosched.core.cluster.queue.halves.resources import (
+from cosched.core.cluster.queue.halves.sharing_job import BOTTOM, TOP, SharingJob
+from cosched.core.symbiosis.resources import (
     Expectation,
     Limits,
     Resource,
     expected,
 )
-from cosched.core.cluster.queue.halves.sharing_job import BOTTOM, TOP, SharingJob
 
 Placement: TypeAlias = Callable[[SharingJob, Board], "Placed | None"]
 

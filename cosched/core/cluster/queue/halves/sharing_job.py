@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from cosched.core.cluster.queue.halves.resources import Limits
 from cosched.core.cluster.queue.job import Job
+from cosched.core.symbiosis.resources import Limits
 
 Half = int  #: 2 x node for its top half, one more for its bottom half
 
