@@ -53,7 +53,7 @@ def shell(tmp_path):
 @pytest.mark.skipif(os.geteuid() != 0, reason="the lab needs root")
 def test_the_commands_of_the_guide_run_in_their_order(shell):
     blocks = re.findall(r"^```(?!bash)(.*)\n((?:.*\n)*?)```$", PAGE, re.MULTILINE)
-    assert [language for language, _ in blocks] == ["", "python", "", "text", ""]
+    assert [language for language, _ in blocks] == ["", "python", "", "text", "", ""]
     for language, block in blocks:
         for line in () if language else block.splitlines():
             done = shell(line)

@@ -67,7 +67,7 @@ def test_file_with_a_mistake_changes_nothing(user):
     status, out, err = user.run("cluster", "reload")
     assert (status, out) == (1, "")
     line = len(text.splitlines()) + 1
-    mistake = f"cosched: {user.rig.paths.config}:{line}: metrics.beet: no such key"
+    mistake = f"cosched: {user.rig.paths.config}:{line}: symbiosis.beet: no such key"
     assert err.startswith(mistake)
     assert len(err.splitlines()) == 1
     user.rig.paths.config.write_text(text)
