@@ -20,8 +20,8 @@ from .image import CACHE, XDG_CACHE
 
 SOURCES = REPOSITORY / "benchmarks" / "programs"
 PROGRAMS = CACHE / "programs"
-#: A program with this header needs the library for malleable jobs. No test inside has one.
-MALLEABLE = '#include "table1.h"'
+#: Programs with such a header need more than the MPI. No test inside has one.
+HEADERS_OF_OURS = ('#include "table1.h"', "#include <cosched/", '#include "cosched/')
 
 BUILD_SHIM = """
 import os
@@ -39,7 +39,8 @@ def build(python: Python) -> list[Path]:
         return []
     PROGRAMS.mkdir(parents=True, exist_ok=True)
     for source in sorted(SOURCES.glob("*.c")):
-        if MALLEABLE not in source.read_text():
+        text = source.read_text()
+        if not any(header in text for header in HEADERS_OF_OURS):
             _compile(mpicc, source, PROGRAMS / source.stem)
     try:
         return [PROGRAMS, _build_shim(python, mpicc)]
