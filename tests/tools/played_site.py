@@ -289,6 +289,7 @@ class Played:
             "scheduled_s": ran_s,
             "cpu_s": ran_s * 2,
             "switches": int(ran_s / self.site.slice_s),
+            "came_by": "slice",
             "granted": 0,
             "refused": {"gmet": 0},
             "order": self._order(job, ran_s, sharing),
