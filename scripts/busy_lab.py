@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -17,12 +17,9 @@ FIGURES = ROOT / "docs/figures"
 BIN = Path(sys.executable).parent
 
 
-@contextmanager
-def busy_lab(
-    folder: Path, settings: Sequence[str], jobs: Sequence[str], preset: str
-) -> Iterator[list[subprocess.Popen[bytes]]]:
-    """Starts a lab in ``folder/run``, and wavefronts with these names on both nodes; ends
-    all at the end of the block. settings: for ``cosched config set``."""
+def lab_commands(folder: Path) -> tuple[Path, Mapping[str, str], Callable[..., None]]:
+    """Builds the wavefront in a folder. Returns the program, the environment of a lab in
+    ``folder/run``, and a function that runs a command of cosched with it."""
     program, run_dir = folder / "wavefront", folder / "run"
     source = ROOT / "benchmarks/programs/wavefront.c"
     output_of([str(BIN / "mpicc"), "-O2", "-o", str(program), str(source), "-lm"], "mpicc")
@@ -31,6 +28,16 @@ def busy_lab(
     def cosched(*words: str) -> None:
         output_of([str(BIN / "cosched"), *words], f"cosched {words[0]}", environ)
 
+    return program, environ, cosched
+
+
+@contextmanager
+def busy_lab(
+    folder: Path, settings: Sequence[str], jobs: Sequence[str], preset: str
+) -> Iterator[list[subprocess.Popen[bytes]]]:
+    """Starts a lab in ``folder/run``, and wavefronts with these names on both nodes; ends
+    all at the end of the block. settings: for ``cosched config set``."""
+    program, environ, cosched = lab_commands(folder)
     cosched("lab", "up", "--nodes", "2")
     running: list[subprocess.Popen[bytes]] = []
     try:

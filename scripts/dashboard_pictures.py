@@ -7,7 +7,6 @@ takes two minutes. The lab must not be in use.
 
 from __future__ import annotations
 
-import os
 import subprocess
 import tempfile
 import time
@@ -17,9 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.chromium import chromium, open_page
-from benchmarks.commands import output_of
 from benchmarks.experiment import in_one_line
-from scripts.busy_lab import BIN, FIGURES, ROOT
+from scripts.busy_lab import BIN, FIGURES, lab_commands
 
 #: Name, nodes and preset of each job.
 JOBS = (
@@ -34,14 +32,7 @@ PICTURES = (("dashboard.png", 1280, 1420, False), ("dashboard-phone.png", 360, 7
 @contextmanager
 def busy_domain(folder: Path) -> Iterator[Path]:
     """Yields the run directory of a domain whose jobs run; ends all after the block."""
-    program, run_dir = folder / "wavefront", folder / "run"
-    source = ROOT / "benchmarks/programs/wavefront.c"
-    output_of([str(BIN / "mpicc"), "-O2", "-o", str(program), str(source), "-lm"], "mpicc")
-    environ = {**os.environ, "COSCHED_RUN_DIR": str(run_dir)}
-
-    def cosched(*words: str) -> None:
-        output_of([str(BIN / "cosched"), *words], f"cosched {words[0]}", environ)
-
+    program, _, cosched = lab_commands(folder)
     cosched("lab", "up", "--nodes", "2")
     try:
         cosched("config", "set", "slice=1s", "gmet=50ms")
@@ -51,7 +42,7 @@ def busy_domain(folder: Path) -> Iterator[Path]:
                 words = ["submit", "--name", name, "--nodes", str(nodes), "--ppn", "1"]
                 output = ["--output", str(folder / "%j.out"), "--time", "5m"]
                 cosched(*words, *output, str(program), "--preset", preset)
-            yield run_dir
+            yield folder / "run"
         finally:
             cosched("cluster", "down", "--end-jobs")
     finally:

@@ -1,11 +1,17 @@
 """Makes domains for tests."""
 
+import os
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
 import pytest
 
 from tests.domain.rig import Rig
+from tests.places import ROOT
+
+BIN = Path(sys.executable).parent
 
 
 @pytest.fixture
@@ -23,6 +29,42 @@ def make_rig(tmp_path):
     yield make
     for rig in rigs:
         rig.close()
+
+
+@pytest.fixture(params=["", "-openmpi"], ids=["mpich", "openmpi"])
+def bin_folder(request):
+    """The commands of an environment, once for each MPI."""
+    folder = ROOT / f".venv{request.param}/bin"
+    if not (folder / "mpiexec").exists():
+        pytest.skip(f"no {folder}")
+    return folder
+
+
+@pytest.fixture
+def lab_command(tmp_path):
+    """Returns a function that runs a command of cosched with a run directory of its own.
+    The folder in which it runs has the program ``app``."""
+    source = ROOT / "benchmarks/programs/wavefront.c"
+    build = [BIN / "mpicc", "-O2", "-o", tmp_path / "app", source, "-lm"]
+    subprocess.run(build, check=True)
+    run_dir = Path("/tmp") / f"cosched-domain-{os.getpid()}"
+    environ = {**os.environ, "COSCHED_RUN_DIR": str(run_dir)}
+
+    def run(*words):
+        done = subprocess.run(
+            [BIN / "cosched", *words],
+            cwd=tmp_path,
+            env=environ,
+            capture_output=True,
+            text=True,
+            timeout=60.0,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    yield run
+    subprocess.run(["rm", "-rf", run_dir], check=True)
 
 
 @pytest.fixture

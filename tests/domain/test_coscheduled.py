@@ -2,14 +2,11 @@
 
 import json
 import os
-import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
-
-from tests.places import ROOT
 
 BIN = Path(sys.executable).parent
 WITHIN_S = 60.0
@@ -18,28 +15,10 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="the lab needs root")
 
 
 @pytest.fixture
-def cosched(tmp_path, lab_size):
+def cosched(lab_command, lab_size):
     """Returns a function that runs a command of cosched in a lab whose domain lets two jobs
     share a node."""
-    source = ROOT / "benchmarks/programs/wavefront.c"
-    build = [BIN / "mpicc", "-O2", "-o", tmp_path / "app", source, "-lm"]
-    subprocess.run(build, check=True)
-    run_dir = Path("/tmp") / f"cosched-domain-{os.getpid()}"
-    environ = {**os.environ, "COSCHED_RUN_DIR": str(run_dir)}
-
-    def run(*words):
-        done = subprocess.run(
-            [BIN / "cosched", *words],
-            cwd=tmp_path,
-            env=environ,
-            capture_output=True,
-            text=True,
-            timeout=WITHIN_S,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
+    run = lab_command
     run("lab", "up", *lab_size.words)
     try:
         run("cluster", "up", "--lab", "--jobs-per-node", "2")
@@ -47,7 +26,6 @@ def cosched(tmp_path, lab_size):
         run("cluster", "down", "--end-jobs")
     finally:
         run("lab", "down")
-        subprocess.run(["rm", "-rf", run_dir], check=True)
 
 
 def scheduled_jobs(cosched):

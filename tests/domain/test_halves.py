@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -13,7 +12,6 @@ import pytest
 from cosched.config.symbiosis import SymbiosisSettings
 from cosched.core.node.division import format_cpus
 from tests.domain.user import User
-from tests.places import ROOT
 
 BIN = Path(sys.executable).parent
 WITHIN_S = 60.0
@@ -95,26 +93,8 @@ def test_node_that_cannot_be_divided_ends_with_one_line(make_rig):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="the lab needs root")
-def test_daemon_of_a_node_lets_jobs_on_its_halves_run_all_the_time(tmp_path):
-    source = ROOT / "benchmarks/programs/wavefront.c"
-    build = [BIN / "mpicc", "-O2", "-o", tmp_path / "app", source, "-lm"]
-    subprocess.run(build, check=True)
-    run_dir = Path("/tmp") / f"cosched-halves-{os.getpid()}"
-    environ = {**os.environ, "COSCHED_RUN_DIR": str(run_dir)}
-
-    def cosched(*words):
-        done = subprocess.run(
-            [BIN / "cosched", *words],
-            cwd=tmp_path,
-            env=environ,
-            capture_output=True,
-            text=True,
-            timeout=WITHIN_S,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
+def test_daemon_of_a_node_lets_jobs_on_its_halves_run_all_the_time(lab_command):
+    cosched = lab_command
     cosched("lab", "up", "--nodes", "1", "--cores-per-node", "2")
     try:
         cosched("cluster", "up", "--lab", "--parts", "2")
@@ -133,4 +113,3 @@ def test_daemon_of_a_node_lets_jobs_on_its_halves_run_all_the_time(tmp_path):
         cosched("cluster", "down", "--end-jobs")
     finally:
         cosched("lab", "down")
-        subprocess.run(["rm", "-rf", run_dir], check=True)

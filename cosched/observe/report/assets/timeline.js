@@ -21,8 +21,9 @@ function lane(spans) {
   return {begin, end, job: spans.job, cause: spans.cause || null};
 }
 
-class Timeline {
+class Timeline extends TimeView {
   constructor(host, data, colours, onView) {
+    super();
     this.host = host;
     this.data = data;
     this.colours = colours;
@@ -78,26 +79,10 @@ class Timeline {
     };
   }
 
-  get view() {
-    const {min, max} = this.plot.scales.x;
-    return [min, max];
-  }
-
   show(from, to) {
     const width = Math.min(this.length, Math.max(LEAST_S, to - from));
     const min = Math.min(Math.max(0, from), this.length - width);
     this.plot.setScale("x", {min, max: min + width});
-  }
-
-  zoom(factor, at) {
-    const [min, max] = this.view;
-    const centre = at === undefined ? (min + max) / 2 : at;
-    this.show(centre - (centre - min) * factor, centre + (max - centre) * factor);
-  }
-
-  pan(part) {
-    const [min, max] = this.view;
-    this.show(min + (max - min) * part, max + (max - min) * part);
   }
 
   choose(job) {
