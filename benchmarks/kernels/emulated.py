@@ -29,14 +29,16 @@ class EmulatedNode:
     """The speeds of an emulated node. Three processes fill the memory, and one the disk."""
 
     processors: int = 8  #: processes that can run at once
-    stretch: float = 10.0  #: how many times its CPU time a round of a kernel lasts
+    stretch: float = 10.0  #: the time of a round of a kernel, as a multiple of its CPU time
     bus_mb_s: float = 400.0  #: the memory bus, in millions of bytes a second
     bank_m_s: float = 12.0  #: random accesses, in millions a second
-    bank_part: float = 0.75  #: of the bus's time, in which streams occupy the banks
+    bank_part: float = 0.75  #: the part of the bus's time in which streams occupy the banks
     disk_mb_s: float = 40.0  #: the disk, in millions of bytes a second
     seek_ms: float = 10.0  #: lost whenever the disk serves another process
     access_ns: float = 250.0  #: one random access of a process alone
-    stream_mb_s: float = 133.0  #: what one process alone can stream
+    stream_mb_s: float = (
+        133.0  #: the rate of one process alone, in millions of bytes a second
+    )
 
     def __post_init__(self) -> None:
         if min(astuple(self)) <= 0:

@@ -397,7 +397,7 @@ class JobStore:
 
 
 def _decode_parts(data: bytes | None, nodes: int) -> tuple[int, ...]:
-    """Returns the parts of so many nodes. Raises CoschedError for bytes that are none."""
+    """Returns the part of each of ``nodes`` nodes. Raises CoschedError for other bytes."""
     parts = _parts.decode(data) if data else ()
     if parts and (len(parts) != nodes or max(parts) > 1):
         raise CoschedError(f"it has parts {parts} of {nodes} nodes")

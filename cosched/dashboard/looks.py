@@ -1,7 +1,7 @@
 """Looks at the daemons of this machine and at the domain, for the dashboard.
 
-Two things can be asked by different ways and fail by themselves: a controller that does not
-answer must not hide what the nodes do. So it is asked in another thread.
+The nodes must stay visible while the controller does not answer. So another thread sends
+the requests to the controller.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from cosched.node.records.history_writer import HistoryWriter
 from cosched.node.tasks.live import LiveJob
 from cosched.node.tasks.live_jobs import JobTable
 
-#: Kind and label are kept of so many jobs, the last ones.
+#: The most jobs whose kind and label are kept; older ones are forgotten.
 JOBS_MOST = 1024
 _COSCHEDULED = (Mode.COSCHEDULED, Mode.RESTING)
 

@@ -5,7 +5,7 @@
    the speeds (benchmarks/kernels/emulated.py), and the variable KERNEL_NODE has its path. Without
    it a kernel runs at the speed of the machine.
 
-   Each part is one server with a queue: `free_ns` is when it has done all that was asked of it.
+   Each part is one server with a queue: `free_ns` is the time at which its queue is empty.
 
      bus    bytes a second. A kernel that reads ahead waits for the bus alone.
      banks  accesses a second at random places. Reading ahead occupies the banks, too, but only a
@@ -31,10 +31,10 @@
 /* As benchmarks/kernels/emulated.py packs it. */
 struct kernel_node {
     uint64_t magic;
-    double stretch;         /* a round lasts so many times its CPU time */
+    double stretch;         /* the time of a round, as a multiple of its CPU time */
     double bus_per_s;       /* bytes */
     double bank_per_s;      /* accesses */
-    double bank_part;       /* of the bus's time, that reading ahead occupies the banks */
+    double bank_part;       /* the part of the bus's time in which streams occupy the banks */
     double disk_per_s;      /* bytes */
     double seek_s;          /* when another process is served */
     double access_s;        /* one access of one process, alone */

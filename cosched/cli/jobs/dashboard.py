@@ -21,7 +21,7 @@ from cosched.rundir.directories import run_dir_to_ask
 if TYPE_CHECKING:
     from cosched.dashboard.watcher import Watcher
 
-#: The nodes are asked at most so often, and at least so often.
+#: The bounds of the time between two looks at the nodes, in seconds.
 INTERVAL_LEAST_S = 0.5
 INTERVAL_MOST_S = 60.0
 

@@ -1,4 +1,4 @@
-"""What a fork of the nursery becomes: a steward, or the keeper of a job's page."""
+"""Turns a fork of the nursery into a steward, or into the keeper of a job's page."""
 
 from __future__ import annotations
 

@@ -19,13 +19,14 @@ from cosched.core.symbiosis.limited import Found, Verdict
 from cosched.core.symbiosis.resources import Limits
 from cosched.core.units import NS_PER_S
 
-#: A label without effect is wrong in so many runs one after the other.
+#: This number of wrong runs, one after the other, ends the effect of a label.
 WRONG_RUNS = 3
-#: With so many programs whose labels have no effect, a user's other labels have none.
+#: If the labels of this number of programs have no effect, the user's other labels have
+#: none.
 WRONG_PROGRAMS = 3
-#: A program that was not seen for so long is forgotten.
+#: A program is forgotten if it did not run for this time.
 KEPT_NS = 90 * 86_400 * NS_PER_S
-#: So many programs are kept, those that were seen last; of one user at most this part.
+#: The most programs that are kept, the last ones; a user has one part in USERS_PART.
 PROGRAMS_MOST = 8192
 USERS_PART = 16
 

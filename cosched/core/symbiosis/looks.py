@@ -32,9 +32,9 @@ SLICE_LEAST_NS = 50 * NS_PER_MS
 SLICE_MOST_NS = 1600 * NS_PER_MS
 #: The shortest period is this many slices: three of a look, and as many without one.
 PERIOD_SLICES = 8
-#: While a job has rested for less than so many of the least slices, looks come at once.
+#: Looks come at once until a job has rested for this number of the least slices.
 FIRST_RESTS = 6
-#: If enough is known, the period is so many times longer.
+#: The factor by which the period grows once enough is known.
 RARE_TIMES = 8
 
 

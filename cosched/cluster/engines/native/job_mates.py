@@ -82,7 +82,7 @@ class JobMates:
         return self._pairs.announced(record.number, user, mates)
 
     def has(self, number: int) -> bool:
-        """Returns whether a job has mates that were announced."""
+        """Returns whether a job has announced mates."""
         return self._pairs is not None and self._pairs.member(number) is not None
 
     def prepared(self, start: ActiveStart) -> None:

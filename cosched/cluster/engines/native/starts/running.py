@@ -101,7 +101,7 @@ class Starts:
     # --- orders of the controller ---------------------------------------------------------
 
     def begin(self, record: Record, nodes: Intervals, halves: Intervals = ()) -> None:
-        """Starts a job on these nodes. halves: those that it has; (): whole nodes."""
+        """Starts a job on these nodes. halves: the halves of the job; (): whole nodes."""
         self._send_start(self._new(record, nodes, halves), nodes)
 
     def prepare(self, record: Record, nodes: Intervals) -> None:

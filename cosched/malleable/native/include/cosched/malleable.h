@@ -83,7 +83,7 @@ bool cosched_job_left(const struct cosched_job *job);
  * rank waits. */
 int cosched_job_ask(struct cosched_job *job, int32_t nodes);
 
-/* Returns the predicted time of an iteration with so many nodes, in seconds. data: of the program. */
+/* Returns the predicted time of an iteration on a number of nodes, in seconds. data: of the program. */
 typedef double (*cosched_predict)(int32_t nodes, void *data);
 
 /* Has the queue use the program's own prediction. Rank 0 calls it now and after each change of the size.
