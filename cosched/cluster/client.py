@@ -27,9 +27,11 @@ from cosched.cluster.answers import (
     NodeInfo,
     PairInfo,
     ReloadInfo,
+    TaskInfo,
 )
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.submission import LONGEST_REQUEST, Submission, as_name
+from cosched.core.cluster.arrays import JobRef
 from cosched.core.decoding import JsonDecoder, printable, shown_text
 from cosched.core.errors import CoschedError
 from cosched.core.names import member_of
@@ -137,9 +139,17 @@ class Client:
         number: int = found["job"]
         return number
 
-    def queue(self, ended: int = 0) -> list[JobInfo]:
-        """Returns the jobs that have not ended, and the ``ended`` latest of all."""
-        return [_in_words(job) for job in self._ask("queue", ended=ended)]
+    def queue(self, ended: int = 0, *, folded: bool = False) -> list[JobInfo]:
+        """Returns the jobs that have not ended, and the ``ended`` latest of all. folded:
+        the tasks of an array that wait are one entry."""
+        found = self._ask("queue", ended=ended, folded=folded)
+        return [_in_words(job) for job in found]
+
+    def tasks(self, job: JobRef) -> tuple[list[TaskInfo], str]:
+        """Returns the jobs that a name means, and one line about them if they are tasks of
+        an array."""
+        found = self._ask("tasks", **_as_request(job))
+        return found["tasks"], found["why"]
 
     def job(self, number: int) -> JobInfo:
         """Returns a job; its member ``why`` is one line."""
@@ -173,17 +183,18 @@ class Client:
         )
         return found
 
-    def cancel(self, number: int) -> None:
-        """Ends a job, or takes it from the queue."""
-        self._ask("cancel", job=number)
+    def cancel(self, job: int | JobRef) -> None:
+        """Ends a job, or takes it from the queue; the number of an array is all its
+        tasks."""
+        self._ask("cancel", **_as_request(job))
 
-    def hold(self, number: int) -> None:
-        """Keeps a waiting job from starting."""
-        self._ask("hold", job=number)
+    def hold(self, job: int | JobRef) -> None:
+        """Keeps a waiting job from starting, or those tasks of an array that wait."""
+        self._ask("hold", **_as_request(job))
 
-    def unhold(self, number: int) -> None:
-        """Returns a held job to the queue."""
-        self._ask("unhold", job=number)
+    def unhold(self, job: int | JobRef) -> None:
+        """Returns a held job, or the held tasks of an array, to the queue."""
+        self._ask("unhold", **_as_request(job))
 
     def resize(
         self, number: int, minimum: int | None = None, ideal: int | None = None
@@ -316,6 +327,13 @@ def _in_words(job: JobInfo) -> JobInfo:
         "output": from_wire(job["output"]),
         "error": from_wire(job["error"]),
     }
+
+
+def _as_request(job: int | JobRef) -> dict[str, Any]:
+    """Returns the fields of a request about a job or some tasks of an array."""
+    if isinstance(job, int):
+        return {"job": job}
+    return {"job": job.number, "tasks": job.tasks_text}
 
 
 def _late(within_s: float) -> NoAnswer:

@@ -56,12 +56,16 @@ class JobRef(NamedTuple):
     number: int  #: of the job or of the array
     tasks: tuple[Indices, ...] = ()  #: some tasks of the array; (): no choice
 
+    @property
+    def tasks_text(self) -> str:
+        """Returns the tasks as ``1-3,7``; empty if it makes no choice."""
+        return ",".join(map(_word, self.tasks))
+
     def __str__(self) -> str:
         if not self.tasks:
             return str(self.number)
-        words = [_word(each) for each in self.tasks]
-        text = ",".join(words)
-        return f"{self.number}_[{text}]" if len(words) > 1 else f"{self.number}_{text}"
+        text = self.tasks_text
+        return f"{self.number}_[{text}]" if len(self.tasks) > 1 else f"{self.number}_{text}"
 
 
 @lru_cache(maxsize=64)

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from cosched.cluster.coupling.clock import DomainClock
 from cosched.cluster.coupling.driver import Driver
 from cosched.cluster.engines.native.node_entries import NodeEntries
+from cosched.cluster.engines.native.prerequisites import Prerequisites
 from cosched.cluster.engines.native.records import Records
 from cosched.cluster.store import Record, State
 from cosched.cluster.submission import MOST
@@ -39,8 +40,10 @@ class Queueing:
         queue: QueueMachine,
         driver: Driver,
         clock: DomainClock,
+        prerequisites: Prerequisites,
     ) -> None:
         self._settings = settings
+        self._prerequisites = prerequisites
         self._members = members
         self._records = records
         self._queue = queue
@@ -54,8 +57,11 @@ class Queueing:
         self._settings = settings
 
     def add(self, record: Record, size: int) -> None:
-        """Adds a job to the queue. size: the number of its nodes."""
-        self._driver.handle(JobSubmitted(self._clock.now_ns(), self._job(record, size)))
+        """Adds a job to the queue, or keeps it back on its terms. size: the number of its
+        nodes. Raises CoschedError for a job that can never start."""
+        terms = self._prerequisites.terms(record)
+        job = self._job(record, size)
+        self._driver.handle(JobSubmitted(self._clock.now_ns(), job, terms))
 
     def add_again(self, record: Record) -> None:
         """Adds a stored job to the queue. Its size is a guess as long as no node has
@@ -92,7 +98,9 @@ class Queueing:
     def resize(self) -> None:
         """Gives waiting jobs the number of nodes that they need now. Jobs with mates keep
         theirs, which other domains know."""
-        for job in self._queue.waiting:
+        queue = self._queue
+        kept = [queue.jobs[number].job for number in queue.batches.kept]
+        for job in [*queue.waiting, *kept]:
             record = self._records.live[job.number]
             try:
                 size = len(self._members.counts(record.submission))
@@ -124,7 +132,7 @@ class Queueing:
                 record.number,
                 size,
                 self._walltime_ns(record),
-                record.submitted_ns,
+                _place_ns(record),
                 minimum=min(job.minimum, size),
             )
         rigid = self._rigid(record, size)
@@ -158,7 +166,7 @@ class Queueing:
             record.number,
             size,
             self._walltime_ns(record),
-            record.submitted_ns,
+            _place_ns(record),
             # Where nodes take several jobs, a job that waits for mates shares its nodes.
             exclusive=record.submission.exclusive and not record.submission.mates,
         )
@@ -194,6 +202,11 @@ def user_and_program(application: str) -> tuple[int, str]:
     """Returns the parts of an application's name."""
     uid, _, program = application.partition(".")
     return parse_integer(uid, "a user", 0, UID_MOST), program
+
+
+def _place_ns(record: Record) -> int:
+    """Returns the moment that decides about a job's place in the queue."""
+    return record.submitted_ns if record.let_in_ns is None else record.let_in_ns
 
 
 def _needs(job: Job) -> tuple[int, ...]:

@@ -36,25 +36,11 @@ def test_arrays(text, indices, at_once, step):
     assert parse_array(text) == Array(indices, at_once, step)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "a",
-        "1-",
-        "-1",
-        "3-1",
-        "1-9:0",
-        "1-4%",
-        "1-4%0",
-        "1-4%x",
-        "1,,2",
-        "1 2",
-        "1-4:2:3",
-    ]
-    + [f"0-{INDEX_MOST + 1}", "1-1000000", ",".join("1-9999" for _ in range(2)), "1" * 5000]
-    + ["9" * 15, "9" * 16, "\u0661-3"],
-)
+_WORDS = " a 1- -1 3-1 1-9:0 1-4% 1-4%0 1-4%x 1,,2 1-4:2:3 1-1000000"
+_LONG = (f"0-{INDEX_MOST + 1}", "1-9999,1-9999", "1" * 5000, "9" * 15, "9" * 16)
+
+
+@pytest.mark.parametrize("text", [*_WORDS.split(" "), *_LONG, "1 2", "\u0661-3"])
 def test_other_texts_are_one_line(text):
     with pytest.raises(CoschedError) as error:
         parse_array(text)
@@ -87,7 +73,7 @@ def test_names_of_jobs(text, number, tasks):
     "text", ["", "0", "x", "12_", "12_x", "12_[]", "12_[1", "_3", "12_3_4", "12_3-1"]
 )
 def test_other_names_are_one_line(text):
-    with pytest.raises(CoschedError, match="--after: .* is not a job|--after: .* must be"):
+    with pytest.raises(CoschedError, match=r"^--after: .*(is not a job|is not from 1 to)"):
         parse_job(text, "--after")
 
 
