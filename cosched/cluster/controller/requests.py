@@ -26,7 +26,7 @@ REFUSED_BURST_NS = 100 * NS_PER_MS
 #: The longest answer, in bytes: it must fit into a message to an agent.
 ANSWER_MOST = LONGEST // 2
 #: Requests that all users may send: they change nothing.
-_READING = ("queue", "job", "wait", "nodes", "mates")
+_READING = ("queue", "job", "tasks", "wait", "nodes", "mates")
 #: Requests of root, or of the user of the controller.
 _STEERING = ("add", "remove", "drain", "undrain", "reload", "down")
 

@@ -76,7 +76,7 @@ KINDS = {
         JOBS,
         "move the file away to start with no jobs",
         VERSION,
-        "1 to 7",
+        "1 to 8",
     ),
     "memory": Kind(
         filled_memory,
@@ -121,7 +121,7 @@ def with_version(path, version):
     file.close()
 
 
-@pytest.mark.parametrize("version", [0, 8, 99])
+@pytest.mark.parametrize("version", [0, 9, 99])
 def test_file_of_another_version_is_refused(kind, path, version):
     with_version(path, version)
     line = refusal(kind, path)
