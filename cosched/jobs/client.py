@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -76,6 +77,7 @@ class Client(domain.Client):
         from cosched.jobs.serving import NO_MPI, Surroundings, serve
 
         job.check()
+        job = _with_program_of_here(job)
         given = os.environ if job.environ is None else job.environ
         environ, dropped = sendable(without_outer_job(given))
         if dropped:
@@ -96,11 +98,12 @@ class Client(domain.Client):
                 "MPICH or Open MPI"
             )
         if served.alone:
-            self._check_fits_a_node(job.total)
+            self.check_fits_a_node(job.total)
         counts = (0, 1, 1) if served.alone else (job.ranks, job.nodes, job.ppn)
         return _make_submission(job, served, counts, environ)
 
-    def _check_fits_a_node(self, ranks: int) -> None:
+    def check_fits_a_node(self, ranks: int) -> None:
+        """Raises CoschedError if no node takes so many tasks of a job."""
         most = max((node["slots"] for node in self.nodes()), default=0)
         if ranks > most > 0:
             raise CoschedError(
@@ -140,7 +143,20 @@ def _make_submission(
         limited_by=tuple(job.limited_by),
         share_node=job.share_node,
         mates=_mates(job),
+        array=job.array,
+        slurm_variables=job.slurm_variables,
+        after=",".join(map(str, job.after)),
+        after_ok=",".join(map(str, job.after_ok)),
     )
+
+
+def _with_program_of_here(job: Job) -> Job:
+    """Returns a job whose program, if it is a path, is that of this process's directory."""
+    program = job.argv[0]
+    if not job.cwd or "/" not in program or program.startswith("/"):
+        return job
+    path = os.path.join(_working_directory(), program)
+    return replace(job, argv=(path, *job.argv[1:]))
 
 
 def _mates(job: Job) -> str:
@@ -148,7 +164,7 @@ def _mates(job: Job) -> str:
         return ""
     from cosched.cluster.coupling.mates import mates_text  # few jobs have any
 
-    return mates_text(job.mates, job.within, job.after, job.delay, job.mate_token)
+    return mates_text(job.mates, job.within, job.mate_first, job.delay, job.mate_token)
 
 
 def _run_dir_of_daemons(run_dir: Path) -> Path:
