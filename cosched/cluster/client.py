@@ -142,8 +142,8 @@ class Client:
     def queue(self, ended: int = 0, *, folded: bool = False) -> list[JobInfo]:
         """Returns the jobs that have not ended, and the ``ended`` latest of all. folded:
         the tasks of an array that wait are one entry."""
-        found = self._ask("queue", ended=ended, folded=folded)
-        return [_in_words(job) for job in found]
+        more = {"folded": True} if folded else {}
+        return [_in_words(job) for job in self._ask("queue", ended=ended, **more)]
 
     def tasks(self, job: JobRef) -> tuple[list[TaskInfo], str]:
         """Returns the jobs that a name means, and one line about them if they are tasks of

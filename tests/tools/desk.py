@@ -60,6 +60,9 @@ class FakeDesk:
             "shares": False,
             "halves": [],
             "neighbours": [],
+            "array": None,
+            "task": None,
+            "waits_for": "",
             "changes": [],
             "why": "ended with status 0",
             **more,
@@ -120,6 +123,17 @@ class FakeDesk:
 
     def _queue(self, _):
         return list(self.jobs.values())
+
+    def _tasks(self, number):
+        """Returns the job, or those tasks of an array that were asked for."""
+        asked = self.asked[-1].get("tasks", "")
+        found = [job for job in self.jobs.values() if job["array"] == number]
+        if asked:
+            found = [job for job in found if str(job["task"]) in asked.split(",")]
+        jobs = found or [self.jobs[number]]
+        entries = [{name: job[name] for name in ("job", "task", "state")} for job in jobs]
+        why = f"array of {len(jobs)} tasks" if len(jobs) > 1 else ""
+        return {"tasks": entries, "why": why}
 
     def _pairs(self, _):
         return self.pairs

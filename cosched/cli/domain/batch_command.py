@@ -66,25 +66,29 @@ class BatchCommand(click.Command):
             given, _, _ = self.make_parser(ctx).parse_args(args=list(args))
         except click.UsageError:
             return ""
-        program: Any = given.get("argv") or ()
-        return program[0] if program else ""
+        program: Any = given.get("argv")
+        # Without PROGRAM it is another value, not the same in all versions of click.
+        return program[0] if isinstance(program, tuple) and program else ""
 
     def _check(self, ctx: click.Context, line: ScriptLine) -> None:
         """Reads the options of one line by themselves. Raises CoschedError with its place
         if one is wrong."""
+        problem = self._problem_of(ctx, line.words)
+        if problem:
+            raise CoschedError(f"{line.place}: {line.kind}: {problem}")
+
+    def _problem_of(self, ctx: click.Context, words: Sequence[str]) -> str:
+        """Returns what is wrong with some options; empty if nothing is."""
+        if "--help" in words:
+            return "--help is only for the command line"
         try:
-            alone = self.make_context(ctx.info_name, list(line.words), parent=ctx.parent)
+            alone = self.make_context(ctx.info_name, list(words), parent=ctx.parent)
         except click.ClickException as error:
-            problem = error.format_message()
-        except click.exceptions.Exit:
-            problem = "--help is only for the command line"
+            return error.format_message()
         except CoschedError as error:
-            problem = str(error)
-        else:
-            if not alone.params.get("argv"):
-                return
-            problem = f"'{alone.params['argv'][0]:.60}' is no option"
-        raise CoschedError(f"{line.place}: {line.kind}: {problem}")
+            return str(error)
+        program = alone.params.get("argv")
+        return f"'{program[0]:.60}' is no option" if program else ""
 
 
 def _lines_of(program: str) -> list[ScriptLine]:

@@ -20,7 +20,8 @@ def _jobs(text: str, what: str) -> tuple[str, ...]:
     try:
         return tuple(str(each) for each in parse_jobs(text, what))
     except CoschedError as error:
-        raise click.BadParameter(f"{error}.") from None
+        hint = "" if text[:1].isdigit() else "; the domain of the first mate: --mate-first"
+        raise click.BadParameter(f"{error}{hint}.") from None
 
 
 #: A job, an array, or some tasks of one.

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from cosched.cluster.answers import JobInfo
+from cosched.cluster.answers import JobInfo, label_of
 from cosched.core.errors import CoschedError
 from cosched.jobs.client import Client, NoDomain
 from cosched.jobs.feeding import Feeder
@@ -31,7 +31,7 @@ _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 def report_end(ended: JobInfo, complain: Callable[[str], None]) -> int:
     """Complains if the job failed; returns its status as one that a process can have."""
     if ended["reason"]:
-        complain(f"job {ended['job']}: {ended['state']}: {ended['reason']}")
+        complain(f"job {label_of(ended)}: {ended['state']}: {ended['reason']}")
     return exit_status(ended)
 
 

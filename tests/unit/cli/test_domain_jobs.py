@@ -91,7 +91,7 @@ def test_submit_sends_mates(desk):
     mates = ("--mate", "g@be", "--mate", "g@ce")
     run("submit", *mates, "--within", "60s", "true")
     word = "--mate-token=abcd1234"
-    run("submit", "--mate=h@be", "--after=be", "--delay=5min", word, "true")
+    run("submit", "--mate=h@be", "--mate-first=be", "--delay=5min", word, "true")
     assert [sent["mates"] for sent in desk.submissions] == [
         "mate=g@be,mate=g@ce,within=60s",
         "mate=h@be,after=be,delay=5min,token=abcd1234",
@@ -524,7 +524,7 @@ def test_queue_of_one_user_and_of_jobs_that_have_ended(desk):
     assert found == {"jobs": [desk.jobs[1]]}
     assert desk.asked[-1] == {"do": "queue", "ended": 3}
     assert run("queue").exit_code == 0
-    assert desk.asked[-1] == {"do": "queue", "ended": 0}
+    assert desk.asked[-1] == {"do": "queue", "ended": 0, "folded": True}
 
 
 @pytest.mark.parametrize("what", ["cancel", "hold", "unhold"])
