@@ -333,7 +333,7 @@ def _as_request(job: int | JobRef) -> dict[str, Any]:
     """Returns the fields of a request about a job or some tasks of an array."""
     if isinstance(job, int):
         return {"job": job}
-    return {"job": job.number, "tasks": job.tasks_text}
+    return {"job": job.number, **({"tasks": job.tasks_text} if job.tasks else {})}
 
 
 def _late(within_s: float) -> NoAnswer:

@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 from cosched.core.config.kinds import suggest
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
-from cosched.tables import table
+from cosched.tables import WIDTH, table
 
 T = TypeVar("T")
 
@@ -91,8 +91,11 @@ class Columns(Generic[T]):
             raise CoschedError(f"--format: '{text}' names a column twice")
         return names
 
-    def shown(self, names: Sequence[str], found: Iterable[T]) -> list[str]:
-        """Returns a table for people, its head first."""
+    def shown(
+        self, names: Sequence[str], found: Iterable[T], width: int = WIDTH
+    ) -> list[str]:
+        """Returns a table for people, its head first. width: the most characters of a
+        line."""
         chosen = [self.columns[name] for name in names]
         head = [column.title or name for name, column in zip(names, chosen, strict=True)]
         rows = [
@@ -102,7 +105,8 @@ class Columns(Generic[T]):
             ]
             for one in found
         ]
-        return table(head, rows, "".join(column.kind.align for column in chosen), gap=1)
+        align = "".join(column.kind.align for column in chosen)
+        return table(head, rows, align, gap=1, width=width)
 
     def as_csv(self, names: Sequence[str], found: Iterable[T]) -> str:
         """Returns the columns as CSV with a head: times in seconds, dates as ISO 8601,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,10 +16,11 @@ from cosched.cli.declared import Command, command, flag, option
 from cosched.cli.domain.queue_columns import COLUMNS
 from cosched.cli.options import domain_dir_option, json_option
 from cosched.cluster.answers import JobInfo
+from cosched.tables import WIDTH
 
 #: The columns without --format: those of jobs that have not ended, and of all jobs.
 _USUAL = "job,name,user,nodes,ranks,state,start,reason"
-_WITH_ENDED = "job,name,user,nodes,ranks,state,start,end,took,status,reason"
+_WITH_ENDED = "job,name,user,nodes,state,start,end,took,status,reason"
 #: A longer table takes seconds and helps no one.
 _ROWS_MOST = 1000
 #: More jobs than a domain returns.
@@ -83,9 +86,10 @@ class Queue(Command):
             click.echo(COLUMNS.as_csv(names, jobs), nl=False)
         elif jobs:
             rows = shown(jobs)
-            click.echo("\n".join(COLUMNS.shown(columns, rows)))
+            width = shutil.get_terminal_size().columns if sys.stdout.isatty() else WIDTH
+            click.echo("\n".join(COLUMNS.shown(columns, rows, max(width, WIDTH))))
             if len(rows) < len(jobs):
-                click.echo(f"({len(jobs) - len(rows)} more jobs: --json, --csv)")
+                click.echo(f"({len(jobs) - len(rows)} more jobs: --json)")
         else:
             click.echo("no jobs")
 
