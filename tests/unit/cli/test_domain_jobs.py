@@ -360,36 +360,16 @@ def test_queue_fits_a_terminal_and_has_all_facts(desk):
     lines = run("queue", "--all").stdout.splitlines()
     assert max(map(len, lines)) <= 80
     head, first, second, third, fourth, fifth = (line.split() for line in lines)
-    assert head == [
-        "job",
-        "name",
-        "user",
-        "nodes",
-        "state",
-        "start",
-        "end",
-        "took",
-        "status",
-        "reason",
-    ]
+    assert " ".join(head) == "job name user nodes state start end took status reason"
     assert first[:6] == ["1", "job1", "root", "31", "running", clock]
     assert first[9].startswith("n0,n1")
     assert second[4:6] == ["queued", f"~{clock}"]
     assert third[4:7] == ["node", "lost", clock]
-    assert third[9:11] == ["0", "node"]
+    assert third[9:12] == ["0.00s", "0", "node"]
     assert fourth[3:6] == ["-", "queued", "-"]
     assert fifth[2] == "4242424"
     live = run("queue").stdout.splitlines()
-    assert live[0].split() == [
-        "job",
-        "name",
-        "user",
-        "nodes",
-        "ranks",
-        "state",
-        "start",
-        "reason",
-    ]
+    assert live[0].split()[3:] == ["nodes", "ranks", "state", "start", "reason"]
     assert live[1].split()[:7] == ["1", "job1", "root", "31", "496", "running", clock]
 
 
