@@ -26,6 +26,7 @@ DOMAIN_REQUESTS = (
     "submit",
     "queue",
     "job",
+    "tasks",
     "wait",
     "cancel",
     "hold",
