@@ -24,7 +24,7 @@ JOB = Submission(token="t", name="a", argv=("/bin/true",), environ={}, cwd="/")
 def records(tmp_path):
     """The records of a domain with job 1, which waits."""
     store = JobStore(tmp_path / "jobs.sqlite", ["n1"])
-    records = Records(store, DomainClock(), print)
+    records = Records(store, DomainClock(), print, lambda _record: None)
     records.add(Record(0, 7, 7, JOB, 0, State.QUEUED))
     yield records
     store.close()
