@@ -32,6 +32,7 @@ from cosched.core.cluster.queue.halves.sharing_job import SharingJob
 from cosched.core.cluster.queue.job import Job, JobId
 from cosched.core.cluster.queue.limits import Limits
 from cosched.core.cluster.queue.nodes import Intervals, common, count
+from cosched.core.cluster.queue.places.cpu_board import CpuJob
 from cosched.core.cluster.queue.places.elastic import Elastic
 from cosched.core.cluster.queue.places.place import Place
 from cosched.core.cluster.queue.places.rows import Rows
@@ -42,6 +43,7 @@ from cosched.core.cluster.queue.queue_events import (
     AboutSizes,
     BoundsChanged,
     Command,
+    CpusCounted,
     EndJob,
     Event,
     JobCancelled,
@@ -80,6 +82,8 @@ from cosched.core.cluster.queue.states import KnownJobs, State, Step
 from cosched.core.cluster.queue.waiting import WaitingList, arrival
 from cosched.core.errors import CoschedError
 
+#: Jobs whose size is no number of nodes, or may have changed.
+_OTHER_SIZES = MalleableJob | SharingJob | CpuJob
 _STEPS = MappingProxyType(
     {Why.CANCELLED: Step.CANCELLED, Why.NODE_LOST: Step.NODE_LOST, Why.WALLTIME: Step.LATE}
 )
@@ -187,8 +191,8 @@ class QueueMachine:
         self.place.check(job)
         found = count(event.nodes)
         # A malleable job may have got other bounds, and keeps its nodes until it changes.
-        # A job that shares nodes has whole nodes, or halves of more.
-        if found != job.size and not isinstance(job, MalleableJob | SharingJob):
+        # A job that shares nodes has whole nodes, or halves or CPUs of more.
+        if found != job.size and not isinstance(job, _OTHER_SIZES):
             raise CoschedError(
                 f"job {number} wants {job.size} nodes, but the agents report {found}"
             )
@@ -280,6 +284,11 @@ class QueueMachine:
 
     def _join(self, event: NodesJoined) -> tuple[Command, ...]:
         self.place.admit(event.nodes)
+        self.planner.resize()
+        return ()
+
+    def _count_cpus(self, event: CpusCounted) -> tuple[Command, ...]:
+        self.place.resize(event.cpus)
         self.planner.resize()
         return ()
 
@@ -427,6 +436,7 @@ _HANDLERS = MappingProxyType(
         NodesLost: QueueMachine._lose,
         NodesDrained: QueueMachine._drain,
         NodesJoined: QueueMachine._join,
+        CpusCounted: QueueMachine._count_cpus,
         ResizeDone: QueueMachine._resize,
         ResizeRefused: QueueMachine._resize,
         ResizeLate: QueueMachine._resize,
