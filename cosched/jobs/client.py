@@ -101,7 +101,7 @@ class Client(domain.Client):
         return _make_submission(job, served, counts, environ)
 
     def _check_fits_a_node(self, ranks: int) -> None:
-        most = max((node["slots"] for node in self.nodes()), default=0)
+        most = max((node["tasks_most"] for node in self.nodes()), default=0)
         if ranks > most > 0:
             raise CoschedError(
                 f"infeasible: needs {ranks} tasks on a node, a node takes {most}"
@@ -137,6 +137,8 @@ def _make_submission(
         requeue=job.requeue,
         at_once=job.at_once,
         exclusive=job.exclusive,
+        share=job.share,
+        cpus=served.cpus,
         limited_by=tuple(job.limited_by),
         share_node=job.share_node,
         mates=_mates(job),

@@ -18,7 +18,7 @@ from cosched.core.units import NS_PER_S
 from cosched.linux.users import find_user_name
 from cosched.tables import table
 
-_HEAD = ("job", "name", "user", "nodes", "ranks", "state", "start", "reason")
+_HEAD = ("job", "name", "user", "nodes", "ranks", "state", "start", "end", "reason")
 _NAME_MOST = 20
 #: A longer table takes seconds and helps no one.
 _ROWS_MOST = 1000
@@ -31,9 +31,10 @@ _DAY_S = 86400
 class Queue(Command):
     """Show the jobs that wait or run in the domain.
 
-    The start of a waiting job is an expectation, marked ~. The reason is where a job runs,
-    why it failed, or how long it waits for its mates; cosched why JOB shows more. A
-    malleable job has the number of its nodes and its bounds: 4 of 1-8. A job that shares
+    The start of a waiting job is an expectation, marked ~, and so is the end of a job that
+    has not ended: like jobs took so long. After < is the time limit. The reason is where a
+    job runs, why it failed, or how long it waits for its mates; cosched why JOB shows more.
+    A malleable job has the number of its nodes and its bounds: 4 of 1-8. A job that shares
     its nodes has halves of them, beside the jobs with these numbers: beside 7: top n1,n2.
 
     \b
@@ -63,7 +64,7 @@ class Queue(Command):
         elif jobs:
             now_s = time.time()
             rows = [_row(job, now_s) for job in shown(jobs)]
-            click.echo("\n".join(table(_HEAD, rows, "><<>><<<", gap=1)))
+            click.echo("\n".join(table(_HEAD, rows, "><<>><<<<", gap=1)))
             if len(rows) < len(jobs):
                 click.echo(f"({len(jobs) - len(rows)} more jobs: --json)")
         else:
@@ -88,6 +89,7 @@ def _row(job: JobInfo, now_s: float) -> Sequence[str]:
         "-" if job["tasks"] is None else str(job["tasks"]),
         job["state"],
         _start(job, now_s),
+        _end(job, now_s),
         _reason(job),
     )
 
@@ -105,6 +107,16 @@ def _start(job: JobInfo, now_s: float) -> str:
     if job["expected_ns"] is not None and job["ended_ns"] is None:
         return "~" + clock(job["expected_ns"], now_s)
     return "-"
+
+
+def _end(job: JobInfo, now_s: float) -> str:
+    if job["ended_ns"] is not None:
+        return clock(job["ended_ns"], now_s)
+    expected = "" if job["ends_ns"] is None else "~" + clock(job["ends_ns"], now_s)
+    begins_ns = job["started_ns"] or job["expected_ns"]
+    if job["time_ns"] is None or begins_ns is None:
+        return expected or "-"
+    return f"{expected}<{clock(begins_ns + job['time_ns'], now_s)}"
 
 
 def _reason(job: JobInfo) -> str:

@@ -7,18 +7,22 @@ import sys
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Literal
 
 from cosched.cli.connection import Connector
 from cosched.cli.domain.waiting import Sizes, run_to_end
 from cosched.cluster.answers import JobInfo
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.submission import JOB_VARIABLE
+from cosched.core.counting import counted
 from cosched.core.names import member_of
 from cosched.jobs.client import Client, NoDomain
 from cosched.jobs.job import Job
 from cosched.jobs.rank_environment import Reports
 from cosched.linux.processes.limits import what_holds_back
 from cosched.rundir.lock import lock_holder
+
+_SLOTS_AND_MOST: tuple[Literal["slots"], Literal["tasks_most"]] = ("slots", "tasks_most")
 
 
 @dataclass(frozen=True)
@@ -34,7 +38,9 @@ class Sending:
     def submit(self) -> int:
         """Submits the job; returns its number."""
         with self._connect_or_start() as client:
-            return client.submit(self.job, _REPORTS)
+            submission = client.prepare(self.job, _REPORTS)
+            self._warn_of_crowd(client)
+            return client.submit(submission)
 
     def look_up(self, number: int) -> JobInfo:
         """Returns a job as the domain has it."""
@@ -46,12 +52,23 @@ class Sending:
         sizes = Sizes.of(self.job.output, self.job.error) if copy else None
         with self._connect_or_start() as client:
             submission = client.prepare(self.job, _REPORTS)
+            self._warn_of_crowd(client)
 
         def submit() -> int:
             with self._connect() as client:
                 return client.submit(submission)
 
         return run_to_end(self._connect, submit, sizes, self.source, say)
+
+    def _warn_of_crowd(self, client: Client) -> None:
+        """Warns of more ranks than CPUs where the domain takes such a job."""
+        ranks = self.job.total
+        if ranks <= len(os.sched_getaffinity(0)):
+            return  # few domains have nodes with fewer CPUs, and this saves a question
+        nodes = client.nodes()
+        cpus, most = (max((n[key] for n in nodes), default=0) for key in _SLOTS_AND_MOST)
+        if len(nodes) == 1 and cpus < ranks <= most:
+            _REPORTS.warn(f"{ranks} ranks take turns on {counted(cpus, 'CPU')}")
 
     @cached_property
     def _connect(self) -> Connector:
