@@ -19,11 +19,14 @@ from cosched.observe.filling import share
 from cosched.observe.job_summary import JobSummary
 from cosched.observe.shared_nodes import verdict_of
 from cosched.rundir.paths import name_for
-from cosched.tables import table
+from cosched.tables import WIDTH, cut_inside, table
 
 _S_PER_HOUR = 3600
 #: A table for people has this in the place of an unknown value.
 UNKNOWN = "-"
+#: The name of a job is cut to no less than this.
+_NAME_LEAST = 12
+_ANY_WIDTH = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +203,14 @@ def shown(names: Sequence[str], found: Iterable[JobSummary]) -> list[str]:
         ]
         for one in found
     ]
-    return table(head, rows, "".join(column.kind.align for column in chosen), gap=1)
+    align = "".join(column.kind.align for column in chosen)
+    too_wide = max(map(len, table(head, rows, align, gap=1, width=_ANY_WIDTH))) - WIDTH
+    if too_wide > 0 and "job" in names:
+        at = names.index("job")
+        most = max(len(row[at]) for row in rows) - too_wide
+        for row in rows:
+            row[at] = cut_inside(row[at], max(most, _NAME_LEAST))
+    return table(head, rows, align, gap=1)
 
 
 def as_csv(names: Sequence[str], found: Iterable[JobSummary]) -> str:
