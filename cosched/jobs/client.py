@@ -76,6 +76,7 @@ class Client(domain.Client):
         from cosched.jobs.serving import NO_MPI, Surroundings, serve
 
         job.check()
+        _check_output(job)
         given = os.environ if job.environ is None else job.environ
         environ, dropped = sendable(without_outer_job(given))
         if dropped:
@@ -151,6 +152,21 @@ def _mates(job: Job) -> str:
     from cosched.cluster.coupling.mates import mates_text  # few jobs have any
 
     return mates_text(job.mates, job.within, job.after, job.delay, job.mate_token)
+
+
+def _check_output(job: Job) -> None:
+    """Raises CoschedError if the job's user cannot write its output: the job would start,
+    and fail at once. A folder that is not here may be on the nodes."""
+    for name in filter(None, (job.output, job.error)):
+        path = Path(job.cwd or _working_directory(), name)
+        folder = path.parent
+        if path.exists() or "%" in str(folder) or not folder.is_dir():
+            continue
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise CoschedError(
+                f"{folder}: cannot be written, so the job has no place for its output; "
+                "name another file with --output"
+            )
 
 
 def _run_dir_of_daemons(run_dir: Path) -> Path:

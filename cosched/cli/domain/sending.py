@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import Literal
 
 from cosched.cli.connection import Connector
-from cosched.cli.domain.waiting import Sizes, run_to_end
+from cosched.cli.domain.waiting import Ended, Sizes, run_to_end
 from cosched.cluster.answers import JobInfo
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.submission import JOB_VARIABLE
-from cosched.core.counting import counted
 from cosched.core.names import member_of
 from cosched.jobs.client import Client, NoDomain
 from cosched.jobs.job import Job
 from cosched.jobs.rank_environment import Reports
+from cosched.launch.crowd import crowd_text
 from cosched.linux.processes.limits import what_holds_back
 from cosched.rundir.lock import lock_holder
 
@@ -47,7 +47,7 @@ class Sending:
         with self._connect() as client:
             return client.job(number)
 
-    def run_to_end(self, *, copy: bool) -> JobInfo:
+    def run_to_end(self, *, copy: bool) -> Ended:
         """Submits the job and returns it once it has ended. copy: copies its output."""
         sizes = Sizes.of(self.job.output, self.job.error) if copy else None
         with self._connect_or_start() as client:
@@ -67,8 +67,9 @@ class Sending:
             return  # few domains have nodes with fewer CPUs, and this saves a question
         nodes = client.nodes()
         cpus, most = (max((n[key] for n in nodes), default=0) for key in _SLOTS_AND_MOST)
-        if len(nodes) == 1 and cpus < ranks <= most:
-            _REPORTS.warn(f"{ranks} ranks take turns on {counted(cpus, 'CPU')}")
+        crowd = crowd_text(ranks, cpus)
+        if len(nodes) == 1 and ranks <= most and crowd:
+            _REPORTS.warn(crowd)
 
     @cached_property
     def _connect(self) -> Connector:

@@ -222,7 +222,7 @@ def _run_to_end(given: Submit) -> int:
         ended = sending.run_to_end(copy=given.is_copied)
     if given.is_copied:
         return report_end(ended, say)
-    click.echo(json.dumps(ended))
+    click.echo(json.dumps(ended.job))
     return exit_status(ended)
 
 

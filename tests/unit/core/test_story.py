@@ -178,7 +178,8 @@ def test_story_of_an_unknown_length():
     node = ordered_node(None, 1)
     node.send(SliceEnded, 900)
     assert node.last("0.a") == (
-        "displaced: it has run for 1.3 s and may take 2.0 s more; now b: about 1.0 s left, of 1.0 s expected"
+        "displaced: it has run for 1.3 s and may take 2.0 s more; now b: about 1.0 s left, "
+        "of 1.0 s expected"
     )
 
 
