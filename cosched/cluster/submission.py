@@ -54,7 +54,8 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     minimum: int = 0
     #: The nodes at which it is fastest; it gets no more. 0: not known, or it is rigid.
     ideal: int = 0
-    time_ns: int = 0  #: the run time that the user requests; 0: the domain's default
+    #: The run time that the user allows; 0: that of the domain, or any.
+    time_ns: int = 0
     pmi: str = "none"  #: pmi1, pmi1-long, pmix or none
     pmix_library: str = ""  #: the path of its MPI's libpmix; empty: none
     bind: bool = False  #: whether each task stays on its CPUs
@@ -68,6 +69,10 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     requeue: bool = False  #: start it again if a node is lost
     at_once: bool = False  #: start it now or refuse it
     exclusive: bool = False  #: its nodes take no other job meanwhile
+    #: Where jobs have CPUs, those of this one may have other jobs that share, too.
+    share: bool = False
+    #: CPUs that it has on each node; 0: one for each task. More than a node has: all.
+    cpus: int = 0
     #: The resources that limit it, by its user's word: cpu, memory, io, network.
     limited_by: tuple[str, ...] = ()
     #: Whether it may have halves of nodes beside other jobs; None: with a label, or if the
@@ -89,9 +94,10 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             raise CoschedError("a job needs a program")
         if not 0 < len(self.name) <= LONGEST_NAME or not self.name.isprintable():
             raise CoschedError(f"a job's name has 1 to {LONGEST_NAME} characters")
-        if min(self.ranks, self.nodes, self.ppn, self.time_ns) < 0:
+        if min(self.ranks, self.nodes, self.ppn, self.cpus, self.time_ns) < 0:
             raise CoschedError("ranks, nodes, tasks per node and time cannot be negative")
-        if max(self.ranks, self.nodes, self.ppn) > MOST or self.time_ns > LONGEST_NS:
+        most = max(self.ranks, self.nodes, self.ppn, self.cpus)
+        if most > MOST or self.time_ns > LONGEST_NS:
             raise CoschedError(f"a job has at most {MOST} ranks or nodes, and ten years")
         if self.malleable:
             self._check_sizes()
@@ -106,6 +112,8 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             raise CoschedError(f"pmi '{self.pmi}': must be one of {', '.join(PMIS)}")
         if self.at_once and (self.held or self.requeue):
             raise CoschedError("a job that starts at once cannot be held or requeued")
+        if self.exclusive and self.share:
+            raise CoschedError("a job that has its nodes alone cannot share CPUs")
         self._check_batch()
         if self.at_once and self.mates:
             raise CoschedError("a job with mates waits for them: it cannot start at once")
@@ -215,8 +223,9 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
                 f"infeasible: {ranks} tasks on {nodes} nodes are more than {ppn} on a node"
             )
         if nodes > nodes_most:
+            tasks = "" if self.nodes else f": {ranks} tasks, {ppn or slots} on each"
             raise CoschedError(
-                f"infeasible: needs {nodes} nodes, the domain has {nodes_most}"
+                f"infeasible: needs {nodes} nodes, the domain has {nodes_most}{tasks}"
             )
         if most > slots:
             raise CoschedError(

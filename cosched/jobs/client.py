@@ -77,6 +77,7 @@ class Client(domain.Client):
         from cosched.jobs.serving import NO_MPI, Surroundings, serve
 
         job.check()
+        _check_output(job)
         job = _with_program_of_here(job)
         given = os.environ if job.environ is None else job.environ
         environ, dropped = sendable(without_outer_job(given))
@@ -103,8 +104,8 @@ class Client(domain.Client):
         return _make_submission(job, served, counts, environ)
 
     def check_fits_a_node(self, ranks: int) -> None:
-        """Raises CoschedError if no node takes so many tasks of a job."""
-        most = max((node["slots"] for node in self.nodes()), default=0)
+        """Raises CoschedError if no node takes this number of tasks of a job."""
+        most = max((node["tasks_most"] for node in self.nodes()), default=0)
         if ranks > most > 0:
             raise CoschedError(
                 f"infeasible: needs {ranks} tasks on a node, a node takes {most}"
@@ -140,6 +141,8 @@ def _make_submission(
         requeue=job.requeue,
         at_once=job.at_once,
         exclusive=job.exclusive,
+        share=job.share,
+        cpus=served.cpus or job.cpus,
         limited_by=tuple(job.limited_by),
         share_node=job.share_node,
         mates=_mates(job),
@@ -165,6 +168,21 @@ def _mates(job: Job) -> str:
     from cosched.cluster.coupling.mates import mates_text  # few jobs have any
 
     return mates_text(job.mates, job.within, job.mate_first, job.delay, job.mate_token)
+
+
+def _check_output(job: Job) -> None:
+    """Raises CoschedError if the job's user cannot write its output: the job would start,
+    and fail at once. A folder that is not here may be on the nodes."""
+    for name in filter(None, (job.output, job.error)):
+        path = Path(job.cwd or _working_directory(), name)
+        folder = path.parent
+        if path.exists() or "%" in str(folder) or not folder.is_dir():
+            continue
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise CoschedError(
+                f"{folder}: cannot be written, so the job has no place for its output; "
+                "name another file with --output"
+            )
 
 
 def _run_dir_of_daemons(run_dir: Path) -> Path:

@@ -24,7 +24,7 @@ class Job:
     minimum: int = 0  #: the least nodes of a malleable job; 0: it is rigid
     #: The most nodes of a malleable job; 0: as many as the domain has.
     ideal: int = 0
-    time_s: float = 0  #: the job's time limit; 0: the domain's usual one
+    time_s: float = 0  #: the job's time limit; 0: the domain's usual one, or none
     name: str = ""  #: shown to users; empty: the program's
     #: A file, in ``cwd`` unless it begins with ``/``. In its name ``%j`` is the job's
     #: number and ``%x`` the job's name; ``%A`` is the number of its array, ``%a`` its index
@@ -40,6 +40,9 @@ class Job:
     requeue: bool = False  #: start the job again if a node is lost
     at_once: bool = False  #: the domain refuses the job unless it can start now
     exclusive: bool = False  #: its nodes take no other job meanwhile
+    share: bool = False  #: its CPUs may have other jobs that share, too
+    #: CPUs on each of its nodes, where jobs have CPUs; 0: one for each rank.
+    cpus: int = 0
     #: The resources that limit it most: cpu, memory, io, network; (): not known. With one
     #: of them it may share its nodes.
     limited_by: Sequence[str] = ()

@@ -121,4 +121,4 @@ _ALIASES = {
     **{"start": "began", "end": "ended", "elapsed": "response", "scheduled": "ran"},
     "totalcpu": "cpu",
 }
-HISTORY = Columns("cosched history", _COLUMNS, _ALIASES)
+HISTORY = Columns("cosched history", _COLUMNS, _ALIASES, cut="job")

@@ -12,13 +12,18 @@ from typing import Any, Generic, TypeVar
 from cosched.core.config.kinds import suggest
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
-from cosched.tables import WIDTH, table
+from cosched.tables import WIDTH, cut_inside, table
 
 T = TypeVar("T")
 
 _S_PER_HOUR = 3600
 #: A table for people has this in the place of an unknown value.
 UNKNOWN = "-"
+
+
+#: A value that loses letters inside is cut to no less than this.
+_CUT_LEAST = 12
+_ANY_WIDTH = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +81,8 @@ class Columns(Generic[T]):
     command: str  #: the command, whose --help lists them
     columns: Mapping[str, Column[T]]  #: all columns, in the order of --csv
     aliases: Mapping[str, str]  #: other words for some of them
+    #: The column of which values lose letters inside if a table is too wide; empty: none.
+    cut: str = ""
 
     def read(self, text: str) -> tuple[str, ...]:
         """Reads names with commas between them, in any case; also other words for them.
@@ -106,6 +113,12 @@ class Columns(Generic[T]):
             for one in found
         ]
         align = "".join(column.kind.align for column in chosen)
+        widest = max(map(len, table(head, rows, align, gap=1, width=_ANY_WIDTH)))
+        if widest > width and self.cut in names:
+            at = names.index(self.cut)
+            most = max(len(row[at]) for row in rows) - (widest - width)
+            for row in rows:
+                row[at] = cut_inside(row[at], max(most, _CUT_LEAST))
         return table(head, rows, align, gap=1, width=width)
 
     def as_csv(self, names: Sequence[str], found: Iterable[T]) -> str:

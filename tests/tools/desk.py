@@ -43,7 +43,9 @@ class FakeDesk:
             "started_ns": 10**18,
             "ended_ns": 10**18,
             "expected_ns": None,
-            "time_ns": 3600 * 10**9,
+            "time_ns": None,
+            "run_ns": None,
+            "ends_ns": None,
             "status": 0,
             "reason": "",
             "starts": 1,
@@ -140,7 +142,14 @@ class FakeDesk:
 
     def _nodes(self, _):
         return [
-            {"node": "n1", "state": "up", "reason": "", "slots": self.slots, "jobs": []}
+            {
+                "node": "n1",
+                "state": "up",
+                "reason": "",
+                "slots": self.slots,
+                "tasks_most": self.slots,
+                "jobs": [],
+            }
         ]
 
     def _cancel(self, number):

@@ -19,7 +19,7 @@ from cosched.cluster.answers import JobInfo
 from cosched.tables import WIDTH
 
 #: The columns without --format: those of jobs that have not ended, and of all jobs.
-_USUAL = "job,name,user,nodes,ranks,state,start,reason"
+_USUAL = "job,name,user,nodes,ranks,state,start,end,reason"
 _WITH_ENDED = "job,name,user,nodes,state,start,end,took,status,reason"
 #: A longer table takes seconds and helps no one.
 _ROWS_MOST = 1000
@@ -31,9 +31,10 @@ _ALL = 1 << 31
 class Queue(Command):
     """Show the jobs that wait or run in the domain.
 
-    The start of a waiting job is an expectation, marked ~. The reason is where a job runs,
-    why it failed, or how long it waits for its mates; cosched why JOB shows more. A
-    malleable job has the number of its nodes and its bounds: 4 of 1-8. A job that shares
+    The start of a waiting job is an expectation, marked ~, and so is the end of a job that
+    has not ended: like jobs took so long. After < is the time limit. The reason is where a
+    job runs, why it failed, or how long it waits for its mates; cosched why JOB shows more.
+    A malleable job has the number of its nodes and its bounds: 4 of 1-8. A job that shares
     its nodes has halves of them, beside the jobs with these numbers: beside 7: top n1,n2.
     The tasks of an array that wait are one line: 12_[4-100%10]. With --format:
 

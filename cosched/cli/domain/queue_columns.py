@@ -62,7 +62,14 @@ def _where(job: JobInfo) -> str:
 
 
 def _end(job: JobInfo) -> str | None:
-    return None if job["ended_ns"] is None else clock(job["ended_ns"], time.time())
+    now_s = time.time()
+    if job["ended_ns"] is not None:
+        return clock(job["ended_ns"], now_s)
+    expected = "" if job["ends_ns"] is None else "~" + clock(job["ends_ns"], now_s)
+    begins_ns = job["started_ns"] or job["expected_ns"]
+    if job["time_ns"] is None or begins_ns is None:
+        return expected or None
+    return f"{expected}<{clock(begins_ns + job['time_ns'], now_s)}"
 
 
 def _took_s(job: JobInfo) -> float | None:
@@ -103,7 +110,7 @@ _COLUMNS: dict[str, Column[JobInfo]] = {
     "waited": Column(SECONDS, _waited_s),
     "status": Column(COUNT, lambda job: job["status"]),
     "reason": Column(TEXT, _reason),
-    "limit": Column(SECONDS, lambda job: job["time_ns"] / NS_PER_S),
+    "limit": Column(SECONDS, lambda job: job["time_ns"] and job["time_ns"] / NS_PER_S),
     "hosts": Column(TEXT, lambda job: " ".join(job["hosts"])),
     "array": Column(COUNT, lambda job: job["array"]),
     "task": Column(COUNT, lambda job: job["task"]),

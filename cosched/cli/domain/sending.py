@@ -8,10 +8,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Literal
 
 from cosched.cli.connection import Connector
 from cosched.cli.domain.batch_command import NO_SCRIPT, Script
-from cosched.cli.domain.waiting import Sizes, run_array_to_end, run_to_end
+from cosched.cli.domain.waiting import Ended, Sizes, run_array_to_end, run_to_end
 from cosched.cluster.answers import JobInfo
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.submission import JOB_VARIABLE, Submission
@@ -20,8 +21,11 @@ from cosched.core.names import member_of
 from cosched.jobs.client import Client, NoDomain
 from cosched.jobs.job import Job
 from cosched.jobs.rank_environment import Reports
+from cosched.launch.crowd import crowd_text
 from cosched.linux.processes.limits import what_holds_back
 from cosched.rundir.lock import lock_holder
+
+_SLOTS_AND_MOST: tuple[Literal["slots"], Literal["tasks_most"]] = ("slots", "tasks_most")
 
 
 @dataclass(frozen=True)
@@ -51,14 +55,17 @@ class Sending:
             job = replace(job, slurm_variables=True)
         if job.total == 1 and self.script.slots > 1:
             client.check_fits_a_node(self.script.slots)
-        return client.prepare(job, _REPORTS)
+            job = replace(job, cpus=self.script.slots)
+        submission = client.prepare(job, _REPORTS)
+        self._warn_of_crowd(client)
+        return submission
 
     def look_up(self, number: int) -> JobInfo:
         """Returns a job as the domain has it."""
         with self._connect() as client:
             return client.job(number)
 
-    def run_to_end(self, *, copy: bool) -> JobInfo:
+    def run_to_end(self, *, copy: bool) -> Ended:
         """Submits the job and returns it once it has ended. copy: copies its output."""
         sizes = None
         if copy:
@@ -67,7 +74,7 @@ class Sending:
             sizes = Sizes.of(output, error)
         return run_to_end(self._connect, self._sender(), sizes, self.source, say)
 
-    def run_array_to_end(self) -> list[JobInfo]:
+    def run_array_to_end(self) -> list[Ended]:
         """Submits an array and returns its tasks once all have ended. An interrupt cancels
         all of them."""
         tasks = len(parse_array(self.job.array).indices)
@@ -83,6 +90,17 @@ class Sending:
                 return client.submit(submission)
 
         return submit
+
+    def _warn_of_crowd(self, client: Client) -> None:
+        """Warns of more ranks than CPUs where the domain takes such a job."""
+        ranks = self.job.total
+        if ranks <= len(os.sched_getaffinity(0)):
+            return  # few domains have nodes with fewer CPUs, and this saves a question
+        nodes = client.nodes()
+        cpus, most = (max((n[key] for n in nodes), default=0) for key in _SLOTS_AND_MOST)
+        crowd = crowd_text(ranks, cpus)
+        if len(nodes) == 1 and ranks <= most and crowd:
+            _REPORTS.warn(crowd)
 
     @cached_property
     def _connect(self) -> Connector:

@@ -64,7 +64,9 @@ def _job_part() -> Any:
             metavar="R",
             help="How many ranks, on as few nodes as possible.  [default: 1]",
         ),
-        nodes=option(type=click.IntRange(min=1), metavar="N", help="How many nodes."),
+        nodes=option(
+            "-N", "--nodes", type=click.IntRange(min=1), metavar="N", help="How many nodes."
+        ),
         ppn=option(
             type=click.IntRange(min=1), metavar="K", help="How many ranks on a node."
         ),
@@ -74,15 +76,16 @@ def _job_part() -> Any:
             "--time",
             type=RUN_SECONDS,
             help="The job is ended after this time: 90 or 90s, 1:30 (minutes), 2h, 2:00:00"
-            " or 1-12:00:00 (days).  [default: the domain's, 1h]",
+            " or 1-12:00:00 (days).  [default: the domain's; without one any time]",
         ),
         name=option(help="[default: the program's]"),
         label=flag(help="Begin each line of output with its rank."),
         bind=flag(help="Keep each rank on one CPU."),
-        exclusive=option(
-            "--exclusive/--share",
-            help="Whether the job has its nodes alone, if the domain lets nodes take"
-            " several jobs. Where a node takes one job, each job has its nodes alone.",
+        exclusive=flag(help="The job has its nodes alone, wherever nodes take several."),
+        share=flag(
+            help="Where jobs have CPUs, as on one machine: the CPUs of this job may have"
+            " other jobs that share, and they take turns. Nodes that take several jobs are"
+            " shared by all without --exclusive.",
         ),
         limited_by=option(
             type=some_of([resource.value for resource in Resource], "RESOURCES"),
@@ -189,6 +192,7 @@ class Submit(Command):
       cosched submit --wait -n 2 ./app < data
       cosched submit --wait --input none -n 2 ./app &
       cosched submit --exclusive -n 4 ./benchmark
+      cosched submit --share -n 2 ./app
       cosched submit --limited-by memory -n 8 ./stream
       cosched submit --limited-by io,network --share-node yes ./copy
       cosched submit --min 1 --ideal 8 python loop.py
@@ -282,13 +286,13 @@ def _run_to_end(given: Submit, script: Script) -> int:
         if given.job.array:
             tasks = sending.run_array_to_end()
             if given.as_json:
-                click.echo(json.dumps({"jobs": tasks}))
+                click.echo(json.dumps({"jobs": [task.job for task in tasks]}))
                 return max(map(exit_status, tasks))
             return max(report_end(task, say) for task in tasks)
         ended = sending.run_to_end(copy=given.is_copied)
     if given.is_copied:
         return report_end(ended, say)
-    click.echo(json.dumps(ended))
+    click.echo(json.dumps(ended.job))
     return exit_status(ended)
 
 
@@ -296,6 +300,8 @@ def _refuse_contradictions(job: Job) -> None:
     """Raises UsageError if the program is missing, or an option that another one needs."""
     if not job.argv:
         raise click.UsageError("Missing PROGRAM.")
+    if job.exclusive and job.share:
+        raise click.UsageError("--exclusive and --share cannot be combined.")
     if job.memory_bytes and not job.shim:
         raise click.UsageError("--memory needs coscheduling.")
     apart = {"--exclusive": job.exclusive, "--share-node no": job.share_node is False}

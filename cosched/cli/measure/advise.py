@@ -31,6 +31,7 @@ from cosched.cli.printing import display_stream
 from cosched.cli.values import SECONDS
 from cosched.cluster.answers import PairInfo
 from cosched.core.advice import Profile, advise
+from cosched.core.counting import counted
 from cosched.core.errors import CoschedError
 from cosched.linux.users import find_user_name
 from cosched.node.profile import profile_of
@@ -195,7 +196,7 @@ def _why_not(one: Seen) -> str:
 
 def _figures(profile: Profile) -> str:
     figures = [
-        f"seen: {profile.tasks} tasks on {profile.nodes} nodes, "
+        f"seen: {counted(profile.tasks, 'task')} on {counted(profile.nodes, 'node')}, "
         f"scheduled {profile.scheduled_s:.1f} s",
         f"{profile.exchanges or 0} messages sent or waited for",
         f"idle for {profile.idle_share:.0%}",

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from cosched.cluster.coupling.clock import DomainClock
+from cosched.cluster.engines.native.run_times import RunTimes
 from cosched.cluster.job_size import PastChange
 from cosched.cluster.store import JobStore, Record, State
 from cosched.cluster.submission import Submission
@@ -46,6 +47,8 @@ class Records:
         self._clock = clock
         self._log = log
         self._waits: dict[int, list[_Wait]] = {}  # by the job's number
+        #: How long like jobs ran.
+        self.run_times = RunTimes(store)
 
     def add(self, record: Record) -> tuple[Record, bool]:
         """Stores a job; returns it with its number, and whether it is new here. A job that
@@ -166,6 +169,7 @@ class Records:
         for record in records:
             for name, value in changes.items():
                 setattr(record, name, value)
+            self.run_times.add(record)
             del self.live[record.number]
         text = f"{state.value}{': ' + reason if reason else ''}"
         if len(records) == 1:

@@ -33,6 +33,7 @@ from cosched.cluster.engines.native.jobs import Jobs
 from cosched.cluster.engines.native.node_entries import NodeEntries, NodeEntry, NodeState
 from cosched.cluster.engines.native.size_answers import describe_changes, tasks_now
 from cosched.cluster.engines.native.starts.start import expand
+from cosched.cluster.engines.native.time_answers import Times, times_of
 from cosched.cluster.store import JobStore, Record, State
 from cosched.cluster.submission import convert_submission
 from cosched.cluster.user_socket import Person
@@ -43,6 +44,7 @@ from cosched.core.cluster.queue.places.elastic import Elastic
 from cosched.core.cluster.queue.sizes.resizable_run import ResizableRun
 from cosched.core.cluster.queue.states import State as Queued
 from cosched.core.cluster.queue.waiting import arrival
+from cosched.core.counting import counted
 from cosched.core.decoding import Malformed, convert, printable
 from cosched.core.errors import CoschedError, changing, must_succeed
 from cosched.core.units import NS_PER_S
@@ -104,7 +106,7 @@ class JobRequests:
         if os.geteuid() not in (0, person.uid):
             raise CoschedError("this domain runs only the jobs of the user who started it")
         # A later change of the default must not change what this user expects.
-        time_ns = submission.time_ns or self._config.queue.default_time_ns
+        time_ns = submission.time_ns or self._config.queue.default_time_ns or 0
         submission = msgspec.structs.replace(submission, time_ns=time_ns)
         now_ns = self._jobs.clock.now_ns()
         state = State.HELD if submission.held else State.QUEUED
@@ -219,6 +221,7 @@ class JobRequests:
         job = record.submission
         bounds = bounds_of(job, self._members.most)
         minimum, ideal = (None, None) if bounds is None else bounds
+        times = self._times(record, starts.get(record.number))
         return {
             "job": record.number,
             "name": job.name,
@@ -231,7 +234,9 @@ class JobRequests:
             "started_ns": record.started_ns,
             "ended_ns": record.ended_ns,
             "expected_ns": starts.get(record.number),
-            "time_ns": job.time_ns or self._config.queue.default_time_ns,
+            "time_ns": times.limit_ns,
+            "run_ns": times.run_ns,
+            "ends_ns": times.ends_ns,
             "status": record.status,
             "reason": record.reason,
             "starts": record.start,
@@ -252,6 +257,9 @@ class JobRequests:
             "task": record.task,
             "waits_for": waits_for(self._jobs.queue, record),
         }
+
+    def _times(self, record: Record, expected_ns: int | None) -> Times:
+        return times_of(record, self._jobs.records.run_times, expected_ns)
 
     def _node_count(self, record: Record) -> int | None:
         """Returns the nodes that a job has or had, or that it needs now if it waits; None
@@ -287,6 +295,7 @@ class JobRequests:
         bounds = bounds_of(record.submission, self._members.most)
         if bounds is not None:
             line += f": {size_text(len(record.nodes), *bounds, unit=' nodes')}"
+        line += f"; {self._times(record, None).text}"
         return f"{line}; {mates}" if mates else line
 
     def _why_it_waits(self, record: Record, expected_ns: int | None) -> str:
@@ -310,18 +319,27 @@ class JobRequests:
         )
         line = f"waits: {room_text(self._jobs.queue, self._members, record, needs)}"
         if needs > up:
-            return f"{line}; only {up} nodes are in service"
+            return f"{line}; only {counted(up, 'node is', 'nodes are')} in service"
         if before:
-            line += f"; {before} jobs came before"
+            line += f"; {counted(before, 'job')} came before"
         later = sum(
             bool(entry.nodes) and entry.job.submit_ns > place_ns
             for entry in self._jobs.queue.jobs.values()
         )
         if later:
-            line += f"; {later} later jobs run: they need less, or the policy prefers them"
+            run = counted(later, "later job runs: it needs", "later jobs run: they need")
+            line += f"; {run} less, or the policy prefers {'it' if later == 1 else 'them'}"
         if expected_ns is not None:
             line += f"; expected {clock_time(expected_ns)}"
-        return line
+        unknown = [
+            number
+            for number, entry in self._jobs.queue.jobs.items()
+            if entry.nodes and not entry.job.known
+        ]
+        if expected_ns is None and unknown:
+            first = f"job {min(unknown)} is the first of its kind"
+            line += f"; its start is not known, as {first}"
+        return f"{line}; {self._times(record, expected_ns).text}"
 
     # --- nodes ----------------------------------------------------------------------------
 
@@ -336,6 +354,7 @@ class JobRequests:
                 "state": member.shown_state,
                 "reason": member.why,
                 "slots": member.slots,
+                "tasks_most": member.slots * self._config.tasks_per_slot,
                 "jobs": sorted(jobs.get(member.name, [])),
             }
             for member in self._members.by_number

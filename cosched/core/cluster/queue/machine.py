@@ -38,6 +38,7 @@ from cosched.core.cluster.queue.halves.sharing_job import SharingJob
 from cosched.core.cluster.queue.job import Job, JobId
 from cosched.core.cluster.queue.limits import Limits
 from cosched.core.cluster.queue.nodes import Intervals, common, count
+from cosched.core.cluster.queue.places.cpu_board import CpuJob
 from cosched.core.cluster.queue.places.elastic import Elastic
 from cosched.core.cluster.queue.places.place import Place
 from cosched.core.cluster.queue.places.rows import Rows
@@ -48,6 +49,7 @@ from cosched.core.cluster.queue.queue_events import (
     AboutSizes,
     BoundsChanged,
     Command,
+    CpusCounted,
     DropJobs,
     EndJob,
     Event,
@@ -89,6 +91,8 @@ from cosched.core.cluster.queue.states import KnownJobs, State, Step
 from cosched.core.cluster.queue.waiting import WaitingList, arrival
 from cosched.core.errors import CoschedError
 
+#: Jobs whose size is no number of nodes, or may have changed.
+_OTHER_SIZES = MalleableJob | SharingJob | CpuJob
 _STEPS = MappingProxyType(
     {Why.CANCELLED: Step.CANCELLED, Why.NODE_LOST: Step.NODE_LOST, Why.WALLTIME: Step.LATE}
 )
@@ -219,8 +223,8 @@ class QueueMachine:
         self.place.check(job)
         found = count(event.nodes)
         # A malleable job may have got other bounds, and keeps its nodes until it changes.
-        # A job that shares nodes has whole nodes, or halves of more.
-        if found != job.size and not isinstance(job, MalleableJob | SharingJob):
+        # A job that shares nodes has whole nodes, or halves or CPUs of more.
+        if found != job.size and not isinstance(job, _OTHER_SIZES):
             raise CoschedError(
                 f"job {number} wants {job.size} nodes, but the agents report {found}"
             )
@@ -317,6 +321,11 @@ class QueueMachine:
 
     def _join(self, event: NodesJoined) -> tuple[Command, ...]:
         self.place.admit(event.nodes)
+        self.planner.resize()
+        return ()
+
+    def _count_cpus(self, event: CpusCounted) -> tuple[Command, ...]:
+        self.place.resize(event.cpus)
         self.planner.resize()
         return ()
 
@@ -467,6 +476,7 @@ _HANDLERS = MappingProxyType(
         NodesLost: QueueMachine._lose,
         NodesDrained: QueueMachine._drain,
         NodesJoined: QueueMachine._join,
+        CpusCounted: QueueMachine._count_cpus,
         ResizeDone: QueueMachine._resize,
         ResizeRefused: QueueMachine._resize,
         ResizeLate: QueueMachine._resize,

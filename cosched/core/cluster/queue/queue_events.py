@@ -140,6 +140,13 @@ class NodesJoined(Struct, frozen=True):
     nodes: Intervals  #: by number
 
 
+class CpusCounted(Struct, frozen=True):
+    """Each node has this number of CPUs for jobs from now on."""
+
+    now_ns: int  #: ns, the queue's clock
+    cpus: int  #: of each node; 0: not known
+
+
 class ResizeDone(Struct, frozen=True):
     """A running job has exactly these nodes now; the others that it had are free."""
 
@@ -315,7 +322,9 @@ AboutJob = (
     | ReservedJobBegan
     | ReservedJobReleased
 )
-AboutNodes = NodesAdded | NodesRemoved | NodesLost | NodesDrained | NodesJoined
+AboutNodes = (
+    NodesAdded | NodesRemoved | NodesLost | NodesDrained | NodesJoined | CpusCounted
+)
 AboutSizes = ResizeDone | ResizeRefused | ResizeLate | Sensed | BoundsChanged | SizeWanted
 Event = (
     JobSubmitted

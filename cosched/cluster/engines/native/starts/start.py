@@ -13,7 +13,7 @@ from cosched.cluster.message_kinds import Message
 from cosched.cluster.messages import Chunk, Failure
 from cosched.cluster.store import Record, State
 from cosched.cluster.submission import JOB_VARIABLE
-from cosched.config.domain import QueueSettings, StartupSettings
+from cosched.config.domain import CPU, QueueSettings, StartupSettings
 from cosched.core.cluster.arrays import parse_array
 from cosched.core.cluster.coupling.mate_messages import Addresses
 from cosched.core.cluster.queue.nodes import Intervals
@@ -121,6 +121,8 @@ def job_object(record: Record, counts: tuple[int, ...], queue: QueueSettings) ->
         jobs_per_node=queue.jobs_per_node,
         malleable=record.size is not None,
         parts=record.parts,
+        cpus=job.cpus,
+        alone=queue.unit == CPU and not job.share,
     )
 
 
