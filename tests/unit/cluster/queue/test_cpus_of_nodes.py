@@ -189,6 +189,16 @@ def test_a_job_without_a_limit_is_never_late():
     assert [each.number for each in late if isinstance(each, EndJob)] == [2]
 
 
+def test_a_late_job_is_expected_to_take_as_long_again():
+    second = 10**9
+    queue = make(cpus=1)
+    submit(queue, 1, walltime=10 * second, each=1)
+    submit(queue, 2, 1, each=1)
+    starts(queue)
+    assert starts(queue, 12 * second) == {}
+    assert forecast(queue, 12 * second) == {2: 24 * second}
+
+
 def test_what_follows_a_job_of_unknown_length_has_no_forecast():
     queue = make(cpus=2)
     submit(queue, 1, walltime=100)

@@ -26,8 +26,12 @@ from cosched.core.cluster.queue.nodes import (
 )
 from cosched.core.cluster.queue.places.cpu_board import CpuBoard, CpuJob
 from cosched.core.cluster.queue.places.on_board import OnBoard
-from cosched.core.cluster.queue.places.place import OVERRUN_NS, Spot
+from cosched.core.cluster.queue.places.place import OVERRUN_NS, Freed, Spot
 from cosched.core.errors import CoschedError
+from cosched.core.units import NS_PER_S
+
+#: A late job is expected to take at least so much more.
+_OVERRUN_LEAST_NS = NS_PER_S
 
 
 class Cpus(OnBoard[CpuBoard]):
@@ -43,6 +47,7 @@ class Cpus(OnBoard[CpuBoard]):
         self.board.admit(numbers(nodes))
         self._nodes = nodes
         self._most = 0
+        self._since_ns: dict[JobId, int] = {}  # when each job began
 
     @property
     def total(self) -> int:  # type: ignore[override]
@@ -104,6 +109,20 @@ class Cpus(OnBoard[CpuBoard]):
         assert isinstance(job, CpuJob)
         self.board.place(job, tuple(numbers(nodes)))
         self._expect_end(job, since_ns)
+
+    def _expect_end(self, job: Job, since_ns: int) -> None:
+        super()._expect_end(job, since_ns)
+        self._since_ns[job.number] = since_ns
+
+    def release(self, number: JobId) -> Freed | None:
+        del self._since_ns[number]
+        return super().release(number)
+
+    def _more_ns(self, number: JobId, now_ns: int) -> int:
+        """Returns as much as the job has run, within bounds: an estimate from earlier runs
+        may be of seconds."""
+        ran_ns = now_ns - self._since_ns[number]
+        return min(max(ran_ns, _OVERRUN_LEAST_NS), self._overrun_ns)
 
     def neighbours_of(self, number: JobId) -> list[JobId]:
         """Returns the jobs with which a job may have to share CPUs, ascending."""

@@ -5,8 +5,8 @@ waiting job is a plan, tried on a copy of the board. A later job that would run 
 that time starts only if the first one still fits beside it. A pass costs about queue x
 running jobs.
 
-A job that shares a node may exceed its walltime, so it is expected to take ``overrun_ns``
-more, repeatedly.
+A job that shares a node may exceed its walltime, so it is expected to take some time more,
+repeatedly.
 
 Limits: jobs here wait for no mates in other domains.
 """
@@ -122,5 +122,9 @@ class OnBoard(Place, Generic[_Board]):
         if late:
             self._ends = [entry for entry in self._ends if entry[0] > now_ns]
             for _, number, size in late:
-                insort(self._ends, (now_ns + self._overrun_ns, number, size))
+                insort(self._ends, (now_ns + self._more_ns(number, now_ns), number, size))
         return len(late)
+
+    def _more_ns(self, number: JobId, now_ns: int) -> int:
+        """Returns how much longer a job is expected to take that is late."""
+        return self._overrun_ns
