@@ -27,6 +27,7 @@ DOMAIN_REQUESTS = (
     "queue",
     "job",
     "wait",
+    "ended",
     "cancel",
     "hold",
     "unhold",
@@ -63,6 +64,8 @@ class DomainRequest(msgspec.Struct):
     job: int | Submission
     until: typing.Literal["ended", "running", "never"]
     ended: int
+    jobs: list[int]
+    within: float
     names: list[str]
     start: int
     node: str

@@ -126,7 +126,7 @@ def _job_of_domain(job: str, run_dir: Path | None) -> JobInfo | None:
     if not is_whole(job, 1, JOB_MOST):
         return None
     try:
-        with Client.connect(run_dir, patience=patient()) as client:
+        with Client.connect_to_running(run_dir, patience=patient()) as client:
             return client.job(parse_integer(job, "job", 1, JOB_MOST))
     except CoschedError:
         return None
