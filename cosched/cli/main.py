@@ -39,6 +39,7 @@ SECTIONS = {
         "cluster": ("cluster.group", "command", "Run a queue and an agent on each node."),
     },
     "Measure": {
+        "demo": ("measure.demo", "Demo", "Show the gain on this machine."),
         "bench": ("measure.bench", "Bench", "Compare runs with and without cosched."),
         "tune": ("measure.tune", "Tune", "Find the best slice and GMET for a workload."),
         "advise": ("measure.advise", "Advise", "Advise whether to coschedule a job."),

@@ -113,7 +113,7 @@ class Client(domain.Client):
         last word. The result is then a ``subprocess.CompletedProcess``. The other arguments
         are those of ``cosched.Executor`` and its ``map``.
         """
-        from cosched.jobs.calls.executor import JobExecutor  # most programs need none
+        from cosched.jobs.calls.job_executor import JobExecutor  # most programs need none
 
         def connect() -> Client:
             return type(self).connect(self.run_dir, self.node)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from cosched.jobs.calls.connection import Connect
-from cosched.jobs.calls.executor import JobExecutor
+from cosched.jobs.calls.job_executor import JobExecutor
 from cosched.jobs.client import Client
 
 

@@ -1,5 +1,5 @@
-"""Runs the programs of docs/python.md, which print what the page shows. Functions as jobs
-of a real domain, also with ranks."""
+"""Runs the programs of docs/python.md, which print the text that the page shows. Runs
+functions as jobs of a real domain, also with ranks."""
 
 import os
 import re

@@ -97,7 +97,7 @@ ALLOWED = {
     "cosched/jobs/client.py": (
         {
             *("cosched.cluster.coupling.mates", "cosched.cluster.up.private"),
-            *("cosched.jobs.calls.executor", "cosched.jobs.serving", "cosched.lab.lab"),
+            *("cosched.jobs.calls.job_executor", "cosched.jobs.serving", "cosched.lab.lab"),
         },
         START_UP,
     ),

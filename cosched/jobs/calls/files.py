@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
+from cosched.core.decoding import printable, shown_text
+
 #: So many bytes at the end of an output may have its last line.
 _TAIL_BYTES = 4096
 
@@ -46,7 +48,7 @@ def _last_line(path: Path) -> list[str]:
     try:
         with path.open("rb") as file:
             file.seek(max(0, path.stat().st_size - _TAIL_BYTES))
-            lines = file.read().decode(errors="replace").splitlines()
+            lines = shown_text(file.read()).splitlines()
     except FileNotFoundError:
         return []
-    return [line.strip() for line in lines if line.strip()][-1:]
+    return [printable(line.strip()) for line in lines if line.strip()][-1:]

@@ -1,8 +1,8 @@
 """Writes and reads what one process of a user gives to another one, in files.
 
-A function, its arguments and its result are pickled. To unpickle is to run code of the one
-who wrote the file. So each file has the mode 0600, and a process reads only a file of its
-own user in a folder into which only this user can write. Nothing of it passes a socket.
+A function, its arguments and its result are pickled. A process that unpickles a file runs
+code of the file's writer. So each file has the mode 0600, and a process reads only files of
+its own user, in a folder into which only this user can write. No pickle passes a socket.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class Failure(NamedTuple):
 
 
 def make_folder(parent: Path | None) -> Path:
-    """Makes a folder for parcels that only this user can enter. parent: by default a folder
-    of the user's cache. Raises CoschedError if that fails."""
+    """Makes a folder for parcels that only this user can enter. parent: by default it is in
+    the user's cache. Raises CoschedError if that fails."""
     where = parent or cache_home(os.environ) / _BELOW_CACHE
     try:
         where.mkdir(mode=0o700, parents=True, exist_ok=True)

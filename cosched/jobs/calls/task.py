@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from cosched.core.bounds import NATURAL_MOST
+from cosched.core.decoding import parse_integer
 from cosched.jobs.calls.files import Files
 from cosched.jobs.calls.parcels import read_call, write_failure, write_result
 
@@ -58,7 +60,12 @@ def main() -> None:
     """Runs the call that the words of this process name."""
     how, calls, begin, result, failure = sys.argv[1:]
     sys.argv[1:] = []
-    call = _Call(Path(calls), int(begin), Path(result), Path(failure))
+    call = _Call(
+        Path(calls),
+        parse_integer(begin, "the place of a call", 0, NATURAL_MOST),
+        Path(result),
+        Path(failure),
+    )
     if how == _WITH_RANKS:
         _run_ranks(call)
     else:

@@ -32,7 +32,7 @@ class Domain(FakeDesk):
         self.before_answer = self._refuse_late
 
     def _refuse_late(self, request):
-        """As a domain does: what has ended cannot be cancelled."""
+        """Refuses to cancel an ended job, as a domain does."""
         number = request.get("job")
         if request["do"] == "cancel" and self.jobs[number]["ended_ns"]:
             self.refusals[number] = f"job {number}: has ended"

@@ -171,8 +171,8 @@ class JobExecutor(concurrent.futures.Executor):
         return Files.of(self._folder, next(self._serials))
 
     def _alike(self, words: Sequence[str], usual: Mapping[str, Any]) -> Alike:
-        """Returns what makes jobs of one program. words: those that all jobs have. usual:
-        fields of ``Job``, unless the caller has given them."""
+        """Returns what makes jobs of one program. words: of all its jobs. usual: fields
+        of ``Job``, unless the caller has given them."""
         has_files = "output" not in self._job
         given = {"ranks": self._ranks or 0, **usual, **self._job}
 
@@ -204,7 +204,7 @@ class JobExecutor(concurrent.futures.Executor):
 
     def _asking(self, ask: Callable[[Connection], T]) -> T:
         """Asks the domain. It may have ended after a time without jobs, or have restarted:
-        then it is asked once more."""
+        then this sends the request a second time."""
         with self._lock:
             try:
                 return ask(self._connected())
