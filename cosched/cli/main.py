@@ -43,7 +43,7 @@ SECTIONS = {
         "bench": ("measure.bench", "Bench", "Compare runs with and without cosched."),
         "tune": ("measure.tune", "Tune", "Find the best slice and GMET for a workload."),
         "advise": ("measure.advise", "Advise", "Advise whether to coschedule a job."),
-        "report": ("measure.report", "Report", "Draw traces and bench results as HTML."),
+        "report": ("measure.report", "Report", "Draw traces and results as HTML."),
         "replay": ("measure.replay", "Replay", "Replay a trace and compare decisions."),
         "sim": ("sim.group", "command", "Try scheduling decisions in virtual time."),
     },
