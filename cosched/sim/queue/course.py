@@ -12,7 +12,7 @@ from cosched.sim.logs.workload import Workload
 from cosched.sim.queue.metrics import column
 
 #: The time from the first submission to the last end is divided into so many pieces.
-PIECES = 240
+PIECES = 120
 #: Digits of the figures: a picture shows no more.
 _DIGITS = 4
 
