@@ -148,8 +148,8 @@ def _by_grain(profile: Profile) -> Advice:
         )
     return Advice(
         Choice.COSCHEDULE,
-        f"{every}: beside another job it would take about {_times(1 + profile.loss)} as "
-        "long under the kernel alone as with cosched",
+        f"{every}: left to the kernel it would lose about {_percent(profile.loss)} of its "
+        "time for each job beside it",
     )
 
 
@@ -161,8 +161,4 @@ def _span(seconds: float) -> str:
 
 
 def _percent(share: float) -> str:
-    return f"{share:.0%}"
-
-
-def _times(factor: float) -> str:
-    return f"{factor:.1f} times" if factor < 10 else "many times"
+    return f"{share:.0%}" if share < 10 else "many times"

@@ -82,7 +82,7 @@ def lab_site(
 
 
 def has_lab(run_dir: Path, nodes: int) -> bool:
-    """Returns whether a lab of so many nodes is up, or can be made: root makes one."""
+    """Returns whether a lab of this size is up, or can be made: root makes one."""
     if os.geteuid() == 0:
         return True
     present = Lab.load(run_dir)

@@ -27,8 +27,8 @@ _RANKS = 2
 class Demo(Command):
     """Show on this machine what coscheduling gains.
 
-    Builds a sample program, whose ranks exchange thousands of small messages a second, and
-    runs several jobs of it: one after the other, all at once under the kernel alone, and
+    Builds a sample program, whose ranks exchange thousands of small messages a second.
+    Runs several jobs of it: one after the other, all at once under the kernel alone, and
     all at once with cosched. Any user can do it. It takes about two minutes, and the
     machine should have nothing else to do.
 

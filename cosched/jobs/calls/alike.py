@@ -1,4 +1,4 @@
-"""Makes the jobs of a map. What they have in common is found out once."""
+"""Makes the jobs of a map. Their common parts are found out once."""
 
 from __future__ import annotations
 

@@ -171,8 +171,8 @@ class JobExecutor(concurrent.futures.Executor):
         return Files.of(self._folder, next(self._serials))
 
     def _alike(self, words: Sequence[str], usual: Mapping[str, Any]) -> Alike:
-        """Returns what makes jobs of one program. words: of all its jobs. usual: fields
-        of ``Job``, unless the caller has given them."""
+        """Returns what makes jobs of one program. words: those of all its jobs. usual:
+        fields of ``Job`` that the caller may replace."""
         has_files = "output" not in self._job
         given = {"ranks": self._ranks or 0, **usual, **self._job}
 

@@ -15,7 +15,7 @@ from cosched.jobs.following import PATIENCE_S, STANDSTILL_S
 
 #: A job that is added while the watcher asks about others is in the next question.
 ASK_AGAIN_S = 0.1
-#: A question names so many jobs at most, the first ones.
+#: The most jobs of a question, which names the first ones.
 NAMED_MOST = 1000
 _RETRY_S = 0.5
 

@@ -168,7 +168,7 @@ def _job(job: Job, nodes: Sequence[NodeTimeline], agreed: Sequence[Agreement]) -
 
 
 def _scheduled_ns(node: NodeTimeline, job: Job) -> int:
-    """Returns how long a node ran a job: about so long it would take alone there."""
+    """Returns how long a node ran a job: about its time alone there."""
     return sum(span.end_ns - span.begin_ns for span in node.spans if span.job == job)
 
 
