@@ -36,6 +36,7 @@ from cosched.rundir.directories import (
 )
 
 if TYPE_CHECKING:
+    from cosched.jobs.calls.job_executor import JobExecutor
     from cosched.jobs.serving import Served
 
 __all__ = ["Client", "NoDomain", "Patience"]
@@ -119,7 +120,8 @@ class Client(domain.Client):
             return type(self).connect(self.run_dir, self.node)
 
         executor = JobExecutor(connect, ranks, folder=folder, **job)
-        return executor.map(work, items, timeout=timeout, chunksize=chunksize)
+        results = executor.map(work, items, timeout=timeout, chunksize=chunksize)
+        return _closing(results, executor)
 
     def prepare(
         self, job: Job, reports: Reports = _WARNINGS, choices: Choices | None = None
@@ -161,6 +163,14 @@ class Client(domain.Client):
             raise CoschedError(
                 f"infeasible: needs {ranks} tasks on a node, a node takes {most}"
             )
+
+
+def _closing(results: Iterator[Any], executor: JobExecutor) -> Iterator[Any]:
+    """Yields the results; then the executor takes no more work."""
+    try:
+        yield from results
+    finally:
+        executor.shutdown(wait=False)
 
 
 def _make_submission(

@@ -134,12 +134,14 @@ class JobExecutor(concurrent.futures.Executor):
         self._expect_open()
         runs = CommandRuns(command)
         jobs = self._alike(runs.usual_words, {})
-        futures = []
-        for words in map(runs.words_for, items):
-            files = self._next_files()
-            job = jobs.with_words(words, files)
-            futures.append(self._send(job, files, partial(runs.collect, words)))
-        return futures
+
+        def send() -> Iterator[JobFuture]:
+            for words in map(runs.words_for, items):
+                files = self._next_files()
+                job = jobs.with_words(words, files)
+                yield self._send(job, files, partial(runs.collect, words))
+
+        return _all_or_none(send())
 
     # --- sending --------------------------------------------------------------------------
 
@@ -154,14 +156,16 @@ class JobExecutor(concurrent.futures.Executor):
         self._expect_open()
         path = self._folder / f"calls-{next(self._serials)}"
         calls = FunctionCalls(function, chunks, path, with_ranks=self._ranks is not None)
-        usual = {"name": calls.name} if self._ranks else {"name": calls.name, "mpi": NO_MPI}
+        usual = {"name": calls.name} | ({"mpi": NO_MPI} if self._ranks is None else {})
         jobs = self._alike(calls.usual_words, usual)
-        futures = []
-        for begin in calls.begins:
-            files = self._next_files()
-            job = jobs.with_words(calls.words_at(begin, files), files)
-            futures.append(self._send(job, files, partial(calls.collect, choose)))
-        return futures
+
+        def send() -> Iterator[JobFuture]:
+            for begin in calls.begins:
+                files = self._next_files()
+                job = jobs.with_words(calls.words_at(begin, files), files)
+                yield self._send(job, files, partial(calls.collect, choose))
+
+        return _all_or_none(send())
 
     def _expect_open(self) -> None:
         if self._is_shut:
@@ -222,6 +226,19 @@ class JobExecutor(concurrent.futures.Executor):
             if self._client is not None:
                 self._client.close()
             self._client = None
+
+
+def _all_or_none(sending: Iterator[JobFuture]) -> list[JobFuture]:
+    """Returns the futures of all jobs. If one cannot be sent, the others are cancelled."""
+    futures: list[JobFuture] = []
+    try:
+        for future in sending:
+            futures.append(future)
+    except BaseException:
+        for future in futures:
+            future.cancel()
+        raise
+    return futures
 
 
 def _collected(collect: Callable[[Files, EndInfo], Any], files: Files, end: EndInfo) -> Any:

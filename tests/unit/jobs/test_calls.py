@@ -346,6 +346,19 @@ def test_a_refusal_is_raised_at_once(domain):
         jobs.submit(abs, -1)
 
 
+def test_jobs_before_one_that_cannot_be_sent_are_cancelled(domain):
+    domain.held = True
+
+    def items():
+        yield from (1, 2)
+        raise CoschedError("no third item")
+
+    with Executor() as jobs:
+        with pytest.raises(CoschedError, match="no third item"):
+            jobs.map(["sleep"], items())
+        assert [job["state"] for job in domain.jobs.values()] == ["cancelled"] * 2
+
+
 def test_the_process_ends_after_its_jobs(domain, tmp_path):
     script = tmp_path / "script.py"
     script.write_text(
