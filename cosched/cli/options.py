@@ -324,7 +324,7 @@ def complete_domain_jobs(
 
     try:
         run_dir = ctx.params.get("run_dir")
-        with Client.connect(run_dir, patience=AT_THE_PROMPT) as client:
+        with Client.connect_to_running(run_dir, patience=AT_THE_PROMPT) as client:
             jobs = client.queue(folded=True)
     except CoschedError:
         return []

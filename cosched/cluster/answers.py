@@ -120,6 +120,15 @@ class JobInfo(_Job, total=False):
     why: str  #: one line about its work or its wait; only in the answer about one job
 
 
+class EndInfo(TypedDict):
+    """The end of a job, in short; see ``JobInfo``."""
+
+    job: int
+    state: str
+    status: int | None
+    reason: str
+
+
 def size_text(nodes: int | None, minimum: int, ideal: int, unit: str = "") -> str:
     """Returns the size of a malleable job, such as ``4 of 1-8``; nodes None: it has none.
     unit: a word behind the number of nodes, with a space before it."""

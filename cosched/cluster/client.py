@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from cosched.cluster.answers import (
+    EndInfo,
     InputInfo,
     JobInfo,
     LeavingInfo,
@@ -85,9 +86,14 @@ class Client:
     """A connection to the domain of a run directory."""
 
     def __init__(
-        self, connection: socket.socket, run_dir: Path, patience: Patience = USUAL_PATIENCE
+        self,
+        connection: socket.socket,
+        run_dir: Path,
+        patience: Patience = USUAL_PATIENCE,
+        node: str | None = None,
     ) -> None:
         self.run_dir = run_dir
+        self.node = node
         self._patience = patience
         self._connection = connection
         self._stream = connection.makefile("rb")
@@ -116,7 +122,7 @@ class Client:
             except OSError:
                 connection.close()
                 continue
-            return cls(connection, run_dir, patience)
+            return cls(connection, run_dir, patience, node)
         raise NoDomain(
             f"no domain answers in {run_dir}; start one with: cosched cluster up"
         )
@@ -158,6 +164,18 @@ class Client:
     def wait(self, number: int, meanwhile: Callable[[], object] | None = None) -> JobInfo:
         """Returns a job once it has ended. meanwhile: called again and again until then."""
         return _in_words(self._ask_and_wait("wait", meanwhile, job=number))
+
+    def ended(self, numbers: Sequence[int], within_s: float) -> list[EndInfo]:
+        """Returns the ends of the ended jobs among these, once there is one. When the time
+        is over, the list is empty."""
+        found: list[EndInfo]
+        found = self._ask_within(
+            within_s + self._patience.within_s,
+            "ended",
+            jobs=list(numbers),
+            within=within_s,
+        )
+        return found
 
     def until_running(self, number: int) -> JobInfo:
         """Returns a job once it runs or has ended."""
@@ -340,6 +358,11 @@ def _late(within_s: float) -> NoAnswer:
     return NoAnswer(f"the controller has not answered within {within_s:g} s; try again")
 
 
+def new_token() -> str:
+    """Returns a word that no other submission has."""
+    return os.urandom(_TOKEN_BYTES).hex()
+
+
 def make_submission(
     argv: Sequence[str],
     *,
@@ -353,7 +376,7 @@ def make_submission(
     for field in _PATHS & more.keys():
         more[field] = to_wire(more[field])
     return Submission(
-        token=os.urandom(_TOKEN_BYTES).hex(),
+        token=new_token(),
         name=name or as_name(os.path.basename(argv[0])) or "job",
         argv=words_to_wire(argv),
         environ=environ_to_wire(environ),

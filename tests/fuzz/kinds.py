@@ -28,6 +28,7 @@ DOMAIN_REQUESTS = (
     "job",
     "tasks",
     "wait",
+    "ended",
     "cancel",
     "hold",
     "unhold",
@@ -64,6 +65,8 @@ class DomainRequest(msgspec.Struct):
     job: int | Submission
     until: typing.Literal["ended", "running", "never"]
     ended: int
+    jobs: list[int]
+    within: float
     names: list[str]
     start: int
     node: str

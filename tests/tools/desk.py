@@ -91,8 +91,8 @@ class FakeDesk:
                 request = json.loads(line)
                 self.asked.append(request)
                 self.before_answer(request)
-                number = request.get("job")
-                if error := self.refusals.get(number if request["do"] != "submit" else 0):
+                number = request.get("job", request.get("jobs"))
+                if error := self.refusals.get(number if isinstance(number, int) else 0):
                     answer = {"error": error}
                 else:
                     answer = {"ok": getattr(self, f"_{request['do']}")(number)}
@@ -122,6 +122,12 @@ class FakeDesk:
     def _wait(self, number):
         self.release.wait(30)
         return self.jobs[number]
+
+    def _ended(self, numbers):
+        self.release.wait(0.1)
+        jobs = [self.jobs[number] for number in numbers]
+        fields = ("job", "state", "status", "reason")
+        return [{name: job[name] for name in fields} for job in jobs if job["ended_ns"]]
 
     def _queue(self, _):
         return list(self.jobs.values())

@@ -216,7 +216,7 @@ def _times_resized(run_dir: Path) -> dict[str, int]:
 
     place = run_dir if DomainPaths(run_dir).directory.is_dir() else None
     try:
-        with Client.connect(place, patience=AT_THE_PROMPT) as client:
+        with Client.connect_to_running(place, patience=AT_THE_PROMPT) as client:
             jobs = client.queue(_LATEST)
     except CoschedError:
         return {}

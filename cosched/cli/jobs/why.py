@@ -128,7 +128,7 @@ def _job_of_domain(job: str, run_dir: Path | None) -> JobInfo | str | None:
 
     try:
         name = parse_job(job, "job")
-        with Client.connect(run_dir, patience=patient()) as client:
+        with Client.connect_to_running(run_dir, patience=patient()) as client:
             tasks, line = client.tasks(name)
             if len(tasks) == 1:
                 return client.job(tasks[0]["job"])

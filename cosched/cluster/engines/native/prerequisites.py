@@ -14,7 +14,7 @@ from cosched.core.cluster.queue.batches import Batches, Terms
 from cosched.core.errors import CoschedError
 
 #: The most jobs for which a job may wait, each task of an array counted.
-AWAITED_MOST = 20_000
+PREREQUISITES_MOST = 20_000
 
 
 class Prerequisites:
@@ -57,9 +57,9 @@ class Prerequisites:
                         (after if name == "--after" else after_ok).add(each.number)
                     elif name == "--after-ok" and each.state is not State.DONE:
                         raise CoschedError(not_met(each.label, each.state))
-                    if len(after) + len(after_ok) > AWAITED_MOST:
+                    if len(after) + len(after_ok) > PREREQUISITES_MOST:
                         raise CoschedError(
-                            f"{name}: a job waits for at most {AWAITED_MOST} jobs"
+                            f"{name}: a job waits for at most {PREREQUISITES_MOST} jobs"
                         )
         return Terms(0, after=frozenset(after), after_ok=frozenset(after_ok))
 

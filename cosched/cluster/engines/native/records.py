@@ -6,7 +6,7 @@ Each change of a record is stored at once.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -92,7 +92,27 @@ class Records:
 
     async def wait(self, number: int) -> Record:
         """Returns a job once it has ended."""
-        return await self._until(number, lambda record: record.state.over)
+        return await self._until(number, _has_ended)
+
+    async def wait_any(self, numbers: Collection[int], within_s: float) -> list[Record]:
+        """Returns the ended jobs among these, once there is one. When the time is over, the
+        list is empty."""
+        if over := self._over(numbers):
+            return over
+        future: asyncio.Future[Record] = asyncio.get_running_loop().create_future()
+        wait = _has_ended, future
+        for number in numbers:
+            self._waits.setdefault(number, []).append(wait)
+        try:
+            await asyncio.wait({future}, timeout=within_s)
+        finally:
+            future.cancel()
+            for number in numbers:
+                self._forget_wait(number, wait)
+        return self._over(numbers)
+
+    def _over(self, numbers: Collection[int]) -> list[Record]:
+        return [record for record in map(self.known, numbers) if record.state.over]
 
     async def wait_running(self, number: int) -> Record:
         """Returns a job once it runs or has ended."""
@@ -114,9 +134,12 @@ class Records:
         try:
             return await future
         finally:
-            self._waits[number].remove(wait)
-            if not self._waits[number]:
-                del self._waits[number]
+            self._forget_wait(number, wait)
+
+    def _forget_wait(self, number: int, wait: _Wait) -> None:
+        self._waits[number].remove(wait)
+        if not self._waits[number]:
+            del self._waits[number]
 
     def _answer_waits(self, record: Record) -> None:
         """Answers the requests that waited for the state that this job has now."""
@@ -180,6 +203,10 @@ class Records:
         for record in records:
             self._answer_waits(record)
             self._on_end(record)
+
+
+def _has_ended(record: Record) -> bool:
+    return record.state.over
 
 
 def _is_over(record: Record, start: int) -> bool:

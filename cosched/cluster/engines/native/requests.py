@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from cosched.cluster.answers import size_text
+from cosched.cluster.answers import EndInfo, size_text
 from cosched.cluster.coupling.clock import clock_time
 from cosched.cluster.engines.interface import Handler
 from cosched.cluster.engines.native.array_answers import (
@@ -38,7 +38,7 @@ from cosched.cluster.store import JobStore, Record, State
 from cosched.cluster.submission import convert_submission
 from cosched.cluster.user_socket import Person
 from cosched.config.domain import DomainConfig
-from cosched.core.bounds import JobNumber, Name, Natural
+from cosched.core.bounds import JobNumber, Name, Natural, Seconds
 from cosched.core.cluster.queue.forecast import forecast
 from cosched.core.cluster.queue.places.elastic import Elastic
 from cosched.core.cluster.queue.sizes.resizable_run import ResizableRun
@@ -53,6 +53,9 @@ from cosched.core.units import NS_PER_S
 COMMAND_MOST = 1000
 #: The most jobs of an answer.
 JOBS_MOST = 20_000
+#: The most jobs that one request waits for, and the longest time that it takes.
+AWAITED_MOST = 1000
+AWAITED_WITHIN_S = 60.0
 #: The most characters of a value that an error repeats.
 _SHOWN = 100
 
@@ -80,6 +83,7 @@ class JobRequests:
             "job": self._job,
             "wait": self._wait,
             "tasks": self._tasks,
+            "ended": self._ended,
             "cancel": self._cancel,
             "hold": self._each(jobs.hold),
             "unhold": self._each(jobs.unhold),
@@ -177,6 +181,16 @@ class JobRequests:
             case until:
                 raise CoschedError(f"until '{until}': must be running, over or ended")
         return self._describe(record, {})
+
+    async def _ended(self, _person: Person, request: dict[str, Any]) -> Any:
+        """Returns the ends of the ended jobs in a list, once there is one or the time is
+        over."""
+        given: set[int] = convert(request.get("jobs"), set[JobNumber], "numbers of jobs")
+        if len(given) > AWAITED_MOST:
+            raise CoschedError(f"a request waits for {AWAITED_MOST} jobs at most")
+        within_s: float = convert(request.get("within", 0), Seconds, "a time")
+        records = await self._jobs.records.wait_any(given, min(within_s, AWAITED_WITHIN_S))
+        return [_end(record) for record in records]
 
     def _each(self, action: Callable[[int], None]) -> Handler:
         async def handle(person: Person, request: dict[str, Any]) -> Any:
@@ -426,6 +440,15 @@ def _first_words(command: Sequence[str]) -> list[str]:
         words.append(word)
         room = max(0, room - len(word) - 1)
     return words
+
+
+def _end(record: Record) -> EndInfo:
+    return EndInfo(
+        job=record.number,
+        state=record.state.value,
+        status=record.status,
+        reason=record.reason,
+    )
 
 
 def _number(request: dict[str, Any]) -> int:
