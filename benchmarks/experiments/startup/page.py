@@ -12,11 +12,14 @@ from benchmarks.experiments.startup.documents import MIDDLE, Document, text
 from benchmarks.experiments.startup.figures import draw
 from benchmarks.experiments.startup.live import section
 from benchmarks.experiments.startup.plans import TITLES
+from benchmarks.experiments.stored import Stored, keep
 from cosched.tables import markdown
 
 PART = "brelsford"
 #: The figures that the page shows as pictures.
 PICTURED = ("fig7", "fig8b", "fig9a", "fig9b", "fig10a", "fig10b", "fig11a", "fig11b")
+#: The figures whose values are measured; the others are emulated.
+MEASURED = ("7", "8A", "8B", "6")
 PARTS = ("job object", "assignment", "tables", "master start", "go")
 
 
@@ -65,6 +68,22 @@ def _parts(documents: Mapping[str, Document]) -> list[str]:
     return ["Dispatch times in ms, with the middle costs:", "", *table]
 
 
+def stored(page: Path, documents: Mapping[str, Document]) -> Stored:
+    """Returns the claims of the part with what the table of all papers shows of them."""
+    return Stored(
+        name=PART,
+        page=page.name,
+        how="emulated",
+        command="scripts/dev bench startup",
+        claims=tuple(claims(documents)),
+        pictures={
+            figure.removeprefix("fig").upper(): f"figures/{file_name(figure, 'svg')}"
+            for figure in PICTURED
+        },
+        otherwise=dict.fromkeys(MEASURED, "measured"),
+    )
+
+
 def file_name(figure: str, ending: str) -> str:
     """Returns the name of a figure's picture (svg) or values (txt)."""
     return f"brelsford_{figure}.{ending}"
@@ -75,6 +94,7 @@ def write(
 ) -> None:
     """Writes the part of the page, the pictures and the values."""
     rewrite(page, PART, "\n".join(lines(documents, live)))
+    keep(page, stored(page, documents))
     folder = page.parent
     for figure, document in documents.items():
         (folder / file_name(figure, "txt")).write_text(text(document))

@@ -16,6 +16,7 @@ from typing import Any
 from benchmarks.experiment import in_one_line
 from benchmarks.experiments.claims import claims_table
 from benchmarks.experiments.section import check, rewrite
+from benchmarks.experiments.stored import Stored, keep
 from benchmarks.experiments.yoo.claims import claims
 from benchmarks.experiments.yoo.figures import draw
 from benchmarks.experiments.yoo.plans import PLANS, ROOT
@@ -54,6 +55,26 @@ def section(name: str, documents: Sequence[dict[str, Any]]) -> list[str]:
     for document in documents:
         lines += [f"- [{document['title']}]({file_name(name, document, 'txt')})"]
     return [*lines, ""]
+
+
+def stored(name: str, documents: Sequence[dict[str, Any]]) -> Stored:
+    """Returns the claims on one MPI's figures, with what the table of all papers shows of
+    them. name: a suffix of the files."""
+    return Stored(
+        name=f"yoo_{name}" if name else "yoo",
+        page="yoo.md",
+        how="live",
+        command="scripts/dev bench yoo all",
+        claims=tuple(claim for document in documents for claim in claims(document)),
+        setting=_made_with(documents[0]).partition(",")[0],
+        pictures={
+            document["figure"].removeprefix(
+                "fig"
+            ): f"figures/{file_name(name, document, 'svg')}"
+            for document in documents
+            if document["figure"] == PICTURED
+        },
+    )
 
 
 def _command(document: dict[str, Any]) -> str:
@@ -108,6 +129,7 @@ def main(words: Sequence[str] | None = None) -> None:
         rewrite(options.docs, NAME, "\n".join(lines))
         for name, documents in parts:
             write_files(options.docs.parent, name, documents)
+            keep(options.docs, stored(name, documents))
 
 
 if __name__ == "__main__":
