@@ -2,7 +2,7 @@
 
 The verdicts:
 
-within x%       all our runs are so near the paper's value, or its range
+within x%       all our runs show the effect, and are so near the paper's value or range
 holds           the paper gives a bound or an order, and all our runs or cases keep it
 direction only  the effect is on the paper's side of no effect, but has another size
 no              the value is another one and no effect is certain; the bound or order fails
@@ -119,28 +119,31 @@ class Near(msgspec.Struct, frozen=True, tag="near"):
     no_effect: float | None = None
 
     def verdict(self, ours: Measured) -> str:
-        """Returns the verdict on one figure."""
+        """Returns the verdict on one figure: near the paper's only with its effect."""
         most = self.low if self.high is None else self.high
+        side = HOLDS if self.no_effect is None else self._side(most).verdict(ours)
         near = _near(ours, self.low, most)
-        if near is not None:
+        if side == NO:
+            return NO
+        if side == HOLDS and near is not None:
             return near
-        if self.no_effect is not None:
-            if self.low >= self.no_effect and most > self.no_effect:
-                side = Above(self.no_effect, EQUAL_WITHIN).verdict(ours)
-            elif most <= self.no_effect and self.low < self.no_effect:
-                side = Below(self.no_effect, EQUAL_WITHIN).verdict(ours)
-            else:
-                side = UNDECIDED
-            if side != UNDECIDED:
-                return DIRECTION if side == HOLDS else NO
+        if side == HOLDS and self.no_effect is not None:
+            return DIRECTION
         far = 1 + BOUNDS[-1] / 100
         outside = ours.low > most * far or ours.high < self.low / far
         return _refuted(ours) if outside else UNDECIDED
 
+    def _side(self, most: float) -> Above | Below:
+        """Returns the judge of the effect alone, on the paper's side."""
+        assert self.no_effect is not None
+        if most > self.no_effect:
+            return Above(self.no_effect, EQUAL_WITHIN)
+        return Below(self.no_effect, EQUAL_WITHIN)
+
     def refuting(self) -> Measured:
         """Returns a figure that must give "no"."""
         most = self.low if self.high is None else self.high
-        if self.no_effect is None or self.low == most == self.no_effect:
+        if self.no_effect is None:
             return exact(most * 2 if most else 1.0)
         if most > self.no_effect:
             return exact(self.no_effect - abs(most - self.no_effect))

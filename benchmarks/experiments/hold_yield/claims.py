@@ -13,9 +13,10 @@ from itertools import pairwise
 
 import msgspec
 
-from benchmarks.experiments.claims import TUNED, Claim, counted, near
+from benchmarks.experiments.claims import TUNED, Claim, counted, explained, near
 from benchmarks.experiments.hold_yield.cases import BASE, COMBINATIONS, LOADS, NAMES, SHARES
 from benchmarks.experiments.hold_yield.means import Bar, Means
+from benchmarks.experiments.hold_yield.reasons import reason_of
 from benchmarks.experiments.verdicts import Above, Below, Judge, Measured, Points
 
 WAIT, SLOWDOWN, SYNC, LOST = "mean_wait_s", "mean_slowdown", "mean_sync_s", "lost_share"
@@ -371,7 +372,7 @@ def claims_of(means: Means) -> list[Claim]:
         _Sweep(*(_View(means, name, machine) for machine in NAMES))
         for name in ("load", "share")
     )
-    return [
+    found = [
         *_together(means),
         *_base(load),
         *_by_load(load),
@@ -381,3 +382,4 @@ def claims_of(means: Means) -> list[Claim]:
         *_sync_by_share(share),
         *_loss_by_share(share),
     ]
+    return explained(found, lambda claim: reason_of(claim.source, claim.what))
