@@ -19,7 +19,7 @@ from cosched.core.node.slices.paper import PaperSlices
 from cosched.core.node.slices.policy import ChoosePolicy, SlicePolicy
 
 #: GMET of a turn is drawn within this share of its length, below and above it.
-SPREAD = 0.25
+SPREADS = (0.1, 0.25, 0.75)
 
 
 class Kept(PaperSlices):
@@ -29,10 +29,11 @@ class Kept(PaperSlices):
 
 
 class Drawn(PaperSlices):
-    """Each turn has a GMET of its own, drawn within ``SPREAD``."""
+    """Each turn has a GMET of its own, drawn within a share of the usual one."""
 
-    def __init__(self, settings: Settings, seed: str) -> None:
+    def __init__(self, settings: Settings, spread: float, seed: str) -> None:
         super().__init__(settings)
+        self._spread = spread
         self._seed = seed
 
     def protected_until_ns(
@@ -40,7 +41,7 @@ class Drawn(PaperSlices):
     ) -> list[int]:
         """Returns the end of the GMET that the job's turn was given."""
         chance = Random(f"{self._seed} {job.key} {job.since_ns}")
-        share = chance.uniform(1 - SPREAD, 1 + SPREAD)
+        share = chance.uniform(1 - self._spread, 1 + self._spread)
         return [job.since_ns + round(share * self.gmet_ns(group))] * len(from_jobs)
 
 
@@ -84,8 +85,12 @@ class OneWay(PaperSlices):
         ]
 
 
+class RestartedKept(Restarted, Kept):
+    """Both changes."""
+
+
 class RestartedOneWay(Restarted, OneWay):
-    """Both changes: what cosched's free slices have."""
+    """Both changes."""
 
 
 def _plain(kind: Callable[[Settings], SlicePolicy]) -> Callable[[str], ChoosePolicy]:
@@ -95,21 +100,25 @@ def _plain(kind: Callable[[Settings], SlicePolicy]) -> Callable[[str], ChoosePol
     return of_seed
 
 
-def _drawn(seed: str) -> ChoosePolicy:
-    def choose(settings: Settings, _knowledge: Knowledge) -> SlicePolicy:
-        return Drawn(settings, seed)
+def _drawn(spread: float) -> Callable[[str], ChoosePolicy]:
+    def of_seed(seed: str) -> ChoosePolicy:
+        def choose(settings: Settings, _knowledge: Knowledge) -> SlicePolicy:
+            return Drawn(settings, spread, seed)
 
-    return choose
+        return choose
+
+    return of_seed
 
 
 #: By name: returns the choice of a node's policy for a seed.
 VARIANTS: Mapping[str, Callable[[str], ChoosePolicy]] = {
     "paper": _plain(PaperSlices),
     "kept": _plain(Kept),
-    "drawn": _drawn,
+    **{f"drawn within {spread:.0%}": _drawn(spread) for spread in SPREADS},
     "restarted": _plain(Restarted),
     "guarded": _plain(Guarded),
     "one way": _plain(OneWay),
+    "restarted, kept": _plain(RestartedKept),
     "restarted, one way": _plain(RestartedOneWay),
     "cosched": _plain(FreeSlices),
 }
