@@ -33,6 +33,8 @@ class Stored(msgspec.Struct, frozen=True, omit_defaults=True):
     pictures: dict[str, str] = msgspec.field(default_factory=dict)
     #: Another ``how`` of single claims, by their source.
     otherwise: dict[str, str] = msgspec.field(default_factory=dict)
+    #: Whether another part of the page has the same claims in the setting that counts.
+    again: bool = False
     format: str = FORMAT  #: the version of the file
 
     def how_of(self, claim: Claim) -> str:
@@ -68,5 +70,7 @@ def read_all(folder: Path) -> list[Stored]:
 
 
 def all_claims(parts: Iterable[Stored]) -> list[Claim]:
-    """Returns the claims of papers in these parts; our own figures are left out."""
-    return [claim for part in parts for claim in part.claims if claim.paper]
+    """Returns the claims of papers, each in one setting; our own figures are left out."""
+    return [
+        claim for part in parts if not part.again for claim in part.claims if claim.paper
+    ]

@@ -11,7 +11,7 @@ from itertools import pairwise, product
 
 import msgspec
 
-from benchmarks.experiments.claims import Claim, near
+from benchmarks.experiments.claims import TUNED, Claim, near
 from benchmarks.experiments.malleable.findings import Findings
 from benchmarks.experiments.malleable.points import (
     BASELINES,
@@ -43,6 +43,8 @@ from benchmarks.experiments.malleable.users_claims import fig15, fig16, table3
 from benchmarks.experiments.verdicts import Above
 
 SLACK = 1.01
+#: Streams that were not chosen for any figure.
+NOTHING_CHOSEN: Mapping[str, str] = {}
 LIMITED = tuple(degree for degree in DEGREES if degree is not None)
 #: Fig. 10: the minimum in %, and the last M at which FQ waits less than FR.
 TURNS = ((50, 6), (40, 9), (30, 12))
@@ -324,7 +326,19 @@ CLAIMS: Mapping[str, Callable[[Findings], list[Claim]]] = {
 }  # fmt: skip
 
 
-def claims_of(figures: Iterable[str], measured: Figures) -> list[Claim]:
-    """All claims about these figures."""
+def claims_of(
+    figures: Iterable[str], measured: Figures, chosen: Mapping[str, str] = NOTHING_CHOSEN
+) -> list[Claim]:
+    """Returns all claims about these figures.
+
+    chosen: the figures that the streams were chosen for, with the reason; their claims are
+    apart.
+    """
     found = Findings(measured)
-    return [claim for figure in figures for claim in CLAIMS[figure](found)]
+    return [
+        msgspec.structs.replace(claim, apart=TUNED, why=chosen[figure])
+        if figure in chosen
+        else claim
+        for figure in figures
+        for claim in CLAIMS[figure](found)
+    ]

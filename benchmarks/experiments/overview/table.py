@@ -42,9 +42,7 @@ def _rows(part: Stored) -> Iterator[Sequence[str]]:
     if part.setting:
         paper += f", {part.setting}"
     command = part.command.removeprefix("scripts/dev ")
-    for claim in part.claims:
-        if not claim.paper:
-            continue
+    for claim in all_claims([part]):
         picture = part.pictures.get(claim.source, "")
         yield (
             *(paper, claim.source, claim.what, claim.paper, claim.ours),

@@ -7,8 +7,18 @@ from dataclasses import replace
 import pytest
 
 from benchmarks.experiments.nodes import phases
-from benchmarks.experiments.nodes.phases import Case, Ended, carry_out, cases_of
+from benchmarks.experiments.nodes.phase_cases import (
+    PATIENCE,
+    SWEEPS,
+    Case,
+    Ended,
+    by_place,
+    carry_out,
+    cases_of,
+)
+from benchmarks.experiments.nodes.phase_claims import claims_of
 from benchmarks.experiments.nodes.variants import VARIANTS
+from benchmarks.experiments.verdicts import HOLDS, NO
 from cosched.core.node.knowledge import Knowledge
 from cosched.core.node.settings import Order, Settings
 from cosched.core.units import NS_PER_MS, NS_PER_S
@@ -18,9 +28,9 @@ SHORT = Case("nodes", 1, 4 * NS_PER_S, nodes=2)
 
 
 def test_each_point_has_all_seeds():
-    cases = cases_of(phases.SWEEPS, 3, NS_PER_S)
+    cases = cases_of(SWEEPS, 3, NS_PER_S)
     assert len({case.name for case in cases}) == len(cases)
-    for sweep in phases.SWEEPS:
+    for sweep in SWEEPS:
         places = {case.place for case in cases if case.sweep == sweep}
         assert len([case for case in cases if case.sweep == sweep]) == 3 * len(places)
 
@@ -35,7 +45,7 @@ def test_two_nodes_under_each_rule(change):
 def test_run_without_agreement_ends_at_its_limit():
     swap = replace(SHORT, nodes=8, gmet_ns=100 * NS_PER_MS, work_ns=2 * NS_PER_S)
     found = carry_out(swap).result
-    assert found["efficiency"] < 1 / phases.PATIENCE + 0.05
+    assert found["efficiency"] < 1 / PATIENCE + 0.05
     assert found["pulled_a_second"] > 1
     assert 0.1 < found["to_the_minority"] < 0.9
 
@@ -58,14 +68,14 @@ def test_spread_counts_states():
 
 
 def test_tables_and_picture(tmp_path):
-    cases = cases_of(phases.SWEEPS, 1, NS_PER_S)
+    cases = cases_of(SWEEPS, 1, NS_PER_S)
     ended = [Ended(case, {"efficiency": 0.9}) for case in cases]
     text = phases.tables(ended)
-    assert "| nodes | 500ms | 1s | 2s | 3s |" in text
+    assert "| nodes | 500ms | 1s | 2s | 2.5s | 3.5s |" in text
     assert "| 8 | 90, 90, 90: 1 / 0 |" in text
     assert "| restarted, one way | 90, 90, 90: 1 / 0 |" in text
     assert max(map(len, phases.text_of(ended).splitlines())) <= 80
-    places = phases.by_place(ended, "timers").items()
+    places = by_place(ended, "timers").items()
     phases.draw({"efficiencies": {"timers": list(places)}}, tmp_path / "a.svg")
     assert "<svg" in (tmp_path / "a.svg").read_text()
 
@@ -80,3 +90,27 @@ def test_command_keeps_runs_and_goes_on(tmp_path, capsys):
     phases.main([*words, "--so-far"])
     assert (tmp_path / "phases.jsonl").read_text() == kept
     assert "| timers | 100ms |" in page.read_text()
+
+
+def ended(efficiency):
+    """Results in a world in which a case has the given efficiency."""
+    cases = cases_of(("nodes", "slice"), 3, NS_PER_S)
+    return [Ended(case, {"efficiency": efficiency(case)}) for case in cases]
+
+
+def test_claims_hold_in_the_papers_world():
+    def as_the_paper_says(case):
+        if case.sweep == "slice":
+            return 0.9 - case.slice_ns / NS_PER_S / 100
+        return {500: 0.3, 3500: 0.8}.get(case.gmet_ns // NS_PER_MS, 0.9)
+
+    found = claims_of(ended(as_the_paper_says), 0.45)
+    verdicts = {claim.verdict for claim in found if claim.by is not None}
+    assert verdicts == {HOLDS, "within 1%"}
+
+
+def test_claims_fail_where_nodes_never_agree():
+    found = claims_of(ended(lambda _case: 0.05), 0.23)
+    verdicts = [claim.verdict for claim in found if claim.paper]
+    assert set(verdicts) == {NO}
+    assert all(claim.why for claim in found if claim.paper)
