@@ -25,8 +25,8 @@ from cosched.core.errors import CoschedError
 from cosched.documents import read_json
 
 NAME = "yoo"
-#: The figure that the page shows as a picture.
-PICTURED = "fig2"
+#: The figures that the page shows as pictures.
+PICTURED = ("fig2", "fig3", "fig4", "fig5", "fig6")
 
 
 def read(folder: Path) -> list[dict[str, Any]]:
@@ -48,7 +48,7 @@ def section(name: str, documents: Sequence[dict[str, Any]]) -> list[str]:
     found = [claim for document in documents for claim in claims(document)]
     lines += ["```", "", *claims_table(found), ""]
     for document in documents:
-        if document["figure"] == PICTURED:
+        if document["figure"] in PICTURED:
             picture = file_name(name, document, "svg")
             lines += [f"![{document['title']}](figures/{picture})", ""]
     lines += ["Seconds of each figure:", ""]
@@ -72,7 +72,7 @@ def stored(name: str, documents: Sequence[dict[str, Any]]) -> Stored:
                 "fig"
             ): f"figures/{file_name(name, document, 'svg')}"
             for document in documents
-            if document["figure"] == PICTURED
+            if document["figure"] in PICTURED
         },
     )
 
@@ -104,7 +104,7 @@ def write_files(folder: Path, name: str, documents: Sequence[dict[str, Any]]) ->
     for document in documents:
         text = "\n".join(line.rstrip() for line in text_table(document).splitlines())
         (folder / file_name(name, document, "txt")).write_text(text + "\n")
-        if document["figure"] == PICTURED:
+        if document["figure"] in PICTURED:
             draw(document, folder / "figures" / file_name(name, document, "svg"))
 
 
