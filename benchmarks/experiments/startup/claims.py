@@ -41,6 +41,10 @@ from benchmarks.experiments.verdicts import (
 
 Documents = Mapping[str, Document]
 FORM = "{:.3g}"
+#: No figures at all.
+NO_DOCUMENTS: Documents = {}
+#: The largest job of the live starts, and their claim about the size of chunks.
+LIVE_NODES, LIVE_CHUNKS = 31, "10B, live"
 #: The likely reasons of verdicts.
 NO_THREADS = "Python runs one thread at a time"
 BLOCKS = "the emulation divides equal blocks among four, so it can give little else"
@@ -60,9 +64,13 @@ CHUNKS = (
 )
 
 
-def claims(documents: Documents) -> list[Claim]:
-    """Returns all claims; one without a figure reports that."""
-    return [claim for make in _CLAIMS for claim in make(documents)]
+def claims(documents: Documents, live: Documents = NO_DOCUMENTS) -> list[Claim]:
+    """Returns all claims; one without a figure reports that. live: the live figures."""
+    found = [claim for make in _CLAIMS for claim in make(documents)]
+    chunks = live.get("fig10b")
+    finer = chunks and ratio(chunks, "4 KB", "16 KB", LIVE_NODES)
+    what = f"the same (4 KB to 16 KB, {LIVE_NODES} nodes)"
+    return [*found, _one(LIVE_CHUNKS, what, "below 1", finer, Below(1.0, EQUAL_WITHIN))]
 
 
 def aims(documents: Documents) -> list[Claim]:
