@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.experiment import Bench, in_one_line
+from benchmarks.experiments.overview.claim_table import counts, table
 from benchmarks.experiments.overview.pages import rejudged
-from benchmarks.experiments.overview.table import counts, table
 from benchmarks.experiments.section import rewrite
 from benchmarks.experiments.stored import FOLDER, Stored, read_all
 from cosched.core.errors import CoschedError

@@ -7,8 +7,8 @@ import pytest
 
 from benchmarks.experiments.claims import NOT_HERE, TUNED, Claim, judged, near
 from benchmarks.experiments.overview import __main__ as overview
+from benchmarks.experiments.overview.claim_table import PAPERS, counts, table
 from benchmarks.experiments.overview.pages import rejudged
-from benchmarks.experiments.overview.table import PAPERS, counts, table
 from benchmarks.experiments.section import marks
 from benchmarks.experiments.stored import FORMAT, Stored, all_claims, keep, read, read_all
 from benchmarks.experiments.verdicts import DIRECTION, NO, UNDECIDED, Near, exact, judge
