@@ -21,7 +21,7 @@ from cosched.sim.virtual_time import Progress, no_progress
 
 JOBS = 2
 SLICE_NS = 7_500 * NS_PER_MS
-#: A run ends at so many times the time that its jobs need.
+#: A run ends at this multiple of the time that its jobs need.
 PATIENCE = 3
 #: Efficiencies at which nodes count as together, and as apart.
 TOGETHER, APART = 0.8, 0.25
@@ -33,14 +33,14 @@ GMETS_NS = tuple(ms * NS_PER_MS for ms in (500, 1000, 2000, 2500, 3500))
 class Case:
     """One simulation."""
 
-    sweep: str  #: what is varied
+    sweep: str  #: the name of the varied value
     seed: int  #: the number of the repeat, from 1
     work_ns: int  #: CPU time of each rank
     nodes: int = 8  #: the number of nodes
     gmet_ns: int = 2 * NS_PER_S  #: guaranteed minimum execution time
     slice_ns: int = SLICE_NS  #: the time slice
     grain_ns: int = 400 * NS_PER_US  #: CPU time between two messages
-    period_ns: int = 100 * NS_PER_MS  #: of the share of an unscheduled job
+    period_ns: int = 100 * NS_PER_MS  #: how often an unscheduled job gets its share
     message_ns: int = 20 * NS_PER_US  #: from sending to receiving
     timers_ns: int = HOUR_NS  #: the nodes' timers begin within this time
     pattern: str = "bulk"  #: which ranks wait for which

@@ -72,7 +72,7 @@ class Guarded(PaperSlices):
 
 
 class OneWay(PaperSlices):
-    """Of two jobs the one that was submitted first may pull, and the other one may not."""
+    """A job pulls only jobs out that were submitted after it."""
 
     def protected_until_ns(
         self, job: JobState, from_jobs: Sequence[JobState], group: Group, now_ns: int
