@@ -40,3 +40,7 @@ NO_RATES_3 = (
     "the queue grows for as long as jobs come, so the figure depends on the number of "
     "jobs; with 300 a stream it fits"
 )
+NO_FACTORS_15 = (
+    "the queue grows for as long as jobs come, so the factors depend on the number of jobs, "
+    "and where no queue is left they are 1"
+)

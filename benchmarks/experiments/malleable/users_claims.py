@@ -18,7 +18,11 @@ from benchmarks.experiments.malleable.points import (
     USERS,
     users,
 )
-from benchmarks.experiments.malleable.reasons import NO_RATES_3, TUNED_3
+from benchmarks.experiments.malleable.reasons import (
+    NO_FACTORS_15,
+    NO_RATES_3,
+    TUNED_3,
+)
 from benchmarks.experiments.malleable.tables import (
     COLUMNS_3,
     PERCENTS_3,
@@ -59,7 +63,7 @@ def _users_claims(
     def claim(whose: str, ratios: list[float], paper: tuple[float, float]) -> Claim:
         what = f"{whose} {name} / Low-Imp-FR's"
         theirs = "{:g} to {:g} times".format(*paper)
-        one = found.ratios(figure, what, theirs, ratios, near(*paper, 1))
+        one = found.ratios(figure, what, theirs, ratios, near(*paper, 1), NO_FACTORS_15)
         return msgspec.structs.replace(one, ours=one.ours + at)
 
     rest = against("ideal-backfill") + against("moldable")

@@ -72,7 +72,7 @@ class Guarded(PaperSlices):
 
 
 class OneWay(PaperSlices):
-    """A job pulls only jobs out that were submitted after it."""
+    """A job may pull out a later job, and no earlier one."""
 
     def protected_until_ns(
         self, job: JobState, from_jobs: Sequence[JobState], group: Group, now_ns: int
