@@ -41,6 +41,6 @@ NO_RATES_3 = (
     "jobs; with 300 a stream it fits"
 )
 NO_FACTORS_15 = (
-    "the queue grows for as long as jobs come, so the factors depend on the number of jobs, "
-    "and where no queue is left they are 1"
+    "the queue grows for as long as jobs come, so the factors depend on the number of "
+    "jobs, and where no queue is left they are 1"
 )
