@@ -22,7 +22,7 @@ from cosched.sim.virtual_time import Progress, no_progress
 JOBS = 2
 SLICE_NS = 7_500 * NS_PER_MS
 #: A run ends at this multiple of the time that its jobs need.
-PATIENCE = 3
+PATIENCE = 2
 #: Efficiencies at which nodes count as together, and as apart.
 TOGETHER, APART = 0.8, 0.25
 HOUR_NS = 3600 * NS_PER_S
@@ -47,9 +47,14 @@ class Case:
     change: str = "paper"  #: a key of VARIANTS
 
     @property
+    def alike(self) -> Case:
+        """The same simulation for any sweep."""
+        return replace(self, sweep="")
+
+    @property
     def name(self) -> str:
         """The name in the progress display."""
-        return f"{self.sweep} {self.place} #{self.seed}"
+        return f"{self.nodes} nodes, {self.change} #{self.seed}"
 
     @property
     def place(self) -> tuple[str, ...]:
@@ -68,7 +73,7 @@ class Case:
 def _varied(sweep: str, base: Case) -> list[Case]:
     """Returns a case for each value of a sweep."""
     if sweep == "nodes":
-        pairs = product((2, 4, 8, 16), GMETS_NS)
+        pairs = [*product((2, 4, 8), GMETS_NS), *product((16,), GMETS_NS[2:4])]
         return [replace(base, nodes=nodes, gmet_ns=gmet) for nodes, gmet in pairs]
     if sweep == "slice":
         return [

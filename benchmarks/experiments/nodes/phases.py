@@ -15,7 +15,7 @@ pattern  which ranks wait for which
 change   one change of the rules each (``variants``), at 4 and 8 nodes
 
 The efficiency is the time of one job after the other divided by the time of both. A run
-ends at three times the time that the jobs need. The spread over the seeds is the result:
+ends at twice the time that the jobs need. The spread over the seeds is the result:
 the mean says little of a system with two states. A pull is to the minority if fewer than
 half of the nodes run the job that asks.
 
@@ -57,7 +57,9 @@ PART = "phases"
 
 def spread(values: Sequence[float]) -> str:
     """Returns the least, the median and the greatest in percent, and the numbers of runs
-    together and apart."""
+    together and apart; empty without values."""
+    if not values:
+        return ""
     low, middle, high = (
         f"{100 * one:.0f}" for one in (min(values), statistics.median(values), max(values))
     )
@@ -73,7 +75,7 @@ def tables(ended: Sequence[Ended]) -> str:
     if grid:
         gmets = list(dict.fromkeys(gmet for _, gmet in grid))
         rows = [
-            (nodes, *(spread(grid[nodes, gmet]) for gmet in gmets))
+            (nodes, *(spread(grid.get((nodes, gmet), ())) for gmet in gmets))
             for nodes in dict.fromkeys(nodes for nodes, _ in grid)
         ]
         blocks += ["By nodes and GMET:", "", *markdown(("nodes", *gmets), rows), ""]
@@ -128,7 +130,7 @@ def parse(words: Sequence[str] | None) -> Any:
     bench = Bench("phases", __doc__, "--sweeps timers change --out FOLDER")
     add = bench.add_argument
     add("--sweeps", choices=SWEEPS, nargs="+", default=list(SWEEPS))
-    add("--work", type=above_zero, default=60.0, help="CPU seconds of a rank (default 60)")
+    add("--work", type=above_zero, default=40.0, help="CPU seconds of a rank (default 40)")
     bench.add_repeat(20, "seeds of each point")
     bench.add_parallel()
     bench.add_folder()
@@ -144,11 +146,15 @@ def main(words: Sequence[str] | None = None) -> None:
         cases = cases_of(options.sweeps, options.repeat, round(options.work * NS_PER_S))
         results = Results(options.out / "phases.jsonl")
         if not options.so_far:
-            left = results.left(cases)
+            left = results.left(list(dict.fromkeys(case.alike for case in cases)))
             simulate(
                 carry_out, left, options.jobs, lambda one: results.add(one.run, one.result)
             )
-        ended = [Ended(case, results.last(case)) for case in results.done(cases)]
+        ended = [
+            Ended(case, results.last(case.alike))
+            for case in cases
+            if results.all(case.alike)
+        ]
         document = {
             "command": options.command,
             "efficiencies": {

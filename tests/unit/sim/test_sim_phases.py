@@ -29,7 +29,8 @@ SHORT = Case("nodes", 1, 4 * NS_PER_S, nodes=2)
 
 def test_each_point_has_all_seeds():
     cases = cases_of(SWEEPS, 3, NS_PER_S)
-    assert len({case.name for case in cases}) == len(cases)
+    assert len(set(cases)) == len(cases)
+    assert len({case.alike for case in cases}) < len(cases)
     for sweep in SWEEPS:
         places = {case.place for case in cases if case.sweep == sweep}
         assert len([case for case in cases if case.sweep == sweep]) == 3 * len(places)
