@@ -65,7 +65,7 @@ def store_times(folder: Path, tasks: int, repeat: int) -> tuple[float, float]:
 
 
 class Passes:
-    """A queue with an array of so many tasks, whose running jobs end one after the other."""
+    """A queue with an array, whose running tasks end one after the other."""
 
     def __init__(self, tasks: int, at_once: int) -> None:
         self._queue = QueueMachine(Ledger(((0, _NODES - 1),)), POLICIES["easy"])
@@ -117,7 +117,6 @@ def run(options: argparse.Namespace) -> tuple[list[str], object]:
         "pass_with_bound_to_few": passes["array with %"] / few_s,
         "pass_without_bound_to_few": passes["array without %"] / few_s,
     }
-    bounded = found["pass_with_bound_to_few"]
     rows = [
         ("storing an array / single jobs", options.tasks, found["array_to_single_jobs"]),
         (
