@@ -11,7 +11,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
 
-from cosched.cluster.answers import JobInfo
+from cosched.cluster.answers import JobInfo, label_of
 from cosched.core.errors import CoschedError
 from cosched.jobs.client import Client, NoDomain
 from cosched.jobs.feeding import Feeder
@@ -39,7 +39,7 @@ def report_end(ended: Ended, complain: Callable[[str], None]) -> int:
     """Complains if the job failed; returns its status as one that a process can have."""
     job = ended.job
     if job["reason"]:
-        complain(f"job {job['job']}: {job['state']}: {job['reason']}")
+        complain(f"job {label_of(job)}: {job['state']}: {job['reason']}")
     return exit_status(ended)
 
 
@@ -181,13 +181,7 @@ def run_to_end(
                         stack.enter_context(Feeder(connect, number, source, complain))
                     return Ended(_wait(connect, number, tails))
             except (Interrupted, Unwritten) as why:
-                complain(f"job {number}: is being cancelled")
-                if not _cancel(connect, number):
-                    complain(
-                        f"job {number}: the domain does not answer, so the job goes on; "
-                        f"later use: cosched cancel {number}"
-                    )
-                    raise SystemExit(_status_after(why)) from None
+                _cancel_or_end(connect, number, why, complain)
                 copied = tails if isinstance(why, Interrupted) else []
                 ended = _wait(connect, number, copied)
                 if not isinstance(why, Interrupted):
@@ -196,6 +190,41 @@ def run_to_end(
         finally:
             for tail in tails:
                 tail.close()
+
+
+def run_array_to_end(
+    connect: Callable[[], Client],
+    submit: Callable[[], int],
+    tasks: int,
+    complain: Callable[[str], None],
+) -> list[Ended]:
+    """Submits an array of so many tasks and returns them once all have ended. A signal
+    cancels all, as in ``run_to_end``."""
+    with Interrupts() as interrupts:
+        first = submit()
+        numbers = range(first, first + tasks)
+        try:
+            interrupts.arm()
+            return [Ended(_wait(connect, number, [])) for number in numbers]
+        except Interrupted as why:
+            _cancel_or_end(connect, first, why, complain)
+            return [Ended(_wait(connect, number, []), why.number) for number in numbers]
+
+
+def _cancel_or_end(
+    connect: Callable[[], Client],
+    number: int,
+    why: BaseException,
+    complain: Callable[[str], None],
+) -> None:
+    """Cancels a job; ends this command if the domain does not answer."""
+    complain(f"job {number}: is being cancelled")
+    if not _cancel(connect, number):
+        complain(
+            f"job {number}: the domain does not answer, so the job goes on; "
+            f"later use: cosched cancel {number}"
+        )
+        raise SystemExit(_status_after(why)) from None
 
 
 def _cancel(connect: Callable[[], Client], number: int) -> bool:

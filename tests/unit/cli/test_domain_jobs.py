@@ -91,7 +91,7 @@ def test_submit_sends_mates(desk):
     mates = ("--mate", "g@be", "--mate", "g@ce")
     run("submit", *mates, "--within", "60s", "true")
     word = "--mate-token=abcd1234"
-    run("submit", "--mate=h@be", "--after=be", "--delay=5min", word, "true")
+    run("submit", "--mate=h@be", "--mate-first=be", "--delay=5min", word, "true")
     assert [sent["mates"] for sent in desk.submissions] == [
         "mate=g@be,mate=g@ce,within=60s",
         "mate=h@be,after=be,delay=5min,token=abcd1234",
@@ -362,25 +362,17 @@ def test_queue_fits_a_terminal_and_has_all_facts(desk):
     lines = run("queue", "--all").stdout.splitlines()
     assert max(map(len, lines)) <= 80
     head, first, second, third, fourth, fifth = (line.split() for line in lines)
-    assert head == [
-        "job",
-        "name",
-        "user",
-        "nodes",
-        "ranks",
-        "state",
-        "start",
-        "end",
-        "reason",
-    ]
-    assert first[:7] == ["1", "job1", "root", "31", "496", "running", clock]
-    assert first[7:9] == ["~" + clock, "n0,n1,n2,n3…"]
-    assert second[5:8] == ["queued", f"~{clock}", f"<{clock}"]
-    assert third[5:7] == ["node", "lost"]
-    assert third[7] == clock
-    assert third[8:11] == [clock, "node", "n2"]
-    assert fourth[3:7] == ["-", "-", "queued", "-"]
+    assert " ".join(head) == "job name user nodes state start end took status reason"
+    assert first[:7] == ["1", "job1", "root", "31", "running", clock, f"~{clock}"]
+    assert first[9].startswith("n0,n1")
+    assert second[4:7] == ["queued", f"~{clock}", f"<{clock}"]
+    assert third[4:8] == ["node", "lost", clock, clock]
+    assert third[8:11] == ["0.00s", "0", "node"]
+    assert fourth[3:6] == ["-", "queued", "-"]
     assert fifth[2] == "4242424"
+    live = run("queue").stdout.splitlines()
+    assert live[0].split()[3:] == ["nodes", "ranks", "state", "start", "end", "reason"]
+    assert live[1].split()[:7] == ["1", "job1", "root", "31", "496", "running", clock]
 
 
 def test_queue_shows_halves_of_nodes_and_the_jobs_beside_them(desk):
@@ -538,7 +530,7 @@ def test_queue_of_one_user_and_of_jobs_that_have_ended(desk):
     assert found == {"jobs": [desk.jobs[1]]}
     assert desk.asked[-1] == {"do": "queue", "ended": 3}
     assert run("queue").exit_code == 0
-    assert desk.asked[-1] == {"do": "queue", "ended": 0}
+    assert desk.asked[-1] == {"do": "queue", "ended": 0, "folded": True}
 
 
 @pytest.mark.parametrize("what", ["cancel", "hold", "unhold"])

@@ -52,7 +52,7 @@ from cosched.linux.homes import state_directory
 from cosched.node.records.bounded_file import FilePair
 from cosched.node.records.history_writer import SITE_STATE, history_files
 from cosched.node.records.history_writer import _read as earlier_records
-from cosched.observe.columns import COLUMNS, as_csv
+from cosched.observe.columns import HISTORY
 from cosched.observe.job_summary import gather, in_words, read_files, runs, summary
 from cosched.rundir.paths import NodePaths
 from tests.tools.desk import FakeDesk
@@ -279,7 +279,7 @@ def test_nodes_of_a_malleable_job_come_and_go_in_one_run():
     assert whole.nodes == ("n1", "n2", "n3")
     assert whole.response_s == 30
     assert whole.node_s == 10 + 4 + 14 + 15
-    (row,) = as_csv(("nodes", "nodehours", "changes"), [whole]).splitlines()[1:]
+    (row,) = HISTORY.as_csv(("nodes", "nodehours", "changes"), [whole]).splitlines()[1:]
     assert row == f"3,{43 / 3600:.6f},"
 
 
@@ -420,7 +420,7 @@ def test_csv_has_plain_values_of_all_columns(run_dir):
     (run_dir / "n2/history.jsonl").unlink()
     (run_dir / "n1/history.jsonl").write_bytes(b"".join(map(encode_record, lines)))
     first, second = csv.DictReader(io.StringIO(run_history(run_dir, "--csv").output))
-    assert list(first) == list(COLUMNS)
+    assert list(first) == list(HISTORY.columns)
     ended = datetime.fromisoformat(first["ended"])
     assert ended.timestamp() == BEGAN / NS_PER_S + 10
     assert (first["job"], first["user"], first["uid"]) == ("c,d", "54321", "54321")

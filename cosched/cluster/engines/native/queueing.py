@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from cosched.cluster.coupling.clock import DomainClock
 from cosched.cluster.coupling.driver import Driver
 from cosched.cluster.engines.native.node_entries import NodeEntries
+from cosched.cluster.engines.native.prerequisites import Prerequisites
 from cosched.cluster.engines.native.records import Records
 from cosched.cluster.store import Record, State
 from cosched.cluster.submission import MOST
@@ -54,8 +55,10 @@ class Queueing:
         queue: QueueMachine,
         driver: Driver,
         clock: DomainClock,
+        prerequisites: Prerequisites,
     ) -> None:
         self._settings = settings
+        self._prerequisites = prerequisites
         self._members = members
         self._records = records
         self._queue = queue
@@ -69,8 +72,11 @@ class Queueing:
         self._settings = settings
 
     def add(self, record: Record, size: int) -> None:
-        """Adds a job to the queue. size: the number of its nodes."""
-        self._driver.handle(JobSubmitted(self._clock.now_ns(), self._job(record, size)))
+        """Adds a job to the queue, or keeps it back on its terms. size: the number of its
+        nodes. Raises CoschedError for a job that can never start."""
+        terms = self._prerequisites.terms(record)
+        job = self._job(record, size)
+        self._driver.handle(JobSubmitted(self._clock.now_ns(), job, terms))
 
     def add_again(self, record: Record) -> None:
         """Adds a stored job to the queue. Its size is a guess as long as no node has
@@ -109,7 +115,9 @@ class Queueing:
     def resize(self) -> None:
         """Gives waiting jobs the number of nodes that they need now. Jobs with mates keep
         theirs, which other domains know."""
-        for job in self._queue.waiting:
+        queue = self._queue
+        kept = [queue.jobs[number].job for number in queue.batches.kept]
+        for job in [*queue.waiting, *kept]:
             record = self._records.live[job.number]
             try:
                 size = len(self._members.counts(record.submission))
@@ -142,7 +150,7 @@ class Queueing:
                 record.number,
                 size,
                 walltime.ns,
-                record.submitted_ns,
+                _place_ns(record),
                 limited=walltime.limited,
                 known=walltime.known,
                 minimum=min(job.minimum, size),
@@ -164,7 +172,7 @@ class Queueing:
             record.number,
             size * min(cpus, most),
             walltime.ns,
-            record.submitted_ns,
+            _place_ns(record),
             exclusive=job.exclusive,
             limited=walltime.limited,
             known=walltime.known,
@@ -204,7 +212,7 @@ class Queueing:
             record.number,
             size,
             walltime.ns,
-            record.submitted_ns,
+            _place_ns(record),
             limited=walltime.limited,
             known=walltime.known,
             # Where nodes take several jobs, a job that waits for mates shares its nodes.
@@ -247,6 +255,11 @@ def user_and_program(application: str) -> tuple[int, str]:
     """Returns the parts of an application's name."""
     uid, _, program = application.partition(".")
     return parse_integer(uid, "a user", 0, UID_MOST), program
+
+
+def _place_ns(record: Record) -> int:
+    """Returns the moment that decides about a job's place in the queue."""
+    return record.submitted_ns if record.let_in_ns is None else record.let_in_ns
 
 
 def _needs(job: Job) -> tuple[int, ...]:
