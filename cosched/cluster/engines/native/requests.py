@@ -409,7 +409,8 @@ class JobRequests:
         running = sorted(self._jobs.starts.active)
         if running and not request.get("end_jobs"):
             raise CoschedError(
-                f"{len(running)} jobs run; to end them too: cosched cluster down --end-jobs"
+                f"{counted(len(running), 'job runs', 'jobs run')}; to end them too: "
+                "cosched cluster down --end-jobs"
             )
         # Otherwise jobs that wait would start on the nodes that get free.
         self._jobs.driver.freeze()
