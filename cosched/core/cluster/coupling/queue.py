@@ -53,6 +53,7 @@ from cosched.core.cluster.queue.job import Job, JobId
 from cosched.core.cluster.queue.machine import QueueMachine
 from cosched.core.cluster.queue.nodes import Intervals
 from cosched.core.cluster.queue.queue_events import (
+    ContinueJob,
     EndJob,
     JobCancelled,
     JobEnded,
@@ -66,6 +67,7 @@ from cosched.core.cluster.queue.queue_events import (
     ResizeJob,
     RulesChanged,
     StartJob,
+    SuspendJob,
     Ticked,
     WakeAt,
     Why,
@@ -95,6 +97,8 @@ Event = (
 )
 Command = (
     StartJob
+    | SuspendJob
+    | ContinueJob
     | ResizeJob
     | WithdrawResize
     | EndJob
