@@ -25,6 +25,12 @@ from cosched.cluster.size_messages import (
     Resize,
     WithdrawChange,
 )
+from cosched.cluster.suspend_messages import (
+    ContinueTasks,
+    SuspendTasks,
+    TasksContinued,
+    TasksSuspended,
+)
 from cosched.core.bounds import (
     CurveKey,
     GroupId,
@@ -42,7 +48,7 @@ from cosched.core.cluster.startup.questions import Question, RootAnswer
 from cosched.core.decoding import MessagePackDecoder
 
 #: Peers of another version are refused.
-PROTOCOL = 11
+PROTOCOL = 12
 #: The longest message, in bytes; a longer one is refused.
 LONGEST = 64 << 20
 
@@ -356,6 +362,10 @@ AnyMessage: TypeAlias = (
     | ChangeEnded
     | Dismiss
     | JobSensed
+    | SuspendTasks
+    | TasksSuspended
+    | ContinueTasks
+    | TasksContinued
     | Ask
     | Answered
     | UserRequest

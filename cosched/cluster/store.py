@@ -24,6 +24,7 @@ from cosched.cluster.job_size import (
     decode_size,
     names_at,
 )
+from cosched.cluster.job_suspension import JobSuspension, suspension_decoder
 from cosched.cluster.member import log_line
 from cosched.cluster.submission import Submission, decode_submission
 from cosched.core.bounds import GroupId, JobNumber, Name, Natural, Slots, Status, UserId
@@ -41,7 +42,8 @@ from cosched.core.errors import CoschedError
 #: Those of version 2 do not count the failed starts of a job. Those of version 3 have no
 #: malleable jobs. Those of version 4 have all changes of sizes, and do not count them.
 #: Those of version 5 have no jobs on halves of nodes, and those of version 6 no drains.
-VERSION = 7
+#: Those of version 7 have no suspended jobs.
+VERSION = 8
 #: How many changes of a job's size are kept, the latest ones. All of them are counted.
 CHANGES_MOST = 100
 #: Stands for a number in a file of version 1 that no node in domain.toml has.
@@ -80,7 +82,8 @@ CREATE TABLE jobs (
     reason TEXT NOT NULL DEFAULT '',
     failed_starts INTEGER NOT NULL DEFAULT 0,
     size BLOB,
-    parts BLOB
+    parts BLOB,
+    suspension BLOB
 ) STRICT;
 CREATE INDEX jobs_by_state ON jobs (state);
 CREATE TABLE agents (name TEXT PRIMARY KEY, incarnation INTEGER NOT NULL) STRICT;
@@ -135,6 +138,8 @@ class Record:
     #: The part of each of ``hosts`` that it has or had, 0 for the top half and 1 for the
     #: bottom half; (): whole nodes.
     parts: tuple[int, ...] = ()
+    #: Its suspensions in its latest start, and the job that lends it nodes; None: neither.
+    suspension: JobSuspension | None = None
 
     @property
     def nodes(self) -> tuple[str, ...]:
@@ -178,6 +183,7 @@ class _Row(msgspec.Struct, array_like=True):
     failed_starts: Slots
     size: bytes | None
     parts: bytes | None
+    suspension: bytes | None
 
 
 _COLUMNS = ", ".join(_Row.__struct_fields__)
@@ -212,6 +218,7 @@ class JobStore:
             _count_changes,
             _store_parts,
             _store_drains,
+            _store_suspensions,
         ]
         self._file = open_database(path, _TABLE, VERSION, remedy, log, upgrades)
         #: How many changes of sizes ended, by whether they were refused.
@@ -247,7 +254,7 @@ class JobStore:
         self._file.store(
             "UPDATE jobs SET state = ?, start = ?, hosts = ?, started_ns = ?, "
             "ended_ns = ?, status = ?, reason = ?, failed_starts = ?, size = ?, "
-            "parts = ? WHERE number = ?",
+            "parts = ?, suspension = ? WHERE number = ?",
             (
                 record.state.value,
                 record.start,
@@ -259,6 +266,7 @@ class JobStore:
                 record.failed_starts,
                 None if record.size is None else msgspec.json.encode(record.size),
                 msgspec.json.encode(record.parts) if record.parts else None,
+                msgspec.json.encode(record.suspension) if record.suspension else None,
                 record.number,
             ),
         )
@@ -389,6 +397,11 @@ class JobStore:
                 "hosts": hosts,
                 "size": decode_size(found.size, len(hosts)) if found.size else None,
                 "parts": _decode_parts(found.parts, len(hosts)),
+                "suspension": (
+                    suspension_decoder.decode(found.suspension)
+                    if found.suspension
+                    else None
+                ),
             }
             return Record(**{**msgspec.structs.asdict(found), **decoded})
         except CoschedError as error:
@@ -457,3 +470,8 @@ def _store_parts(file: Database) -> None:
 def _store_drains(file: Database) -> None:
     """Gives a file of version 6 room for drains."""
     file.run(_DRAINS)
+
+
+def _store_suspensions(file: Database) -> None:
+    """Gives a file of version 7 what is stored about suspended jobs."""
+    file.run("ALTER TABLE jobs ADD COLUMN suspension BLOB")

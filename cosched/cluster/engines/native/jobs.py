@@ -23,6 +23,7 @@ from cosched.cluster.engines.native.records import Records
 from cosched.cluster.engines.native.starts.running import Starts
 from cosched.cluster.engines.native.starts.start import ActiveStart, Outbox
 from cosched.cluster.engines.native.starts.strays import Strays
+from cosched.cluster.engines.native.suspensions import OF_SUSPENSIONS, Suspensions
 from cosched.cluster.message_kinds import OfJob
 from cosched.cluster.store import JobStore, Record, State
 from cosched.config.domain import RIGID, DomainConfig
@@ -35,6 +36,7 @@ from cosched.core.cluster.queue.job import Job
 from cosched.core.cluster.queue.machine import QueueMachine
 from cosched.core.cluster.queue.nodes import from_numbers
 from cosched.core.cluster.queue.queue_events import (
+    ContinueJob,
     EndJob,
     JobCancelled,
     JobEnded,
@@ -49,6 +51,7 @@ from cosched.core.cluster.queue.queue_events import (
     SettingsChanged,
     SharingChanged,
     StartJob,
+    SuspendJob,
     WithdrawResize,
 )
 from cosched.core.errors import CoschedError
@@ -110,6 +113,9 @@ class Jobs:
             send,
             log,
             self._report,
+        )
+        self.suspensions = Suspensions(
+            self.records, self.starts, self.clock, send, log, self._report
         )
         self._entries = Queueing(
             config.queue, members, self.records, self.queue, self.driver, self.clock
@@ -343,6 +349,7 @@ class Jobs:
         mates = () if self.pairs is None else self.pairs.mates_of(record.number)
         start = self._recover(ActiveStart(record, mates=mates), job, since_ns)
         self.changes.recover(start)
+        self.suspensions.recover(start)
         if record.reason == _CANCELLED:
             self._cancel_start(start)
         return start
@@ -364,7 +371,8 @@ class Jobs:
             for name, part in zip(record.hosts, record.parts, strict=False)
         )
         event = JobRecovered(now_ns, job, nodes, since_ns, halves=halves)
-        self.driver.handle(self.changes.completed(event, record))
+        event = self.changes.completed(event, record)
+        self.driver.handle(self.suspensions.completed(event, record))
         return start
 
     def waits_for_mates(self, record: Record) -> bool:
@@ -376,6 +384,7 @@ class Jobs:
         can have begun, or if its user allows it."""
         self.records.restore(record)
         self.changes.over(record)
+        self.suspensions.over(record)
         if record.reason == _CANCELLED:
             self.records.finish(record, State.CANCELLED, None, _CANCELLED)
             return
@@ -396,7 +405,11 @@ class Jobs:
                 self.changes.withdraw(command.number)
             case StartJob():
                 record = self.records.live[command.job.number]
-                self.starts.begin(record, command.nodes, command.halves)
+                self.starts.begin(record, command.nodes, command.halves, command.lender)
+            case SuspendJob():
+                self.suspensions.order(command)
+            case ContinueJob():
+                self.suspensions.order_on(command)
             case EndJob():
                 self.starts.end(command.number, command.why)
             case PrepareOn():
@@ -408,6 +421,8 @@ class Jobs:
         """Handles a message of a node about a job, as ``Starts.take``."""
         if isinstance(message, OF_CHANGES):
             self.changes.take(sender, message)
+        elif isinstance(message, OF_SUSPENSIONS):
+            self.suspensions.take(sender, message)
         else:
             self.starts.take(sender, message)
 
@@ -421,6 +436,7 @@ class Jobs:
     def _start_is_over(self, start: ActiveStart, again: bool) -> None:
         number = start.record.number
         self.changes.over(start.record)
+        self.suspensions.over(start.record)
         now_ns = self.clock.now_ns()
         if start.waits_for_mates:
             self.driver.handle(JobFailedToStart(now_ns, number, requeue=again))

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from cosched.core.cluster.queue.job import Job, JobId
 from cosched.core.cluster.queue.limits import Limits
+from cosched.core.cluster.queue.nodes import without
 from cosched.core.cluster.queue.plans.malleable import Malleable
 from cosched.core.cluster.queue.queue_events import (
     AboutSuspensions,
@@ -72,7 +73,9 @@ class Suspending:
         """Returns whether a restored job has nodes of a job that is suspended now."""
         lender = event.lender
         run = None if lender is None else self._place.running.get(lender)
-        return run is not None and run.stop is not None
+        if lender is None or run is None or run.stop is None:
+            return False
+        return not without(event.nodes, self._place.nodes_of(lender))
 
     def adopt(self, job: Job, event: JobRecovered) -> None:
         """Restores a job on nodes of a suspended one."""

@@ -18,6 +18,7 @@ from cosched.cluster import store as stores
 from cosched.cluster.coupling.snapshot_store import SnapshotStore
 from cosched.cluster.database import open_database
 from cosched.cluster.job_size import JobSize, OpenChange, PastChange
+from cosched.cluster.job_suspension import JobSuspension
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.store import VERSION, JobStore, Record, State
 from cosched.cluster.submission import Submission
@@ -76,7 +77,7 @@ KINDS = {
         JOBS,
         "move the file away to start with no jobs",
         VERSION,
-        "1 to 7",
+        "1 to 8",
     ),
     "memory": Kind(
         filled_memory,
@@ -121,7 +122,7 @@ def with_version(path, version):
     file.close()
 
 
-@pytest.mark.parametrize("version", [0, 8, 99])
+@pytest.mark.parametrize("version", [0, 9, 99])
 def test_file_of_another_version_is_refused(kind, path, version):
     with_version(path, version)
     line = refusal(kind, path)
@@ -369,7 +370,8 @@ def test_store_of_version_4_counts_its_changes(old, monkeypatch):
         file.executescript(
             "INSERT INTO changes VALUES (2, 1, 1, x'00'), (3, 1, 1, x'7b7d');"
             "DROP TABLE change_counts; ALTER TABLE jobs DROP COLUMN parts;"
-            "DROP TABLE drains; PRAGMA user_version = 4;"
+            "DROP TABLE drains; ALTER TABLE jobs DROP COLUMN suspension;"
+            "PRAGMA user_version = 4;"
         )
     with contextlib.closing(JobStore(path, NODES)) as store:
         check_changes(store)
@@ -381,7 +383,8 @@ def test_store_of_version_5_takes_jobs_on_halves(old):
         assert store.find(1).parts == ()
     with contextlib.closing(sqlite3.connect(path)) as file:
         file.executescript(
-            "ALTER TABLE jobs DROP COLUMN parts; DROP TABLE drains;PRAGMA user_version = 5;"
+            "ALTER TABLE jobs DROP COLUMN parts; DROP TABLE drains;"
+            "ALTER TABLE jobs DROP COLUMN suspension; PRAGMA user_version = 5;"
         )
     with contextlib.closing(JobStore(path, NODES)) as store:
         store.save(replace(store.find(1), hosts=("n0", "n1"), parts=(0, 1)))
@@ -396,13 +399,34 @@ def test_store_of_version_6_takes_drains(old):
     with contextlib.closing(JobStore(path, NODES)) as store:
         assert store.drains() == {}
     with contextlib.closing(sqlite3.connect(path)) as file:
-        file.executescript("DROP TABLE drains; PRAGMA user_version = 6;")
+        file.executescript(
+            "DROP TABLE drains; ALTER TABLE jobs DROP COLUMN suspension;"
+            "PRAGMA user_version = 6;"
+        )
     with contextlib.closing(JobStore(path, NODES)) as store:
         store.save_drain("n0", "new disk")
         store.save_drain("n1", "")
         store.forget_drain("n1")
     with contextlib.closing(JobStore(path, NODES)) as store:
         assert store.drains() == {"n0": "new disk"}
+
+
+def test_store_of_version_7_takes_suspended_jobs(old):
+    path = old((State.RUNNING, b"[[0,1]]"), (State.RUNNING, b"[[0,1]]"))
+    with contextlib.closing(JobStore(path, NODES)) as store:
+        assert store.find(1).suspension is None
+    with contextlib.closing(sqlite3.connect(path)) as file:
+        file.executescript(
+            "ALTER TABLE jobs DROP COLUMN suspension; PRAGMA user_version = 7;"
+        )
+    stored = JobSuspension(2, 9, 30, continues=True, done=1, total_ns=7)
+    with contextlib.closing(JobStore(path, NODES)) as store:
+        store.save(replace(store.find(1), suspension=stored))
+        store._file.run("UPDATE jobs SET suspension = x'7b' WHERE number = 2")
+    with contextlib.closing(JobStore(path, NODES)) as store:
+        assert store.find(1).suspension == stored
+        with pytest.raises(CoschedError, match="the suspensions of a job"):
+            store.find(2)
 
 
 def test_change_is_stored_with_its_count_or_not_at_all(old):
