@@ -40,6 +40,10 @@ class _Job(TypedDict):
     shares: bool
     halves: list[str]
     neighbours: list[int]
+    suspensions: int
+    suspended_s: float
+    suspended_for: int | None
+    lender: int | None
 
 
 class PhasesInfo(TypedDict):
@@ -100,7 +104,10 @@ class JobInfo(_Job, total=False):
     a rigid one. node_s: the time of its nodes in its latest start, added up; half a node
     counts half. limited_by: its user's label; empty: none. shares: whether it may share its
     nodes. halves: for each of ``hosts`` ``top`` or ``bottom``, the half that it has; empty:
-    whole nodes. neighbours: the jobs on the other halves of its nodes.
+    whole nodes. neighbours: the jobs on the other halves of its nodes. suspensions: how
+    often it was suspended in its latest start. suspended_s: how long, in all.
+    suspended_for: the job that has nodes of it now; None: it is not suspended. lender: the
+    job that was suspended so that it got its nodes; None: there was none.
     """
 
     #: The changes of its size, in their order; only in the answer about one job.

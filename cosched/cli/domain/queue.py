@@ -35,6 +35,7 @@ class Queue(Command):
     why it failed, or how long it waits for its mates; cosched why JOB shows more. A
     malleable job has the number of its nodes and its bounds: 4 of 1-8. A job that shares
     its nodes has halves of them, beside the jobs with these numbers: beside 7: top n1,n2.
+    A suspended job shows which job has nodes of it: for 9: n1,n2.
 
     \b
     Examples:
@@ -86,7 +87,7 @@ def _row(job: JobInfo, now_s: float) -> Sequence[str]:
         find_user_name(job["uid"]) or str(job["uid"]),
         _nodes(job),
         "-" if job["tasks"] is None else str(job["tasks"]),
-        job["state"],
+        "suspended" if job["suspended_for"] is not None else job["state"],
         _start(job, now_s),
         _reason(job),
     )
@@ -118,6 +119,8 @@ def _reason(job: JobInfo) -> str:
 def _where(job: JobInfo) -> str:
     """Returns the nodes of a job, such as ``n1,n2``, or the halves of nodes, such as
     ``beside 7: top n1,n2``."""
+    if job["suspended_for"] is not None:
+        return f"for {job['suspended_for']}: {','.join(job['hosts'])}"
     if not job["halves"]:
         return ",".join(job["hosts"])
     found = []

@@ -24,6 +24,11 @@ from cosched.cluster.engines.native.jobs import Jobs
 from cosched.cluster.engines.native.node_entries import NodeEntries, NodeEntry, NodeState
 from cosched.cluster.engines.native.size_answers import describe_changes, tasks_now
 from cosched.cluster.engines.native.starts.start import expand
+from cosched.cluster.engines.native.suspension_answers import (
+    lender_text,
+    suspension_fields,
+    suspension_text,
+)
 from cosched.cluster.store import JobStore, Record, State
 from cosched.cluster.submission import convert_submission
 from cosched.cluster.user_socket import Person
@@ -207,6 +212,7 @@ class JobRequests:
             "shares": self._members.may_share(job),
             "halves": halves_of(record),
             "neighbours": neighbours_of(self._jobs.queue, record.number),
+            **suspension_fields(record, self._jobs.clock.now_ns()),
         }
 
     def _node_count(self, record: Record) -> int | None:
@@ -243,6 +249,9 @@ class JobRequests:
         bounds = bounds_of(record.submission, self._members.most)
         if bounds is not None:
             line += f": {size_text(len(record.nodes), *bounds, unit=' nodes')}"
+        loan = suspension_text(record)
+        if loan:
+            line += f"; {loan}"
         return f"{line}; {mates}" if mates else line
 
     def _why_it_waits(self, record: Record, expected_ns: int | None) -> str:
@@ -271,6 +280,9 @@ class JobRequests:
         )
         if later:
             line += f"; {later} later jobs run: they need less, or the policy prefers them"
+        loan = lender_text(record, self._jobs.records.live.values())
+        if loan:
+            line += f"; {loan}"
         if expected_ns is not None:
             line += f"; expected {clock_time(expected_ns)}"
         return line
