@@ -185,12 +185,15 @@ class QueueSettings:
         policy = POLICIES[self.policy]
         if self.size == RIGID:
             return policy
-        wanted = self.changes.sizes
-        if self.size != MALLEABLE:
-            suspension = wanted.suspension
-            control = Control() if suspension is None else wanted.control
-            wanted = replace(MOLDABLE, control=control, suspension=suspension)
-        return replace(policy, sizes=wanted)
+        sizes = self.changes.sizes
+        if self.size == MALLEABLE:
+            return replace(policy, sizes=sizes)
+        if sizes.suspension is None:
+            return replace(policy, sizes=MOLDABLE)
+        control, suspension = sizes.control, sizes.suspension
+        return replace(
+            policy, sizes=replace(MOLDABLE, control=control, suspension=suspension)
+        )
 
 
 @dataclass(frozen=True, slots=True)
