@@ -45,7 +45,7 @@ class JobSuspension(msgspec.Struct, frozen=True):
 
     @property
     def for_queue(self) -> Suspended:
-        """What the queue restores after a restart."""
+        """Returns the suspensions as the queue restores them after a restart."""
         continues = self.continues and self.is_suspended
         return Suspended(
             self.for_job, self.stopped_ns, continues, self.times, self.total_ns

@@ -38,7 +38,7 @@ class _Order(Struct):
     """The latest order about a start."""
 
     times: int  #: how often its job was suspended
-    stopped: bool  #: what the order wants
+    stopped: bool  #: whether the tasks must stop, or run
     awaited: set[int]  #: the worlds that have not reported
     problem: str = ""  #: why some tasks may run on
     answered: bool = False  #: the controller has the answer

@@ -2,8 +2,8 @@
 
 All nodes of a job stop its tasks, or let them run again, and answer. Each step is stored
 before it has an effect, so a controller that restarts asks again: nodes answer twice. If
-one node cannot stop its tasks, all nodes let theirs run again, and the queue is told that
-the suspension is refused.
+one node cannot stop its tasks, all nodes let theirs run again. Then the suspension is
+refused.
 """
 
 from __future__ import annotations

@@ -30,8 +30,8 @@ still hold, sum to at most the machine. Each size is between minimum and ideal, 
 jobs that got other bounds and cannot change yet. Jobs start in the order of their
 submission.
 
-With a suspension (``sizes.suspension``) the first job that still waits after a pass has a
-running job suspended, and starts on its nodes once that is confirmed. If the first job is
+With ``sizes.suspension`` a pass that leaves the first job waiting can suspend a running
+one. The first job starts on these nodes once the suspension is confirmed. If the first job is
 another one by then, or needs these nodes no more, the suspended job continues.
 
 Limit: a job that arrives while others wait is not considered until a job ends, even if a

@@ -20,7 +20,7 @@ from cosched.core.errors import CoschedError
 
 
 class Suspended(Struct, frozen=True):
-    """What is known after a restart about the suspensions of a job."""
+    """The suspensions of a job, as a queue restores them after a restart."""
 
     #: The job that borrows its nodes, or is to; None: it is not suspended.
     for_job: JobId | None
