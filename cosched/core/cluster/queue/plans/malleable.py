@@ -31,8 +31,8 @@ jobs that got other bounds and cannot change yet. Jobs start in the order of the
 submission.
 
 With ``sizes.suspension`` a pass that leaves the first job waiting can suspend a running
-one. The first job starts on these nodes once the suspension is confirmed. If the first job is
-another one by then, or needs these nodes no more, the suspended job continues.
+one. The first job starts on these nodes once the suspension is confirmed. If another job
+is the first by then, or this one needs these nodes no more, the suspended job continues.
 
 Limit: a job that arrives while others wait is not considered until a job ends, even if a
 protected age ends meanwhile.
