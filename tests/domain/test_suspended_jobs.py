@@ -50,22 +50,20 @@ class Nodes:
         """Waits until all processes of a job stand still, or none does."""
 
         def stands_as_wanted():
-            states = {proc.state(pid) for pid in processes(number)} - {None, "Z"}
+            states = {proc.state(pid) for pid in self.processes(number)} - {None, "Z"}
             return states == {"T"} if stands else states and "T" not in states
 
         self.rig.until(stands_as_wanted, f"job {number} stands: {not stands}")
 
-
-def processes(number):
-    """Returns the processes of a job of this machine's domains."""
-    wanted = f"COSCHED_DOMAIN_JOB={number}\0"
-    found = []
-    for place in Path("/proc").iterdir():
-        if place.name.isdecimal():
+    def processes(self, number):
+        """Returns the processes of a job."""
+        wanted, found = f"COSCHED_DOMAIN_JOB={number}", []
+        for pid in self.rig.strays(""):
             with contextlib.suppress(OSError):
-                if wanted in (place / "environ").read_text(errors="replace"):
-                    found.append(int(place.name))
-    return found
+                variables = Path(f"/proc/{pid}/environ").read_text(errors="replace")
+                if wanted in variables.split("\0"):
+                    found.append(pid)
+        return found
 
 
 @pytest.fixture
@@ -135,7 +133,7 @@ def test_killed_controller_after_the_end_of_the_borrower(lent):
     nodes, (first, stop_first), (second, stop_second) = lent
     nodes.rig.kill("controller")
     stop_second.touch()
-    nodes.rig.until(lambda: not processes(second), "the second job runs")
+    nodes.rig.until(lambda: not nodes.processes(second), "the second job runs")
     nodes.rig.start("controller")
     nodes.until_for(first, None)
     nodes.until_stands(first, False)
