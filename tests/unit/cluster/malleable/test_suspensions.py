@@ -128,6 +128,21 @@ def test_long_job_borrows_nothing():
     assert played.submit(3, 4, run=100, at=12) == [SuspendJob(1, 3)]
 
 
+def test_job_without_a_limit_borrows_nothing():
+    played = Played(policy())
+    played.submit(1, 4, run=500)
+    job = Job(2, 4, 50, 10, limited=False)
+    assert played.feed(JobSubmitted(10, job)) == []
+
+
+def test_job_that_has_no_limit_may_be_suspended_after_its_expected_end():
+    for limited, orders in ((True, []), (False, [SuspendJob(1, 2)])):
+        played = Played(policy())
+        job = Job(1, 4, 50, 0, limited=limited)
+        played.feed(JobSubmitted(0, job))
+        assert played.submit(2, 4, at=60) == orders
+
+
 def test_size_on_loan_counts_for_length():
     """With half its ideal a malleable job takes twice as long."""
     played = Played(policy())

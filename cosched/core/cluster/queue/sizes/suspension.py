@@ -34,7 +34,7 @@ class Suspended(Struct, frozen=True):
 class Suspension:
     """The strategy of suspensions. Both bounds together bound the time that a job loses."""
 
-    longest_ns: int  #: no job borrows nodes for a longer run time than this
+    longest_ns: int  #: no job borrows nodes for a longer time limit than this
     most: int = 2  #: how often a job is suspended at most
 
     def __post_init__(self) -> None:
@@ -59,12 +59,14 @@ class Suspension:
             if nodes >= least_nodes(job)
             and run.suspensions < self.most
             and run.age_ns(now_ns) >= age_ns
-            and run.end_ns > now_ns
+            and (run.end_ns > now_ns or not run.job.limited)
             and self._is_short(job, nodes, now_ns)
         ]
         return sorted(found, key=lambda run: (run.start_ns, run.job.number))
 
     def _is_short(self, job: Job, nodes: int, now_ns: int) -> bool:
-        """Returns whether a job on some of these nodes is expected to end in time."""
+        """Returns whether a job on some of these nodes ends in time."""
+        if not job.limited:
+            return False
         run = ResizableRun(job, min(job.size, nodes), now_ns)
         return run.end_with_ns(run.size, now_ns) - now_ns <= self.longest_ns
