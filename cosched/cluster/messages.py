@@ -14,6 +14,7 @@ from typing import TypeAlias
 import msgspec
 
 from cosched.cluster.message_kinds import Message, OfJob
+from cosched.cluster.sharing_messages import JobShared
 from cosched.cluster.size_messages import (
     Admit,
     Admitted,
@@ -42,7 +43,7 @@ from cosched.core.cluster.startup.questions import Question, RootAnswer
 from cosched.core.decoding import MessagePackDecoder
 
 #: Peers of another version are refused.
-PROTOCOL = 11
+PROTOCOL = 12
 #: The longest message, in bytes; a longer one is refused.
 LONGEST = 64 << 20
 
@@ -356,6 +357,7 @@ AnyMessage: TypeAlias = (
     | ChangeEnded
     | Dismiss
     | JobSensed
+    | JobShared
     | Ask
     | Answered
     | UserRequest

@@ -16,6 +16,7 @@ from typing import Any, cast
 
 import msgspec
 
+from cosched.cluster import learned_store
 from cosched.cluster.database import Database, Upgrade, open_database
 from cosched.cluster.job_size import (
     JobSize,
@@ -40,8 +41,9 @@ from cosched.core.errors import CoschedError
 #: In the file's user_version. Files of version 1 have numbers of nodes instead of names.
 #: Those of version 2 do not count the failed starts of a job. Those of version 3 have no
 #: malleable jobs. Those of version 4 have all changes of sizes, and do not count them.
-#: Those of version 5 have no jobs on halves of nodes, and those of version 6 no drains.
-VERSION = 7
+#: Those of version 5 have no jobs on halves of nodes, those of version 6 no drains, and
+#: those of version 7 nothing that was learned of programs.
+VERSION = 8
 #: How many changes of a job's size are kept, the latest ones. All of them are counted.
 CHANGES_MOST = 100
 #: Stands for a number in a file of version 1 that no node in domain.toml has.
@@ -87,6 +89,7 @@ CREATE TABLE agents (name TEXT PRIMARY KEY, incarnation INTEGER NOT NULL) STRICT
 {_CHANGES};
 {_COUNTS};
 {_DRAINS};
+{learned_store.TABLES};
 """
 
 
@@ -212,8 +215,11 @@ class JobStore:
             _count_changes,
             _store_parts,
             _store_drains,
+            learned_store.store_learned,
         ]
         self._file = open_database(path, _TABLE, VERSION, remedy, log, upgrades)
+        #: The speeds and labels of programs that share nodes.
+        self.learned = learned_store.LearnedStore(self._file, self._complaints)
         #: How many changes of sizes ended, by whether they were refused.
         self.changes_ended = self._sum_of_changes()
 

@@ -36,7 +36,7 @@ class Checked:
     """What is kept of a user's program."""
 
     uid: int  #: the user's number
-    kind: int  #: the program's kind
+    program: str  #: the program's name, or its kind as text
     label: Limits  #: the label of its last run
     found: Limits  #: what limited its last run that was judged; empty: nothing did
     runs: int  #: runs with this label that were judged
@@ -52,17 +52,21 @@ class LabelRecord:
         """wrong_runs: a label has no effect after so many; 0: each label has one. kept: the
         record before a restart, in any order."""
         self._wrong_runs = wrong_runs
-        self._checked: dict[tuple[int, int], Checked] = {}
+        self._checked: dict[tuple[int, str], Checked] = {}
         for each in sorted(kept, key=lambda each: each.seen_ns):
-            self._checked[each.uid, each.kind] = each
+            self._checked[each.uid, each.program] = each
+
+    def configure(self, wrong_runs: int) -> None:
+        """Applies another number of wrong runs from now on."""
+        self._wrong_runs = wrong_runs
 
     def add(
-        self, uid: int, kind: int, label: Limits, found: Found, now_ns: int
+        self, uid: int, program: str, label: Limits, found: Found, now_ns: int
     ) -> tuple[Checked, list[Checked]]:
         """Adds a run. Returns what is kept of its program, and what is forgotten."""
-        before = self._checked.pop((uid, kind), None)
+        before = self._checked.pop((uid, program), None)
         if before is None or before.label != label:
-            before = Checked(uid, kind, label, found.limits, 0, 0, 0, now_ns)
+            before = Checked(uid, program, label, found.limits, 0, 0, 0, now_ns)
         verdict = found.verdict(label)
         wrong = before.wrong
         if verdict is not Verdict.OPEN:
@@ -75,16 +79,17 @@ class LabelRecord:
             wrong=wrong,
             seen_ns=now_ns,
         )
-        self._checked[uid, kind] = kept
+        self._checked[uid, program] = kept
         return kept, self._forget(uid, now_ns)
 
-    def of(self, uid: int, kind: int) -> Checked | None:
+    def of(self, uid: int, program: str) -> Checked | None:
         """Returns what is kept of a program; None: nothing."""
-        return self._checked.get((uid, kind))
+        return self._checked.get((uid, program))
 
-    def effective(self, uid: int, kind: int, label: Limits) -> Limits:
-        """Returns the label by which a job is placed; empty: nothing is known of it."""
-        kept = self._checked.get((uid, kind)) if kind else None
+    def effective(self, uid: int, program: str, label: Limits) -> Limits:
+        """Returns the label by which a job is placed; empty: nothing is known of it.
+        program: empty if it is unknown."""
+        kept = self._checked.get((uid, program)) if program else None
         if not self._wrong_runs:
             return label
         if kept is not None and kept.label == label:
@@ -108,7 +113,7 @@ class LabelRecord:
         old += own[: max(0, len(own) - PROGRAMS_MOST // USERS_PART)]
         every = list(self._checked.values())
         old += every[: max(0, len(every) - PROGRAMS_MOST)]
-        forgotten = {(each.uid, each.kind): each for each in old}
+        forgotten = {(each.uid, each.program): each for each in old}
         for key in forgotten:
             del self._checked[key]
         return list(forgotten.values())

@@ -20,10 +20,12 @@ from cosched.cluster.engines.native.job_mates import JobMates
 from cosched.cluster.engines.native.node_entries import NodeEntries, NodeEntry, NodeState
 from cosched.cluster.engines.native.queueing import Queueing
 from cosched.cluster.engines.native.records import Records
+from cosched.cluster.engines.native.shared_jobs import SharedJobs
 from cosched.cluster.engines.native.starts.running import Starts
 from cosched.cluster.engines.native.starts.start import ActiveStart, Outbox
 from cosched.cluster.engines.native.starts.strays import Strays
 from cosched.cluster.message_kinds import OfJob
+from cosched.cluster.sharing_messages import JobShared
 from cosched.cluster.store import JobStore, Record, State
 from cosched.config.domain import RIGID, DomainConfig
 from cosched.core.cluster.coupling.engine_messages import (
@@ -111,8 +113,22 @@ class Jobs:
             log,
             self._report,
         )
+        self.shared = SharedJobs(
+            config.symbiosis,
+            store.learned,
+            self.records,
+            self.queue,
+            self.clock,
+            self._report,
+        )
         self._entries = Queueing(
-            config.queue, members, self.records, self.queue, self.driver, self.clock
+            config.queue,
+            members,
+            self.records,
+            self.queue,
+            self.driver,
+            self.clock,
+            self.shared.limits_of,
         )
 
     def end_recovery(self) -> None:
@@ -142,6 +158,7 @@ class Jobs:
         self._entries.configure(config.queue)
         self.starts.configure(config)
         self.changes.configure(config)
+        self.shared.configure(config.symbiosis)
         now_ns = self.clock.now_ns()
         self.driver.handle(
             SettingsChanged(now_ns, config.queue.decides, config.queue.grace_ns)
@@ -168,6 +185,7 @@ class Jobs:
         stored, new = self.records.add(record)
         if new:
             self._mates.announce(stored)
+        self.shared.forget_old()
         if new and stored.state is State.QUEUED:
             self._wait(stored, len(counts))
             if stored.submission.at_once:
@@ -408,6 +426,8 @@ class Jobs:
         """Handles a message of a node about a job, as ``Starts.take``."""
         if isinstance(message, OF_CHANGES):
             self.changes.take(sender, message)
+        elif isinstance(message, JobShared):
+            self.shared.take(sender, message)
         else:
             self.starts.take(sender, message)
 

@@ -7,6 +7,8 @@ until then. A job with mates waits for the right one, because other domains get 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from msgspec.structs import replace
 
 from cosched.cluster.coupling.clock import DomainClock
@@ -25,7 +27,7 @@ from cosched.core.cluster.queue.sizes.execution import linear
 from cosched.core.cluster.queue.sizes.malleable_job import MalleableJob, least_nodes
 from cosched.core.decoding import parse_integer
 from cosched.core.errors import CoschedError
-from cosched.core.symbiosis.resources import Resource
+from cosched.core.symbiosis.resources import Limits
 
 
 class Queueing:
@@ -39,8 +41,11 @@ class Queueing:
         queue: QueueMachine,
         driver: Driver,
         clock: DomainClock,
+        limits_of: Callable[[Record], Limits],
     ) -> None:
+        """limits_of: returns by what a job counts as limited."""
         self._settings = settings
+        self._limits_of = limits_of
         self._members = members
         self._records = records
         self._queue = queue
@@ -148,7 +153,7 @@ class Queueing:
             rigid.walltime_ns,
             rigid.submit_ns,
             application=application_of(record),
-            limits=frozenset(map(Resource, job.limited_by)),
+            limits=self._limits_of(record),
             halves=halves,
             nodes=rigid.size,
         )
@@ -186,8 +191,12 @@ class Queueing:
 def application_of(record: Record) -> str:
     """Returns the name under which the speeds of a job's program are known: its user and
     the program."""
-    job = record.submission
-    return f"{record.uid}.{job.program or job.name}"
+    return f"{record.uid}.{program_of(record)}"
+
+
+def program_of(record: Record) -> str:
+    """Returns the name of a job's program."""
+    return record.submission.program or record.submission.name
 
 
 def user_and_program(application: str) -> tuple[int, str]:

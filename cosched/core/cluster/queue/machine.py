@@ -54,6 +54,7 @@ from cosched.core.cluster.queue.queue_events import (
     NodesJoined,
     NodesLost,
     NodesRemoved,
+    PairKnown,
     ReservationHit,
     ReservedJobBegan,
     ReservedJobReleased,
@@ -307,6 +308,10 @@ class QueueMachine:
         self.place.observe(event.primary, event.background, event.speedup)
         return ()
 
+    def _learn(self, event: PairKnown) -> tuple[Command, ...]:
+        self.place.learn(event.pair, event.speed, event.runs, harmful=event.harmful)
+        return ()
+
     def _change_sharing(self, event: SharingChanged) -> tuple[Command, ...]:
         """Makes all rows again: puts the running jobs and then the waiting ones into them.
         So exclusive jobs run in all rows, or there is only one."""
@@ -437,5 +442,6 @@ _HANDLERS = MappingProxyType(
         SharingChanged: QueueMachine._change_sharing,
         RulesChanged: QueueMachine._change_rules,
         SpeedObserved: QueueMachine._observe,
+        PairKnown: QueueMachine._learn,
     }
 )

@@ -24,6 +24,9 @@ from cosched.cluster.submission import Submission
 from cosched.cluster.up.domain import write_domain
 from cosched.config.domain import DomainConfig
 from cosched.core.errors import CoschedError
+from cosched.core.symbiosis.labels import Checked
+from cosched.core.symbiosis.pairs import Pair, PairRun
+from cosched.core.symbiosis.resources import Resource
 
 GROUPS = bytes(range(256)) * 200
 JOBS = 50
@@ -76,7 +79,7 @@ KINDS = {
         JOBS,
         "move the file away to start with no jobs",
         VERSION,
-        "1 to 7",
+        "1 to 8",
     ),
     "memory": Kind(
         filled_memory,
@@ -121,7 +124,7 @@ def with_version(path, version):
     file.close()
 
 
-@pytest.mark.parametrize("version", [0, 8, 99])
+@pytest.mark.parametrize("version", [0, 9, 99])
 def test_file_of_another_version_is_refused(kind, path, version):
     with_version(path, version)
     line = refusal(kind, path)
@@ -219,6 +222,10 @@ CREATE TABLE agents (name TEXT PRIMARY KEY, incarnation INTEGER NOT NULL) STRICT
 INSERT INTO agents VALUES ('n1', 7);
 PRAGMA user_version = 1;
 """
+
+
+#: Removes what files of version 7 lack.
+WITHOUT_LEARNED = "DROP TABLE pair_runs; DROP TABLE labels; "
 
 
 @pytest.fixture
@@ -367,6 +374,7 @@ def test_store_of_version_4_counts_its_changes(old, monkeypatch):
         monkeypatch.undo()
     with contextlib.closing(sqlite3.connect(path)) as file:
         file.executescript(
+            f"{WITHOUT_LEARNED}"
             "INSERT INTO changes VALUES (2, 1, 1, x'00'), (3, 1, 1, x'7b7d');"
             "DROP TABLE change_counts; ALTER TABLE jobs DROP COLUMN parts;"
             "DROP TABLE drains; PRAGMA user_version = 4;"
@@ -381,6 +389,7 @@ def test_store_of_version_5_takes_jobs_on_halves(old):
         assert store.find(1).parts == ()
     with contextlib.closing(sqlite3.connect(path)) as file:
         file.executescript(
+            f"{WITHOUT_LEARNED}"
             "ALTER TABLE jobs DROP COLUMN parts; DROP TABLE drains;PRAGMA user_version = 5;"
         )
     with contextlib.closing(JobStore(path, NODES)) as store:
@@ -396,13 +405,59 @@ def test_store_of_version_6_takes_drains(old):
     with contextlib.closing(JobStore(path, NODES)) as store:
         assert store.drains() == {}
     with contextlib.closing(sqlite3.connect(path)) as file:
-        file.executescript("DROP TABLE drains; PRAGMA user_version = 6;")
+        file.executescript(f"{WITHOUT_LEARNED}DROP TABLE drains; PRAGMA user_version = 6;")
     with contextlib.closing(JobStore(path, NODES)) as store:
         store.save_drain("n0", "new disk")
         store.save_drain("n1", "")
         store.forget_drain("n1")
     with contextlib.closing(JobStore(path, NODES)) as store:
         assert store.drains() == {"n0": "new disk"}
+
+
+def test_store_of_version_7_takes_what_is_learned(old):
+    path = old((State.RUNNING, b"[[0,1]]"))
+    with contextlib.closing(JobStore(path, NODES)):
+        pass
+    with contextlib.closing(sqlite3.connect(path)) as file:
+        file.executescript(f"{WITHOUT_LEARNED}PRAGMA user_version = 7;")
+    run = PairRun(1, 2, 7, Pair("7.lu", "8.ep"), 1.25, 1.1, 5)
+    cpu, memory = frozenset({Resource.CPU}), frozenset({Resource.MEMORY})
+    label = Checked(7, "lu", cpu, memory, 3, 0, 3, 6)
+    with contextlib.closing(JobStore(path, NODES)) as store:
+        assert store.learned.runs() == []
+        for each in (run, replace(run, job=2)):
+            store.learned.save_run(each, [])
+        store.learned.save_run(replace(run, slowdown=1.5), [replace(run, job=2)])
+        store.learned.save_label(replace(label, program="sp", found=frozenset()), [])
+        store.learned.save_label(label, [replace(label, program="sp")])
+    with contextlib.closing(JobStore(path, NODES)) as store:
+        assert store.learned.runs() == [replace(run, slowdown=1.5)]
+        assert store.learned.labels() == [label]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE pair_runs SET slowdown = 0.0",
+        "UPDATE pair_runs SET slowdown = 9e999",
+        "UPDATE pair_runs SET job = -1",
+        "UPDATE labels SET found = 'disk'",
+        "UPDATE labels SET runs = -1",
+    ],
+)
+def test_damaged_rows_of_what_is_learned_are_left_out(tmp_path, damage):
+    path, lines = tmp_path / "jobs.sqlite", []
+    cpu = frozenset({Resource.CPU})
+    with contextlib.closing(JobStore(path, NODES)) as store:
+        pair = Pair("7.lu", "8.ep")
+        store.learned.save_run(PairRun(1, 2, 7, pair, 1.25, 1.1, 5), [])
+        store.learned.save_label(Checked(7, "lu", cpu, cpu, 3, 0, 3, 6), [])
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as file:
+        file.execute(damage)
+    with contextlib.closing(JobStore(path, NODES, lines.append)) as store:
+        assert len(store.learned.runs()) + len(store.learned.labels()) == 1
+        (line,) = lines
+        assert "a row is left out" in line
 
 
 def test_change_is_stored_with_its_count_or_not_at_all(old):

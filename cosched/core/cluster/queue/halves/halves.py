@@ -35,6 +35,7 @@ from cosched.core.cluster.queue.nodes import (
 )
 from cosched.core.cluster.queue.places.place import Freed, Place, Row, Spot
 from cosched.core.errors import CoschedError
+from cosched.core.symbiosis.pairs import Pair
 from cosched.core.units import NS_PER_S
 
 OVERRUN_NS = 10 * NS_PER_S
@@ -109,6 +110,10 @@ class Halves(Place):
 
     def observe(self, primary: str, background: str | None, speedup: float) -> None:
         self.learner.observe(primary, background, speedup)
+
+    def learn(self, pair: Pair, speed: float, runs: int, *, harmful: bool) -> None:
+        self.learner.learn(pair, speed, runs)
+        (self.learner.harmful.add if harmful else self.learner.harmful.discard)(pair)
 
     # --- spots ----------------------------------------------------------------------------
 
