@@ -27,6 +27,7 @@ from cosched.core.cluster.queue.halves.placement import (
 from cosched.core.cluster.queue.order import FCFS, LARGEST
 from cosched.core.cluster.queue.plans.easy import Easy
 from cosched.core.cluster.queue.policies import Policy
+from cosched.core.symbiosis.labels import WRONG_RUNS, LabelRecord
 from cosched.core.symbiosis.resources import Resource
 from cosched.core.units import NS_PER_S
 from cosched.sim.logs.swf import read_swf
@@ -53,6 +54,7 @@ class SharingRun:
     trace: Path | None = None  #: the log that replaces the recipe; None: no log
     strict: bool = False  #: the first bad line of the log is an error
     draw: str = "job"  #: one of stream.DRAWS: how the jobs of a log get applications
+    wrong_runs: int = WRONG_RUNS  #: after so many a label has no effect; 0: each has one
 
     @property
     def name(self) -> str:
@@ -110,7 +112,7 @@ def carry_out(run: SharingRun, progress: Progress = no_progress) -> SharingOutco
         log = read_swf(run.trace, machine=run.nodes or None, strict=run.strict)
         nodes = log.workload.machine
         skipped = log.skipped_lines()
-        stream = stream_of(log.workload, run.model, run.recipe.seed, run.draw)
+        stream = stream_of(log.workload, run.model, run.recipe, run.draw)
     shared = {}
     for count, name in enumerate(run.placements):
         before, share = count / len(run.placements), 1 / len(run.placements)
@@ -144,6 +146,7 @@ def simulate(
         Policy(ORDERS[run.order], Easy),
         run.model.matrix,
         run.queue_limit,
+        LabelRecord(run.wrong_runs),
     )
     engine.run(lambda: progress(machine.ended / len(stream)))
     return Shared(
