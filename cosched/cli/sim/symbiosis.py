@@ -122,7 +122,7 @@ class Stream(Command):
       cosched sim symbiosis stream --repeat 20
       cosched sim symbiosis stream --placements whole,split --order fcfs
       cosched sim symbiosis stream --model datastar --save out --out out.json
-      cosched sim symbiosis stream --jobs 1000 --wrong 0.2 --liars 0.2 --wrong-runs 0
+      cosched sim symbiosis stream --wrong 0.2 --liars 0.2 --wrong-runs 0
     """
 
     model: str = model_option("npb")
