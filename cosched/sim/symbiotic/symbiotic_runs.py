@@ -122,9 +122,9 @@ def carry_out(run: SharingRun, progress: Progress = no_progress) -> SharingOutco
 
         shared[name] = simulate(run, stream, nodes, name, beat_of_all)
     outcome = SharingOutcome(run, nodes, stream, shared, skipped)
-    compared = _compared(stream, shared.get(PROTOTYPE))
+    compared = compared_jobs(stream, shared.get(PROTOTYPE))
     for name, one in shared.items():
-        outcome.figures[name] = _figures(stream, one, compared)
+        outcome.figures[name] = figures_of(stream, one, compared)
     return outcome
 
 
@@ -159,7 +159,7 @@ def simulate(
     )
 
 
-def _compared(stream: Sequence[StreamJob], prototype: Shared | None) -> list[int]:
+def compared_jobs(stream: Sequence[StreamJob], prototype: Shared | None) -> list[int]:
     """Returns the jobs that section 2.4 compares; all jobs if ``split`` did not run."""
     everything = list(range(len(stream)))
     if prototype is None:
@@ -174,9 +174,11 @@ def _compared(stream: Sequence[StreamJob], prototype: Shared | None) -> list[int
     return [place for place in everything if prototype.end_ns[place] <= max(ends)]
 
 
-def _figures(
+def figures_of(
     stream: Sequence[StreamJob], one: Shared, compared: Sequence[int]
 ) -> dict[str, float]:
+    """Returns the figures of a result, as the module's docstring defines them. compared:
+    the jobs of ``compared_s``."""
     took = [end - start for start, end in zip(one.start_ns, one.end_ns, strict=True)]
     waits = [start - at for at, start in zip(one.submit_ns, one.start_ns, strict=True)]
     begin_ns = min(one.submit_ns)
