@@ -30,9 +30,9 @@ KINDS: Mapping[str, Limits] = {
     "io": frozenset({Resource.IO}),
 }
 #: A rank stands for the processes of half a node, and needs hardly any CPU time.
-NODE = EmulatedNode(processors=2, stretch=1.0, seek_ms=1.0, access_ns=1.0, stream_mb_s=1e6)
+NODE = EmulatedNode(processors=2, stretch=1.0, seek_ms=0.25, access_ns=1.0, stream_mb_s=1e6)
 #: The rounds a second of a rank that nothing slows.
-FULL_RATE = 100.0
+FULL_RATE = 400.0
 _MARK = Path(__file__).parents[3] / "cosched/malleable/native/include"
 #: How long a measured job and its neighbour may take beyond the measured time.
 _PATIENCE_S = 30.0
