@@ -14,6 +14,7 @@ from typing import TypeAlias
 import msgspec
 
 from cosched.cluster.message_kinds import Message, OfJob
+from cosched.cluster.sharing_messages import JobShared
 from cosched.cluster.size_messages import (
     Admit,
     Admitted,
@@ -366,6 +367,7 @@ AnyMessage: TypeAlias = (
     | TasksSuspended
     | ContinueTasks
     | TasksContinued
+    | JobShared
     | Ask
     | Answered
     | UserRequest
