@@ -190,12 +190,12 @@ class SizeFaults:
 
     def _hide_program(self):
         """Takes away the program of ranks that a change starts."""
-        python = self._program.python
-        away = python.with_name("away")
-        if away.is_symlink():
+        executable = self._program.executable
+        away = executable.with_name("away")
+        if os.path.lexists(away):
             return False
-        python.rename(away)
-        self._later("program", lambda: away.rename(python))
+        executable.rename(away)
+        self._later("program", lambda: away.rename(executable))
         return True
 
     def _limit_processes(self, node):

@@ -5,8 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import shlex
 import shutil
 import subprocess
+import sys
+from enum import Enum
 from pathlib import Path
 
 from benchmarks.mpi import PROGRAMS
@@ -29,25 +32,41 @@ PAGE = re.compile(r"COSCHED_MALLEABLE=[^\0]*/(n\d+)/[^\0]*/page\0")
 SIZE = ("--size", "48")
 
 
+class Language(Enum):
+    """What the programs of a storm are written in."""
+
+    PYTHON = "python"
+    C = "c"
+
+
 class StormProgram:
     """A program of benchmarks/programs, as jobs of ``rig``. mpi: a name of FOLDERS."""
 
-    def __init__(self, rig: Rig, name: str, mpi: str, *, over_network: bool) -> None:
+    def __init__(
+        self, rig: Rig, name: str, mpi: str, language: Language, *, over_network: bool
+    ) -> None:
         self._rig = rig
-        self._venv = FOLDERS[mpi]
-        self._file = PROGRAMS / f"{name}.py"
-        self.mpiexec = self._venv / "bin" / "mpiexec"
+        bin_folder = FOLDERS[mpi] / "bin"
+        self.mpiexec = bin_folder / "mpiexec"
         self.environ = {**ENVIRON, **rig.mark, **(OVER_NETWORK if over_network else {})}
-        self.python = _make_interpreter(rig.folder, self._venv)
+        if language is Language.C:
+            source = PROGRAMS / f"{name}.c"
+            #: What a change starts; a fault can take it away.
+            self.executable = _compile(rig.folder, source, bin_folder)
+            self._command, self._mark = [self.executable], self.executable.name
+        else:
+            source = PROGRAMS / f"{name}.py"
+            self.executable = _make_interpreter(rig.folder, FOLDERS[mpi])
+            self._command, self._mark = [self.executable, source], source.name
 
     def words(self, until: Path) -> list[str]:
         """Returns the command of a job that ends once ``until`` is there."""
-        options = (*SIZE, "--pause", "0.05", "--until", str(until))
-        return [str(self.python), str(self._file), *options]
+        options = (*SIZE, "--pause", "0.05", "--until", until)
+        return [str(word) for word in (*self._command, *options)]
 
     def ranks(self) -> set[int]:
         """Returns the processes of all ranks."""
-        return set(self._rig.strays(self._file.name))
+        return set(self._rig.strays(self._mark))
 
     def nodes_of_ranks(self) -> list[str]:
         """Returns the node of each rank, sorted."""
@@ -77,8 +96,7 @@ class StormProgram:
         return "" if answer == self._rigid(iterations) else f"wrong: {output[-2000:]}"
 
     def _rigid(self, iterations: str) -> str:
-        python = self._venv / "bin" / "python"
-        command = [python, self._file, *SIZE, "--iterations", iterations]
+        command = [*self._command, *SIZE, "--iterations", iterations]
         ended = subprocess.run(
             command, capture_output=True, text=True, check=True, env=ENVIRON
         )
@@ -95,3 +113,13 @@ def _make_interpreter(folder: Path, venv: Path) -> Path:
     python = made / "bin" / "python"
     python.symlink_to((venv / "bin" / "python").resolve())
     return python
+
+
+def _compile(folder: Path, source: Path, bin_folder: Path) -> Path:
+    """Compiles a malleable program as ``cosched malleable`` says."""
+    made, mpicc = folder / f"{source.stem}-c", bin_folder / "mpicc"
+    asked = [sys.executable, "-m", "cosched.cli.main", "malleable", "--mpicc", mpicc]
+    printed = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=True)
+    flags = shlex.split(printed.stdout)
+    subprocess.run([mpicc, "-O2", source, "-o", made, *flags], check=True)
+    return made

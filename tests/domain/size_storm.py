@@ -1,6 +1,7 @@
 """Changes the size of a malleable job again and again on real nodes, and checks its answer.
 
     scripts/dev storm sizes sten --changes 500 --nodes 16 --seed 1
+    scripts/dev storm sizes sten --language c --changes 500
     scripts/dev storm sizes ge --changes 500 --faults 1000 --mpi openmpi   (root)
 
 A job of benchmarks/programs runs in a domain of so many agents on this machine. Its owner
@@ -42,7 +43,7 @@ from cosched.core.names import CONTROLLER
 from cosched.core.units import NS_PER_S
 from tests.domain.rig import Rig
 from tests.domain.size_faults import SizeFaults
-from tests.domain.size_program import FOLDERS, StormProgram
+from tests.domain.size_program import FOLDERS, Language, StormProgram
 from tests.domain.wires import Switch
 
 #: So long a change may take on a machine with much else to do.
@@ -65,6 +66,7 @@ class SizeStorm:
         seed: int,
         *,
         mpi: str = "mpich",
+        language: Language = Language.PYTHON,
         switch: Switch | None = None,
     ) -> None:
         late_s, lost_s = (60, 60) if switch is None else (8, 10)
@@ -91,7 +93,9 @@ class SizeStorm:
         self.job = 0
         self._starts = 0  # of the job, as it was seen last
         over_network = switch is not None
-        self.program = StormProgram(self.rig, program, mpi, over_network=over_network)
+        self.program = StormProgram(
+            self.rig, program, mpi, language, over_network=over_network
+        )
         self._drained = ""
         self._wanted = range(1, 2)
         self._seen_ns = 0  # when the latest change was ordered that is counted
@@ -343,6 +347,8 @@ def main():
     options.add_argument("--faults", type=int, default=0, help="in all changes (root)")
     options.add_argument("--nodes", type=int, default=16)
     options.add_argument("--mpi", choices=[*FOLDERS], default="mpich")
+    languages = [each.value for each in Language]
+    options.add_argument("--language", choices=languages, default="python")
     options.add_argument("--seed", type=int, default=time.time_ns() % 1_000_000)
     given = options.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))
@@ -352,7 +358,13 @@ def main():
     with contextlib.ExitStack() as end:
         switch = end.enter_context(Switch(names)) if given.faults else None
         storm = SizeStorm(
-            folder, given.program, given.nodes, given.seed, mpi=given.mpi, switch=switch
+            folder,
+            given.program,
+            given.nodes,
+            given.seed,
+            mpi=given.mpi,
+            language=Language(given.language),
+            switch=switch,
         )
         end.callback(storm.rig.close)
         if storm.faults is not None:
@@ -360,7 +372,7 @@ def main():
         began_s = time.monotonic()
         run(storm, given.changes, given.faults)
     minutes = (time.monotonic() - began_s) / 60
-    print(f"{given.program}, {given.mpi}: {minutes:.1f} minutes")
+    print(f"{given.program}, {given.language}, {given.mpi}: {minutes:.1f} minutes")
     for line in (*storm.lines(), *storm.problems):
         print(line)
     if not storm.problems:

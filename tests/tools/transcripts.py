@@ -12,11 +12,15 @@ All commands of a page run in one shell, one after the other.
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 import subprocess
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
+
+import pytest
 
 _BLOCK = re.compile(r"^```console\n(.*?)^```", re.M | re.S)
 _COMMAND = re.compile(r"(?:.*\\\n)*.*")
@@ -77,7 +81,7 @@ def run_page(
     steps = steps_of(page)
     mark = uuid.uuid4().hex
     lines = [f"{step.command}\nprintf '{mark} %d\\n' $?" for step in steps]
-    run = subprocess.run(
+    shell = subprocess.Popen(
         ["bash", "-c", "\n".join(lines)],
         cwd=folder,
         env=environ,
@@ -85,11 +89,16 @@ def run_page(
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=timeout_s,
-        check=False,
+        process_group=0,
     )
-    ended = re.findall(rf"(.*?){mark} (\d+)\n", run.stdout, re.S)
-    assert len(ended) == len(steps), run.stdout
+    try:
+        printed, _ = shell.communicate(timeout=timeout_s)
+    except subprocess.TimeoutExpired:
+        os.killpg(shell.pid, signal.SIGKILL)
+        printed, _ = shell.communicate()
+        pytest.fail(f"not done after {timeout_s:g} s:\n{printed}")
+    ended = re.findall(rf"(.*?){mark} (\d+)\n", printed, re.S)
+    assert len(ended) == len(steps), printed
     return [
         (step, output, int(status))
         for step, (output, status) in zip(steps, ended, strict=True)

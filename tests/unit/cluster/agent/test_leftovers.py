@@ -1,7 +1,6 @@
 """Removes shared memory of killed MPI tasks, and no other file."""
 
 import mmap
-import os
 import subprocess
 import sys
 import uuid
@@ -108,4 +107,9 @@ def test_removed_files_and_processes_that_are_gone_are_no_error(make):
     segment.unlink()
     assert remove_unused(files) == []
     assert task.files() == {}
-    assert mapped_files([os.getpid()]) == {}
+
+
+def test_process_without_such_files_has_none():
+    task = Task()
+    assert task.files() == {}
+    task.kill()

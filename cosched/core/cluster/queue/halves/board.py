@@ -47,10 +47,6 @@ class Board:
 
     # --- for placements -------------------------------------------------------------------
 
-    def is_free(self, half: Half) -> bool:
-        """Returns whether a job could start on a half now."""
-        return self._owner[half] is None
-
     def neighbour(self, half: Half) -> SharingJob | None:
         """Returns the job on the other half of the node."""
         other = self._owner[half ^ 1]

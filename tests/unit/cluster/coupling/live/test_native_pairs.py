@@ -229,13 +229,18 @@ def test_the_name_of_a_group_can_be_used_again_when_its_jobs_are_forgotten(tmp_p
         with pytest.raises(CoschedError, match=f"job {a} is in it"):
             al.submit("mate=g@be")
 
-        def submitted(site, text):
-            with suppress(CoschedError):
-                return site.submit(text)
-            return None
+        waiting = {al: "mate=x@be", be: "mate=y@al"}
+        for site, mates in waiting.items():
+            site.submit(mates)
 
-        c = await until(lambda: submitted(al, "mate=g@be"), f"{a} is not forgotten")
-        d = await until(lambda: submitted(be, "mate=g@al"), f"{b} is not forgotten")
+        def forgotten(site, number):
+            """A domain forgets jobs at the next job with mates, also if it refuses that."""
+            with pytest.raises(CoschedError, match="is in it"):
+                site.submit(waiting[site])
+            return site.stage(number) is None
+
+        await until(lambda: forgotten(al, a) and forgotten(be, b), "a job is not forgotten")
+        c, d = al.submit("mate=g@be"), be.submit("mate=g@al")
         await until(lambda: together(al, be, c, d), "no pair")
 
     run(tmp_path, scenario, remember="300ms")
