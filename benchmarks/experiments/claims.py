@@ -2,34 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
 
-from benchmarks.experiments.verdicts import NO, Measured, judge_value
+import msgspec
+
+from benchmarks.experiments.verdicts import (
+    NO,
+    UNDECIDED,
+    Finding,
+    Judge,
+    Measured,
+    Near,
+    Order,
+    cases,
+    judge,
+)
 from cosched.tables import markdown
 
 #: Without a figure there is no verdict.
 MISSING = "not measured"
+#: The figure was chosen so that it fits, so it is no result.
+TUNED = "tuned"
+#: The figure is calculated from the paper's own numbers.
+RECOMPUTED = "recomputed"
+#: This machine cannot show the effect, whatever the scheduler does.
+NOT_HERE = "not measurable here"
+#: Verdicts that need their reason beside them, if it is known.
+_EXPLAINED = (NO, UNDECIDED, TUNED, NOT_HERE)
 
-#: Returns the verdict on a figure.
-Judge = Callable[[Measured], str]
 
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """A claim, our result, and the verdict."""
+class Claim(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A claim, our result, and how it is judged."""
 
     source: str  #: the paper's figure, table or section
     what: str  #: the claim in words
     paper: str  #: the paper's value; empty: the paper has no such claim
     ours: str  #: our figure, with its range; or MISSING
-    verdict: str = ""  #: as in verdicts; empty: nothing is judged
-    why: str = ""  #: the likely reason of a "no"; empty: none is known
+    finding: Finding | None = None  #: the judged figure; None: there is none
+    by: Judge | None = None  #: the judge; None: nothing is judged
+    apart: str = ""  #: TUNED, RECOMPUTED or NOT_HERE; empty: the finding is judged
+    why: str = ""  #: the likely reason of a verdict in one sentence; empty: none is known
+
+    @property
+    def verdict(self) -> str:
+        """The verdict; empty: nothing is judged."""
+        if self.apart:
+            return self.apart
+        if self.by is None or self.finding is None:
+            return ""
+        return judge(self.by, self.finding)
 
     @property
     def shown(self) -> str:
-        """The verdict, with the reason of a "no"."""
-        return f"{NO}: {self.why}" if self.verdict == NO and self.why else self.verdict
+        """The verdict, with its reason if it needs one."""
+        verdict = self.verdict
+        return f"{verdict}: {self.why}" if self.why and verdict in _EXPLAINED else verdict
 
 
 def shown(found: Measured | None, form: str = "{:.2f}") -> str:
@@ -45,17 +72,30 @@ def judged(
     what: str,
     paper: str,
     ours: Measured | None,
-    judge: Judge = lambda _ours: "",
+    by: Judge | None = None,
     form: str = "{:.2f}",
+    why: str = "",
 ) -> Claim:
     """Returns a claim about one figure. Without the figure it gets no verdict."""
-    verdict = judge(ours) if ours is not None else ""
-    return Claim(source, what, paper, shown(ours, form), verdict)
+    return Claim(source, what, paper, shown(ours, form), ours, by, why=why)
 
 
-def near(low: float, high: float | None = None, no_effect: float = 1.0) -> Judge:
-    """Returns the judge of a value, or of a range of values (``judge_value``)."""
-    return lambda ours: judge_value(ours, low, high, no_effect)
+def counted(
+    source: str,
+    what: str,
+    paper: str,
+    outcomes: Iterable[bool | None],
+    but: int = 0,
+    why: str = "",
+) -> Claim:
+    """Returns a claim about an order in several cases. None: a case that stays open."""
+    found = cases(outcomes)
+    return Claim(source, what, paper, found.text, found, Order(but), why=why)
+
+
+def near(low: float, high: float | None = None, no_effect: float | None = None) -> Near:
+    """Returns the judge of a value, or of a range of values."""
+    return Near(low, high, no_effect)
 
 
 def claims_table(claims: Iterable[Claim]) -> list[str]:
@@ -64,3 +104,10 @@ def claims_table(claims: Iterable[Claim]) -> list[str]:
     return markdown(
         head, [(one.source, one.what, one.paper, one.ours, one.shown) for one in claims]
     )
+
+
+def explained(claims: Sequence[Claim], reasons: Callable[[Claim], str]) -> list[Claim]:
+    """Returns the claims with reasons where they have none."""
+    return [
+        one if one.why else msgspec.structs.replace(one, why=reasons(one)) for one in claims
+    ]

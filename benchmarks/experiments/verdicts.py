@@ -1,22 +1,27 @@
 """Judges the claims of papers by our figures. Pure.
 
-There are four verdicts:
+The verdicts:
 
-within x%       all our runs are so near the paper's value
+within x%       all our runs show the effect, and are so near the paper's value or range
+holds           the paper gives a bound or an order, and all our runs or cases keep it
 direction only  the effect is on the paper's side of no effect, but has another size
-no              the effect is absent, or on the other side
+no              the value is another one and no effect is certain; the bound or order fails
 undecided       our runs differ too much, or there is one run only
 
-A claim without a value, such as an order, gets "direction only" at best.
+A judge is data, so that it is stored beside the figure, and each verdict can be made from
+the file again. ``refuting`` of a judge returns a figure that must give "no".
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from math import inf
 from statistics import median
+from typing import TypeAlias
 
+import msgspec
+
+HOLDS = "holds"
 DIRECTION = "direction only"
 NO = "**no**"
 UNDECIDED = "undecided"
@@ -28,9 +33,8 @@ EQUAL_WITHIN = 0.05
 FEW = 0.1
 
 
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """A positive figure over its runs or cases."""
+class Measured(msgspec.Struct, frozen=True, tag="measured"):
+    """A figure over its runs or cases."""
 
     middle: float  #: the median, mean or calculated value
     low: float  #: the least value, or the lower end of the mean's interval
@@ -57,6 +61,29 @@ class Measured:
         return None
 
 
+class Points(msgspec.Struct, frozen=True, tag="points"):
+    """A figure at several points; the claim is about each of them."""
+
+    each: tuple[Measured, ...]  #: the figure at each point
+
+
+class Cases(msgspec.Struct, frozen=True, tag="cases"):
+    """Numbers of cases in which an order was looked for."""
+
+    held: int  #: the order holds
+    failed: int  #: the opposite holds
+    close: int = 0  #: the runs leave it open
+
+    @property
+    def text(self) -> str:
+        """The counts in words."""
+        counted = f"{self.held} of {self.held + self.failed + self.close}"
+        return f"{counted}; {self.close} too close" if self.close else counted
+
+
+Finding: TypeAlias = Measured | Points | Cases
+
+
 def exact(value: float) -> Measured:
     """Returns a figure that has no spread because it was calculated."""
     return Measured(value, value, value)
@@ -68,61 +95,153 @@ def over_cases(values: Iterable[float], *, repeated: bool = True) -> Measured:
     return Measured(median(found), found[0], found[-1], repeated)
 
 
-def judge_value(
-    ours: Measured, low: float, high: float | None = None, no_effect: float = 1.0
-) -> str:
-    """Judges a value beside the paper's, or beside its range from ``low`` to ``high``.
-
-    no_effect: the value that means that there is no effect. If the paper's value is that
-    value, then there is no side, and ours is near it or the verdict is not "direction".
-    """
-    most = low if high is None else high
-    verdict = judge_amount(ours, low, most)
-    if verdict not in (UNDECIDED, NO):
-        return verdict
-    if low >= no_effect and most > no_effect:
-        return judge_above(ours, no_effect)
-    if most <= no_effect and low < no_effect:
-        return judge_below(ours, no_effect)
-    return verdict
+def points(values: Iterable[float], *, repeated: bool = True) -> Points:
+    """Returns a calculated figure at several points."""
+    return Points(tuple(Measured(one, one, one, repeated) for one in values))
 
 
-def judge_amount(ours: Measured, low: float, high: float) -> str:
-    """Judges a value that has no side, such as a rate, beside the paper's range: it is near
-    the range, far from it, or undecided."""
+def cases(outcomes: Iterable[bool | None]) -> Cases:
+    """Counts outcomes. None: a case that the runs leave open."""
+    found = list(outcomes)
+    return Cases(found.count(True), found.count(False), found.count(None))
+
+
+# -- judges -----------------------------------------------------------------------------
+
+
+class Near(msgspec.Struct, frozen=True, tag="near"):
+    """Judges a value beside the paper's, or beside its range."""
+
+    low: float  #: the paper's value, or the lower end of its range
+    high: float | None = None  #: the upper end; None: there is a single value
+    #: The value that means that there is no effect. None: the value has no side, such as a
+    #: rate; then the verdict is within, no or undecided.
+    no_effect: float | None = None
+
+    def verdict(self, ours: Measured) -> str:
+        """Returns the verdict on one figure: near the paper's only with its effect."""
+        most = self.low if self.high is None else self.high
+        side = HOLDS if self.no_effect is None else self._side(most).verdict(ours)
+        near = _near(ours, self.low, most)
+        if side == NO:
+            return NO
+        if side == HOLDS and near is not None:
+            return near
+        if side == HOLDS and self.no_effect is not None:
+            return DIRECTION
+        far = 1 + BOUNDS[-1] / 100
+        outside = ours.low > most * far or ours.high < self.low / far
+        return _refuted(ours) if outside else UNDECIDED
+
+    def _side(self, most: float) -> Above | Below:
+        """Returns the judge of the effect alone, on the paper's side."""
+        assert self.no_effect is not None
+        if most > self.no_effect:
+            return Above(self.no_effect, EQUAL_WITHIN)
+        return Below(self.no_effect, EQUAL_WITHIN)
+
+    def refuting(self) -> Measured:
+        """Returns a figure that must give "no"."""
+        most = self.low if self.high is None else self.high
+        if self.no_effect is None:
+            return exact(most * 2 if most else 1.0)
+        if most > self.no_effect:
+            return exact(self.no_effect - abs(most - self.no_effect))
+        return exact(self.no_effect + abs(self.low - self.no_effect))
+
+
+class Below(msgspec.Struct, frozen=True, tag="below"):
+    """Judges a bound: the figure is below it."""
+
+    bound: float  #: the paper's bound, or the value that means no effect
+    #: The share of the bound by which a figure may be below and still count as no effect.
+    slack: float = 0.0
+
+    def verdict(self, ours: Measured) -> str:
+        """Returns the verdict on one figure."""
+        if ours.low >= self.bound - abs(self.bound) * self.slack:
+            return _refuted(ours)
+        return HOLDS if ours.high < self.bound else UNDECIDED
+
+    def refuting(self) -> Measured:
+        """Returns a figure that must give "no"."""
+        return exact(self.bound + abs(self.bound))
+
+
+class Above(msgspec.Struct, frozen=True, tag="above"):
+    """Judges a bound: the figure is above it."""
+
+    bound: float  #: the paper's bound, or the value that means no effect
+    #: The share of the bound by which a figure may be above and still count as no effect.
+    slack: float = 0.0
+
+    def verdict(self, ours: Measured) -> str:
+        """Returns the verdict on one figure."""
+        if ours.high <= self.bound + abs(self.bound) * self.slack:
+            return _refuted(ours)
+        return HOLDS if ours.low > self.bound else UNDECIDED
+
+    def refuting(self) -> Measured:
+        """Returns a figure that must give "no"."""
+        return exact(self.bound - abs(self.bound))
+
+
+class Order(msgspec.Struct, frozen=True, tag="order"):
+    """Judges an order that is claimed in each of several cases."""
+
+    but: int = 0  #: the number of cases that the paper excepts
+
+    def verdict(self, ours: Cases) -> str:
+        """Returns the verdict on the counted cases."""
+        failed = max(0, ours.failed - self.but)
+        if not failed and not ours.close:
+            return HOLDS
+        total = ours.held + ours.failed + ours.close
+        return NO if failed > FEW * total else UNDECIDED
+
+    def refuting(self) -> Cases:
+        """Returns counts that must give "no"."""
+        return Cases(0, self.but + 1)
+
+
+Judge: TypeAlias = Near | Below | Above | Order
+
+
+def judge(by: Judge, ours: Finding) -> str:
+    """Returns the verdict on a finding; ValueError if the judge is for another kind."""
+    if isinstance(by, Order):
+        if isinstance(ours, Cases):
+            return by.verdict(ours)
+    elif isinstance(ours, Measured):
+        return by.verdict(ours)
+    elif isinstance(ours, Points):
+        return _worst([by.verdict(one) for one in ours.each])
+    raise ValueError(f"{by} cannot judge {ours}")
+
+
+def _worst(verdicts: Sequence[str]) -> str:
+    """Returns the verdict on all points: the weakest one, but a few refuted ones leave it
+    open."""
+    refuted = verdicts.count(NO)
+    if refuted or UNDECIDED in verdicts:
+        return NO if refuted > FEW * len(verdicts) else UNDECIDED
+    if DIRECTION in verdicts:
+        return DIRECTION
+    return max(verdicts, key=_width)
+
+
+def _width(verdict: str) -> int:
+    return int(verdict.split()[1].rstrip("%")) if verdict.startswith("within") else 0
+
+
+def _near(ours: Measured, low: float, high: float) -> str | None:
     off = max(_off(end, low, high) for end in (ours.low, ours.high))
-    near = next((bound for bound in BOUNDS if off <= bound / 100 + 1e-9), None)
-    if near is not None:
-        return f"within {near}%"
-    far = 1 + BOUNDS[-1] / 100
-    return _refuted(ours) if ours.low > high * far or ours.high < low / far else UNDECIDED
+    return next((f"within {x}%" for x in BOUNDS if off <= x / 100 + 1e-9), None)
 
 
 def _off(value: float, low: float, high: float) -> float:
     """Returns by which share a value is outside a range."""
     return max(0.0, value / high - 1, low / value - 1 if value > 0 else inf)
-
-
-def judge_above(ours: Measured, no_effect: float = 1.0) -> str:
-    """Judges the claim that a figure is above the value that means no effect."""
-    if ours.high <= no_effect * (1 + EQUAL_WITHIN):
-        return _refuted(ours)
-    return DIRECTION if ours.low > no_effect else UNDECIDED
-
-
-def judge_below(ours: Measured, no_effect: float = 1.0) -> str:
-    """Judges the claim that a figure is below the value that means no effect."""
-    if ours.low >= no_effect * (1 - EQUAL_WITHIN):
-        return _refuted(ours)
-    return DIRECTION if ours.high < no_effect else UNDECIDED
-
-
-def judge_cases(outcomes: Sequence[bool | None]) -> str:
-    """Judges a claim about several cases. None: a case that the runs leave open."""
-    if all(outcomes):
-        return DIRECTION
-    refuted = sum(outcome is False for outcome in outcomes)
-    return NO if refuted > FEW * len(outcomes) else UNDECIDED
 
 
 def _refuted(ours: Measured) -> str:

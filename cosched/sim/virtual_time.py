@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
+from math import inf
 from typing import Any, TypeAlias
 
 #: Ranks: at one moment jobs end, then jobs are submitted, then decisions are made.
@@ -46,13 +47,15 @@ class VirtualTime:
         heappush(self._heap, (at_ns, rank, self._requests, do, what))
         self._requests += 1
 
-    def run(self, progress: Callable[[], None]) -> None:
-        """Makes all calls; calls ``progress()``, which may raise, from time to time."""
+    def run(self, progress: Callable[[], None], until_ns: int | None = None) -> None:
+        """Makes all calls, or those that are due by a time; calls ``progress()``, which may
+        raise, from time to time."""
         heap = self._heap
-        while heap:
+        end_ns = inf if until_ns is None else until_ns
+        while heap and heap[0][0] <= end_ns:
             progress()
             for _ in range(PROGRESS_EVERY):
-                if not heap:
+                if not heap or heap[0][0] > end_ns:
                     break
                 self.now_ns, _, _, do, what = heappop(heap)
                 do(what)

@@ -29,7 +29,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from benchmarks.experiment import Bench, in_one_line, simulate, write_json
-from benchmarks.experiments.claims import claims_table
+from benchmarks.experiments.claims import Claim, claims_table
 from benchmarks.experiments.hold_yield.cases import (
     BASE,
     COMBINATIONS,
@@ -43,6 +43,7 @@ from benchmarks.experiments.hold_yield.claims import claims_of
 from benchmarks.experiments.hold_yield.means import Means
 from benchmarks.experiments.hold_yield.report import draw, table
 from benchmarks.experiments.section import rewrite
+from benchmarks.experiments.stored import Stored, keep
 from benchmarks.results import Results
 
 SWEEPS = {"load": LOADS, "share": SHARES}
@@ -113,11 +114,31 @@ def carry_on(options: argparse.Namespace) -> None:
         draw(rows, sweep, options.out / f"hold_yield_by_{sweep}.png")
     print(text, end="")
     if set(options.sweeps) == set(SWEEPS):
-        claims = "\n".join(claims_table(claims_of(means))) + "\n"
-        (options.out / "hold_yield.md").write_text(claims)
+        claims = claims_of(means)
+        shown = "\n".join(claims_table(claims)) + "\n"
+        (options.out / "hold_yield.md").write_text(shown)
         if options.docs:
-            rewrite(options.docs, PART, claims)
-        print(claims, end="")
+            rewrite(options.docs, PART, shown)
+            keep(options.docs, stored(options.docs, claims))
+        print(shown, end="")
+
+
+def stored(page: Path, claims: Sequence[Claim]) -> Stored:
+    """Returns the claims with what the table of all papers shows of them."""
+    pictures = {
+        f"{figure}{part}": f"figures/hold_yield_by_{sweep}.png"
+        for sweep, figures in (("load", range(3, 7)), ("share", range(7, 11)))
+        for figure in figures
+        for part in "ab"
+    }
+    return Stored(
+        name=PART,
+        page=page.name,
+        how="simulated",
+        command="scripts/dev bench hold_yield",
+        claims=tuple(claims),
+        pictures=pictures,
+    )
 
 
 if __name__ == "__main__":

@@ -1,24 +1,23 @@
 """The claims of section V of Tang et al. (2011) about Figs. 3 to 10, and ours. Pure.
 
 A figure is the mean of several runs; it may be anywhere in its 95% interval. "More" is the
-mean of differences between runs with the same workloads. Verdicts: ``verdicts``.
+mean of differences between runs with the same workloads. Verdicts: ``verdicts``. A claim
+about several bars is about each of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
-from math import inf
 
-from benchmarks.experiments.claims import Claim
+import msgspec
+
+from benchmarks.experiments.claims import TUNED, Claim, counted, explained, near
 from benchmarks.experiments.hold_yield.cases import BASE, COMBINATIONS, LOADS, NAMES, SHARES
 from benchmarks.experiments.hold_yield.means import Bar, Means
-from benchmarks.experiments.verdicts import (
-    Measured,
-    judge_cases,
-    judge_value,
-)
+from benchmarks.experiments.hold_yield.reasons import reason_of
+from benchmarks.experiments.verdicts import Above, Below, Judge, Measured, Points
 
 WAIT, SLOWDOWN, SYNC, LOST = "mean_wait_s", "mean_slowdown", "mean_sync_s", "lost_share"
 #: The combinations in which a machine holds, and the same with yield there.
@@ -31,7 +30,7 @@ MINUTE_S = 60.0
 
 def scaled(measured: Measured, by: float) -> Measured:
     """Returns the figure in another unit."""
-    return replace(
+    return msgspec.structs.replace(
         measured,
         middle=measured.middle * by,
         low=measured.low * by,
@@ -59,24 +58,6 @@ def _range(found: Iterable[Measured], form: str = "{:.0f}") -> str:
     middles = sorted(one.middle for one in found)
     least, most = form.format(middles[0]), form.format(middles[-1])
     return least if least == most else f"{least} to {most}"
-
-
-def _count(outcomes: Iterable[bool | None]) -> str:
-    found = list(outcomes)
-    text = f"{found.count(True)} of {len(found)}"
-    return f"{text}; {found.count(None)} too close" if None in found else text
-
-
-def _extent(found: Iterable[Measured]) -> Measured:
-    """Returns the extent of several bars, with their intervals."""
-    bars = list(found)
-    middles = sorted(bar.middle for bar in bars)
-    return Measured(
-        middles[len(middles) // 2],
-        min(bar.low for bar in bars),
-        max(bar.high for bar in bars),
-        all(bar.repeated for bar in bars),
-    )
 
 
 def _highest(found: Iterable[Measured]) -> Measured:
@@ -149,53 +130,45 @@ def _unit(column: str) -> float:
     return 100.0 if column == LOST else 1.0
 
 
-def _value(
+def _bars(
     figure: str,
     text: str,
-    paper: tuple[float, float],
+    paper: str,
     bars: Iterable[Measured],
-    unit: str,
-    no_effect: float = 0.0,
+    by: Judge,
     form: str = "{:.0f}",
 ) -> Claim:
-    """A claim that bars are in a range."""
-    found = list(bars)
-    low, high = paper
-    if low == high:
-        shown = f"{low:g} {unit}"
-    else:
-        shown = f"under {high:g} {unit}" if not low else f"{low:g} to {high:g} {unit}"
-    verdict = judge_value(_extent(found), low, high, no_effect)
-    return Claim(
-        figure, text, shown.strip(), f"{_range(found, form)} {unit}".strip(), verdict
-    )
+    """Returns a claim about each of some bars. paper: its value with the unit."""
+    found = tuple(bars)
+    unit = paper.partition(" ")[2] if paper[0].isdigit() else paper.rpartition(" ")[2]
+    unit = next((one for one in ("min", "%") if unit.endswith(one)), "")
+    ours = f"{_range(found, form)} {unit}".strip()
+    return Claim(figure, text, paper, ours, Points(found), by)
 
 
-def _cases(
-    figure: str, text: str, outcomes: Iterable[bool | None], but_one: bool = False
+def _under(
+    figure: str, text: str, most: float, bars: Iterable[Measured], unit: str, form: str
 ) -> Claim:
-    """A claim about all cases, or about all but one."""
-    found = list(outcomes)
-    judged = list(found)
-    if but_one and False in judged:
-        judged.remove(False)
-    paper = "all but one" if but_one else "always"
-    return Claim(figure, text, paper, _count(found), judge_cases(judged))
+    """Returns a claim that each bar is below a bound."""
+    return _bars(figure, text, f"under {most:g} {unit}".strip(), bars, Below(most), form)
 
 
 def _together(means: Means) -> list[Claim]:
     groups, together = means.groups()
-    verdict = "within 1%" if groups == together else "**no**"
-    ours = f"{together:,} of {groups:,}"
-    return [Claim("V.B", "all pairs start together", "all", ours, verdict)]
+    outcomes = [groups == together]
+    claim = counted("V.B", "all pairs start together", "all", outcomes)
+    return [msgspec.structs.replace(claim, ours=f"{together:,} of {groups:,}")]
 
 
 def _base(sweep: _Sweep) -> list[Claim]:
     wait = sweep.compute.bars(WAIT, [LOW], [BASE])
     slow = sweep.compute.bars(SLOWDOWN, [LOW], [BASE])
+    load = _bars("3a", "wait without pairs", "61 min", wait, near(61))
     return [
-        _value("3a", "wait without pairs (tuned)", (61, 61), wait, "min"),
-        _value("4a", "slowdown without pairs", (6.1, 6.1), slow, "", 1.0, "{:.1f}"),
+        msgspec.structs.replace(
+            load, apart=TUNED, why="the load was chosen so that jobs wait as long"
+        ),
+        _bars("4a", "slowdown without pairs", "6.1", slow, near(6.1), "{:.1f}"),
     ]
 
 
@@ -203,27 +176,27 @@ def _by_load(sweep: _Sweep) -> list[Claim]:
     waits = [sweep.compute.extra(WAIT, [x]) for x in LOADS]
     slows = [sweep.compute.extra(SLOWDOWN, [x]) for x in LOADS]
     yielding = sweep.compute.extra(WAIT, [HIGH], YIELDS["compute"])
-    text = "more wait with pairs, at load"
+    text, one = "more wait with pairs, at load", "{:.1f}"
     claims = [
-        _value("3a", f"{text} {LOW:g}", (0, 4), waits[0], "min", form="{:.1f}"),
-        _value("3a", f"{text} {MEDIUM:g}", (0, 10), waits[1], "min", form="{:.1f}"),
-        _value("3a", f"{text} {HIGH:g}, at most", (42, 42), [_highest(waits[2])], "min"),
-        _value("3a", f"{text} {HIGH:g}, with yield here", (0, 25), yielding, "min"),
-    ]
-    others = sweep.analysis.extra(WAIT, LOADS)
-    claims.append(
-        _value("3b", "more wait with pairs", (0, 8), others, "min", form="{:.1f}")
-    )
+        _under("3a", f"{text} {LOW:g}", 4, waits[0], "min", one),
+        _under("3a", f"{text} {MEDIUM:g}", 10, waits[1], "min", one),
+        _bars("3a", f"{text} {HIGH:g}, the greatest", "42 min", [_highest(waits[2])],
+              near(42, no_effect=0)),
+        _under("3a", f"{text} {HIGH:g}, with yield here", 25, yielding, "min", "{:.0f}"),
+        _under("3b", "more wait with pairs", 8, sweep.analysis.extra(WAIT, LOADS), "min",
+               one),
+    ]  # fmt: skip
     for x, bars, most in zip(LOADS, slows, (0.6, 1.5, 6.3), strict=True):
         what = f"more slowdown with pairs, at load {x:g}"
-        claims.append(_value("4a", what, (0, most), bars, "", form="{:.2f}"))
+        claims.append(_under("4a", what, most, bars, "", "{:.2f}"))
     for figure, column, what in (("3", WAIT, "wait"), ("4", SLOWDOWN, "slowdown")):
         for part, view in sweep.parts:
             claims.append(
-                _cases(
+                counted(
                     figure + part,
                     f"at loads {MEDIUM:g} and {HIGH:g} hold here means more {what} of all "
                     "jobs than yield here",
+                    "always",
                     are_more(view.by_hold(column, (MEDIUM, HIGH))),
                 )
             )
@@ -233,62 +206,62 @@ def _by_load(sweep: _Sweep) -> list[Claim]:
 def _sync_by_load(sweep: _Sweep) -> list[Claim]:
     here = HOLDS["compute"]
     holds = [sweep.compute.bars(SYNC, [x], here) for x in LOADS]
+    text = "sync time with hold here, at load"
     claims = [
-        _value(
-            "5a", f"sync time with hold here, at load {LOW:g}", (0, 10), holds[0], "min"
-        ),
-        _value("5a", f"the same at {MEDIUM:g}, nearly", (50, 50), holds[1], "min"),
-        Claim(
-            "5a",
-            f"the same at {HIGH:g}",
-            "above 150 min",
-            f"{_range(holds[2])} min",
-            judge_value(_extent(holds[2]), 150, inf, 0),
-        ),
-        _cases(
+        _under("5a", f"{text} {LOW:g}", 10, holds[0], "min", "{:.0f}"),
+        _bars("5a", f"{text} {MEDIUM:g}, nearly", "50 min", holds[1], near(50)),
+        _bars("5a", f"{text} {HIGH:g}", "above 150 min", holds[2], Above(150)),
+        counted(
             "5a",
             "it grows with the load",
+            "always",
             are_more(sweep.compute.steps(SYNC, LOADS, here)),
         ),
     ]
     for part, view in sweep.parts:
+        but_one = part == "b"
         claims.append(
-            _cases(
+            counted(
                 f"5{part}",
                 "yield here means more sync time than hold here",
+                "all but one" if but_one else "always",
                 are_less(view.by_hold(SYNC, LOADS)),
-                but_one=part == "b",
+                but=int(but_one),
             )
         )
     analysis = {
         how: sweep.analysis.bars(SYNC, LOADS, schemes["analysis"])
         for how, schemes in (("hold", HOLDS), ("yield", YIELDS))
     }
-    claims += [
-        _value("5b", "sync time with hold here", (35, 111), analysis["hold"], "min"),
-        _value("5b", "sync time with yield here", (52, 137), analysis["yield"], "min"),
-    ]
-    return claims
+    return [
+        *claims,
+        _bars("5b", "sync time with hold here", "35 to 111 min", analysis["hold"],
+              near(35, 111)),
+        _bars("5b", "sync time with yield here", "52 to 137 min", analysis["yield"],
+              near(52, 137)),
+    ]  # fmt: skip
 
 
 def _loss_by_load(sweep: _Sweep) -> list[Claim]:
     here, there = HOLDS["compute"], HOLDS["analysis"]
     low, high = (sweep.compute.bars(LOST, [x], here) for x in (LOW, HIGH))
     analysis = sweep.analysis.bars(LOST, LOADS, there)
-    form = "{:.2f}"
+    two = "{:.2f}"
     return [
-        _value("6a", f"loss at load {LOW:g}", (0.46, 0.46), low, "%", form=form),
-        _value("6a", f"loss at load {HIGH:g}, at most", (4.6, 4.6), [_highest(high)], "%",
-               form=form),
-        _cases(
+        _bars("6a", f"loss at load {LOW:g}", "0.46 %", low, near(0.46), two),
+        _bars("6a", f"loss at load {HIGH:g}, the greatest", "4.6 %", [_highest(high)],
+              near(4.6), two),
+        counted(
             "6a",
             "it grows with the load",
+            "always",
             are_more(sweep.compute.steps(LOST, LOADS, here)),
         ),
-        _value("6b", "loss", (3.5, 4.9), analysis, "%", form=form),
-        _cases(
+        _bars("6b", "loss", "3.5 to 4.9 %", analysis, near(3.5, 4.9), two),
+        counted(
             "6b",
             f"it is least at load {HIGH:g}",
+            "always",
             are_less(sweep.analysis.steps(LOST, (MEDIUM, HIGH), there)),
         ),
     ]  # fmt: skip
@@ -302,42 +275,49 @@ def _wait_by_share(sweep: _Sweep) -> list[Claim]:
     slow_few = sweep.compute.bars(SLOWDOWN, FEW)
     slow_many = sweep.compute.bars(SLOWDOWN, [MANY, THIRD], COMBINATIONS[1:])
     from_20_to_33 = sweep.analysis.steps(WAIT, (MANY, THIRD), HOLDS["analysis"])
+    one = "{:.1f}"
     return [
-        _value("7a", "more wait with pairs, up to 10% paired", (3, 14), few, "min"),
-        _value("7a", "the same with 20%", (26, 38), many, "min"),
-        _value("7a", "wait with 33% under hold-hold", (187, 187), held, "min", 61),
-        _value("7a", "wait with 33%, yield here", (100, 100), yielded, "min", 61),
-        _cases(
+        _bars("7a", "more wait with pairs, up to 10% paired", "3 to 14 min", few,
+              near(3, 14, 0)),
+        _bars("7a", "the same with 20%", "26 to 38 min", many, near(26, 38, 0)),
+        _bars("7a", "wait with 33% under hold-hold", "187 min", held, near(187, None, 61)),
+        _bars("7a", "wait with 33%, yield here", "100 min", yielded, near(100, None, 61)),
+        counted(
             "7a",
             "more pairs, more wait, from 10% to 20%",
+            "always",
             are_more(sweep.compute.steps(WAIT, (FEW[-1], MANY))),
         ),
-        _cases(
+        counted(
             "7a",
             "from 20% to 33% with hold here",
+            "always",
             are_more(sweep.compute.steps(WAIT, (MANY, THIRD), HOLDS["compute"])),
         ),
-        _cases(
+        counted(
             "7a",
             "with 33%, hold here means more wait than yield here",
+            "always",
             are_more(sweep.compute.by_hold(WAIT, [THIRD])),
         ),
-        _cases(
-            "7b",
-            "from 20% to 33% more wait with hold here",
+        counted(
+            "7b", "from 20% to 33% more wait with hold here", "always",
             are_more(from_20_to_33),
         ),
-        _cases(
+        counted(
             "7b",
             "with 33%, hold here means more wait than yield here",
+            "always",
             are_more(sweep.analysis.by_hold(WAIT, [THIRD])),
         ),
-        _value("8a", "slowdown, up to 10% paired", (6.1, 7.5), slow_few, "", 1.0, "{:.1f}"),
-        _value("8a", "slowdown with 20% and 33%, but for hold-hold", (7.9, 12.9), slow_many,
-               "", 1.0, "{:.1f}"),
-        _cases(
+        _bars("8a", "slowdown, up to 10% paired", "6.1 to 7.5", slow_few,
+              near(6.1, 7.5), one),
+        _bars("8a", "slowdown with 20% and 33%, but for hold-hold", "7.9 to 12.9",
+              slow_many, near(7.9, 12.9), one),
+        counted(
             "8b",
             "from 10% to 33% more slowdown",
+            "always",
             are_more(sweep.analysis.steps(SLOWDOWN, (FEW[-1], THIRD))),
         ),
     ]  # fmt: skip
@@ -348,15 +328,17 @@ def _sync_by_share(sweep: _Sweep) -> list[Claim]:
     ranges = {"a": (75, 124), "b": (60, 122)}
     for part, view in sweep.parts:
         bars = view.bars(SYNC, SHARES, HOLDS[view.machine])
-        text = "sync time with hold here"
+        low, high = ranges[part]
         claims += [
-            _value(f"9{part}", text, ranges[part], bars, "min"),
-            _cases(
+            _bars(f"9{part}", "sync time with hold here", f"{low} to {high} min", bars,
+                  near(low, high)),
+            counted(
                 f"9{part}",
                 "it is less than with yield here",
+                "always",
                 are_less(view.by_hold(SYNC, SHARES)),
             ),
-        ]
+        ]  # fmt: skip
     return claims
 
 
@@ -368,13 +350,16 @@ def _loss_by_share(sweep: _Sweep) -> list[Claim]:
         most = view.bars(LOST, [THIRD], HOLDS[view.machine])
         low, high = losses[part]
         lowest = min(least, key=lambda bar: bar.middle)
-        name, form = f"10{part}", "{:.2f}"
+        name, two = f"10{part}", "{:.2f}"
         claims += [
-            _value(name, "loss, at least", (low, low), [lowest], "%", form=form),
-            _value(name, "loss, at most", (high, high), [_highest(most)], "%", form=form),
-            _cases(
+            _bars(name, "the least loss", f"{low} %", [lowest], near(low), two),
+            _bars(
+                name, "the greatest loss", f"{high} %", [_highest(most)], near(high), two
+            ),
+            counted(
                 name,
                 "it grows with the share of pairs",
+                "always",
                 are_more(view.steps(LOST, SHARES, HOLDS[view.machine])),
             ),
         ]
@@ -387,7 +372,7 @@ def claims_of(means: Means) -> list[Claim]:
         _Sweep(*(_View(means, name, machine) for machine in NAMES))
         for name in ("load", "share")
     )
-    return [
+    found = [
         *_together(means),
         *_base(load),
         *_by_load(load),
@@ -397,3 +382,4 @@ def claims_of(means: Means) -> list[Claim]:
         *_sync_by_share(share),
         *_loss_by_share(share),
     ]
+    return explained(found, lambda claim: reason_of(claim.source, claim.what))

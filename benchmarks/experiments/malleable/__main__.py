@@ -2,8 +2,8 @@
 give up nodes so that others start.
 
 system-centric (Figs. 9 to 14, Table 2): streams of the model that was fitted to SDSC's log,
-on 128 nodes, at the load at which Fig. 14 holds; run times follow the nodes linearly or
-along a parabola; changes are free.
+on 128 nodes, at the model's own load; run times follow the nodes linearly or along a
+parabola; changes are free.
 
 user-centric (Figs. 15 and 16, Table 3): the problems of the paper's Table 1 on 64 nodes,
 each change at its cost; GE, and STEN, GE and CL mixed.
@@ -28,7 +28,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.experiment import Bench, in_one_line, positive, simulate, write_json
-from benchmarks.experiments.claims import claims_table
+from benchmarks.experiments.claims import Claim, claims_table
 from benchmarks.experiments.malleable import shares
 from benchmarks.experiments.malleable.claims import CLAIMS, claims_of
 from benchmarks.experiments.malleable.figures import draw
@@ -52,6 +52,7 @@ from benchmarks.experiments.malleable.workload import claims_of as claims_of_log
 from benchmarks.experiments.malleable.workload import draw as draw_log
 from benchmarks.experiments.malleable.workload import fitted
 from benchmarks.experiments.section import rewrite
+from benchmarks.experiments.stored import Stored, keep
 from benchmarks.results import Results
 from cosched.core.errors import CoschedError
 from cosched.sim.malleable.malleable_runs import (
@@ -62,6 +63,10 @@ from cosched.sim.malleable.malleable_runs import (
 
 TABLES = {"fig14": table_of_figure_14, "table2": table_2, "table3": table_3}
 GIVEN = ("fig9", "fig10", "fig11", "fig12", "fig13", "table2")
+#: The load at which Fig. 14 comes out as in the paper, and the number of jobs for Table 3.
+CHOSEN_LOAD, CHOSEN_COUNT = 0.7, 300
+#: The figures of streams of users' jobs, which have no load of their own.
+USERS_FIGURES = ("fig15", "fig16", "table3")
 FULL, QUICK = (100, 10_000), (2, 500)
 
 
@@ -129,9 +134,9 @@ def measure(options: argparse.Namespace, figures: Sequence[str]) -> Measured:
     return read_points([path])
 
 
-def text_of(figures: Sequence[str], points: Measured) -> str:
+def text_of(figures: Sequence[str], points: Measured, claims: Sequence[Claim]) -> str:
     """Claims and tables as Markdown."""
-    blocks = [streams(points), *claims_table(claims_of(figures, points)), ""]
+    blocks = [streams(points), *claims_table(claims), ""]
     blocks += [make(points) for name, make in TABLES.items() if name in figures]
     return "\n".join(blocks)
 
@@ -140,29 +145,62 @@ def main(words: Sequence[str] | None = None) -> None:
     options = parse(words)
     with in_one_line("malleable"):
         options.out.mkdir(parents=True, exist_ok=True)
+        claims: list[Claim] = []
         if options.shares:
             runs = shares.runs_of(options.log)
             text = shares.table_of(outcomes_of(options, runs))
         else:
-            text = fit_logs(options) if options.log else carry_on(options)
+            text, claims = fit_logs(options) if options.log else carry_on(options)
         (options.out / f"{options.part}.md").write_text(text)
         if options.docs:
             rewrite(options.docs, options.part, text)
+        if options.docs and claims:
+            keep(options.docs, stored(options, claims))
         print(text, end="")
 
 
-def fit_logs(options: argparse.Namespace) -> str:
-    """Draws Figures 5 to 8 for each log; returns their claims."""
+def stored(options: argparse.Namespace, claims: Sequence[Claim]) -> Stored:
+    """Returns the claims with what the table of all papers shows of them."""
+    return Stored(
+        name=options.part,
+        page=options.docs.name,
+        how="simulated",
+        command="scripts/dev bench malleable",
+        claims=tuple(claims),
+        setting="" if options.log else setting_of(options),
+        again=bool(chosen_for(options)) or options.given,
+    )
+
+
+def setting_of(options: argparse.Namespace) -> str:
+    """Returns what differs between parts of the page, in words."""
+    load = f"load {options.load:.2f}" if set(options.figures) - set(USERS_FIGURES) else ""
+    short = f"{options.count} jobs a stream" if options.count else ""
+    return ", ".join(filter(None, (load, short)))
+
+
+def chosen_for(options: argparse.Namespace) -> dict[str, str]:
+    """Returns the figures that the options were chosen for, with the reason."""
+    found = {}
+    if options.load == CHOSEN_LOAD:
+        found["fig14"] = "this load was chosen because Fig. 14 comes out at it"
+    if options.count == CHOSEN_COUNT:
+        found["table3"] = "the number of jobs was chosen because Table 3 comes out with it"
+    return found
+
+
+def fit_logs(options: argparse.Namespace) -> tuple[str, list[Claim]]:
+    """Draws Figures 5 to 8 for each log; returns their claims, as text and as they are."""
     claims = []
     for path in options.log:
         found = fitted(path)
         draw_log(found, options.out / f"malleable_log_{found.model.name}.png")
         claims += claims_of_log(found)
-    return "\n".join(claims_table(claims)) + "\n"
+    return "\n".join(claims_table(claims)) + "\n", claims
 
 
-def carry_on(options: argparse.Namespace) -> str:
-    """Simulates what is left, and draws the figures; returns the claims and tables."""
+def carry_on(options: argparse.Namespace) -> tuple[str, list[Claim]]:
+    """Simulates what is left, and draws the figures; returns text, and the claims."""
     figures = options.figures
     points = read_points(options.sources) if options.sources else measure(options, figures)
     if options.given:
@@ -181,7 +219,8 @@ def carry_on(options: argparse.Namespace) -> str:
             )
         if figure.startswith("fig") and not options.given:
             draw(figure, points, options.out / f"malleable_{figure}.png")
-    return text_of(figures, points)
+    claims = claims_of(figures, points, chosen_for(options))
+    return text_of(figures, points, claims), claims
 
 
 if __name__ == "__main__":

@@ -2,30 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from benchmarks.experiments.malleable.points import Measured as Points
+import msgspec
+
+from benchmarks.experiments.claims import Claim, counted
+from benchmarks.experiments.malleable.points import Measured as Figures
 from benchmarks.experiments.malleable.points import Point, system
-from benchmarks.experiments.verdicts import Measured, judge_cases, over_cases
+from benchmarks.experiments.verdicts import Judge, Points, points
 
 
 class Findings:
     """Looks up the figures of points, and judges claims about them."""
 
-    def __init__(self, measured: Points) -> None:
+    def __init__(self, measured: Figures) -> None:
         self.measured = measured
         self._repeated = all(figures["streams"] > 1 for figures in measured.values())
 
-    def over(self, ratios: Iterable[float]) -> Measured:
-        """Returns the extent of a figure over several points."""
-        return over_cases(ratios, repeated=self._repeated)
+    def each(self, ratios: Iterable[float]) -> Points:
+        """Returns a figure at several points."""
+        return points(ratios, repeated=self._repeated)
 
-    def count(self, checks: Iterable[bool]) -> tuple[str, str]:
-        """Returns in how many cases a claim holds, and the verdict."""
-        found = list(checks)
-        text = f"{sum(found)} of {len(found)}"
+    def ratios(
+        self,
+        source: str,
+        what: str,
+        paper: str,
+        values: Sequence[float],
+        by: Judge,
+        why: str = "",
+    ) -> Claim:
+        """Returns a claim about a ratio at each of several points."""
+        return Claim(source, what, paper, times(values), self.each(values), by, why=why)
+
+    def count(
+        self, source: str, what: str, paper: str, checks: Iterable[bool], why: str = ""
+    ) -> Claim:
+        """Returns a claim about an order in several cases."""
         refuted = False if self._repeated else None
-        return text, judge_cases([True if holds else refuted for holds in found])
+        outcomes = (True if holds else refuted for holds in checks)
+        claim = counted(source, what, paper, outcomes, why=why)
+        return msgspec.structs.replace(claim, ours=claim.ours.partition(";")[0])
 
     def at(
         self, column: str, policy: str, degree: int | None, percent: int,

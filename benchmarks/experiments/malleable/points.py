@@ -34,8 +34,8 @@ BEST = "low-impact-fr"
 QUEUES = ("ideal-only", "ideal-backfill")
 BASELINES = (*QUEUES, "moldable")
 SYSTEM, SYSTEM_NODES = "sdsc", 128
-#: Fig. 14 holds at this load of system-centric streams. The model's own is 0.54.
-SYSTEM_LOAD = 0.7
+#: The load of system-centric streams that the fitted model has by itself.
+SYSTEM_LOAD = 0.54
 NO_BETA = 0.0  # of system-centric streams
 
 

@@ -43,7 +43,9 @@ from benchmarks.experiment import (
     shown_share,
     write_figure,
 )
+from benchmarks.experiments.claims import RECOMPUTED
 from benchmarks.experiments.section import check, rewrite
+from benchmarks.experiments.stored import Stored, keep
 from benchmarks.experiments.symbiosis import computed
 from benchmarks.experiments.symbiosis.cells import (
     Cell,
@@ -63,7 +65,7 @@ from benchmarks.experiments.symbiosis.measured import (
     table_cells,
 )
 from benchmarks.experiments.symbiosis.pictures import draw
-from benchmarks.experiments.symbiosis.report import PICTURES, section
+from benchmarks.experiments.symbiosis.report import PICTURES, all_claims, section
 from benchmarks.kernels.build import KERNELS, build
 from benchmarks.kernels.contention import SHARED, described, is_measurable, kept_speeds
 from benchmarks.kernels.emulated import EmulatedNode
@@ -227,6 +229,23 @@ def write_docs(page: Path, folder: Path) -> None:
         name = f"symbiosis_{part}.png"
         shutil.copyfile(folder / name, figures / name)
     rewrite(page, SECTION, section(documents))
+    keep(page, stored(page, documents))
+
+
+def stored(page: Path, documents: dict[str, Document]) -> Stored:
+    """Returns the claims with what the table of all papers shows of them."""
+    return Stored(
+        name=SECTION,
+        page=page.name,
+        how="measured",
+        command="scripts/dev bench symbiosis all",
+        claims=tuple(all_claims(documents)),
+        pictures={"2.4": "figures/symbiosis_stream.png"},
+        otherwise={
+            **dict.fromkeys(("2.4", "3", "3.3", "5"), "simulated"),
+            **dict.fromkeys(("Table 3", "Table 4"), RECOMPUTED),
+        },
+    )
 
 
 def _claims_text(part: str, documents: dict[str, Document]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from benchmarks.experiments.claims import claims_table
+from benchmarks.experiments.claims import Claim, claims_table
 from benchmarks.experiments.symbiosis.claims import CLAIMS, claims
 from cosched.tables import markdown
 
@@ -19,7 +19,7 @@ def section(results: Mapping[str, Result]) -> str:
     """Returns the section with all existing parts in the paper's order, and the gaps."""
     there = [part for part in CLAIMS if part in results]
     missing = [part for part in CLAIMS if part not in results]
-    lines = claims_table(one for part in there for one in claims(part, results))
+    lines = claims_table(all_claims(results))
     if missing:
         lines += ["", f"Not measured yet: {', '.join(missing)}."]
     lines += ["", *_quiet(results)]
@@ -35,6 +35,11 @@ def section(results: Mapping[str, Result]) -> str:
         lines += ["", f"The log, labels drawn {log['seeds']} times:", "", "```text"]
         lines += [*log["text"].rstrip().splitlines(), "```"]
     return "\n".join(lines)
+
+
+def all_claims(results: Mapping[str, Result]) -> list[Claim]:
+    """Returns the claims of all existing parts in the paper's order."""
+    return [one for part in CLAIMS if part in results for one in claims(part, results)]
 
 
 def _quiet(results: Mapping[str, Result]) -> Iterator[str]:

@@ -1,6 +1,7 @@
 """Compares the claims of Yoo and Jette (section 3.2) with our figures. Pure.
 
-The claims are about the paper's policy, so they are judged by the arm ``paper``.
+The claims are about the paper's policy, so they are judged by the arm ``paper``. A value
+that even one central driver cannot reach on these nodes is not measurable on them.
 """
 
 from __future__ import annotations
@@ -9,20 +10,36 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import chain, pairwise
 from statistics import fmean
 
-from benchmarks.experiments.claims import MISSING, Claim, judged, near, shown
+import msgspec
+
+from benchmarks.experiments.claims import (
+    MISSING,
+    NOT_HERE,
+    Claim,
+    judged,
+    near,
+    shown,
+)
 from benchmarks.experiments.verdicts import (
+    BOUNDS,
     EQUAL_WITHIN,
+    Above,
+    Below,
+    Cases,
     Measured,
-    judge_above,
-    judge_below,
-    judge_cases,
-    judge_value,
+    Near,
+    Order,
+    cases,
 )
 from benchmarks.experiments.yoo.yoo_table import Document, measured, places, ratio, values
 
 RESPONSE = "mean_response_s"
 #: The names of jobs that hardly send messages.
 COMPUTES = ("coarse", "half", "ep-a")
+#: Why the paper's policy loses time with two nodes, which the simulation shows as well.
+SWAPS = "two nodes that run different jobs pull each other's job, and still differ"
+#: Why a longer slice is not worse here, which is likely.
+SWITCHES = "each switch costs time, and strict shares lose more of a short slice"
 
 
 def claims(document: Document) -> list[Claim]:
@@ -34,26 +51,45 @@ def _paid(document: Document, x: str) -> Measured | None:
     return ratio(document, "paper", "kernel", x)
 
 
-def _ordered(found: Sequence[Measured | None]) -> str:
-    """Judges the claim that each figure is less than the next."""
-    if len(found) < 2 or None in found:
-        return ""
+def _ordered(found: Sequence[Measured | None]) -> Cases | None:
+    """Counts in how many steps each figure is less than the next; None without figures."""
     known = [one for one in found if one is not None]
-    return judge_cases([one.less_than(other) for one, other in pairwise(known)])
+    if len(known) < 2 or len(known) < len(found):
+        return None
+    return cases(one.less_than(other) for one, other in pairwise(known))
+
+
+def _reachable(claim: Claim, document: Document, x: str) -> Claim:
+    """Returns the claim, apart if neither one job after the other nor one central driver
+    comes so near to the paper's ratio to the kernel."""
+    if not isinstance(claim.by, Near) or claim.finding is None:
+        return claim
+    most = claim.by.low * (1 + BOUNDS[-1] / 100)
+    best = {arm: ratio(document, arm, "kernel", x) for arm in ("batch", "gang")}
+    known = {arm: one for arm, one in best.items() if one is not None}
+    if len(known) < 2 or any(one.low <= most for one in known.values()):
+        return claim
+    words = " and ".join(f"{arm} has {one.middle:.2f}" for arm, one in known.items())
+    return msgspec.structs.replace(
+        claim, apart=NOT_HERE, why=f"two nodes of one CPU leave less to gain: {words}"
+    )
 
 
 def _fig2(document: Document) -> list[Claim]:
     one, two, three = (_paid(document, x) for x in ("1", "2", "3"))
-    most = ""
+    most = None
     if one is not None and two is not None and three is not None:
-        most = judge_cases([two.less_than(one), two.less_than(three)])
+        most = cases([two.less_than(one), two.less_than(three)])
     many = "mean response to the kernel's, many messages (workload 2)"
     all_three = ", ".join(map(shown, (one, two, three)))
+    half = judged("2", many, "0.50", two, near(0.50, no_effect=1), why=SWAPS)
     return [
-        judged("2", many, "0.50", two, near(0.50)),
-        judged("2", "mixed (workload 1)", "below 1", one, judge_below),
+        _reachable(half, document, "2"),
+        judged(
+            "2", "mixed (workload 1)", "at most 1", one, Below(1.0, EQUAL_WITHIN), why=SWAPS
+        ),
         judged("2", "hardly any messages (workload 3)", "almost 1", three, near(1.0)),
-        Claim("2", "workload 2 gains most", "yes", all_three, most),
+        Claim("2", "workload 2 gains most", "yes", all_three, most, Order(), why=SWAPS),
         *_yardsticks(document, "2", "workload"),
         *_fair_probe(document),
     ]
@@ -106,9 +142,11 @@ def _fig3(document: Document) -> list[Claim]:
     by_dom = [_paid(document, x) for x in places(document)]
     at_2 = "mean response to the kernel's at DOM 2"
     gains = ", ".join(map(shown, by_dom))
+    value = judged("3", at_2, "0.15", by_dom[0], near(0.15, no_effect=1))
+    falls = "the gain falls as DOM rises"
     return [
-        judged("3", at_2, "0.15", by_dom[0], near(0.15)),
-        Claim("3", "the gain falls as DOM rises", "yes", gains, _ordered(by_dom)),
+        _reachable(value, document, places(document)[0]),
+        Claim("3", falls, "yes", gains, _ordered(by_dom), Order(), why=SWAPS),
         *_yardsticks(document, "3", "DOM"),
     ]
 
@@ -136,13 +174,14 @@ def _fig4(document: Document) -> list[Claim]:
     ]
     pairs = chain(*(pairwise(found) for found in waits["paper"].values()))
     result = [
-        judged("4", what, "0.59", least("paper"), near(0.59)),
+        judged("4", what, "0.59", least("paper"), near(0.59, no_effect=1), why=SWAPS),
         Claim(
             "4",
             "the wait rises with DOM, which is harder to coschedule",
             "yes",
             "; ".join(rows),
-            judge_cases([fewer.less_than(more) for fewer, more in pairs]),
+            cases(fewer.less_than(more) for fewer, more in pairs),
+            Order(),
         ),
     ]
     if "cosched" in waits:
@@ -162,9 +201,8 @@ def _flat(line: Sequence[Measured], figure: str, what: str) -> Claim:
     """Claims that a setting does not matter."""
     greatest = max(line, key=lambda found: found.middle)
     change = greatest.over(min(line, key=lambda found: found.middle))
-    return Claim(
-        figure, what, "flat", f"greatest / least {shown(change)}", judge_value(change, 1.0)
-    )
+    ours = f"greatest / least {shown(change)}"
+    return Claim(figure, what, "flat", ours, change, near(1.0))
 
 
 def _fig5(document: Document) -> list[Claim]:
@@ -184,7 +222,8 @@ def _fig5(document: Document) -> list[Claim]:
                 "too short a GMET harms workload 2",
                 "drops sharply, rises a little, stays",
                 f"shortest / best {shown(short)}, longest / best {shown(long)}",
-                judge_above(short),
+                short,
+                Above(1.0, EQUAL_WITHIN),
             )
         )
     return result
@@ -206,7 +245,9 @@ def _fig6(document: Document) -> list[Claim]:
                 f"a longer slice is worse for workload {number}",
                 "rises",
                 f"longest / shortest {shown(change)}",
-                judge_above(change),
+                change,
+                Above(1.0, EQUAL_WITHIN),
+                why=SWITCHES,
             )
         )
     return result
@@ -228,15 +269,13 @@ def _auto(document: Document) -> list[Claim]:
             continue
         best = min(fixed, key=lambda x: fixed[x])
         to_best = _over_place(document, series, "auto", best)
-        near = to_best.middle <= 1 + EQUAL_WITHIN
+        workload = series.partition(", ")[2]
         result.append(
             Claim(
                 "auto",
-                f"slice=auto is as good as the best fixed slice "
-                f"({series.partition(', ')[2]})",
+                f"slice=auto, to the best fixed slice ({workload})",
                 "",
                 f"{to_best.middle:.2f} (best: {best})",
-                judge_cases([near or (False if to_best.repeated else None)]),
             )
         )
     return result

@@ -24,6 +24,14 @@ COLOURS = {
 }
 HUES = {"1": "#2166ac", "2": "#b2182b", "3": "#4d9221"}
 MARKS = {"1": "o", "2": "s", "3": "^"}
+#: The ratios to an arm that the paper's text gives, by figure and place; "": everywhere.
+PAPERS = {
+    ("fig2", "2"): ("kernel", 0.50),
+    ("fig3", "2"): ("kernel", 0.15),
+    ("fig4", ""): ("batch", 0.59),
+}
+#: The names of more places have two lines.
+MANY_PLACES = 6
 SECONDS = {"mean_response_s": "mean response, s", "mean_wait_s": "mean wait, s"}
 
 
@@ -63,9 +71,27 @@ def _bars(figure: Any, axes: Any, document: Document) -> None:
             ranges[1].append(ended[series, x]["high"] - value)
         axes.bar(where, by_x.values(), width * 0.92, color=COLOURS[series], label=series)
         axes.errorbar(where, by_x.values(), ranges, fmt="none", ecolor="black", lw=0.8)
-    axes.set_xticks(range(len(xs)), xs)
+    _papers(axes, document["figure"], found, xs)
+    many = len(xs) > MANY_PLACES
+    names = [x.replace(", ", ",\n") for x in xs] if many else xs
+    axes.set_xticks(range(len(xs)), names, fontsize=7 if many else None)
     if len(found) > 1:
         figure.legend(loc="outside right center", fontsize=8, frameon=False)
+
+
+def _papers(
+    axes: Any, figure: str, found: dict[str, dict[str, float]], xs: list[str]
+) -> None:
+    """Draws the paper's values as dashed lines, by their ratios to one of our arms."""
+    for (of, x), (arm, share) in PAPERS.items():
+        heights = found.get(arm, {})
+        if of != figure or not heights:
+            continue
+        place = xs.index(x) if x else None
+        height = share * (heights[x] if x else next(iter(heights.values())))
+        ends = (-0.5, len(xs) - 0.5) if place is None else (place - 0.45, place + 0.45)
+        label = f"the paper's: {share:.2f} of {arm}'s"
+        axes.hlines(height, *ends, color="black", ls="--", lw=1.2, label=label)
 
 
 def _lines(figure: Any, axes: Any, document: Document) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 from benchmarks.experiment import in_one_line
 from benchmarks.experiments.claims import claims_table
 from benchmarks.experiments.section import check, rewrite
+from benchmarks.experiments.stored import Stored, keep
 from benchmarks.experiments.yoo.claims import claims
 from benchmarks.experiments.yoo.figures import draw
 from benchmarks.experiments.yoo.plans import PLANS, ROOT
@@ -24,8 +25,8 @@ from cosched.core.errors import CoschedError
 from cosched.documents import read_json
 
 NAME = "yoo"
-#: The figure that the page shows as a picture.
-PICTURED = "fig2"
+#: The figures that the page shows as pictures.
+PICTURED = ("fig2", "fig3", "fig4", "fig5", "fig6")
 
 
 def read(folder: Path) -> list[dict[str, Any]]:
@@ -47,13 +48,33 @@ def section(name: str, documents: Sequence[dict[str, Any]]) -> list[str]:
     found = [claim for document in documents for claim in claims(document)]
     lines += ["```", "", *claims_table(found), ""]
     for document in documents:
-        if document["figure"] == PICTURED:
+        if document["figure"] in PICTURED:
             picture = file_name(name, document, "svg")
             lines += [f"![{document['title']}](figures/{picture})", ""]
     lines += ["Seconds of each figure:", ""]
     for document in documents:
         lines += [f"- [{document['title']}]({file_name(name, document, 'txt')})"]
     return [*lines, ""]
+
+
+def stored(name: str, documents: Sequence[dict[str, Any]]) -> Stored:
+    """Returns the claims on one MPI's figures, with what the table of all papers shows of
+    them. name: a suffix of the files."""
+    return Stored(
+        name=f"yoo_{name}" if name else "yoo",
+        page="yoo.md",
+        how="live",
+        command="scripts/dev bench yoo all",
+        claims=tuple(claim for document in documents for claim in claims(document)),
+        setting=_made_with(documents[0]).partition(",")[0],
+        pictures={
+            document["figure"].removeprefix(
+                "fig"
+            ): f"figures/{file_name(name, document, 'svg')}"
+            for document in documents
+            if document["figure"] in PICTURED
+        },
+    )
 
 
 def _command(document: dict[str, Any]) -> str:
@@ -83,7 +104,7 @@ def write_files(folder: Path, name: str, documents: Sequence[dict[str, Any]]) ->
     for document in documents:
         text = "\n".join(line.rstrip() for line in text_table(document).splitlines())
         (folder / file_name(name, document, "txt")).write_text(text + "\n")
-        if document["figure"] == PICTURED:
+        if document["figure"] in PICTURED:
             draw(document, folder / "figures" / file_name(name, document, "svg"))
 
 
@@ -108,6 +129,7 @@ def main(words: Sequence[str] | None = None) -> None:
         rewrite(options.docs, NAME, "\n".join(lines))
         for name, documents in parts:
             write_files(options.docs.parent, name, documents)
+            keep(options.docs, stored(name, documents))
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from cosched.bench.simulate.profiles import Seen, watch_workload
 from cosched.cli.connection import connect
 from cosched.cli.declared import Command, argument, command, flag, option, part
 from cosched.cli.entry import EXIT_FAILURE
+from cosched.cli.measure.measuring import at_hand
 from cosched.cli.options import (
     asked_run_dir_option,
     complete_jobs,
@@ -31,6 +32,7 @@ from cosched.cli.printing import display_stream
 from cosched.cli.values import SECONDS
 from cosched.cluster.answers import PairInfo
 from cosched.core.advice import Profile, advise
+from cosched.core.counting import counted
 from cosched.core.errors import CoschedError
 from cosched.linux.users import find_user_name
 from cosched.node.profile import profile_of
@@ -54,11 +56,12 @@ class Advise(Command):
 
     JOB is the name (or UID.NAME) of a job that runs now. The advice follows from how
     its tasks ran so far. WORKLOAD.toml is a file as for cosched bench: each of its
-    jobs runs alone for a while. The advice is an estimate. It follows from how often
-    tasks exchange messages and how long they wait. 'cosched bench' measures.
+    jobs runs alone for a while, on this machine if there is no lab and no root. The advice
+    is an estimate. It follows from how often tasks exchange messages and how long they
+    wait. 'cosched bench' measures.
 
     --pairs prints the speeds of programs beside each other that the domain has observed,
-    if its jobs share nodes: 1 is the speed on whole nodes of its own.
+    if its jobs share nodes: 1 is the speed on the same halves without a neighbour.
 
     \b
     Examples:
@@ -100,7 +103,7 @@ class Advise(Command):
             with interruptible():
                 seen = watch_workload(
                     Path(self.what),
-                    self.testbed,
+                    at_hand(self.testbed),
                     self.at_most_s,
                     os.environ,
                     display_stream(),
@@ -122,21 +125,21 @@ def _show_pairs(run_dir: Path, *, as_json: bool) -> int:
         click.echo(json.dumps({"pairs": pairs}))
     elif pairs:
         rows = [_pair_row(pair) for pair in pairs]
-        click.echo("\n".join(table(("program", "beside", "speed", "seen"), rows, "<<>>")))
+        click.echo(
+            "\n".join(table(("program", "beside", "speed", "runs", ""), rows, "<<>><"))
+        )
     else:
         click.echo("no program was seen beside another one yet")
     return 0
 
 
 def _pair_row(pair: PairInfo) -> tuple[str, ...]:
-    beside = "nothing"
-    if pair["beside"] is not None and pair["beside_uid"] is not None:
-        beside = _program(pair["beside"], pair["beside_uid"])
     return (
         _program(pair["program"], pair["uid"]),
-        beside,
+        _program(pair["beside"], pair["beside_uid"]),
         f"{pair['speed']:.2f}",
         str(pair["seen"]),
+        "kept apart" if pair["harmful"] else "",
     )
 
 
@@ -195,7 +198,7 @@ def _why_not(one: Seen) -> str:
 
 def _figures(profile: Profile) -> str:
     figures = [
-        f"seen: {profile.tasks} tasks on {profile.nodes} nodes, "
+        f"seen: {counted(profile.tasks, 'task')} on {counted(profile.nodes, 'node')}, "
         f"scheduled {profile.scheduled_s:.1f} s",
         f"{profile.exchanges or 0} messages sent or waited for",
         f"idle for {profile.idle_share:.0%}",

@@ -98,6 +98,7 @@ from cosched.core.node.process_table import NodeSnapshot, ProcessTable
 from cosched.core.node.prospect import Prospect
 from cosched.core.node.rests import choose_rests, end_rests
 from cosched.core.node.settings import Settings
+from cosched.core.node.slices.policy import ChoosePolicy, choose_policy
 from cosched.core.node.steering import choose_mode, give_turn
 from cosched.core.node.switching.decisions import (
     bring_in,
@@ -111,11 +112,14 @@ from cosched.core.node.switching.switch import discard, publish_contention, set_
 
 
 class NodeScheduler:
-    """Decides which jobs of a node are scheduled. Deterministic; it has no clock."""
+    """Decides which jobs of a node are scheduled. Deterministic; it has no clock.
 
-    def __init__(self, settings: Settings) -> None:
+    choose: returns the slice policy for the settings; an experiment may have its own.
+    """
+
+    def __init__(self, settings: Settings, choose: ChoosePolicy = choose_policy) -> None:
         self.counters: Counter[Branch] = Counter()
-        self._table = ProcessTable(settings)
+        self._table = ProcessTable(settings, choose)
         self._orders: OrderTimer | None = None
         self._alarm = GmetAlarm()
 

@@ -19,7 +19,7 @@ from cosched.core.node.knowledge import Ended, Knowledge
 from cosched.core.node.messages import Branch, Event, Job, OrderTimer
 from cosched.core.node.prospect import Prospect
 from cosched.core.node.settings import Order, Settings
-from cosched.core.node.slices.policy import choose_policy
+from cosched.core.node.slices.policy import ChoosePolicy, choose_policy
 
 #: How many answers of ``fits`` are remembered; many jobs side by side make many sets.
 FITS_MAX = 4096
@@ -60,14 +60,15 @@ class NodeSnapshot:
 class ProcessTable:
     """The jobs of a node, and the groups in which they compete."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, choose: ChoosePolicy = choose_policy) -> None:
         self.settings = settings
+        self._choose = choose
         self.jobs: dict[Job, JobState] = {}
         self.groups: list[Group] = []  #: the groups of the jobs that take part
         self.shares: tuple[Share, ...] = ()  #: the shares that were set last, by key
         self.knowledge = Knowledge()
         self.rests_until_ns: int | None = None  #: as in ``NodeSnapshot``
-        self.policy = choose_policy(settings, self.knowledge)
+        self.policy = choose(settings, self.knowledge)
         self._group_of: dict[Job, Group] = {}
         self._raised: list[JobState] = []
         self._fits: dict[frozenset[Job], bool] = {}  # answers of ``fits``, by the jobs
@@ -75,7 +76,7 @@ class ProcessTable:
     def change_settings(self, settings: Settings) -> None:
         """Takes over these settings and their slice policy."""
         self.settings = settings
-        self.policy = choose_policy(settings, self.knowledge)
+        self.policy = self._choose(settings, self.knowledge)
 
     def tasks_changed(self) -> None:
         """Must be called when a job gets or loses a task."""

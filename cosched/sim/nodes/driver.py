@@ -26,6 +26,7 @@ import numpy as np
 
 from cosched.core.node.groups import UNSCHEDULED_PERCENT
 from cosched.core.node.knowledge import UNKNOWN, Expectation
+from cosched.core.node.machine import NodeScheduler
 from cosched.core.node.messages import (
     AlarmRang,
     Cause,
@@ -41,7 +42,6 @@ from cosched.core.node.messages import (
     TurnGiven,
 )
 from cosched.core.node.settings import Settings
-from cosched.core.units import NS_PER_S
 from cosched.sim.nodes.jobs import SimulatedJob, SimulatedNode
 from cosched.sim.nodes.model import Cluster, Pattern, Program
 from cosched.sim.nodes.ranks import Floats, make_ranks
@@ -50,14 +50,16 @@ from cosched.sim.virtual_time import DECIDE, END, SUBMIT, VirtualTime
 ONE_CPU = frozenset({0})
 #: Far enough in the past that every clock is positive, and no boundary falls on the start.
 EPOCH_NS = 1_000_000_007
-#: The nodes' timers begin at any time within this time before the first job.
-TIMERS_START_NS = 3600 * NS_PER_S
 #: Parts of a switch at which decisions take effect.
 GRID = 2
 
 
 class Coscheduled:
-    """A cluster under cosched or, with ``gang_slice_ns``, under one central driver."""
+    """A cluster under cosched or, with ``gang_slice_ns``, under one central driver.
+
+    make_scheduler: returns the scheduler of a node, by its number; by default all have the
+    settings.
+    """
 
     def __init__(
         self,
@@ -68,7 +70,12 @@ class Coscheduled:
         gang_slice_ns: int | None = None,
         at_a_time: int | None = None,
         expectations: Mapping[str, Expectation] | None = None,
+        make_scheduler: Callable[[int], NodeScheduler] | None = None,
     ) -> None:
+        def usual(_number: int) -> NodeScheduler:
+            return NodeScheduler(settings)
+
+        make = make_scheduler or usual
         self._cluster = cluster
         self._expectations = expectations or {}
         self._chance = Random(seed)
@@ -81,11 +88,11 @@ class Coscheduled:
         starts = Random(f"timers {seed}")
         self._nodes = [
             SimulatedNode(
-                settings,
+                make(number),
                 round(self._chance.gauss(0.0, 1.0) * cluster.clock_ns),
-                -starts.randrange(TIMERS_START_NS),
+                -starts.randrange(cluster.timers_ns),
             )
-            for _ in range(cluster.nodes)
+            for number in range(cluster.nodes)
         ]
         self.jobs = [
             SimulatedJob(program, cluster.nodes_of(program), seed * 1000 + number)
@@ -98,9 +105,9 @@ class Coscheduled:
         for job in self.jobs:
             self._engine.at(job.program.submit_ns, SUBMIT, self._submit, job)
 
-    def run(self, progress: Callable[[], None]) -> None:
-        """Simulates until all jobs have ended."""
-        self._engine.run(progress)
+    def run(self, progress: Callable[[], None], until_ns: int | None = None) -> None:
+        """Simulates until all jobs have ended, or until a time."""
+        self._engine.run(progress, until_ns)
 
     @property
     def done_share(self) -> float:

@@ -8,7 +8,6 @@ import numpy as np
 
 from cosched.core.node.machine import NodeScheduler
 from cosched.core.node.messages import OrderTimer, PublishStatus
-from cosched.core.node.settings import Settings
 from cosched.sim.nodes.model import Pattern, Program
 from cosched.sim.nodes.ranks import Ranks
 
@@ -18,8 +17,8 @@ class SimulatedNode:
 
     __slots__ = ("alarm", "began_ns", "clock_ns", "fired_ns", "machine", "orders", "timer")
 
-    def __init__(self, settings: Settings, clock_ns: int, began_ns: int) -> None:
-        self.machine = NodeScheduler(settings)
+    def __init__(self, machine: NodeScheduler, clock_ns: int, began_ns: int) -> None:
+        self.machine = machine
         self.clock_ns = clock_ns
         self.orders = OrderTimer(idle=True, align=False, slice_ns=0, deadline_ns=0)
         self.timer = 0  # the version of the order in force

@@ -22,8 +22,9 @@ from math import isqrt
 import numpy as np
 import numpy.typing as npt
 
+from cosched.core.config.relations import QUOTA_PERIOD_NS
 from cosched.core.errors import CoschedError
-from cosched.core.units import NS_PER_MS, NS_PER_US
+from cosched.core.units import NS_PER_MS, NS_PER_S, NS_PER_US
 
 #: Grains of a wavefront's sweep.
 BLOCKS = 32
@@ -112,6 +113,10 @@ class Cluster:
     #: The nodes' ticks come at the same moments, as on the CPUs of one machine. The nodes
     #: of a lab are such CPUs.
     same_ticks: bool = False
+    #: The nodes' timers begin at any time within this time before the first job.
+    timers_ns: int = 3600 * NS_PER_S
+    #: Under strict shares an unscheduled class gets its share once in this time.
+    period_ns: int = QUOTA_PERIOD_NS
 
     def nodes_of(self, program: Program) -> range:
         """Returns the nodes of the job."""

@@ -20,7 +20,6 @@ from typing import Any
 
 import numpy as np
 
-from cosched.core.config.relations import QUOTA_PERIOD_NS
 from cosched.core.errors import CoschedError
 from cosched.core.node.groups import UNSCHEDULED_PERCENT
 from cosched.core.node.knowledge import Expectation
@@ -192,7 +191,7 @@ def spinning(cluster: Cluster, *, strict: bool) -> Cluster:
     share is a whole tick, out of a hundred at 1%.
     """
     tick_ns = cluster.quantum_ns * 100 // UNSCHEDULED_PERCENT
-    looks_ns = QUOTA_PERIOD_NS if strict else tick_ns
+    looks_ns = cluster.period_ns if strict else tick_ns
     return replace(cluster, fills=False, trap_ns=max(cluster.trap_ns, looks_ns))
 
 

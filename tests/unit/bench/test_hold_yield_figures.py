@@ -18,6 +18,7 @@ from benchmarks.experiments.hold_yield import __main__ as experiment
 from benchmarks.experiments.hold_yield import cases
 from benchmarks.experiments.hold_yield.claims import HOLDS, YIELDS, claims_of
 from benchmarks.experiments.hold_yield.means import Means, mean_of
+from benchmarks.experiments.stored import read
 from benchmarks.experiments.verdicts import UNDECIDED
 from benchmarks.results import Results
 
@@ -162,9 +163,11 @@ def test_claims_are_judged_and_written_into_a_page(folder, tmp_path):
         "V.B", *(str(number) for number in range(3, 11))
     }  # fmt: skip
     (together,) = [claim for claim in claims if claim.source == "V.B"]
-    assert together.verdict == "within 1%"
+    assert together.verdict == "holds"
     for claim in claims:
-        assert f"| {claim.ours} | {claim.verdict} |" in page.read_text()
+        assert f"| {claim.ours} | {claim.shown} |" in page.read_text()
+    kept = read(page.parent / "claims/hold_yield.json")
+    assert list(kept.claims) == claims
 
 
 def test_a_single_run_refutes_nothing(folder):

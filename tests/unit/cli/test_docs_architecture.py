@@ -172,7 +172,7 @@ LIMIT = re.compile(
 )
 #: Such names that limit nothing: units, pauses between two looks, times of simulations.
 NO_LIMIT = re.compile(
-    r"NS_PER_\w+|HOUR_N?S|NEVER_NS|EPOCH_NS|TIMERS_START_NS|NO_LIMIT_MS|"
+    r"NS_PER_\w+|HOUR_N?S|NEVER_NS|EPOCH_NS|NO_LIMIT_MS|"
     r"\w*(?:POLL|AWAIT|RETRY|LOOK|PAUSE)_S|FITS_MAX|DONE_NS|BEGAN_WITHIN_NS|LEAST_LEFT_S"
 )
 

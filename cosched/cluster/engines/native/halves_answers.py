@@ -9,8 +9,12 @@ from cosched.cluster.engines.native.node_entries import NodeEntries
 from cosched.cluster.engines.native.queueing import user_and_program
 from cosched.cluster.store import Record
 from cosched.core.cluster.queue.halves.halves import Halves
+from cosched.core.cluster.queue.halves.learner import Learner
 from cosched.core.cluster.queue.halves.sharing_job import SharingJob
 from cosched.core.cluster.queue.machine import QueueMachine
+from cosched.core.cluster.queue.places.cpus import Cpus
+from cosched.core.cluster.queue.queue_events import PairKnown
+from cosched.core.counting import counted
 from cosched.core.errors import CoschedError
 from cosched.core.symbiosis.resources import SHARED
 
@@ -26,34 +30,32 @@ def halves_of(record: Record) -> list[str]:
 
 
 def neighbours_of(queue: QueueMachine, number: int) -> list[int]:
-    """Returns the numbers of the jobs on the other halves of a job's nodes."""
+    """Returns the numbers of the jobs on the other halves of a job's nodes, or of those
+    that share its CPUs."""
     place = queue.place
-    return list(place.neighbours_of(number)) if isinstance(place, Halves) else []
+    if isinstance(place, Halves | Cpus):
+        return list(place.neighbours_of(number))
+    return []
 
 
-def pairs_of(queue: QueueMachine) -> list[PairInfo]:
+def pairs_of(known: Iterable[PairKnown]) -> list[PairInfo]:
     """Returns the observed speeds of programs beside each other, by their names."""
-    place = queue.place
-    if not isinstance(place, Halves):
-        raise CoschedError(
-            "pairs: the nodes of this domain have no halves; write parts = 2 into "
-            "[symbiosis] of domain.toml"
-        )
     found = []
-    for (primary, background), seen in place.learner.seen.items():
-        uid, program = user_and_program(primary)
-        other = (None, None) if background is None else user_and_program(background)
+    for each in known:
+        uid, program = user_and_program(each.pair.primary)
+        beside_uid, beside = user_and_program(each.pair.background)
         found.append(
             PairInfo(
                 program=program,
                 uid=uid,
-                beside=other[1],
-                beside_uid=other[0],
-                speed=seen.mean,
-                seen=seen.count,
+                beside=beside,
+                beside_uid=beside_uid,
+                speed=each.speed,
+                seen=each.runs,
+                harmful=each.harmful,
             )
         )
-    return sorted(found, key=lambda pair: (pair["program"], pair["beside"] or ""))
+    return sorted(found, key=lambda pair: (pair["program"], pair["beside"]))
 
 
 def place_text(record: Record, neighbours: list[int]) -> str:
@@ -86,16 +88,18 @@ def room_text(queue: QueueMachine, members: NodeEntries, record: Record, nodes: 
     """Returns what is free and what a job needs, such as ``1 nodes free, needs 2``. nodes:
     the whole nodes that it needs."""
     place = queue.place
+    if isinstance(place, Cpus):
+        return _cpu_text(place, record, nodes)
     if not isinstance(place, Halves):
         free = queue.free_for(exclusive=record.submission.exclusive)
-        return f"{free} nodes free, needs {nodes}"
+        return f"{counted(free, 'node')} free, needs {nodes}"
     free = queue.free_for(exclusive=True)
     try:
         halves = len(members.half_counts(record.submission))
     except CoschedError as error:  # the slots of nodes have changed
         return str(error)
     if not halves:
-        return f"{free} nodes free, needs {nodes}"
+        return f"{counted(free, 'node')} free, needs {nodes}"
     beside = [other for _, other in place.board.open_halves()]
     text = (
         f"halves of {len(beside)} nodes free, needs {halves}, or {nodes} whole nodes of "
@@ -103,8 +107,21 @@ def room_text(queue: QueueMachine, members: NodeEntries, record: Record, nodes: 
     )
     job = queue.jobs[record.number].job if record.number in queue else None
     if isinstance(job, SharingJob):
-        text += _warning(job, beside)
+        text += _warning(job, beside) + _harm(job, beside, place.learner)
     return text
+
+
+def _cpu_text(place: Cpus, record: Record, nodes: int) -> str:
+    """Returns what is free and what a job needs, such as ``1 CPU free, needs 2``."""
+    job, board = record.submission, place.board
+    if job.exclusive:
+        return f"{counted(board.empty, 'node')} free, needs {nodes}"
+    wanted = nodes * min(job.cpus or -(-job.tasks // nodes), board.cpus)
+    room = board.room if job.share else board.idle
+    free = sum(map(room, board.nodes()))
+    each = f" on {nodes} nodes" if nodes > 1 else ""
+    what = "free, or shared by jobs that share" if job.share else "free"
+    return f"{counted(free, 'CPU')} {what}, needs {wanted}{each}"
 
 
 def _warning(job: SharingJob, beside: Iterable[SharingJob | None]) -> str:
@@ -120,3 +137,16 @@ def _warning(job: SharingJob, beside: Iterable[SharingJob | None]) -> str:
     limits = " and ".join(sorted({each for shared in warned.values() for each in shared}))
     named = " and ".join(f"job {number}" for number in sorted(warned)[:_NAMED_MOST])
     return f"; free halves beside {named}: limited by {limits}, too"
+
+
+def _harm(job: SharingJob, beside: Iterable[SharingJob | None], learner: Learner) -> str:
+    """Returns which free halves are beside jobs to keep away from; empty for none."""
+    harmed = [
+        other.number
+        for other in beside
+        if other is not None and learner.forbids(job.application, other.application)
+    ]
+    if not harmed:
+        return ""
+    named = " and ".join(f"job {number}" for number in sorted(set(harmed))[:_NAMED_MOST])
+    return f"; free halves beside {named}: one of the two was slowed too much before"

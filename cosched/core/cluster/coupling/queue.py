@@ -53,12 +53,15 @@ from cosched.core.cluster.queue.job import Job, JobId
 from cosched.core.cluster.queue.machine import QueueMachine
 from cosched.core.cluster.queue.nodes import Intervals
 from cosched.core.cluster.queue.queue_events import (
+    ContinueJob,
+    DropJobs,
     EndJob,
     JobCancelled,
     JobEnded,
     JobFailedToStart,
     JobRecovered,
     JobSubmitted,
+    LetIn,
     ReservationHit,
     ReservedJobBegan,
     ReservedJobReleased,
@@ -66,6 +69,7 @@ from cosched.core.cluster.queue.queue_events import (
     ResizeJob,
     RulesChanged,
     StartJob,
+    SuspendJob,
     Ticked,
     WakeAt,
     Why,
@@ -95,6 +99,10 @@ Event = (
 )
 Command = (
     StartJob
+    | SuspendJob
+    | ContinueJob
+    | LetIn
+    | DropJobs
     | ResizeJob
     | WithdrawResize
     | EndJob
@@ -182,7 +190,7 @@ class CoupledQueue:
             self._couple(QueueMoved(self._now_ns))
             return
         job = replace(event.job, waits_for_mates=True)
-        self._feed(JobSubmitted(event.now_ns, job))
+        self._feed(replace(event, job=job))
         self._jobs[number] = job
         if self.coupling.state.recovering:
             self._couple(JobFound(self._now_ns, number, Found.WAITS, job.size))

@@ -14,10 +14,13 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
+from cosched.core.cluster.queue.batches import Terms
 from cosched.core.cluster.queue.job import Job, JobId
 from cosched.core.cluster.queue.nodes import Intervals
 from cosched.core.cluster.queue.policies import Policy
 from cosched.core.cluster.queue.rules import PassRules
+from cosched.core.cluster.queue.sizes.suspension import Suspended
+from cosched.core.symbiosis.pairs import Pair
 
 
 class Why(Enum):
@@ -33,10 +36,11 @@ class Why(Enum):
 
 
 class JobSubmitted(Struct, frozen=True):
-    """A job entered the queue."""
+    """A job entered the queue, or is kept back until its terms allow that."""
 
     now_ns: int  #: ns, the queue's clock
     job: Job  #: the request
+    terms: Terms | None = None  #: those of a batch; None: it enters at once
 
 
 class JobCancelled(Struct, frozen=True):
@@ -44,6 +48,15 @@ class JobCancelled(Struct, frozen=True):
 
     now_ns: int  #: ns, the queue's clock
     number: JobId  #: the job's number
+
+
+class OutcomeKnown(Struct, frozen=True):
+    """A job has ended for good, wherever it was. Only jobs for which others wait need be
+    reported."""
+
+    now_ns: int  #: ns, the queue's clock
+    number: JobId  #: the job's number
+    ok: bool  #: whether it ended well
 
 
 class JobFailedToStart(Struct, frozen=True):
@@ -76,6 +89,10 @@ class JobRecovered(Struct, frozen=True):
     ordered: Intervals | None = None
     by_ns: int | None = None  #: the change is late from then on; None: never
     halves: Intervals = ()  #: that it has of its nodes; (): whole nodes
+    suspension: Suspended | None = None  #: its suspensions; None: there was none
+    #: The suspended job whose nodes it has, which is recovered before it; None: none.
+    lender: JobId | None = None
+    terms: Terms | None = None  #: those of its batch; None: it is in none
 
 
 class ReservedJobBegan(Struct, frozen=True):
@@ -126,6 +143,13 @@ class NodesJoined(Struct, frozen=True):
 
     now_ns: int  #: ns, the queue's clock
     nodes: Intervals  #: by number
+
+
+class CpusCounted(Struct, frozen=True):
+    """Each node has this number of CPUs for jobs from now on."""
+
+    now_ns: int  #: ns, the queue's clock
+    cpus: int  #: of each node; 0: not known
 
 
 class ResizeDone(Struct, frozen=True):
@@ -185,6 +209,27 @@ class SizeWanted(Struct, frozen=True):
     predicted: tuple[tuple[int, int], ...] = ()
 
 
+class JobSuspended(Struct, frozen=True):
+    """All tasks of a job are stopped, as ordered; they keep their memory."""
+
+    now_ns: int  #: ns, the queue's clock
+    number: JobId  #: the job's number
+
+
+class SuspendRefused(Struct, frozen=True):
+    """All tasks of a job run on: it cannot be suspended now."""
+
+    now_ns: int  #: ns, the queue's clock
+    number: JobId  #: the job's number
+
+
+class JobContinued(Struct, frozen=True):
+    """All tasks of a suspended job run again, as ordered."""
+
+    now_ns: int  #: ns, the queue's clock
+    number: JobId  #: the job's number
+
+
 class SettingsChanged(Struct, frozen=True):
     """An operator wants another policy, or another grace for jobs that start later."""
 
@@ -213,6 +258,17 @@ class SpeedObserved(Struct, frozen=True):
     speedup: float  #: relative to whole nodes of its own
 
 
+class PairKnown(Struct, frozen=True):
+    """All that live runs have shown of a job's program beside another one, in place of what
+    was known of the two."""
+
+    now_ns: int  #: ns, the queue's clock
+    pair: Pair  #: the two applications
+    speed: float  #: of the first, where 1 is that on the same halves without a neighbour
+    runs: int  #: how many runs it is the mean of; 0: nothing is known any more
+    harmful: bool  #: whether the first is slowed so much that they must not be neighbours
+
+
 class RulesChanged(Struct, frozen=True):
     """Passes have these exceptions from the order from now on."""
 
@@ -237,6 +293,36 @@ class StartJob(Struct, frozen=True):
     #: The halves of these nodes that it has, 2 x node and 2 x node + 1; (): nodes are not
     #: divided.
     halves: Intervals = ()
+    #: The suspended job whose nodes these are; None: they were free.
+    lender: JobId | None = None
+
+
+class SuspendJob(Struct, frozen=True):
+    """Stop all tasks of a job, so that another one can run on its nodes. The end of the
+    order is reported: it is done or refused."""
+
+    number: JobId  #: the job's number
+    for_job: JobId  #: the job that is to have its nodes
+
+
+class ContinueJob(Struct, frozen=True):
+    """Let all tasks of a suspended job run again; this is reported."""
+
+    number: JobId  #: the job's number
+
+
+class LetIn(Struct, frozen=True):
+    """These jobs were kept back and are in the queue from now on."""
+
+    numbers: tuple[JobId, ...]  #: the jobs' numbers
+
+
+class DropJobs(Struct, frozen=True):
+    """These jobs can never start: a job that had to end well did not. They are not in the
+    queue any more."""
+
+    numbers: tuple[JobId, ...]  #: the jobs' numbers
+    because: JobId  #: the job that did not end well
 
 
 class ResizeJob(Struct, frozen=True):
@@ -282,24 +368,44 @@ class WakeAt(Struct, frozen=True):
 
 
 AboutJob = (
-    JobCancelled | JobFailedToStart | JobEnded | ReservedJobBegan | ReservedJobReleased
+    JobCancelled
+    | OutcomeKnown
+    | JobFailedToStart
+    | JobEnded
+    | ReservedJobBegan
+    | ReservedJobReleased
 )
-AboutNodes = NodesAdded | NodesRemoved | NodesLost | NodesDrained | NodesJoined
+AboutNodes = (
+    NodesAdded | NodesRemoved | NodesLost | NodesDrained | NodesJoined | CpusCounted
+)
 AboutSizes = ResizeDone | ResizeRefused | ResizeLate | Sensed | BoundsChanged | SizeWanted
+AboutSuspensions = JobSuspended | SuspendRefused | JobContinued
 Event = (
     JobSubmitted
     | JobRecovered
     | AboutJob
     | AboutNodes
     | AboutSizes
+    | AboutSuspensions
     | SettingsChanged
     | SharingChanged
     | RulesChanged
     | SpeedObserved
+    | PairKnown
     | Ticked
 )
 Command = (
-    StartJob | ResizeJob | WithdrawResize | ReserveJob | ReservationHit | EndJob | WakeAt
+    StartJob
+    | SuspendJob
+    | ContinueJob
+    | LetIn
+    | DropJobs
+    | ResizeJob
+    | WithdrawResize
+    | ReserveJob
+    | ReservationHit
+    | EndJob
+    | WakeAt
 )
 
 

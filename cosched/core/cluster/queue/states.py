@@ -26,10 +26,13 @@ class State(str, Enum):
     __hash__ = str.__hash__  # each step looks one up; that of Enum takes far longer
 
     ABSENT = "neither waits nor runs"
+    KEPT_BACK = "is kept back until other jobs have ended"
     WAITING = "waits"
     RESERVED = "has reserved nodes"
     RUNNING = "runs"
     RESIZING = "runs, and was ordered to change its size"
+    SUSPENDING = "runs, and was ordered to stop"
+    SUSPENDED = "is suspended"
     ENDING = "was ordered to end"
 
 
@@ -39,6 +42,9 @@ class Step(str, Enum):
     __hash__ = str.__hash__
 
     SUBMITTED = "submitted"
+    KEPT_BACK = "kept back"
+    LET_IN = "let into the queue"
+    DROPPED = "dropped, because a job for which it waited has failed"
     RECOVERED = "recovered"
     RECOVERED_RESERVED = "recovered with reserved nodes"
     STARTED = "started"
@@ -55,14 +61,23 @@ class Step(str, Enum):
     RESIZE_REFUSED = "left at its size"
     RESIZE_LATE = "late with its change of size"
     REBOUND = "given other bounds"
+    SUSPEND_ORDERED = "ordered to stop"
+    SUSPENDED = "suspended"
+    SUSPEND_REFUSED = "not suspended"
+    CONTINUE_ORDERED = "ordered to continue"
+    CONTINUED = "continued"
     ENDED = "ended"
 
 
 NEXT = MappingProxyType(
     {
         (State.ABSENT, Step.SUBMITTED): State.WAITING,
+        (State.ABSENT, Step.KEPT_BACK): State.KEPT_BACK,
         (State.ABSENT, Step.RECOVERED): State.RUNNING,
         (State.ABSENT, Step.RECOVERED_RESERVED): State.RESERVED,
+        (State.KEPT_BACK, Step.LET_IN): State.WAITING,
+        (State.KEPT_BACK, Step.DROPPED): State.ABSENT,
+        (State.KEPT_BACK, Step.CANCELLED): State.ABSENT,
         (State.WAITING, Step.STARTED): State.RUNNING,
         (State.WAITING, Step.GOT_NODES): State.RESERVED,
         (State.WAITING, Step.CANCELLED): State.ABSENT,
@@ -81,6 +96,7 @@ NEXT = MappingProxyType(
         (State.RUNNING, Step.LATE): State.ENDING,
         (State.RUNNING, Step.RESIZE_ORDERED): State.RESIZING,
         (State.RUNNING, Step.REBOUND): State.RUNNING,
+        (State.RUNNING, Step.SUSPEND_ORDERED): State.SUSPENDING,
         (State.RUNNING, Step.ENDED): State.ABSENT,
         (State.RESIZING, Step.RESIZED): State.RUNNING,
         (State.RESIZING, Step.RESIZE_REFUSED): State.RUNNING,
@@ -92,6 +108,23 @@ NEXT = MappingProxyType(
         (State.RESIZING, Step.NODE_LOST): State.ENDING,
         (State.RESIZING, Step.LATE): State.ENDING,
         (State.RESIZING, Step.ENDED): State.ABSENT,
+        (State.SUSPENDING, Step.SUSPENDED): State.SUSPENDED,
+        (State.SUSPENDING, Step.SUSPEND_REFUSED): State.RUNNING,
+        (State.SUSPENDING, Step.REBOUND): State.SUSPENDING,
+        (State.SUSPENDING, Step.REQUEUED): State.WAITING,
+        (State.SUSPENDING, Step.FAILED): State.ABSENT,
+        (State.SUSPENDING, Step.CANCELLED): State.ENDING,
+        (State.SUSPENDING, Step.NODE_LOST): State.ENDING,
+        (State.SUSPENDING, Step.LATE): State.ENDING,
+        (State.SUSPENDING, Step.ENDED): State.ABSENT,
+        (State.SUSPENDED, Step.CONTINUE_ORDERED): State.SUSPENDED,
+        (State.SUSPENDED, Step.CONTINUED): State.RUNNING,
+        (State.SUSPENDED, Step.REBOUND): State.SUSPENDED,
+        (State.SUSPENDED, Step.REQUEUED): State.WAITING,
+        (State.SUSPENDED, Step.FAILED): State.ABSENT,
+        (State.SUSPENDED, Step.CANCELLED): State.ENDING,
+        (State.SUSPENDED, Step.NODE_LOST): State.ENDING,
+        (State.SUSPENDED, Step.ENDED): State.ABSENT,
         (State.ENDING, Step.REQUEUED): State.ABSENT,
         (State.ENDING, Step.FAILED): State.ABSENT,
         (State.ENDING, Step.CANCELLED): State.ENDING,
@@ -100,13 +133,16 @@ NEXT = MappingProxyType(
         (State.ENDING, Step.RESIZED): State.ENDING,
         (State.ENDING, Step.RESIZE_REFUSED): State.ENDING,
         (State.ENDING, Step.RESIZE_LATE): State.ENDING,
+        (State.ENDING, Step.SUSPENDED): State.ENDING,
+        (State.ENDING, Step.SUSPEND_REFUSED): State.ENDING,
+        (State.ENDING, Step.CONTINUED): State.ENDING,
         (State.ENDING, Step.ENDED): State.ABSENT,
     }
 )
 
 
 #: States of jobs whose tasks run, and that were not ordered to end.
-LIVE = frozenset({State.RUNNING, State.RESIZING})
+LIVE = frozenset({State.RUNNING, State.RESIZING, State.SUSPENDING})
 
 
 class Entry(Struct, gc=False):

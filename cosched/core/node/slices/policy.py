@@ -13,8 +13,8 @@ change jobs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Protocol, TypeAlias
 
 from cosched.core.node.groups import Group
 from cosched.core.node.job import JobState
@@ -80,6 +80,10 @@ class SlicePolicy(Protocol):
 
     def order_timer(self, contended: Iterable[Group], now_ns: int) -> OrderTimer:
         """Returns when the timer daemon sends CMDCSW; no slice ends without such groups."""
+
+
+#: Returns the policy for some settings; the jobs that ended last may change later.
+ChoosePolicy: TypeAlias = Callable[[Settings, Knowledge], SlicePolicy]
 
 
 def choose_policy(settings: Settings, knowledge: Knowledge) -> SlicePolicy:

@@ -18,12 +18,16 @@ from cosched.cluster import store as stores
 from cosched.cluster.coupling.snapshot_store import SnapshotStore
 from cosched.cluster.database import open_database
 from cosched.cluster.job_size import JobSize, OpenChange, PastChange
+from cosched.cluster.job_suspension import JobSuspension
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.store import VERSION, JobStore, Record, State
 from cosched.cluster.submission import Submission
 from cosched.cluster.up.domain import write_domain
 from cosched.config.domain import DomainConfig
 from cosched.core.errors import CoschedError
+from cosched.core.symbiosis.labels import Checked
+from cosched.core.symbiosis.pairs import Pair, PairRun
+from cosched.core.symbiosis.resources import Resource
 
 GROUPS = bytes(range(256)) * 200
 JOBS = 50
@@ -76,7 +80,7 @@ KINDS = {
         JOBS,
         "move the file away to start with no jobs",
         VERSION,
-        "1 to 7",
+        "1 to 8",
     ),
     "memory": Kind(
         filled_memory,
@@ -121,7 +125,7 @@ def with_version(path, version):
     file.close()
 
 
-@pytest.mark.parametrize("version", [0, 8, 99])
+@pytest.mark.parametrize("version", [0, 9, 99])
 def test_file_of_another_version_is_refused(kind, path, version):
     with_version(path, version)
     line = refusal(kind, path)
@@ -219,6 +223,10 @@ CREATE TABLE agents (name TEXT PRIMARY KEY, incarnation INTEGER NOT NULL) STRICT
 INSERT INTO agents VALUES ('n1', 7);
 PRAGMA user_version = 1;
 """
+
+
+#: Removes what files of version 7 lack.
+WITHOUT_LEARNED = "DROP TABLE pair_runs; DROP TABLE labels; "
 
 
 @pytest.fixture
@@ -359,6 +367,14 @@ def test_latest_changes_are_kept_and_all_are_counted(old):
         assert store.times_resized(2) == 0
 
 
+#: Takes from a file what version 7 does not have.
+WITHOUT_ARRAYS = (
+    "DROP INDEX jobs_by_array; DROP TABLE arrays; ALTER TABLE jobs DROP COLUMN array;"
+    "ALTER TABLE jobs DROP COLUMN task; ALTER TABLE jobs DROP COLUMN let_in_ns;"
+    "ALTER TABLE jobs DROP COLUMN suspension;"
+)
+
+
 def test_store_of_version_4_counts_its_changes(old, monkeypatch):
     path = old((State.RUNNING, b"[[0,1]]"))
     with contextlib.closing(JobStore(path, NODES)) as store:
@@ -367,9 +383,10 @@ def test_store_of_version_4_counts_its_changes(old, monkeypatch):
         monkeypatch.undo()
     with contextlib.closing(sqlite3.connect(path)) as file:
         file.executescript(
+            f"{WITHOUT_LEARNED}"
             "INSERT INTO changes VALUES (2, 1, 1, x'00'), (3, 1, 1, x'7b7d');"
             "DROP TABLE change_counts; ALTER TABLE jobs DROP COLUMN parts;"
-            "DROP TABLE drains; PRAGMA user_version = 4;"
+            f"DROP TABLE drains; {WITHOUT_ARRAYS} PRAGMA user_version = 4;"
         )
     with contextlib.closing(JobStore(path, NODES)) as store:
         check_changes(store)
@@ -381,7 +398,9 @@ def test_store_of_version_5_takes_jobs_on_halves(old):
         assert store.find(1).parts == ()
     with contextlib.closing(sqlite3.connect(path)) as file:
         file.executescript(
-            "ALTER TABLE jobs DROP COLUMN parts; DROP TABLE drains;PRAGMA user_version = 5;"
+            f"{WITHOUT_LEARNED}"
+            "ALTER TABLE jobs DROP COLUMN parts; DROP TABLE drains;"
+            f"{WITHOUT_ARRAYS} PRAGMA user_version = 5;"
         )
     with contextlib.closing(JobStore(path, NODES)) as store:
         store.save(replace(store.find(1), hosts=("n0", "n1"), parts=(0, 1)))
@@ -391,18 +410,113 @@ def test_store_of_version_5_takes_jobs_on_halves(old):
             store.find(2)
 
 
+def test_store_of_version_7_takes_arrays(old):
+    path = old((State.QUEUED, None))
+    with contextlib.closing(JobStore(path, NODES)) as store:
+        assert store.tasks_of(1) == []
+    with contextlib.closing(sqlite3.connect(path)) as file:
+        file.executescript(f"{WITHOUT_LEARNED}{WITHOUT_ARRAYS} PRAGMA user_version = 7;")
+    with contextlib.closing(JobStore(path, NODES)) as store:
+        before = store.find(1)
+        assert (before.array, before.task, before.let_in_ns) == (0, None, None)
+        first = store.add_array("new", replace(before, number=0), [3, 5])
+        one, two = store.tasks_of(first)
+        assert (one.label, two.label) == (f"{first}_3", f"{first}_5")
+        assert one.submission is two.submission
+        store.save(replace(two, let_in_ns=5))
+    with contextlib.closing(JobStore(path, NODES)) as store:
+        assert store.find(two.number).let_in_ns == 5
+        assert [each.number for each in store.outcomes(first)] == [first, first + 1]
+
+
+def test_task_without_its_array_is_left_out(old, capsys):
+    path = old((State.QUEUED, None))
+    with contextlib.closing(JobStore(path, NODES)) as store:
+        store.add_array("new", replace(store.find(1), number=0), [1])
+    with contextlib.closing(sqlite3.connect(path)) as file:
+        file.execute("DELETE FROM arrays")
+        file.commit()
+    with contextlib.closing(JobStore(path, NODES)) as store:
+        assert [each.number for each in store.live()] == [1]
+    assert "array 2 is missing" in capsys.readouterr().err
+
+
 def test_store_of_version_6_takes_drains(old):
     path = old((State.RUNNING, b"[[0,1]]"))
     with contextlib.closing(JobStore(path, NODES)) as store:
         assert store.drains() == {}
     with contextlib.closing(sqlite3.connect(path)) as file:
-        file.executescript("DROP TABLE drains; PRAGMA user_version = 6;")
+        file.executescript(
+            f"{WITHOUT_LEARNED}DROP TABLE drains; {WITHOUT_ARRAYS} PRAGMA user_version = 6;"
+        )
     with contextlib.closing(JobStore(path, NODES)) as store:
         store.save_drain("n0", "new disk")
         store.save_drain("n1", "")
         store.forget_drain("n1")
     with contextlib.closing(JobStore(path, NODES)) as store:
         assert store.drains() == {"n0": "new disk"}
+
+
+def test_store_of_version_7_takes_suspended_jobs(old):
+    path = old((State.RUNNING, b"[[0,1]]"), (State.RUNNING, b"[[0,1]]"))
+    with contextlib.closing(JobStore(path, NODES)) as store:
+        assert store.find(1).suspension is None
+    with contextlib.closing(sqlite3.connect(path)) as file:
+        file.executescript(f"{WITHOUT_LEARNED}{WITHOUT_ARRAYS} PRAGMA user_version = 7;")
+    stored = JobSuspension(2, 9, 30, continues=True, done=1, total_ns=7)
+    with contextlib.closing(JobStore(path, NODES)) as store:
+        store.save(replace(store.find(1), suspension=stored))
+        store._file.run("UPDATE jobs SET suspension = x'7b' WHERE number = 2")
+    with contextlib.closing(JobStore(path, NODES)) as store:
+        assert store.find(1).suspension == stored
+        with pytest.raises(CoschedError, match="the suspensions of a job"):
+            store.find(2)
+
+
+def test_store_of_version_7_takes_what_is_learned(old):
+    path = old((State.RUNNING, b"[[0,1]]"))
+    with contextlib.closing(JobStore(path, NODES)):
+        pass
+    with contextlib.closing(sqlite3.connect(path)) as file:
+        file.executescript(f"{WITHOUT_LEARNED}{WITHOUT_ARRAYS} PRAGMA user_version = 7;")
+    run = PairRun(1, 2, 7, Pair("7.lu", "8.ep"), 1.25, 1.1, 5)
+    cpu, memory = frozenset({Resource.CPU}), frozenset({Resource.MEMORY})
+    label = Checked(7, "lu", cpu, memory, 3, 0, 3, 6)
+    with contextlib.closing(JobStore(path, NODES)) as store:
+        assert store.learned.runs() == []
+        for each in (run, replace(run, job=2)):
+            store.learned.save_run(each, [])
+        store.learned.save_run(replace(run, slowdown=1.5), [replace(run, job=2)])
+        store.learned.save_label(replace(label, program="sp", found=frozenset()), [])
+        store.learned.save_label(label, [replace(label, program="sp")])
+    with contextlib.closing(JobStore(path, NODES)) as store:
+        assert store.learned.runs() == [replace(run, slowdown=1.5)]
+        assert store.learned.labels() == [label]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE pair_runs SET slowdown = 0.0",
+        "UPDATE pair_runs SET slowdown = 9e999",
+        "UPDATE pair_runs SET job = -1",
+        "UPDATE labels SET found = 'disk'",
+        "UPDATE labels SET runs = -1",
+    ],
+)
+def test_damaged_rows_of_what_is_learned_are_left_out(tmp_path, damage):
+    path, lines = tmp_path / "jobs.sqlite", []
+    cpu = frozenset({Resource.CPU})
+    with contextlib.closing(JobStore(path, NODES)) as store:
+        pair = Pair("7.lu", "8.ep")
+        store.learned.save_run(PairRun(1, 2, 7, pair, 1.25, 1.1, 5), [])
+        store.learned.save_label(Checked(7, "lu", cpu, cpu, 3, 0, 3, 6), [])
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as file:
+        file.execute(damage)
+    with contextlib.closing(JobStore(path, NODES, lines.append)) as store:
+        assert len(store.learned.runs()) + len(store.learned.labels()) == 1
+        (line,) = lines
+        assert "a row is left out" in line
 
 
 def test_change_is_stored_with_its_count_or_not_at_all(old):

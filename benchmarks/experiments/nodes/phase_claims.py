@@ -1,0 +1,66 @@
+"""The claims of Yoo and Jette (2001) about messages alone on eight nodes and more. Pure.
+
+GMET is a third of the slice, as in the paper. A run in which nodes agree is one whose
+efficiency is ``TOGETHER`` or more; an order is looked for in each seed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from benchmarks.experiments.claims import Claim, counted, judged, near
+from benchmarks.experiments.nodes.phase_cases import TOGETHER, Ended, by_place
+from benchmarks.experiments.verdicts import exact, over_cases
+
+#: The paper's GMET is a third of its slice, which is 7.5 s here.
+THIRD = "2.5s"
+TICKS = (
+    "each node's timer switches at its own time, so that with more nodes some node leaves "
+    "the common job before GMET is over"
+)
+MINORITY = (
+    "a message of one node pulls as strongly as those of seven, so a minority draws the "
+    "majority as often as it follows"
+)
+LONG = "fewer ticks of the nodes' timers fall into a GMET if the slice is longer"
+
+
+def claims_of(ended: Sequence[Ended], kernel: float) -> list[Claim]:
+    """Returns the claims. kernel: the efficiency of the kernel alone at 8 nodes."""
+    grid, by_slice = by_place(ended, "nodes"), by_place(ended, "slice")
+    ratios = over_cases(kernel / one for one in grid["8", THIRD])
+    return [
+        judged("2", "mean response to the kernel's at 8 nodes, many messages", "0.50",
+               ratios,
+               near(0.5, None, 1), why=MINORITY),
+        _together("2", "messages bring the nodes together: 2 nodes", "", grid["2", THIRD]),
+        _together("2", "4 nodes", "", grid["4", THIRD]),
+        _together("2", "messages bring eight nodes together", "yes", grid["8", THIRD]),
+        _together("1", "messages bring many nodes together: 16 nodes", "yes",
+                  grid["16", THIRD]),
+        _worse("5", "at 8 nodes too short a GMET harms (500 ms)", "drops sharply",
+               grid["8", "500ms"], grid["8", THIRD], TICKS),
+        _worse("5", "at 8 nodes too long a GMET harms a little (3.5 s)", "rises a little",
+               grid["8", "3.5s"], grid["8", THIRD], TICKS),
+        _worse("6", "at 8 nodes a longer slice is worse (30 s to 4 s, GMET 2 s)", "rises",
+               by_slice[("30s",)], by_slice[("4s",)], LONG),
+        judged("2", "the kernel's efficiency at 8 nodes", "", exact(kernel)),
+    ]  # fmt: skip
+
+
+def _together(source: str, what: str, paper: str, found: Sequence[float]) -> Claim:
+    """Returns the claim that nodes agree, over the seeds."""
+    return counted(source, what, paper, (one >= TOGETHER for one in found), why=TICKS)
+
+
+def _worse(
+    source: str,
+    what: str,
+    paper: str,
+    ours: Sequence[float],
+    other: Sequence[float],
+    why: str,
+) -> Claim:
+    """Returns the claim that efficiencies are less than others, seed by seed."""
+    pairs = zip(ours, other, strict=True)
+    return counted(source, what, paper, (one < two for one, two in pairs), why=why)
