@@ -10,6 +10,9 @@ import socket
 import sys
 from pathlib import Path
 
+from cosched.core.bounds import UID_MOST
+from cosched.core.decoding import parse_integer
+
 NET = Path("/proc/net")
 #: The columns of a row: the own address, the other one, and the user.
 _OWN, _OTHER, _UID = 1, 2, 7
@@ -29,7 +32,7 @@ def uid_of_peer(
         for row in rows:
             columns = row.split(maxsplit=_UID + 1)
             if columns[_OWN].endswith(own) and columns[_OTHER].endswith(other):
-                return int(columns[_UID])
+                return parse_integer(columns[_UID], "user", 0, UID_MOST)
     return None
 
 
