@@ -16,7 +16,7 @@ class Control:
     """A connection to daemons that answer, or end just now."""
 
     ending = 0
-    requests: list[str] = []
+    requests = ()
     closed = 0
 
     def __init__(self, paths):
@@ -25,7 +25,7 @@ class Control:
             raise NoDaemon("no daemon here")
 
     def request(self, what):
-        Control.requests.append(what)
+        Control.requests = [*Control.requests, what]
 
     def close(self):
         Control.closed += 1
@@ -35,7 +35,7 @@ class Control:
 def started(monkeypatch):
     """The starts of daemons; no daemon is up before."""
     found = []
-    Control.ending, Control.requests, Control.closed = 0, [], 0
+    Control.ending, Control.requests, Control.closed = 0, (), 0
     monkeypatch.setattr(own_daemons, "ControlClient", Control)
     monkeypatch.setattr(own_daemons, "daemons_are_up", lambda run_dir: False)
     monkeypatch.setattr(
