@@ -25,6 +25,12 @@ from cosched.cluster.size_messages import (
     Resize,
     WithdrawChange,
 )
+from cosched.cluster.suspend_messages import (
+    ContinueTasks,
+    SuspendTasks,
+    TasksContinued,
+    TasksSuspended,
+)
 from cosched.core.bounds import (
     CurveKey,
     GroupId,
@@ -356,6 +362,10 @@ AnyMessage: TypeAlias = (
     | ChangeEnded
     | Dismiss
     | JobSensed
+    | SuspendTasks
+    | TasksSuspended
+    | ContinueTasks
+    | TasksContinued
     | Ask
     | Answered
     | UserRequest

@@ -27,6 +27,7 @@ from cosched.cluster.agent.resizing.admissions import Admissions
 from cosched.cluster.agent.route import Route, names_of, route_of
 from cosched.cluster.agent.steps import StepNotes
 from cosched.cluster.agent.stewards import Nursery, Steward
+from cosched.cluster.agent.stopping import Stops
 from cosched.cluster.inputs import Inputs, Visitor
 from cosched.cluster.keys import KeyRing, known_keys, load_keys
 from cosched.cluster.links import Links
@@ -55,6 +56,7 @@ from cosched.cluster.messages import (
 )
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.size_messages import Admit, Dismiss, PageOrder
+from cosched.cluster.suspend_messages import ContinueTasks, SuspendTasks
 from cosched.cluster.user_socket import Person, UserSocket
 from cosched.config.domain import DomainConfig, load_config
 from cosched.core.cluster.queue.nodes import numbers
@@ -116,6 +118,7 @@ class Agent:
         )
         self._jobs: dict[World, NodeJob] = {}
         self._admissions = Admissions(name, self)
+        self._stops = Stops(self._worlds_of, partial(self.send, CONTROLLER))
         self._broken: set[Start] = set()  # the controller waits for the end on this node
         self._ended_early: deque[Start] = deque(maxlen=_TOMBSTONES)
         self._requests = UserRequests(
@@ -292,6 +295,10 @@ class Agent:
             pass
         elif isinstance(message, Admit | Dismiss | PageOrder):
             self._take_of_admission(sender, message)
+        elif isinstance(message, SuspendTasks | ContinueTasks):
+            if sender != CONTROLLER:
+                raise CoschedError(f"job {message.job}: {sender} may not suspend it")
+            self._stops.take(message)
         elif head is not None and head.worlds.concern(sender, message):
             with self._costs_only(head):
                 head.worlds.take(sender, message)
@@ -464,8 +471,15 @@ class Agent:
     def later(self, after_s: float, call: Callable[[], None]) -> None:
         asyncio.get_running_loop().call_later(after_s, call)
 
+    def tasks_stopped(self, job: NodeJob, problem: str, *, stopped: bool) -> None:
+        self._stops.reported(job, problem, stopped=stopped)
+
+    def are_stopped(self, job: NodeJob) -> bool:
+        return self._stops.are_stopped(job.key)
+
     def forget(self, job: NodeJob) -> None:
         self._jobs.pop(job.identity, None)
+        self._stops.world_ended(job, last=not self._worlds_of(job.key))
         if not job.route.world and not job.since_ns:  # its tasks never began
             self._admissions.dismiss(job.key)
         self.check_over(job.key)

@@ -24,6 +24,7 @@ from cosched.cluster.engines.native.records import Records
 from cosched.cluster.engines.native.starts.running import Starts
 from cosched.cluster.engines.native.starts.start import ActiveStart, Outbox
 from cosched.cluster.engines.native.starts.strays import Strays
+from cosched.cluster.engines.native.suspensions import OF_SUSPENSIONS, Suspensions
 from cosched.cluster.message_kinds import OfJob
 from cosched.cluster.store import JobStore, Record, State
 from cosched.config.domain import RIGID, DomainConfig
@@ -37,6 +38,7 @@ from cosched.core.cluster.queue.job import Job
 from cosched.core.cluster.queue.machine import QueueMachine
 from cosched.core.cluster.queue.nodes import from_numbers
 from cosched.core.cluster.queue.queue_events import (
+    ContinueJob,
     DropJobs,
     EndJob,
     JobCancelled,
@@ -54,6 +56,7 @@ from cosched.core.cluster.queue.queue_events import (
     SettingsChanged,
     SharingChanged,
     StartJob,
+    SuspendJob,
     WithdrawResize,
 )
 from cosched.core.errors import CoschedError
@@ -116,6 +119,9 @@ class Jobs:
             send,
             log,
             self._report,
+        )
+        self.suspensions = Suspensions(
+            self.records, self.starts, self.clock, send, log, self._report
         )
         self._entries = Queueing(
             config.queue,
@@ -399,6 +405,7 @@ class Jobs:
         mates = () if self.pairs is None else self.pairs.mates_of(record.number)
         start = self._recover(ActiveStart(record, mates=mates), job, since_ns)
         self.changes.recover(start)
+        self.suspensions.recover(start)
         if record.reason == _CANCELLED:
             self._cancel_start(start)
         return start
@@ -421,7 +428,8 @@ class Jobs:
         )
         terms = self.prerequisites.terms(record)
         event = JobRecovered(now_ns, job, nodes, since_ns, halves=halves, terms=terms)
-        self.driver.handle(self.changes.completed(event, record))
+        event = self.changes.completed(event, record)
+        self.driver.handle(self.suspensions.completed(event, record))
         return start
 
     def waits_for_mates(self, record: Record) -> bool:
@@ -433,6 +441,7 @@ class Jobs:
         can have begun, or if its user allows it."""
         self.records.restore(record)
         self.changes.over(record)
+        self.suspensions.over(record)
         if record.reason == _CANCELLED:
             self.records.finish(record, State.CANCELLED, None, _CANCELLED)
             return
@@ -453,7 +462,11 @@ class Jobs:
                 self.changes.withdraw(command.number)
             case StartJob():
                 record = self.records.live[command.job.number]
-                self.starts.begin(record, command.nodes, command.halves)
+                self.starts.begin(record, command.nodes, command.halves, command.lender)
+            case SuspendJob():
+                self.suspensions.order(command)
+            case ContinueJob():
+                self.suspensions.order_on(command)
             case EndJob():
                 self.starts.end(command.number, command.why)
             case LetIn():
@@ -483,6 +496,8 @@ class Jobs:
         """Handles a message of a node about a job, as ``Starts.take``."""
         if isinstance(message, OF_CHANGES):
             self.changes.take(sender, message)
+        elif isinstance(message, OF_SUSPENSIONS):
+            self.suspensions.take(sender, message)
         else:
             self.starts.take(sender, message)
 
@@ -496,6 +511,7 @@ class Jobs:
     def _start_is_over(self, start: ActiveStart, again: bool) -> None:
         number = start.record.number
         self.changes.over(start.record)
+        self.suspensions.over(start.record)
         now_ns = self.clock.now_ns()
         if start.waits_for_mates:
             self.driver.handle(JobFailedToStart(now_ns, number, requeue=again))

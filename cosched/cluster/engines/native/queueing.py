@@ -227,8 +227,8 @@ class Queueing:
     def _walltime(self, record: Record) -> Walltime:
         """Returns how long a job may run, or without a limit how long it probably will."""
         job, settings = record.submission, self._settings
-        asked_ns = job.time_ns or settings.default_time_ns
-        if asked_ns is None:
+        asked_ns = job.time_ns  # the default was put there when it was submitted
+        if not asked_ns:
             learned_ns = self._records.run_times.expected_ns(record)
             return Walltime(learned_ns or UNKNOWN_NS, False, learned_ns is not None)
         # While a job waits for its turn on what it shares, its time passes.

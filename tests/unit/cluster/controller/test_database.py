@@ -18,6 +18,7 @@ from cosched.cluster import store as stores
 from cosched.cluster.coupling.snapshot_store import SnapshotStore
 from cosched.cluster.database import open_database
 from cosched.cluster.job_size import JobSize, OpenChange, PastChange
+from cosched.cluster.job_suspension import JobSuspension
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.store import VERSION, JobStore, Record, State
 from cosched.cluster.submission import Submission
@@ -363,6 +364,7 @@ def test_latest_changes_are_kept_and_all_are_counted(old):
 WITHOUT_ARRAYS = (
     "DROP INDEX jobs_by_array; DROP TABLE arrays; ALTER TABLE jobs DROP COLUMN array;"
     "ALTER TABLE jobs DROP COLUMN task; ALTER TABLE jobs DROP COLUMN let_in_ns;"
+    "ALTER TABLE jobs DROP COLUMN suspension;"
 )
 
 
@@ -442,6 +444,22 @@ def test_store_of_version_6_takes_drains(old):
         store.forget_drain("n1")
     with contextlib.closing(JobStore(path, NODES)) as store:
         assert store.drains() == {"n0": "new disk"}
+
+
+def test_store_of_version_7_takes_suspended_jobs(old):
+    path = old((State.RUNNING, b"[[0,1]]"), (State.RUNNING, b"[[0,1]]"))
+    with contextlib.closing(JobStore(path, NODES)) as store:
+        assert store.find(1).suspension is None
+    with contextlib.closing(sqlite3.connect(path)) as file:
+        file.executescript(f"{WITHOUT_ARRAYS} PRAGMA user_version = 7;")
+    stored = JobSuspension(2, 9, 30, continues=True, done=1, total_ns=7)
+    with contextlib.closing(JobStore(path, NODES)) as store:
+        store.save(replace(store.find(1), suspension=stored))
+        store._file.run("UPDATE jobs SET suspension = x'7b' WHERE number = 2")
+    with contextlib.closing(JobStore(path, NODES)) as store:
+        assert store.find(1).suspension == stored
+        with pytest.raises(CoschedError, match="the suspensions of a job"):
+            store.find(2)
 
 
 def test_change_is_stored_with_its_count_or_not_at_all(old):

@@ -136,6 +136,10 @@ class Place(ABC):
         nodes are not divided."""
         return ()
 
+    def lender_of(self, number: JobId) -> JobId | None:
+        """Returns the suspended job whose nodes a job has; None: its nodes are its own."""
+        return None
+
     def adopt(
         self, job: Job, nodes: Intervals, since_ns: int, halves: Intervals = ()
     ) -> None:
