@@ -20,6 +20,8 @@ LONGEST_TOKEN = 200
 MOST = 1 << 32
 #: The longest time: ten years.
 LONGEST_NS = 3650 * 24 * 3600 * NS_PER_S
+#: The most jobs of a user that have not ended, from which on no array is taken.
+LIVE_MOST = 50_000
 #: As a job's input: its user gives it while the job runs.
 FROM_CLIENT = "-"
 #: The variable of each task that has the job's number.
