@@ -31,7 +31,7 @@ from cosched.cluster.sharing_messages import JobShared
 from cosched.cluster.store import JobStore, Record, State
 from cosched.cluster.submission import LIVE_MOST
 from cosched.config.domain import RIGID, DomainConfig
-from cosched.core.cluster.arrays import parse_array
+from cosched.core.arrays import parse_array
 from cosched.core.cluster.coupling.engine_messages import (
     GoJob,
     JobRefused,

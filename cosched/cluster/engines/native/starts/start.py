@@ -14,7 +14,7 @@ from cosched.cluster.messages import Chunk, Failure
 from cosched.cluster.store import Record, State
 from cosched.cluster.submission import JOB_VARIABLE
 from cosched.config.domain import CPU, QueueSettings, StartupSettings
-from cosched.core.cluster.arrays import parse_array
+from cosched.core.arrays import parse_array
 from cosched.core.cluster.coupling.mate_messages import Addresses
 from cosched.core.cluster.queue.nodes import Intervals
 from cosched.core.cluster.startup.jobobject import JobObject, cut, encode_object
