@@ -62,6 +62,7 @@ from cosched.core.cluster.queue.queue_events import (
     SuspendJob,
     WithdrawResize,
 )
+from cosched.core.counting import counted
 from cosched.core.errors import CoschedError
 
 #: The stored reason of a job whose user has cancelled it, also before it has ended.
@@ -248,7 +249,7 @@ class Jobs:
             reason = f"cannot start at once: {room}"
             others = len(self.queue.waiting) - 1
             if others:
-                reason += f", {others} jobs wait"
+                reason += f", {counted(others, 'job waits', 'jobs wait')}"
             if self.driver.frozen:
                 reason = "cannot start at once: the controller asks the nodes; try again"
             self._withdraw([record], reason)
