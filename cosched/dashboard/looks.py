@@ -65,7 +65,7 @@ class DomainSource:
     def look(self) -> DomainLook:
         """Returns the domain's answers. Raises NoDomain if none answers."""
         if self._client is None:
-            self._client = Client.connect(self._run_dir, patience=PATIENCE)
+            self._client = Client.connect_to_running(self._run_dir, patience=PATIENCE)
             self._is_coupled = True
         client = self._client
         try:
