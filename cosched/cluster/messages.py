@@ -14,6 +14,7 @@ from typing import TypeAlias
 import msgspec
 
 from cosched.cluster.message_kinds import Message, OfJob
+from cosched.cluster.sharing_messages import JobShared
 from cosched.cluster.size_messages import (
     Admit,
     Admitted,
@@ -24,6 +25,12 @@ from cosched.cluster.size_messages import (
     PageOrder,
     Resize,
     WithdrawChange,
+)
+from cosched.cluster.suspend_messages import (
+    ContinueTasks,
+    SuspendTasks,
+    TasksContinued,
+    TasksSuspended,
 )
 from cosched.core.bounds import (
     CurveKey,
@@ -360,6 +367,11 @@ AnyMessage: TypeAlias = (
     | ChangeEnded
     | Dismiss
     | JobSensed
+    | SuspendTasks
+    | TasksSuspended
+    | ContinueTasks
+    | TasksContinued
+    | JobShared
     | Ask
     | Answered
     | UserRequest
