@@ -83,7 +83,7 @@ def _become(module, argv, outputs, cwd, env):
     """Runs in the fork, which must not return."""
     status = 1
     try:
-        gc.freeze()  # what this process has is never freed, so its pages stay shared
+        gc.freeze()  # the pages of these objects stay shared
         if cwd is not None:
             os.chdir(cwd)
         if env is not None:
