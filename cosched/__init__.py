@@ -1,30 +1,32 @@
-"""Coscheduling of MPI jobs. ``Client`` and ``Job`` are for programs that submit jobs, and
-``mark`` is for programs that are jobs: it counts an iteration."""
+"""Coscheduling of MPI jobs. ``Client``, ``Executor`` and ``Job`` are for programs that
+submit jobs, and ``mark`` is for programs that are jobs: it counts an iteration."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from cosched.jobs.calls.future import JobFailed
     from cosched.jobs.client import Client
+    from cosched.jobs.executor import Executor
     from cosched.jobs.job import Job
     from mpi_shim.marks import mark
 
-__all__ = ["Client", "Job", "mark"]
+__all__ = ["Client", "Executor", "Job", "JobFailed", "mark"]
+
+_PLACES = {
+    "Client": "cosched.jobs.client",
+    "Executor": "cosched.jobs.executor",
+    "Job": "cosched.jobs.job",
+    "JobFailed": "cosched.jobs.calls.future",
+    "mark": "mpi_shim.marks",
+}
 
 
 def __getattr__(name: str) -> Any:
     """Imports what a program asks for; commands start faster without it."""
-    if name == "Client":
-        from cosched.jobs.client import Client
+    if name not in _PLACES:
+        raise AttributeError(f"module 'cosched' has no attribute '{name}'")
+    from importlib import import_module
 
-        return Client
-    if name == "Job":
-        from cosched.jobs.job import Job
-
-        return Job
-    if name == "mark":
-        from mpi_shim.marks import mark
-
-        return mark
-    raise AttributeError(f"module 'cosched' has no attribute '{name}'")
+    return getattr(import_module(_PLACES[name]), name)

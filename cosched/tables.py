@@ -51,6 +51,15 @@ def table(
     return [(margin + line).rstrip() for line in text.getvalue().splitlines()]
 
 
+def cut_inside(text: str, most: int) -> str:
+    """Returns a name in at most ``most`` characters. It loses its middle, because the ends
+    of names differ: ``wavef…-4711``."""
+    if len(text) <= most:
+        return text
+    tail = (most - 1) * 2 // 3
+    return f"{text[: most - 1 - tail]}…{text[len(text) - tail :]}"
+
+
 def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     """Returns the lines of a table in Markdown."""
     return [_row(head), "|" + "---|" * len(head), *map(_row, rows)]

@@ -18,6 +18,7 @@ from typing import Any
 from benchmarks.chromium import chromium, open_page
 from benchmarks.experiment import in_one_line
 from scripts.busy_lab import BIN, FIGURES, lab_commands
+from scripts.page_pictures import save_picture
 
 #: Name, nodes and preset of each job.
 JOBS = (
@@ -71,8 +72,7 @@ def photograph(run_dir: Path) -> None:
             with chromium(width, height, dark=dark) as driver:
                 open_page(driver, url)
                 until_rates(driver)
-                driver.save_screenshot(str(FIGURES / name))
-            print(f"docs/figures/{name}")
+                save_picture(driver, FIGURES / name)
     finally:
         served.terminate()
         served.wait()

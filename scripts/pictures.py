@@ -318,12 +318,22 @@ def deployment() -> Figure:
     return figure
 
 
+PICTURES = (coscheduling, pulled_switch, pays, deployment)
+
+
+def draw_all(folder: Path) -> list[Path]:
+    """Draws all of them into a folder; returns their files."""
+    paths = []
+    with mpl.rc_context({"svg.hashsalt": "cosched"}):
+        for draw in PICTURES:
+            paths.append(folder / f"{draw.__name__}.svg")
+            draw().savefig(paths[-1], facecolor="white", metadata={"Date": None})
+    return paths
+
+
 def main() -> None:
     """Draws all of them."""
-    mpl.rcParams["svg.hashsalt"] = "cosched"
-    for draw in (coscheduling, pulled_switch, pays, deployment):
-        path = FIGURES / f"{draw.__name__}.svg"
-        draw().savefig(path, facecolor="white", metadata={"Date": None})
+    for path in draw_all(FIGURES):
         print(path.relative_to(FIGURES.parent.parent))
 
 

@@ -27,8 +27,8 @@ def connect(
 
 
 class Connector:
-    """Connects to the domain of a run directory as ``Client.connect`` does, each time that
-    it is called.
+    """Connects to the domain of a run directory, as ``Client.connect_to_running`` does,
+    each time that it is called.
 
     Starts a missing member of the user's private domain again. command: the first word of
     the lines on stderr that report this, or that the domain does not answer. A line that
@@ -62,7 +62,7 @@ class Connector:
         return self._connect()
 
     def _connect(self) -> Client:
-        return Client.connect(
+        return Client.connect_to_running(
             self._run_dir, self._node, Patience(note_slow=lambda: self._note(_SLOW))
         )
 

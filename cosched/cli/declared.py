@@ -68,6 +68,8 @@ class _Parameter:
         if isinstance(kind, (Parsed, EnumChoice)) and default and is_shown:
             attributes["default"] = kind.show(default)
         words = self.words
+        if isinstance(kind, click.IntRange):
+            attributes.setdefault("metavar", "N")
         if self.make is click.option and not words:
             words = ("--" + name.replace("_", "-"),)
         yield self.make(name, *words, **attributes)

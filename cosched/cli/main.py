@@ -39,10 +39,11 @@ SECTIONS = {
         "cluster": ("cluster.group", "command", "Run a queue and an agent on each node."),
     },
     "Measure": {
+        "demo": ("measure.demo", "Demo", "Show the gain on this machine."),
         "bench": ("measure.bench", "Bench", "Compare runs with and without cosched."),
         "tune": ("measure.tune", "Tune", "Find the best slice and GMET for a workload."),
         "advise": ("measure.advise", "Advise", "Advise whether to coschedule a job."),
-        "report": ("measure.report", "Report", "Draw traces and bench results as HTML."),
+        "report": ("measure.report", "Report", "Draw traces and results as HTML."),
         "replay": ("measure.replay", "Replay", "Replay a trace and compare decisions."),
         "sim": ("sim.group", "command", "Try scheduling decisions in virtual time."),
     },

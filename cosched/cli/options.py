@@ -319,16 +319,18 @@ def complete_domain_jobs(
     """Offers the numbers of the domain's jobs that have not ended, with their names; none
     where no domain answers."""
     from cosched.cli.connection import AT_THE_PROMPT
+    from cosched.cluster.answers import label_of
     from cosched.jobs.client import Client
 
     try:
         run_dir = ctx.params.get("run_dir")
-        with Client.connect(run_dir, patience=AT_THE_PROMPT) as client:
-            jobs = client.queue()
+        with Client.connect_to_running(run_dir, patience=AT_THE_PROMPT) as client:
+            jobs = client.queue(folded=True)
     except CoschedError:
         return []
+    arrays = {str(job["array"]): job for job in jobs if job["array"] is not None}
     return [
-        CompletionItem(str(job["job"]), help=job["name"])
-        for job in jobs
-        if str(job["job"]).startswith(begun)
+        CompletionItem(number, help=job["name"])
+        for number, job in {**arrays, **{label_of(job): job for job in jobs}}.items()
+        if number.startswith(begun)
     ]

@@ -23,7 +23,9 @@ class _Job(TypedDict):
     started_ns: int | None
     ended_ns: int | None
     expected_ns: int | None
-    time_ns: int
+    time_ns: int | None
+    run_ns: int | None
+    ends_ns: int | None
     status: int | None
     reason: str
     starts: int
@@ -40,6 +42,9 @@ class _Job(TypedDict):
     shares: bool
     halves: list[str]
     neighbours: list[int]
+    array: int | None
+    task: int | None
+    waits_for: str
 
 
 class PhasesInfo(TypedDict):
@@ -92,20 +97,36 @@ class JobInfo(_Job, total=False):
 
     state: ``held``, ``queued``, ``starting``, ``running``, or how it ended: ``done``,
     ``failed``, ``cancelled``, ``timeout``, ``node lost``. nodes, tasks: how many of each.
-    hosts: the nodes of its latest start. status: as a shell reports it. starts: how often
-    it was started. output, error: its files, in ``cwd`` unless they begin with ``/``; an
-    empty ``error`` means the same file. mates: one line about its mates in other domains;
-    empty without mates, and after its end. minimum, ideal: the least and the most nodes of
-    a malleable job; None for a rigid one. resized: how often its size was changed; None for
-    a rigid one. node_s: the time of its nodes in its latest start, added up; half a node
-    counts half. limited_by: its user's label; empty: none. shares: whether it may share its
-    nodes. halves: for each of ``hosts`` ``top`` or ``bottom``, the half that it has; empty:
-    whole nodes. neighbours: the jobs on the other halves of its nodes.
+    hosts: the nodes of its latest start. time_ns: its limit; None: it has none. run_ns: how
+    long earlier runs took. ends_ns: when it will probably end. status: as a shell reports
+    it. starts: how often it was started. output, error: its files, in ``cwd`` unless they
+    begin with ``/``; an empty ``error`` means the same file. mates: one line about its
+    mates in other domains; empty without mates, and after its end. minimum, ideal: the
+    least and the most nodes of a malleable job; None for a rigid one. resized: how often
+    its size was changed; None for a rigid one. node_s: the time of its nodes in its latest
+    start, added up; half a node counts half. limited_by: its user's label; empty: none.
+    shares: whether it may share its nodes. halves: for each of ``hosts`` ``top`` or
+    ``bottom``, the half that it has; empty: whole nodes. neighbours: the jobs on the other
+    halves of its nodes, or that share its CPUs. array: the number of its array, that of the
+    first task; None: it is in none. task: its index there. waits_for: the jobs whose end it
+    needs to enter the queue, in words; empty: none.
     """
+
+    #: The tasks that it stands for, such as ``12_[4-100%10]``; only in a folded queue.
+    folded: str
 
     #: The changes of its size, in their order; only in the answer about one job.
     changes: list[ChangeInfo]
     why: str  #: one line about its work or its wait; only in the answer about one job
+
+
+class EndInfo(TypedDict):
+    """The end of a job, in short; see ``JobInfo``."""
+
+    job: int
+    state: str
+    status: int | None
+    reason: str
 
 
 def size_text(nodes: int | None, minimum: int, ideal: int, unit: str = "") -> str:
@@ -113,6 +134,19 @@ def size_text(nodes: int | None, minimum: int, ideal: int, unit: str = "") -> st
     unit: a word behind the number of nodes, with a space before it."""
     bounds = str(ideal) if minimum == ideal else f"{minimum}-{ideal}"
     return f"{bounds}{unit}" if nodes is None else f"{nodes}{unit} of {bounds}"
+
+
+class TaskInfo(TypedDict):
+    """A job that a user names. task: its index in its array; None: it is in none."""
+
+    job: int
+    task: int | None
+    state: str
+
+
+def label_of(job: JobInfo) -> str:
+    """Returns the number of a job as users write it: ``12``, or ``12_3`` in an array."""
+    return str(job["job"]) if job["array"] is None else f"{job['array']}_{job['task']}"
 
 
 class PairInfo(TypedDict):
@@ -130,12 +164,14 @@ class PairInfo(TypedDict):
 
 
 class NodeInfo(TypedDict):
-    """A node. slots: the tasks that it takes. jobs: the numbers of its jobs."""
+    """A node. slots: the tasks that it takes. tasks_most: the most tasks of a job there, if
+    tasks take turns on its CPUs. jobs: the numbers of its jobs."""
 
     node: str
     state: str
     reason: str
     slots: int
+    tasks_most: int
     jobs: list[int]
 
 

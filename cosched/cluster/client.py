@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from cosched.cluster.answers import (
+    EndInfo,
     InputInfo,
     JobInfo,
     LeavingInfo,
@@ -27,9 +28,11 @@ from cosched.cluster.answers import (
     NodeInfo,
     PairInfo,
     ReloadInfo,
+    TaskInfo,
 )
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.submission import LONGEST_REQUEST, Submission, as_name
+from cosched.core.cluster.arrays import JobRef
 from cosched.core.decoding import JsonDecoder, printable, shown_text
 from cosched.core.errors import CoschedError
 from cosched.core.names import member_of
@@ -83,9 +86,14 @@ class Client:
     """A connection to the domain of a run directory."""
 
     def __init__(
-        self, connection: socket.socket, run_dir: Path, patience: Patience = USUAL_PATIENCE
+        self,
+        connection: socket.socket,
+        run_dir: Path,
+        patience: Patience = USUAL_PATIENCE,
+        node: str | None = None,
     ) -> None:
         self.run_dir = run_dir
+        self.node = node
         self._patience = patience
         self._connection = connection
         self._stream = connection.makefile("rb")
@@ -114,7 +122,7 @@ class Client:
             except OSError:
                 connection.close()
                 continue
-            return cls(connection, run_dir, patience)
+            return cls(connection, run_dir, patience, node)
         raise NoDomain(
             f"no domain answers in {run_dir}; start one with: cosched cluster up"
         )
@@ -137,9 +145,17 @@ class Client:
         number: int = found["job"]
         return number
 
-    def queue(self, ended: int = 0) -> list[JobInfo]:
-        """Returns the jobs that have not ended, and the ``ended`` latest of all."""
-        return [_in_words(job) for job in self._ask("queue", ended=ended)]
+    def queue(self, ended: int = 0, *, folded: bool = False) -> list[JobInfo]:
+        """Returns the jobs that have not ended, and the ``ended`` latest of all. folded:
+        the tasks of an array that wait are one entry."""
+        more = {"folded": True} if folded else {}
+        return [_in_words(job) for job in self._ask("queue", ended=ended, **more)]
+
+    def tasks(self, job: JobRef) -> tuple[list[TaskInfo], str]:
+        """Returns the jobs that a name means, and one line about them if they are tasks of
+        an array."""
+        found = self._ask("tasks", **_as_request(job))
+        return found["tasks"], found["why"]
 
     def job(self, number: int) -> JobInfo:
         """Returns a job; its member ``why`` is one line."""
@@ -148,6 +164,18 @@ class Client:
     def wait(self, number: int, meanwhile: Callable[[], object] | None = None) -> JobInfo:
         """Returns a job once it has ended. meanwhile: called again and again until then."""
         return _in_words(self._ask_and_wait("wait", meanwhile, job=number))
+
+    def ended(self, numbers: Sequence[int], within_s: float) -> list[EndInfo]:
+        """Returns the ends of the ended jobs among these, once there is one. When the time
+        is over, the list is empty."""
+        found: list[EndInfo]
+        found = self._ask_within(
+            within_s + self._patience.within_s,
+            "ended",
+            jobs=list(numbers),
+            within=within_s,
+        )
+        return found
 
     def until_running(self, number: int) -> JobInfo:
         """Returns a job once it runs or has ended."""
@@ -173,17 +201,18 @@ class Client:
         )
         return found
 
-    def cancel(self, number: int) -> None:
-        """Ends a job, or takes it from the queue."""
-        self._ask("cancel", job=number)
+    def cancel(self, job: int | JobRef) -> None:
+        """Ends a job, or takes it from the queue; the number of an array is all its
+        tasks."""
+        self._ask("cancel", **_as_request(job))
 
-    def hold(self, number: int) -> None:
-        """Keeps a waiting job from starting."""
-        self._ask("hold", job=number)
+    def hold(self, job: int | JobRef) -> None:
+        """Keeps a waiting job from starting, or those tasks of an array that wait."""
+        self._ask("hold", **_as_request(job))
 
-    def unhold(self, number: int) -> None:
-        """Returns a held job to the queue."""
-        self._ask("unhold", job=number)
+    def unhold(self, job: int | JobRef) -> None:
+        """Returns a held job, or the held tasks of an array, to the queue."""
+        self._ask("unhold", **_as_request(job))
 
     def resize(
         self, number: int, minimum: int | None = None, ideal: int | None = None
@@ -318,8 +347,20 @@ def _in_words(job: JobInfo) -> JobInfo:
     }
 
 
+def _as_request(job: int | JobRef) -> dict[str, Any]:
+    """Returns the fields of a request about a job or some tasks of an array."""
+    if isinstance(job, int):
+        return {"job": job}
+    return {"job": job.number, **({"tasks": job.tasks_text} if job.tasks else {})}
+
+
 def _late(within_s: float) -> NoAnswer:
     return NoAnswer(f"the controller has not answered within {within_s:g} s; try again")
+
+
+def new_token() -> str:
+    """Returns a word that no other submission has."""
+    return os.urandom(_TOKEN_BYTES).hex()
 
 
 def make_submission(
@@ -335,7 +376,7 @@ def make_submission(
     for field in _PATHS & more.keys():
         more[field] = to_wire(more[field])
     return Submission(
-        token=os.urandom(_TOKEN_BYTES).hex(),
+        token=new_token(),
         name=name or as_name(os.path.basename(argv[0])) or "job",
         argv=words_to_wire(argv),
         environ=environ_to_wire(environ),

@@ -56,6 +56,11 @@ class Database:
         with one_line(self._path, self._remedy):
             self._space.store(lambda: self._run_together(statements))
 
+    def run_together(self, statements: Sequence[tuple[str, Sequence[Any]]]) -> None:
+        """Runs all of these statements or none. Raises CoschedError."""
+        with one_line(self._path, self._remedy):
+            self._run_together(statements)
+
     def run_all(self, statements: str) -> None:
         """Runs several statements. Raises CoschedError."""
         with one_line(self._path, self._remedy):

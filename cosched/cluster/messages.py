@@ -42,7 +42,7 @@ from cosched.core.cluster.startup.questions import Question, RootAnswer
 from cosched.core.decoding import MessagePackDecoder
 
 #: Peers of another version are refused.
-PROTOCOL = 11
+PROTOCOL = 12
 #: The longest message, in bytes; a longer one is refused.
 LONGEST = 64 << 20
 

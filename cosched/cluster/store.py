@@ -6,7 +6,7 @@ A torn or foreign file is refused. The controller's lock keeps a second controll
 from __future__ import annotations
 
 import time
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -40,8 +40,9 @@ from cosched.core.errors import CoschedError
 #: In the file's user_version. Files of version 1 have numbers of nodes instead of names.
 #: Those of version 2 do not count the failed starts of a job. Those of version 3 have no
 #: malleable jobs. Those of version 4 have all changes of sizes, and do not count them.
-#: Those of version 5 have no jobs on halves of nodes, and those of version 6 no drains.
-VERSION = 7
+#: Those of version 5 have no jobs on halves of nodes, those of version 6 no drains, and
+#: those of version 7 no arrays.
+VERSION = 8
 #: How many changes of a job's size are kept, the latest ones. All of them are counted.
 CHANGES_MOST = 100
 #: Stands for a number in a file of version 1 that no node in domain.toml has.
@@ -56,6 +57,11 @@ CREATE TABLE changes (
 ) STRICT
 """
 _DRAINS = "CREATE TABLE drains (name TEXT PRIMARY KEY, reason TEXT NOT NULL) STRICT"
+#: What all tasks of an array have, by the number of its first task.
+_ARRAYS = (
+    "CREATE TABLE arrays (number INTEGER PRIMARY KEY, submission BLOB NOT NULL) STRICT"
+)
+_BY_ARRAY = "CREATE INDEX jobs_by_array ON jobs (array) WHERE array <> 0"
 _COUNTS = """
 CREATE TABLE change_counts (
     job INTEGER PRIMARY KEY,
@@ -80,9 +86,14 @@ CREATE TABLE jobs (
     reason TEXT NOT NULL DEFAULT '',
     failed_starts INTEGER NOT NULL DEFAULT 0,
     size BLOB,
-    parts BLOB
+    parts BLOB,
+    array INTEGER NOT NULL DEFAULT 0,
+    task INTEGER,
+    let_in_ns INTEGER
 ) STRICT;
 CREATE INDEX jobs_by_state ON jobs (state);
+{_BY_ARRAY};
+{_ARRAYS};
 CREATE TABLE agents (name TEXT PRIMARY KEY, incarnation INTEGER NOT NULL) STRICT;
 {_CHANGES};
 {_COUNTS};
@@ -135,6 +146,15 @@ class Record:
     #: The part of each of ``hosts`` that it has or had, 0 for the top half and 1 for the
     #: bottom half; (): whole nodes.
     parts: tuple[int, ...] = ()
+    array: int = 0  #: the number of the first task of its array; 0: it is in none
+    task: int | None = None  #: its index in the array; None: it is in none
+    #: When it entered the queue, ns since 1970, if it was kept back before; otherwise None.
+    let_in_ns: int | None = None
+
+    @property
+    def label(self) -> str:
+        """Returns its number as users write it: ``12``, or ``12_3`` in an array."""
+        return f"{self.array}_{self.task}" if self.array else str(self.number)
 
     @property
     def nodes(self) -> tuple[str, ...]:
@@ -178,9 +198,35 @@ class _Row(msgspec.Struct, array_like=True):
     failed_starts: Slots
     size: bytes | None
     parts: bytes | None
+    array: Natural
+    task: Natural | None
+    let_in_ns: Natural | None
+
+
+class Outcome(msgspec.Struct, array_like=True, frozen=True):
+    """What came of a job."""
+
+    number: JobNumber  #: the job's number
+    array: Natural  #: the number of the first task of its array; 0: it is in none
+    task: Natural | None  #: its index in its array; None: it is in none
+    uid: UserId  #: its user
+    state: State  #: its state in the domain
+
+    @property
+    def label(self) -> str:
+        """Returns its number as users write it, as ``Record.label``."""
+        return f"{self.array}_{self.task}" if self.array else str(self.number)
 
 
 _COLUMNS = ", ".join(_Row.__struct_fields__)
+_INSERT = "INSERT INTO jobs (token, uid, gid, submitted_ns, state, submission)"
+_UPDATE = (
+    "UPDATE jobs SET state = ?, start = ?, hosts = ?, started_ns = ?, "
+    "ended_ns = ?, status = ?, reason = ?, failed_starts = ?, size = ?, "
+    "parts = ?, let_in_ns = ? WHERE number = ?"
+)
+#: Submissions of arrays that are kept decoded.
+_SHARED_MOST = 64
 _hosts: JsonDecoder[tuple[str, ...]] = JsonDecoder(tuple[Name, ...], "names of nodes")
 _parts: JsonDecoder[tuple[Slots, ...]] = JsonDecoder(tuple[Slots, ...], "parts of nodes")
 _intervals: JsonDecoder[Intervals] = JsonDecoder(
@@ -212,8 +258,10 @@ class JobStore:
             _count_changes,
             _store_parts,
             _store_drains,
+            _store_arrays,
         ]
         self._file = open_database(path, _TABLE, VERSION, remedy, log, upgrades)
+        self._shared: OrderedDict[int, Submission] = OrderedDict()
         #: How many changes of sizes ended, by whether they were refused.
         self.changes_ended = self._sum_of_changes()
 
@@ -221,47 +269,51 @@ class JobStore:
         """Stores a new job and returns its number. A token that was stored before keeps its
         number. Raises CoschedError if that job belongs to another user, and for a full
         disk."""
+        number = self._find_token(token, record)
+        if number is not None:
+            return number
+        values = (*_user(token, record), msgspec.json.encode(record.submission))
+        return self._file.run(f"{_INSERT} VALUES (?, ?, ?, ?, ?, ?)", values)
+
+    def add_array(self, token: str, record: Record, tasks: Sequence[int]) -> int:
+        """Stores one job for each index of an array, with numbers in a row, or none of
+        them. Returns the first number; otherwise as ``add``."""
+        number = self._find_token(token, record)
+        if number is not None:
+            return number
+        row = self._file.find("SELECT seq FROM sqlite_sequence WHERE name = 'jobs'")
+        first: int = 1 if row is None else row[0] + 1
+        insert = f"{_INSERT[:-1]}, number, array, task) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+        shared = msgspec.json.encode(record.submission)
+        statements: list[tuple[str, Sequence[Any]]] = [
+            ("INSERT INTO arrays VALUES (?, ?)", (first, shared))
+        ]
+        for number, task in enumerate(tasks, first):
+            # No user can give the tokens of the other tasks: they are not printable.
+            own = token if number == first else f"\0{number}"
+            statements.append((insert, (*_user(own, record), b"", number, first, task)))
+        self._file.run_together(statements)
+        return first
+
+    def _find_token(self, token: str, record: Record) -> int | None:
+        """Returns the number of the job with a token; None if it is new. Raises
+        CoschedError for another user's."""
         select = "SELECT number, uid FROM jobs WHERE token = ?"
         found = self._file.find(select, (token,))
-        if found is not None:
-            number, uid = found
-            if uid != record.uid:
-                raise CoschedError("the token of this job is taken; choose another one")
-            return cast(int, number)
-        values = (
-            token,
-            record.uid,
-            record.gid,
-            msgspec.json.encode(record.submission),
-            record.submitted_ns,
-            record.state.value,
-        )
-        return self._file.run(
-            "INSERT INTO jobs (token, uid, gid, submission, submitted_ns, state) "
-            "VALUES (?, ?, ?, ?, ?, ?)",
-            values,
-        )
+        if found is None:
+            return None
+        number, uid = found
+        if uid != record.uid:
+            raise CoschedError("the token of this job is taken; choose another one")
+        return cast(int, number)
 
     def save(self, record: Record) -> None:
         """Stores what has changed since the job was added. Waits while the disk is full."""
-        self._file.store(
-            "UPDATE jobs SET state = ?, start = ?, hosts = ?, started_ns = ?, "
-            "ended_ns = ?, status = ?, reason = ?, failed_starts = ?, size = ?, "
-            "parts = ? WHERE number = ?",
-            (
-                record.state.value,
-                record.start,
-                msgspec.json.encode(record.hosts),
-                record.started_ns,
-                record.ended_ns,
-                record.status,
-                record.reason,
-                record.failed_starts,
-                None if record.size is None else msgspec.json.encode(record.size),
-                msgspec.json.encode(record.parts) if record.parts else None,
-                record.number,
-            ),
-        )
+        self._file.store(_UPDATE, _changed(record))
+
+    def save_all(self, records: Sequence[Record]) -> None:
+        """Stores what has changed of several jobs at once, as ``save``."""
+        self._file.store_all([(_UPDATE, _changed(record)) for record in records])
 
     def save_submission(self, number: int, submission: Submission) -> None:
         """Stores what the user of a job wants from now on. Waits while the disk is full."""
@@ -284,6 +336,26 @@ class JobStore:
         """Returns a job; None if there is none of this number."""
         row = self._file.find(f"SELECT {_COLUMNS} FROM jobs WHERE number = ?", (number,))
         return None if row is None else self._record(row)
+
+    def tasks_of(self, array: int) -> list[Record]:
+        """Returns all tasks of an array, by number; [] if there is no such array. Leaves
+        out damaged records, as ``live``."""
+        rows = self._file.rows(
+            f"SELECT {_COLUMNS} FROM jobs WHERE array = ? AND array <> 0 ORDER BY number",
+            (array,),
+        )
+        return list(self._readable(rows))
+
+    def outcomes(self, number: int) -> list[Outcome]:
+        """Returns the state of a job, or of each task of an array, by number; [] if there
+        is none. Raises CoschedError for a damaged row."""
+        rows = self._file.rows(
+            "SELECT number, array, task, uid, state FROM jobs "
+            "WHERE number = ? OR (array = ? AND array <> 0) ORDER BY number",
+            (number, number),
+        )
+        found: list[Outcome] = convert(list(rows), list[Outcome], f"job {number}")
+        return found
 
     def latest(self, most: int) -> Iterator[Record]:
         """Yields the jobs with the greatest numbers, the latest first, as ``live``."""
@@ -385,7 +457,7 @@ class JobStore:
             found: _Row = convert(row, _Row, "a row")
             hosts = _hosts.decode(found.hosts) if found.hosts else ()
             decoded = {
-                "submission": decode_submission(found.submission),
+                "submission": self._submission(found),
                 "hosts": hosts,
                 "size": decode_size(found.size, len(hosts)) if found.size else None,
                 "parts": _decode_parts(found.parts, len(hosts)),
@@ -394,6 +466,48 @@ class JobStore:
         except CoschedError as error:
             shown = printable(str(row[0]))
             raise CoschedError(f"{self._path}: job {shown} is damaged: {error}") from None
+
+    def _submission(self, row: _Row) -> Submission:
+        """Returns the submission of a row; tasks of an array share one. Raises CoschedError
+        for bytes that are none."""
+        if row.submission or not row.array:
+            return decode_submission(row.submission)
+        found = self._shared.get(row.array)
+        if found is None:
+            stored = self._file.find(
+                "SELECT submission FROM arrays WHERE number = ?", (row.array,)
+            )
+            if stored is None:
+                raise CoschedError(f"array {row.array} is missing")
+            found = self._shared[row.array] = decode_submission(stored[0])
+        self._shared.move_to_end(row.array)
+        if len(self._shared) > _SHARED_MOST:
+            self._shared.popitem(last=False)
+        return found
+
+
+def _user(token: str, record: Record) -> tuple[Any, ...]:
+    """Returns the values of ``_INSERT`` without the submission."""
+    times = (record.submitted_ns, record.state.value)
+    return token, record.uid, record.gid, *times
+
+
+def _changed(record: Record) -> tuple[Any, ...]:
+    """Returns the values of ``_UPDATE``."""
+    return (
+        record.state.value,
+        record.start,
+        msgspec.json.encode(record.hosts),
+        record.started_ns,
+        record.ended_ns,
+        record.status,
+        record.reason,
+        record.failed_starts,
+        None if record.size is None else msgspec.json.encode(record.size),
+        msgspec.json.encode(record.parts) if record.parts else None,
+        record.let_in_ns,
+        record.number,
+    )
 
 
 def _decode_parts(data: bytes | None, nodes: int) -> tuple[int, ...]:
@@ -457,3 +571,12 @@ def _store_parts(file: Database) -> None:
 def _store_drains(file: Database) -> None:
     """Gives a file of version 6 room for drains."""
     file.run(_DRAINS)
+
+
+def _store_arrays(file: Database) -> None:
+    """Gives a file of version 7 what is stored about arrays and jobs that are kept back."""
+    file.run("ALTER TABLE jobs ADD COLUMN array INTEGER NOT NULL DEFAULT 0")
+    file.run("ALTER TABLE jobs ADD COLUMN task INTEGER")
+    file.run("ALTER TABLE jobs ADD COLUMN let_in_ns INTEGER")
+    file.run(_BY_ARRAY)
+    file.run(_ARRAYS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from cosched.core.bounds import Limit
+from cosched.core.cluster.arrays import parse_array, parse_jobs
 from cosched.core.decoding import JsonDecoder, convert
 from cosched.core.errors import CoschedError
 from cosched.core.symbiosis.resources import parse_limits
@@ -53,12 +54,14 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     minimum: int = 0
     #: The nodes at which it is fastest; it gets no more. 0: not known, or it is rigid.
     ideal: int = 0
-    time_ns: int = 0  #: the run time that the user requests; 0: the domain's default
+    #: The run time that the user allows; 0: that of the domain, or any.
+    time_ns: int = 0
     pmi: str = "none"  #: pmi1, pmi1-long, pmix or none
     pmix_library: str = ""  #: the path of its MPI's libpmix; empty: none
     bind: bool = False  #: whether each task stays on its CPUs
     input: str = "/dev/null"  #: a path, or ``-`` for what its user gives while it runs
-    #: A path; ``%j`` stands for the job's number and ``%x`` for its name.
+    #: A path; ``%j`` stands for the job's number, ``%x`` for its name, ``%A`` for the
+    #: number of its array, and ``%a`` for its index there (``output_names``).
     output: str = "cosched-%j.out"
     error: str = ""  #: a path as for output; empty: as output
     label: bool = False  #: whether each line of output begins with its rank
@@ -66,12 +69,24 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     requeue: bool = False  #: start it again if a node is lost
     at_once: bool = False  #: start it now or refuse it
     exclusive: bool = False  #: its nodes take no other job meanwhile
+    #: Where jobs have CPUs, those of this one may have other jobs that share, too.
+    share: bool = False
+    #: CPUs that it has on each node; 0: one for each task. More than a node has: all.
+    cpus: int = 0
     #: The resources that limit it, by its user's word: cpu, memory, io, network.
     limited_by: tuple[str, ...] = ()
     #: Whether it may have halves of nodes beside other jobs; None: with a label, or if the
     #: domain lets jobs without one share.
     share_node: bool | None = None
     mates: str = ""  #: its mates in other domains (``coupling.mates``); empty: none
+    #: The tasks of an array (``core.cluster.arrays``), each a job; empty: one job.
+    array: str = ""
+    #: Whether tasks of the array also get the variables that Slurm gives them.
+    slurm_variables: bool = False
+    after: str = (
+        ""  #: jobs that must end before it starts, such as ``12,13_4``; empty: none
+    )
+    after_ok: str = ""  #: the same, and each of them must end well
 
     def check(self) -> None:
         """Raises CoschedError for a submission that makes no sense."""
@@ -79,9 +94,10 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             raise CoschedError("a job needs a program")
         if not 0 < len(self.name) <= LONGEST_NAME or not self.name.isprintable():
             raise CoschedError(f"a job's name has 1 to {LONGEST_NAME} characters")
-        if min(self.ranks, self.nodes, self.ppn, self.time_ns) < 0:
+        if min(self.ranks, self.nodes, self.ppn, self.cpus, self.time_ns) < 0:
             raise CoschedError("ranks, nodes, tasks per node and time cannot be negative")
-        if max(self.ranks, self.nodes, self.ppn) > MOST or self.time_ns > LONGEST_NS:
+        most = max(self.ranks, self.nodes, self.ppn, self.cpus)
+        if most > MOST or self.time_ns > LONGEST_NS:
             raise CoschedError(f"a job has at most {MOST} ranks or nodes, and ten years")
         if self.malleable:
             self._check_sizes()
@@ -96,6 +112,9 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             raise CoschedError(f"pmi '{self.pmi}': must be one of {', '.join(PMIS)}")
         if self.at_once and (self.held or self.requeue):
             raise CoschedError("a job that starts at once cannot be held or requeued")
+        if self.exclusive and self.share:
+            raise CoschedError("a job that has its nodes alone cannot share CPUs")
+        self._check_batch()
         if self.at_once and self.mates:
             raise CoschedError("a job with mates waits for them: it cannot start at once")
         if not self.cwd.startswith("/"):
@@ -104,6 +123,26 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         words = (*self.argv, *files, *self.environ, *self.environ.values())
         if any("\0" in word for word in words) or any("=" in key for key in self.environ):
             raise CoschedError("a word or variable of the job has a NUL, or a name has a =")
+
+    def _check_batch(self) -> None:
+        """Raises CoschedError for an array, or for jobs to wait for, that cannot be."""
+        if self.array:
+            parse_array(self.array)
+        for what, text in (("--after", self.after), ("--after-ok", self.after_ok)):
+            if text:
+                parse_jobs(text, what)
+        kept_back = self.array or self.after or self.after_ok
+        if kept_back and self.mates:
+            raise CoschedError(
+                "a job with mates starts with them: it can be in no array, and cannot wait "
+                "for other jobs"
+            )
+        if kept_back and self.at_once:
+            raise CoschedError(
+                "a job that starts at once can be in no array, and cannot wait for others"
+            )
+        if self.array and self.input == FROM_CLIENT:
+            raise CoschedError("the tasks of an array cannot share one standard input")
 
     def _check_sizes(self) -> None:
         """Raises CoschedError for sizes that no malleable job has."""
@@ -184,8 +223,9 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
                 f"infeasible: {ranks} tasks on {nodes} nodes are more than {ppn} on a node"
             )
         if nodes > nodes_most:
+            tasks = "" if self.nodes else f": {ranks} tasks, {ppn or slots} on each"
             raise CoschedError(
-                f"infeasible: needs {nodes} nodes, the domain has {nodes_most}"
+                f"infeasible: needs {nodes} nodes, the domain has {nodes_most}{tasks}"
             )
         if most > slots:
             raise CoschedError(

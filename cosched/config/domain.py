@@ -24,6 +24,7 @@ from cosched.core.cluster.queue.sizes.settings import (
 from cosched.core.config.kinds import (
     ADDRESS,
     LISTEN,
+    SWITCH,
     TEXT,
     TEXTS,
     decimal,
@@ -59,6 +60,8 @@ RIGID = "rigid"
 MALLEABLE = "malleable"
 #: A moldable job keeps the number of nodes with which it starts.
 SIZES = (RIGID, "moldable", MALLEABLE)
+#: A job has whole nodes, or as many CPUs of each of its nodes as it has tasks there.
+NODE, CPU = UNITS = ("node", "cpu")
 #: The least number of an ordinary user, as UID_MIN of login.defs.
 LEAST_UID = 1000
 _LARGEST_CHUNK = 1 << 20
@@ -128,9 +131,12 @@ class QueueSettings:
     """[queue]: how jobs wait and end."""
 
     policy: str = key(one_of(*POLICIES), "easy", "The order and the plan.", live=True)
-    jobs_per_node: int = key(whole(1), 1, "How many jobs may share a node.", live=True)
-    default_time_ns: int = key(
-        duration(1), 3600 * NS_PER_S, "The limit of a job that names none.", live=True
+    jobs_per_node: int = key(
+        whole(1), 1, "How many jobs may share a node, or a CPU.", live=True
+    )
+    #: None: such a job has no limit.
+    default_time_ns: int | None = key(
+        duration(1), None, "The limit of a job that names none.", live=True
     )
     grace_ns: int = key(
         duration(),
@@ -140,11 +146,18 @@ class QueueSettings:
     )
     size: str = key(one_of(*SIZES), RIGID, "Whether jobs may have several sizes.")
     changes: ChangeSettings = table(ChangeSettings)
+    unit: str = key(one_of(*UNITS), NODE, "What a job has: whole nodes, or CPUs.")
 
     def contradictions(self) -> Iterator[Mistake]:
-        """Yields settings that do not combine with sizes that change."""
+        """Yields settings that do not combine with CPUs, or with sizes that change."""
+        if self.unit == CPU and POLICIES[self.policy].plan is Conservative:
+            text = f'does not combine with unit = "{CPU}"; choose another one'
+            yield Mistake("policy", f"{self.policy} {text}")
         if self.size == RIGID:
             return
+        if self.unit == CPU:
+            text = f'write "{NODE}": size = "{self.size}" needs whole nodes'
+            yield Mistake("unit", text)
         policy = POLICIES[self.policy]
         if not policy.takes_sizes:
             text = f'does not combine with size = "{self.size}"; write "easy" or "fcfs"'
@@ -246,6 +259,12 @@ class DomainConfig:
     most_nodes: int = key(
         whole(0), 0, "Nodes that a job may wait for; 0: as many as the domain has."
     )
+    tasks_per_slot: int = key(
+        whole(1), 1, "Tasks of a job that a slot takes if the job has more than slots."
+    )
+    own_daemons: bool = key(
+        SWITCH, False, "Whether agents start scheduler daemons where none are up."
+    )
 
     def contradictions(self) -> Iterator[Mistake]:
         """Yields names that cannot be, and a coupling that does not suit the queue."""
@@ -276,6 +295,9 @@ class DomainConfig:
         if self.queue.size != RIGID:
             text = f'{self.queue.size} does not combine with [coupling]; write "{RIGID}"'
             yield Mistake("queue.size", text)
+        if self.queue.unit == CPU:
+            text = f'{CPU} does not combine with [coupling]; write "{NODE}"'
+            yield Mistake("queue.unit", text)
         if not POLICIES[self.queue.policy].plan.takes_rules:
             text = f"{self.queue.policy} cannot hold or yield; choose another one"
             yield Mistake("queue.policy", text)
@@ -289,6 +311,9 @@ class DomainConfig:
         if self.queue.size != RIGID:
             text = f'{self.queue.size} does not combine with {parts}; write "{RIGID}"'
             yield Mistake("queue.size", text)
+        if self.queue.unit == CPU:
+            text = f'{CPU} does not combine with {parts}; write "{NODE}"'
+            yield Mistake("queue.unit", text)
         if POLICIES[self.queue.policy].plan is Conservative:
             text = f"{self.queue.policy} does not combine with {parts}; choose another one"
             yield Mistake("queue.policy", text)

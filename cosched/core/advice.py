@@ -148,8 +148,8 @@ def _by_grain(profile: Profile) -> Advice:
         )
     return Advice(
         Choice.COSCHEDULE,
-        f"{every}: left to the kernel it would lose about {_percent(profile.loss)} of its "
-        "time for each job beside it",
+        f"{every}: left to the kernel it would take about {1 + profile.loss:.2g} times as "
+        "long for each job beside it",
     )
 
 

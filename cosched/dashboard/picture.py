@@ -158,7 +158,7 @@ class Picture:
             "submitted_ms": job["submitted_ns"] // NS_PER_MS,
             "began_ms": _ms(job["started_ns"]),
             "ended_ms": _ms(job["ended_ns"]),
-            "limit_s": job["time_ns"] // 10**9,
+            "limit_s": None if job["time_ns"] is None else job["time_ns"] // 10**9,
             "status": job["status"],
             "reason": job["reason"],
             "mates": job["mates"],

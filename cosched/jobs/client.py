@@ -11,14 +11,18 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from cosched.cluster import client as domain
 from cosched.cluster.client import USUAL_PATIENCE, NoDomain, Patience
-from cosched.cluster.submission import Submission, as_name
+from cosched.cluster.paths import DomainPaths
+from cosched.cluster.submission import JOB_VARIABLE, Submission, as_name
+from cosched.cluster.up.missing_member import lacks_a_member
 from cosched.core.errors import CoschedError
+from cosched.core.names import member_of
 from cosched.core.units import NS_PER_S
 from cosched.jobs.choices import Choices, configured_choices
 from cosched.jobs.job import Job, sendable
@@ -33,6 +37,7 @@ from cosched.rundir.directories import (
 )
 
 if TYPE_CHECKING:
+    from cosched.jobs.calls.job_executor import JobExecutor
     from cosched.jobs.serving import Served
 
 __all__ = ["Client", "NoDomain", "Patience"]
@@ -52,11 +57,36 @@ class Client(domain.Client):
         patience: Patience = USUAL_PATIENCE,
     ) -> SomeClient:
         """Connects to the domain of a run directory, by default to the one that serves this
-        user. node: this machine's name in the domain. Raises NoDomain if none answers."""
-        if run_dir is None:
-            run_dir = domain_dir_to_ask(os.environ, os.geteuid())
+        user. If none is up, a private one of this machine is started.
+
+        node: this machine's name in the domain; none is started then. Raises NoDomain if
+        the domain there is not a private one and is down, and within a job of a domain.
+        """
+        at = _domain_dir(run_dir)
+        try:
+            client = cls.connect_to_running(at, node, patience)
+        except NoDomain:
+            if node or not _may_start():
+                raise
+        else:
+            if not _may_start() or not lacks_a_member(DomainPaths(at)):
+                return client
+            client.close()
+        from cosched.cluster.up.private import start_private
+
+        start_private(at, member_of(os.uname().nodename))
+        return cls.connect_to_running(at, node, patience)
+
+    @classmethod
+    def connect_to_running(
+        cls: type[SomeClient],
+        run_dir: Path | str | None = None,
+        node: str | None = None,
+        patience: Patience = USUAL_PATIENCE,
+    ) -> SomeClient:
+        """Does the same, but starts nothing. Raises NoDomain if no domain answers."""
         return super().connect(
-            Path(run_dir).absolute(), node or os.environ.get("COSCHED_NODE"), patience
+            _domain_dir(run_dir), node or os.environ.get("COSCHED_NODE"), patience
         )
 
     def submit(self, job: Job | Submission, reports: Reports = _WARNINGS) -> int:
@@ -65,6 +95,34 @@ class Client(domain.Client):
         Raises CoschedError if the domain can never run it, or if something is missing here.
         """
         return super().submit(self.prepare(job, reports) if isinstance(job, Job) else job)
+
+    def map(
+        self,
+        work: Callable[..., Any] | Sequence[str],
+        items: Iterable[Any],
+        *,
+        ranks: int | None = None,
+        chunksize: int = 1,
+        timeout: float | None = None,
+        folder: Path | str | None = None,
+        **job: Any,
+    ) -> Iterator[Any]:
+        """Runs a function or a command for each item as a job, and returns an iterator over
+        the results in the order of the items. All jobs are sent at once.
+
+        work: a function of an item; with ``ranks``, of the communicator and an item. Or the
+        words of a command, in which ``{}`` stands for the item; without it the item is the
+        last word. The result is then a ``subprocess.CompletedProcess``. The other arguments
+        are those of ``cosched.Executor`` and its ``map``.
+        """
+        from cosched.jobs.calls.job_executor import JobExecutor  # most programs need none
+
+        def connect() -> Client:
+            return type(self).connect(self.run_dir, self.node)
+
+        executor = JobExecutor(connect, ranks, folder=folder, **job)
+        results = executor.map(work, items, timeout=timeout, chunksize=chunksize)
+        return _closing(results, executor)
 
     def prepare(
         self, job: Job, reports: Reports = _WARNINGS, choices: Choices | None = None
@@ -76,6 +134,8 @@ class Client(domain.Client):
         from cosched.jobs.serving import NO_MPI, Surroundings, serve
 
         job.check()
+        _check_output(job)
+        job = _with_program_of_here(job)
         given = os.environ if job.environ is None else job.environ
         environ, dropped = sendable(without_outer_job(given))
         if dropped:
@@ -96,16 +156,25 @@ class Client(domain.Client):
                 "MPICH or Open MPI"
             )
         if served.alone:
-            self._check_fits_a_node(job.total)
+            self.check_fits_a_node(job.total)
         counts = (0, 1, 1) if served.alone else (job.ranks, job.nodes, job.ppn)
         return _make_submission(job, served, counts, environ)
 
-    def _check_fits_a_node(self, ranks: int) -> None:
-        most = max((node["slots"] for node in self.nodes()), default=0)
+    def check_fits_a_node(self, ranks: int) -> None:
+        """Raises CoschedError if no node takes this number of tasks of a job."""
+        most = max((node["tasks_most"] for node in self.nodes()), default=0)
         if ranks > most > 0:
             raise CoschedError(
                 f"infeasible: needs {ranks} tasks on a node, a node takes {most}"
             )
+
+
+def _closing(results: Iterator[Any], executor: JobExecutor) -> Iterator[Any]:
+    """Yields the results; then the executor takes no more work."""
+    try:
+        yield from results
+    finally:
+        executor.shutdown(wait=False)
 
 
 def _make_submission(
@@ -137,10 +206,25 @@ def _make_submission(
         requeue=job.requeue,
         at_once=job.at_once,
         exclusive=job.exclusive,
+        share=job.share,
+        cpus=served.cpus or job.cpus,
         limited_by=tuple(job.limited_by),
         share_node=job.share_node,
         mates=_mates(job),
+        array=job.array,
+        slurm_variables=job.slurm_variables,
+        after=",".join(map(str, job.after)),
+        after_ok=",".join(map(str, job.after_ok)),
     )
+
+
+def _with_program_of_here(job: Job) -> Job:
+    """Returns a job whose program, if it is a path, is that of this process's directory."""
+    program = job.argv[0]
+    if not job.cwd or "/" not in program or program.startswith("/"):
+        return job
+    path = os.path.join(_working_directory(), program)
+    return replace(job, argv=(path, *job.argv[1:]))
 
 
 def _mates(job: Job) -> str:
@@ -148,7 +232,34 @@ def _mates(job: Job) -> str:
         return ""
     from cosched.cluster.coupling.mates import mates_text  # few jobs have any
 
-    return mates_text(job.mates, job.within, job.after, job.delay, job.mate_token)
+    return mates_text(job.mates, job.within, job.mate_first, job.delay, job.mate_token)
+
+
+def _check_output(job: Job) -> None:
+    """Raises CoschedError if the job's user cannot write its output: the job would start,
+    and fail at once. A folder that is not here may be on the nodes."""
+    for name in filter(None, (job.output, job.error)):
+        path = Path(job.cwd or _working_directory(), name)
+        folder = path.parent
+        if path.exists() or "%" in str(folder) or not folder.is_dir():
+            continue
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise CoschedError(
+                f"{folder}: cannot be written, so the job has no place for its output; "
+                "name another file with --output"
+            )
+
+
+def _domain_dir(run_dir: Path | str | None) -> Path:
+    if run_dir is None:
+        return domain_dir_to_ask(os.environ, os.geteuid())
+    return Path(run_dir).absolute()
+
+
+def _may_start() -> bool:
+    """Returns whether this process may start members of a domain. Members that a job
+    starts would end with it."""
+    return JOB_VARIABLE not in os.environ and not os.environ.get("COSCHED_NODE")
 
 
 def _run_dir_of_daemons(run_dir: Path) -> Path:

@@ -24,10 +24,11 @@ class Job:
     minimum: int = 0  #: the least nodes of a malleable job; 0: it is rigid
     #: The most nodes of a malleable job; 0: as many as the domain has.
     ideal: int = 0
-    time_s: float = 0  #: the job's time limit; 0: the domain's usual one
+    time_s: float = 0  #: the job's time limit; 0: the domain's usual one, or none
     name: str = ""  #: shown to users; empty: the program's
     #: A file, in ``cwd`` unless it begins with ``/``. In its name ``%j`` is the job's
-    #: number and ``%x`` the job's name.
+    #: number and ``%x`` the job's name; ``%A`` is the number of its array, ``%a`` its index
+    #: there.
     output: str = "cosched-%j.out"
     error: str = ""  #: a file as for ``output``; empty: both streams go to ``output``
     #: A file, in ``cwd`` unless it begins with ``/``; ``-``: the data that
@@ -39,6 +40,9 @@ class Job:
     requeue: bool = False  #: start the job again if a node is lost
     at_once: bool = False  #: the domain refuses the job unless it can start now
     exclusive: bool = False  #: its nodes take no other job meanwhile
+    share: bool = False  #: its CPUs may have other jobs that share, too
+    #: CPUs on each of its nodes, where jobs have CPUs; 0: one for each rank.
+    cpus: int = 0
     #: The resources that limit it most: cpu, memory, io, network; (): not known. With one
     #: of them it may share its nodes.
     limited_by: Sequence[str] = ()
@@ -48,7 +52,8 @@ class Job:
     #: Jobs in other domains that start with this one, each ``GROUP@DOMAIN``; (): none.
     mates: Sequence[str] = ()
     within: str = ""  #: the most time between the starts, such as ``60s``; empty: 0
-    after: str = ""  #: the domain whose job starts first; empty: all start together
+    #: The domain whose job starts first; empty: all start together.
+    mate_first: str = ""
     delay: str = ""  #: how long the first job runs before the others start; empty: 0
     #: A word that all jobs of the group have if they belong to different users; empty:
     #: none.
@@ -61,6 +66,15 @@ class Job:
     #: Variables of all tasks; None: those of this process.
     environ: Mapping[str, str] | None = None
     cwd: str = ""  #: the working directory; empty: that of this process
+    #: The tasks of an array, such as ``1-100%10``: each is this job once more, with its
+    #: index in ``COSCHED_ARRAY_TASK_ID``. At most so many run at a time as the number
+    #: behind ``%``. Empty: one job.
+    array: str = ""
+    #: Whether the tasks of the array also get the variables that Slurm gives them.
+    slurm_variables: bool = False
+    #: Jobs that must end before this one starts, well or not: ``12``, ``12_3``, ``12_1-5``.
+    after: Sequence[int | str] = ()
+    after_ok: Sequence[int | str] = ()  #: the same, and each of them must end well
 
     def check(self) -> None:
         """Raises CoschedError for a job that cannot be sent."""
@@ -68,8 +82,9 @@ class Job:
             raise CoschedError("a job needs a program: a list of words")
         for word in (*self.argv, self.output, self.error, self.input, self.cwd):
             to_wire(word)
-        mates = (*self.mates, self.within, self.after, self.delay, self.mate_token)
-        for word in (self.name, *mates):
+        mates = (*self.mates, self.within, self.mate_first, self.delay, self.mate_token)
+        batch = (self.array, *map(str, (*self.after, *self.after_ok)))
+        for word in (self.name, *mates, *batch):
             if not _is_text(word):
                 raise CoschedError(f"{word!a}: is not UTF-8 without NUL")
 

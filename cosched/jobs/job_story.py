@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from cosched.cluster.answers import JobInfo
+from cosched.cluster.answers import JobInfo, label_of
 from cosched.core.errors import CoschedError
 from cosched.launch.environment import name_on_nodes
 from cosched.observe.why.story_text import size_lines, stories_text
@@ -19,7 +19,9 @@ def job_story(job: JobInfo, places: Sequence[NodePaths], asker: Asker, last: int
     job: as ``Client.job`` returns it. places: the nodes of this machine. last: at most so
     many changes on each node.
     """
-    line = "\n".join([f"job {job['job']}: {job['why']}", *size_lines(job["changes"], last)])
+    line = "\n".join(
+        [f"job {label_of(job)}: {job['why']}", *size_lines(job["changes"], last)]
+    )
     on_nodes = replace(asker, name=name_on_nodes(job["name"], job["job"]))
     try:
         found = stories(places, on_nodes)

@@ -24,6 +24,7 @@ _PREFIXES = (
     "SLURM_SRUN_",
     "SLURM_PMI",
     "COSCHED_DOMAIN_",
+    "COSCHED_ARRAY_",
 )
 #: MPI libraries read their users' settings from these.
 _SETTINGS = ("PMIX_MCA_", "PRTE_MCA_")

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cosched.cluster.pmi.pmix_installation import find_installation
+from cosched.cluster.submission import MOST
 from cosched.core.decoding import is_whole
 from cosched.core.errors import CoschedError
 from cosched.jobs.choices import Choices
@@ -53,6 +54,7 @@ class Served(NamedTuple):
     pmi: str = "none"  #: how the agents serve the ranks, one of ``PMIS``
     pmix_library: str = ""  #: the path of its MPI's libpmix; empty: none
     alone: bool = False  #: one task starts the ranks itself, on one node
+    cpus: int = 0  #: how many CPUs it has there; 0: one for each task
 
 
 class Pmi(NamedTuple):
@@ -106,7 +108,8 @@ def _own_launcher(job: Job, around: Surroundings, reports: Reports) -> Served:
     found = _resolve(Request(tuple(job.argv), root=around.root), around)
     for warning in found.warnings:
         reports.warn(warning)
-    return _one_task(job, found, around, reports)
+    # It may start as many ranks as it likes, and bind them to any CPUs.
+    return _one_task(job, found, around, reports)._replace(cpus=MOST)
 
 
 def _by_its_mpiexec(
@@ -122,7 +125,7 @@ def _by_its_mpiexec(
     reports.warn(
         f"the domain cannot serve {what}: {found.mpi.mpiexec} starts its ranks on one node"
     )
-    return _one_task(job, found, around, reports)
+    return _one_task(job, found, around, reports)._replace(cpus=job.total)
 
 
 def _one_task(job: Job, found: Resolved, around: Surroundings, reports: Reports) -> Served:

@@ -10,9 +10,11 @@ the whole group reaches the launcher twice.
 
 End. This process is the subreaper of every descendant. After the launcher's end, remaining
 processes have a moment to end; then they get SIGTERM and later SIGKILL. If a signal killed
-the launcher, there is no such moment. Every process is waited for, so RUSAGE_CHILDREN
-includes its CPU time, unless it gets SIGKILL. If this process is killed, the kernel sends
-the launcher ``death_signal``. A process that cannot be killed is left after a while.
+the launcher, there is no such moment. A launcher that fails after an interrupt counts as
+interrupted, with the status that a shell gives it. Every process is waited for, so
+RUSAGE_CHILDREN includes its CPU time, unless it gets SIGKILL. If this process is killed,
+the kernel sends the launcher ``death_signal``. A process that cannot be killed is left
+after a while.
 """
 
 from __future__ import annotations
@@ -43,6 +45,10 @@ _FORWARDED = (
 )
 _KEYS = (signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP)
 _SI_KERNEL = 0x80
+#: As a shell reports a command that Ctrl-C has ended.
+_EXIT_INTERRUPTED = 128 + signal.SIGINT
+#: The wait statuses of launchers that end because they were interrupted.
+_FAILED = (1 << 8, 255 << 8)
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 
@@ -88,6 +94,7 @@ class _Run:
         self._pid = 0
         self._status: int | None = None
         self._children_left = True
+        self._interrupted = False
         # The launcher also ignores the signals that this process ignores (nohup).
         self._waited = {
             number
@@ -106,6 +113,8 @@ class _Run:
             raise
         status = self._wait_for_launcher()
         self._end_the_rest(killed=os.WIFSIGNALED(status))
+        if self._interrupted and status in _FAILED:
+            return _EXIT_INTERRUPTED << 8
         return status
 
     def _start(self, mask: set[int | signal.Signals]) -> None:
@@ -162,6 +171,7 @@ class _Run:
 
     def _forward(self, info: signal.struct_siginfo) -> None:
         number = info.si_signo
+        self._interrupted |= number == signal.SIGINT
         if number not in _KEYS or info.si_code != _SI_KERNEL:
             send(self._pid, number)
         if number == signal.SIGTSTP:

@@ -35,6 +35,12 @@ _ABI_NAMES = {
 }
 _MPI4PY_STANDARD_ABI = "mpiabi"
 _MPI4PY_LIBRARIES = ("libmpi.so", "libmpi.so.12", "libmpi.so.40")
+#: By the end of a source file's name.
+_COMPILERS = {
+    **dict.fromkeys((".c",), "mpicc"),
+    **dict.fromkeys((".cc", ".cpp", ".cxx", ".C"), "mpicxx"),
+    **dict.fromkeys((".f", ".F", ".f90", ".F90", ".f95", ".f03", ".f08"), "mpifort"),
+}
 _PACKAGES = ("lib/python3*/site-packages", "lib/python3/dist-packages")
 
 
@@ -79,8 +85,17 @@ def require(command: str, environ: Mapping[str, str], what: str = "program") -> 
     if os.path.isdir(command):
         raise CoschedError(f"{what} '{command}': is a directory")
     if os.path.exists(command):
-        raise CoschedError(f"{what} '{command}': not executable; chmod +x makes it so")
+        raise CoschedError(f"{what} '{command}': {_why_not_executable(command)}")
     raise CoschedError(f"{what} '{command}': no such file")
+
+
+def _why_not_executable(path: str) -> str:
+    """Returns why a file cannot be a program, and what to do."""
+    stem, suffix = os.path.splitext(path)
+    compiler = _COMPILERS.get(suffix)
+    if compiler is None:
+        return "not executable; chmod +x makes it so"
+    return f"is a source file; compile it first: {compiler} -o {stem} {path}"
 
 
 def inspect(argv: Sequence[str], environ: Mapping[str, str], path: Path | None) -> Program:

@@ -8,6 +8,7 @@ If a step fails, the kernel's error is the reported reason.
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -138,12 +139,10 @@ def _try_groups(scheduler: GroupClasses, root: Path) -> None:
 @contextmanager
 def _trial_process() -> Iterator[int]:
     """Yields a waiting process, which always ends with this one."""
-    try:
-        process = subprocess.Popen(
-            ["cat"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL
-        )
-    except FileNotFoundError:
-        raise CoschedError("cat: not found; a trial process is needed") from None
+    cat = shutil.which("cat", path=os.defpath)  # the user's PATH may be empty
+    if cat is None:
+        raise CoschedError(f"cat: not found in {os.defpath}; a trial process is needed")
+    process = subprocess.Popen([cat], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
     with process:
         yield process.pid
 

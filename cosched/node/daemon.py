@@ -130,7 +130,7 @@ class SchedulerDaemon:
         self._metrics: list[MetricsProcess] = []  # one or none
         if options.metrics != OFF:
             self._metrics.append(MetricsProcess(self._loop, paths, options.metrics))
-        self.region = NodeRegion.create(paths.node_region)
+        self.region = _make_region(paths.node_region)
         self._bell = self._open_bell()
         self.timer = self._make_timer()
         self._kicker = Kicker(classes.mode)
@@ -428,3 +428,14 @@ class SchedulerDaemon:
     def _down(self, _request: Mapping[str, Any]) -> Mapping[str, Any]:
         self._loop.stop()
         return {"ok": True, "pid": os.getpid()}
+
+
+def _make_region(name: str) -> Any:
+    """Returns the node's region. Raises CoschedError if /dev/shm takes none."""
+    try:
+        return NodeRegion.create(name)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise CoschedError(
+            f"/dev/shm: {reason}; mount it for writing, with room for some MiB"
+        ) from None

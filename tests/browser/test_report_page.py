@@ -11,6 +11,7 @@ from cosched.bench.run.arms import Arm
 from cosched.bench.workload.file import Workload
 from cosched.observe.report.contents import report_data
 from cosched.observe.report.page import render_page
+from cosched.observe.report.simulations import FIGURES
 from cosched.observe.timeline.timeline import timelines
 from tests.unit.bench.bench_samples import BATCH, COSCHED, KERNEL, run, summaries
 from tests.unit.observe.timeline_samples import two_nodes
@@ -22,6 +23,25 @@ BOUND = (run(Arm.BOUND, 1, (1.5, 2.0)),)
 BENCH = document(
     Workload("two wavefronts", "", ()), summaries(BATCH, KERNEL, COSCHED, BOUND), {}
 )
+SIMULATION = {
+    "command": "cosched sim queue log.swf",
+    "version": "1",
+    "runs": [
+        {
+            "trace": "log.swf",
+            "policy": policy,
+            "estimates": "log",
+            "machine": 4,
+            "figures": dict.fromkeys(FIGURES, 0.5) | {"jobs": 40, "load": 0.9},
+            "course": {
+                "step_s": 60.0,
+                "used": [0.5, 1.0, 0.25],
+                "waits_s": [*range(n, n + 101)],
+            },
+        }
+        for n, policy in enumerate(("fcfs", "easy"))
+    ],
+}
 
 
 def until(browser, condition, what):
@@ -88,7 +108,8 @@ def page(browser, tmp_path_factory):
     folder = tmp_path_factory.mktemp("report")
     nodes = timelines(node.trace(folder) for node in two_nodes())
     path = folder / "report.html"
-    path.write_text(render_page("two nodes", report_data(nodes, [BENCH])))
+    data = report_data(nodes, [BENCH], [SIMULATION])
+    path.write_text(render_page("two nodes", data))
     return Page(browser, path)
 
 
@@ -111,7 +132,10 @@ def test_page_shows_figures(page):
     ]
     assert rows[0][:2] == ["0.a", "n1,"]
     assert "80.0%" in rows[0]
-    assert len(page.all(".charts canvas")) == 3
+    assert [value.text for value in page.all(".responses .value")] == [
+        "200.0 ms, alone about 150.0 ms: 1.3 times",
+        "175.0 ms, alone about 80.00 ms: 2.2 times",
+    ]
 
 
 def test_span_has_colour_of_its_job(page):
@@ -210,7 +234,7 @@ def test_job_can_be_highlighted(page):
 
 def test_page_shows_bench(page):
     page.open()
-    values = [value.text for value in page.all(".arms .value")]
+    values = [value.text for value in page.all(".arms:not(.responses) .value")]
     assert values[:3] == ["2.40 s", "4.22 s", "3.15 s"]
     assert len(page.all(".arms u.left-out")) == 2  # one run, response and makespan
     lines = page.all(".arms b")  # the bound, in the row of each arm
@@ -218,6 +242,25 @@ def test_page_shows_bench(page):
     left = "return parseFloat(arguments[0].style.left)"
     places = [page.browser.execute_script(left, line) for line in lines[:4]]
     assert places == pytest.approx([1.75 / 9.45 * 98] * 4, rel=1e-4)
+
+
+def test_page_draws_simulated_queues(page):
+    page.open()
+    assert (len(page.all(".used canvas")), len(page.all(".waits canvas"))) == (2, 1)
+    script = """
+        const found = new Set();
+        for (const canvas of document.querySelectorAll(arguments[0] + " canvas")) {
+          const {width, height} = canvas;
+          const pixels = canvas.getContext("2d").getImageData(0, 0, width, height);
+          for (let at = 0; at < pixels.data.length; at += 4)
+            found.add(pixels.data.slice(at, at + 3).join());
+        }
+        return [...found];
+    """
+    for place in (".used", ".waits"):
+        colours = page.browser.execute_script(script, place)
+        assert {"60,120,180", "217,130,43"} <= set(colours), "the lines of both policies"
+    assert page.errors() == []
 
 
 def test_page_follows_dark_and_light(page):
@@ -236,7 +279,7 @@ def test_page_follows_dark_and_light(page):
 
 
 def test_damaged_page_shows_error(browser, tmp_path):
-    whole = render_page("t", {"timeline": None, "benches": []})
+    whole = render_page("t", {"timeline": None, "benches": [], "simulations": []})
     path = tmp_path / "r.html"
     path.write_text(re.sub(r'(id="data">.{20}).*?</script>', r"\1</script>", whole))
     page = Page(browser, path).open()

@@ -87,7 +87,7 @@ def test_interrupt_cancels_the_job_and_all_its_tasks(user):
         user.rig.until(lambda: len(user.rig.strays("88.5")) >= 8, "has not begun")
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=WITHIN_S)
-    assert (process.returncode, out) == (143, "")
+    assert (process.returncode, out) == (130, "")
     assert "cancelled" in err
     assert not user.rig.strays("88.5")
 

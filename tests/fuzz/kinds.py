@@ -26,7 +26,9 @@ DOMAIN_REQUESTS = (
     "submit",
     "queue",
     "job",
+    "tasks",
     "wait",
+    "ended",
     "cancel",
     "hold",
     "unhold",
@@ -63,6 +65,8 @@ class DomainRequest(msgspec.Struct):
     job: int | Submission
     until: typing.Literal["ended", "running", "never"]
     ended: int
+    jobs: list[int]
+    within: float
     names: list[str]
     start: int
     node: str

@@ -43,7 +43,9 @@ class FakeDesk:
             "started_ns": 10**18,
             "ended_ns": 10**18,
             "expected_ns": None,
-            "time_ns": 3600 * 10**9,
+            "time_ns": None,
+            "run_ns": None,
+            "ends_ns": None,
             "status": 0,
             "reason": "",
             "starts": 1,
@@ -60,6 +62,9 @@ class FakeDesk:
             "shares": False,
             "halves": [],
             "neighbours": [],
+            "array": None,
+            "task": None,
+            "waits_for": "",
             "changes": [],
             "why": "ended with status 0",
             **more,
@@ -86,8 +91,8 @@ class FakeDesk:
                 request = json.loads(line)
                 self.asked.append(request)
                 self.before_answer(request)
-                number = request.get("job")
-                if error := self.refusals.get(number if request["do"] != "submit" else 0):
+                number = request.get("job", request.get("jobs"))
+                if error := self.refusals.get(number if isinstance(number, int) else 0):
                     answer = {"error": error}
                 else:
                     answer = {"ok": getattr(self, f"_{request['do']}")(number)}
@@ -118,15 +123,39 @@ class FakeDesk:
         self.release.wait(30)
         return self.jobs[number]
 
+    def _ended(self, numbers):
+        self.release.wait(0.1)
+        jobs = [self.jobs[number] for number in numbers]
+        fields = ("job", "state", "status", "reason")
+        return [{name: job[name] for name in fields} for job in jobs if job["ended_ns"]]
+
     def _queue(self, _):
         return list(self.jobs.values())
+
+    def _tasks(self, number):
+        """Returns the job, or those tasks of an array that were asked for."""
+        asked = self.asked[-1].get("tasks", "")
+        found = [job for job in self.jobs.values() if job["array"] == number]
+        if asked:
+            found = [job for job in found if str(job["task"]) in asked.split(",")]
+        jobs = found or [self.jobs[number]]
+        entries = [{name: job[name] for name in ("job", "task", "state")} for job in jobs]
+        why = f"array of {len(jobs)} tasks" if len(jobs) > 1 else ""
+        return {"tasks": entries, "why": why}
 
     def _pairs(self, _):
         return self.pairs
 
     def _nodes(self, _):
         return [
-            {"node": "n1", "state": "up", "reason": "", "slots": self.slots, "jobs": []}
+            {
+                "node": "n1",
+                "state": "up",
+                "reason": "",
+                "slots": self.slots,
+                "tasks_most": self.slots,
+                "jobs": [],
+            }
         ]
 
     def _cancel(self, number):

@@ -232,7 +232,14 @@ class Played:
 
     def _node_info(self, name, now_s):
         jobs = [job.number for job in self.site.on(name, now_s)]
-        return {"node": name, "state": "up", "reason": "", "slots": 16, "jobs": jobs}
+        return {
+            "node": name,
+            "state": "up",
+            "reason": "",
+            "slots": 16,
+            "tasks_most": 16,
+            "jobs": jobs,
+        }
 
     # -- a node ------------------------------------------------------------------------
 

@@ -72,6 +72,10 @@ ELSEWHERE = {
     ("number", "cosched/node/timer/timer.py"): _C,
     ("sqlite", "cosched/cluster/full_disk.py"): "judges errors and reads no file",
     ("bytes", "cosched/core/wire_text.py"): "keeps all bytes, so that none is malformed",
+    (
+        "foreign",
+        "cosched/jobs/calls/parcels.py",
+    ): "pickles of this user's own processes, in private files that are checked first",
     ("json", "benchmarks"): _OWN,
     ("bytes", "benchmarks"): _OWN,
     ("number", "benchmarks"): _OWN,

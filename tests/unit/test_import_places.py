@@ -22,10 +22,7 @@ LATER = "it must come after the environment, or MPI, is prepared"
 #: By file: the packages and modules that its functions import.
 ALLOWED = {
     "benchmarks/chromium.py": ({"selenium"}, OPTIONAL),
-    "cosched/__init__.py": (
-        {"cosched.jobs.client", "cosched.jobs.job", "mpi_shim.marks"},
-        START_UP,
-    ),
+    "cosched/__init__.py": ({"importlib"}, START_UP),
     "cosched/documents.py": ({"tomlkit", "tomllib", "tomli"}, START_UP),
     "cosched/cli/connection.py": ({"cosched.cluster.up.private"}, START_UP),
     "cosched/cli/domain/sending.py": ({"cosched.cluster.up.private"}, START_UP),
@@ -98,9 +95,13 @@ ALLOWED = {
         START_UP,
     ),
     "cosched/jobs/client.py": (
-        {"cosched.cluster.coupling.mates", "cosched.jobs.serving", "cosched.lab.lab"},
+        {
+            *("cosched.cluster.coupling.mates", "cosched.cluster.up.private"),
+            *("cosched.jobs.calls.job_executor", "cosched.jobs.serving", "cosched.lab.lab"),
+        },
         START_UP,
     ),
+    "cosched/jobs/calls/task.py": ({"mpi4py"}, OPTIONAL),
     "cosched/jobs/serving.py": ({"cosched.jobs.expected"}, START_UP),
     "cosched/jobs/rank_environment.py": ({"cosched.launch.shim"}, START_UP),
     "cosched/lab/fabric.py": ({"pyroute2"}, START_UP),

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from cosched.tables import table
+from cosched.tables import cut_inside, table
 
 
 def test_table_aligns_columns():
@@ -54,3 +54,10 @@ def test_table_has_no_colours_on_a_terminal(monkeypatch):
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "20")
     assert table(("job",), [("a" * 30,)], "<") == ["job", "a" * 30]
+
+
+def test_names_are_cut_in_their_middle():
+    assert cut_inside("wavefront-4711", 20) == "wavefront-4711"
+    assert cut_inside("wavefront-4711", 14) == "wavefront-4711"
+    assert cut_inside("wavefront-4711", 12) == "wave…nt-4711"
+    assert cut_inside("wavefront-4711", 12) != cut_inside("wavefront-4712", 12)

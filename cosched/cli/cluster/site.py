@@ -12,6 +12,7 @@ from cosched.cluster.slurm.allocation import Allocation, find_allocation
 from cosched.cluster.slurm.step import allocation_places, start_growing, start_in_allocation
 from cosched.cluster.up.domain import refuse_second, start_domain, write_domain
 from cosched.cluster.up.nodes import DomainNode, host_nodes, local_nodes
+from cosched.cluster.up.private import give_way
 from cosched.config.domain import PORT, DomainConfig
 from cosched.core.cluster.growth import Bounds
 from cosched.core.decoding import host_of
@@ -41,6 +42,7 @@ class Site:
         paths = DomainPaths(run_dir)
         if self.allocation is not None:  # other users share its nodes
             run_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        give_way(run_dir)
         refuse_second(paths, tuple(self.nodes))
         write_domain(paths, config)
         if self.allocation is None:

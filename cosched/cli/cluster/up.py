@@ -28,6 +28,7 @@ from cosched.config.domain import (
     LEAST_UID,
     PORT,
     SIZES,
+    UNITS,
     DomainConfig,
     QueueSettings,
     SecuritySettings,
@@ -42,6 +43,7 @@ from cosched.core.identity import ROOT
 from cosched.core.units import NS_PER_S
 from cosched.lab.lab import Lab
 from cosched.linux.files.owners import acting_as_owner
+from cosched.rundir.directories import daemons_are_up
 
 
 @command("up")
@@ -76,6 +78,11 @@ class Up(Command):
         jobs_per_node=option(
             type=click.IntRange(1),
             help="How many jobs may share a node; cosched's daemons coschedule them.",
+        ),
+        unit=option(
+            type=click.Choice(UNITS),
+            help="What a job has: whole nodes, or CPUs of them, so that small jobs run side"
+            " by side. Then --jobs-per-node jobs that --share may have a CPU.",
         ),
         policy=option("--queue", type=click.Choice(list(POLICIES))),
         size=option(
@@ -139,6 +146,12 @@ class Up(Command):
             return hosts_site(self.hosts, self.shell, self.port)
         return site_here(self.port)
 
+    def own_daemons(self, site: Site) -> bool:
+        """Returns whether the agents start the scheduler daemons of their nodes: those of
+        an ordinary user, where no operator or lab has started any."""
+        inside = self.in_lab or site.allocation is not None
+        return os.geteuid() != ROOT and not inside
+
     def run(self) -> None:
         site = self.site()
         wanted = DomainConfig(
@@ -148,6 +161,7 @@ class Up(Command):
             slots=self.slots,
             queue=self.queue,
             symbiosis=self.symbiosis,
+            own_daemons=self.own_daemons(site),
             security=SecuritySettings(site.root_from, _least_uid(os.geteuid())),
         )
         if self.config is not None:
@@ -165,6 +179,18 @@ class Up(Command):
         count = len(site.nodes)
         names = ", ".join(site.nodes) if count <= 4 else f"{count} nodes"
         click.echo(f"domain {wanted.name} is up: {names}")
+        if wanted.queue.jobs_per_node > 1 and not wanted.own_daemons:
+            self._warn_without_daemons()
+
+    def _warn_without_daemons(self) -> None:
+        """Prints a line if jobs will share this machine without coscheduling."""
+        if self.in_lab or self.hosts or daemons_are_up(self.run_dir):
+            return
+        click.echo(
+            "no scheduler daemon is up here: jobs that share take turns by the kernel "
+            "alone; start it with: cosched up",
+            err=True,
+        )
 
 
 def _least_uid(euid: int) -> int:

@@ -8,8 +8,11 @@ import click
 
 from cosched.cli.connection import Connector
 from cosched.cli.declared import Command, argument, command, flag
+from cosched.cli.domain.job_names import JOB
 from cosched.cli.domain.waiting import STDOUT, is_private
 from cosched.cli.options import complete_domain_jobs, domain_dir_option
+from cosched.cluster.answers import JobInfo, label_of
+from cosched.core.cluster.arrays import JobRef
 from cosched.core.errors import CoschedError
 from cosched.jobs.following import Tail, wait_patiently
 
@@ -19,30 +22,44 @@ class Output(Command):
     """Print the output of a job of the domain.
 
     JOB is a number, as cosched queue shows it. The first node of the job writes the file,
-    which this machine must be able to read.
+    which this machine must be able to read. Of an array, the files of all tasks that have
+    begun are printed in the order of their indices, each file once.
 
     \b
     Examples:
       cosched output 12
+      cosched output 12_3
       cosched output -f 12
       cosched output --error 12
     """
 
-    job: int = argument(
-        metavar="JOB", type=click.IntRange(min=1), shell_complete=complete_domain_jobs
-    )
+    job: JobRef = argument(metavar="JOB", type=JOB, shell_complete=complete_domain_jobs)
     follow: bool = flag("-f", "--follow", help="Go on until the job has ended.")
     error: bool = flag(help="Its standard error, if that is apart.")
     run_dir: Path = domain_dir_option()
 
     def run(self) -> None:
-        job = self.job
         reach = Connector(self.run_dir)
         with reach() as client:
-            info = client.job(job)
-        path = Path(
-            info["cwd"], info["error" if self.error and info["error"] else "output"]
-        )
+            tasks, _ = client.tasks(self.job)
+            if len(tasks) == 1:
+                infos = [client.job(tasks[0]["job"])]
+            elif self.follow:
+                raise click.UsageError("--follow is for one task, such as 12_3.")
+            else:
+                infos = [client.job(task["job"]) for task in tasks]
+                infos = [info for info in infos if info["started_ns"] is not None]
+        if not infos:
+            raise CoschedError(f"job {self.job}: no task of it has begun")
+        for info in {self._path(info): info for info in infos}.values():
+            self._print(reach, info)
+
+    def _path(self, info: JobInfo) -> Path:
+        name = info["error" if self.error and info["error"] else "output"]
+        return Path(info["cwd"], name)
+
+    def _print(self, reach: Connector, info: JobInfo) -> None:
+        job, path = info["job"], self._path(info)
         tail = Tail(path, STDOUT)
         try:
             tail.copy()
@@ -55,7 +72,8 @@ class Output(Command):
             tail.close()
         if not tail.found:
             if info["started_ns"] is None:
-                raise CoschedError(f"job {job}: has no output: {info['why']}")
+                label = label_of(info)
+                raise CoschedError(f"job {label}: has no output: {info['why']}")
             if is_private(path):
                 raise CoschedError(
                     f"job {job}: its output was copied to the command that waited for it"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import time
+import shutil
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,34 +13,45 @@ import click
 
 from cosched.cli.connection import connect
 from cosched.cli.declared import Command, command, flag, option
+from cosched.cli.domain.queue_columns import COLUMNS
 from cosched.cli.options import domain_dir_option, json_option
-from cosched.cluster.answers import JobInfo, size_text
-from cosched.core.units import NS_PER_S
-from cosched.linux.users import find_user_name
-from cosched.tables import table
+from cosched.cluster.answers import JobInfo
+from cosched.tables import WIDTH
 
-_HEAD = ("job", "name", "user", "nodes", "ranks", "state", "start", "reason")
-_NAME_MOST = 20
+#: The columns without --format: those of jobs that have not ended, and of all jobs.
+_USUAL = "job,name,user,nodes,ranks,state,start,end,reason"
+_WITH_ENDED = "job,name,user,nodes,state,start,end,took,status,reason"
 #: A longer table takes seconds and helps no one.
 _ROWS_MOST = 1000
 #: More jobs than a domain returns.
 _ALL = 1 << 31
-_DAY_S = 86400
 
 
 @command("queue")
 class Queue(Command):
     """Show the jobs that wait or run in the domain.
 
-    The start of a waiting job is an expectation, marked ~. The reason is where a job runs,
-    why it failed, or how long it waits for its mates; cosched why JOB shows more. A
-    malleable job has the number of its nodes and its bounds: 4 of 1-8. A job that shares
+    The start of a waiting job is an expectation, marked ~, and so is the end of a job that
+    has not ended: like jobs took so long. After < is the time limit. The reason is where a
+    job runs, why it failed, or how long it waits for its mates; cosched why JOB shows more.
+    A malleable job has the number of its nodes and its bounds: 4 of 1-8. A job that shares
     its nodes has halves of them, beside the jobs with these numbers: beside 7: top n1,n2.
+    The tasks of an array that wait are one line: 12_[4-100%10]. With --format:
+
+    \b
+      job name user uid nodes ranks state start end submitted began ended
+      took waited status reason limit hosts array task output command cwd
+
+    took is how long the job has run so far, or did. waited is the time from its submission
+    to its start. start is when it began, or ~ when it probably begins. --csv prints each
+    task of an array, times in seconds and dates in ISO 8601.
 
     \b
     Examples:
       cosched queue
       cosched queue --me --ended 10
+      cosched queue --all --format job,name,submitted,began,ended,took,status
+      cosched queue --all --csv
       cosched queue --json
     """
 
@@ -50,20 +62,33 @@ class Queue(Command):
         help="The last N jobs, too, if they have ended.",
     )
     me: bool = flag(help="Only jobs of yours.")
+    format: str | None = option(metavar="A,B", help="Show these columns.")
+    as_csv: bool = flag("--csv", help="Print CSV.")
     run_dir: Path = domain_dir_option()
     as_json: bool = json_option()
 
+    def __post_init__(self) -> None:
+        if self.as_csv and self.as_json:
+            raise click.UsageError("--csv and --json cannot be combined.")
+
     def run(self) -> None:
+        ended = _ALL if self.everything else self.ended or 0
+        usual = _WITH_ENDED if ended else _USUAL
+        columns = COLUMNS.read(usual if self.format is None else self.format)
+        folded = not (self.as_csv or self.as_json)
         with connect(self.run_dir) as client:
-            jobs = client.queue(_ALL if self.everything else self.ended or 0)
+            jobs = client.queue(ended, folded=folded)
         if self.me:
             jobs = [job for job in jobs if job["uid"] == os.geteuid()]
         if self.as_json:
             click.echo(json.dumps({"jobs": jobs}))
+        elif self.as_csv:
+            names = tuple(COLUMNS.columns) if self.format is None else columns
+            click.echo(COLUMNS.as_csv(names, jobs), nl=False)
         elif jobs:
-            now_s = time.time()
-            rows = [_row(job, now_s) for job in shown(jobs)]
-            click.echo("\n".join(table(_HEAD, rows, "><<>><<<", gap=1)))
+            rows = shown(jobs)
+            width = shutil.get_terminal_size().columns if sys.stdout.isatty() else WIDTH
+            click.echo("\n".join(COLUMNS.shown(columns, rows, max(width, WIDTH))))
             if len(rows) < len(jobs):
                 click.echo(f"({len(jobs) - len(rows)} more jobs: --json)")
         else:
@@ -77,60 +102,3 @@ def shown(jobs: Sequence[JobInfo]) -> Sequence[JobInfo]:
     ended = [job["job"] for job in jobs if job["ended_ns"] is not None]
     kept = {*live, *ended[max(0, len(ended) + len(live) - _ROWS_MOST) :]}
     return [job for job in jobs if job["job"] in kept]
-
-
-def _row(job: JobInfo, now_s: float) -> Sequence[str]:
-    return (
-        str(job["job"]),
-        job["name"][:_NAME_MOST],
-        find_user_name(job["uid"]) or str(job["uid"]),
-        _nodes(job),
-        "-" if job["tasks"] is None else str(job["tasks"]),
-        job["state"],
-        _start(job, now_s),
-        _reason(job),
-    )
-
-
-def _nodes(job: JobInfo) -> str:
-    if job["minimum"] is not None and job["ideal"] is not None and job["ended_ns"] is None:
-        has = len(job["hosts"]) if job["state"] in ("starting", "running") else None
-        return size_text(has, job["minimum"], job["ideal"])
-    return "-" if job["nodes"] is None else str(job["nodes"])
-
-
-def _start(job: JobInfo, now_s: float) -> str:
-    if job["started_ns"] is not None:
-        return clock(job["started_ns"], now_s)
-    if job["expected_ns"] is not None and job["ended_ns"] is None:
-        return "~" + clock(job["expected_ns"], now_s)
-    return "-"
-
-
-def _reason(job: JobInfo) -> str:
-    if job["ended_ns"] is not None:
-        return job["reason"]
-    if job["state"] == "running":
-        return _where(job)
-    return job["mates"] or (_where(job) if job["state"] == "starting" else "")
-
-
-def _where(job: JobInfo) -> str:
-    """Returns the nodes of a job, such as ``n1,n2``, or the halves of nodes, such as
-    ``beside 7: top n1,n2``."""
-    if not job["halves"]:
-        return ",".join(job["hosts"])
-    found = []
-    for half in sorted(set(job["halves"]), reverse=True):
-        places = zip(job["hosts"], job["halves"], strict=False)
-        hosts = [host for host, own in places if own == half]
-        found.append(f"{half} {','.join(hosts)}")
-    beside = ",".join(map(str, job["neighbours"]))
-    return (f"beside {beside}: " if beside else "") + ", ".join(found)
-
-
-def clock(at_ns: int, now_s: float) -> str:
-    """Returns a time of the day, or a date for times that are far away."""
-    moment = time.localtime(at_ns / NS_PER_S)
-    near = abs(at_ns / NS_PER_S - now_s) < _DAY_S / 2
-    return time.strftime("%H:%M:%S" if near else "%m-%d %H:%M", moment)

@@ -4,21 +4,28 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Literal
 
 from cosched.cli.connection import Connector
-from cosched.cli.domain.waiting import Sizes, run_to_end
+from cosched.cli.domain.batch_command import NO_SCRIPT, Script
+from cosched.cli.domain.waiting import Ended, Sizes, run_array_to_end, run_to_end
 from cosched.cluster.answers import JobInfo
 from cosched.cluster.paths import DomainPaths
-from cosched.cluster.submission import JOB_VARIABLE
+from cosched.cluster.submission import JOB_VARIABLE, Submission
+from cosched.core.cluster.arrays import parse_array
 from cosched.core.names import member_of
 from cosched.jobs.client import Client, NoDomain
 from cosched.jobs.job import Job
 from cosched.jobs.rank_environment import Reports
+from cosched.launch.crowd import crowd_text
 from cosched.linux.processes.limits import what_holds_back
 from cosched.rundir.lock import lock_holder
+
+_SLOTS_AND_MOST: tuple[Literal["slots"], Literal["tasks_most"]] = ("slots", "tasks_most")
 
 
 @dataclass(frozen=True)
@@ -30,28 +37,70 @@ class Sending:
     #: A descriptor that is the job's standard input while it runs; None: it has another
     #: one.
     source: int | None = None
+    script: Script = NO_SCRIPT  #: its batch script, or none
 
     def submit(self) -> int:
-        """Submits the job; returns its number."""
+        """Submits the job; returns its number, of an array that of its first task."""
         with self._connect_or_start() as client:
-            return client.submit(self.job, _REPORTS)
+            return client.submit(self._prepare(client))
+
+    def _prepare(self, client: Client) -> Submission:
+        for note in self.script.notes:
+            _REPORTS.warn(note)
+        job = self.job
+        if self.script.environ:
+            given = os.environ if job.environ is None else job.environ
+            job = replace(job, environ={**given, **self.script.environ})
+        if self.script.slurm:
+            job = replace(job, slurm_variables=True)
+        if job.total == 1 and self.script.slots > 1:
+            client.check_fits_a_node(self.script.slots)
+            job = replace(job, cpus=self.script.slots)
+        submission = client.prepare(job, _REPORTS)
+        self._warn_of_crowd(client)
+        return submission
 
     def look_up(self, number: int) -> JobInfo:
         """Returns a job as the domain has it."""
         with self._connect() as client:
             return client.job(number)
 
-    def run_to_end(self, *, copy: bool) -> JobInfo:
+    def run_to_end(self, *, copy: bool) -> Ended:
         """Submits the job and returns it once it has ended. copy: copies its output."""
-        sizes = Sizes.of(self.job.output, self.job.error) if copy else None
+        sizes = None
+        if copy:
+            files = (self.job.output, self.job.error)
+            output, error = (file and os.path.join(self.job.cwd, file) for file in files)
+            sizes = Sizes.of(output, error)
+        return run_to_end(self._connect, self._sender(), sizes, self.source, say)
+
+    def run_array_to_end(self) -> list[Ended]:
+        """Submits an array and returns its tasks once all have ended. An interrupt cancels
+        all of them."""
+        tasks = len(parse_array(self.job.array).indices)
+        return run_array_to_end(self._connect, self._sender(), tasks, say)
+
+    def _sender(self) -> Callable[[], int]:
+        """Prepares the job; returns a function that submits it."""
         with self._connect_or_start() as client:
-            submission = client.prepare(self.job, _REPORTS)
+            submission = self._prepare(client)
 
         def submit() -> int:
             with self._connect() as client:
                 return client.submit(submission)
 
-        return run_to_end(self._connect, submit, sizes, self.source, say)
+        return submit
+
+    def _warn_of_crowd(self, client: Client) -> None:
+        """Warns of more ranks than CPUs where the domain takes such a job."""
+        ranks = self.job.total
+        if ranks <= len(os.sched_getaffinity(0)):
+            return  # few domains have nodes with fewer CPUs, and this saves a question
+        nodes = client.nodes()
+        cpus, most = (max((n[key] for n in nodes), default=0) for key in _SLOTS_AND_MOST)
+        crowd = crowd_text(ranks, cpus)
+        if len(nodes) == 1 and ranks <= most and crowd:
+            _REPORTS.warn(crowd)
 
     @cached_property
     def _connect(self) -> Connector:

@@ -12,9 +12,11 @@ import click
 
 from cosched.cli.connection import connect
 from cosched.cli.declared import Command, argument, command
+from cosched.cli.domain.job_names import JOB
 from cosched.cli.options import complete_domain_jobs, domain_dir_option, json_option
 from cosched.cli.values import Parsed
 from cosched.cluster.answers import size_text
+from cosched.core.cluster.arrays import JobRef
 from cosched.core.decoding import is_whole, parse_integer
 from cosched.core.errors import CoschedError
 from cosched.jobs.client import Client, NoDomain
@@ -24,20 +26,20 @@ from cosched.jobs.client import Client, NoDomain
 class _OfJobs(Command):
     """The options of a command that steers jobs."""
 
-    jobs: tuple[int, ...] = argument(
+    jobs: tuple[JobRef, ...] = argument(
         nargs=-1,
         required=True,
         metavar="JOB...",
-        type=click.IntRange(min=1),
+        type=JOB,
         shell_complete=complete_domain_jobs,
     )
     run_dir: Path = domain_dir_option()
     as_json: bool = json_option()
 
-    def _steer(self, action: Callable[[Client, int], None]) -> int:
+    def _steer(self, action: Callable[[Client, JobRef], None]) -> int:
         """Does it to each job; one line on stderr for each job that refuses. Returns 1 if
         one does."""
-        problems: dict[int, str | None] = {}
+        problems: dict[JobRef, str | None] = {}
         with connect(self.run_dir) as client:
             for job in dict.fromkeys(self.jobs):
                 try:
@@ -48,7 +50,10 @@ class _OfJobs(Command):
                 except CoschedError as error:
                     problems[job] = str(error)
         if self.as_json:
-            rows = [{"job": job, "error": error} for job, error in problems.items()]
+            rows = [
+                {"job": str(job) if job.tasks else job.number, "error": error}
+                for job, error in problems.items()
+            ]
             click.echo(json.dumps({"jobs": rows}))
         for problem in filter(None, problems.values()):
             print(f"cosched: {problem}", file=sys.stderr)
@@ -59,13 +64,15 @@ class _OfJobs(Command):
 class Cancel(_OfJobs):
     """End jobs of yours, or take them from the domain's queue.
 
-    JOB is a number, as cosched queue shows it. The tasks get SIGTERM, and SIGKILL after the
+    JOB is a number, as cosched queue shows it. The number of an array means all its tasks;
+    12_3 is one of them, and 12_1-5 are five. The tasks get SIGTERM, and SIGKILL after the
     domain's grace. Root may cancel the jobs of all users.
 
     \b
     Examples:
       cosched cancel 12
       cosched cancel 12 13 14
+      cosched cancel 12_7-9
     """
 
     def run(self) -> int:
@@ -77,11 +84,12 @@ class Hold(_OfJobs):
     """Keep waiting jobs of yours from starting.
 
     JOB is a number, as cosched queue shows it. The job stays in the queue until
-    cosched unhold.
+    cosched unhold. Of an array those tasks are held that wait.
 
     \b
-    Example:
+    Examples:
       cosched hold 12
+      cosched hold 12_7-9
     """
 
     def run(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,8 @@ from typing import Any
 import click
 
 from cosched.cli.declared import Command, command, flag, option, part
+from cosched.cli.domain.batch_command import BatchCommand, Script, script_of
+from cosched.cli.domain.job_names import JOBS
 from cosched.cli.options import (
     check_sizes,
     domain_dir_option,
@@ -21,12 +24,32 @@ from cosched.cli.options import (
     program_argument,
     without,
 )
-from cosched.cli.values import RUN_SECONDS, YES_OR_NO, some_of
+from cosched.cli.values import RUN_SECONDS, YES_OR_NO, Parsed, some_of
 from cosched.cluster.submission import FROM_CLIENT
+from cosched.core.cluster.arrays import parse_array
+from cosched.core.errors import CoschedError
 from cosched.core.symbiosis.resources import Resource
 from cosched.jobs.job import Job
 
 _NO_INPUT = "none"
+#: The output of a task of an array if its user names none.
+_OF_ARRAYS = "cosched-%A_%a.out"
+
+
+def _array(text: str, _what: str) -> str:
+    """Reads the indices of an array; they stay a text."""
+    try:
+        parse_array(text)
+    except CoschedError as error:
+        raise click.BadParameter(f"{error}.") from None
+    return text
+
+
+def _directory(text: str, _what: str) -> str:
+    path = os.path.abspath(text)
+    if not os.path.isdir(path):
+        raise click.BadParameter(f"'{text:.200}': there is no such directory.")
+    return path
 
 
 def _job_part() -> Any:
@@ -41,7 +64,9 @@ def _job_part() -> Any:
             metavar="R",
             help="How many ranks, on as few nodes as possible.  [default: 1]",
         ),
-        nodes=option(type=click.IntRange(min=1), metavar="N", help="How many nodes."),
+        nodes=option(
+            "-N", "--nodes", type=click.IntRange(min=1), metavar="N", help="How many nodes."
+        ),
         ppn=option(
             type=click.IntRange(min=1), metavar="K", help="How many ranks on a node."
         ),
@@ -51,15 +76,16 @@ def _job_part() -> Any:
             "--time",
             type=RUN_SECONDS,
             help="The job is ended after this time: 90 or 90s, 1:30 (minutes), 2h, 2:00:00"
-            " or 1-12:00:00 (days).  [default: the domain's, 1h]",
+            " or 1-12:00:00 (days).  [default: the domain's; without one any time]",
         ),
         name=option(help="[default: the program's]"),
         label=flag(help="Begin each line of output with its rank."),
         bind=flag(help="Keep each rank on one CPU."),
-        exclusive=option(
-            "--exclusive/--share",
-            help="Whether the job has its nodes alone, if the domain lets nodes take"
-            " several jobs. Where a node takes one job, each job has its nodes alone.",
+        exclusive=flag(help="The job has its nodes alone, wherever nodes take several."),
+        share=flag(
+            help="Where jobs have CPUs, as on one machine: the CPUs of this job may have"
+            " other jobs that share, and they take turns. Nodes that take several jobs are"
+            " shared by all without --exclusive.",
         ),
         limited_by=option(
             type=some_of([resource.value for resource in Resource], "RESOURCES"),
@@ -70,6 +96,26 @@ def _job_part() -> Any:
             type=YES_OR_NO,
             help="Whether the job may share its nodes, half and half.  [default: yes with"
             " --limited-by, otherwise no or what the domain's operator wants]",
+        ),
+        cwd=option(
+            type=Parsed("DIR", _directory),
+            help="The working directory of the job; its files are in it.  [default: this"
+            " one]",
+        ),
+        array=option(
+            type=Parsed("INDICES", _array),
+            help="Submit the job once for each index: 1-100, 1,3,7-9, 1-9:2, or 1-100%10"
+            " for at most 10 at a time.",
+        ),
+        after=option(
+            type=JOBS,
+            help="Start after the end of these jobs: 12, 12_3 or 12_1-5 of an array, with"
+            " commas between them.",
+        ),
+        after_ok=option(
+            type=JOBS,
+            help="The same, and all of them must end with status 0. If one does not, this"
+            " job is cancelled.",
         ),
         held=flag("--hold", help="Let the job wait until cosched unhold."),
         requeue=flag(help="Start it again if a node is lost."),
@@ -101,12 +147,13 @@ def _mates() -> dict[str, Any]:
             metavar="TIME",
             help="Longest time between the starts of the group's jobs, such as 60s.",
         ),
-        "after": option(
+        "mate_first": option(
             metavar="DOMAIN",
             help="The job in this domain starts first, and then the others.",
         ),
         "delay": option(
-            metavar="TIME", help="With --after: how long it runs before the others start."
+            metavar="TIME",
+            help="With --mate-first: how long it runs before the others start.",
         ),
         "mate_token": option(
             metavar="WORD",
@@ -116,13 +163,21 @@ def _mates() -> dict[str, Any]:
     }
 
 
-@command("submit", context_settings={"allow_interspersed_args": False})
+@command("submit", cls=BatchCommand, context_settings={"allow_interspersed_args": False})
 class Submit(Command):
     """Send a job to the domain's queue.
 
     PROGRAM is a program with its arguments; with several ranks each of them runs it. The
     ranks of an MPI program take part in coscheduling as with cosched-run. A script with one
     rank may start jobs of its own. The job gets this environment and this directory.
+
+    Lines of a script that begin with #COSCHED have options of this command, and #SBATCH
+    lines those of Slurm, so far as both mean the same. They stand before the first command
+    of the script. The command line wins over #COSCHED, and that over #SBATCH. A script with
+    #SBATCH lines runs once, on one node.
+
+    --array submits one job for each index, which finds it in COSCHED_ARRAY_TASK_ID. Task 3
+    of array 12 is job 12_3.
 
     --wait copies the job's output to standard output and standard error, unless --json is
     given. Rank 0 reads the standard input of this command; in a loop that reads, use
@@ -137,18 +192,23 @@ class Submit(Command):
       cosched submit --wait -n 2 ./app < data
       cosched submit --wait --input none -n 2 ./app &
       cosched submit --exclusive -n 4 ./benchmark
+      cosched submit --share -n 2 ./app
       cosched submit --limited-by memory -n 8 ./stream
       cosched submit --limited-by io,network --share-node yes ./copy
       cosched submit --min 1 --ideal 8 python loop.py
       cosched submit --hold --json ./app
+      cosched submit ./script.sh
+      cosched submit --array 1-100%10 --output run-%A_%a.txt ./script.sh
+      cosched submit --after-ok 12,13 ./collect.sh
       cosched submit --mate climate7@eureka --nodes 2 ./simulation
     """
 
     job: Job = _job_part()
     output: str | None = option(
         metavar="FILE",
-        help="Both outputs go there; %j is the job's number, %x its name."
-        f"  [default: {Job(()).output}]",
+        help="Both outputs go there; %j is the job's number, %x its name, %A the number of"
+        f" its array, %a its index there.  [default: {Job(()).output}, {_OF_ARRAYS} in an"
+        " array]",
     )
     error: str | None = option(metavar="FILE", help="Standard error goes there instead.")
     input: str | None = option(
@@ -164,6 +224,8 @@ class Submit(Command):
 
     def __post_init__(self) -> None:
         _refuse_contradictions(self.job)
+        if self.job.array and self.input == FROM_CLIENT:
+            raise click.UsageError("--input - does not go with --array.")
         if self.input != FROM_CLIENT:
             return
         if not self.waits:
@@ -174,38 +236,43 @@ class Submit(Command):
     @property
     def reads_here(self) -> bool:
         """Whether this command's standard input becomes the job's."""
-        usual = self.input is None and self.waits and not self.job.requeue
+        again = self.job.requeue or self.job.array
+        usual = self.input is None and self.waits and not again
         return usual or self.input == FROM_CLIENT
 
     @property
     def is_copied(self) -> bool:
         """Whether this command copies the job's output."""
-        return self.waits and not self.as_json
+        return self.waits and not self.as_json and not self.job.array
 
     def with_files(self, output: str | None, error: str | None) -> Job:
         """Returns the job with these outputs, and with its input."""
         given = None if self.input == _NO_INPUT else self.input
+        usual = _OF_ARRAYS if self.job.array else self.job.output
         return replace(
             self.job,
             input=FROM_CLIENT if self.reads_here else given or self.job.input,
-            output=self.job.output if output is None else output,
+            output=usual if output is None else output,
             error=error or "",
         )
 
     def run(self) -> int:
         from cosched.cli.domain.sending import Sending  # slow, and --help needs no domain
 
+        script = script_of(click.get_current_context())
         if self.waits:
-            return _run_to_end(self)
-        sending = Sending(self.with_files(self.output, self.error), self.run_dir)
+            return _run_to_end(self, script)
+        job = self.with_files(self.output, self.error)
+        sending = Sending(job, self.run_dir, script=script)
         number = sending.submit()
         text = json.dumps(sending.look_up(number)) if self.as_json else f"job {number}"
         click.echo(text)
         return 0
 
 
-def _run_to_end(given: Submit) -> int:
-    """Submits the job and waits for its end; returns its status."""
+def _run_to_end(given: Submit, script: Script) -> int:
+    """Submits the job and waits for its end; returns its status. That of an array is the
+    greatest status of its tasks."""
     from cosched.cli.domain.sending import Sending, say
     from cosched.cli.domain.waiting import STDIN, exit_status, private_files, report_end
 
@@ -214,11 +281,18 @@ def _run_to_end(given: Submit) -> int:
         if given.is_copied and output is None and error is None:
             output, error = stack.enter_context(private_files())
         source = STDIN if given.reads_here else None
-        sending = Sending(given.with_files(output, error), given.run_dir, source)
+        job = given.with_files(output, error)
+        sending = Sending(job, given.run_dir, source, script)
+        if given.job.array:
+            tasks = sending.run_array_to_end()
+            if given.as_json:
+                click.echo(json.dumps({"jobs": [task.job for task in tasks]}))
+                return max(map(exit_status, tasks))
+            return max(report_end(task, say) for task in tasks)
         ended = sending.run_to_end(copy=given.is_copied)
     if given.is_copied:
         return report_end(ended, say)
-    click.echo(json.dumps(ended))
+    click.echo(json.dumps(ended.job))
     return exit_status(ended)
 
 
@@ -226,6 +300,8 @@ def _refuse_contradictions(job: Job) -> None:
     """Raises UsageError if the program is missing, or an option that another one needs."""
     if not job.argv:
         raise click.UsageError("Missing PROGRAM.")
+    if job.exclusive and job.share:
+        raise click.UsageError("--exclusive and --share cannot be combined.")
     if job.memory_bytes and not job.shim:
         raise click.UsageError("--memory needs coscheduling.")
     apart = {"--exclusive": job.exclusive, "--share-node no": job.share_node is False}
@@ -234,8 +310,14 @@ def _refuse_contradictions(job: Job) -> None:
             raise click.UsageError(
                 f"{name} does not go with --limited-by: a label is for jobs that share."
             )
-    if not job.mates and (job.within or job.after or job.delay or job.mate_token):
-        raise click.UsageError("--within, --after, --delay and --mate-token need --mate.")
+    if not job.mates and (job.within or job.mate_first or job.delay or job.mate_token):
+        raise click.UsageError(
+            "--within, --mate-first, --delay and --mate-token need --mate."
+        )
+    if job.mates and (job.array or job.after or job.after_ok):
+        raise click.UsageError(
+            "--mate does not go with --array, --after and --after-ok: mates start together."
+        )
     rigid = {
         "-n": job.ranks,
         "--nodes": job.nodes,

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
-from cosched.cluster.answers import JobInfo
+from cosched.cluster.answers import JobInfo, label_of
 from cosched.core.errors import CoschedError
 from cosched.jobs.client import Client, NoDomain
 from cosched.jobs.feeding import Feeder
@@ -28,16 +28,27 @@ _PRIVATE, _PREFIX = "cosched/output", "job-"
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-def report_end(ended: JobInfo, complain: Callable[[str], None]) -> int:
+class Ended(NamedTuple):
+    """A job that has ended."""
+
+    job: JobInfo  #: the job
+    interrupt: int = 0  #: the signal to this command that ended it; 0: none
+
+
+def report_end(ended: Ended, complain: Callable[[str], None]) -> int:
     """Complains if the job failed; returns its status as one that a process can have."""
-    if ended["reason"]:
-        complain(f"job {ended['job']}: {ended['state']}: {ended['reason']}")
+    job = ended.job
+    if job["reason"]:
+        complain(f"job {label_of(job)}: {job['state']}: {job['reason']}")
     return exit_status(ended)
 
 
-def exit_status(ended: JobInfo) -> int:
-    """Returns the job's status as one that a process can have."""
-    status = ended["status"] or 0
+def exit_status(ended: Ended) -> int:
+    """Returns the job's status as one that a process can have; after Ctrl-C that of an
+    interrupted command."""
+    if ended.interrupt == signal.SIGINT and ended.job["state"] == "cancelled":
+        return 128 + signal.SIGINT
+    status = ended.job["status"] or 0
     return status & 0xFF or min(status, 1)
 
 
@@ -94,20 +105,34 @@ class Interrupts:
 
 @contextlib.contextmanager
 def private_files() -> Iterator[tuple[str, str]]:
-    """Yields names for a job's two outputs, in a directory that is removed at the end."""
+    """Yields names for a job's two outputs, in a directory that is removed at the end: in
+    the user's cache, or below the directory of temporary files if that takes none."""
     import shutil
     import tempfile
 
-    parent = cache_home(os.environ) / _PRIVATE
+    cache = cache_home(os.environ)
+    removed = ""
     try:
-        parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        directory = tempfile.mkdtemp(prefix=_PREFIX, dir=parent)
+        directory = removed = _made_in(cache)
     except OSError as error:
-        raise CoschedError(f"{parent}: {error.strerror}; use --output") from None
+        try:
+            removed = tempfile.mkdtemp(prefix="cosched-")
+            directory = _made_in(Path(removed))
+        except OSError:
+            parent = cache / _PRIVATE
+            raise CoschedError(f"{parent}: {error.strerror}; use --output") from None
     try:
         yield f"{directory}/out", f"{directory}/err"
     finally:
-        shutil.rmtree(directory, ignore_errors=True)
+        shutil.rmtree(removed, ignore_errors=True)
+
+
+def _made_in(folder: Path) -> str:
+    import tempfile
+
+    parent = folder / _PRIVATE
+    parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return tempfile.mkdtemp(prefix=_PREFIX, dir=parent)
 
 
 def is_private(path: Path) -> bool:
@@ -136,7 +161,7 @@ def run_to_end(
     sizes: Sizes | None,
     source: int | None,
     complain: Callable[[str], None],
-) -> JobInfo:
+) -> Ended:
     """Submits a job and returns it once it has ended; copies its output meanwhile.
 
     sizes: None if the output is not copied. source: a descriptor that is the job's standard
@@ -154,23 +179,52 @@ def run_to_end(
                 with contextlib.ExitStack() as stack:
                     if source is not None:
                         stack.enter_context(Feeder(connect, number, source, complain))
-                    return _wait(connect, number, tails)
+                    return Ended(_wait(connect, number, tails))
             except (Interrupted, Unwritten) as why:
-                complain(f"job {number}: is being cancelled")
-                if not _cancel(connect, number):
-                    complain(
-                        f"job {number}: the domain does not answer, so the job goes on; "
-                        f"later use: cosched cancel {number}"
-                    )
-                    raise SystemExit(_status_after(why)) from None
+                _cancel_or_end(connect, number, why, complain)
                 copied = tails if isinstance(why, Interrupted) else []
                 ended = _wait(connect, number, copied)
                 if not isinstance(why, Interrupted):
                     raise
-                return ended
+                return Ended(ended, why.number)
         finally:
             for tail in tails:
                 tail.close()
+
+
+def run_array_to_end(
+    connect: Callable[[], Client],
+    submit: Callable[[], int],
+    tasks: int,
+    complain: Callable[[str], None],
+) -> list[Ended]:
+    """Submits an array of so many tasks and returns them once all have ended. A signal
+    cancels all, as in ``run_to_end``."""
+    with Interrupts() as interrupts:
+        first = submit()
+        numbers = range(first, first + tasks)
+        try:
+            interrupts.arm()
+            return [Ended(_wait(connect, number, [])) for number in numbers]
+        except Interrupted as why:
+            _cancel_or_end(connect, first, why, complain)
+            return [Ended(_wait(connect, number, []), why.number) for number in numbers]
+
+
+def _cancel_or_end(
+    connect: Callable[[], Client],
+    number: int,
+    why: BaseException,
+    complain: Callable[[str], None],
+) -> None:
+    """Cancels a job; ends this command if the domain does not answer."""
+    complain(f"job {number}: is being cancelled")
+    if not _cancel(connect, number):
+        complain(
+            f"job {number}: the domain does not answer, so the job goes on; "
+            f"later use: cosched cancel {number}"
+        )
+        raise SystemExit(_status_after(why)) from None
 
 
 def _cancel(connect: Callable[[], Client], number: int) -> bool:

@@ -71,7 +71,7 @@ def _hosts_in_domain(job: str) -> tuple[str, ...]:
     if not label or not is_whole(number, 1, JOB_MOST):
         return ()
     try:
-        with Client.connect(None, patience=patient()) as client:
+        with Client.connect_to_running(None, patience=patient()) as client:
             found = client.job(parse_integer(number, job, 1, JOB_MOST))
             run_dir = client.run_dir
     except CoschedError:

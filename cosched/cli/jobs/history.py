@@ -26,7 +26,7 @@ from cosched.core.symbiosis.labels import WRONG_RUNS
 from cosched.core.trace.job_record import JobRecord
 from cosched.core.units import NS_PER_S, parse_duration
 from cosched.launch.environment import name_on_nodes
-from cosched.observe.columns import COLUMNS, as_csv, read_columns, shown
+from cosched.observe.columns import HISTORY
 from cosched.observe.job_summary import JobSummary, document, runs, summary
 from cosched.observe.label_effects import label_rows, label_table
 from cosched.observe.reach.ways import Way
@@ -176,17 +176,17 @@ class History(Command):
         if self.labels:
             self._list_labels()
             return
-        columns = read_columns(_USUAL if self.format is None else self.format)
+        columns = HISTORY.read(_USUAL if self.format is None else self.format)
         wanted = self.selection
         way = None if wanted.nodes else way_to(wanted.job, self.hosts, self.run_dir)
         found = wanted.read(self.run_dir, way)
         if self.as_json:
             click.echo(json.dumps({"jobs": [document(one) for one in found]}, indent=2))
         elif self.as_csv:
-            names = tuple(COLUMNS) if self.format is None else columns
-            click.echo(as_csv(names, found), nl=False)
+            names = tuple(HISTORY.columns) if self.format is None else columns
+            click.echo(HISTORY.as_csv(names, found), nl=False)
         elif found:
-            lines = shown(columns, found[-self.last :])
+            lines = HISTORY.shown(columns, found[-self.last :])
             if len(found) > self.last:
                 lines.insert(1, f"({len(found) - self.last} earlier; --last, --json)")
             click.echo("\n".join(lines))
@@ -216,7 +216,7 @@ def _times_resized(run_dir: Path) -> dict[str, int]:
 
     place = run_dir if DomainPaths(run_dir).directory.is_dir() else None
     try:
-        with Client.connect(place, patience=AT_THE_PROMPT) as client:
+        with Client.connect_to_running(place, patience=AT_THE_PROMPT) as client:
             jobs = client.queue(_LATEST)
     except CoschedError:
         return {}

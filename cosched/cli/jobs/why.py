@@ -20,9 +20,8 @@ from cosched.cli.options import (
     json_option,
     nodes_option,
 )
-from cosched.cluster.answers import JobInfo
-from cosched.core.bounds import JOB_MOST
-from cosched.core.decoding import is_whole, parse_integer
+from cosched.cluster.answers import JobInfo, label_of
+from cosched.core.cluster.arrays import parse_job
 from cosched.core.errors import CoschedError
 from cosched.core.units import parse_duration
 from cosched.observe.reach.on_nodes import merged
@@ -53,7 +52,8 @@ class Why(Command):
     A number that is not a job's name is a job of the domain. Then the command also prints
     its place in the queue, or its nodes. For a malleable job it prints each change of its
     size: why the queue ordered it, how long the job stood still, and how much longer an
-    iteration takes since, if two sizes were measured.
+    iteration takes since, if two sizes were measured. 12_3 is task 3 of array 12. Of a
+    whole array it prints how many tasks are in which state, and why the first one waits.
 
     \b
     Examples:
@@ -94,7 +94,9 @@ class Why(Command):
             in_domain = None if nodes else _job_of_domain(job, run_dir if named else None)
             if in_domain is None:
                 raise
-            if self.as_json:
+            if isinstance(in_domain, str):
+                _tell_array(job, in_domain, as_json=self.as_json)
+            elif self.as_json:
                 click.echo(json.dumps(in_domain))
             else:
                 from cosched.jobs.job_story import job_story
@@ -118,15 +120,27 @@ def _explain_elsewhere(way: Way, words: list[str], last: int, as_json: bool) -> 
     click.echo("\n\n".join(story_text(story, last, in_all=True) for story in found))
 
 
-def _job_of_domain(job: str, run_dir: Path | None) -> JobInfo | None:
-    """Returns a job of the domain by its number; None without a domain or such a job."""
+def _job_of_domain(job: str, run_dir: Path | None) -> JobInfo | str | None:
+    """Returns a job of the domain by its number, or lines about several tasks of an array;
+    None without a domain or such a job."""
     from cosched.cli.connection import patient
     from cosched.jobs.client import Client
 
-    if not is_whole(job, 1, JOB_MOST):
-        return None
     try:
-        with Client.connect(run_dir, patience=patient()) as client:
-            return client.job(parse_integer(job, "job", 1, JOB_MOST))
+        name = parse_job(job, "job")
+        with Client.connect_to_running(run_dir, patience=patient()) as client:
+            tasks, line = client.tasks(name)
+            if len(tasks) == 1:
+                return client.job(tasks[0]["job"])
+            waiting = next((task for task in tasks if task["state"] == "queued"), None)
+            if waiting is None:
+                return line
+            first = client.job(waiting["job"])
+            return f"{line}\njob {label_of(first)}: {first['why']}"
     except CoschedError:
         return None
+
+
+def _tell_array(job: str, lines: str, *, as_json: bool) -> None:
+    """Prints lines about an array."""
+    click.echo(json.dumps({"job": job, "why": lines}) if as_json else f"job {job}: {lines}")

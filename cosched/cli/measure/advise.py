@@ -18,6 +18,7 @@ from cosched.bench.simulate.profiles import Seen, watch_workload
 from cosched.cli.connection import connect
 from cosched.cli.declared import Command, argument, command, flag, option, part
 from cosched.cli.entry import EXIT_FAILURE
+from cosched.cli.measure.measuring import at_hand
 from cosched.cli.options import (
     asked_run_dir_option,
     complete_jobs,
@@ -31,6 +32,7 @@ from cosched.cli.printing import display_stream
 from cosched.cli.values import SECONDS
 from cosched.cluster.answers import PairInfo
 from cosched.core.advice import Profile, advise
+from cosched.core.counting import counted
 from cosched.core.errors import CoschedError
 from cosched.linux.users import find_user_name
 from cosched.node.profile import profile_of
@@ -54,8 +56,9 @@ class Advise(Command):
 
     JOB is the name (or UID.NAME) of a job that runs now. The advice follows from how
     its tasks ran so far. WORKLOAD.toml is a file as for cosched bench: each of its
-    jobs runs alone for a while. The advice is an estimate. It follows from how often
-    tasks exchange messages and how long they wait. 'cosched bench' measures.
+    jobs runs alone for a while, on this machine if there is no lab and no root. The advice
+    is an estimate. It follows from how often tasks exchange messages and how long they
+    wait. 'cosched bench' measures.
 
     --pairs prints the speeds of programs beside each other that the domain has observed,
     if its jobs share nodes: 1 is the speed on whole nodes of its own.
@@ -100,7 +103,7 @@ class Advise(Command):
             with interruptible():
                 seen = watch_workload(
                     Path(self.what),
-                    self.testbed,
+                    at_hand(self.testbed),
                     self.at_most_s,
                     os.environ,
                     display_stream(),
@@ -195,7 +198,7 @@ def _why_not(one: Seen) -> str:
 
 def _figures(profile: Profile) -> str:
     figures = [
-        f"seen: {profile.tasks} tasks on {profile.nodes} nodes, "
+        f"seen: {counted(profile.tasks, 'task')} on {counted(profile.nodes, 'node')}, "
         f"scheduled {profile.scheduled_s:.1f} s",
         f"{profile.exchanges or 0} messages sent or waited for",
         f"idle for {profile.idle_share:.0%}",

@@ -15,7 +15,7 @@ from cosched.bench.run.testbed import TestbedOptions
 from cosched.cli.declared import Command, argument, command, flag, option, part
 from cosched.cli.entry import EXIT_FAILURE
 from cosched.cli.files import check_writable, write_outcome
-from cosched.cli.measure.measuring import measuring
+from cosched.cli.measure.measuring import at_hand, measuring
 from cosched.cli.options import (
     PATH,
     hosts_option,
@@ -76,6 +76,7 @@ class Bench(Command):
     \b
     Examples:
       cosched bench benchmarks/workloads/lab/wavefront4.toml
+      cosched bench mine.toml --hosts localhost
       cosched bench mine.toml --hosts n1,n2 --arms kernel,cosched --repeat 5
       cosched bench mine.toml --slice 2s --gmet 300ms --out result.json
       cosched bench mine.toml --repeat 9 --resume runs.jsonl
@@ -83,6 +84,9 @@ class Bench(Command):
       cosched bench stream.toml --seen 3 --arms batch,kernel,cosched,srpt,las
       cosched bench mine.toml --hosts n1,n2 --slice 5s \\
           --set-with 'pdsh -w n1,n2 cosched config set'
+
+    Without --hosts it uses the lab that is up, or makes one. A user without root runs the
+    workload on this machine, as with --hosts localhost.
 
     Exit status: 0, or 1 if a job of any run failed.
     """
@@ -151,7 +155,7 @@ class Bench(Command):
         settings = {name: text for name, text in named.items() if text is not None}
         options = replace(
             self.options,
-            testbed=replace(self.options.testbed, settings=settings),
+            testbed=replace(at_hand(self.options.testbed), settings=settings),
             command_line=tuple(sys.argv),
         )
         check_writable(self.json_file)

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import click
 
 from cosched.bench.run.interrupts import interruptible
 from cosched.bench.run.processes import RunFailed
+from cosched.bench.run.site import has_lab
+from cosched.bench.run.testbed import TestbedOptions
+
+#: The machine of this command, as a node.
+HERE = "localhost"
 
 
 @contextmanager
@@ -22,3 +28,16 @@ def measuring() -> Iterator[None]:
         for line in error.failure.output:
             click.echo(f"  | {line}", err=True)
         raise
+
+
+def at_hand(options: TestbedOptions) -> TestbedOptions:
+    """Returns the options with this machine as the only node where a user without root
+    names no nodes and no lab is up; prints a line then. Options that only a lab has keep
+    the lab, whose error has the remedy."""
+    needs_lab = options.rate is not None or options.slurm or options.shared_cpus
+    if options.hosts or needs_lab or has_lab(options.run_dir, options.nodes):
+        return options
+    click.echo(
+        f"no lab is up and only root makes one: on this machine (--hosts {HERE})", err=True
+    )
+    return replace(options, hosts=(HERE,))

@@ -1,4 +1,4 @@
-"""``cosched report``: draws traces and bench results in one HTML file, or for Perfetto."""
+"""``cosched report``: draws traces and results in one HTML file, or for Perfetto."""
 
 from __future__ import annotations
 
@@ -25,16 +25,17 @@ from cosched.observe.timeline.trace import Trace, read_trace
 
 @command("report")
 class Report(Command):
-    """Draw which job each node ran when, how well the nodes agreed, and bench results.
+    """Draw which job each node ran when, how well the nodes agreed, and results.
 
-    INPUT is a trace, a directory with traces (of a node, or a run directory), or a result
-    of cosched bench --out. By default it is the run directory of this machine. The report
-    is one file that needs no network.
+    INPUT is a trace, a directory with traces (of a node, or a run directory), or a result:
+    of cosched bench, demo, sim queue or sim share with --out. By default it is the run
+    directory of this machine. The report is one file that needs no network.
 
     \b
     Examples:
       cosched report
       cosched report --out lab.html /run/cosched result.json
+      cosched report queues.json
       cosched report --perfetto trace.json /run/cosched/lab1
     """
 
@@ -67,8 +68,9 @@ class Report(Command):
             with writing(self.perfetto) as stream:
                 json.dump(perfetto(nodes), stream, separators=(",", ":"))
         if out is not None:
+            data = report_data(nodes, found.benches, found.simulations)
             with writing(out) as stream:
-                stream.write(render_page(self.title, report_data(nodes, found.benches)))
+                stream.write(render_page(self.title, data))
         for path in (self.perfetto, out):
             if path not in (None, Path("-")):
                 click.echo(f"{path}")

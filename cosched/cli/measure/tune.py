@@ -15,7 +15,7 @@ from cosched.bench.tune.tune import ALIGN, TuneOptions, tune
 from cosched.cli.declared import Command, argument, command, flag, option, part
 from cosched.cli.entry import EXIT_FAILURE
 from cosched.cli.files import check_writable, write_outcome, writing
-from cosched.cli.measure.measuring import measuring
+from cosched.cli.measure.measuring import at_hand, measuring
 from cosched.cli.options import (
     FILE,
     PATH,
@@ -45,6 +45,9 @@ class Tune(Command):
     half of them again and again. The kernel alone and the default settings run for
     comparison. The output is a map of mean responses and a recommendation: a
     setting, the default, or not to coschedule this workload at all.
+
+    Without --hosts it uses the lab that is up, or makes one. A user without root runs the
+    workload on this machine, as with --hosts localhost.
 
     With --resume FILE an interrupted search continues where it stopped.
 
@@ -116,6 +119,8 @@ class Tune(Command):
 
     def run(self) -> int:
         options = replace(self.options, command_line=tuple(sys.argv))
+        if not options.simulate:
+            options = replace(options, testbed=at_hand(options.testbed))
         for turn in options.slices:
             Settings(slice_ns=turn.ns)
         check_writable(self.write, self.figure, self.json_file)

@@ -118,7 +118,7 @@ def _examine(hosts: Sequence[str], shell: Sequence[str], here: NodePaths) -> Sit
         silent = str(error)
     if not hosts:
         facts = gather_node(here, _python_bin(), os.environ)
-        return Site((Seen(here.node, facts),), slurm, silent)
+        return Site((Seen(here.node, facts),), slurm, silent, unnamed=True)
     words = [str(_this_program()), "doctor", "--facts", "--run-dir", str(here.run_dir)]
     way = way_to_hosts(hosts, here.run_dir, os.environ, shell)
     show = partial(show_progress, "asking nodes")

@@ -5,17 +5,26 @@ from __future__ import annotations
 import os
 import re
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from cosched.core.errors import CoschedError, NoDaemon
 from cosched.launch.command import Site
 from cosched.launch.given.hosts import Hosts
 from cosched.launch.nodes import Control, JobRefused, check_nodes, lease_node
+from cosched.launch.program import which
 from cosched.linux.here import this_machine, this_node
+from cosched.linux.processes.tools import ask_tool
 from cosched.node.sockets.client import ControlClient
 from cosched.rundir.paths import NodePaths
 
+#: How long ssh may take to print a configuration, in seconds.
+_ASKED_WITHIN_S = 5.0
+#: Variables that name other ways to start ranks on hosts, or a batch system.
+_OTHER_SHELLS = (
+    *("HYDRA_LAUNCHER", "HYDRA_BOOTSTRAP", "OMPI_MCA_plm", "PRTE_MCA_plm"),
+    *("SLURM_JOB", "PBS_", "LSB_", "FLUX_", "I_MPI_HYDRA_BOOTSTRAP"),
+)
 _LAB_HOST = re.compile(r"lab[0-9]+")
 
 
@@ -42,11 +51,15 @@ def find_site(run_dir: Path, chosen: Hosts) -> Site:
                 slots=chosen.slots,
             )
     for host in hosts:
-        if _LAB_HOST.fullmatch(host) and not _resolves(host):
+        if _resolves(host):
+            continue
+        if _LAB_HOST.fullmatch(host):
             raise CoschedError(
                 f"host '{host}': no such host, and no lab is up in {run_dir}; "
                 "run: cosched lab up"
             )
+        if not _may_have_own_names(os.environ) and not _shell_knows(host):
+            raise CoschedError(f"host '{host}': no such host")
     return Site(names=hosts, addresses=hosts, slots=chosen.slots)
 
 
@@ -56,6 +69,26 @@ def _resolves(host: str) -> bool:
     except OSError:
         return False
     return True
+
+
+def _may_have_own_names(environ: Mapping[str, str]) -> bool:
+    """Returns whether ranks may be started by other means than ssh, which may know hosts
+    by other names."""
+    return any(name.startswith(_OTHER_SHELLS) for name in environ)
+
+
+def _shell_knows(host: str) -> bool:
+    """Returns whether the user's configuration of ssh has another name for a host, or a
+    way to it."""
+    ssh = which("ssh", os.environ)
+    if ssh is None or host.startswith("-"):
+        return False
+    answer = ask_tool((str(ssh), "-G", host), _ASKED_WITHIN_S).output
+    facts = dict(line.partition(" ")[::2] for line in answer.splitlines())
+    if "proxyjump" in facts or "proxycommand" in facts:
+        return True
+    name = facts.get("hostname", host)
+    return name != host and _resolves(name)
 
 
 def check_hosts(

@@ -21,6 +21,7 @@ from cosched.jobs.choices import Choices
 from cosched.jobs.expected import Lengths
 from cosched.jobs.job_nodes import JobNodes, write_job_nodes
 from cosched.jobs.rank_environment import Reports, Wanted, rank_environment
+from cosched.launch.crowd import crowd_text
 from cosched.launch.environment import (
     command_ns,
     default_job_name,
@@ -173,7 +174,19 @@ def start(given: Given, announced: str | None = None) -> int:
 
         gc.enable()  # it asks the domain again and again while the job runs
         return run_in_domain(given)
+    _check_directory()
     return _run_here(given, announced)
+
+
+def _check_directory() -> None:
+    """Raises CoschedError if the working directory was removed. Launchers then print many
+    lines, or none."""
+    try:
+        os.getcwd()
+    except OSError as error:
+        raise CoschedError(
+            f"the working directory: {error.strerror}; change to another one"
+        ) from None
 
 
 def _run_here(given: Given, announced: str | None) -> int:
@@ -195,6 +208,11 @@ def _run_here(given: Given, announced: str | None) -> int:
         chosen.hosts,
     )
     stays_here = ranks_stay_here(resolved, engine, this_machine(), os.environ)
+    layout = resolved.layout
+    if stays_here and layout is not None:
+        crowd = crowd_text(layout.ranks, len(os.sched_getaffinity(0)))
+        if crowd:
+            warn(crowd)
     is_named = given.names_run_dir or bool(os.environ.get("COSCHED_RUN_DIR"))
     job = Start(
         given,

@@ -19,6 +19,7 @@ from cosched.cluster.agent.frames import AnyFrame
 from cosched.cluster.agent.known_nodes import KnownNodes
 from cosched.cluster.agent.node_parts import read_parts
 from cosched.cluster.agent.nodejob import Designs, NodeJob
+from cosched.cluster.agent.own_daemons import OwnDaemons
 from cosched.cluster.agent.preparing import SLOTS, Stewards
 from cosched.cluster.agent.proofs import Proofs
 from cosched.cluster.agent.requests import UserRequests
@@ -63,6 +64,7 @@ from cosched.core.decoding import printable
 from cosched.core.errors import CoschedError, StateLost
 from cosched.core.names import CONTROLLER
 from cosched.core.units import NS_PER_S
+from cosched.rundir.paths import NodePaths
 
 #: Starts whose end came to this node before their first chunk.
 _TOMBSTONES = 1000
@@ -134,8 +136,10 @@ class Agent:
         """
         self._paths.node(self.name).mkdir(mode=0o755, parents=True, exist_ok=True)
         self._over = asyncio.get_running_loop().create_future()
-        nursery = Nursery()
+        nursery = Nursery()  # forks, so it comes before any thread
         nursery.watch(self._end)
+        daemons = OwnDaemons(NodePaths(self._paths.run_dir, self.name), self._log)
+        starting = asyncio.ensure_future(self._start_daemons(daemons))
         self._stewards = Stewards(
             self.name,
             self._paths,
@@ -153,15 +157,22 @@ class Agent:
             await users.open()
             self._tasks.start(self._links.receive(self._take))
             self._tasks.start(self._beat())
+            await starting
             ready()
             await self._over
         finally:
+            starting.cancel()
+            daemons.close()
             self._requests.close()
             await users.close()
             self._tasks.cancel()
             self._stewards.close()
             self._links.close()
             nursery.close()
+
+    async def _start_daemons(self, daemons: OwnDaemons) -> None:
+        if self._config.own_daemons:
+            await daemons.start()
 
     def _end(self, error: BaseException | None = None) -> None:
         """Ends the agent, well or by an error."""

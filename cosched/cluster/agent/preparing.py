@@ -62,6 +62,7 @@ class Stewards:
         self._spool = paths.spool(name)
         self._topology = paths.topology(name)
         self._cpus = sorted(os.sched_getaffinity(0))
+        self._slots = slots
         self._inventory = Inventory({SLOTS: Units(tuple(range(slots)))})
         self._nursery = nursery
         self._spawn = spawn
@@ -106,7 +107,9 @@ class Stewards:
 
         cpus: tuple[tuple[int, ...], ...] = ()
         if found.bind and slots:
-            cpus = tuple((self._cpus[slot % len(self._cpus)],) for slot in slots)
+            tasks = found.counts[route.place]
+            dealt = (slots[task % len(slots)] for task in range(tasks))
+            cpus = tuple((self._cpus[slot % len(self._cpus)],) for slot in dealt)
         elif part is not None:
             cpus = (part.cpus,) * found.counts[route.place]
         try:
@@ -197,15 +200,17 @@ class Stewards:
             steward.connection.close()
 
     def _assign(self, route: Route, found: JobObject, part: NodePart | None) -> list[int]:
-        """Assigns slots to the tasks of a submitted job: of its part, if it has one. Tasks
-        that it spawns use its nodes without slots of their own: the controller does not
-        count them."""
+        """Assigns slots to the tasks of a submitted job: of its part, if it has one, and
+        all of them to a job with more tasks. Tasks that it spawns use its nodes without
+        slots of their own: the controller does not count them."""
         if route.world:
             return []
         self._inventory.share(found.jobs_per_node)
-        tasks = found.counts[route.place]
+        wanted = min(found.cpus or found.counts[route.place], self._slots)
         among = None if part is None else part.slots
-        assigned = self._inventory.assign(_number(route), tasks, {SLOTS: 1}, among)
+        uses = found.jobs_per_node if found.alone else 1
+        number = _number(route)
+        assigned = self._inventory.assign(number, wanted, {SLOTS: 1}, among, uses)
         return [task[SLOTS][0] for task in assigned]
 
     def _release(self, route: Route) -> None:

@@ -26,7 +26,10 @@ REFUSED_BURST_NS = 100 * NS_PER_MS
 #: The longest answer, in bytes: it must fit into a message to an agent.
 ANSWER_MOST = LONGEST // 2
 #: Requests that all users may send: they change nothing.
-_READING = ("queue", "job", "wait", "nodes", "mates")
+_READING = ("queue", "job", "tasks", "wait", "ended", "nodes", "mates")
+#: Requests that take time without work: each job that one names counts so much at most.
+_WAITING = ("wait", "ended")
+_LOOK_UP_NS = 20_000
 #: Requests of root, or of the user of the controller.
 _STEERING = ("add", "remove", "drain", "undrain", "reload", "down")
 
@@ -69,12 +72,13 @@ class Requests:
                 self._expect_operator(person)
             result = await handler(person, request)
         except CoschedError as error:
-            if wanted == "wait":  # most of the time was no work
-                began_ns = time.monotonic_ns()
+            if wanted in _WAITING:
+                began_ns = _work_began(request, began_ns)
             times = MALFORMED_TIMES if isinstance(error, Malformed) else 1
             return await self._refuse(person, began_ns, str(error), times)
-        if wanted != "wait":
-            await self._pace(person, began_ns, self._allowance)
+        if wanted in _WAITING:
+            began_ns = _work_began(request, began_ns)
+        await self._pace(person, began_ns, self._allowance)
         answer = json.dumps({"ok": result}).encode()
         if len(answer) > ANSWER_MOST:
             return _refusal(f"the answer has {len(answer)} bytes; ask for single jobs")
@@ -118,6 +122,13 @@ class Requests:
 
     def _is_operator(self, person: Person) -> bool:
         return person.uid in (0, os.geteuid()) and self._may_vouch(person)
+
+
+def _work_began(request: dict[str, Any], began_ns: int) -> int:
+    """Returns when a request that has waited would have begun if it were only work."""
+    jobs = request.get("jobs")
+    work_ns = _LOOK_UP_NS * (len(jobs) if isinstance(jobs, list) else 0)
+    return max(began_ns, time.monotonic_ns() - work_ns)
 
 
 def _refusal(reason: str) -> bytes:

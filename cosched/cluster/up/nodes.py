@@ -12,6 +12,8 @@ from cosched.core.decoding import host_of
 from cosched.core.names import member_of
 from cosched.linux.here import this_machine
 
+LOOPBACK = "127.0.0.1"
+
 
 @dataclass(frozen=True, slots=True)
 class DomainNode:
@@ -26,7 +28,7 @@ class DomainNode:
 
 def local_nodes(port: int) -> tuple[DomainNode, ...]:
     """Returns this machine as the only node, on the loopback."""
-    return (DomainNode(member_of(os.uname().nodename), f"127.0.0.1:{port}"),)
+    return (DomainNode(member_of(os.uname().nodename), f"{LOOPBACK}:{port}"),)
 
 
 def host_nodes(hosts: Sequence[str], port: int, enter: str) -> tuple[DomainNode, ...]:

@@ -16,18 +16,21 @@ from cosched.cluster.client import NoDomain
 from cosched.cluster.keys import remove_broken
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.up.domain import (
+    await_end,
     start_domain,
     stop_domain,
     wait_joined,
     write_domain,
 )
 from cosched.cluster.up.members import start_agent, start_controller
-from cosched.cluster.up.nodes import DomainNode, local_nodes
-from cosched.config.domain import DomainConfig, load_config
+from cosched.cluster.up.nodes import LOOPBACK, DomainNode, local_nodes
+from cosched.config.domain import CPU, DomainConfig, QueueSettings, load_config
+from cosched.config.slurm import is_coupled
+from cosched.core.decoding import host_of
 from cosched.core.errors import CoschedError
+from cosched.core.identity import ROOT
 from cosched.core.names import member_of
 from cosched.linux.ports import free_ports
-from cosched.linux.processes.background import count_cpus
 from cosched.linux.waiting import comes_true
 from cosched.rundir.directories import check_own, is_listening, make_node_directory
 from cosched.rundir.lock import is_held
@@ -35,7 +38,10 @@ from cosched.rundir.paths import NodePaths
 
 #: The name of each private domain.
 PRIVATE = "private"
+#: How many ranks of a job a CPU takes there, if the job has more ranks than CPUs.
 TASKS_PER_CPU = 8
+#: How many jobs that share a CPU take turns there.
+SHARING = 2
 #: The controller ends the domain when no job came for this time, in seconds.
 _IDLE = ("--idle", "60")
 #: How long another command may need to start members, or a member to end.
@@ -47,10 +53,11 @@ def start_private(run_dir: Path, node: str) -> None:
     """Starts a domain of this machine alone, which ends when no job came for a while.
 
     Does nothing if another process has just started it. Raises NoDomain if an operator's
-    domain has this run directory: only its operator starts it.
+    domain has this run directory: only its operator starts it. A domain of this machine
+    alone that an ordinary user has ended is replaced; its jobs that wait are kept.
     """
     paths = DomainPaths(run_dir)
-    if paths.config.exists() and not _is_private(paths):
+    if paths.config.exists() and not (_is_private(paths) or _is_replaceable(paths)):
         raise NoDomain(
             f"the domain in {run_dir} is down; start it with: cosched cluster up"
         )
@@ -87,6 +94,37 @@ def renew_private(run_dir: Path, what: str, warn: Callable[[str], object]) -> No
         warn(f"jobs run in the private domain, so it keeps {what}; so does this job")
         return
     start_private(run_dir, node)
+
+
+def give_way(run_dir: Path) -> None:
+    """Ends a private domain of this user without jobs, so that another domain can have its
+    run directory. Raises CoschedError if jobs run there."""
+    paths = DomainPaths(run_dir)
+    if not _may_be_private(paths):
+        return
+    node = member_of(os.uname().nodename)
+    try:
+        stop_domain(paths, node, end_jobs=False)
+    except NoDomain:  # it ends just now, or none is up
+        pass
+    except CoschedError as error:
+        raise CoschedError(f"the private domain in {run_dir}: {error}") from None
+    await_end(paths, node)
+
+
+def _may_be_private(paths: DomainPaths) -> bool:
+    """Returns whether the domain in a directory is a private one of this user."""
+    if not paths.config.exists() or is_coupled(paths.config):
+        return False
+    return _is_private(paths) and paths.directory.lstat().st_uid == os.geteuid()
+
+
+def _is_replaceable(paths: DomainPaths) -> bool:
+    """Returns whether an ordinary user's domain has this machine alone as its node."""
+    if os.geteuid() == ROOT or is_coupled(paths.config):
+        return False
+    config, here = load_config(paths.config), member_of(os.uname().nodename)
+    return tuple(config.nodes) == (here,) and host_of(config.nodes[here]) == LOOPBACK
 
 
 def _is_private(paths: DomainPaths) -> bool:
@@ -127,9 +165,14 @@ def _has_locked(descriptor: int) -> bool:
 def _start_all(paths: DomainPaths) -> None:
     port = free_ports(2)
     places = local_nodes(port + 1)
-    slots = TASKS_PER_CPU * count_cpus()
-    nodes = {place.name: place.address for place in places}
-    config = DomainConfig(PRIVATE, f"127.0.0.1:{port}", nodes, slots)
+    config = DomainConfig(
+        PRIVATE,
+        f"127.0.0.1:{port}",
+        {place.name: place.address for place in places},
+        queue=QueueSettings(jobs_per_node=SHARING, unit=CPU),
+        tasks_per_slot=TASKS_PER_CPU,
+        own_daemons=True,
+    )
     remove_broken(paths.keys, config.members)
     write_domain(paths, config)
     start_domain(paths, places, *_IDLE)

@@ -47,7 +47,7 @@ class Why {
     const row = this.feed.jobs.get(this.id);
     if (row) facts.push(["state", row.state], ["user", row.user]);
     if (row && row.nodes.length) facts.push(["nodes", row.nodes.join(", ")]);
-    if (job) facts.push(["program", job.command.join(" ")], ["directory", job.cwd], ["limit", lasting(job.time_ns / 1e9)]);
+    if (job) facts.push(["program", job.command.join(" ")], ["directory", job.cwd], ["limit", job.time_ns === null ? "none" : lasting(job.time_ns / 1e9)]);
     this.dialog.querySelector("dl").replaceChildren(...facts.flatMap(([name, words]) =>
       [make("dt", {}, name), make("dd", {}, words)]));
   }

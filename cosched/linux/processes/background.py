@@ -96,16 +96,3 @@ def is_in_a_job() -> bool:
         if group is not None and job_group(tuple(group.strip("/").split("/"))) is not None:
             return True
     return False
-
-
-def count_cpus() -> int:
-    """Returns how many CPUs a background process of this one has: those of the machine,
-    unless this process is in a cpuset or in a job."""
-    own = os.sched_getaffinity(0)
-    if is_in_a_job():
-        return len(own)
-    try:
-        _use_all_cpus()
-        return len(os.sched_getaffinity(0))
-    finally:
-        os.sched_setaffinity(0, own)

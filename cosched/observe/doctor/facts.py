@@ -116,6 +116,10 @@ class Seen:
     within_s: float = 0.0  #: ``offset_s`` is right to plus or minus this time in seconds
 
 
+#: States of cosched.service where no operator has installed it.
+_NO_UNIT = ("", "not-found")
+
+
 @dataclass(frozen=True, slots=True)
 class Site:
     """All nodes that are examined together, and their Slurm."""
@@ -124,6 +128,14 @@ class Site:
     #: Slurm's configuration; None without Slurm, or if it did not answer.
     slurm: SlurmFacts | None = None
     slurm_silent: str = ""  #: why Slurm did not answer; empty if it did, or without Slurm
+    #: No nodes were named, so this may be a user's own machine.
+    unnamed: bool = False
+
+    def is_personal(self, facts: NodeFacts) -> bool:
+        """Returns whether a node is a user's own machine: no operator runs daemons there,
+        and commands start private ones."""
+        without_slurm = self.slurm is None and not self.slurm_silent
+        return self.unnamed and without_slurm and facts.unit in _NO_UNIT
 
     @property
     def facts(self) -> tuple[NodeFacts, ...]:

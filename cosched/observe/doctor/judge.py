@@ -22,7 +22,9 @@ Groups = dict[str, Sequence[Finding]]
 def judge(site: Site) -> Groups:
     """Returns all findings: by node for the nodes that answered, then the common ones."""
     groups: Groups = {
-        seen.name: list(check_node(seen.facts)) for seen in site.nodes if seen.facts
+        seen.name: list(check_node(seen.facts, personal=site.is_personal(seen.facts)))
+        for seen in site.nodes
+        if seen.facts
     }
     if between := list(check_between(site)):
         groups[BETWEEN] = between

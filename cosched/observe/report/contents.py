@@ -6,27 +6,23 @@ difference to the previous one, so a page with a hundred thousand switches stays
 
 from __future__ import annotations
 
-import math
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 from itertools import accumulate
-from statistics import median_high
 from typing import Any
 
 from cosched.core.node.messages import Cause, Job, Refusal
 from cosched.core.units import NS_PER_S, NS_PER_US
+from cosched.observe.report.simulations import simulation_data
 from cosched.observe.timeline.agreement import (
     Agreement,
-    Follow,
     agreements,
-    follows,
     length_ns,
 )
 from cosched.observe.timeline.timeline import NodeTimeline, Refused, Span
 
-BINS_PER_DECADE = 6
 Json = dict[str, Any]
 #: The causes that made a job run, in words.
 CAUSES = {
@@ -53,12 +49,17 @@ REFUSALS = {
 
 
 def report_data(
-    nodes: Sequence[NodeTimeline], benches: Sequence[Mapping[str, Any]]
+    nodes: Sequence[NodeTimeline],
+    benches: Sequence[Mapping[str, Any]],
+    simulations: Sequence[Mapping[str, Any]] = (),
 ) -> Json:
-    """Returns all data that the page draws."""
+    """Returns all data that the page draws. benches, simulations: the results."""
     return {
         "timeline": _timeline(nodes) if nodes else None,
         "benches": [_bench(bench) for bench in benches],
+        "simulations": [
+            section for content in simulations for section in simulation_data(content)
+        ],
     }
 
 
@@ -69,7 +70,6 @@ def _timeline(nodes: Sequence[NodeTimeline]) -> Json:
     jobs = sorted({job for node in nodes for job, _, _ in node.present})
     number = {job: index for index, job in enumerate(jobs)}
     agreed = agreements(nodes)
-    followed = follows(nodes)
     return {
         "begin": f"{datetime.fromtimestamp(origin_ns // NS_PER_S, timezone.utc):%F %T} UTC",
         "length_us": (end_ns - origin_ns) // NS_PER_US,
@@ -81,7 +81,6 @@ def _timeline(nodes: Sequence[NodeTimeline]) -> Json:
         "sizes": [_sizes(job, nodes, origin_ns) for job in jobs],
         "per_job": [_job(job, nodes, agreed) for job in jobs],
         "totals": _totals(nodes, agreed),
-        "histograms": _histograms(nodes, agreed, followed),
     }
 
 
@@ -159,12 +158,18 @@ def _job(job: Job, nodes: Sequence[NodeTimeline], agreed: Sequence[Agreement]) -
         ),
         "response_s": (max(end for *_, end in stays) - min(b for _, b, _ in stays))
         / NS_PER_S,
+        "alone_s": max(_scheduled_ns(node, job) for node in nodes) / NS_PER_S,
         "share": scheduled_ns / present_ns if present_ns else None,
         "together": agreement.fraction if agreement else None,
         "switches": len(spans),
         "pulled": sum(span.cause is Cause.PULLED for span in spans),
         "refused": refused,
     }
+
+
+def _scheduled_ns(node: NodeTimeline, job: Job) -> int:
+    """Returns how long a node ran a job: about its time alone there."""
+    return sum(span.end_ns - span.begin_ns for span in node.spans if span.job == job)
 
 
 def _sizes(job: Job, nodes: Sequence[NodeTimeline], origin_ns: int) -> Json:
@@ -196,33 +201,6 @@ def _totals(nodes: Sequence[NodeTimeline], agreed: Sequence[Agreement]) -> Json:
     }
 
 
-def _histograms(
-    nodes: Sequence[NodeTimeline], agreed: Sequence[Agreement], followed: Sequence[Follow]
-) -> list[Json]:
-    whole = [span for node in nodes for span in node.spans if not span.cut]
-    pulled = [follow.after_ns for follow in followed if follow.pulled]
-    others = [follow.after_ns for follow in followed if not follow.pulled]
-    apart = [end - begin for agreement in agreed for begin, end in agreement.apart]
-    found = [
-        histogram(
-            "How long a job kept a node",
-            "Each bar: that many spans of about that length.",
-            {"spans": [span.end_ns - span.begin_ns for span in whole]},
-        ),
-        histogram(
-            "How late a node followed another",
-            "From the first node's switch to a job until the next node's.",
-            {"by itself": others, "pulled by a message": pulled},
-        ),
-        histogram(
-            "How long nodes were out of step",
-            "A job ran on some of its nodes, but not on all.",
-            {"gaps": apart},
-        ),
-    ]
-    return [item for item in found if item is not None]
-
-
 def _bench(bench: Mapping[str, Any]) -> Json:
     """Returns the part of a bench result (docs/json.md) that the page shows."""
     return {
@@ -232,6 +210,7 @@ def _bench(bench: Mapping[str, Any]) -> Json:
         "about": bench["workload"].get("description") or "",
         "ratios": bench.get("ratios", {}),
         "level_ratios": bench.get("level_ratios"),
+        "alone_s": (bench.get("slowdown") or {}).get("lengths_s", {}),
         "arms": [
             {
                 "name": name,
@@ -279,43 +258,3 @@ def _fact(value: Any) -> str:
     if isinstance(value, Mapping):
         return ", ".join(f"{name} {text}" for name, text in value.items())
     return str(value)
-
-
-def histogram(
-    title: str, about: str, values_ns: Mapping[str, Sequence[int]]
-) -> Json | None:
-    """Counts each series in the same bins, of equal width on the logarithmic axis.
-
-    Returns None if there is nothing to count. ``edges_s`` has one entry more than
-    ``counts``.
-    """
-    bins = {
-        name: Counter(_bin(value) for value in values if value > 0)
-        for name, values in values_ns.items()
-    }
-    used = [index for counts in bins.values() for index in counts]
-    if not used:
-        return None
-    span = range(min(used), max(used) + 1)
-    return {
-        "title": title,
-        "about": about,
-        "edges_s": [_edge_s(index) for index in range(span.start, span.stop + 1)],
-        "series": [
-            {
-                "name": name,
-                "counts": [counts[index] for index in span],
-                "median_s": median_high(values_ns[name]) / NS_PER_S,
-            }
-            for name, counts in bins.items()
-            if counts
-        ],
-    }
-
-
-def _bin(value_ns: int) -> int:
-    return math.floor(math.log10(value_ns) * BINS_PER_DECADE + 1e-9)
-
-
-def _edge_s(index: int) -> float:
-    return float(10 ** (index / BINS_PER_DECADE) / NS_PER_S)

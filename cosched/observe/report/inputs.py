@@ -1,4 +1,4 @@
-"""Finds the inputs of a report, traces and bench results, among given paths."""
+"""Finds the inputs of a report, traces and results, among given paths."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from typing import Any
 
 from cosched.core.decoding import Malformed, decode_json
 from cosched.core.errors import CoschedError
+from cosched.observe.report.simulations import has_courses
 from cosched.observe.timeline.trace import trace_files
 
 _BENCH = "cosched-bench-"
+_NEITHER = "neither a trace nor a result of cosched bench, sim queue or sim share"
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,23 +22,26 @@ class Inputs:
 
     traces: tuple[Path, ...]  #: trace files; (): none
     benches: tuple[dict[str, Any], ...]  #: the contents of bench results; (): none
+    #: The contents of results of cosched sim queue and share; (): none.
+    simulations: tuple[dict[str, Any], ...] = ()
 
 
 def find_inputs(paths: Sequence[Path]) -> Inputs:
     """Sorts the paths; a directory means the traces in it and in its folders.
 
-    Raises CoschedError for a path that is neither a trace nor a bench result.
+    Raises CoschedError for a path that is neither a trace nor a result.
     """
     traces: list[Path] = []
     benches: list[dict[str, Any]] = []
+    simulations: list[dict[str, Any]] = []
     for path in paths:
         if path.is_dir():
             traces += _traces_in(path)
-        elif (bench := _bench(path)) is not None:
-            benches.append(bench)
-        else:
+        elif (result := _result(path)) is None:
             traces.append(path)
-    return Inputs(tuple(dict.fromkeys(traces)), tuple(benches))
+        else:
+            (simulations if has_courses(result) else benches).append(result)
+    return Inputs(tuple(dict.fromkeys(traces)), tuple(benches), tuple(simulations))
 
 
 def _traces_in(directory: Path) -> list[Path]:
@@ -56,12 +61,12 @@ def _traces_in(directory: Path) -> list[Path]:
     return found
 
 
-def _bench(path: Path) -> dict[str, Any] | None:
-    """Returns the bench result in this file, None if the file is a trace."""
+def _result(path: Path) -> dict[str, Any] | None:
+    """Returns the result in this file, None if the file is a trace."""
     try:
         with path.open(encoding="utf-8", errors="replace") as stream:
             if not stream.read(1) == "{":
-                raise CoschedError(f"{path}: neither a trace nor a result of cosched bench")
+                raise CoschedError(f"{path}: {_NEITHER}")
             stream.seek(0)
             if stream.readline().startswith('{"cosched_trace"'):
                 return None
@@ -70,9 +75,11 @@ def _bench(path: Path) -> dict[str, Any] | None:
     except OSError as error:
         raise CoschedError(f"{path}: cannot be read ({error.strerror})") from None
     except Malformed:
-        raise CoschedError(
-            f"{path}: neither a trace nor a result of cosched bench"
-        ) from None
-    if not isinstance(content, dict) or not str(content.get("format")).startswith(_BENCH):
-        raise CoschedError(f"{path}: neither a trace nor a result of cosched bench")
-    return dict(content)
+        raise CoschedError(f"{path}: {_NEITHER}") from None
+    if isinstance(content, dict) and (has_courses(content) or _is_bench(content)):
+        return dict(content)
+    raise CoschedError(f"{path}: {_NEITHER}")
+
+
+def _is_bench(content: dict[str, Any]) -> bool:
+    return str(content.get("format")).startswith(_BENCH)

@@ -26,7 +26,12 @@ _SHARED = {
     "elements_script": "elements.js",
     "spans_script": "spans.js",
 }
-_OWN = {"style": "report.css", "timeline_script": "timeline.js", "script": "report.js"}
+_OWN = {
+    "style": "report.css",
+    "timeline_script": "timeline.js",
+    "sim_script": "sim.js",
+    "script": "report.js",
+}
 
 
 def render_page(title: str, data: Mapping[str, Any]) -> str:

@@ -22,6 +22,7 @@ _KEPT = {
     Cause.PULLED.value: "a message of a peer that runs pulled it in",
     Cause.GIVEN.value: "an outside command gave it its turn",
 }
+_TOO_CLOSE = ", too little more to stop it"
 _UNTIL_CHECKED = "it keeps the CPUs until the order is checked again"
 
 
@@ -58,7 +59,7 @@ class InOrder:
         own = self._reason(self.job)
         if _number(self.job) < _number(first):
             return f"it is next: {own}; {first['name']} runs: {_kept(first)}{also}"
-        close = ", too close for a switch" if _is_close(self.job, first) else ""
+        close = _TOO_CLOSE if _is_close(self.job, first) else ""
         return f"{own}; {first['name']} runs: {self._reason(first)}{close}{also}"
 
     def _before(self, job: Job) -> list[Job]:

@@ -24,10 +24,14 @@ def in_words(place: Prospect, ran_ns: int | None = None, part: str = "of the tim
         case Reason.OUTLIVED:
             late_ns = place.age_ns - place.expected_ns
             expected = f"its expectation of {span(place.expected_ns)}"
-            return f"it has outlived {expected} by {span(late_ns)}{_counts(place)}"
+            return f"it has outlived {expected} by {span(late_ns)}{_may_take(place)}"
     which = "it" if ran_ns in (None, place.age_ns) else "a job like it"
-    ran = f"{which} has run {span(place.age_ns)} of an unknown length"
-    return ran + _counts(place)
+    return f"{which} has run for {span(place.age_ns)}{_may_take(place)}"
+
+
+def _may_take(place: Prospect) -> str:
+    """Returns how much more a job counts as taking whose length is not known."""
+    return f" and may take {span(place.cost_ns)} more"
 
 
 def _source(place: Prospect) -> str:
@@ -40,8 +44,7 @@ def _counts(place: Prospect) -> str:
     """Returns the cost of the job, unless what is left of it is about as much."""
     if abs(place.cost_ns - place.left_ns) * DIFFERS_PART <= place.left_ns:
         return ""
-    why = ": some were short" if place.reason is Reason.LEFT else ""
-    return f" (counts as {span(place.cost_ns)} left{why})"
+    return f" (perhaps only {span(place.cost_ns)}: some were short)"
 
 
 def span(ns: int) -> str:

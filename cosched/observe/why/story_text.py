@@ -9,6 +9,7 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
+from cosched.core.counting import counted
 from cosched.core.node.messages import Cause
 from cosched.core.units import NS_PER_S
 from cosched.observe.filling import of_live
@@ -42,7 +43,8 @@ def story_text(
     shown = notes[-last:]
     omitted = len(notes) - len(shown)
     if omitted:
-        lines.append(f"  ({omitted} earlier changes: --last {len(notes)}, or --json)")
+        earlier = counted(omitted, "earlier change")
+        lines.append(f"  ({earlier}: --last {len(notes)}, or --json)")
     for note in shown:
         times = f" ({note['times']} times)" if note["times"] > 1 else ""
         first = f"  {_clock(note['wall_ns'] / NS_PER_S)}  "
@@ -106,9 +108,8 @@ def size_lines(changes: Sequence[Mapping[str, Any]], last: int) -> list[str]:
     answers them."""
     lines: list[str] = []
     if len(changes) > last:
-        lines.append(
-            f"  ({len(changes) - last} earlier changes: --last {len(changes)}, or --json)"
-        )
+        earlier = counted(len(changes) - last, "earlier change")
+        lines.append(f"  ({earlier}: --last {len(changes)}, or --json)")
     for change in changes[-last:]:
         at_ns = change["ended_ns"] or change["ordered_ns"]
         first = f"  {_clock(at_ns / NS_PER_S)}  "

@@ -19,6 +19,7 @@ from cosched.sim.logs.opening import log_name
 from cosched.sim.logs.swf import read_swf, seconds
 from cosched.sim.logs.workload import Estimates, Workload
 from cosched.sim.queue.columns import Columns, save_columns
+from cosched.sim.queue.course import course
 from cosched.sim.queue.domain import Domain
 from cosched.sim.queue.metrics import column, summarise
 from cosched.sim.virtual_time import Progress, VirtualTime, no_progress
@@ -53,6 +54,7 @@ class Outcome:
     machine: int  #: the machine's nodes
     skipped: dict[str, int]  #: the log's bad lines by fault; empty: none
     figures: dict[str, float]  #: from metrics.summarise
+    course: dict[str, Any]  #: from course.course
     counts: dict[str, int]  #: how often the planner took each branch
     files: tuple[str, ...]  #: the columns written; empty: none
     cpu_s: float  #: CPU time of the simulator
@@ -67,6 +69,7 @@ class Outcome:
             "blocks": self.run.unit,
             "skipped_lines": self.skipped,
             "figures": self.figures,
+            "course": self.course,
             "counts": self.counts,
             "files": list(self.files),
             "cpu_s": self.cpu_s,
@@ -114,6 +117,7 @@ def carry_out(run: Run, progress: Progress = no_progress) -> Outcome:
         machine=log.workload.machine,
         skipped=log.skipped_lines(),
         figures=figures,
+        course=course(log.workload, schedule.start_ns),
         counts=asdict(queue.planner.counts),
         files=files,
         cpu_s=time.process_time() - began_s,

@@ -9,6 +9,7 @@ from typing import Any
 
 from cosched.core.units import NS_PER_S
 from cosched.sim.logs.swf import read_swf
+from cosched.sim.queue.course import course
 from cosched.sim.queue.metrics import summarise
 from cosched.sim.share.machine import SharedMachine, Sharing
 from cosched.sim.virtual_time import Progress, VirtualTime, no_progress
@@ -39,6 +40,7 @@ class Outcome:
     machine: int  #: the machine's nodes
     skipped: dict[str, int]  #: the log's bad lines by fault; empty: none
     figures: dict[str, float]  #: as sim.queue.metrics defines them
+    course: dict[str, Any]  #: as sim.queue.course defines it
     switches: int  #: how often a job came to the front of its nodes
     cpu_s: float  #: CPU time of the simulator
 
@@ -56,6 +58,7 @@ class Outcome:
             "machine": self.machine,
             "skipped_lines": self.skipped,
             "figures": self.figures,
+            "course": self.course,
             "switches": self.switches,
             "cpu_s": self.cpu_s,
         }
@@ -77,6 +80,7 @@ def carry_out(run: Run, progress: Progress = no_progress) -> Outcome:
         machine=workload.machine,
         skipped=log.skipped_lines(),
         figures=summarise(workload, machine.start_ns, machine.end_ns),
+        course=course(workload, machine.start_ns, machine.end_ns),
         switches=machine.switches,
         cpu_s=time.process_time() - began_s,
     )

@@ -91,7 +91,7 @@ def test_submit_sends_mates(desk):
     mates = ("--mate", "g@be", "--mate", "g@ce")
     run("submit", *mates, "--within", "60s", "true")
     word = "--mate-token=abcd1234"
-    run("submit", "--mate=h@be", "--after=be", "--delay=5min", word, "true")
+    run("submit", "--mate=h@be", "--mate-first=be", "--delay=5min", word, "true")
     assert [sent["mates"] for sent in desk.submissions] == [
         "mate=g@be,mate=g@ce,within=60s",
         "mate=h@be,after=be,delay=5min,token=abcd1234",
@@ -295,7 +295,8 @@ def test_signal_cancels_the_job(desk, number):
         process.send_signal(number)
         out, err = process.communicate(timeout=60)
     assert {"do": "cancel", "job": 1} in desk.asked
-    assert (process.returncode, out) == (143, "")
+    status = 130 if number == signal.SIGINT else 143
+    assert (process.returncode, out) == (status, "")
     assert err.splitlines() == [
         "cosched submit: job 1: is being cancelled",
         "cosched submit: job 1: cancelled: cancelled",
@@ -351,34 +352,39 @@ def test_queue_fits_a_terminal_and_has_all_facts(desk):
     now_ns = time.time_ns()
     desk.job(1, state="running", nodes=31, tasks=496, hosts=[f"n{i}" for i in range(31)])
     desk.job(2, state="queued", hosts=[], started_ns=None, ended_ns=None)
-    desk.jobs[1].update(ended_ns=None, started_ns=now_ns)
-    desk.jobs[2].update(expected_ns=now_ns, name="a" * 60)
+    desk.jobs[1].update(ended_ns=None, started_ns=now_ns, ends_ns=now_ns)
+    desk.jobs[2].update(expected_ns=now_ns, name="a" * 60, time_ns=0)
     desk.job(3, state="node lost", reason="node n2 was lost", started_ns=now_ns)
+    desk.jobs[3].update(ended_ns=now_ns)
     desk.job(4, state="queued", nodes=None, tasks=None, started_ns=None, ended_ns=None)
     desk.job(5, uid=4242424, started_ns=now_ns)
     clock = time.strftime("%H:%M:%S", time.localtime(now_ns / 10**9))
     lines = run("queue", "--all").stdout.splitlines()
     assert max(map(len, lines)) <= 80
     head, first, second, third, fourth, fifth = (line.split() for line in lines)
-    assert head == ["job", "name", "user", "nodes", "ranks", "state", "start", "reason"]
-    assert first[:7] == ["1", "job1", "root", "31", "496", "running", clock]
-    assert first[7].startswith("n0,n1")
-    assert second[5:7] == ["queued", f"~{clock}"]
-    assert third[5:] == ["node", "lost", clock, "node", "n2", "was", "lost"]
-    assert fourth[3:7] == ["-", "-", "queued", "-"]
+    assert " ".join(head) == "job name user nodes state start end took status reason"
+    assert first[:7] == ["1", "job1", "root", "31", "running", clock, f"~{clock}"]
+    assert first[9].startswith("n0,n1")
+    assert second[4:7] == ["queued", f"~{clock}", f"<{clock}"]
+    assert third[4:8] == ["node", "lost", clock, clock]
+    assert third[8:11] == ["0.00s", "0", "node"]
+    assert fourth[3:6] == ["-", "queued", "-"]
     assert fifth[2] == "4242424"
+    live = run("queue").stdout.splitlines()
+    assert live[0].split()[3:] == ["nodes", "ranks", "state", "start", "end", "reason"]
+    assert live[1].split()[:7] == ["1", "job1", "root", "31", "496", "running", clock]
 
 
 def test_queue_shows_halves_of_nodes_and_the_jobs_beside_them(desk):
-    hosts = ["n1", "n2", "n3"]
+    hosts = ["a", "b", "c"]
     some = {"state": "running", "ended_ns": None, "hosts": hosts}
     desk.job(1, **some, halves=["top", "top", "bottom"], neighbours=[2, 3])
     desk.job(2, **some, halves=["bottom"] * 3, neighbours=[])
     desk.job(3, **some)
     lines = run("queue").stdout.splitlines()
-    assert lines[1].endswith(" beside 2,3: top n1,n2, bottom n3")
-    assert lines[2].endswith(" bottom n1,n2,n3")
-    assert lines[3].endswith(" n1,n2,n3")
+    assert lines[1].endswith(" beside 2,3: top a,b, bottom c")
+    assert lines[2].endswith(" bottom a,b,c")
+    assert lines[3].endswith(" a,b,c")
 
 
 def test_queue_shows_the_nodes_of_malleable_jobs_and_their_bounds(desk):
@@ -524,7 +530,7 @@ def test_queue_of_one_user_and_of_jobs_that_have_ended(desk):
     assert found == {"jobs": [desk.jobs[1]]}
     assert desk.asked[-1] == {"do": "queue", "ended": 3}
     assert run("queue").exit_code == 0
-    assert desk.asked[-1] == {"do": "queue", "ended": 0}
+    assert desk.asked[-1] == {"do": "queue", "ended": 0, "folded": True}
 
 
 @pytest.mark.parametrize("what", ["cancel", "hold", "unhold"])

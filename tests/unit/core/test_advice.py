@@ -29,8 +29,8 @@ def test_fine_grained_job_is_coscheduled():
     assert FINE.grain_s == 0.001
     assert advice.choice is Choice.COSCHEDULE
     assert advice.reason == (
-        "a message every 1 ms a task: left to the kernel it would lose about 150% of its "
-        "time for each job beside it"
+        "a message every 1 ms a task: left to the kernel it would take about 2.5 times as "
+        "long for each job beside it"
     )
 
 

@@ -160,7 +160,7 @@ def test_story_of_a_job_that_comes_first_at_a_look():
     node.send(SliceEnded, 9000)
     assert node.last("0.b") == (
         "scheduled: about 8.0 s left, of 8.0 s expected; a gave way: it has outlived its "
-        "expectation of 3.0 s by 6.4 s (counts as 13 s left)"
+        "expectation of 3.0 s by 6.4 s and may take 13 s more"
     )
 
 
@@ -178,8 +178,8 @@ def test_story_of_an_unknown_length():
     node = ordered_node(None, 1)
     node.send(SliceEnded, 900)
     assert node.last("0.a") == (
-        "displaced: it has run 1.3 s of an unknown length (counts as 2.0 s left); "
-        "now b: about 1.0 s left, of 1.0 s expected"
+        "displaced: it has run for 1.3 s and may take 2.0 s more; now b: about 1.0 s left, "
+        "of 1.0 s expected"
     )
 
 

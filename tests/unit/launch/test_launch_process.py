@@ -136,6 +136,20 @@ def test_signals_are_passed_on_once_and_in_order():
         assert running.wait(PATIENCE_S) == 5
 
 
+@pytest.mark.parametrize(("status", "seen"), [(1, 130), (255, 130), (0, 0), (3, 3)])
+def test_interrupted_launcher_has_the_status_of_an_interrupt(status, seen):
+    """As mpiexec, which fails then; a program's own status stays."""
+    script = f"trap 'exit {status}' INT; echo ready; while :; do sleep 0.01; done"
+    with start("sh", "-c", script, preexec_fn=_take_interrupts) as running:
+        assert running.stdout.readline() == "ready\n"
+        running.send_signal(signal.SIGINT)
+        assert running.wait(PATIENCE_S) == seen
+
+
+def _take_interrupts():
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def test_stop_and_continue_reach_the_launcher():
     with start(sys.executable, "-c", SAYS_SIGNALS, preexec_fn=os.setpgrp) as running:
         assert running.stdout.readline() == "ready\n"

@@ -9,12 +9,10 @@ import json
 import re
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from cosched.bench.results.document import document
 from cosched.bench.workload.file import Workload
-from cosched.observe.report.contents import histogram, report_data
+from cosched.observe.report.contents import report_data
 from cosched.observe.report.page import render_page
 from cosched.observe.timeline.timeline import timelines
 from tests.tools.commands import run_command
@@ -76,6 +74,7 @@ def test_report_has_figures_of_each_job(timeline):
     assert (b["switches"], b["pulled"], b["refused"]) == (2, 1, 0)
     assert a["nodes"] == ["n1", "n2"]
     assert a["response_s"] == pytest.approx(0.2)
+    assert (a["alone_s"], b["alone_s"]) == (pytest.approx(0.15), pytest.approx(0.08))
     assert a["share"] == pytest.approx((120 + 150) / 400)
     assert a["together"] == pytest.approx(120 / 150)
     totals = timeline["totals"]
@@ -83,36 +82,10 @@ def test_report_has_figures_of_each_job(timeline):
     assert totals["together"] == pytest.approx(170 / 230)
 
 
-def test_histogram_counts_each_value_once(timeline):
-    kept, late, apart = timeline["histograms"]
-    assert sum(kept["series"][0]["counts"]) == 6
-    (pulled,) = late["series"]
-    assert (pulled["name"], sum(pulled["counts"])) == ("pulled by a message", 1)
-    assert pulled["median_s"] == pytest.approx(0.03)
-    assert sum(apart["series"][0]["counts"]) == 2
-
-
-@given(st.lists(st.integers(1, 10**13), min_size=1, max_size=50))
-def test_histogram_counts_value_between_bin_edges(values):
-    made = histogram("", "", {"all": values})
-    edges, (series,) = made["edges_s"], made["series"]
-    assert len(edges) == len(series["counts"]) + 1
-    for index, count in enumerate(series["counts"]):
-        low, high = edges[index] * 1e9, edges[index + 1] * 1e9
-        inside = [v for v in values if low * (1 + 1e-6) <= v < high * (1 - 1e-6)]
-        around = [v for v in values if low * (1 - 1e-6) <= v < high * (1 + 1e-6)]
-        assert len(inside) <= count <= len(around)
-    assert sum(series["counts"]) == len(values)
-
-
-def test_histogram_without_values_is_none():
-    assert histogram("", "", {"none": [], "at once": [0]}) is None
-
-
 def test_report_of_node_without_jobs(tmp_path):
     nodes = timelines([TracedNode("n1").trace(tmp_path)])
     data = report_data(nodes, [])["timeline"]
-    assert (data["jobs"], data["histograms"], data["totals"]["together"]) == ([], [], None)
+    assert (data["jobs"], data["per_job"], data["totals"]["together"]) == ([], [], None)
 
 
 def test_page_loads_nothing_and_has_its_data(tmp_path):
@@ -249,3 +222,50 @@ def test_perfetto_of_bench_alone_fails(tmp_path, bench_file):
     assert run.returncode == 1
     assert "the inputs have no trace" in run.stderr
     assert not (tmp_path / "p.json").exists()
+
+
+# -- simulated queues ----------------------------------------------------------------------
+
+
+@pytest.fixture
+def queue_file(tmp_path):
+    """A result as cosched sim queue --out writes it, of a small log and two policies."""
+    log, out = tmp_path / "log.swf", tmp_path / "queue.json"
+    lines = [
+        f"{n} {10 * n} -1 {100 + n} {1 + n % 3} -1 -1 {1 + n % 3} 300 -1 1 1" + 6 * " -1"
+        for n in range(1, 41)
+    ]
+    log.write_text("\n".join(["; MaxNodes: 4", *lines]) + "\n")
+    words = ("--policy", "fcfs,easy", "--out", out, log)
+    assert run_command("sim", "queue", *words).returncode == 0
+    return out
+
+
+def test_simulated_queues_are_drawn(tmp_path, queue_file):
+    out = tmp_path / "r.html"
+    run = cosched("--out", out, queue_file)
+    assert (run.returncode, run.stderr) == (0, "")
+    (section,) = data_in(out.read_text())["simulations"]
+    assert (section["title"], section["about"][:18]) == ("log.swf", "40 jobs on 4 nodes")
+    assert dict(section["facts"])["command"].startswith("cosched sim queue")
+    first, second = section["runs"]
+    assert (first["name"], second["name"]) == (
+        "fcfs, run times by log",
+        "easy, run times by log",
+    )
+    document = json.loads(queue_file.read_text())["runs"]
+    for made, run in zip((first, second), document, strict=True):
+        used = sum(run["course"]["used"]) / len(run["course"]["used"])
+        assert used == pytest.approx(run["figures"]["utilisation"], abs=1e-3)
+        assert made["waits_s"][50] == pytest.approx(run["figures"]["median_wait_s"])
+        assert made["waits_s"][95] == pytest.approx(run["figures"]["p95_wait_s"])
+        assert made["waits_s"][100] == pytest.approx(run["figures"]["max_wait_s"])
+
+
+def test_results_without_a_course_are_refused(tmp_path, queue_file):
+    document = json.loads(queue_file.read_text())
+    del document["runs"][0]["course"]
+    queue_file.write_text(json.dumps(document))
+    run = cosched("--out", tmp_path / "r.html", queue_file)
+    assert run.returncode == 1
+    assert "neither a trace nor a result of cosched bench, sim queue or sim" in run.stderr

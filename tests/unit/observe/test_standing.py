@@ -128,17 +128,16 @@ UNKNOWN = {"reason": "unknown", "left_s": None, "expected_s": None, "lengths": 0
         ),
         (
             status(ordered("a", False, 1, cost_s=4.0, **UNKNOWN), ordered("b", True, 0)),
-            "waits for 1.00 s: it has run 2.0 s of an unknown length (counts as 4.0 s "
-            "left); b runs: about 6.0 s left, of 10 s expected, too close for a "
-            "switch",
+            "waits for 1.00 s: it has run for 2.0 s and may take 4.0 s more; b runs: about "
+            "6.0 s left, of 10 s expected, too little more to stop it",
         ),
         (
             status(
                 ordered("a", False, 1, cost_s=16.0, **{**UNKNOWN, "age_s": 14.0}),
                 ordered("b", True, 0, "ending", **SHORT),
             ),
-            "waits for 1.00 s: a job like it has run 14 s of an unknown length (counts "
-            "as 16 s left); b runs: it is about to end",
+            "waits for 1.00 s: a job like it has run for 14 s and may take 16 s more; "
+            "b runs: it is about to end",
         ),
         (
             status(
@@ -146,8 +145,8 @@ UNKNOWN = {"reason": "unknown", "left_s": None, "expected_s": None, "lengths": 0
                 ordered("b", True, 0, cost_s=2.5, left_s=80.0, lengths=3),
             ),
             "waits for 1.00 s: it has outlived its expectation of 4.0 s by 3.0 s "
-            "(counts as 6.0 s left); b runs: about 80 s left, from 3 earlier runs (counts "
-            "as 2.5 s left: some were short)",
+            "and may take 6.0 s more; b runs: about 80 s left, from 3 earlier runs "
+            "(perhaps only 2.5 s: some were short)",
         ),
         (
             status(ordered("a", False, 0, **SHORT), ordered("b", True, 1)),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from cosched.config.domain import RIGID, DomainConfig
+from cosched.config.domain import CPU, RIGID, DomainConfig
 from cosched.core.cluster.queue.halves.halves import Halves
 from cosched.core.cluster.queue.halves.learner import Learner
 from cosched.core.cluster.queue.halves.placement import placement_of
 from cosched.core.cluster.queue.nodes import Intervals
+from cosched.core.cluster.queue.places.cpus import Cpus
 from cosched.core.cluster.queue.places.elastic import Elastic
 from cosched.core.cluster.queue.places.place import Place
 from cosched.core.cluster.queue.places.rows import Rows
@@ -17,6 +18,8 @@ def place_of(config: DomainConfig, nodes: Intervals) -> Place:
     if config.symbiosis.divides:
         learner = Learner({})
         return Halves(nodes, placement_of(config.symbiosis.placement, learner), learner)
+    if config.queue.unit == CPU:
+        return Cpus(nodes, config.slots, config.queue.jobs_per_node)
     if config.queue.size == RIGID:
         return Rows(nodes, config.queue.jobs_per_node)
     return Elastic(nodes)

@@ -11,6 +11,8 @@ from cosched.cluster.store import Record
 from cosched.core.cluster.queue.halves.halves import Halves
 from cosched.core.cluster.queue.halves.sharing_job import SharingJob
 from cosched.core.cluster.queue.machine import QueueMachine
+from cosched.core.cluster.queue.places.cpus import Cpus
+from cosched.core.counting import counted
 from cosched.core.errors import CoschedError
 from cosched.core.symbiosis.resources import SHARED
 
@@ -26,9 +28,12 @@ def halves_of(record: Record) -> list[str]:
 
 
 def neighbours_of(queue: QueueMachine, number: int) -> list[int]:
-    """Returns the numbers of the jobs on the other halves of a job's nodes."""
+    """Returns the numbers of the jobs on the other halves of a job's nodes, or of those
+    that share its CPUs."""
     place = queue.place
-    return list(place.neighbours_of(number)) if isinstance(place, Halves) else []
+    if isinstance(place, Halves | Cpus):
+        return list(place.neighbours_of(number))
+    return []
 
 
 def pairs_of(queue: QueueMachine) -> list[PairInfo]:
@@ -86,16 +91,18 @@ def room_text(queue: QueueMachine, members: NodeEntries, record: Record, nodes: 
     """Returns what is free and what a job needs, such as ``1 nodes free, needs 2``. nodes:
     the whole nodes that it needs."""
     place = queue.place
+    if isinstance(place, Cpus):
+        return _cpu_text(place, record, nodes)
     if not isinstance(place, Halves):
         free = queue.free_for(exclusive=record.submission.exclusive)
-        return f"{free} nodes free, needs {nodes}"
+        return f"{counted(free, 'node')} free, needs {nodes}"
     free = queue.free_for(exclusive=True)
     try:
         halves = len(members.half_counts(record.submission))
     except CoschedError as error:  # the slots of nodes have changed
         return str(error)
     if not halves:
-        return f"{free} nodes free, needs {nodes}"
+        return f"{counted(free, 'node')} free, needs {nodes}"
     beside = [other for _, other in place.board.open_halves()]
     text = (
         f"halves of {len(beside)} nodes free, needs {halves}, or {nodes} whole nodes of "
@@ -105,6 +112,19 @@ def room_text(queue: QueueMachine, members: NodeEntries, record: Record, nodes: 
     if isinstance(job, SharingJob):
         text += _warning(job, beside)
     return text
+
+
+def _cpu_text(place: Cpus, record: Record, nodes: int) -> str:
+    """Returns what is free and what a job needs, such as ``1 CPU free, needs 2``."""
+    job, board = record.submission, place.board
+    if job.exclusive:
+        return f"{counted(board.empty, 'node')} free, needs {nodes}"
+    wanted = nodes * min(job.cpus or -(-job.tasks // nodes), board.cpus)
+    room = board.room if job.share else board.idle
+    free = sum(map(room, board.nodes()))
+    each = f" on {nodes} nodes" if nodes > 1 else ""
+    what = "free, or shared by jobs that share" if job.share else "free"
+    return f"{counted(free, 'CPU')} {what}, needs {wanted}{each}"
 
 
 def _warning(job: SharingJob, beside: Iterable[SharingJob | None]) -> str:

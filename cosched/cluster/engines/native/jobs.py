@@ -18,6 +18,7 @@ from cosched.cluster.engines.native.domain_place import place_of
 from cosched.cluster.engines.native.halves_answers import room_text
 from cosched.cluster.engines.native.job_mates import JobMates
 from cosched.cluster.engines.native.node_entries import NodeEntries, NodeEntry, NodeState
+from cosched.cluster.engines.native.prerequisites import Prerequisites, not_met
 from cosched.cluster.engines.native.queueing import Queueing
 from cosched.cluster.engines.native.records import Records
 from cosched.cluster.engines.native.starts.running import Starts
@@ -26,6 +27,7 @@ from cosched.cluster.engines.native.starts.strays import Strays
 from cosched.cluster.message_kinds import OfJob
 from cosched.cluster.store import JobStore, Record, State
 from cosched.config.domain import RIGID, DomainConfig
+from cosched.core.cluster.arrays import parse_array
 from cosched.core.cluster.coupling.engine_messages import (
     GoJob,
     JobRefused,
@@ -35,16 +37,19 @@ from cosched.core.cluster.queue.job import Job
 from cosched.core.cluster.queue.machine import QueueMachine
 from cosched.core.cluster.queue.nodes import from_numbers
 from cosched.core.cluster.queue.queue_events import (
+    DropJobs,
     EndJob,
     JobCancelled,
     JobEnded,
     JobFailedToStart,
     JobRecovered,
+    LetIn,
     NodesAdded,
     NodesDrained,
     NodesJoined,
     NodesLost,
     NodesRemoved,
+    OutcomeKnown,
     ResizeJob,
     SettingsChanged,
     SharingChanged,
@@ -78,7 +83,7 @@ class Jobs:
         self.clock = DomainClock() if pairs is None else pairs.clock
         self.pairs = pairs
         self.recovered = False
-        self.records = Records(store, self.clock, log)
+        self.records = Records(store, self.clock, log, self._note_end)
         self.strays = Strays(send, self._strays_changed)
         self.starts = Starts(
             config,
@@ -100,6 +105,7 @@ class Jobs:
         self.queue.handle(NodesDrained(self.clock.now_ns(), members.all))
         coupled = None if pairs is None else CoupledQueue(self.queue, pairs.coupling)
         self.driver = Driver(coupled or self.queue, self.clock, self._carry_out, pairs)
+        self.prerequisites = Prerequisites(store, self.queue.batches)
         self._mates = JobMates(pairs, members, self.records, self.clock, self.driver)
         self.changes = Changes(
             config,
@@ -112,7 +118,13 @@ class Jobs:
             self._report,
         )
         self._entries = Queueing(
-            config.queue, members, self.records, self.queue, self.driver, self.clock
+            config.queue,
+            members,
+            self.records,
+            self.queue,
+            self.driver,
+            self.clock,
+            self.prerequisites,
         )
 
     def end_recovery(self) -> None:
@@ -155,8 +167,9 @@ class Jobs:
     # --- users' wishes --------------------------------------------------------------------
 
     def submit(self, record: Record) -> Record:
-        """Stores a job and lets it wait; returns it with its number. Raises CoschedError if
-        the domain can never run it, or cannot at once if it must start at once."""
+        """Stores a job, or all tasks of an array, and lets them wait; returns the first one
+        with its number. Raises CoschedError if the domain can never run it, or cannot at
+        once if it must start at once."""
         counts = self._members.counts(record.submission)
         self._members.half_counts(record.submission)  # whether its tasks fit
         if record.submission.malleable and self._config.size == RIGID:
@@ -165,6 +178,9 @@ class Jobs:
                 'write size = "malleable" into [queue] of domain.toml'
             )
         self._mates.check(record, self._config.jobs_per_node)
+        self.prerequisites.check(record)
+        if record.submission.array:
+            return self._submit_array(record, len(counts))
         stored, new = self.records.add(record)
         if new:
             self._mates.announce(stored)
@@ -175,6 +191,18 @@ class Jobs:
         if stored.submission.at_once and stored.state.over and not stored.start:
             raise CoschedError(stored.reason)
         return stored
+
+    def _submit_array(self, record: Record, size: int) -> Record:
+        tasks = parse_array(record.submission.array).indices
+        stored, new = self.records.add_array(record, tasks)
+        if new and record.state is State.QUEUED:
+            try:
+                for task in stored:
+                    self._entries.add(task, size)
+            except CoschedError as error:  # the queue takes all tasks or none
+                self.records.finish_all(stored, State.CANCELLED, str(error))
+                raise
+        return stored[0]
 
     def _wait(self, record: Record, size: int) -> None:
         """Adds a job to the queue. Raises CoschedError for a job that the queue refuses; it
@@ -197,7 +225,7 @@ class Jobs:
                 reason += f", {others} jobs wait"
             if self.driver.frozen:
                 reason = "cannot start at once: the controller asks the nodes; try again"
-            self._withdraw(record, reason)
+            self._withdraw([record], reason)
 
     def cancel(self, number: int) -> None:
         """Ends a job, or takes it from the queue. A second time it changes nothing: the
@@ -209,7 +237,7 @@ class Jobs:
         if number not in self.records.live:
             raise self.not_known_yet(f"job {number}")
         if record.state in (State.HELD, State.QUEUED):
-            self._withdraw(record, _CANCELLED)
+            self._withdraw([record], _CANCELLED)
             return
         # Stored first: a controller that restarts must not let the job run again.
         self.records.save(record, reason=_CANCELLED)
@@ -219,14 +247,42 @@ class Jobs:
         start.cancelled = True
         self.driver.handle(JobCancelled(self.clock.now_ns(), start.record.number))
 
-    def _withdraw(self, record: Record, reason: str) -> None:
-        """Ends a job that waits, in the queue or held."""
-        if self._entries.is_unsized(record.number):
+    def _withdraw(self, records: Sequence[Record], reason: str) -> None:
+        """Ends jobs that wait, in the queue or held."""
+        if any(self._entries.is_unsized(record.number) for record in records):
             self._entries.add_unsized()
-        queued = record.state is State.QUEUED
-        self.records.finish(record, State.CANCELLED, None, reason)
-        if queued or self._mates.has(record.number):
-            self.driver.handle(JobCancelled(self.clock.now_ns(), record.number))
+        known = [
+            record.number
+            for record in records
+            if record.state is State.QUEUED or self._mates.has(record.number)
+        ]
+        self.records.finish_all(records, State.CANCELLED, reason)
+        for number in known:
+            self.driver.handle(JobCancelled(self.clock.now_ns(), number))
+
+    def cancel_all(self, numbers: Sequence[int]) -> None:
+        """Ends several jobs, as ``cancel``. Those that wait end together. Raises
+        CoschedError if no job could be ended."""
+        live = [self.records.live.get(number) for number in numbers]
+        waiting = [
+            record
+            for record in live
+            if record is not None and record.state in (State.HELD, State.QUEUED)
+        ]
+        self._withdraw(waiting, _CANCELLED)
+        ended = {record.number for record in waiting}
+        first: CoschedError | None = None
+        for number in numbers:
+            if number in ended:
+                continue
+            try:
+                self.cancel(number)
+            except CoschedError as error:
+                first = first or error
+            else:
+                ended.add(number)
+        if first is not None and not ended:
+            raise first
 
     def hold(self, number: int) -> None:
         """Keeps a waiting job from starting. Raises CoschedError if it has started."""
@@ -240,7 +296,7 @@ class Jobs:
                 f"job {number}: has mates, which would start without it; cancel it, or "
                 "submit it with --hold"
             )
-        self.records.save(record, state=State.HELD)
+        self.records.save(record, state=State.HELD, let_in_ns=None)
         self.driver.handle(JobCancelled(self.clock.now_ns(), number))
 
     def unhold(self, number: int) -> None:
@@ -249,7 +305,7 @@ class Jobs:
         if record.state is State.HELD:
             size = len(self._members.counts(record.submission))
             self.records.save(record, state=State.QUEUED)
-            self._entries.add(record, size)
+            self._wait(record, size)
 
     # --- mates ----------------------------------------------------------------------------
 
@@ -261,7 +317,7 @@ class Jobs:
         number = record.number
         reason = await self.pairs.objection(number)
         if reason is not None and record.state in (State.HELD, State.QUEUED):
-            self._withdraw(record, reason)
+            self._withdraw([record], reason)
             self.driver.handle(JobRefused(self.clock.now_ns(), number))
             raise CoschedError(f"job {number}: {reason}")
 
@@ -363,7 +419,8 @@ class Jobs:
             2 * self._members.by_name[name].number + part
             for name, part in zip(record.hosts, record.parts, strict=False)
         )
-        event = JobRecovered(now_ns, job, nodes, since_ns, halves=halves)
+        terms = self.prerequisites.terms(record)
+        event = JobRecovered(now_ns, job, nodes, since_ns, halves=halves, terms=terms)
         self.driver.handle(self.changes.completed(event, record))
         return start
 
@@ -399,10 +456,28 @@ class Jobs:
                 self.starts.begin(record, command.nodes, command.halves)
             case EndJob():
                 self.starts.end(command.number, command.why)
+            case LetIn():
+                records = [self.records.live[number] for number in command.numbers]
+                self.records.let_in(records, self.clock.now_ns())
+            case DropJobs():
+                self._drop(command)
             case PrepareOn():
                 self.starts.prepare(self.records.live[command.job.number], command.nodes)
             case GoJob() if self.pairs is not None:
                 self.starts.go(command.number, self.pairs.others(command.addresses))
+
+    def _drop(self, command: DropJobs) -> None:
+        """Ends the jobs that waited for the success of another one."""
+        because = self.records.known(command.because)
+        reason = not_met(because.label, because.state)
+        records = [self.records.live[number] for number in command.numbers]
+        self.records.finish_all(records, State.CANCELLED, reason)
+
+    def _note_end(self, record: Record) -> None:
+        """Reports an end to the jobs that wait for it."""
+        if self.queue.batches.awaits(record.number):
+            ok = record.state is State.DONE
+            self._report(OutcomeKnown(self.clock.now_ns(), record.number, ok))
 
     def take(self, sender: str, message: OfJob) -> None:
         """Handles a message of a node about a job, as ``Starts.take``."""

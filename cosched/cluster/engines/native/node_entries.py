@@ -124,7 +124,18 @@ class NodeEntries:
         domain can never run it."""
         if not self.slots:
             raise CoschedError("no node has joined the domain yet; try again")
-        return job.counts(self.slots, self.most)
+        try:
+            return job.counts(self.slots, self.most)
+        except CoschedError:
+            if self._config.tasks_per_slot == 1:
+                raise
+        return job.counts(self.tasks_most, self.most)
+
+    @property
+    def tasks_most(self) -> int:
+        """The most tasks of a job on a node, some of which take turns on its CPUs; 0 as
+        long as no node has joined."""
+        return self.slots * self._config.tasks_per_slot
 
     @property
     def divided(self) -> bool:

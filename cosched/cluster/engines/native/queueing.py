@@ -7,25 +7,41 @@ until then. A job with mates waits for the right one, because other domains get 
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from msgspec.structs import replace
 
 from cosched.cluster.coupling.clock import DomainClock
 from cosched.cluster.coupling.driver import Driver
 from cosched.cluster.engines.native.node_entries import NodeEntries
+from cosched.cluster.engines.native.prerequisites import Prerequisites
 from cosched.cluster.engines.native.records import Records
 from cosched.cluster.store import Record, State
 from cosched.cluster.submission import MOST
-from cosched.config.domain import MALLEABLE, RIGID, QueueSettings
+from cosched.config.domain import CPU, MALLEABLE, RIGID, QueueSettings
 from cosched.core.bounds import UID_MOST
 from cosched.core.cluster.queue.halves.sharing_job import SharingJob, whole_nodes_job
 from cosched.core.cluster.queue.job import Job
 from cosched.core.cluster.queue.machine import QueueMachine
-from cosched.core.cluster.queue.queue_events import JobCancelled, JobSubmitted
+from cosched.core.cluster.queue.places.cpu_board import CpuJob
+from cosched.core.cluster.queue.queue_events import CpusCounted, JobCancelled, JobSubmitted
 from cosched.core.cluster.queue.sizes.execution import linear
 from cosched.core.cluster.queue.sizes.malleable_job import MalleableJob, least_nodes
 from cosched.core.decoding import parse_integer
 from cosched.core.errors import CoschedError
 from cosched.core.symbiosis.resources import Resource
+from cosched.core.units import NS_PER_S
+
+#: A job of which nothing is known is planned as one of this length.
+UNKNOWN_NS = 3600 * NS_PER_S
+
+
+class Walltime(NamedTuple):
+    """How long a job counts as running."""
+
+    ns: int  #: from its start on
+    limited: bool  #: it is ended then
+    known: bool  #: it is more than a guess
 
 
 class Queueing:
@@ -39,8 +55,10 @@ class Queueing:
         queue: QueueMachine,
         driver: Driver,
         clock: DomainClock,
+        prerequisites: Prerequisites,
     ) -> None:
         self._settings = settings
+        self._prerequisites = prerequisites
         self._members = members
         self._records = records
         self._queue = queue
@@ -54,8 +72,11 @@ class Queueing:
         self._settings = settings
 
     def add(self, record: Record, size: int) -> None:
-        """Adds a job to the queue. size: the number of its nodes."""
-        self._driver.handle(JobSubmitted(self._clock.now_ns(), self._job(record, size)))
+        """Adds a job to the queue, or keeps it back on its terms. size: the number of its
+        nodes. Raises CoschedError for a job that can never start."""
+        terms = self._prerequisites.terms(record)
+        job = self._job(record, size)
+        self._driver.handle(JobSubmitted(self._clock.now_ns(), job, terms))
 
     def add_again(self, record: Record) -> None:
         """Adds a stored job to the queue. Its size is a guess as long as no node has
@@ -86,13 +107,17 @@ class Queueing:
         """Sizes the waiting jobs again if nodes have other slots than before."""
         if self._slots != self._members.slots:
             self._slots = self._members.slots
+            if self._settings.unit == CPU:
+                self._driver.handle(CpusCounted(self._clock.now_ns(), self._slots))
             self.add_unsized()
             self.resize()
 
     def resize(self) -> None:
         """Gives waiting jobs the number of nodes that they need now. Jobs with mates keep
         theirs, which other domains know."""
-        for job in self._queue.waiting:
+        queue = self._queue
+        kept = [queue.jobs[number].job for number in queue.batches.kept]
+        for job in [*queue.waiting, *kept]:
             record = self._records.live[job.number]
             try:
                 size = len(self._members.counts(record.submission))
@@ -113,22 +138,48 @@ class Queueing:
         if record.size is not None and self._settings.size == MALLEABLE:
             return self._job(record, ideal)
         least = held if record.size is None else min(held, record.submission.minimum)
-        longest_ns = round(self._walltime_ns(record) * linear(min(least, ideal), ideal))
+        longest_ns = round(self._walltime(record).ns * linear(min(least, ideal), ideal))
         rigid = replace(self._rigid(record, held), walltime_ns=longest_ns)
         return whole_nodes_job(rigid) if self._members.divided else rigid
 
     def _job(self, record: Record, size: int) -> Job:
         job = record.submission
         if job.malleable and self._settings.size != RIGID:
+            walltime = self._walltime(record)
             return MalleableJob(
                 record.number,
                 size,
-                self._walltime_ns(record),
-                record.submitted_ns,
+                walltime.ns,
+                _place_ns(record),
+                limited=walltime.limited,
+                known=walltime.known,
                 minimum=min(job.minimum, size),
             )
+        if self._settings.unit == CPU:
+            return self._on_cpus(record, size)
         rigid = self._rigid(record, size)
         return self._on_halves(record, rigid) if self._members.divided else rigid
+
+    def _on_cpus(self, record: Record, size: int) -> CpuJob:
+        """Returns a job as a domain takes it whose unit is a CPU. An exclusive one has all
+        CPUs of its nodes."""
+        job, walltime = record.submission, self._walltime(record)
+        cpus = job.cpus or -(-job.tasks // size)
+        if job.exclusive:
+            cpus = MOST
+        most = self._members.slots or cpus
+        return CpuJob(
+            record.number,
+            size * min(cpus, most),
+            walltime.ns,
+            _place_ns(record),
+            exclusive=job.exclusive,
+            limited=walltime.limited,
+            known=walltime.known,
+            nodes=size,
+            cpus=cpus,
+            shares=job.share and not job.exclusive,
+        )
 
     def _on_halves(self, record: Record, rigid: Job) -> SharingJob:
         """Returns a job as a domain with halves of nodes takes it. As long as no node has
@@ -147,6 +198,8 @@ class Queueing:
             min(halves, 2 * rigid.size),
             rigid.walltime_ns,
             rigid.submit_ns,
+            limited=rigid.limited,
+            known=rigid.known,
             application=application_of(record),
             limits=frozenset(map(Resource, job.limited_by)),
             halves=halves,
@@ -154,11 +207,14 @@ class Queueing:
         )
 
     def _rigid(self, record: Record, size: int) -> Job:
+        walltime = self._walltime(record)
         return Job(
             record.number,
             size,
-            self._walltime_ns(record),
-            record.submitted_ns,
+            walltime.ns,
+            _place_ns(record),
+            limited=walltime.limited,
+            known=walltime.known,
             # Where nodes take several jobs, a job that waits for mates shares its nodes.
             exclusive=record.submission.exclusive and not record.submission.mates,
         )
@@ -166,13 +222,18 @@ class Queueing:
     def walltimes_ns(self) -> dict[int, int]:
         """Returns the walltimes of all live jobs by the present settings."""
         live = self._records.live
-        return {number: self._walltime_ns(record) for number, record in live.items()}
+        return {number: self._walltime(record).ns for number, record in live.items()}
 
-    def _walltime_ns(self, record: Record) -> int:
-        asked_ns = record.submission.time_ns or self._settings.default_time_ns
-        # While a job waits for its turn on shared nodes, its time passes.
-        alone = record.submission.exclusive
-        return asked_ns * (1 if alone else self._settings.jobs_per_node)
+    def _walltime(self, record: Record) -> Walltime:
+        """Returns how long a job may run, or without a limit how long it probably will."""
+        job, settings = record.submission, self._settings
+        asked_ns = job.time_ns or settings.default_time_ns
+        if asked_ns is None:
+            learned_ns = self._records.run_times.expected_ns(record)
+            return Walltime(learned_ns or UNKNOWN_NS, False, learned_ns is not None)
+        # While a job waits for its turn on what it shares, its time passes.
+        alone = job.exclusive or (settings.unit == CPU and not job.share)
+        return Walltime(asked_ns * (1 if alone else settings.jobs_per_node), True, True)
 
     def _size(self, record: Record) -> int:
         """Returns the number of nodes of a job that was accepted before."""
@@ -196,8 +257,15 @@ def user_and_program(application: str) -> tuple[int, str]:
     return parse_integer(uid, "a user", 0, UID_MOST), program
 
 
+def _place_ns(record: Record) -> int:
+    """Returns the moment that decides about a job's place in the queue."""
+    return record.submitted_ns if record.let_in_ns is None else record.let_in_ns
+
+
 def _needs(job: Job) -> tuple[int, ...]:
     """Returns the nodes and halves that a job needs."""
     if isinstance(job, SharingJob):
         return job.size, job.whole, job.spread
+    if isinstance(job, CpuJob):
+        return job.size, job.nodes, job.cpus
     return job.size, least_nodes(job)

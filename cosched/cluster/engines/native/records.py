@@ -6,18 +6,24 @@ Each change of a record is stored at once.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
 from cosched.cluster.coupling.clock import DomainClock
+from cosched.cluster.engines.native.run_times import RunTimes
 from cosched.cluster.job_size import PastChange
 from cosched.cluster.store import JobStore, Record, State
 from cosched.cluster.submission import Submission
+from cosched.core.cluster.arrays import indices_text
 from cosched.core.errors import CoschedError
 
 #: The longest reason of an end, in characters.
 REASON_LENGTH = 2000
+#: The status of a job of which no task has ended.
+_NO_STATUS = 128 + 15
+#: The most characters of several numbers in a line.
+_NUMBERS_SHOWN = 200
 #: A condition of a job, and the request that waits for it.
 _Wait = tuple[Callable[[Record], bool], "asyncio.Future[Record]"]
 
@@ -25,17 +31,24 @@ _Wait = tuple[Callable[[Record], bool], "asyncio.Future[Record]"]
 class Records:
     """The jobs of a domain. live: jobs that have not ended, by number.
 
-    log: takes one line about each end.
+    log: takes one line about each end. on_end: gets each job whose end is stored.
     """
 
     def __init__(
-        self, store: JobStore, clock: DomainClock, log: Callable[[str], None]
+        self,
+        store: JobStore,
+        clock: DomainClock,
+        log: Callable[[str], None],
+        on_end: Callable[[Record], None],
     ) -> None:
         self.live: dict[int, Record] = {}
+        self._on_end = on_end
         self._store = store
         self._clock = clock
         self._log = log
         self._waits: dict[int, list[_Wait]] = {}  # by the job's number
+        #: How long like jobs ran.
+        self.run_times = RunTimes(store)
 
     def add(self, record: Record) -> tuple[Record, bool]:
         """Stores a job; returns it with its number, and whether it is new here. A job that
@@ -48,6 +61,15 @@ class Records:
         if not stored.state.over:
             self.live[number] = stored
         return stored, True
+
+    def add_array(self, record: Record, tasks: Sequence[int]) -> tuple[list[Record], bool]:
+        """Stores a job for each index of an array; otherwise as ``add``."""
+        first = self._store.add_array(record.submission.token, record, tasks)
+        found = self._store.tasks_of(first)
+        if first in self.live or found[0].state.over:
+            return [self.live.get(each.number, each) for each in found], False
+        self.live.update((each.number, each) for each in found)
+        return found, True
 
     def restore(self, record: Record) -> None:
         """Restores a stored job that has not ended."""
@@ -70,7 +92,27 @@ class Records:
 
     async def wait(self, number: int) -> Record:
         """Returns a job once it has ended."""
-        return await self._until(number, lambda record: record.state.over)
+        return await self._until(number, _has_ended)
+
+    async def wait_any(self, numbers: Collection[int], within_s: float) -> list[Record]:
+        """Returns the ended jobs among these, once there is one. When the time is over, the
+        list is empty."""
+        if over := self._over(numbers):
+            return over
+        future: asyncio.Future[Record] = asyncio.get_running_loop().create_future()
+        wait = _has_ended, future
+        for number in numbers:
+            self._waits.setdefault(number, []).append(wait)
+        try:
+            await asyncio.wait({future}, timeout=within_s)
+        finally:
+            future.cancel()
+            for number in numbers:
+                self._forget_wait(number, wait)
+        return self._over(numbers)
+
+    def _over(self, numbers: Collection[int]) -> list[Record]:
+        return [record for record in map(self.known, numbers) if record.state.over]
 
     async def wait_running(self, number: int) -> Record:
         """Returns a job once it runs or has ended."""
@@ -92,9 +134,12 @@ class Records:
         try:
             return await future
         finally:
-            self._waits[number].remove(wait)
-            if not self._waits[number]:
-                del self._waits[number]
+            self._forget_wait(number, wait)
+
+    def _forget_wait(self, number: int, wait: _Wait) -> None:
+        self._waits[number].remove(wait)
+        if not self._waits[number]:
+            del self._waits[number]
 
     def _answer_waits(self, record: Record) -> None:
         """Answers the requests that waited for the state that this job has now."""
@@ -110,6 +155,12 @@ class Records:
             setattr(record, name, value)
         self._answer_waits(record)
 
+    def let_in(self, records: Sequence[Record], now_ns: int) -> None:
+        """Stores that these jobs are in the queue from now on."""
+        self._store.save_all([replace(record, let_in_ns=now_ns) for record in records])
+        for record in records:
+            record.let_in_ns = now_ns
+
     def rebound(self, record: Record, submission: Submission) -> None:
         """Stores other bounds of a job, and then changes them."""
         self._store.save_submission(record.number, submission)
@@ -122,16 +173,40 @@ class Records:
 
     def finish(self, record: Record, state: State, status: int | None, reason: str) -> None:
         """Stores the end of a job. status: None if no task of it has ended."""
+        status = _NO_STATUS if status is None else status
+        self._finish([record], state, status, reason)
+
+    def finish_all(self, records: Sequence[Record], state: State, reason: str) -> None:
+        """Stores the end of several jobs at once of which no task has begun."""
+        self._finish(records, state, _NO_STATUS, reason)
+
+    def _finish(
+        self, records: Sequence[Record], state: State, status: int, reason: str
+    ) -> None:
         reason = _one_line(reason)
-        self.save(
-            record,
-            state=state,
-            status=128 + 15 if status is None else status,
-            reason=reason,
-            ended_ns=self._clock.now_ns(),
-        )
-        del self.live[record.number]
-        self._log(f"job {record.number}: {state.value}{': ' + reason if reason else ''}")
+        changes: dict[str, Any] = {
+            **{"state": state, "status": status, "reason": reason},
+            "ended_ns": self._clock.now_ns(),
+        }
+        self._store.save_all([replace(record, **changes) for record in records])
+        for record in records:
+            for name, value in changes.items():
+                setattr(record, name, value)
+            self.run_times.add(record)
+            del self.live[record.number]
+        text = f"{state.value}{': ' + reason if reason else ''}"
+        if len(records) == 1:
+            self._log(f"job {records[0].number}: {text}")
+        elif records:
+            numbers = indices_text(sorted(record.number for record in records))
+            self._log(f"jobs {numbers[:_NUMBERS_SHOWN]}: {text}")
+        for record in records:
+            self._answer_waits(record)
+            self._on_end(record)
+
+
+def _has_ended(record: Record) -> bool:
+    return record.state.over
 
 
 def _is_over(record: Record, start: int) -> bool:

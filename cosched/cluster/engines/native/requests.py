@@ -9,9 +9,18 @@ from typing import Any
 
 import msgspec
 
-from cosched.cluster.answers import size_text
+from cosched.cluster.answers import EndInfo, size_text
 from cosched.cluster.coupling.clock import clock_time
 from cosched.cluster.engines.interface import Handler
+from cosched.cluster.engines.native.array_answers import (
+    array_line,
+    fold,
+    named_tasks,
+    steer,
+    task_entries,
+    waits_for,
+    why_kept_back,
+)
 from cosched.cluster.engines.native.halves_answers import (
     halves_of,
     neighbours_of,
@@ -24,15 +33,18 @@ from cosched.cluster.engines.native.jobs import Jobs
 from cosched.cluster.engines.native.node_entries import NodeEntries, NodeEntry, NodeState
 from cosched.cluster.engines.native.size_answers import describe_changes, tasks_now
 from cosched.cluster.engines.native.starts.start import expand
+from cosched.cluster.engines.native.time_answers import Times, times_of
 from cosched.cluster.store import JobStore, Record, State
 from cosched.cluster.submission import convert_submission
 from cosched.cluster.user_socket import Person
 from cosched.config.domain import DomainConfig
-from cosched.core.bounds import JobNumber, Name, Natural
+from cosched.core.bounds import JobNumber, Name, Natural, Seconds
 from cosched.core.cluster.queue.forecast import forecast
 from cosched.core.cluster.queue.places.elastic import Elastic
 from cosched.core.cluster.queue.sizes.resizable_run import ResizableRun
 from cosched.core.cluster.queue.states import State as Queued
+from cosched.core.cluster.queue.waiting import arrival
+from cosched.core.counting import counted
 from cosched.core.decoding import Malformed, convert, printable
 from cosched.core.errors import CoschedError, changing, must_succeed
 from cosched.core.units import NS_PER_S
@@ -41,6 +53,9 @@ from cosched.core.units import NS_PER_S
 COMMAND_MOST = 1000
 #: The most jobs of an answer.
 JOBS_MOST = 20_000
+#: The most jobs that one request waits for, and the longest time that it takes.
+AWAITED_MOST = 1000
+AWAITED_WITHIN_S = 60.0
 #: The most characters of a value that an error repeats.
 _SHOWN = 100
 
@@ -67,7 +82,9 @@ class JobRequests:
             "queue": self._queue,
             "job": self._job,
             "wait": self._wait,
-            "cancel": self._each(jobs.cancel),
+            "tasks": self._tasks,
+            "ended": self._ended,
+            "cancel": self._cancel,
             "hold": self._each(jobs.hold),
             "unhold": self._each(jobs.unhold),
             "resize": self._resize,
@@ -93,7 +110,7 @@ class JobRequests:
         if os.geteuid() not in (0, person.uid):
             raise CoschedError("this domain runs only the jobs of the user who started it")
         # A later change of the default must not change what this user expects.
-        time_ns = submission.time_ns or self._config.queue.default_time_ns
+        time_ns = submission.time_ns or self._config.queue.default_time_ns or 0
         submission = msgspec.structs.replace(submission, time_ns=time_ns)
         now_ns = self._jobs.clock.now_ns()
         state = State.HELD if submission.held else State.QUEUED
@@ -102,6 +119,21 @@ class JobRequests:
             stored = self._jobs.submit(record)
         await self._jobs.expect_accord(stored)
         return {"job": stored.number}
+
+    async def _tasks(self, _person: Person, request: dict[str, Any]) -> Any:
+        """Answers which jobs a user names by ``12``, ``12_3`` or ``12_1-5``."""
+        number = _number(request)
+        records = self._jobs.records
+        if not request.get("tasks"):
+            record = records.known(number)
+            if record.array != number:
+                return {"tasks": task_entries([record]), "why": ""}
+        tasks = [
+            records.live.get(each.number, each) for each in self._store.tasks_of(number)
+        ]
+        named = set(named_tasks(self._store, number, request.get("tasks", "")))
+        found = [each for each in tasks if each.number in named]
+        return {"tasks": task_entries(found), "why": array_line(found)}
 
     async def _queue(self, _person: Person, request: dict[str, Any]) -> Any:
         starts = self._forecast()
@@ -112,9 +144,16 @@ class JobRequests:
             latest = self._store.latest(min(ended, JOBS_MOST))
             records += [record for record in latest if record.number not in live]
         records.sort(key=lambda record: record.number)
-        found = [self._describe(record, starts) for record in records[:JOBS_MOST]]
-        for each in found:
+        rows = [(record, "") for record in records]
+        if request.get("folded"):
+            rows = fold(records)
+        found = []
+        for record, text in rows[:JOBS_MOST]:
+            each = self._describe(record, starts)
             each["command"] = _first_words(each["command"])
+            if text:
+                each["folded"] = text
+            found.append(each)
         return found
 
     async def _job(self, _person: Person, request: dict[str, Any]) -> Any:
@@ -143,14 +182,32 @@ class JobRequests:
                 raise CoschedError(f"until '{until}': must be running, over or ended")
         return self._describe(record, {})
 
+    async def _ended(self, _person: Person, request: dict[str, Any]) -> Any:
+        """Returns the ends of the ended jobs in a list, once there is one or the time is
+        over."""
+        given: set[int] = convert(request.get("jobs"), set[JobNumber], "numbers of jobs")
+        if len(given) > AWAITED_MOST:
+            raise CoschedError(f"a request waits for {AWAITED_MOST} jobs at most")
+        within_s: float = convert(request.get("within", 0), Seconds, "a time")
+        records = await self._jobs.records.wait_any(given, min(within_s, AWAITED_WITHIN_S))
+        return [_end(record) for record in records]
+
     def _each(self, action: Callable[[int], None]) -> Handler:
         async def handle(person: Person, request: dict[str, Any]) -> Any:
             number = self._own(person, request)
+            numbers = named_tasks(self._store, number, request.get("tasks", ""))
             with changing(f"job {number}"):
-                action(number)
+                steer(numbers, action)
             return {"job": number}
 
         return handle
+
+    async def _cancel(self, person: Person, request: dict[str, Any]) -> Any:
+        number = self._own(person, request)
+        numbers = named_tasks(self._store, number, request.get("tasks", ""))
+        with changing(f"job {number}"):
+            self._jobs.cancel_all(numbers)
+        return {"job": number}
 
     def _own(self, person: Person, request: dict[str, Any]) -> int:
         """Returns the number of a job that this person may steer. Raises CoschedError for
@@ -178,6 +235,7 @@ class JobRequests:
         job = record.submission
         bounds = bounds_of(job, self._members.most)
         minimum, ideal = (None, None) if bounds is None else bounds
+        times = self._times(record, starts.get(record.number))
         return {
             "job": record.number,
             "name": job.name,
@@ -190,7 +248,9 @@ class JobRequests:
             "started_ns": record.started_ns,
             "ended_ns": record.ended_ns,
             "expected_ns": starts.get(record.number),
-            "time_ns": job.time_ns or self._config.queue.default_time_ns,
+            "time_ns": times.limit_ns,
+            "run_ns": times.run_ns,
+            "ends_ns": times.ends_ns,
             "status": record.status,
             "reason": record.reason,
             "starts": record.start,
@@ -207,7 +267,13 @@ class JobRequests:
             "shares": self._members.may_share(job),
             "halves": halves_of(record),
             "neighbours": neighbours_of(self._jobs.queue, record.number),
+            "array": record.array or None,
+            "task": record.task,
+            "waits_for": waits_for(self._jobs.queue, record),
         }
+
+    def _times(self, record: Record, expected_ns: int | None) -> Times:
+        return times_of(record, self._jobs.records.run_times, expected_ns)
 
     def _node_count(self, record: Record) -> int | None:
         """Returns the nodes that a job has or had, or that it needs now if it waits; None
@@ -243,6 +309,7 @@ class JobRequests:
         bounds = bounds_of(record.submission, self._members.most)
         if bounds is not None:
             line += f": {size_text(len(record.nodes), *bounds, unit=' nodes')}"
+        line += f"; {self._times(record, None).text}"
         return f"{line}; {mates}" if mates else line
 
     def _why_it_waits(self, record: Record, expected_ns: int | None) -> str:
@@ -250,6 +317,10 @@ class JobRequests:
             return "waits: the controller has restarted and asks the nodes"
         if not self._members.slots:
             return "waits: no node has joined the domain yet"
+        queued = self._jobs.queue.jobs.get(record.number)
+        if queued is not None and queued.state is Queued.KEPT_BACK:
+            return why_kept_back(self._jobs.queue, record)
+        place_ns = record.submitted_ns if queued is None else queued.job.submit_ns
         try:
             most = len(self._members.counts(record.submission))
         except CoschedError as error:  # its nodes, or their slots, have changed
@@ -257,23 +328,32 @@ class JobRequests:
         needs = record.submission.minimum or most
         up = sum(member.state is NodeState.UP for member in self._members.by_number)
         before = sum(
-            job.number != record.number and job.submit_ns <= record.submitted_ns
+            job.number != record.number and arrival(job) < (place_ns, record.number)
             for job in self._jobs.queue.waiting
         )
         line = f"waits: {room_text(self._jobs.queue, self._members, record, needs)}"
         if needs > up:
-            return f"{line}; only {up} nodes are in service"
+            return f"{line}; only {counted(up, 'node is', 'nodes are')} in service"
         if before:
-            line += f"; {before} jobs came before"
+            line += f"; {counted(before, 'job')} came before"
         later = sum(
-            bool(entry.nodes) and entry.job.submit_ns > record.submitted_ns
+            bool(entry.nodes) and entry.job.submit_ns > place_ns
             for entry in self._jobs.queue.jobs.values()
         )
         if later:
-            line += f"; {later} later jobs run: they need less, or the policy prefers them"
+            run = counted(later, "later job runs: it needs", "later jobs run: they need")
+            line += f"; {run} less, or the policy prefers {'it' if later == 1 else 'them'}"
         if expected_ns is not None:
             line += f"; expected {clock_time(expected_ns)}"
-        return line
+        unknown = [
+            number
+            for number, entry in self._jobs.queue.jobs.items()
+            if entry.nodes and not entry.job.known
+        ]
+        if expected_ns is None and unknown:
+            first = f"job {min(unknown)} is the first of its kind"
+            line += f"; its start is not known, as {first}"
+        return f"{line}; {self._times(record, expected_ns).text}"
 
     # --- nodes ----------------------------------------------------------------------------
 
@@ -288,6 +368,7 @@ class JobRequests:
                 "state": member.shown_state,
                 "reason": member.why,
                 "slots": member.slots,
+                "tasks_most": member.slots * self._config.tasks_per_slot,
                 "jobs": sorted(jobs.get(member.name, [])),
             }
             for member in self._members.by_number
@@ -359,6 +440,15 @@ def _first_words(command: Sequence[str]) -> list[str]:
         words.append(word)
         room = max(0, room - len(word) - 1)
     return words
+
+
+def _end(record: Record) -> EndInfo:
+    return EndInfo(
+        job=record.number,
+        state=record.state.value,
+        status=record.status,
+        reason=record.reason,
+    )
 
 
 def _number(request: dict[str, Any]) -> int:

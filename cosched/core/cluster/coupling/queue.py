@@ -53,12 +53,14 @@ from cosched.core.cluster.queue.job import Job, JobId
 from cosched.core.cluster.queue.machine import QueueMachine
 from cosched.core.cluster.queue.nodes import Intervals
 from cosched.core.cluster.queue.queue_events import (
+    DropJobs,
     EndJob,
     JobCancelled,
     JobEnded,
     JobFailedToStart,
     JobRecovered,
     JobSubmitted,
+    LetIn,
     ReservationHit,
     ReservedJobBegan,
     ReservedJobReleased,
@@ -95,6 +97,8 @@ Event = (
 )
 Command = (
     StartJob
+    | LetIn
+    | DropJobs
     | ResizeJob
     | WithdrawResize
     | EndJob
@@ -182,7 +186,7 @@ class CoupledQueue:
             self._couple(QueueMoved(self._now_ns))
             return
         job = replace(event.job, waits_for_mates=True)
-        self._feed(JobSubmitted(event.now_ns, job))
+        self._feed(replace(event, job=job))
         self._jobs[number] = job
         if self.coupling.state.recovering:
             self._couple(JobFound(self._now_ns, number, Found.WAITS, job.size))

@@ -24,10 +24,10 @@ JOBS_MOST = 500
 def forecast(queue: QueueMachine, now_ns: int) -> dict[JobId, int]:
     """Returns the expected start of each waiting job that can start, in ns.
 
-    Each job, running or waiting, is expected to take the time that its user requested, and
-    no other job is expected to come. A job that waits for one in another domain is expected
-    to start at its turn. Changes of size are done at once. The queue itself does not
-    change.
+    Each job, running or waiting, is expected to take its walltime, and no other job is
+    expected to come. What follows the end of a job whose walltime is a guess is not known.
+    A job that waits for one in another domain is expected to start at its turn. Changes of
+    size are done at once. The queue itself does not change.
     """
     future = deepcopy(queue)
     _finish_changes(future, now_ns)
@@ -56,7 +56,10 @@ def forecast(queue: QueueMachine, now_ns: int) -> dict[JobId, int]:
         if wanted <= starts.keys() or not times:
             return {number: starts[number] for number in wanted & starts.keys()}
         now_ns = max(now_ns, min(times))
-        for number in [number for number, end_ns in ends.items() if end_ns <= now_ns]:
+        over = [number for number, end_ns in ends.items() if end_ns <= now_ns]
+        if not all(future.jobs[number].job.known for number in over):
+            return {number: starts[number] for number in wanted & starts.keys()}
+        for number in over:
             del ends[number]
             future.handle(JobEnded(now_ns, number))
 

@@ -12,8 +12,12 @@ class Job(Struct, frozen=True):
 
     number: JobId  #: names it
     size: int  #: in nodes
-    walltime_ns: int  #: the run time that its user requested, ns
+    #: The run time that its user requested; without one that of earlier runs, or a guess;
+    #: ns.
+    walltime_ns: int
     submit_ns: int  #: its place among equal jobs, ns
     exclusive: bool = False  #: its nodes have no other job
     #: At its turn it gets nodes, but begins only together with its mates in other domains.
     waits_for_mates: bool = False
+    limited: bool = True  #: it is ended when its walltime and the grace are over
+    known: bool = True  #: its walltime is more than a guess

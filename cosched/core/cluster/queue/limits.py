@@ -1,4 +1,7 @@
-"""Keeps when jobs must end: their walltime and the grace are over then."""
+"""Keeps when jobs must end: their walltime and the grace are over then.
+
+A job whose user set no limit has none.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ class Limits:
     def begin(self, entry: Entry, since_ns: int) -> None:
         """Stores when a job began, and when it must end."""
         entry.since_ns, entry.limit_ns = since_ns, None
-        if self.grace_ns is not None:
+        if self.grace_ns is not None and entry.job.limited:
             walltime_ns = self._place.walltime_ns(entry.job)
             self._put(entry, since_ns + walltime_ns + self.grace_ns)
 

@@ -7,10 +7,15 @@ their walltime, and run on while the controller is away; a simulator drives it w
 The state about other domains is in ``core.cluster.coupling``. A job with mates gets nodes
 at its turn, and begins when the coupling lets it go.
 
+A job of a batch (``batches``) may be kept back first: until other jobs have ended, or
+while enough tasks of its array are in the queue or run.
+
 The states of a job, and the steps from one to the next, are in ``states``.
 
 Invariants, after every event: no place of a node belongs to two jobs. No job starts on a
 node that is out of service, or before it was submitted. A cancelled job does not start.
+No job starts before those for which it waits have ended, and no batch has more jobs in the
+queue or with nodes than its terms allow.
 Each job is ordered to end at most once. Waiting jobs are in the order of arrival,
 also after they had nodes. Under fcfs, easy and wfp, the first submitted of equal jobs
 starts first.
@@ -28,10 +33,12 @@ from typing import Any
 from msgspec.structs import replace
 
 from cosched.core.cluster.queue import exclusive
+from cosched.core.cluster.queue.batches import Batches
 from cosched.core.cluster.queue.halves.sharing_job import SharingJob
 from cosched.core.cluster.queue.job import Job, JobId
 from cosched.core.cluster.queue.limits import Limits
 from cosched.core.cluster.queue.nodes import Intervals, common, count
+from cosched.core.cluster.queue.places.cpu_board import CpuJob
 from cosched.core.cluster.queue.places.elastic import Elastic
 from cosched.core.cluster.queue.places.place import Place
 from cosched.core.cluster.queue.places.rows import Rows
@@ -42,6 +49,8 @@ from cosched.core.cluster.queue.queue_events import (
     AboutSizes,
     BoundsChanged,
     Command,
+    CpusCounted,
+    DropJobs,
     EndJob,
     Event,
     JobCancelled,
@@ -49,11 +58,13 @@ from cosched.core.cluster.queue.queue_events import (
     JobFailedToStart,
     JobRecovered,
     JobSubmitted,
+    LetIn,
     NodesAdded,
     NodesDrained,
     NodesJoined,
     NodesLost,
     NodesRemoved,
+    OutcomeKnown,
     ReservationHit,
     ReservedJobBegan,
     ReservedJobReleased,
@@ -80,6 +91,8 @@ from cosched.core.cluster.queue.states import KnownJobs, State, Step
 from cosched.core.cluster.queue.waiting import WaitingList, arrival
 from cosched.core.errors import CoschedError
 
+#: Jobs whose size is no number of nodes, or may have changed.
+_OTHER_SIZES = MalleableJob | SharingJob | CpuJob
 _STEPS = MappingProxyType(
     {Why.CANCELLED: Step.CANCELLED, Why.NODE_LOST: Step.NODE_LOST, Why.WALLTIME: Step.LATE}
 )
@@ -90,7 +103,8 @@ class QueueMachine:
 
     grace_ns: how long a job may run on after its walltime; None: forever.
 
-    For reading: place, the nodes. planner: the plan. jobs: those that wait or have nodes.
+    For reading: place, the nodes. planner: the plan. jobs: those that wait, are kept back
+    or have nodes. batches: arrays, and jobs that wait for others.
     wake_ns: when the next tick is due without events; None: not at all.
     """
 
@@ -100,6 +114,7 @@ class QueueMachine:
         self._policy = policy
         self._alone = WaitingList()  # exclusive jobs, where nodes take several jobs
         self.jobs = KnownJobs()
+        self.batches = Batches()
         self._limits = Limits(self.jobs, place, grace_ns)
         self._use(policy.planner(place))
         self._rules = NO_RULES  # for all passes until they are changed
@@ -115,7 +130,7 @@ class QueueMachine:
 
     @property
     def waiting(self) -> Sequence[Job]:
-        """Returns all waiting jobs by arrival."""
+        """Returns all waiting jobs by arrival, without those that are kept back."""
         planner = self.planner
         if not self._alone and not planner.promised:
             return planner.waiting.jobs
@@ -147,13 +162,34 @@ class QueueMachine:
         return handler(self, event)
 
     def _submit(self, event: JobSubmitted) -> tuple[Command, ...]:
-        job = event.job
+        job, terms = event.job, event.terms
         if job.number in self.jobs:
             self.jobs.check(job.number, Step.SUBMITTED)
         self._check(job)
+        if terms is not None:
+            self.batches.add(job.number, terms)
+            if not terms.let_in:
+                self.jobs.enter(job, Step.KEPT_BACK, event.now_ns)
+                return ()
         self.jobs.enter(job, Step.SUBMITTED, event.now_ns)
         self._enqueue(job)
         return ()
+
+    def _note_outcome(self, event: OutcomeKnown) -> tuple[Command, ...]:
+        never = self.batches.over(event.number, ok=event.ok)
+        for number in never:
+            self.jobs.step(number, Step.DROPPED, event.now_ns)
+        return (DropJobs(tuple(never), event.number),) if never else ()
+
+    def _let_in(self, now_ns: int, commands: list[Command]) -> None:
+        """Puts the jobs that are kept back no longer behind all that wait."""
+        due = self.batches.due()
+        for number in due:
+            entry = self.jobs.step(number, Step.LET_IN, now_ns)
+            entry.job = replace(entry.job, submit_ns=max(now_ns, entry.job.submit_ns))
+            self._enqueue(entry.job)
+        if due:
+            commands.append(LetIn(tuple(due)))
 
     def _check(self, job: Job) -> None:
         if job.walltime_ns < 1:
@@ -187,8 +223,8 @@ class QueueMachine:
         self.place.check(job)
         found = count(event.nodes)
         # A malleable job may have got other bounds, and keeps its nodes until it changes.
-        # A job that shares nodes has whole nodes, or halves of more.
-        if found != job.size and not isinstance(job, MalleableJob | SharingJob):
+        # A job that shares nodes has whole nodes, or halves or CPUs of more.
+        if found != job.size and not isinstance(job, _OTHER_SIZES):
             raise CoschedError(
                 f"job {number} wants {job.size} nodes, but the agents report {found}"
             )
@@ -196,6 +232,8 @@ class QueueMachine:
         if self._resizing is not None and event.growths:
             self._resizing.restore(number, event.growths)
         entry = self.jobs.enter(job, step, event.now_ns)
+        if event.terms is not None:
+            self.batches.add(number, event.terms)
         entry.since_ns, entry.nodes = event.since_ns, event.nodes
         if entry.state is State.RUNNING:
             self._limits.begin(entry, event.since_ns)
@@ -212,9 +250,10 @@ class QueueMachine:
             self._dequeue(self.jobs[number].job)
         elif before is State.RESERVED:
             self._release(number)
-        else:
+        elif before is not State.KEPT_BACK:
             return self._order_end(number, Why.CANCELLED, event.now_ns)
         self.jobs.step(number, Step.CANCELLED, event.now_ns)
+        self.batches.remove(number)
         return ()
 
     def _fail(self, event: JobFailedToStart) -> tuple[Command, ...]:
@@ -229,6 +268,8 @@ class QueueMachine:
         if entry.state is State.WAITING:
             entry.nodes, entry.limit_ns = (), None
             self._enqueue(entry.job)
+        else:
+            self.batches.remove(event.number)
         return ()
 
     def _release(self, number: JobId) -> None:
@@ -283,6 +324,11 @@ class QueueMachine:
         self.planner.resize()
         return ()
 
+    def _count_cpus(self, event: CpusCounted) -> tuple[Command, ...]:
+        self.place.resize(event.cpus)
+        self.planner.resize()
+        return ()
+
     def _change_settings(self, event: SettingsChanged) -> tuple[Command, ...]:
         planner = event.policy.planner(self.place)
         self._limits.grace_ns, self._policy = event.grace_ns, event.policy
@@ -314,7 +360,7 @@ class QueueMachine:
         waiting = list(self.waiting)
         for number, entry in self.jobs.items():
             walltime_ns = event.walltimes_ns.get(number, entry.job.walltime_ns)
-            if entry.state is State.WAITING:
+            if entry.state in (State.WAITING, State.KEPT_BACK):
                 entry.job = replace(entry.job, walltime_ns=walltime_ns)
                 continue
             more_ns = max(0, walltime_ns - entry.job.walltime_ns)
@@ -366,6 +412,8 @@ class QueueMachine:
     def _tick(self, event: Ticked) -> tuple[Command, ...]:
         now_ns = event.now_ns
         commands: list[Command] = []
+        if self.batches:
+            self._let_in(now_ns, commands)
         if self._limits:
             for number in self._limits.due(now_ns):
                 commands += self._order_end(number, Why.WALLTIME, now_ns)
@@ -415,6 +463,7 @@ _HANDLERS: Mapping[type, Callable[[QueueMachine, Any], tuple[Command, ...]]]
 _HANDLERS = MappingProxyType(
     {
         JobSubmitted: QueueMachine._submit,
+        OutcomeKnown: QueueMachine._note_outcome,
         JobEnded: lambda queue, event: queue._leave(event, Step.ENDED),
         Ticked: QueueMachine._tick,
         JobRecovered: QueueMachine._recover,
@@ -427,6 +476,7 @@ _HANDLERS = MappingProxyType(
         NodesLost: QueueMachine._lose,
         NodesDrained: QueueMachine._drain,
         NodesJoined: QueueMachine._join,
+        CpusCounted: QueueMachine._count_cpus,
         ResizeDone: QueueMachine._resize,
         ResizeRefused: QueueMachine._resize,
         ResizeLate: QueueMachine._resize,

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
+from cosched.core.cluster.queue.batches import Terms
 from cosched.core.cluster.queue.job import Job, JobId
 from cosched.core.cluster.queue.nodes import Intervals
 from cosched.core.cluster.queue.policies import Policy
@@ -33,10 +34,11 @@ class Why(Enum):
 
 
 class JobSubmitted(Struct, frozen=True):
-    """A job entered the queue."""
+    """A job entered the queue, or is kept back until its terms allow that."""
 
     now_ns: int  #: ns, the queue's clock
     job: Job  #: the request
+    terms: Terms | None = None  #: those of a batch; None: it enters at once
 
 
 class JobCancelled(Struct, frozen=True):
@@ -44,6 +46,15 @@ class JobCancelled(Struct, frozen=True):
 
     now_ns: int  #: ns, the queue's clock
     number: JobId  #: the job's number
+
+
+class OutcomeKnown(Struct, frozen=True):
+    """A job has ended for good, wherever it was. Only jobs for which others wait need be
+    reported."""
+
+    now_ns: int  #: ns, the queue's clock
+    number: JobId  #: the job's number
+    ok: bool  #: whether it ended well
 
 
 class JobFailedToStart(Struct, frozen=True):
@@ -76,6 +87,7 @@ class JobRecovered(Struct, frozen=True):
     ordered: Intervals | None = None
     by_ns: int | None = None  #: the change is late from then on; None: never
     halves: Intervals = ()  #: that it has of its nodes; (): whole nodes
+    terms: Terms | None = None  #: those of its batch; None: it is in none
 
 
 class ReservedJobBegan(Struct, frozen=True):
@@ -126,6 +138,13 @@ class NodesJoined(Struct, frozen=True):
 
     now_ns: int  #: ns, the queue's clock
     nodes: Intervals  #: by number
+
+
+class CpusCounted(Struct, frozen=True):
+    """Each node has this number of CPUs for jobs from now on."""
+
+    now_ns: int  #: ns, the queue's clock
+    cpus: int  #: of each node; 0: not known
 
 
 class ResizeDone(Struct, frozen=True):
@@ -239,6 +258,20 @@ class StartJob(Struct, frozen=True):
     halves: Intervals = ()
 
 
+class LetIn(Struct, frozen=True):
+    """These jobs were kept back and are in the queue from now on."""
+
+    numbers: tuple[JobId, ...]  #: the jobs' numbers
+
+
+class DropJobs(Struct, frozen=True):
+    """These jobs can never start: a job that had to end well did not. They are not in the
+    queue any more."""
+
+    numbers: tuple[JobId, ...]  #: the jobs' numbers
+    because: JobId  #: the job that did not end well
+
+
 class ResizeJob(Struct, frozen=True):
     """Let the running job have exactly these nodes; the end of the change is reported. A
     job has one open change at most."""
@@ -282,9 +315,16 @@ class WakeAt(Struct, frozen=True):
 
 
 AboutJob = (
-    JobCancelled | JobFailedToStart | JobEnded | ReservedJobBegan | ReservedJobReleased
+    JobCancelled
+    | OutcomeKnown
+    | JobFailedToStart
+    | JobEnded
+    | ReservedJobBegan
+    | ReservedJobReleased
 )
-AboutNodes = NodesAdded | NodesRemoved | NodesLost | NodesDrained | NodesJoined
+AboutNodes = (
+    NodesAdded | NodesRemoved | NodesLost | NodesDrained | NodesJoined | CpusCounted
+)
 AboutSizes = ResizeDone | ResizeRefused | ResizeLate | Sensed | BoundsChanged | SizeWanted
 Event = (
     JobSubmitted
@@ -299,7 +339,15 @@ Event = (
     | Ticked
 )
 Command = (
-    StartJob | ResizeJob | WithdrawResize | ReserveJob | ReservationHit | EndJob | WakeAt
+    StartJob
+    | LetIn
+    | DropJobs
+    | ResizeJob
+    | WithdrawResize
+    | ReserveJob
+    | ReservationHit
+    | EndJob
+    | WakeAt
 )
 
 

@@ -26,6 +26,7 @@ class State(str, Enum):
     __hash__ = str.__hash__  # each step looks one up; that of Enum takes far longer
 
     ABSENT = "neither waits nor runs"
+    KEPT_BACK = "is kept back until other jobs have ended"
     WAITING = "waits"
     RESERVED = "has reserved nodes"
     RUNNING = "runs"
@@ -39,6 +40,9 @@ class Step(str, Enum):
     __hash__ = str.__hash__
 
     SUBMITTED = "submitted"
+    KEPT_BACK = "kept back"
+    LET_IN = "let into the queue"
+    DROPPED = "dropped, because a job for which it waited has failed"
     RECOVERED = "recovered"
     RECOVERED_RESERVED = "recovered with reserved nodes"
     STARTED = "started"
@@ -61,8 +65,12 @@ class Step(str, Enum):
 NEXT = MappingProxyType(
     {
         (State.ABSENT, Step.SUBMITTED): State.WAITING,
+        (State.ABSENT, Step.KEPT_BACK): State.KEPT_BACK,
         (State.ABSENT, Step.RECOVERED): State.RUNNING,
         (State.ABSENT, Step.RECOVERED_RESERVED): State.RESERVED,
+        (State.KEPT_BACK, Step.LET_IN): State.WAITING,
+        (State.KEPT_BACK, Step.DROPPED): State.ABSENT,
+        (State.KEPT_BACK, Step.CANCELLED): State.ABSENT,
         (State.WAITING, Step.STARTED): State.RUNNING,
         (State.WAITING, Step.GOT_NODES): State.RESERVED,
         (State.WAITING, Step.CANCELLED): State.ABSENT,

@@ -27,7 +27,8 @@ Assignment = tuple[Mapping[str, tuple[int, ...]], ...]
 
 
 class Pool:
-    """The units of one resource on one node, and how many jobs use each."""
+    """The units of one resource on one node, and how many jobs use each. A job that has a
+    unit alone counts as all jobs that it can serve."""
 
     __slots__ = ("_uses", "jobs")
 
@@ -64,7 +65,7 @@ class Inventory:
 
     def __init__(self, units: Mapping[str, Units]) -> None:
         self._pools = {name: Pool(of) for name, of in units.items()}
-        self._jobs: dict[int, Assignment] = {}
+        self._jobs: dict[int, tuple[Assignment, int]] = {}
 
     @property
     def totals(self) -> dict[str, int]:
@@ -74,7 +75,7 @@ class Inventory:
     @property
     def jobs(self) -> Mapping[int, Assignment]:
         """The assignments of the jobs on the node, for recovery."""
-        return dict(self._jobs)
+        return {job: made for job, (made, _) in self._jobs.items()}
 
     def share(self, jobs: int) -> None:
         """Sets the number of jobs that each unit serves from now on."""
@@ -87,11 +88,13 @@ class Inventory:
         tasks: int,
         per_task: Mapping[str, int],
         among: Collection[int] | None = None,
+        uses: int = 1,
     ) -> Assignment:
         """Assigns units to each task: the least used ones, and of these the lowest numbers.
 
-        among: the units of the part of the node that the job has; None: all. Raises
-        CoschedError, and assigns nothing, if the node lacks units.
+        among: the units of the part of the node that the job has; None: all. uses: the jobs
+        for which it counts at each unit. Raises CoschedError, and assigns nothing, if the
+        node lacks units.
         """
         if job in self._jobs:
             raise CoschedError(f"job {job}: has resources of this node already")
@@ -103,21 +106,21 @@ class Inventory:
         made = tuple(
             {name: found[task] for name, found in chosen.items()} for task in range(tasks)
         )
-        self._keep(job, made)
+        self._keep(job, made, uses)
         return made
 
     def restore(self, job: int, assignment: Assignment) -> None:
         """Restores the assignment of a job that ran on while the agent was away."""
         if job in self._jobs:
             raise CoschedError(f"job {job}: has resources of this node already")
-        self._keep(job, assignment)
+        self._keep(job, assignment, 1)
 
     def release(self, job: int) -> None:
         """Frees the units of a job."""
-        made = self._jobs.pop(job, None)
-        if made is None:
+        if job not in self._jobs:
             raise CoschedError(f"job {job}: has no resources of this node")
-        self._count(made, -1)
+        made, uses = self._jobs.pop(job)
+        self._count(made, -uses)
 
     def _choose(
         self, job: int, name: str, number: int, tasks: int, among: Collection[int] | None
@@ -133,9 +136,9 @@ class Inventory:
         taken = sorted(free[: number * tasks])
         return [tuple(taken[at : at + number]) for at in range(0, len(taken), number)]
 
-    def _keep(self, job: int, made: Assignment) -> None:
-        self._jobs[job] = made
-        self._count(made, 1)
+    def _keep(self, job: int, made: Assignment, uses: int) -> None:
+        self._jobs[job] = made, uses
+        self._count(made, uses)
 
     def _count(self, made: Assignment, change: int) -> None:
         for task in made:

@@ -12,6 +12,7 @@ from cosched.core.bounds import (
     GroupId,
     Limit,
     Name,
+    Natural,
     Positive,
     Seconds,
     Slots,
@@ -54,6 +55,8 @@ class JobObject(msgspec.Struct, frozen=True, array_like=True):
     malleable: bool = False  #: whether its size may change while it runs
     #: The part that it has of each node, by place; (): whole nodes.
     parts: tuple[Slots, ...] = ()
+    alone: bool = False  #: whether no other job may have its slots
+    cpus: Natural = 0  #: slots that it has on each node; 0: one for each task
 
     @property
     def commands(self) -> tuple[Command, ...]:

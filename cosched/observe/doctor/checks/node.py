@@ -26,17 +26,30 @@ LATE_PART = 0.5
 def check_health(facts: NodeFacts) -> Iterator[Finding]:
     """Yields what a running node must have: daemons, clock, directories, memory."""
     yield from _check_daemon(facts)
+    yield from _check_surroundings(facts)
+
+
+def _check_surroundings(facts: NodeFacts) -> Iterator[Finding]:
     yield _check_clock(facts)
     yield from _check_directories(facts)
     yield from _check_memory(facts)
 
 
-def check_node(facts: NodeFacts) -> Iterator[Finding]:
-    """Yields the findings about a node by itself."""
+def check_node(facts: NodeFacts, *, personal: bool = False) -> Iterator[Finding]:
+    """Yields the findings about a node by itself. personal: it is a user's own machine."""
     yield _check_kernel(facts)
     yield _check_cgroups(facts)
-    yield from check_health(facts)
-    yield from _check_unit(facts)
+    if personal and facts.daemon is None:
+        yield note(
+            "daemons",
+            facts.no_daemon,
+            "none is needed: cosched-run and cosched submit start private ones",
+        )
+        yield from _check_surroundings(facts)
+    else:
+        yield from check_health(facts)
+    if not personal:
+        yield from _check_unit(facts)
     yield from _check_halves(facts)
     yield from _check_mpis(facts)
 

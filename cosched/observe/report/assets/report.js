@@ -110,53 +110,22 @@ function sizesSection(timeline, main) {
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => chart.redraw());
 }
 
-function histogramSection(histogram, wrap) {
-  const host = make("div", {});
-  const names = histogram.series.map((one, index) => make("span", {class: "job"},
-    make("i", {style: `background: ${colour(index ? 1 : 0)}`}), `${one.name}, median ${seconds(one.median_s)}`));
-  wrap.append(make("section", {},
-    make("h2", {}, histogram.title), make("p", {}, histogram.about), make("div", {class: "bar"}, ...names), host));
-  const bins = histogram.edges_s.length - 1;
-  const centres = Array.from({length: bins}, (_, index) => index);
-  // The series are stacked; the one drawn last is the lowest.
-  const stacked = histogram.series.map((_, index) =>
-    centres.map((bin) => histogram.series.slice(0, index + 1).reduce((sum, one) => sum + one.counts[bin], 0)));
-  const bars = uPlot.paths.bars({size: [0.9, 60]});
-  const soft = () => style("--soft");
-  const chart = new uPlot({
-    width: host.clientWidth, height: 210, legend: {show: false},
-    cursor: {drag: {x: false, y: false}, points: {show: false}},
-    scales: {x: {time: false, range: [-0.6, bins - 0.4]}, y: {range: (_, low, high) => [0, Math.max(1, high * 1.08)]}},
-    series: [{}, ...stacked.map((_, index) => index).reverse().map((index) => ({
-      paths: bars, points: {show: false}, fill: () => colour(index ? 1 : 0), stroke: () => colour(index ? 1 : 0), width: 0}))],
-    axes: [
-      {stroke: soft, grid: {show: false}, ticks: {show: false}, size: 30,
-       splits: () => ticks(histogram.edges_s).map(([at]) => at),
-       values: () => ticks(histogram.edges_s).map(([, words]) => words)},
-      {stroke: soft, grid: {stroke: () => style("--line")}, ticks: {show: false}, size: 52},
-    ],
-  }, [centres, ...stacked.reverse()], host);
-  new ResizeObserver(() => chart.setSize({width: host.clientWidth, height: 210})).observe(host);
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => chart.redraw());
-}
-
-// 1, 2 and 5 times the powers of ten, as many as fit; bin n starts at n - 0.5.
-function ticks(edges) {
-  const [low, high] = [edges[0], edges[edges.length - 1]].map(Math.log10);
-  const perDecade = (edges.length - 1) / (high - low);
-  const steps = high - low > 2.5 ? [1] : high - low > 1.2 ? [1, 3] : [1, 2, 5];
-  const found = [];
-  for (let power = Math.floor(low); power <= high; power++)
-    for (const step of steps) {
-      const at = power + Math.log10(step);
-      if (at > low - 1e-6 && at < high + 1e-6) found.push([(at - low) * perDecade - 0.5, short(step * 10 ** power)]);
-    }
-  return found;
-}
-
-function short(value) {
-  const [size, unit] = value >= 1 ? [1, "s"] : value >= 1e-3 ? [1e-3, "ms"] : value >= 1e-6 ? [1e-6, "us"] : [1e-9, "ns"];
-  return `${+(value / size).toPrecision(3)} ${unit}`;
+// Each job's time here beside its time alone: the darker part of a bar.
+function responsesSection(timeline) {
+  const most = Math.max(...timeline.per_job.map((job) => job.response_s));
+  const grid = make("div", {class: "arms responses"});
+  timeline.per_job.forEach((job, index) => {
+    const track = make("div", {class: "track"},
+      make("i", {class: "all", style: `width: ${(job.response_s / most) * 98}%; background: ${colour(index)}`}),
+      make("i", {style: `width: ${(job.alone_s / most) * 98}%; background: ${colour(index)}`}));
+    const times = job.alone_s > 0 ? `: ${(job.response_s / job.alone_s).toFixed(1)} times` : "";
+    grid.append(make("div", {}, timeline.jobs[index]), track,
+      make("div", {class: "value"}, `${seconds(job.response_s)}, alone about ${seconds(job.alone_s)}${times}`));
+  });
+  return make("section", {},
+    make("h2", {}, "How long each job was here, and would be alone"),
+    make("p", {}, "Dark: the time in which it was scheduled on the node that ran it longest. Light: it waited for its turn."),
+    grid);
 }
 
 function arms(bench, key, index) {
@@ -181,7 +150,9 @@ const TIMES = (value) => typeof value === "number" ? value.toFixed(2) : "-";
 function benchSection(bench) {
   const names = bench.arms.map((arm) => arm.name);
   const jobs = (bench.arms.find((arm) => arm.jobs.length) || {jobs: []}).jobs.map(([name]) => name);
-  const rows = jobs.map((name, index) => [name, ...bench.arms.map((arm) => arm.jobs[index] ? arm.jobs[index][1].toFixed(2) : "-")]);
+  const isKnown = jobs.some((name) => name in bench.alone_s);
+  const alone = (name) => isKnown ? [name in bench.alone_s ? bench.alone_s[name].toFixed(2) : "-"] : [];
+  const rows = jobs.map((name, index) => [name, ...alone(name), ...bench.arms.map((arm) => arm.jobs[index] ? arm.jobs[index][1].toFixed(2) : "-")]);
   const level = bench.level_ratios || {};
   const ratios = Object.entries(bench.ratios).map(([name, ratio]) => [name, ...["mean_response", "makespan"].map((key) =>
     ratio[key].toFixed(2) + (level[name] ? ` (${level[name][key].toFixed(2)})` : "")),
@@ -205,7 +176,7 @@ function benchSection(bench) {
     slowdowns.length ? make("h2", {style: "margin-top: 16px"}, "Slowdown") : null,
     slowdowns.length ? table(["times its time alone", "mean", "worst"], slowdowns) : null,
     rows.length ? make("h2", {style: "margin-top: 16px"}, "Response of each job, s") : null,
-    rows.length ? table(["job", ...names], rows) : null);
+    rows.length ? table(["job", ...(isKnown ? ["alone"] : []), ...names], rows) : null);
 }
 
 async function build() {
@@ -219,11 +190,10 @@ async function build() {
     timelineSection(timeline, main);
     sizesSection(timeline, main);
     main.append(jobsSection(timeline));
-    const wrap = make("div", {class: "charts"});
-    main.append(wrap);
-    timeline.histograms.forEach((one) => histogramSection(one, wrap));
+    if (timeline.jobs.length) main.append(responsesSection(timeline));
   }
   for (const bench of data.benches) main.append(benchSection(bench));
+  for (const sim of data.simulations) simSection(sim, main);
   document.body.dataset.state = "drawn";
 }
 

@@ -15,7 +15,6 @@ from cosched.cluster.store import Record, State
 from cosched.cluster.submission import Submission
 from cosched.cluster.user_socket import Person
 from cosched.config.domain import DomainConfig, LifeSettings, QueueSettings
-from cosched.config.symbiosis import SymbiosisSettings
 
 NODES = ("n0", "n1", "n2")
 
@@ -35,13 +34,13 @@ class Controller:
     """A controller without agents. sent: its messages to them. ended: whether it has ended
     its domain."""
 
-    def __init__(self, store, nodes=NODES, rows=1, life=None, queue=None, symbiosis=None):
+    def __init__(self, store, nodes=NODES, rows=1, life=None, queue=None, **more):
         addresses = {name: f"127.0.0.{at}:2" for at, name in enumerate(nodes, 1)}
         queue = queue or QueueSettings(jobs_per_node=rows)
         config = self.config = DomainConfig(
             *("test", "127.0.0.1:1", addresses, 0, queue),
             life=life or LifeSettings(),
-            symbiosis=symbiosis or SymbiosisSettings(),
+            **more,
         )
         self.sent, self.log, self.ended = [], [], False
         self.store = store

@@ -76,7 +76,7 @@ KINDS = {
         JOBS,
         "move the file away to start with no jobs",
         VERSION,
-        "1 to 7",
+        "1 to 8",
     ),
     "memory": Kind(
         filled_memory,
@@ -121,7 +121,7 @@ def with_version(path, version):
     file.close()
 
 
-@pytest.mark.parametrize("version", [0, 8, 99])
+@pytest.mark.parametrize("version", [0, 9, 99])
 def test_file_of_another_version_is_refused(kind, path, version):
     with_version(path, version)
     line = refusal(kind, path)
@@ -359,6 +359,13 @@ def test_latest_changes_are_kept_and_all_are_counted(old):
         assert store.times_resized(2) == 0
 
 
+#: Takes from a file what version 7 does not have.
+WITHOUT_ARRAYS = (
+    "DROP INDEX jobs_by_array; DROP TABLE arrays; ALTER TABLE jobs DROP COLUMN array;"
+    "ALTER TABLE jobs DROP COLUMN task; ALTER TABLE jobs DROP COLUMN let_in_ns;"
+)
+
+
 def test_store_of_version_4_counts_its_changes(old, monkeypatch):
     path = old((State.RUNNING, b"[[0,1]]"))
     with contextlib.closing(JobStore(path, NODES)) as store:
@@ -369,7 +376,7 @@ def test_store_of_version_4_counts_its_changes(old, monkeypatch):
         file.executescript(
             "INSERT INTO changes VALUES (2, 1, 1, x'00'), (3, 1, 1, x'7b7d');"
             "DROP TABLE change_counts; ALTER TABLE jobs DROP COLUMN parts;"
-            "DROP TABLE drains; PRAGMA user_version = 4;"
+            f"DROP TABLE drains; {WITHOUT_ARRAYS} PRAGMA user_version = 4;"
         )
     with contextlib.closing(JobStore(path, NODES)) as store:
         check_changes(store)
@@ -381,7 +388,8 @@ def test_store_of_version_5_takes_jobs_on_halves(old):
         assert store.find(1).parts == ()
     with contextlib.closing(sqlite3.connect(path)) as file:
         file.executescript(
-            "ALTER TABLE jobs DROP COLUMN parts; DROP TABLE drains;PRAGMA user_version = 5;"
+            "ALTER TABLE jobs DROP COLUMN parts; DROP TABLE drains;"
+            f"{WITHOUT_ARRAYS} PRAGMA user_version = 5;"
         )
     with contextlib.closing(JobStore(path, NODES)) as store:
         store.save(replace(store.find(1), hosts=("n0", "n1"), parts=(0, 1)))
@@ -391,12 +399,43 @@ def test_store_of_version_5_takes_jobs_on_halves(old):
             store.find(2)
 
 
+def test_store_of_version_7_takes_arrays(old):
+    path = old((State.QUEUED, None))
+    with contextlib.closing(JobStore(path, NODES)) as store:
+        assert store.tasks_of(1) == []
+    with contextlib.closing(sqlite3.connect(path)) as file:
+        file.executescript(f"{WITHOUT_ARRAYS} PRAGMA user_version = 7;")
+    with contextlib.closing(JobStore(path, NODES)) as store:
+        before = store.find(1)
+        assert (before.array, before.task, before.let_in_ns) == (0, None, None)
+        first = store.add_array("new", replace(before, number=0), [3, 5])
+        one, two = store.tasks_of(first)
+        assert (one.label, two.label) == (f"{first}_3", f"{first}_5")
+        assert one.submission is two.submission
+        store.save(replace(two, let_in_ns=5))
+    with contextlib.closing(JobStore(path, NODES)) as store:
+        assert store.find(two.number).let_in_ns == 5
+        assert [each.number for each in store.outcomes(first)] == [first, first + 1]
+
+
+def test_task_without_its_array_is_left_out(old, capsys):
+    path = old((State.QUEUED, None))
+    with contextlib.closing(JobStore(path, NODES)) as store:
+        store.add_array("new", replace(store.find(1), number=0), [1])
+    with contextlib.closing(sqlite3.connect(path)) as file:
+        file.execute("DELETE FROM arrays")
+        file.commit()
+    with contextlib.closing(JobStore(path, NODES)) as store:
+        assert [each.number for each in store.live()] == [1]
+    assert "array 2 is missing" in capsys.readouterr().err
+
+
 def test_store_of_version_6_takes_drains(old):
     path = old((State.RUNNING, b"[[0,1]]"))
     with contextlib.closing(JobStore(path, NODES)) as store:
         assert store.drains() == {}
     with contextlib.closing(sqlite3.connect(path)) as file:
-        file.executescript("DROP TABLE drains; PRAGMA user_version = 6;")
+        file.executescript(f"DROP TABLE drains; {WITHOUT_ARRAYS} PRAGMA user_version = 6;")
     with contextlib.closing(JobStore(path, NODES)) as store:
         store.save_drain("n0", "new disk")
         store.save_drain("n1", "")

@@ -98,7 +98,7 @@ def test_why_names_later_jobs_that_run(store):
         controller.submit(nodes=1, time_ns=10**9)
         await passes()
         found = (await controller.ask(do="job", job=waits))["ok"]
-        assert "1 later jobs run: they need less" in found["why"]
+        assert "1 later job runs: it needs less" in found["why"]
 
     asyncio.run(scenario())
 

@@ -62,6 +62,7 @@ def test_full_disk_changes_nothing(store, monkeypatch, held, what, after):
 
     with monkeypatch.context() as patch:
         patch.setattr(store, "save", fail)
+        patch.setattr(store, "save_all", fail)
         assert desk.ask(do=what, job=1) == {"error": FULL}
         assert desk.state() == before
     assert desk.ask(do=what, job=1) == {"ok": {"job": 1}}

@@ -61,7 +61,7 @@ def test_malleable_job_has_the_time_of_its_minimum(store, queue):
 
     async def scenario():
         domain = Played(store)
-        number = await domain.run(minimum=1, ideal=4)
+        number = await domain.run(minimum=1, ideal=4, time_ns=HOUR)
         domain = restarted(store, number, *NODES, queue=queue)
         entry = domain.jobs.queue.jobs[number]
         assert entry.limit_ns - entry.since_ns == 4 * HOUR + queue.grace_ns
@@ -105,7 +105,7 @@ async def on_half(store, **more):
 
 def test_moldable_job_keeps_its_size_in_a_domain_that_changes_sizes(store):
     async def scenario():
-        domain, number = await on_half(store)
+        domain, number = await on_half(store, time_ns=HOUR)
         await passes()
         other = domain.controller.submit(nodes=3, ppn=1)
         await passes()

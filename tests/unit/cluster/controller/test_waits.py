@@ -3,6 +3,7 @@
 import asyncio
 import json
 
+import msgspec
 import pytest
 
 from cosched.cluster.controller.requests import Requests
@@ -15,7 +16,10 @@ from cosched.cluster.messages import PROTOCOL, Hello, UserLeft, UserReply, UserR
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.store import JobStore, Record, State
 from cosched.cluster.submission import Submission
+from cosched.cluster.user_socket import Person
 from cosched.config.domain import DomainConfig
+from cosched.core.units import NS_PER_S
+from cosched.service.pacing import REST, Allowance
 
 JOB = Submission(token="t", name="a", argv=("/bin/true",), environ={}, cwd="/")
 
@@ -24,7 +28,7 @@ JOB = Submission(token="t", name="a", argv=("/bin/true",), environ={}, cwd="/")
 def records(tmp_path):
     """The records of a domain with job 1, which waits."""
     store = JobStore(tmp_path / "jobs.sqlite", ["n1"])
-    records = Records(store, DomainClock(), print)
+    records = Records(store, DomainClock(), print, lambda _record: None)
     records.add(Record(0, 7, 7, JOB, 0, State.QUEUED))
     yield records
     store.close()
@@ -150,3 +154,59 @@ def test_user_may_leave_in_the_moment_in_which_the_job_ends(records):
             await task
 
     asyncio.run(leave())
+
+
+def test_first_end_among_several_jobs_is_the_answer(records):
+    for token in "uvw":
+        job = msgspec.structs.replace(JOB, token=token)
+        records.add(Record(0, 7, 7, job, 0, State.QUEUED))
+
+    async def work():
+        task = asyncio.create_task(records.wait_any([1, 2, 3], 30))
+        await asyncio.sleep(0)
+        records.finish(records.known(4), State.DONE, 0, "")  # not one of them
+        await asyncio.sleep(0)
+        assert not task.done()
+        records.finish(records.known(2), State.FAILED, 3, "")
+        records.finish(records.known(3), State.DONE, 0, "")
+        assert [record.number for record in await task] == [2, 3]
+        assert [record.number for record in await records.wait_any([1, 2], 30)] == [2]
+        assert await records.wait_any([1], 0.01) == []
+        assert not records._waits
+
+    asyncio.run(work())
+
+
+def test_wait_of_a_user_who_left_is_removed_from_all_jobs(records):
+    records.add(Record(0, 7, 7, msgspec.structs.replace(JOB, token="u"), 0, State.QUEUED))
+
+    async def leave():
+        task = asyncio.create_task(records.wait_any([1, 2], 30))
+        await asyncio.sleep(0)
+        assert set(records._waits) == {1, 2}
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert not records._waits
+
+    asyncio.run(leave())
+
+
+def test_questions_about_many_jobs_count_as_work(monkeypatch):
+    async def ended(_person, request):
+        now_ns[0] += NS_PER_S  # it has waited
+        return []
+
+    rests, now_ns = [], [0]
+
+    async def sleep(rest_s):
+        rests.append(rest_s)
+
+    where = "cosched.cluster.controller.requests"
+    monkeypatch.setattr(f"{where}.asyncio.sleep", sleep)
+    monkeypatch.setattr(f"{where}.time.monotonic_ns", lambda: now_ns[0])
+    requests = Requests({"ended": ended, "wait": ended}, lambda _: True, "")
+    requests._allowance = Allowance(0)
+    for body in ({"do": "wait", "job": 1}, {"do": "ended", "jobs": [1] * 1000}):
+        asyncio.run(requests.answer(Person(4711, 1), json.dumps(body).encode()))
+    assert rests == [pytest.approx(0.02 * REST)]

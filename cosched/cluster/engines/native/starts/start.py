@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -12,15 +13,20 @@ from cosched.cluster.message_kinds import Message
 from cosched.cluster.messages import Chunk, Failure
 from cosched.cluster.store import Record, State
 from cosched.cluster.submission import JOB_VARIABLE
-from cosched.config.domain import QueueSettings, StartupSettings
+from cosched.config.domain import CPU, QueueSettings, StartupSettings
+from cosched.core.cluster.arrays import parse_array
 from cosched.core.cluster.coupling.mate_messages import Addresses
 from cosched.core.cluster.queue.nodes import Intervals
 from cosched.core.cluster.startup.jobobject import JobObject, cut, encode_object
 from cosched.core.cluster.startup.seal import Tied, seal
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
+from cosched.linux.users import find_user_name
 
 _NAME_LENGTH = 16
+_PATTERN = re.compile(r"%(\d{0,9})([jxAau])|%%", re.ASCII)
+#: The most digits that a pattern such as %4a asks for; as in Slurm.
+_DIGITS_MOST = 10
 
 
 class Outbox(Protocol):
@@ -89,12 +95,13 @@ def job_object(record: Record, counts: tuple[int, ...], queue: QueueSettings) ->
     number = str(record.number)
     environ = {**job.environ, JOB_VARIABLE: number}
     environ["COSCHED_DOMAIN_START"] = str(record.start)
+    environ.update(_task_environment(record))
     if job.limited_by:
         environ["COSCHED_LIMITED_BY"] = ",".join(job.limited_by)
     if "COSCHED_JOB" in environ:
         environ["COSCHED_JOB"] += f"-{number}"
     return JobObject(
-        name=unique_name(job.token),
+        name=unique_name(f"{job.token}_{number}" if record.array else job.token),
         uid=record.uid,
         gid=record.gid,
         argv=job.argv,
@@ -114,6 +121,8 @@ def job_object(record: Record, counts: tuple[int, ...], queue: QueueSettings) ->
         jobs_per_node=queue.jobs_per_node,
         malleable=record.size is not None,
         parts=record.parts,
+        cpus=job.cpus,
+        alone=queue.unit == CPU and not job.share,
     )
 
 
@@ -126,9 +135,49 @@ def unique_name(token: str) -> str:
 
 
 def expand(path: str, record: Record) -> str:
-    """Returns the path with the job's number for ``%j`` and its name for ``%x``."""
-    name = record.submission.name.replace("/", "_")
-    return path.replace("%j", str(record.number)).replace("%x", name)
+    """Returns the path with what its patterns stand for, as Slurm has them: ``%j`` the
+    job's number, ``%x`` its name, ``%A`` the number of its array, ``%a`` its index in the
+    array, ``%u`` its user, ``%%`` a percent sign. ``%4a`` has four digits at least. Others
+    stay as they are."""
+
+    def text(pattern: re.Match[str]) -> str:
+        width, letter = pattern[1], pattern[2]
+        numbers = {
+            "j": record.number,
+            "A": record.array or record.number,
+            "a": 0 if record.task is None else record.task,
+        }
+        if letter in numbers:
+            return str(numbers[letter]).zfill(min(int(width or 0), _DIGITS_MOST))
+        if letter == "x":
+            return record.submission.name.replace("/", "_")
+        if letter == "u":
+            return find_user_name(record.uid) or str(record.uid)
+        return "%"
+
+    return _PATTERN.sub(text, path)
+
+
+def _task_environment(record: Record) -> dict[str, str]:
+    """Returns the variables of a task of an array that others do not have; {} for a job
+    in none."""
+    if not record.array:
+        return {}
+    array = parse_array(record.submission.array)
+    values = {
+        "JOB_ID": record.array,
+        "TASK_ID": record.task,
+        "TASK_COUNT": len(array.indices),
+        "TASK_MIN": array.indices[0],
+        "TASK_MAX": array.indices[-1],
+        "TASK_STEP": array.step,
+    }
+    names = ["COSCHED_ARRAY"]
+    if record.submission.slurm_variables:
+        names.append("SLURM_ARRAY")
+    return {
+        f"{name}_{what}": str(value) for name in names for what, value in values.items()
+    }
 
 
 def chunks(

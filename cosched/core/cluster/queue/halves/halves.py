@@ -1,12 +1,8 @@
 """Keeps the jobs on node halves, and plans with their placement.
 
 Sections 2.4 and 3.3 of the paper. Suitable halves depend on the neighbours. So the spot of
-the first waiting job is a plan, tried on a copy of the board, not a count of nodes. A later
-job that would run on after that time starts only if the first one still fits beside it. A
-pass costs about queue x running jobs. A started job keeps its halves until it ends.
-
-A slowed job may exceed its walltime, so it is expected to take ``overrun_ns`` more,
-repeatedly.
+the first waiting job is a plan (``on_board``), not a count of nodes. A started job keeps
+its halves until it ends.
 
 Halves 2n and 2n + 1 are those of node n. All jobs are ``SharingJob``s, also those that have
 whole nodes. Counts of this place are halves, but its nodes are nodes.
@@ -16,7 +12,6 @@ Limits: jobs here wait for no mates in other domains.
 
 from __future__ import annotations
 
-from bisect import insort
 from collections.abc import Sequence
 
 from cosched.core.cluster.queue.halves.board import Board, Placed
@@ -33,14 +28,15 @@ from cosched.core.cluster.queue.nodes import (
     union,
     without,
 )
-from cosched.core.cluster.queue.places.place import Freed, Place, Row, Spot
+from cosched.core.cluster.queue.places.on_board import OnBoard
+from cosched.core.cluster.queue.places.place import Spot
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
 
 OVERRUN_NS = 10 * NS_PER_S
 
 
-class Halves(Place):
+class Halves(OnBoard[Board]):
     """The halves of these nodes. A spot is the ``Placed`` of a job."""
 
     def __init__(
@@ -52,19 +48,16 @@ class Halves(Place):
     ) -> None:
         if not nodes:
             raise CoschedError("a machine of 0 nodes: want 1 or more")
-        self.board = Board(0)
+        super().__init__(Board(0), overrun_ns)
         self.board.admit(numbers(nodes))
         self.learner = learner
-        self.moved = 0
         self._nodes = nodes
         self._most = 0
         self._placement = placement
-        self._overrun_ns = overrun_ns
-        self._ends: list[tuple[int, JobId, int]] = []
-        # The first waiting job, and the board at the time when it is expected to start.
-        self._first: SharingJob | None = None
-        self._later = self.board
-        self._trial: tuple[Placed, Board] | None = None  # with the last job of ``beside``
+
+    def _fit(self, job: Job, board: Board) -> Spot | None:
+        assert isinstance(job, SharingJob)
+        return self._placement(job, board)
 
     @property
     def total(self) -> int:  # type: ignore[override]
@@ -86,14 +79,6 @@ class Halves(Place):
     def free_alone(self) -> int:
         return sum(1 for _ in self.board.empty_nodes())
 
-    @property
-    def rows(self) -> Sequence[Row] | None:
-        return None
-
-    @property
-    def ends(self) -> Sequence[tuple[int, JobId, int]]:
-        return self._ends
-
     def check(self, job: Job) -> None:
         if not isinstance(job, SharingJob) or job.waits_for_mates:
             raise CoschedError(
@@ -110,43 +95,10 @@ class Halves(Place):
     def observe(self, primary: str, background: str | None, speedup: float) -> None:
         self.learner.observe(primary, background, speedup)
 
-    # --- spots ----------------------------------------------------------------------------
-
-    def find(self, job: Job) -> Spot | None:
-        assert isinstance(job, SharingJob)
-        return self._placement(job, self.board)
-
-    def beside(self, job: Job, spot: Spot) -> Spot | None:
-        assert isinstance(job, SharingJob)
-        assert self._first is not None
-        trial = self._later.copy()
-        trial.place(job, spot)
-        if self._placement(self._first, trial) is None:
-            return None
-        self._trial = spot, trial
-        return spot
-
-    def keep_for(self, job: Job) -> int:
-        assert isinstance(job, SharingJob)
-        later = self.board.copy()
-        at_ns = 0
-        for end_ns, number, _ in self._ends:
-            enough = at_ns and end_ns > at_ns and later.free >= job.size
-            if enough and self._placement(job, later) is not None:
-                break
-            later.remove(number)
-            at_ns = end_ns
-        self._first, self._later = job, later
-        return at_ns
-
     # --- jobs -----------------------------------------------------------------------------
 
     def occupy(self, job: Job, spot: Spot, now_ns: int) -> Intervals:
-        assert isinstance(job, SharingJob)
-        self.board.place(job, spot)
-        if self._trial is not None and self._trial[0] is spot:
-            self._later = self._trial[1]
-        insort(self._ends, (now_ns + job.walltime_ns, job.number, job.size))
+        self._start(job, spot, now_ns)
         return _nodes_of(spot)
 
     def halves_of(self, number: JobId) -> Intervals:
@@ -162,22 +114,6 @@ class Halves(Place):
         found = {other.number for other in beside if other is not None}
         return sorted(found - {number})
 
-    def release(self, number: JobId) -> Freed | None:
-        self.board.remove(number)
-        place = next(at for at, entry in enumerate(self._ends) if entry[1] == number)
-        end_ns, _, size = self._ends.pop(place)
-        return 0, end_ns, size
-
-    def extend(self, now_ns: int) -> int:
-        # A job that was turned down may have other halves now: each pass reads all jobs.
-        self.moved += 1
-        late = [entry for entry in self._ends if entry[0] <= now_ns]
-        if late:
-            self._ends = [entry for entry in self._ends if entry[0] > now_ns]
-            for _, number, size in late:
-                insort(self._ends, (now_ns + self._overrun_ns, number, size))
-        return len(late)
-
     def adopt(
         self, job: Job, nodes: Intervals, since_ns: int, halves: Intervals = ()
     ) -> None:
@@ -188,7 +124,7 @@ class Halves(Place):
             half for node in numbers(nodes) for half in (2 * node, 2 * node + 1)
         ]
         self.board.adopt(job, Placed(tuple(own)))
-        insort(self._ends, (since_ns + job.walltime_ns, job.number, job.size))
+        self._expect_end(job, since_ns)
 
     # --- nodes ----------------------------------------------------------------------------
 

@@ -174,6 +174,10 @@ class Place(ABC):
         """Puts nodes into service: new ones, or such as were withdrawn."""
         raise CoschedError("such nodes stay in service")
 
+    def resize(self, cpus: int) -> None:
+        """Lets each node have this number of CPUs for jobs."""
+        raise CoschedError("such nodes do not count CPUs")
+
     def share(self, rows: int, held: Mapping[JobId, tuple[Job, Intervals, int]]) -> None:
         """Changes the number of jobs on a node to ``rows``. held: the jobs that have nodes,
         with these nodes and since when."""

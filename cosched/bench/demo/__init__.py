@@ -1,0 +1,1 @@
+"""``cosched demo``: shows on one machine what coscheduling gains."""

@@ -1,0 +1,66 @@
+"""Writes the sample program and a workload of it, for users without a clone."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from cosched.bench.workload.build import build_program
+from cosched.core.errors import CoschedError
+from cosched.launch.mpi import SearchPath, find_mpi
+from cosched.launch.program import inspect
+from cosched.linux.files.whole import write_whole
+
+#: The name of the sample program.
+PROGRAM = "wavefront"
+WORKLOAD = "workload.toml"
+_SOURCE = Path(__file__).with_name("assets") / f"{PROGRAM}.c"
+
+_TEXT = """\
+# cosched bench {file} --hosts localhost
+title = "demo"
+description = "{jobs} jobs of {ranks} ranks that exchange small messages, all at once"
+
+[[job]]
+name = "{program}"
+source = "{program}.c"
+args = "--preset short"
+ranks = {ranks}
+count = {jobs}
+"""
+
+
+def write_workload(folder: Path, ranks: int, jobs: int) -> Path:
+    """Writes the program's source and a workload of equal jobs; returns the workload's
+    path. Raises CoschedError if a file cannot be written."""
+    path = folder / WORKLOAD
+    write_whole(folder / _SOURCE.name, _SOURCE.read_bytes())
+    write_whole(path, _TEXT.format(file=WORKLOAD, program=PROGRAM, ranks=ranks, jobs=jobs))
+    return path
+
+
+def build_sample(folder: Path, wanted: str | None, environ: Mapping[str, str]) -> Path:
+    """Builds the program for an MPI; returns its path in the folder. wanted: the value of
+    ``--mpi``. Raises CoschedError without an MPI or a compiler."""
+    words = ("cosched",)  # no program chooses the MPI
+    places = SearchPath(Path(sys.executable).parent, environ)
+    mpi = find_mpi(inspect(words, environ, None), wanted, places)
+    if mpi.mpicc is None:
+        raise CoschedError(f"no mpicc beside {mpi.mpiexec} to build with; use --mpi")
+    built = build_program(_SOURCE, mpi.mpicc, environ)
+    path = folder / PROGRAM
+    write_whole(path, built.read_bytes(), 0o755)
+    return path
+
+
+def make_folder(folder: Path) -> None:
+    """Makes the folder for the sample. Raises CoschedError if it cannot be made, or if it
+    has other files of these names."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CoschedError(f"{folder}: {error.strerror}") from None
+    source = folder / _SOURCE.name
+    if source.exists() and source.read_bytes() != _SOURCE.read_bytes():
+        raise CoschedError(f"{source}: is another file; name a new folder")

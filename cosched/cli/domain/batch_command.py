@@ -1,0 +1,96 @@
+"""Puts the options of a batch script before those of the command line.
+
+The command line comes last, so its options win. ``#COSCHED`` lines win over ``#SBATCH``
+lines, and later lines over earlier ones.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import click
+
+from cosched.cli.domain.script_lines import COSCHED, SBATCH, ScriptLine, script_lines
+from cosched.core.errors import CoschedError
+
+_KEY = "cosched.script"
+
+
+class Script(NamedTuple):
+    """What a batch script demands beside options."""
+
+    environ: Mapping[str, str] = {}  #: variables of the job, beside the user's
+    slots: int = 0  #: slots that its node must have; 0: as its ranks need
+    slurm: bool = False  #: it has ``#SBATCH`` lines
+    notes: Sequence[str] = ()  #: a line for each option that is left out
+
+
+NO_SCRIPT = Script()
+
+
+def script_of(context: click.Context) -> Script:
+    """Returns the script of a command line that was read, or ``NO_SCRIPT``."""
+    found: Script = context.meta.get(_KEY, NO_SCRIPT)
+    return found
+
+
+class BatchCommand(click.Command):
+    """A command whose PROGRAM may be a script with options."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Reads the command line behind the options of its script."""
+        lines = _lines_of(self._program(ctx, args))
+        options: list[str] = []
+        slurm = [line for line in lines if line.kind == SBATCH]
+        if slurm:
+            from cosched.cli.domain.sbatch_lines import Translated, translate
+
+            found = Translated()
+            for line in slurm:
+                self._check(ctx, line._replace(words=tuple(translate(found, line))))
+            options += found.options
+            ctx.meta[_KEY] = Script(found.environ, found.slots, True, found.notes)
+        for line in lines:
+            if line.kind == COSCHED:
+                self._check(ctx, line)
+                options += line.words
+        return super().parse_args(ctx, [*options, *args])
+
+    def _program(self, ctx: click.Context, args: Sequence[str]) -> str:
+        """Returns the first word of PROGRAM; empty if the line has none, or a mistake that
+        is reported later."""
+        try:
+            given, _, _ = self.make_parser(ctx).parse_args(args=list(args))
+        except click.UsageError:
+            return ""
+        program: Any = given.get("argv")
+        # Without PROGRAM it is another value, not the same in all versions of click.
+        return program[0] if isinstance(program, tuple) and program else ""
+
+    def _check(self, ctx: click.Context, line: ScriptLine) -> None:
+        """Reads the options of one line by themselves. Raises CoschedError with its place
+        if one is wrong."""
+        problem = self._problem_of(ctx, line.words)
+        if problem:
+            raise CoschedError(f"{line.place}: {line.kind}: {problem}")
+
+    def _problem_of(self, ctx: click.Context, words: Sequence[str]) -> str:
+        """Returns what is wrong with some options; empty if nothing is."""
+        if "--help" in words:
+            return "--help is only for the command line"
+        try:
+            alone = self.make_context(ctx.info_name, list(words), parent=ctx.parent)
+        except click.ClickException as error:
+            return error.format_message()
+        except CoschedError as error:
+            return str(error)
+        program = alone.params.get("argv")
+        return f"'{program[0]:.60}' is no option" if program else ""
+
+
+def _lines_of(program: str) -> list[ScriptLine]:
+    path = program if "/" in program else shutil.which(program)
+    return script_lines(Path(path)) if path else []

@@ -1,0 +1,92 @@
+"""Reads the lines of a batch script that are options: ``#COSCHED`` and ``#SBATCH``.
+
+As in Slurm, such a line begins at its first column, and the block ends at the first line
+that is neither empty nor a comment. Words are separated by spaces. Quotes of both kinds
+group words, a backslash takes the next character as it is, and an unquoted # ends the line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from cosched.core.errors import CoschedError
+
+#: Lines of options stand in this many bytes at the begin of a script.
+SCRIPT_BYTES = 1 << 20
+#: The words that begin such a line.
+COSCHED, SBATCH = "#COSCHED", "#SBATCH"
+
+
+class ScriptLine(NamedTuple):
+    """A line with options."""
+
+    path: Path  #: the script
+    number: int  #: of the line, from 1
+    kind: str  #: ``#COSCHED`` or ``#SBATCH``
+    words: tuple[str, ...]  #: the options
+
+    @property
+    def place(self) -> str:
+        """Returns the place for the begin of a message."""
+        return f"{self.path}:{self.number}"
+
+
+def script_lines(path: Path) -> list[ScriptLine]:
+    """Returns the lines with options of a program; [] if it is no script or cannot be read.
+    Raises CoschedError for a line that cannot be split into words."""
+    try:
+        with path.open("rb") as file:
+            if file.read(2) != b"#!":
+                return []
+            data = b"#!" + file.read(SCRIPT_BYTES)
+    except OSError:
+        return []  # the reason comes when it is started
+    return list(_read(path, data))
+
+
+def _read(path: Path, data: bytes) -> Iterator[ScriptLine]:
+    for number, raw in enumerate(data.decode(errors="surrogateescape").split("\n"), 1):
+        kind, _, rest = raw.partition(" ")
+        tab_kind, _, tab_rest = raw.partition("\t")
+        if tab_kind in (COSCHED, SBATCH):
+            kind, rest = tab_kind, tab_rest
+        if kind in (COSCHED, SBATCH):
+            line = ScriptLine(path, number, kind, ())
+            if raw.endswith("\r"):
+                raise CoschedError(
+                    f"{line.place}: has the line end of DOS; remove it, as by dos2unix"
+                )
+            yield line._replace(words=tuple(_words(line, rest)))
+        elif raw.strip() and not raw.lstrip().startswith("#"):
+            return
+
+
+def _words(line: ScriptLine, text: str) -> list[str]:
+    words: list[str] = []
+    word: str | None = None  # None: between two words
+    quote = ""
+    letters = iter(text)
+    for letter in letters:
+        if letter == "\\":
+            word = (word or "") + next(letters, "")
+        elif quote:
+            if letter == quote:
+                quote = ""
+            else:
+                word = (word or "") + letter
+        elif letter in "\"'":
+            quote = letter
+            word = word or ""
+        elif letter == "#":
+            break
+        elif letter.isspace():
+            if word is not None:
+                words.append(word)
+            word = None
+        else:
+            word = (word or "") + letter
+    if quote:
+        raise CoschedError(f"{line.place}: {line.kind}: a {quote} is not closed")
+    return words if word is None else [*words, word]

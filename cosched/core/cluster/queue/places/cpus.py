@@ -1,0 +1,172 @@
+"""Gives jobs CPUs of nodes, so that small jobs run side by side on a node.
+
+A job gets the nodes with the fewest idle CPUs that are enough for it, so that other nodes
+stay whole. A job that shares gets CPUs that no job has, as long as there are enough;
+then it takes turns with others that share.
+
+All nodes count with the same number of CPUs, that of the smallest one. It is known once a
+node has joined.
+
+Limits: as ``on_board``. No conservative backfill.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from cosched.core.cluster.queue.job import Job, JobId
+from cosched.core.cluster.queue.nodes import (
+    Intervals,
+    common,
+    count,
+    from_numbers,
+    numbers,
+    union,
+    without,
+)
+from cosched.core.cluster.queue.places.cpu_board import CpuBoard, CpuJob
+from cosched.core.cluster.queue.places.on_board import OnBoard
+from cosched.core.cluster.queue.places.place import OVERRUN_NS, Freed, Spot
+from cosched.core.errors import CoschedError
+from cosched.core.units import NS_PER_S
+
+#: A late job is expected to take at least so much more.
+_OVERRUN_LEAST_NS = NS_PER_S
+
+
+class Cpus(OnBoard[CpuBoard]):
+    """The CPUs of these nodes. A spot is a tuple of nodes.
+
+    cpus: those of each node; 0: not known yet. jobs: how many jobs may share a CPU.
+    """
+
+    def __init__(
+        self, nodes: Intervals, cpus: int, jobs: int = 1, overrun_ns: int = OVERRUN_NS
+    ) -> None:
+        super().__init__(CpuBoard(cpus, jobs), overrun_ns)
+        self.board.admit(numbers(nodes))
+        self._nodes = nodes
+        self._most = 0
+        self._since_ns: dict[JobId, int] = {}  # when each job began
+
+    @property
+    def total(self) -> int:  # type: ignore[override]
+        return self.board.cpus * max(count(self._nodes), self._most)
+
+    @property
+    def capacity(self) -> int:  # type: ignore[override]
+        return self.board.cpus * self.board.in_service
+
+    @property
+    def free(self) -> int:  # type: ignore[override]
+        return self.board.free
+
+    @property
+    def in_service(self) -> int:
+        return self.board.in_service
+
+    @property
+    def free_alone(self) -> int:
+        return self.board.empty
+
+    def check(self, job: Job) -> None:
+        if not isinstance(job, CpuJob) or job.waits_for_mates:
+            raise CoschedError(
+                f"job {job.number}: CPUs of nodes are for jobs without mates that name how "
+                "many they need"
+            )
+        nodes = max(count(self._nodes), self._most)
+        if not 1 <= job.nodes <= nodes:
+            raise CoschedError(
+                f"job {job.number} wants {job.nodes} nodes; the machine has {nodes}"
+            )
+        if job.cpus < 1:
+            raise CoschedError(f"job {job.number} wants {job.cpus} CPUs of a node")
+
+    # --- spots ----------------------------------------------------------------------------
+
+    def _fit(self, job: Job, board: CpuBoard) -> Spot | None:
+        assert isinstance(job, CpuJob)
+        wanted = board.wanted(job)
+        able = [node for node in board.nodes() if board.takes(job, node)]
+        if len(able) < job.nodes:
+            return None
+        # Idle CPUs before shared ones; of these the nodes where the fewest are idle.
+        able.sort(key=lambda node: (board.idle(node) < wanted, board.idle(node), node))
+        return tuple(sorted(able[: job.nodes]))
+
+    # --- jobs -----------------------------------------------------------------------------
+
+    def occupy(self, job: Job, spot: Spot, now_ns: int) -> Intervals:
+        self._start(job, spot, now_ns)
+        return from_numbers(spot)
+
+    def adopt(
+        self, job: Job, nodes: Intervals, since_ns: int, halves: Intervals = ()
+    ) -> None:
+        if common(self._nodes, nodes) != nodes:
+            raise CoschedError(f"job {job.number}: has nodes that are not in this domain")
+        assert isinstance(job, CpuJob)
+        self.board.place(job, tuple(numbers(nodes)))
+        self._expect_end(job, since_ns)
+
+    def _expect_end(self, job: Job, since_ns: int) -> None:
+        super()._expect_end(job, since_ns)
+        self._since_ns[job.number] = since_ns
+
+    def release(self, number: JobId) -> Freed | None:
+        del self._since_ns[number]
+        return super().release(number)
+
+    def _more_ns(self, number: JobId, now_ns: int) -> int:
+        """Returns as much as the job has run, within bounds: an estimate from earlier runs
+        may be of seconds."""
+        ran_ns = now_ns - self._since_ns[number]
+        return min(max(ran_ns, _OVERRUN_LEAST_NS), self._overrun_ns)
+
+    def neighbours_of(self, number: JobId) -> list[JobId]:
+        """Returns the jobs with which a job may have to share CPUs, ascending."""
+        if not self.board.has(number):
+            return []
+        there = [
+            job for node in self.board.nodes_of(number) for job in self.board.jobs_on(node)
+        ]
+        sharing = {job.number for job in there if job.shares}
+        return sorted(sharing - {number}) if number in sharing else []
+
+    # --- nodes ----------------------------------------------------------------------------
+
+    def resize(self, cpus: int) -> None:
+        """Lets each node have this number of CPUs."""
+        self.board.cpus = cpus
+        self.moved += 1
+
+    def share(self, rows: int, held: Mapping[JobId, tuple[Job, Intervals, int]]) -> None:
+        self.board.jobs = rows
+        self._ends.clear()
+        for job, _, since_ns in held.values():
+            self._expect_end(job, since_ns)
+        self.moved += 1
+
+    def expect(self, most: int) -> None:
+        self._most = most
+        self.moved += 1
+
+    def add(self, nodes: Intervals) -> None:
+        new = without(nodes, self._nodes)
+        self._nodes = union(self._nodes, new)
+        self.moved += 1
+
+    def remove(self, nodes: Intervals) -> None:
+        self.withdraw(nodes)
+        self._nodes = without(self._nodes, nodes)
+        self.shrunk = True
+
+    def withdraw(self, nodes: Intervals) -> None:
+        self.board.withdraw(numbers(nodes))
+        self.moved += 1
+
+    def admit(self, nodes: Intervals) -> None:
+        self._nodes = union(self._nodes, nodes)
+        self.board.admit(numbers(nodes))
+        self.moved += 1

@@ -1,0 +1,130 @@
+"""Plans with the jobs on the parts of nodes, where a count of free nodes is not enough.
+
+Which parts suit a job depends on the jobs that have the others. So the spot of the first
+waiting job is a plan, tried on a copy of the board. A later job that would run on after
+that time starts only if the first one still fits beside it. A pass costs about queue x
+running jobs.
+
+A job that shares a node may exceed its walltime, so it is expected to take some time more,
+repeatedly.
+
+Limits: jobs here wait for no mates in other domains.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from bisect import insort
+from collections.abc import Sequence
+from typing import Any, Generic, Protocol, TypeVar
+
+from cosched.core.cluster.queue.job import Job, JobId
+from cosched.core.cluster.queue.places.place import Freed, Place, Row, Spot
+
+_Copied = TypeVar("_Copied")
+
+
+class Board(Protocol):
+    """The jobs on the parts of nodes. free: parts in service without a job."""
+
+    @property
+    def free(self) -> int: ...
+
+    def copy(self: _Copied) -> _Copied:
+        """Returns a copy, for a plan."""
+
+    def place(self, job: Any, spot: Spot) -> None:
+        """Gives a job a spot."""
+
+    def remove(self, number: JobId) -> None:
+        """Removes a job and frees its spot."""
+
+
+_Board = TypeVar("_Board", bound=Board)
+
+
+class OnBoard(Place, Generic[_Board]):
+    """Nodes whose parts a board has. Ends are (expected end, number, size).
+
+    board: for reading.
+    """
+
+    def __init__(self, board: _Board, overrun_ns: int) -> None:
+        self.board = board
+        self.moved = 0
+        self._overrun_ns = overrun_ns
+        self._ends: list[tuple[int, JobId, int]] = []
+        # The first waiting job, and the board at the time when it is expected to start.
+        self._first: tuple[Job, _Board] | None = None
+        self._trial: tuple[Spot, _Board] | None = None  # with the last job of ``beside``
+
+    @abstractmethod
+    def _fit(self, job: Job, board: _Board) -> Spot | None:
+        """Returns a spot for a job on a board; None if there is none."""
+
+    @property
+    def rows(self) -> Sequence[Row] | None:
+        return None
+
+    @property
+    def ends(self) -> Sequence[tuple[int, JobId, int]]:
+        return self._ends
+
+    # --- spots ----------------------------------------------------------------------------
+
+    def find(self, job: Job) -> Spot | None:
+        return self._fit(job, self.board)
+
+    def beside(self, job: Job, spot: Spot) -> Spot | None:
+        assert self._first is not None
+        first, later = self._first
+        trial = later.copy()
+        trial.place(job, spot)
+        if self._fit(first, trial) is None:
+            return None
+        self._trial = spot, trial
+        return spot
+
+    def keep_for(self, job: Job) -> int:
+        later = self.board.copy()
+        at_ns = 0
+        for end_ns, number, _ in self._ends:
+            enough = at_ns and end_ns > at_ns and later.free >= job.size
+            if enough and self._fit(job, later) is not None:
+                break
+            later.remove(number)
+            at_ns = end_ns
+        self._first = job, later
+        return at_ns
+
+    # --- jobs -----------------------------------------------------------------------------
+
+    def _start(self, job: Job, spot: Spot, now_ns: int) -> None:
+        """Gives a job a spot that was found for it."""
+        self.board.place(job, spot)
+        if self._first and self._trial is not None and self._trial[0] is spot:
+            self._first = self._first[0], self._trial[1]
+        self._expect_end(job, now_ns)
+
+    def _expect_end(self, job: Job, since_ns: int) -> None:
+        insort(self._ends, (since_ns + job.walltime_ns, job.number, job.size))
+
+    def release(self, number: JobId) -> Freed | None:
+        self.board.remove(number)
+        place = next(at for at, entry in enumerate(self._ends) if entry[1] == number)
+        end_ns, _, size = self._ends.pop(place)
+        return 0, end_ns, size
+
+    def extend(self, now_ns: int) -> int:
+        # A job that was turned down may have another spot now: each pass reads all jobs.
+        self.moved += 1
+        late = [entry for entry in self._ends if entry[0] <= now_ns]
+        if late:
+            self._ends = [entry for entry in self._ends if entry[0] > now_ns]
+            for _, number, size in late:
+                insort(self._ends, (now_ns + self._more_ns(number, now_ns), number, size))
+        return len(late)
+
+    def _more_ns(self, number: JobId, now_ns: int) -> int:
+        """Returns how much longer a job is expected to take that is late."""
+        return self._overrun_ns

@@ -1,0 +1,134 @@
+"""Makes tables of columns that users choose, for people and for spreadsheets."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Generic, TypeVar
+
+from cosched.core.config.kinds import suggest
+from cosched.core.errors import CoschedError
+from cosched.core.units import NS_PER_S
+from cosched.tables import WIDTH, cut_inside, table
+
+T = TypeVar("T")
+
+_S_PER_HOUR = 3600
+#: A table for people has this in the place of an unknown value.
+UNKNOWN = "-"
+
+
+#: A value that loses letters inside is cut to no less than this.
+_CUT_LEAST = 12
+_ANY_WIDTH = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of values."""
+
+    align: str  #: ``<`` for texts, ``>`` for numbers
+    shown: Callable[[Any], str]  #: returns a value as people read it
+    plain: Callable[[Any], str]  #: returns a value as programs read it
+
+
+@dataclass(frozen=True, slots=True)
+class Column(Generic[T]):
+    """A column of a table."""
+
+    kind: Kind  #: the kind of its values
+    #: Returns its value for a row; None if that is unknown.
+    value: Callable[[T], Any]
+    title: str = ""  #: its head for people; empty: its name
+
+
+def short_time(seconds: float) -> str:
+    """Formats a time in at most seven characters."""
+    if seconds < 100:
+        return f"{seconds:.2f}s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}h{minutes:02}m" if hours else f"{minutes}m{rest:02}s"
+
+
+def _local(wall_ns: int) -> datetime:
+    return datetime.fromtimestamp(wall_ns // NS_PER_S).astimezone()
+
+
+TEXT = Kind("<", str, str)
+COUNT = Kind(">", str, str)
+SECONDS = Kind(">", short_time, lambda seconds: f"{seconds:.3f}")
+HOURS = Kind(
+    ">",
+    lambda seconds: f"{seconds / _S_PER_HOUR:.2f}",
+    lambda seconds: f"{seconds / _S_PER_HOUR:.6f}",
+)
+SHARE = Kind(">", lambda share: f"{share:.0%}", lambda share: f"{share:.4f}")
+DATE = Kind(
+    ">",  # only columns on the left are cut
+    lambda wall_ns: f"{_local(wall_ns):%m-%d %H:%M:%S}",
+    lambda wall_ns: _local(wall_ns).isoformat(),
+)
+
+
+@dataclass(frozen=True)
+class Columns(Generic[T]):
+    """The columns that a command offers, by name."""
+
+    command: str  #: the command, whose --help lists them
+    columns: Mapping[str, Column[T]]  #: all columns, in the order of --csv
+    aliases: Mapping[str, str]  #: other words for some of them
+    #: The column of which values lose letters inside if a table is too wide; empty: none.
+    cut: str = ""
+
+    def read(self, text: str) -> tuple[str, ...]:
+        """Reads names with commas between them, in any case; also other words for them.
+        Raises CoschedError for a name that is no column."""
+        words = [name.strip().lower() for name in text.split(",")]
+        names = tuple(self.aliases.get(word, word) for word in words)
+        for name in names:
+            if name not in self.columns:
+                hint = suggest(name, [*self.columns, *self.aliases])
+                hint = hint or f"; {self.command} --help lists them"
+                raise CoschedError(f"--format: '{name}' is not a column{hint}")
+        if len(set(names)) < len(names):
+            raise CoschedError(f"--format: '{text}' names a column twice")
+        return names
+
+    def shown(
+        self, names: Sequence[str], found: Iterable[T], width: int = WIDTH
+    ) -> list[str]:
+        """Returns a table for people, its head first. width: the most characters of a
+        line."""
+        chosen = [self.columns[name] for name in names]
+        head = [column.title or name for name, column in zip(names, chosen, strict=True)]
+        rows = [
+            [
+                UNKNOWN if (value := c.value(one)) is None else c.kind.shown(value)
+                for c in chosen
+            ]
+            for one in found
+        ]
+        align = "".join(column.kind.align for column in chosen)
+        widest = max(map(len, table(head, rows, align, gap=1, width=_ANY_WIDTH)))
+        if widest > width and self.cut in names:
+            at = names.index(self.cut)
+            most = max(len(row[at]) for row in rows) - (widest - width)
+            for row in rows:
+                row[at] = cut_inside(row[at], max(most, _CUT_LEAST))
+        return table(head, rows, align, gap=1, width=width)
+
+    def as_csv(self, names: Sequence[str], found: Iterable[T]) -> str:
+        """Returns the columns as CSV with a head: times in seconds, dates as ISO 8601,
+        nothing for an unknown value."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(names)
+        for one in found:
+            chosen = [self.columns[name] for name in names]
+            values = ((column.kind, column.value(one)) for column in chosen)
+            writer.writerow(["" if v is None else kind.plain(v) for kind, v in values])
+        return text.getvalue()

@@ -1,0 +1,158 @@
+"""The picture and the sample of ``cosched demo``; benches where no lab can be made."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from cosched.bench.demo.picture import picture
+from cosched.bench.demo.sample import make_folder, write_workload
+from cosched.bench.results.document import document
+from cosched.bench.run.arms import Arm
+from cosched.bench.run.bench import Outcome
+from cosched.bench.run.testbed import TestbedOptions
+from cosched.bench.workload.file import load_workload
+from cosched.cli.main import cosched
+from cosched.cli.measure import demo
+from cosched.cli.measure.measuring import at_hand
+from cosched.core.errors import CoschedError
+from tests.unit.bench.bench_samples import BATCH, KERNEL, failed_run, run, summaries
+
+
+def result(tmp_path, *coscheduled, kernel=KERNEL):
+    """The document of a demo with these coscheduled runs."""
+    workload = load_workload(write_workload(tmp_path, 2, 4))
+    mpi = {"family": "openmpi", "version": "5.0.11", "mpiexec": "mpiexec"}
+    found = summaries(BATCH, kernel, coscheduled)
+    return document(workload, found, {"mpi": mpi})
+
+
+def coscheduled(*responses, share=0.01):
+    return [
+        run(Arm.COSCHED, repeat, pair, share) for repeat, pair in enumerate(responses, 1)
+    ]
+
+
+def test_gain_is_drawn(tmp_path):
+    lines = picture(result(tmp_path, *coscheduled((2.0, 2.2), (2.1, 2.3))))
+    assert "\n".join(lines) == (
+        "4 jobs of 2 ranks on this machine, Open MPI 5.0.11, median of 2 runs\n"
+        "\n"
+        "mean time from the start of a job to its end\n"
+        f"  one after the other    {'█' * 26} 2.40 s\n"
+        f"  at once, kernel alone  {'█' * 46} 4.22 s\n"
+        f"  at once, with cosched  {'█' * 23} 2.15 s\n"
+        "\n"
+        "until all jobs have ended\n"
+        f"  one after the other    {'█' * 34} 3.20 s\n"
+        f"  at once, kernel alone  {'█' * 46} 4.30 s\n"
+        f"  at once, with cosched  {'█' * 24} 2.25 s\n"
+        "\n"
+        "With cosched a job took 0.51 of its time under the kernel alone: 2.0 times as\n"
+        "fast."
+    )
+    assert max(map(len, lines)) <= 80
+
+
+@pytest.mark.parametrize(
+    ("runs", "words"),
+    [
+        ([(4.1, 4.3)], "No gain here: both ways are equal (within 3%)."),
+        ([(5.0, 5.6)], "took 1.25 times as long"),
+        ([(2.0, 2.2), (5.0, 5.4)], "But single runs overlap"),
+    ],
+)
+def test_no_gain_is_said(tmp_path, runs, words):
+    assert words in " ".join(picture(result(tmp_path, *coscheduled(*runs))))
+
+
+def test_busy_machine_and_failed_runs_give_no_conclusion(tmp_path):
+    busy = coscheduled((2.0, 2.2), share=0.3)
+    text = " ".join(picture(result(tmp_path, *busy)))
+    assert "No conclusion: other programs" in text
+    assert "as fast" not in text
+    failed = result(tmp_path, failed_run(Arm.COSCHED, 1))
+    assert "No conclusion: a way to run the jobs failed." in picture(failed)
+
+
+def invoke(*words):
+    return CliRunner().invoke(cosched, words)
+
+
+def test_demo_measures_on_this_machine(tmp_path, monkeypatch):
+    asked = []
+
+    def run_bench(options, _environ, _log):
+        asked.append((options, load_workload(options.workload)))
+        return Outcome("", result(tmp_path, *coscheduled((2.0, 2.2))), failed=False)
+
+    monkeypatch.setattr(demo, "run_bench", run_bench)
+    monkeypatch.setenv("COSCHED_RUN_DIR", str(tmp_path))
+    done = invoke("demo", "--jobs", "3", "--repeat", "1", "--mpi", "mpich")
+    assert (done.exit_code, done.output.splitlines()[-1]) == (0, "fast.")
+    ((options, workload),) = asked
+    assert options.testbed.hosts == ("localhost",)
+    assert (options.repeats, options.testbed.mpi) == (1, "mpich")
+    assert [job.spec.ranks for job in workload.instances()] == [2, 2, 2]
+    assert not options.workload.exists()
+
+
+def test_sample_is_written_and_runs(tmp_path):
+    if shutil.which("gcc") is None:
+        pytest.skip("no C compiler")
+    folder = tmp_path / "sample"
+    mpiexec = Path(sys.executable).parent / "mpiexec"
+    done = invoke("demo", "--build", str(folder), "--mpi", str(mpiexec))
+    assert done.exit_code == 0, done.output
+    assert f"cosched bench {folder}/workload.toml --hosts localhost" in done.output
+    assert len(load_workload(folder / "workload.toml").instances()) == 4
+    ran = subprocess.run(
+        [folder / "wavefront", "--preset", "tiny"], capture_output=True, check=True
+    )
+    assert b"verification: success" in ran.stdout
+    assert invoke("demo", "--build", str(folder), "--mpi", str(mpiexec)).exit_code == 0
+
+
+def test_other_files_are_kept(tmp_path):
+    (tmp_path / "wavefront.c").write_text("int main;\n")
+    with pytest.raises(CoschedError, match="is another file; name a new folder"):
+        make_folder(tmp_path)
+
+
+def test_without_mpi_there_is_one_line(tmp_path):
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "cosched.cli.main", "demo", "--build"),
+            *(tmp_path / "sample", "--mpi", tmp_path / "nowhere"),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert len(done.stderr.splitlines()) == 1
+    assert "nowhere" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("more", "euid", "hosts"),
+    [
+        ({}, 1000, ("localhost",)),
+        ({}, 0, ()),
+        ({"hosts": ("n1",)}, 1000, ("n1",)),
+        ({"rate": 10**9}, 1000, ()),
+    ],
+)
+def test_without_root_and_lab_jobs_run_on_this_machine(
+    tmp_path, monkeypatch, capsys, more, euid, hosts
+):
+    monkeypatch.setattr(os, "geteuid", lambda: euid)
+    assert at_hand(TestbedOptions(tmp_path, **more)).hosts == hosts
+    line = capsys.readouterr().err
+    assert ("(--hosts localhost)\n" in line) == (hosts == ("localhost",))
