@@ -62,7 +62,7 @@ def test_every_no_has_its_reason_in_one_sentence():
     for claim in all_claims(PARTS):
         if claim.verdict in (NO, TUNED, NOT_HERE):
             assert claim.why, claim
-            assert ". " not in claim.why, claim
+            assert ". " not in claim.why.replace("Fig. ", ""), claim
 
 
 def stored(verdict_page="page.md", **changes):
