@@ -247,7 +247,8 @@ def as_the_paper_says():
 
 
 def test_claims_hold_on_the_papers_figures():
-    for claim in claims(as_the_paper_says()):
+    documents = as_the_paper_says()
+    for claim in claims(documents, documents):
         if claim.paper and claim.source != "6":
             assert claim.verdict == HOLDS or claim.verdict.startswith("within"), claim
     assert [aim.verdict for aim in aims(as_the_paper_says())] == [HOLDS, HOLDS]
@@ -267,7 +268,7 @@ def test_claims_fail_on_equal_figures():
         )
         for figure in TITLES
     }
-    found = {claim.what: claim.verdict for claim in claims(equal) if claim.paper}
+    found = {claim.what: claim.verdict for claim in claims(equal, equal) if claim.paper}
     true_of_equals = {what for what in found if "constant" in what}
     assert all(found.pop(what).startswith("within") for what in true_of_equals)
     assert set(found.values()) <= {NO, TUNED}
