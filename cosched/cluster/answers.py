@@ -42,6 +42,10 @@ class _Job(TypedDict):
     shares: bool
     halves: list[str]
     neighbours: list[int]
+    suspensions: int
+    suspended_s: float
+    suspended_for: int | None
+    lender: int | None
     array: int | None
     task: int | None
     waits_for: str
@@ -109,7 +113,10 @@ class JobInfo(_Job, total=False):
     ``bottom``, the half that it has; empty: whole nodes. neighbours: the jobs on the other
     halves of its nodes, or that share its CPUs. array: the number of its array, that of the
     first task; None: it is in none. task: its index there. waits_for: the jobs whose end it
-    needs to enter the queue, in words; empty: none.
+    needs to enter the queue, in words; empty: none. suspensions: how often it was suspended
+    in its latest start. suspended_s: how long, in all. suspended_for: the job that has
+    nodes of it now; None: it is not suspended. lender: the job that was suspended so that
+    it got its nodes; None: there was none.
     """
 
     #: The tasks that it stands for, such as ``12_[4-100%10]``; only in a folded queue.
@@ -150,17 +157,19 @@ def label_of(job: JobInfo) -> str:
 
 
 class PairInfo(TypedDict):
-    """The observed speed of a program. uid: its user. beside, beside_uid: the program on
-    the other halves of its nodes, and its user; None: no program. speed: against whole
-    nodes of its own. seen: how many observations it is the mean of.
+    """The observed speed of a program beside another one. uid: its user. beside,
+    beside_uid: the program on the other halves of its nodes, and its user. speed: the mean;
+    1 is that on the same halves without a neighbour. seen: how many runs it is the mean of.
+    harmful: whether the domain keeps the two apart.
     """
 
     program: str
     uid: int
-    beside: str | None
-    beside_uid: int | None
+    beside: str
+    beside_uid: int
     speed: float
     seen: int
+    harmful: bool
 
 
 class NodeInfo(TypedDict):

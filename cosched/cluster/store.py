@@ -16,6 +16,7 @@ from typing import Any, cast
 
 import msgspec
 
+from cosched.cluster import learned_store
 from cosched.cluster.database import Database, Upgrade, open_database
 from cosched.cluster.job_size import (
     JobSize,
@@ -24,6 +25,7 @@ from cosched.cluster.job_size import (
     decode_size,
     names_at,
 )
+from cosched.cluster.job_suspension import JobSuspension, suspension_decoder
 from cosched.cluster.member import log_line
 from cosched.cluster.submission import Submission, decode_submission
 from cosched.core.bounds import GroupId, JobNumber, Name, Natural, Slots, Status, UserId
@@ -41,7 +43,8 @@ from cosched.core.errors import CoschedError
 #: Those of version 2 do not count the failed starts of a job. Those of version 3 have no
 #: malleable jobs. Those of version 4 have all changes of sizes, and do not count them.
 #: Those of version 5 have no jobs on halves of nodes, those of version 6 no drains, and
-#: those of version 7 no arrays.
+#: those of version 7 no arrays, no suspended jobs, and nothing that was learned of
+#: programs.
 VERSION = 8
 #: How many changes of a job's size are kept, the latest ones. All of them are counted.
 CHANGES_MOST = 100
@@ -87,6 +90,7 @@ CREATE TABLE jobs (
     failed_starts INTEGER NOT NULL DEFAULT 0,
     size BLOB,
     parts BLOB,
+    suspension BLOB,
     array INTEGER NOT NULL DEFAULT 0,
     task INTEGER,
     let_in_ns INTEGER
@@ -98,6 +102,7 @@ CREATE TABLE agents (name TEXT PRIMARY KEY, incarnation INTEGER NOT NULL) STRICT
 {_CHANGES};
 {_COUNTS};
 {_DRAINS};
+{learned_store.TABLES};
 """
 
 
@@ -146,6 +151,8 @@ class Record:
     #: The part of each of ``hosts`` that it has or had, 0 for the top half and 1 for the
     #: bottom half; (): whole nodes.
     parts: tuple[int, ...] = ()
+    #: Its suspensions in its latest start, and the job that lends it nodes; None: neither.
+    suspension: JobSuspension | None = None
     array: int = 0  #: the number of the first task of its array; 0: it is in none
     task: int | None = None  #: its index in the array; None: it is in none
     #: When it entered the queue, ns since 1970, if it was kept back before; otherwise None.
@@ -198,6 +205,7 @@ class _Row(msgspec.Struct, array_like=True):
     failed_starts: Slots
     size: bytes | None
     parts: bytes | None
+    suspension: bytes | None
     array: Natural
     task: Natural | None
     let_in_ns: Natural | None
@@ -223,7 +231,7 @@ _INSERT = "INSERT INTO jobs (token, uid, gid, submitted_ns, state, submission)"
 _UPDATE = (
     "UPDATE jobs SET state = ?, start = ?, hosts = ?, started_ns = ?, "
     "ended_ns = ?, status = ?, reason = ?, failed_starts = ?, size = ?, "
-    "parts = ?, let_in_ns = ? WHERE number = ?"
+    "parts = ?, suspension = ?, let_in_ns = ? WHERE number = ?"
 )
 #: Submissions of arrays that are kept decoded.
 _SHARED_MOST = 64
@@ -258,9 +266,11 @@ class JobStore:
             _count_changes,
             _store_parts,
             _store_drains,
-            _store_arrays,
+            _store_arrays_and_learned,
         ]
         self._file = open_database(path, _TABLE, VERSION, remedy, log, upgrades)
+        #: The speeds and labels of programs that share nodes.
+        self.learned = learned_store.LearnedStore(self._file, self._complaints)
         self._shared: OrderedDict[int, Submission] = OrderedDict()
         #: How many changes of sizes ended, by whether they were refused.
         self.changes_ended = self._sum_of_changes()
@@ -461,6 +471,11 @@ class JobStore:
                 "hosts": hosts,
                 "size": decode_size(found.size, len(hosts)) if found.size else None,
                 "parts": _decode_parts(found.parts, len(hosts)),
+                "suspension": (
+                    suspension_decoder.decode(found.suspension)
+                    if found.suspension
+                    else None
+                ),
             }
             return Record(**{**msgspec.structs.asdict(found), **decoded})
         except CoschedError as error:
@@ -505,6 +520,7 @@ def _changed(record: Record) -> tuple[Any, ...]:
         record.failed_starts,
         None if record.size is None else msgspec.json.encode(record.size),
         msgspec.json.encode(record.parts) if record.parts else None,
+        msgspec.json.encode(record.suspension) if record.suspension else None,
         record.let_in_ns,
         record.number,
     )
@@ -574,9 +590,17 @@ def _store_drains(file: Database) -> None:
 
 
 def _store_arrays(file: Database) -> None:
-    """Gives a file of version 7 what is stored about arrays and jobs that are kept back."""
+    """Gives a file of version 7 what is stored about arrays, jobs that are kept back and
+    suspended jobs."""
+    file.run("ALTER TABLE jobs ADD COLUMN suspension BLOB")
     file.run("ALTER TABLE jobs ADD COLUMN array INTEGER NOT NULL DEFAULT 0")
     file.run("ALTER TABLE jobs ADD COLUMN task INTEGER")
     file.run("ALTER TABLE jobs ADD COLUMN let_in_ns INTEGER")
     file.run(_BY_ARRAY)
     file.run(_ARRAYS)
+
+
+def _store_arrays_and_learned(file: Database) -> None:
+    """Gives a file of version 7 arrays of jobs, and room for what a domain learns."""
+    _store_arrays(file)
+    learned_store.store_learned(file)

@@ -21,6 +21,7 @@ from cosched.core.cluster.queue.sizes.settings import (
     Distribution,
     SizePolicy,
 )
+from cosched.core.cluster.queue.sizes.suspension import Suspension
 from cosched.core.config.kinds import (
     ADDRESS,
     LISTEN,
@@ -112,6 +113,24 @@ class ChangeSettings:
         live=True,
     )
 
+    #: None: no job is suspended.
+    suspend_ns: int | None = key(
+        duration(1),
+        None,
+        "The longest time limit of a job that gets the nodes of a suspended one.",
+        live=True,
+    )
+    suspend_limit: int = key(
+        whole(1), 2, "How often a job is suspended at most.", live=True
+    )
+
+    @property
+    def suspension(self) -> Suspension | None:
+        """When jobs are suspended; None: never."""
+        if self.suspend_ns is None:
+            return None
+        return Suspension(self.suspend_ns, self.suspend_limit)
+
     @property
     def sizes(self) -> SizePolicy:
         """The policy of sizes for the queue."""
@@ -123,7 +142,9 @@ class ChangeSettings:
             self.spared_ns,
         )
         harvest, distribution = HARVESTS[self.harvest], Distribution(self.distribution)
-        return SizePolicy(harvest, distribution, self.degree, control)
+        return SizePolicy(
+            harvest, distribution, self.degree, control, suspension=self.suspension
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,9 +183,9 @@ class QueueSettings:
         if not policy.takes_sizes:
             text = f'does not combine with size = "{self.size}"; write "easy" or "fcfs"'
             yield Mistake("policy", f"{self.policy} {text}")
-        elif policy.plan is Easy and self.size == MALLEABLE:
-            problem = self.changes.sizes.problem_with_easy
-            if problem is not None:
+        elif policy.plan is Easy:
+            problem = self.decides.sizes and self.decides.sizes.problem_with_easy
+            if problem:
                 name, text = problem
                 yield Mistake(f"changes.{name}", text)
         if self.jobs_per_node != 1:
@@ -177,8 +198,15 @@ class QueueSettings:
         policy = POLICIES[self.policy]
         if self.size == RIGID:
             return policy
-        sizes = self.changes.sizes if self.size == MALLEABLE else MOLDABLE
-        return replace(policy, sizes=sizes)
+        sizes = self.changes.sizes
+        if self.size == MALLEABLE:
+            return replace(policy, sizes=sizes)
+        if sizes.suspension is None:
+            return replace(policy, sizes=MOLDABLE)
+        control, suspension = sizes.control, sizes.suspension
+        return replace(
+            policy, sizes=replace(MOLDABLE, control=control, suspension=suspension)
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -223,6 +223,10 @@ class Played:
             "shares": False,
             "halves": [],
             "neighbours": [],
+            "suspensions": 0,
+            "suspended_s": 0.0,
+            "suspended_for": None,
+            "lender": None,
         }
 
     def _why(self, found):

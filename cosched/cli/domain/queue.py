@@ -36,6 +36,7 @@ class Queue(Command):
     job runs, why it failed, or how long it waits for its mates; cosched why JOB shows more.
     A malleable job has the number of its nodes and its bounds: 4 of 1-8. A job that shares
     its nodes has halves of them, beside the jobs with these numbers: beside 7: top n1,n2.
+    A suspended job shows which job has nodes of it: for 9: n1,n2.
     The tasks of an array that wait are one line: 12_[4-100%10]. With --format:
 
     \b

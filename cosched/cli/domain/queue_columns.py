@@ -37,6 +37,10 @@ def _start(job: JobInfo) -> str | None:
     return None
 
 
+def _state(job: JobInfo) -> str:
+    return job["state"] if job["suspended_for"] is None else "suspended"
+
+
 def _reason(job: JobInfo) -> str:
     if job["ended_ns"] is not None:
         return job["reason"]
@@ -50,6 +54,8 @@ def _reason(job: JobInfo) -> str:
 def _where(job: JobInfo) -> str:
     """Returns the nodes of a job, such as ``n1,n2``, or the halves of nodes, such as
     ``beside 7: top n1,n2``."""
+    if job["suspended_for"] is not None:
+        return f"for {job['suspended_for']}: {','.join(job['hosts'])}"
     if not job["halves"]:
         return ",".join(job["hosts"])
     found = []
@@ -100,7 +106,7 @@ _COLUMNS: dict[str, Column[JobInfo]] = {
     "uid": Column(COUNT, lambda job: job["uid"]),
     "nodes": Column(COUNT, _nodes),
     "ranks": Column(COUNT, lambda job: job["tasks"]),
-    "state": Column(TEXT, lambda job: job["state"]),
+    "state": Column(TEXT, _state),
     "start": Column(TEXT, _start),
     "end": Column(TEXT, _end),
     "submitted": Column(DATE, lambda job: job["submitted_ns"]),

@@ -23,6 +23,7 @@ from cosched.cli.sim.options import (
 from cosched.cli.values import TIME, several, some_of, whole
 from cosched.core.cluster.queue.sizes.execution import EXECUTIONS
 from cosched.core.cluster.queue.sizes.settings import Control
+from cosched.core.cluster.queue.sizes.suspension import Suspension
 from cosched.core.decoding import is_whole, parse_integer
 from cosched.sim.cells import duration, left_out
 from cosched.sim.logs.log_models import MODELS
@@ -68,7 +69,8 @@ Policies:
   HARVEST-easy    the same, with EASY backfill; even or low-impact
 HARVEST is never, even, fair, long, short or low-impact.
 
-All policies, degrees and minima are combined.
+All policies, degrees and minima are combined. With --suspend the first waiting
+job may borrow the nodes of a running one, in policies without backfill.
 
 \b
 Examples:
@@ -149,6 +151,14 @@ class Malleable(Command):
             help="Resize a job only if that saves X times its cost.",
         ),
     )
+    suspend_ns: int | None = option(
+        "--suspend",
+        type=TIME,
+        help="Suspend running jobs for waiting ones with at most this run time.",
+    )
+    suspend_limit: int = option(
+        type=click.IntRange(1), default=2, help="Suspend a job at most so often."
+    )
     count: int = option(type=click.IntRange(1), default=10_000, help="Jobs to generate.")
     traces: int = option(
         type=click.IntRange(1),
@@ -190,9 +200,18 @@ class Malleable(Command):
             if self.load is not None and not self.source(name).modelled:
                 raise click.UsageError(f"--load: {name} is not a model of a log.")
         cases = cases_of(self.policies, self.degrees, self.percents, self.shares)
+        suspension = None
+        if self.suspend_ns is not None:
+            suspension = Suspension(self.suspend_ns, self.suspend_limit)
         groups = [
             repeated(
-                MalleableRun(self.source(name), self.execution, self.control, cases),
+                MalleableRun(
+                    self.source(name),
+                    self.execution,
+                    self.control,
+                    cases,
+                    suspension=suspension,
+                ),
                 self.traces,
             )
             for name in dict.fromkeys(self.sources)

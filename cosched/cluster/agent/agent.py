@@ -25,8 +25,10 @@ from cosched.cluster.agent.proofs import Proofs
 from cosched.cluster.agent.requests import UserRequests
 from cosched.cluster.agent.resizing.admissions import Admissions
 from cosched.cluster.agent.route import Route, names_of, route_of
+from cosched.cluster.agent.sharing_reports import SharingReports, daemon_sockets
 from cosched.cluster.agent.steps import StepNotes
 from cosched.cluster.agent.stewards import Nursery, Steward
+from cosched.cluster.agent.stopping import Stops
 from cosched.cluster.inputs import Inputs, Visitor
 from cosched.cluster.keys import KeyRing, known_keys, load_keys
 from cosched.cluster.links import Links
@@ -55,6 +57,7 @@ from cosched.cluster.messages import (
 )
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.size_messages import Admit, Dismiss, PageOrder
+from cosched.cluster.suspend_messages import ContinueTasks, SuspendTasks
 from cosched.cluster.user_socket import Person, UserSocket
 from cosched.config.domain import DomainConfig, load_config
 from cosched.core.cluster.queue.nodes import numbers
@@ -116,6 +119,7 @@ class Agent:
         )
         self._jobs: dict[World, NodeJob] = {}
         self._admissions = Admissions(name, self)
+        self._stops = Stops(self._worlds_of, partial(self.send, CONTROLLER))
         self._broken: set[Start] = set()  # the controller waits for the end on this node
         self._ended_early: deque[Start] = deque(maxlen=_TOMBSTONES)
         self._requests = UserRequests(
@@ -123,6 +127,9 @@ class Agent:
         )
         self._inputs = Inputs(self._nodes.addresses, self.send)
         self._inputs.ready.clear()
+        self._sharing = SharingReports(
+            daemon_sockets(paths, name), partial(self.send, CONTROLLER), log
+        )
         self._proofs = Proofs()
         self._early: deque[tuple[str, OfJob]] = deque(maxlen=_EARLY)  # before it joined
         self._tasks = SideTasks(self._end)
@@ -157,6 +164,7 @@ class Agent:
             await users.open()
             self._tasks.start(self._links.receive(self._take))
             self._tasks.start(self._beat())
+            self._tasks.start(self._sharing.run())
             await starting
             ready()
             await self._over
@@ -267,6 +275,7 @@ class Agent:
             if job.route.heads_job:
                 job.report_again()
         self._requests.send_again()
+        self._sharing.report_again()
         while self._early:
             self._take_apart(*self._early.popleft())
 
@@ -292,6 +301,10 @@ class Agent:
             pass
         elif isinstance(message, Admit | Dismiss | PageOrder):
             self._take_of_admission(sender, message)
+        elif isinstance(message, SuspendTasks | ContinueTasks):
+            if sender != CONTROLLER:
+                raise CoschedError(f"job {message.job}: {sender} may not suspend it")
+            self._stops.take(message)
         elif head is not None and head.worlds.concern(sender, message):
             with self._costs_only(head):
                 head.worlds.take(sender, message)
@@ -440,6 +453,8 @@ class Agent:
         on_frame = partial(self._take_frame, job)
         admission = self._admissions.get(job.key)
         environ = {} if admission is None else admission.environ
+        if not job.route.world:
+            self._sharing.begin(job.key, found)
         return self.stewards.make(job.route, found, environ, on_frame, job.steward_ended)
 
     def open_page(
@@ -464,8 +479,17 @@ class Agent:
     def later(self, after_s: float, call: Callable[[], None]) -> None:
         asyncio.get_running_loop().call_later(after_s, call)
 
+    def tasks_stopped(self, job: NodeJob, problem: str, *, stopped: bool) -> None:
+        self._stops.reported(job, problem, stopped=stopped)
+
+    def are_stopped(self, job: NodeJob) -> bool:
+        return self._stops.are_stopped(job.key)
+
     def forget(self, job: NodeJob) -> None:
         self._jobs.pop(job.identity, None)
+        self._stops.world_ended(job, last=not self._worlds_of(job.key))
+        if not job.route.world:
+            self._sharing.end(job.key)
         if not job.route.world and not job.since_ns:  # its tasks never began
             self._admissions.dismiss(job.key)
         self.check_over(job.key)

@@ -120,6 +120,14 @@ class EndTasks(Frame, frozen=True):
     direct: bool = False
 
 
+class StopTasks(Frame, frozen=True):
+    """Stop all processes of the tasks: the job is suspended."""
+
+
+class RunTasks(Frame, frozen=True):
+    """Let all processes of the tasks run again."""
+
+
 class WriteOutput(Frame, frozen=True):
     """Write what tasks of the node ``place`` of a world wrote (only at the job's root)."""
 
@@ -208,6 +216,16 @@ class TasksWrote(Frame, frozen=True):
     data: bytes  #: the bytes
 
 
+class TasksStopped(Frame, frozen=True):
+    """All processes of the tasks are stopped."""
+
+    problem: str = ""  #: why some may run on; empty: none does
+
+
+class TasksRun(Frame, frozen=True):
+    """All processes of the tasks run again."""
+
+
 class OutputWritten(Frame, frozen=True):
     """Reports how much output of a node of a world is written (only at the job's root)."""
 
@@ -252,6 +270,8 @@ AnyFrame: TypeAlias = (
     | Go
     | DeliverTables
     | EndTasks
+    | StopTasks
+    | RunTasks
     | WriteOutput
     | AddCredit
     | WriteInput
@@ -264,6 +284,8 @@ AnyFrame: TypeAlias = (
     | CannotStart
     | TableReady
     | TasksWrote
+    | TasksStopped
+    | TasksRun
     | OutputWritten
     | InputWritten
     | OutputLost

@@ -20,11 +20,15 @@ from cosched.cluster.agent.frames import (
     InputWritten,
     OutputLost,
     OutputWritten,
+    RunTasks,
+    StopTasks,
     TableReady,
     TaskAnswered,
     TaskAsked,
     TaskEndedBadly,
     TasksEnded,
+    TasksRun,
+    TasksStopped,
     TasksWait,
     TasksWrote,
     WriteOutput,
@@ -101,6 +105,12 @@ class Node(Protocol):
 
     def later(self, after_s: float, call: Callable[[], None]) -> None:
         """Calls ``call`` after this time."""
+
+    def tasks_stopped(self, job: NodeJob, problem: str, *, stopped: bool) -> None:
+        """Notes that the tasks of a job are stopped, or run again."""
+
+    def are_stopped(self, job: NodeJob) -> bool:
+        """Returns whether the job is suspended."""
 
     def forget(self, job: NodeJob) -> None:
         """Removes the job and frees its resources."""
@@ -235,12 +245,24 @@ class NodeJob:
                 self.send(self.route.root, Ask(*self.key, frame.number, frame.question))
             case TaskEndedBadly():
                 self._ending.task_failed(frame.failure)
+            case TasksStopped():
+                self._node.tasks_stopped(self, frame.problem, stopped=True)
+            case TasksRun():
+                self._node.tasks_stopped(self, "", stopped=False)
             case TasksEnded():
                 self._ending.note_tasks_ended()
                 self._relay.close_input()
                 self._ending.check()
             case _:
                 raise CoschedError(f"a steward does not send {type(frame).__name__}")
+
+    def stop_tasks(self, *, stopped: bool) -> bool:
+        """Has its tasks stopped, or run again; returns whether the steward will report
+        that."""
+        if self._steward is None or self._ending.steward_gone:
+            return False
+        self._steward.send(StopTasks() if stopped else RunTasks())
+        return True
 
     def steward_ended(self) -> None:
         """Handles the end of the steward's process."""
@@ -320,6 +342,8 @@ class NodeJob:
     def open_gate(self) -> None:
         self.since_ns = time.time_ns()
         self.send_to_steward(Go(self._dispatch.mates))
+        if self._node.are_stopped(self):
+            self.stop_tasks(stopped=True)
         if self.route.heads_job:
             self.send(CONTROLLER, Began(*self.key, self.since_ns))
 

@@ -59,6 +59,9 @@ class Figures(msgspec.Struct, frozen=True):
     size_changes: dict[str, int] = {}
     #: Nodes of running jobs by kind; empty if the domain changes no sizes.
     job_nodes: dict[str, int] = {}
+    #: Suspensions that began and those that were refused; empty if there are none.
+    suspensions: dict[str, int] = {}
+    suspended: int = 0  #: jobs that are suspended now
 
 
 def figures(coupling: Coupling, others: Iterable[str], now_ns: int) -> Figures:
@@ -99,6 +102,7 @@ def metrics_of(found: Figures) -> Iterator[Metric]:
         ("held_nodes", found.held, "Nodes that jobs hold idle"),
         ("nodes", found.capacity, "Nodes in service"),
         ("held_cap_ratio", found.held_cap, "The share of the nodes that may be held"),
+        ("suspended_jobs", found.suspended, "Jobs whose tasks are stopped for others"),
     ):
         yield GaugeMetricFamily(_PREFIX + name, help_, value)
     for name, label, values, help_ in (
@@ -111,12 +115,14 @@ def metrics_of(found: Figures) -> Iterator[Metric]:
         for word, number in values.items():
             gauge.add_metric([word], int(number))
         yield gauge
-    changes = CounterMetricFamily(
-        _PREFIX + "size_changes", "Changes of jobs' sizes that ended", labels=["end"]
-    )
-    for end, number in found.size_changes.items():
-        changes.add_metric([end], number)
-    yield changes
+    for name, counts, help_ in (
+        ("size_changes", found.size_changes, "Changes of jobs' sizes that ended"),
+        ("suspensions", found.suspensions, "Orders to suspend a job that ended"),
+    ):
+        counter = CounterMetricFamily(_PREFIX + name, help_, labels=["end"])
+        for end, number in counts.items():
+            counter.add_metric([end], number)
+        yield counter
 
 
 class DomainCollector(Collector):

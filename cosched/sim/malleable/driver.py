@@ -6,8 +6,9 @@ Resizing a job changes its end. The end on
 the heap may therefore be out of date: one that comes too early is put off, one that comes
 too late is ignored. As in the paper, a decision follows each arrival and each end.
 
-A change is done at once; then the job stands still for its cost. Starts that need its nodes
-follow at the next tick of the same moment.
+A change is done at once; then the job stands still for its cost. A job is suspended, and
+continues, at once and at no cost. Starts that need its nodes follow at the next tick of the
+same moment.
 """
 
 from __future__ import annotations
@@ -23,12 +24,16 @@ from cosched.core.cluster.queue.plans.malleable import Malleable, SizeCounts
 from cosched.core.cluster.queue.plans.planner import Planner
 from cosched.core.cluster.queue.policies import Policy
 from cosched.core.cluster.queue.queue_events import (
+    ContinueJob,
     Event,
+    JobContinued,
     JobEnded,
     JobSubmitted,
+    JobSuspended,
     ResizeDone,
     ResizeJob,
     StartJob,
+    SuspendJob,
     Ticked,
 )
 from cosched.core.cluster.queue.sizes.malleable_job import MalleableJob
@@ -95,6 +100,14 @@ class MalleableDomain:
                     self._start(command)
                 elif isinstance(command, ResizeJob):
                     self._resize(command)
+                    changing = True
+                elif isinstance(command, SuspendJob):
+                    self._planned_ns[command.number] = NEVER  # its end is not known
+                    queue.handle(JobSuspended(now_ns, command.number))
+                    changing = True
+                elif isinstance(command, ContinueJob):
+                    queue.handle(JobContinued(now_ns, command.number))
+                    self._plan_end(command.number)
                     changing = True
 
     def _start(self, command: StartJob) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from cosched.core.cluster.queue.sizes.execution import EXECUTIONS
 from cosched.core.cluster.queue.sizes.malleable_job import MalleableJob
 from cosched.core.cluster.queue.sizes.settings import Control
+from cosched.core.cluster.queue.sizes.suspension import Suspension
 from cosched.core.errors import CoschedError
 from cosched.documents import read_json
 from cosched.sim.logs.fit import generate_like, model_of
@@ -121,6 +122,8 @@ class MalleableRun:
     cases: tuple[Case, ...]  #: in the order of the figures
     #: The queues to compare each job with, names of QUEUES.
     references: tuple[str, ...] = ()
+    #: When jobs are suspended, for all cases without EASY; None: never.
+    suspension: Suspension | None = None
 
     @property
     def name(self) -> str:
@@ -155,7 +158,9 @@ def carry_out(run: MalleableRun, progress: Progress = no_progress) -> MalleableO
                 references[name] = run_stream(jobs, nodes, name)
         for case in run.cases:
             if (case.percent, case.share) == (percent, share):
-                schedule = run_stream(jobs, nodes, case.policy, case.degree, run.control)
+                schedule = run_stream(
+                    jobs, nodes, case.policy, case.degree, run.control, run.suspension
+                )
                 found[case] = figures(schedule)
                 for name, reference in references.items():
                     found[case][f"no_worse_than_{name}"] = no_worse(schedule, reference)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
+from dataclasses import replace
 from types import MappingProxyType
 
 from cosched.core.cluster.queue.plans.easy import Easy
@@ -26,6 +27,7 @@ from cosched.core.cluster.queue.sizes.settings import (
     Distribution,
     SizePolicy,
 )
+from cosched.core.cluster.queue.sizes.suspension import Suspension
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
 from cosched.sim.logs.workload import Estimates, Workload
@@ -53,10 +55,16 @@ BACKFILLING = MappingProxyType(
 )
 
 
-def policy_of(name: str, degree: int | None, control: Control) -> SizePolicy:
-    """Returns the policy of a name; ``moldable`` ignores the degree and the control."""
+def policy_of(
+    name: str,
+    degree: int | None,
+    control: Control,
+    suspension: Suspension | None = None,
+) -> SizePolicy:
+    """Returns the policy of a name; ``moldable`` ignores the degree and the control. Those
+    with EASY ignore the suspension."""
     if name == "moldable":
-        return MOLDABLE
+        return replace(MOLDABLE, suspension=suspension)
     if name in BACKFILLING:
         queued = Distribution.FAVOUR_QUEUED
         return SizePolicy(BACKFILLING[name], queued, degree, control)
@@ -64,7 +72,13 @@ def policy_of(name: str, degree: int | None, control: Control) -> SizePolicy:
     if harvest not in HARVESTS or distribution not in DISTRIBUTIONS:
         known = ", ".join((*BASELINES, *HARVESTING, *BACKFILLING))
         raise CoschedError(f"policy '{name}' is none of {known}")
-    return SizePolicy(HARVESTS[harvest], DISTRIBUTIONS[distribution], degree, control)
+    return SizePolicy(
+        HARVESTS[harvest],
+        DISTRIBUTIONS[distribution],
+        degree,
+        control,
+        suspension=suspension,
+    )
 
 
 def run_stream(
@@ -73,11 +87,13 @@ def run_stream(
     name: str,
     degree: int | None = None,
     control: Control = Control(),  # noqa: B008  (frozen)
+    suspension: Suspension | None = None,
 ) -> MalleableSchedule:
     """Runs jobs, sorted by submission and numbered by place, under a policy."""
     if name not in QUEUES:
         plan = Easy if name in BACKFILLING else InOrder
-        return simulate(jobs, nodes, policy_of(name, degree, control), plan)
+        sizes = policy_of(name, degree, control, suspension)
+        return simulate(jobs, nodes, sizes, plan)
     stream = Workload("stream", nodes)
     for job in jobs:
         run_ns = job.walltime_ns
@@ -105,6 +121,7 @@ def figures(schedule: MalleableSchedule) -> dict[str, float]:
     throughput: jobs an hour, from the first submission to the last end. success: the share
     of requested harvests that found enough nodes, 1 without requests. harvests: how often
     a job gave up nodes; of_harvested: the same over the jobs that did at least once.
+    suspensions: how often a job was suspended.
     """
     submit, start = column(schedule.submit_ns), column(schedule.start_ns)
     end, harvests = column(schedule.end_ns), column(schedule.harvests)
@@ -123,4 +140,5 @@ def figures(schedule: MalleableSchedule) -> dict[str, float]:
         "harvested": float(harvested.mean()),
         "of_harvested": float(harvests[harvested].mean()) if harvested.any() else 0.0,
         "gifts": counts.gifts / len(submit),
+        "suspensions": counts.suspensions / len(submit),
     }

@@ -27,11 +27,15 @@ from cosched.cluster.agent.frames import (
     OutputLost,
     OutputWritten,
     Prepare,
+    RunTasks,
+    StopTasks,
     TableReady,
     TaskAnswered,
     TaskAsked,
     TaskEndedBadly,
     TasksEnded,
+    TasksRun,
+    TasksStopped,
     TasksWait,
     TasksWrote,
     WriteInput,
@@ -49,6 +53,7 @@ from cosched.cluster.agent.steward.leftovers import (
 )
 from cosched.cluster.agent.steward.mate_addresses import introduce
 from cosched.cluster.agent.steward.outputs import TaskOutputs
+from cosched.cluster.agent.steward.stopping import Stopper
 from cosched.cluster.agent.steward.streams import OutputFiles
 from cosched.cluster.agent.steward.task_process import (
     STDERR,
@@ -130,6 +135,7 @@ class Steward:
         self._reader = reader
         self._job = job
         self._killer = Killer(job.name, place, self._warn)
+        self._stopper = Stopper(job.environ, self._warn)
         self._watch = Watch()
         self._tasks: list[Task] = []
         self._alive = 0  # tasks whose end was not reported
@@ -293,6 +299,12 @@ class Steward:
                 if frame.direct:
                     self._outputs.lose_rest()
                 self._end_tasks()
+            case StopTasks():
+                # Tasks that end must run to end well.
+                self.report(TasksStopped("" if self._ending else self._stopper.stop()))
+            case RunTasks():
+                self._stopper.resume()
+                self.report(TasksRun())
             case WriteOutput():
                 self._write(frame)
             case AddCredit():
@@ -323,6 +335,7 @@ class Steward:
         for task in self._tasks:
             task.process.discard()
         self._signal(signal.SIGTERM)
+        self._stopper.resume()
         self._signal(signal.SIGCONT)
         self._kill_at = time.monotonic() + self._job.grace_s
 

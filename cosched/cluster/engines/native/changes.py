@@ -36,7 +36,7 @@ from cosched.cluster.size_messages import (
     WithdrawChange,
 )
 from cosched.cluster.store import Record
-from cosched.config.domain import MALLEABLE, DomainConfig
+from cosched.config.domain import MALLEABLE, RIGID, DomainConfig
 from cosched.core.cluster.queue.nodes import Intervals, in_order
 from cosched.core.cluster.queue.queue_events import (
     JobRecovered,
@@ -58,10 +58,17 @@ OF_CHANGES = (Admitted, ChangeEnded, JobSensed)
 
 def check_open_changes(records: Sequence[Record], kind: str) -> None:
     """Raises CoschedError for a stored job whose change is open in a domain that changes no
-    sizes. kind: its ``queue.size``."""
+    sizes, or that is suspended in one that suspends none. kind: its ``queue.size``."""
     if kind == MALLEABLE:
         return
     for record in records:
+        suspension = record.suspension
+        if kind == RIGID and suspension is not None and suspension.for_job is not None:
+            raise CoschedError(
+                f"job {record.number}: is suspended; write "
+                f'size = "{MALLEABLE}" into [queue] of domain.toml, start the controller, '
+                f'and write "{kind}" again once the job continues'
+            )
         if record.size is not None and record.size.change is not None:
             raise CoschedError(
                 f"job {record.number}: a change of its size is open; write "

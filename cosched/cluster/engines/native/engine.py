@@ -26,6 +26,7 @@ from cosched.cluster.engines.native.numbers import open_numbering
 from cosched.cluster.engines.native.recovery import Recovery
 from cosched.cluster.engines.native.requests import JobRequests
 from cosched.cluster.engines.native.size_answers import nodes_by_kind
+from cosched.cluster.engines.native.suspension_answers import suspended_jobs
 from cosched.cluster.inputs import Inputs
 from cosched.cluster.keys import KeyRing, load_keys
 from cosched.cluster.links import Links
@@ -46,7 +47,7 @@ from cosched.cluster.messages import (
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.store import JobStore, State
 from cosched.cluster.user_socket import Person
-from cosched.config.domain import MALLEABLE, DomainConfig, load_config
+from cosched.config.domain import MALLEABLE, RIGID, DomainConfig, load_config
 from cosched.core.cluster.numbering import Numbering
 from cosched.core.complaints import Complaints
 from cosched.core.config.tables import reload
@@ -214,6 +215,16 @@ class NativeEngine:
         states = Counter(record.state.value for record in self._jobs.records.live.values())
         jobs = {state.value: states[state.value] for state in State if not state.over}
         found = msgspec.structs.replace(found, jobs=jobs)
+        if self._config.queue.size != RIGID:
+            suspensions = self._jobs.suspensions
+            found = msgspec.structs.replace(
+                found,
+                suspensions={
+                    "done": suspensions.suspended,
+                    "refused": suspensions.refused,
+                },
+                suspended=suspended_jobs(self._jobs.records.live.values()),
+            )
         if self._config.queue.size != MALLEABLE:
             return found
         ended = self._store.changes_ended

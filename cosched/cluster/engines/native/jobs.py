@@ -21,10 +21,13 @@ from cosched.cluster.engines.native.node_entries import NodeEntries, NodeEntry, 
 from cosched.cluster.engines.native.prerequisites import Prerequisites, not_met
 from cosched.cluster.engines.native.queueing import Queueing
 from cosched.cluster.engines.native.records import Records
+from cosched.cluster.engines.native.shared_jobs import SharedJobs
 from cosched.cluster.engines.native.starts.running import Starts
 from cosched.cluster.engines.native.starts.start import ActiveStart, Outbox
 from cosched.cluster.engines.native.starts.strays import Strays
+from cosched.cluster.engines.native.suspensions import OF_SUSPENSIONS, Suspensions
 from cosched.cluster.message_kinds import OfJob
+from cosched.cluster.sharing_messages import JobShared
 from cosched.cluster.store import JobStore, Record, State
 from cosched.config.domain import RIGID, DomainConfig
 from cosched.core.cluster.arrays import parse_array
@@ -37,6 +40,7 @@ from cosched.core.cluster.queue.job import Job
 from cosched.core.cluster.queue.machine import QueueMachine
 from cosched.core.cluster.queue.nodes import from_numbers
 from cosched.core.cluster.queue.queue_events import (
+    ContinueJob,
     DropJobs,
     EndJob,
     JobCancelled,
@@ -54,6 +58,7 @@ from cosched.core.cluster.queue.queue_events import (
     SettingsChanged,
     SharingChanged,
     StartJob,
+    SuspendJob,
     WithdrawResize,
 )
 from cosched.core.errors import CoschedError
@@ -117,6 +122,17 @@ class Jobs:
             log,
             self._report,
         )
+        self.suspensions = Suspensions(
+            self.records, self.starts, self.clock, send, log, self._report
+        )
+        self.shared = SharedJobs(
+            config.symbiosis,
+            store.learned,
+            self.records,
+            self.queue,
+            self.clock,
+            self._report,
+        )
         self._entries = Queueing(
             config.queue,
             members,
@@ -124,6 +140,7 @@ class Jobs:
             self.queue,
             self.driver,
             self.clock,
+            self.shared.limits_of,
             self.prerequisites,
         )
 
@@ -154,6 +171,7 @@ class Jobs:
         self._entries.configure(config.queue)
         self.starts.configure(config)
         self.changes.configure(config)
+        self.shared.configure(config.symbiosis)
         now_ns = self.clock.now_ns()
         self.driver.handle(
             SettingsChanged(now_ns, config.queue.decides, config.queue.grace_ns)
@@ -184,6 +202,7 @@ class Jobs:
         stored, new = self.records.add(record)
         if new:
             self._mates.announce(stored)
+        self.shared.forget_old()
         if new and stored.state is State.QUEUED:
             self._wait(stored, len(counts))
             if stored.submission.at_once:
@@ -399,6 +418,7 @@ class Jobs:
         mates = () if self.pairs is None else self.pairs.mates_of(record.number)
         start = self._recover(ActiveStart(record, mates=mates), job, since_ns)
         self.changes.recover(start)
+        self.suspensions.recover(start)
         if record.reason == _CANCELLED:
             self._cancel_start(start)
         return start
@@ -421,7 +441,8 @@ class Jobs:
         )
         terms = self.prerequisites.terms(record)
         event = JobRecovered(now_ns, job, nodes, since_ns, halves=halves, terms=terms)
-        self.driver.handle(self.changes.completed(event, record))
+        event = self.changes.completed(event, record)
+        self.driver.handle(self.suspensions.completed(event, record))
         return start
 
     def waits_for_mates(self, record: Record) -> bool:
@@ -433,6 +454,7 @@ class Jobs:
         can have begun, or if its user allows it."""
         self.records.restore(record)
         self.changes.over(record)
+        self.suspensions.over(record)
         if record.reason == _CANCELLED:
             self.records.finish(record, State.CANCELLED, None, _CANCELLED)
             return
@@ -453,7 +475,11 @@ class Jobs:
                 self.changes.withdraw(command.number)
             case StartJob():
                 record = self.records.live[command.job.number]
-                self.starts.begin(record, command.nodes, command.halves)
+                self.starts.begin(record, command.nodes, command.halves, command.lender)
+            case SuspendJob():
+                self.suspensions.order(command)
+            case ContinueJob():
+                self.suspensions.order_on(command)
             case EndJob():
                 self.starts.end(command.number, command.why)
             case LetIn():
@@ -483,6 +509,10 @@ class Jobs:
         """Handles a message of a node about a job, as ``Starts.take``."""
         if isinstance(message, OF_CHANGES):
             self.changes.take(sender, message)
+        elif isinstance(message, OF_SUSPENSIONS):
+            self.suspensions.take(sender, message)
+        elif isinstance(message, JobShared):
+            self.shared.take(sender, message)
         else:
             self.starts.take(sender, message)
 
@@ -496,6 +526,7 @@ class Jobs:
     def _start_is_over(self, start: ActiveStart, again: bool) -> None:
         number = start.record.number
         self.changes.over(start.record)
+        self.suspensions.over(start.record)
         now_ns = self.clock.now_ns()
         if start.waits_for_mates:
             self.driver.handle(JobFailedToStart(now_ns, number, requeue=again))

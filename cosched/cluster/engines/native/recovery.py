@@ -50,7 +50,7 @@ class Recovery:
 
     def resolve(self) -> None:
         """Decides about all jobs by what the nodes have reported, and lets jobs start."""
-        for record in self._open:
+        for record in sorted(self._open, key=_borrows):
             self._resolve(record)
         self._open.clear()
         for member in self._members.by_number:
@@ -92,6 +92,11 @@ class Recovery:
         if not went and not start.cancelled:  # the order to go may not have been sent
             order = Order(record.number, record.start, go=True, mates=start.mates)
             self._send(start.root, order)
+
+
+def _borrows(record: Record) -> bool:
+    """Returns whether a job has nodes of another one, which is restored before it."""
+    return record.suspension is not None and record.suspension.lender is not None
 
 
 def _report(member: NodeEntry, record: Record) -> StartReport | None:

@@ -33,6 +33,11 @@ from cosched.cluster.engines.native.jobs import Jobs
 from cosched.cluster.engines.native.node_entries import NodeEntries, NodeEntry, NodeState
 from cosched.cluster.engines.native.size_answers import describe_changes, tasks_now
 from cosched.cluster.engines.native.starts.start import expand
+from cosched.cluster.engines.native.suspension_answers import (
+    lender_text,
+    suspension_fields,
+    suspension_text,
+)
 from cosched.cluster.engines.native.time_answers import Times, times_of
 from cosched.cluster.store import JobStore, Record, State
 from cosched.cluster.submission import convert_submission
@@ -267,6 +272,7 @@ class JobRequests:
             "shares": self._members.may_share(job),
             "halves": halves_of(record),
             "neighbours": neighbours_of(self._jobs.queue, record.number),
+            **suspension_fields(record, self._jobs.clock.now_ns()),
             "array": record.array or None,
             "task": record.task,
             "waits_for": waits_for(self._jobs.queue, record),
@@ -298,8 +304,10 @@ class JobRequests:
         if self._jobs.queue.jobs.state(record.number) is Queued.RESERVED:
             return mates
         if record.state is State.QUEUED:
-            line = self._why_it_waits(record, expected_ns)
-            return f"{line}; {mates}" if mates else line
+            notes = (self._jobs.shared.label_text(record), mates)
+            return "; ".join(
+                (self._why_it_waits(record, expected_ns), *filter(None, notes))
+            )
         if record.state is State.HELD:
             return f"is held; to release it: cosched unhold {record.number}"
         if record.state.over:
@@ -309,8 +317,16 @@ class JobRequests:
         bounds = bounds_of(record.submission, self._members.most)
         if bounds is not None:
             line += f": {size_text(len(record.nodes), *bounds, unit=' nodes')}"
+        loan = suspension_text(record)
+        if loan:
+            line += f"; {loan}"
         line += f"; {self._times(record, None).text}"
-        return f"{line}; {mates}" if mates else line
+        return self._with_notes(line, record)
+
+    def _with_notes(self, line: str, record: Record) -> str:
+        """Returns a line about a job with what else there is to know of it."""
+        notes = (self._jobs.shared.label_text(record), self._mates_line(record))
+        return "; ".join((line, *filter(None, notes)))
 
     def _why_it_waits(self, record: Record, expected_ns: int | None) -> str:
         if self._jobs.driver.frozen:
@@ -343,6 +359,9 @@ class JobRequests:
         if later:
             run = counted(later, "later job runs: it needs", "later jobs run: they need")
             line += f"; {run} less, or the policy prefers {'it' if later == 1 else 'them'}"
+        loan = lender_text(record, self._jobs.records.live.values())
+        if loan:
+            line += f"; {loan}"
         if expected_ns is not None:
             line += f"; expected {clock_time(expected_ns)}"
         unknown = [
@@ -375,7 +394,7 @@ class JobRequests:
         ]
 
     async def _pairs(self, _person: Person, _request: dict[str, Any]) -> Any:
-        return pairs_of(self._jobs.queue)
+        return pairs_of(self._jobs.shared.pairs())
 
     async def _drain(self, person: Person, request: dict[str, Any]) -> Any:
         reason: str = convert(request.get("reason", ""), Name, "the reason of a drain")
@@ -409,7 +428,8 @@ class JobRequests:
         running = sorted(self._jobs.starts.active)
         if running and not request.get("end_jobs"):
             raise CoschedError(
-                f"{len(running)} jobs run; to end them too: cosched cluster down --end-jobs"
+                f"{counted(len(running), 'job runs', 'jobs run')}; to end them too: "
+                "cosched cluster down --end-jobs"
             )
         # Otherwise jobs that wait would start on the nodes that get free.
         self._jobs.driver.freeze()

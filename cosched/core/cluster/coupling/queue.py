@@ -53,6 +53,7 @@ from cosched.core.cluster.queue.job import Job, JobId
 from cosched.core.cluster.queue.machine import QueueMachine
 from cosched.core.cluster.queue.nodes import Intervals
 from cosched.core.cluster.queue.queue_events import (
+    ContinueJob,
     DropJobs,
     EndJob,
     JobCancelled,
@@ -68,6 +69,7 @@ from cosched.core.cluster.queue.queue_events import (
     ResizeJob,
     RulesChanged,
     StartJob,
+    SuspendJob,
     Ticked,
     WakeAt,
     Why,
@@ -97,6 +99,8 @@ Event = (
 )
 Command = (
     StartJob
+    | SuspendJob
+    | ContinueJob
     | LetIn
     | DropJobs
     | ResizeJob

@@ -47,6 +47,7 @@ from cosched.core.cluster.queue.plans.planner import Planner
 from cosched.core.cluster.queue.policies import Policy
 from cosched.core.cluster.queue.queue_events import (
     AboutSizes,
+    AboutSuspensions,
     BoundsChanged,
     Command,
     CpusCounted,
@@ -54,10 +55,12 @@ from cosched.core.cluster.queue.queue_events import (
     EndJob,
     Event,
     JobCancelled,
+    JobContinued,
     JobEnded,
     JobFailedToStart,
     JobRecovered,
     JobSubmitted,
+    JobSuspended,
     LetIn,
     NodesAdded,
     NodesDrained,
@@ -65,6 +68,7 @@ from cosched.core.cluster.queue.queue_events import (
     NodesLost,
     NodesRemoved,
     OutcomeKnown,
+    PairKnown,
     ReservationHit,
     ReservedJobBegan,
     ReservedJobReleased,
@@ -79,6 +83,7 @@ from cosched.core.cluster.queue.queue_events import (
     SizeWanted,
     SpeedObserved,
     StartJob,
+    SuspendRefused,
     Ticked,
     WakeAt,
     Why,
@@ -228,17 +233,23 @@ class QueueMachine:
             raise CoschedError(
                 f"job {number} wants {job.size} nodes, but the agents report {found}"
             )
-        self.place.adopt(job, event.nodes, event.since_ns, event.halves)
-        if self._resizing is not None and event.growths:
-            self._resizing.restore(number, event.growths)
+        resizing = self._resizing
+        if resizing is not None and resizing.suspending.borrows(event):
+            resizing.suspending.adopt(job, event)
+        else:
+            self.place.adopt(job, event.nodes, event.since_ns, event.halves)
+        if resizing is not None and event.growths:
+            resizing.restore(number, event.growths)
         entry = self.jobs.enter(job, step, event.now_ns)
         if event.terms is not None:
             self.batches.add(number, event.terms)
         entry.since_ns, entry.nodes = event.since_ns, event.nodes
         if entry.state is State.RUNNING:
             self._limits.begin(entry, event.since_ns)
-        if self._resizing is not None and event.ordered is not None:
-            self._resizing.reopen(entry, event)
+        if resizing is not None and event.ordered is not None:
+            resizing.reopen(entry, event)
+        if resizing is not None and event.suspension is not None:
+            resizing.suspending.restore(entry, event)
         self.planner.resize()
         return ()
 
@@ -353,6 +364,10 @@ class QueueMachine:
         self.place.observe(event.primary, event.background, event.speedup)
         return ()
 
+    def _learn(self, event: PairKnown) -> tuple[Command, ...]:
+        self.place.learn(event.pair, event.speed, event.runs, harmful=event.harmful)
+        return ()
+
     def _change_sharing(self, event: SharingChanged) -> tuple[Command, ...]:
         """Makes all rows again: puts the running jobs and then the waiting ones into them.
         So exclusive jobs run in all rows, or there is only one."""
@@ -396,6 +411,12 @@ class QueueMachine:
                 resizing.want(event)
         return ()
 
+    def _suspend(self, event: AboutSuspensions) -> tuple[Command, ...]:
+        if self._resizing is None:
+            raise CoschedError(f"job {event.number}: its queue suspends no jobs")
+        self._resizing.suspending.take(event)
+        return ()
+
     # --- states ---------------------------------------------------------------------------
 
     def _order_end(self, number: JobId, why: Why, now_ns: int) -> tuple[Command, ...]:
@@ -425,6 +446,8 @@ class QueueMachine:
         for job, spot in self.planner.ready(now_ns, self._rules):
             nodes = self.place.occupy(job, spot, now_ns)
             self._start(job, nodes, now_ns, commands)
+        if self._resizing is not None:
+            commands += self._resizing.suspending.orders(now_ns)
         if rows is not None:
             self._serve_alone(rows, now_ns, commands)  # it may be their turn now
         wake_ns = self.planner.wake_ns
@@ -452,7 +475,8 @@ class QueueMachine:
             return
         self.jobs.move(entry, Step.STARTED, now_ns)
         self._limits.begin(entry, now_ns)
-        commands.append(StartJob(job, nodes, self.place.halves_of(number)))
+        halves, lender = self.place.halves_of(number), self.place.lender_of(number)
+        commands.append(StartJob(job, nodes, halves, lender))
 
     def _serve_alone(self, rows: Rows, now_ns: int, commands: list[Command]) -> None:
         for job, nodes in exclusive.serve(self._alone, self.planner, rows, now_ns):
@@ -483,9 +507,13 @@ _HANDLERS = MappingProxyType(
         Sensed: QueueMachine._resize,
         BoundsChanged: QueueMachine._resize,
         SizeWanted: QueueMachine._resize,
+        JobSuspended: QueueMachine._suspend,
+        SuspendRefused: QueueMachine._suspend,
+        JobContinued: QueueMachine._suspend,
         SettingsChanged: QueueMachine._change_settings,
         SharingChanged: QueueMachine._change_sharing,
         RulesChanged: QueueMachine._change_rules,
         SpeedObserved: QueueMachine._observe,
+        PairKnown: QueueMachine._learn,
     }
 )

@@ -19,6 +19,8 @@ from cosched.core.cluster.queue.job import Job, JobId
 from cosched.core.cluster.queue.nodes import Intervals
 from cosched.core.cluster.queue.policies import Policy
 from cosched.core.cluster.queue.rules import PassRules
+from cosched.core.cluster.queue.sizes.suspension import Suspended
+from cosched.core.symbiosis.pairs import Pair
 
 
 class Why(Enum):
@@ -87,6 +89,9 @@ class JobRecovered(Struct, frozen=True):
     ordered: Intervals | None = None
     by_ns: int | None = None  #: the change is late from then on; None: never
     halves: Intervals = ()  #: that it has of its nodes; (): whole nodes
+    suspension: Suspended | None = None  #: its suspensions; None: there was none
+    #: The suspended job whose nodes it has, which is recovered before it; None: none.
+    lender: JobId | None = None
     terms: Terms | None = None  #: those of its batch; None: it is in none
 
 
@@ -204,6 +209,27 @@ class SizeWanted(Struct, frozen=True):
     predicted: tuple[tuple[int, int], ...] = ()
 
 
+class JobSuspended(Struct, frozen=True):
+    """All tasks of a job are stopped, as ordered; they keep their memory."""
+
+    now_ns: int  #: ns, the queue's clock
+    number: JobId  #: the job's number
+
+
+class SuspendRefused(Struct, frozen=True):
+    """All tasks of a job run on: it cannot be suspended now."""
+
+    now_ns: int  #: ns, the queue's clock
+    number: JobId  #: the job's number
+
+
+class JobContinued(Struct, frozen=True):
+    """All tasks of a suspended job run again, as ordered."""
+
+    now_ns: int  #: ns, the queue's clock
+    number: JobId  #: the job's number
+
+
 class SettingsChanged(Struct, frozen=True):
     """An operator wants another policy, or another grace for jobs that start later."""
 
@@ -232,6 +258,17 @@ class SpeedObserved(Struct, frozen=True):
     speedup: float  #: relative to whole nodes of its own
 
 
+class PairKnown(Struct, frozen=True):
+    """All that live runs have shown of a job's program beside another one, in place of what
+    was known of the two."""
+
+    now_ns: int  #: ns, the queue's clock
+    pair: Pair  #: the two applications
+    speed: float  #: of the first, where 1 is that on the same halves without a neighbour
+    runs: int  #: how many runs it is the mean of; 0: nothing is known any more
+    harmful: bool  #: whether the first is slowed so much that they must not be neighbours
+
+
 class RulesChanged(Struct, frozen=True):
     """Passes have these exceptions from the order from now on."""
 
@@ -256,6 +293,22 @@ class StartJob(Struct, frozen=True):
     #: The halves of these nodes that it has, 2 x node and 2 x node + 1; (): nodes are not
     #: divided.
     halves: Intervals = ()
+    #: The suspended job whose nodes these are; None: they were free.
+    lender: JobId | None = None
+
+
+class SuspendJob(Struct, frozen=True):
+    """Stop all tasks of a job, so that another one can run on its nodes. The end of the
+    order is reported: it is done or refused."""
+
+    number: JobId  #: the job's number
+    for_job: JobId  #: the job that is to have its nodes
+
+
+class ContinueJob(Struct, frozen=True):
+    """Let all tasks of a suspended job run again; this is reported."""
+
+    number: JobId  #: the job's number
 
 
 class LetIn(Struct, frozen=True):
@@ -326,20 +379,25 @@ AboutNodes = (
     NodesAdded | NodesRemoved | NodesLost | NodesDrained | NodesJoined | CpusCounted
 )
 AboutSizes = ResizeDone | ResizeRefused | ResizeLate | Sensed | BoundsChanged | SizeWanted
+AboutSuspensions = JobSuspended | SuspendRefused | JobContinued
 Event = (
     JobSubmitted
     | JobRecovered
     | AboutJob
     | AboutNodes
     | AboutSizes
+    | AboutSuspensions
     | SettingsChanged
     | SharingChanged
     | RulesChanged
     | SpeedObserved
+    | PairKnown
     | Ticked
 )
 Command = (
     StartJob
+    | SuspendJob
+    | ContinueJob
     | LetIn
     | DropJobs
     | ResizeJob

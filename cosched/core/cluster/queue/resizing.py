@@ -29,17 +29,19 @@ from cosched.core.cluster.queue.queue_events import (
 from cosched.core.cluster.queue.sizes.malleable_job import MalleableJob
 from cosched.core.cluster.queue.sizes.resizable_run import Wants
 from cosched.core.cluster.queue.states import Entry, KnownJobs, State, Step
+from cosched.core.cluster.queue.suspending import Suspending
 from cosched.core.errors import CoschedError
 
 
 class Resizing:
-    """The open changes of a queue whose plan is ``plan``."""
+    """The open changes of a queue whose plan is ``plan``. suspending: its suspensions."""
 
     def __init__(self, jobs: KnownJobs, limits: Limits, plan: Malleable) -> None:
         self.plan = plan
         self._jobs = jobs
         self._limits = limits
         self._place = plan.elastic
+        self.suspending = Suspending(jobs, limits, plan)
 
     def restore(self, number: JobId, growths: Sequence[Intervals]) -> None:
         """Notes how a restored job came to its nodes."""

@@ -31,6 +31,8 @@ class State(str, Enum):
     RESERVED = "has reserved nodes"
     RUNNING = "runs"
     RESIZING = "runs, and was ordered to change its size"
+    SUSPENDING = "runs, and was ordered to stop"
+    SUSPENDED = "is suspended"
     ENDING = "was ordered to end"
 
 
@@ -59,6 +61,11 @@ class Step(str, Enum):
     RESIZE_REFUSED = "left at its size"
     RESIZE_LATE = "late with its change of size"
     REBOUND = "given other bounds"
+    SUSPEND_ORDERED = "ordered to stop"
+    SUSPENDED = "suspended"
+    SUSPEND_REFUSED = "not suspended"
+    CONTINUE_ORDERED = "ordered to continue"
+    CONTINUED = "continued"
     ENDED = "ended"
 
 
@@ -89,6 +96,7 @@ NEXT = MappingProxyType(
         (State.RUNNING, Step.LATE): State.ENDING,
         (State.RUNNING, Step.RESIZE_ORDERED): State.RESIZING,
         (State.RUNNING, Step.REBOUND): State.RUNNING,
+        (State.RUNNING, Step.SUSPEND_ORDERED): State.SUSPENDING,
         (State.RUNNING, Step.ENDED): State.ABSENT,
         (State.RESIZING, Step.RESIZED): State.RUNNING,
         (State.RESIZING, Step.RESIZE_REFUSED): State.RUNNING,
@@ -100,6 +108,23 @@ NEXT = MappingProxyType(
         (State.RESIZING, Step.NODE_LOST): State.ENDING,
         (State.RESIZING, Step.LATE): State.ENDING,
         (State.RESIZING, Step.ENDED): State.ABSENT,
+        (State.SUSPENDING, Step.SUSPENDED): State.SUSPENDED,
+        (State.SUSPENDING, Step.SUSPEND_REFUSED): State.RUNNING,
+        (State.SUSPENDING, Step.REBOUND): State.SUSPENDING,
+        (State.SUSPENDING, Step.REQUEUED): State.WAITING,
+        (State.SUSPENDING, Step.FAILED): State.ABSENT,
+        (State.SUSPENDING, Step.CANCELLED): State.ENDING,
+        (State.SUSPENDING, Step.NODE_LOST): State.ENDING,
+        (State.SUSPENDING, Step.LATE): State.ENDING,
+        (State.SUSPENDING, Step.ENDED): State.ABSENT,
+        (State.SUSPENDED, Step.CONTINUE_ORDERED): State.SUSPENDED,
+        (State.SUSPENDED, Step.CONTINUED): State.RUNNING,
+        (State.SUSPENDED, Step.REBOUND): State.SUSPENDED,
+        (State.SUSPENDED, Step.REQUEUED): State.WAITING,
+        (State.SUSPENDED, Step.FAILED): State.ABSENT,
+        (State.SUSPENDED, Step.CANCELLED): State.ENDING,
+        (State.SUSPENDED, Step.NODE_LOST): State.ENDING,
+        (State.SUSPENDED, Step.ENDED): State.ABSENT,
         (State.ENDING, Step.REQUEUED): State.ABSENT,
         (State.ENDING, Step.FAILED): State.ABSENT,
         (State.ENDING, Step.CANCELLED): State.ENDING,
@@ -108,13 +133,16 @@ NEXT = MappingProxyType(
         (State.ENDING, Step.RESIZED): State.ENDING,
         (State.ENDING, Step.RESIZE_REFUSED): State.ENDING,
         (State.ENDING, Step.RESIZE_LATE): State.ENDING,
+        (State.ENDING, Step.SUSPENDED): State.ENDING,
+        (State.ENDING, Step.SUSPEND_REFUSED): State.ENDING,
+        (State.ENDING, Step.CONTINUED): State.ENDING,
         (State.ENDING, Step.ENDED): State.ABSENT,
     }
 )
 
 
 #: States of jobs whose tasks run, and that were not ordered to end.
-LIVE = frozenset({State.RUNNING, State.RESIZING})
+LIVE = frozenset({State.RUNNING, State.RESIZING, State.SUSPENDING})
 
 
 class Entry(Struct, gc=False):

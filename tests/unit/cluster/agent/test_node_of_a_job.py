@@ -69,13 +69,15 @@ class Node:
 
     slots = 4
 
-    def __init__(self, place, poison=None, found=JOB):
+    def __init__(self, place, poison=None, found=JOB, suspended=False):
         self.sent = []
         self.found = found
         self.poison = poison
         self.steward = Steward()
         self.timers = []
         self.forgotten = False
+        self.suspended = suspended
+        self.stops = []
         route = Route(1, 1, place, ((0, 2),), HOSTS, Tree(3, 2), "siblings", 0, "n1")
         self.parent = route.parent
         self.job = NodeJob(route, self, Designs("pipeline", 1000, 60.0))
@@ -131,6 +133,12 @@ class Node:
 
     def later(self, after_s, call):
         self.timers.append((after_s, call))
+
+    def tasks_stopped(self, job, problem, *, stopped):
+        self.stops.append((problem, stopped))
+
+    def are_stopped(self, job):
+        return self.suspended
 
     def forget(self, job):
         self.forgotten = True

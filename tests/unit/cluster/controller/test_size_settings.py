@@ -7,6 +7,7 @@ from cosched.core.cluster.queue.places.elastic import Elastic
 from cosched.core.cluster.queue.plans.malleable_easy import MalleableEasy
 from cosched.core.cluster.queue.sizes.harvest import EVEN
 from cosched.core.cluster.queue.sizes.settings import MOLDABLE, Control, Distribution
+from cosched.core.cluster.queue.sizes.suspension import Suspension
 from cosched.core.config.mistakes import Invalid
 from cosched.core.units import NS_PER_S
 from cosched.documents import decode_toml
@@ -85,6 +86,18 @@ def test_moldable_jobs_do_not_change():
     assert QueueSettings("fcfs", size="moldable").decides.sizes is MOLDABLE
 
 
+@pytest.mark.parametrize("size", ["moldable", "malleable"])
+def test_suspensions_need_arrivals_in_order(size):
+    changes = ChangeSettings(suspend_ns=9, suspend_limit=3)
+    sizes = QueueSettings("fcfs", size=size, changes=changes).decides.sizes
+    assert sizes.suspension == Suspension(9, 3)
+    assert sizes.changes == (size == "malleable")
+    (mistake,) = QueueSettings("easy", size=size, changes=changes).contradictions()
+    assert str(mistake) == (
+        "changes.suspend: does not combine with easy, which reserves nodes"
+    )
+
+
 def test_all_changes_are_settings():
     changes = {
         "harvest": "even",
@@ -95,6 +108,8 @@ def test_all_changes_are_settings():
         "least_benefit": 1.5,
         "late_after": "3s",
         "spared": "4s",
+        "suspend": "5s",
+        "suspend_limit": 6,
     }
     queue = {"size": "malleable", "policy": "fcfs", "changes": changes}
     config = parse_config({**FILE, "queue": queue})
@@ -104,6 +119,7 @@ def test_all_changes_are_settings():
     assert sizes.distribution is Distribution.QUEUED_ONLY
     seconds = [each * NS_PER_S for each in (2, 3, 4)]
     assert sizes.control == Control(0, seconds[0], 1.5, seconds[1], seconds[2])
+    assert sizes.suspension == Suspension(5 * NS_PER_S, 6)
 
 
 def test_late_changes_are_withdrawn_by_default():

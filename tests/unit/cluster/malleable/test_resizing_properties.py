@@ -14,6 +14,7 @@ from hypothesis.stateful import (
     precondition,
     rule,
 )
+from msgspec.structs import replace
 
 from cosched.core.cluster.queue.forecast import forecast
 from cosched.core.cluster.queue.job import Job
@@ -27,12 +28,15 @@ from cosched.core.cluster.queue.plans.planner import InOrder
 from cosched.core.cluster.queue.policies import Policy
 from cosched.core.cluster.queue.queue_events import (
     BoundsChanged,
+    ContinueJob,
     EndJob,
     JobCancelled,
+    JobContinued,
     JobEnded,
     JobFailedToStart,
     JobRecovered,
     JobSubmitted,
+    JobSuspended,
     NodesDrained,
     NodesJoined,
     NodesLost,
@@ -44,6 +48,8 @@ from cosched.core.cluster.queue.queue_events import (
     SettingsChanged,
     SizeWanted,
     StartJob,
+    SuspendJob,
+    SuspendRefused,
     Ticked,
     WakeAt,
     WithdrawResize,
@@ -51,6 +57,7 @@ from cosched.core.cluster.queue.queue_events import (
 from cosched.core.cluster.queue.sizes.harvest import HARVESTS
 from cosched.core.cluster.queue.sizes.malleable_job import MalleableJob, least_nodes
 from cosched.core.cluster.queue.sizes.settings import Control, Distribution, SizePolicy
+from cosched.core.cluster.queue.sizes.suspension import Suspended, Suspension
 from cosched.core.cluster.queue.states import State
 from cosched.core.errors import CoschedError
 
@@ -68,6 +75,7 @@ SIZES = st.builds(
     distribution=st.sampled_from(list(Distribution)),
     degree=st.sampled_from([None, 2, 4]),
     control=CONTROLS,
+    suspension=st.sampled_from([None, Suspension(40, 1), Suspension(1000, 2)]),
 )
 IN_ORDER = st.builds(Policy, st.just(FCFS), st.just(InOrder), SIZES)
 EASY = st.builds(
@@ -92,6 +100,9 @@ class Agents(RuleBasedStateMachine):
         self.first = {}  # number -> its first node
         self.changes = {}  # number -> (nodes before, nodes ordered)
         self.withdrawn = set()  # changes
+        self.stops = {}  # number -> (what its tasks do, the job that borrows, since when)
+        self.stopped = {}  # number -> how often
+        self.loans = {}  # number -> the suspended job whose nodes it has
         self.ending = set()
         self.out = set()  # nodes out of service
         self.lost = set()
@@ -193,6 +204,40 @@ class Agents(RuleBasedStateMachine):
     def late(self, pick):
         self.feed(ResizeLate(self.now, self.pick(self.changes, pick)))
 
+    def orders(self, word):
+        return {number for number, stop in self.stops.items() if stop[0] == word}
+
+    @precondition(lambda self: self.orders("stops"))
+    @rule(pick=PICK, tick=st.booleans())
+    def suspended(self, pick, tick):
+        number = self.pick(self.orders("stops"), pick)
+        self.stops[number] = "stopped", self.stops[number][1], self.now
+        self.handle(JobSuspended(self.now, number))
+        if tick:
+            self.tick()
+
+    @precondition(lambda self: self.orders("stops"))
+    @rule(pick=PICK)
+    def suspend_refused(self, pick):
+        number = self.pick(self.orders("stops"), pick)
+        del self.stops[number]
+        self.feed(SuspendRefused(self.now, number))
+
+    @precondition(lambda self: self.orders("continues"))
+    @rule(pick=PICK)
+    def continued(self, pick):
+        number = self.pick(self.orders("continues"), pick)
+        del self.stops[number]
+        self.feed(JobContinued(self.now, number))
+
+    @precondition(lambda self: self.on)
+    @rule(pick=PICK, event=st.sampled_from([JobSuspended, SuspendRefused, JobContinued]))
+    def confirmed_in_vain(self, pick, event):
+        number = self.pick(self.on, pick)
+        if number not in self.stops and number not in self.ending:
+            with pytest.raises(CoschedError):
+                self.handle(event(self.now, number))
+
     @precondition(lambda self: self.on)
     @rule(pick=PICK, size=st.integers(1, NODES), time=st.integers(0, 50))
     def sense(self, pick, size, time):
@@ -270,13 +315,15 @@ class Agents(RuleBasedStateMachine):
                 del self.changes[number]
             elif not kept:
                 self.on[number], _ = self.changes.pop(number)
+        self.stops = {n: stop for n, stop in self.stops.items() if n in self.on}
+        self.loans = {n: o for n, o in self.loans.items() if n in self.on and o in self.on}
         self.withdrawn.clear()
         waiting = list(self.queue.waiting)
         self.queue = QueueMachine(Elastic(ALL), policy, self.grace)
         self.handle(NodesDrained(self.now, ALL))
         self.ending.clear()
-        for number, nodes in self.on.items():
-            self.recover(number, nodes)
+        for number in sorted(self.on, key=self.loans.__contains__):
+            self.recover(number, self.on[number])
         for job in reversed(waiting):
             self.handle(JobSubmitted(self.now, job))
         here = set(range(NODES)) - self.out
@@ -286,7 +333,15 @@ class Agents(RuleBasedStateMachine):
         change, job = self.changes.get(number), self.jobs[number]
         if change is None:
             self.first[number] = min(nodes)
-            self.handle(JobRecovered(self.now, job, from_numbers(nodes), self.now))
+            word, for_job, since = self.stops.get(number, ("", None, None))
+            times = self.stopped.get(number, 0)
+            found = Suspended(for_job, since, word == "continues", times, 7 * times)
+            lender = self.loans.get(number)
+            held = from_numbers(nodes)
+            event = JobRecovered(self.now, job, held, self.now, suspension=found)
+            if lender is not None:
+                event = replace(event, lender=lender)
+            self.handle(event)
             return
         before, after = map(from_numbers, change)
         growths = (from_numbers({self.first[number]}),)
@@ -307,6 +362,10 @@ class Agents(RuleBasedStateMachine):
         del self.on[number]
         self.changes.pop(number, None)
         self.withdrawn.discard(number)
+        self.stops.pop(number, None)
+        self.stopped.pop(number, None)
+        self.loans.pop(number, None)
+        self.loans = {n: lender for n, lender in self.loans.items() if lender != number}
         self.ending.discard(number)
         self.feed(event(self.now, number))
 
@@ -337,7 +396,15 @@ class Agents(RuleBasedStateMachine):
         for command in self.queue.handle(event):
             match command:
                 case StartJob():
-                    self.start(command.job, set(numbers(command.nodes)))
+                    nodes = set(numbers(command.nodes))
+                    self.start(command.job, nodes, command.lender)
+                case SuspendJob():
+                    self.suspend(command.number, command.for_job)
+                case ContinueJob():
+                    word, *rest = self.stops[command.number]
+                    assert word == "stopped"
+                    assert command.number not in self.loans.values()
+                    self.stops[command.number] = ("continues", *rest)
                 case ResizeJob():
                     self.order(command.number, set(numbers(command.nodes)))
                 case WithdrawResize():
@@ -356,8 +423,23 @@ class Agents(RuleBasedStateMachine):
     def used(self):
         return set().union(*self.on.values())
 
-    def start(self, job, nodes):
-        assert not nodes & self.used(), "a start waits until its nodes are free"
+    def suspend(self, number, for_job):
+        assert number in self.on
+        assert number not in self.stops
+        assert number not in self.ending
+        assert number not in self.changes
+        assert number not in self.loans
+        self.stops[number] = "stops", for_job, None
+        self.stopped[number] = self.stopped.get(number, 0) + 1
+
+    def start(self, job, nodes, lender=None):
+        if lender is not None:
+            assert self.stops[lender][:2] == ("stopped", job.number)
+            assert nodes <= self.on[lender]
+            assert lender not in self.loans.values()
+            self.loans[job.number] = lender
+        else:
+            assert not nodes & self.used(), "a start waits until its nodes are free"
         assert not nodes & self.out
         assert least_nodes(job) <= len(nodes) <= job.size
         in_service = NODES - len(self.out)
@@ -385,8 +467,13 @@ class Agents(RuleBasedStateMachine):
 
     @invariant()
     def each_node_has_one_job(self):
-        used = [node for nodes in self.on.values() for node in nodes]
+        stopped = self.orders("stopped")
+        used = [node for n, nodes in self.on.items() if n not in stopped for node in nodes]
         assert len(used) == len(set(used))
+        owned = [
+            node for n, nodes in self.on.items() if n not in self.loans for node in nodes
+        ]
+        assert len(owned) == len(set(owned))
 
     @invariant()
     def the_queue_knows_what_its_driver_knows(self):
@@ -408,6 +495,12 @@ class Agents(RuleBasedStateMachine):
             assert (state is State.ENDING) == (number in self.ending)
             if state is not State.ENDING:
                 assert (state is State.RESIZING) == (number in self.changes)
+                word = self.stops.get(number, ("",))[0]
+                assert (state is State.SUSPENDING) == (word == "stops")
+                assert (state is State.SUSPENDED) == (word in ("stopped", "continues"))
+        lenders = {n: run.lender for n, run in place.running.items() if n in place.loans}
+        assert lenders == self.loans
+        assert place.loans.keys() == self.loans.keys()
 
     @invariant()
     def plan_promises_no_more_than_there_is(self):
@@ -438,8 +531,15 @@ class Agents(RuleBasedStateMachine):
             assert rounds < 1000, "jobs wait for ever"
             for number in list(self.changes):
                 self.refuse(sorted(self.changes).index(number))
-            for number in list(self.on):
-                self.gone(number, JobEnded)
+            for number in self.orders("stops"):
+                self.suspended(sorted(self.orders("stops")).index(number), True)
+            for number in sorted(self.on, key=self.loans.__contains__, reverse=True):
+                if number in self.stops and rounds % 2:
+                    continue  # it continues once no job has its nodes
+                if number in self.on:
+                    self.gone(number, JobEnded)
+            for number in self.orders("continues"):
+                self.continued(sorted(self.orders("continues")).index(number))
             self.now += 100
             self.tick()
         place = self.queue.place
@@ -447,6 +547,7 @@ class Agents(RuleBasedStateMachine):
         assert place.free_nodes == ALL
         assert not place.running
         assert not place.changes
+        assert not place.loans
         assert not place.ends
 
 

@@ -20,6 +20,7 @@ from cosched.cluster.engines.native.starts.start import (
 )
 from cosched.cluster.engines.native.starts.strays import Strays
 from cosched.cluster.job_size import JobSize
+from cosched.cluster.job_suspension import JobSuspension
 from cosched.cluster.message_kinds import OfJob
 from cosched.cluster.messages import (
     Began,
@@ -100,9 +101,16 @@ class Starts:
 
     # --- orders of the controller ---------------------------------------------------------
 
-    def begin(self, record: Record, nodes: Intervals, halves: Intervals = ()) -> None:
-        """Starts a job on these nodes. halves: the halves of the job; (): whole nodes."""
-        self._send_start(self._new(record, nodes, halves), nodes)
+    def begin(
+        self,
+        record: Record,
+        nodes: Intervals,
+        halves: Intervals = (),
+        lender: int | None = None,
+    ) -> None:
+        """Starts a job on these nodes. halves: the halves of the job; (): whole nodes.
+        lender: the suspended job whose nodes they are."""
+        self._send_start(self._new(record, nodes, halves, lender), nodes)
 
     def prepare(self, record: Record, nodes: Intervals) -> None:
         """Prepares a job on these nodes; it begins only after ``go``."""
@@ -119,7 +127,13 @@ class Starts:
             start.mates = mates
             self._let_go(start)
 
-    def _new(self, record: Record, nodes: Intervals, halves: Intervals = ()) -> ActiveStart:
+    def _new(
+        self,
+        record: Record,
+        nodes: Intervals,
+        halves: Intervals = (),
+        lender: int | None = None,
+    ) -> ActiveStart:
         hosts = self._members.names(nodes)
         size = None
         if record.submission.malleable and self._config.queue.size == MALLEABLE:
@@ -129,7 +143,13 @@ class Starts:
         spread = count(halves) == len(hosts)
         parts = tuple(half % 2 for half in numbers(halves)) if spread else ()
         self._records.save(
-            record, state=State.STARTING, start=start, hosts=hosts, size=size, parts=parts
+            record,
+            state=State.STARTING,
+            start=start,
+            hosts=hosts,
+            size=size,
+            parts=parts,
+            suspension=None if lender is None else JobSuspension(lender=lender),
         )
         active = self.active[record.number] = ActiveStart(record)
         return active

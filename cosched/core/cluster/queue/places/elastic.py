@@ -8,6 +8,10 @@ A job keeps its first node until it ends. Any others may leave: first those that
 withdrawn while it had them, then whole growths, the last one first, since tasks that came
 together leave best together. Only the rest comes from a part of a growth.
 
+A suspended job keeps its nodes. Another job can borrow some of them: these then have one
+job that runs and one that is stopped. If the suspended job ends first, the borrowed nodes
+are the borrower's own from then on.
+
 Limit: jobs here wait for no mates in other domains.
 """
 
@@ -31,7 +35,7 @@ from cosched.core.cluster.queue.places.ledger import Ledger
 from cosched.core.cluster.queue.places.place import Freed, Row, Spot
 from cosched.core.cluster.queue.sizes.causes import Cause
 from cosched.core.cluster.queue.sizes.malleable_job import least_nodes
-from cosched.core.cluster.queue.sizes.resizable_run import ResizableRun
+from cosched.core.cluster.queue.sizes.resizable_run import ResizableRun, Stop
 from cosched.core.errors import CoschedError
 
 
@@ -55,13 +59,15 @@ class Elastic(Ledger):
     is resized.
 
     For reading: running, the jobs that have nodes or that a plan promised some; changes,
-    the open ones. Both are in the order of their begin.
+    the open ones; loans, the nodes of each job that has borrowed them. All are in the order
+    of their begin.
     """
 
     def __init__(self, nodes: Intervals) -> None:
         super().__init__(nodes)
         self.running: dict[JobId, ResizableRun] = {}
         self.changes: dict[JobId, Change] = {}
+        self.loans: dict[JobId, Intervals] = {}
         # The nodes of each job by their coming: those of its start, then each growth.
         self._growths: dict[JobId, list[Intervals]] = {}
         self._unwanted: Intervals = ()  # withdrawn from a job that had them
@@ -100,6 +106,12 @@ class Elastic(Ledger):
     def occupy(self, job: Job, spot: Spot, now_ns: int) -> Intervals:
         run, by_ns, causes = spot
         number = job.number
+        if run.lender is not None:
+            lent = self.lendable(run.lender)
+            nodes = without(lent, last_nodes(lent, count(lent) - run.size))
+            run.settle(now_ns)
+            self._borrow(number, nodes)
+            return nodes
         if not run.held:
             nodes = self._take(run.size)
             run.settle(now_ns)
@@ -126,7 +138,8 @@ class Elastic(Ledger):
 
     def nodes_of(self, number: JobId) -> Intervals:
         """Returns all nodes that a job has, or that leave it or arrive."""
-        return self._held[number][2]
+        borrowed = self.loans.get(number)
+        return self._held[number][2] if borrowed is None else borrowed
 
     def open_change(self, number: JobId) -> Change:
         """Returns the open change of a job. Raises CoschedError if it has none."""
@@ -223,6 +236,76 @@ class Elastic(Ledger):
         self._held[number] = (end_ns, width, nodes)
         insort(self._ends, (end_ns, number, width))
 
+    # --- loans ----------------------------------------------------------------------------
+
+    def _borrow(self, number: JobId, nodes: Intervals) -> None:
+        self.loans[number] = nodes
+        self._growths[number] = [nodes]
+
+    def lender_of(self, number: JobId) -> JobId | None:
+        return self.running[number].lender
+
+    def lendable(self, number: JobId) -> Intervals:
+        """Returns the nodes in service of a job that owns its nodes."""
+        return common(self._held[number][2], self._service)
+
+    def borrower(self, lender: JobId) -> JobId | None:
+        """Returns the job that has nodes of a suspended one; None if no job has."""
+        for number in self.loans:
+            if self.running[number].lender == lender:
+                return number
+        return None
+
+    def adopt_loan(self, job: Job, nodes: Intervals, since_ns: int, lender: JobId) -> None:
+        """Restores a job that has nodes of a suspended one. Raises CoschedError if they are
+        not nodes of that job, or another job has borrowed them."""
+        number = job.number
+        other = self.borrower(lender)
+        if without(nodes, self._held[lender][2]) or other is not None:
+            raise CoschedError(
+                f"job {number}: cannot have nodes {format_nodes(nodes)} of job {lender}"
+            )
+        run = self.running[number] = ResizableRun(job, count(nodes), since_ns)
+        run.adopt()
+        run.borrow(lender)
+        self._borrow(number, nodes)
+
+    def suspend(self, number: JobId, stop: Stop) -> None:
+        """Begins a suspension of a job."""
+        run = self.running[number]
+        run.stop = stop
+        run.suspensions += 1
+
+    def continued(self, number: JobId, now_ns: int) -> int:
+        """Ends the suspension of a job; returns how long its tasks were stopped."""
+        run = self.running[number]
+        stopped_ns = run.continued(now_ns)
+        self._expect(run)
+        return stopped_ns
+
+    def recount(self, number: JobId, times: int, total_ns: int) -> None:
+        """Notes earlier suspensions of a restored job."""
+        run = self.running[number]
+        run.suspensions = times
+        run.lose(total_ns)
+        self._expect(run)
+
+    def _expect(self, run: ResizableRun) -> None:
+        """Notes the expected end of a job, if it has nodes of its own."""
+        if run.lender is not None:
+            return
+        width, nodes = self._forget(run.job.number)
+        self._note(run.job.number, run.end_ns, width, nodes)
+
+    def _inherit(self, number: JobId) -> None:
+        """Gives a job the nodes that it has borrowed: their owner has ended."""
+        nodes, run = self.loans.pop(number), self.running[number]
+        here = common(nodes, self._service)
+        self._pool.take_exactly(here)
+        self.free -= count(here)
+        run.lender = None
+        self._note(number, run.end_ns, count(here), nodes)
+
     # --- which nodes leave ----------------------------------------------------------------
 
     def _first(self, number: JobId) -> Intervals:
@@ -270,9 +353,15 @@ class Elastic(Ledger):
     # --- jobs and nodes -------------------------------------------------------------------
 
     def release(self, number: JobId) -> Freed | None:
+        heir = self.borrower(number)
         del self.running[number], self._growths[number]
+        if self.loans.pop(number, None) is not None:
+            return None
         changed = self.changes.pop(number, None)
         freed = super().release(number)
+        if heir is not None:
+            self._inherit(heir)
+            return None
         # Otherwise a plan has counted some of the nodes, or some are out of service.
         return freed if changed is None and self.capacity == self.total else None
 

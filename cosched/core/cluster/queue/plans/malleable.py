@@ -30,6 +30,10 @@ still hold, sum to at most the machine. Each size is between minimum and ideal, 
 jobs that got other bounds and cannot change yet. Jobs start in the order of their
 submission.
 
+With ``sizes.suspension`` a pass that leaves the first job waiting can suspend a running
+one. The first job starts on these nodes once the suspension is confirmed. If another job
+is the first by then, or this one needs these nodes no more, the suspended job continues.
+
 Limit: a job that arrives while others wait is not considered until a job ends, even if a
 protected age ends meanwhile.
 """
@@ -38,20 +42,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import TypeAlias
 
 from cosched.core.cluster.queue.job import Job, JobId
 from cosched.core.cluster.queue.nodes import count
 from cosched.core.cluster.queue.order import FCFS, Order
 from cosched.core.cluster.queue.places.elastic import Elastic
-from cosched.core.cluster.queue.places.place import Place
+from cosched.core.cluster.queue.places.place import Place, Spot
 from cosched.core.cluster.queue.plans.planner import Counts, Offers, Planner
 from cosched.core.cluster.queue.rules import NO_RULES, PassRules
 from cosched.core.cluster.queue.sizes.benefit import gift_benefit, harvest_benefit
 from cosched.core.cluster.queue.sizes.causes import Cause, Why
 from cosched.core.cluster.queue.sizes.harvest import NEVER
 from cosched.core.cluster.queue.sizes.malleable_job import MalleableJob, least_nodes
-from cosched.core.cluster.queue.sizes.resizable_run import ResizableRun, Wants
+from cosched.core.cluster.queue.sizes.resizable_run import ResizableRun, Stop, Wants
 from cosched.core.cluster.queue.sizes.settings import Distribution, SizePolicy
 from cosched.core.cluster.queue.waiting import arrival
 from cosched.core.errors import CoschedError
@@ -68,11 +73,13 @@ class SizeCounts(Counts):
     harvests: int = 0  #: harvests that brought enough nodes
     victims: int = 0  #: changes that took nodes from a job
     gifts: int = 0  #: changes that gave nodes to a job
+    suspensions: int = 0  #: jobs that were ordered to stop
 
 
 class Malleable(Planner):
     """First come first served, with sizes that change. A job that runs is offered again
-    when its size changes. elastic: the place."""
+    when its size changes. elastic: the place. to_suspend, to_continue: the jobs to which a
+    pass orders that."""
 
     takes_rules = False
 
@@ -91,6 +98,8 @@ class Malleable(Planner):
         self._changed: dict[JobId, ResizableRun] = {}
         self._causes: dict[JobId, tuple[Cause, ...]] = {}  # of these changes
         self._arrived = self._ended = False  # since the last pass
+        self.to_suspend: list[JobId] = []
+        self.to_continue: list[JobId] = []
         self._missed: set[JobId] = set()  # could not change in the last pass
         self._again_ns: int | None = None  # the first of them can change then
         self._outside: set[JobId] = set()  # may have nodes below or above their bounds
@@ -163,6 +172,10 @@ class Malleable(Planner):
         run.spared_ns, run.refuses = now_ns + self.sizes.control.spared_ns, True
         self.resize()
 
+    def rest(self, number: JobId, now_ns: int) -> None:
+        """Called after a job has continued: keeps its size, and its CPUs, for some time."""
+        self.running[number].spared_ns = now_ns + self.sizes.control.spared_ns
+
     def ending(self, number: JobId) -> None:
         """Called after a job was ordered to end: its size does not change any more."""
         self.running[number].ending = True
@@ -188,7 +201,10 @@ class Malleable(Planner):
                 self._share_out(now_ns)
             else:
                 self._admit(now_ns)
+            loans = self._start_on_loans(now_ns)
+            self._suspend_for_first(now_ns)
             self._arrived = self._ended = False
+            return chain(loans, self._settle(now_ns))
         return self._settle(now_ns)
 
     @property
@@ -206,7 +222,7 @@ class Malleable(Planner):
             if job.is_steady(now_ns):
                 continue
             self._missed.add(job.job.number)
-            if job.before is None and not job.ending:
+            if job.before is None and not job.is_in_loan and not job.ending:
                 times = (job.spared_ns, self._again_ns or job.spared_ns)
                 self._again_ns = min(times)
         return steady
@@ -312,6 +328,58 @@ class Malleable(Planner):
         self._free -= run.size
         self.running[job.number] = self._changed[job.number] = run
         self.counts.started_in_order += 1
+
+    # --- suspensions ----------------------------------------------------------------------
+
+    def _start_on_loans(self, now_ns: int) -> list[tuple[Job, Spot]]:
+        """Returns the first job with its spot if a job is suspended for it. Other suspended
+        jobs whose nodes no job has borrowed are to continue."""
+        offers: list[tuple[Job, Spot]] = []
+        for number, lender in list(self.running.items()):
+            stop = lender.stop
+            if stop is None or stop.since_ns is None or stop.continues or lender.ending:
+                continue
+            if self.elastic.borrower(number) is not None:
+                continue
+            job, nodes = self._borrower(), count(self.elastic.lendable(number))
+            if job is None or job.number != stop.for_job or least_nodes(job) > nodes:
+                stop.continues = True
+                self.to_continue.append(number)
+                continue
+            self.waiting.remove(job)
+            run = ResizableRun(job, min(job.size, nodes), now_ns)
+            run.borrow(number)
+            self.running[job.number] = run
+            self.counts.started_in_order += 1
+            offers.append((job, (run, None, ())))
+        return offers
+
+    def _borrower(self) -> Job | None:
+        """Returns the first waiting job, if no earlier one waits for promised nodes."""
+        return None if self.promised else self._first()
+
+    def _suspend_for_first(self, now_ns: int) -> None:
+        """Orders a running job to stop if the first waiting job can borrow its nodes."""
+        suspension, job, degree = self.sizes.suspension, self._borrower(), self.sizes.degree
+        if suspension is None or job is None:
+            return
+        if degree is not None and len(self.running) >= degree:
+            return
+        stops = [run.stop for run in self.running.values() if run.stop is not None]
+        if any(stop.for_job == job.number for stop in stops):
+            return
+        age_ns = self.sizes.control.protected_ns
+        own = [
+            (run, count(self.elastic.lendable(number)))
+            for number, run in self.running.items()
+            if number not in self._changed and run.lender is None
+        ]
+        found = suspension.candidates(own, job, age_ns, now_ns)
+        lender = next(iter(self._steady(found, now_ns)), None)
+        if lender is not None:
+            self.elastic.suspend(lender.job.number, Stop(job.number))
+            self.to_suspend.append(lender.job.number)
+            self.counts.suspensions += 1
 
     def _harvest(self, missing: int, to: JobId, least: int, now_ns: int) -> bool:
         """Removes ``missing`` nodes from running jobs, or none; returns whether it did. to:

@@ -112,6 +112,8 @@ class MalleableEasy(Malleable):
 
     def _outlook(self, run: ResizableRun, now_ns: int, by: int = 0) -> Outlook:
         """Returns what a job gives back if its planned size changes by ``by`` nodes."""
+        if run.lender is not None:  # its nodes return to the job that has lent them
+            return Outlook(0, 0, run.end_ns, run.end_ns)
         size = run.size + by
         slack = max(0, size - run.minimum)
         changes = run.held > 0 and size != run.held
@@ -128,7 +130,7 @@ class MalleableEasy(Malleable):
         if changes or run.before is not None:
             end_ns += self._change_ns
         end_ns = max(end_ns, now_ns)
-        if run.ending or run.refuses:
+        if run.ending or run.refuses or run.is_in_loan:
             slack_ns = end_ns
         return Outlook(size, slack, slack_ns, end_ns)
 

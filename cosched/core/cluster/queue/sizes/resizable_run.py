@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from cosched.core.cluster.queue.job import Job
+from cosched.core.cluster.queue.job import Job, JobId
 from cosched.core.cluster.queue.sizes.execution import FREE, Execution, linear
 from cosched.core.cluster.queue.sizes.fit import FittedExecution, fit
 from cosched.core.cluster.queue.sizes.malleable_job import MalleableJob, least_nodes
@@ -45,6 +45,14 @@ class Before(Struct, frozen=True, gc=False):
     cost_ns: int  #: the expected cost of the change
 
 
+class Stop(Struct, gc=False):
+    """A suspension of a run that is not over."""
+
+    for_job: JobId  #: the job that borrows its nodes, or is to
+    since_ns: int | None = None  #: when its tasks were stopped; None: not confirmed
+    continues: bool = False  #: it was ordered to continue
+
+
 class Wants(Struct, frozen=True, gc=False):
     """What the program of a run wants, in nodes; 0: not known."""
 
@@ -66,13 +74,16 @@ class ResizableRun:
     wants: what its program wants. wished: it has wanted
     something else since the last change. paced_ns: each change after a wish puts it off by
     WISH_PAUSE_NS. stood_ns: how long it stood still for changes that are done.
+    stop: its suspension; None: its tasks run. suspensions: how often it was suspended.
+    suspended_ns: how long, in all, until it continued last. lender: the suspended job whose
+    nodes it has; None: its nodes are its own.
     """
 
     __slots__ = (
         "_sensed", "allowed_ns", "before", "cost", "end_ns", "ending", "execution",
-        "fitted", "harvests", "held", "ideal", "job", "minimum", "paced_ns", "predicted",
-        "refuses", "since_ns", "size", "spared_ns", "start_ns", "stood_ns", "wants",
-        "wished",
+        "fitted", "harvests", "held", "ideal", "job", "lender", "minimum", "paced_ns",
+        "predicted", "refuses", "since_ns", "size", "spared_ns", "start_ns", "stood_ns",
+        "stop", "suspended_ns", "suspensions", "wants", "wished",
     )  # fmt: skip
 
     def __init__(self, job: Job, size: int, now_ns: int) -> None:
@@ -101,6 +112,10 @@ class ResizableRun:
         self.refuses = False
         self.stood_ns = 0
         self.ending = False
+        self.stop: Stop | None = None
+        self.suspensions = 0
+        self.suspended_ns = 0
+        self.lender: JobId | None = None
         # size -> iterations and their time; most runs report none
         self._sensed: dict[int, tuple[int, int]] | None = None
 
@@ -115,7 +130,14 @@ class ResizableRun:
 
     def is_steady(self, now_ns: int) -> bool:
         """Returns whether a change of its size may begin now."""
-        return self.before is None and now_ns >= self.spared_ns and not self.ending
+        if self.before is not None or self.is_in_loan or self.ending:
+            return False
+        return now_ns >= self.spared_ns
+
+    @property
+    def is_in_loan(self) -> bool:
+        """Returns whether it is suspended, or has nodes of a suspended job."""
+        return self.stop is not None or self.lender is not None
 
     def left_ns(self, now_ns: int) -> int:
         """Returns the time until its end with the planned size."""
@@ -150,7 +172,35 @@ class ResizableRun:
         reports other times or costs gets no more."""
         job = self.job
         least_ns = round(job.walltime_ns * linear(least_nodes(job), job.size))
-        return least_ns + min(self.stood_ns, round(job.walltime_ns * CHANGES_SHARE))
+        stood_ns = min(self.stood_ns, round(job.walltime_ns * CHANGES_SHARE))
+        return least_ns + stood_ns + self.suspended_ns
+
+    # --- suspensions ----------------------------------------------------------------------
+
+    def borrow(self, lender: JobId) -> None:
+        """Lets it have nodes of a suspended job, and keep their number."""
+        self.lender = lender
+        self.minimum = self.ideal = self.size
+
+    def suspended(self, now_ns: int) -> None:
+        """Notes that its tasks are stopped."""
+        assert self.stop is not None
+        self.stop.since_ns = now_ns
+
+    def continued(self, now_ns: int) -> int:
+        """Notes that its tasks run again; returns how long they were stopped."""
+        stop, self.stop = self.stop, None
+        assert stop is not None
+        since_ns = now_ns if stop.since_ns is None else stop.since_ns
+        self.lose(now_ns - since_ns)
+        return now_ns - since_ns
+
+    def lose(self, stopped_ns: int) -> None:
+        """Puts off its end by a time in which it was suspended."""
+        self.suspended_ns += stopped_ns
+        self.end_ns += stopped_ns
+        if self.allowed_ns:
+            self.allowed_ns += stopped_ns
 
     # --- changes --------------------------------------------------------------------------
 
@@ -173,6 +223,8 @@ class ResizableRun:
         self.execution = self.predicted or self.fitted or usual
 
     def _narrow(self) -> None:
+        if self.lender is not None:
+            return  # its size does not change
         least, most = least_nodes(self.job), self.job.size
         wants = self.wants
         if wants is not None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from cosched.core.cluster.queue.sizes.harvest import EVEN, LOW_IMPACT, NEVER, Harvest
+from cosched.core.cluster.queue.sizes.suspension import Suspension
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
 
@@ -58,6 +59,7 @@ class SizePolicy:
     degree: int | None = None
     control: Control = Control()  #: when a change is worth its cost
     changes: bool = True  #: whether a running job may give nodes
+    suspension: Suspension | None = None  #: when a job is suspended; None: never
 
     def __post_init__(self) -> None:
         if self.degree is not None and self.degree < 1:
@@ -72,6 +74,11 @@ class SizePolicy:
             return (
                 "harvest",
                 f"{self.harvest.name} does not combine with easy; want {others}",
+            )
+        if self.suspension is not None:
+            return (
+                "suspend",
+                "does not combine with easy, which reserves nodes",
             )
         control = self.control
         for name, limited in (
