@@ -322,8 +322,8 @@ def test_nodes_that_the_queue_does_not_want_may_be_given(tmp_path, capsys):
     experiment.main([*words, "fig10", "fig11", "--docs", str(page)])
     text = capsys.readouterr().out
     assert text in page.read_text()
-    same = "essentially | FR/FQ 1.00 to 1.00 | within 1% |"
-    assert f"| 10 | without a limit FR and FQ are the same | {same}" in text
+    same = "essentially | 1.0 times | within 1% |"
+    assert f"| 10 | without a limit FR and FQ wait the same (FR/FQ) | {same}" in text
     rises = "with FQ it rises again as M grows on"
     assert f"| 11 | {rises} | yes | 0 of 10 | **no** |" in text
     with pytest.raises(SystemExit):
