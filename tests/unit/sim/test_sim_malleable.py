@@ -267,7 +267,7 @@ def test_the_figures_of_the_paper_in_small(tmp_path, capsys):
         *(str(number) for number in range(9, 17)), "T2", "T3",
     }  # fmt: skip
     failed = {claim.what for claim in claims if claim.verdict in (NO, UNDECIDED)}
-    assert failed == NOT_HERE | NOT_IN_SMALL
+    assert sorted(failed) == sorted(NOT_HERE | NOT_IN_SMALL)
 
     again = tmp_path / "again"
     words = ["fig14", "--from", str(tmp_path / "malleable.json"), "--out", str(again)]
