@@ -39,7 +39,7 @@ from benchmarks.experiments.startup.plans import (
     points_of,
 )
 from benchmarks.experiments.startup.workers import makespan_s
-from benchmarks.experiments.verdicts import HOLDS, NO, Measured
+from benchmarks.experiments.verdicts import HOLDS, NO, UNDECIDED, Measured
 from cosched.core.errors import CoschedError
 from cosched.sim.startup.costs import Costs
 from cosched.sim.startup.model import StartupRun
