@@ -1,6 +1,6 @@
 """Decides about several jobs at once: arrays, held jobs, and jobs that wait for others.
 
-What happens to all tasks of an array is stored together, in one commit.
+A change of all tasks of an array is stored in one commit.
 """
 
 from __future__ import annotations
