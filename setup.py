@@ -45,5 +45,7 @@ setup(
         "cosched/shm/_build.py:ffibuilder",
         "cosched/linux/native/_build.py:kick",
         "cosched/linux/native/_build.py:held_process",
+        "cosched/cluster/agent/_build.py:hwloc",
+        "cosched/cluster/pmi/_build.py:pmix",
     ],
 )

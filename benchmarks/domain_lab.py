@@ -13,6 +13,7 @@ from cosched.cli.cluster.site import lab_nodes
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.up.domain import start_domain, stop_domain, write_domain
 from cosched.config.domain import PORT, DomainConfig, QueueSettings, SecuritySettings
+from cosched.config.symbiosis import SymbiosisSettings
 from cosched.lab import life
 from cosched.lab.lab import Lab
 from cosched.lab.plan import PlannedNode, plan_crowded_nodes
@@ -59,6 +60,23 @@ def crowded_domain(
         domain(lab, slots=slots, queue=queue or QueueSettings(), security=_root_of(lab)),
     ):
         yield lab
+
+
+@contextmanager
+def shared_domain(
+    run_dir: Path, nodes: int, queue: QueueSettings, symbiosis: SymbiosisSettings
+) -> Iterator[Lab]:
+    """Starts a lab whose nodes have two CPUs each and share those of this machine, with a
+    domain on it. A half of a node takes one task.
+
+    The nodes have scheduler daemons, which look at each job alone now and then. No job
+    gives way to another one.
+    """
+    planned = plan_crowded_nodes(nodes, 2, life.usable_siblings())
+    with interruptible(), _one_group(), new_lab(run_dir, planned) as lab:
+        life.restart_daemons(run_dir, "--slowed-most", "off")
+        with domain(lab, slots=2, queue=queue, symbiosis=symbiosis, security=_root_of(lab)):
+            yield lab
 
 
 def _root_of(lab: Lab) -> SecuritySettings:

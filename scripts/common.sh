@@ -50,7 +50,8 @@ make_venv() {
     local venv=$root/$1 extras=$2 stamp
     stamp=$(cd "$root" && cat pyproject.toml setup.py \
         cosched/start/{command.sh,isolated.py,cosched-python} cosched/shm/*.c cosched/shm/_build.py \
-        cosched/shm/include/cosched/*.h cosched/linux/native/*.[ch] cosched/linux/native/_build.py |
+        cosched/shm/include/cosched/*.h cosched/linux/native/*.[ch] cosched/linux/native/_build.py \
+        cosched/cluster/{agent,pmi}/_build.py |
         sha256sum)-$extras
     [ "$(cat "$venv/.stamp" 2> /dev/null)" = "$stamp" ] && return
     say "preparing ${venv#"$root"/}"

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests import cost
 from tests.labs import OWN_CPUS, LabSize
 from tests.places import ROOT
 
@@ -54,11 +55,18 @@ def pytest_addoption(parser):
         help="Nodes of the lab of the tests that use one; more than"
         f" {OWN_CPUS} share the machine's CPUs. (default: {OWN_CPUS})",
     )
+    parser.addoption(
+        "--cost",
+        metavar="FILE",
+        help="Write the CPU time of each test into FILE; see tests/cost.py.",
+    )
 
 
 def pytest_configure(config):
     if config.getoption("lab_nodes") < OWN_CPUS:
         raise pytest.UsageError(f"--lab-nodes: at least {OWN_CPUS}")
+    if config.getoption("cost") is not None:
+        cost.measure(config, config.getoption("cost"))
 
 
 @pytest.fixture(scope="session")

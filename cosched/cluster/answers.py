@@ -157,17 +157,19 @@ def label_of(job: JobInfo) -> str:
 
 
 class PairInfo(TypedDict):
-    """The observed speed of a program. uid: its user. beside, beside_uid: the program on
-    the other halves of its nodes, and its user; None: no program. speed: against whole
-    nodes of its own. seen: how many observations it is the mean of.
+    """The observed speed of a program beside another one. uid: its user. beside,
+    beside_uid: the program on the other halves of its nodes, and its user. speed: the mean;
+    1 is that on the same halves without a neighbour. seen: how many runs it is the mean of.
+    harmful: whether the domain keeps the two apart.
     """
 
     program: str
     uid: int
-    beside: str | None
-    beside_uid: int | None
+    beside: str
+    beside_uid: int
     speed: float
     seen: int
+    harmful: bool
 
 
 class NodeInfo(TypedDict):

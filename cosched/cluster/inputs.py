@@ -19,17 +19,12 @@ from typing import Any
 import msgspec
 
 from cosched.cluster.message_kinds import Message
-from cosched.cluster.messages import GiveInput, InputTaken
+from cosched.cluster.messages import AT_END, PIECE_MOST, GiveInput, InputTaken
 from cosched.cluster.submission import LONGEST_REQUEST
 from cosched.cluster.user_socket import Person
 from cosched.core.bounds import Name, Natural, Offset
 from cosched.core.decoding import JsonDecoder, Malformed, decode_json
 from cosched.core.errors import CoschedError
-
-#: The longest piece, in bytes.
-PIECE_MOST = 1 << 20
-#: For ``GiveInput.at``: behind all that came before.
-AT_END = -1
 
 
 class _Request(msgspec.Struct, frozen=True):

@@ -14,6 +14,7 @@ from typing import TypeAlias
 import msgspec
 
 from cosched.cluster.message_kinds import Message, OfJob
+from cosched.cluster.sharing_messages import JobShared
 from cosched.cluster.size_messages import (
     Admit,
     Admitted,
@@ -51,6 +52,10 @@ from cosched.core.decoding import MessagePackDecoder
 PROTOCOL = 12
 #: The longest message, in bytes; a longer one is refused.
 LONGEST = 64 << 20
+#: The most bytes of one ``GiveInput``.
+PIECE_MOST = 1 << 20
+#: For ``GiveInput.at``: behind all that came before.
+AT_END = -1
 
 
 # --- an agent and the controller: membership ----------------------------------------------
@@ -229,7 +234,7 @@ class GiveInput(OfJob, frozen=True):
 
     number: Natural  #: the answer's; 0: none
     uid: UserId  #: the user that gives it
-    at: Offset  #: how many bytes are before it; -1: all that came
+    at: Offset  #: how many bytes are before it, or AT_END
     data: bytes  #: the bytes
     last: bool  #: no more will follow
 
@@ -366,6 +371,7 @@ AnyMessage: TypeAlias = (
     | TasksSuspended
     | ContinueTasks
     | TasksContinued
+    | JobShared
     | Ask
     | Answered
     | UserRequest

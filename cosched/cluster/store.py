@@ -16,6 +16,7 @@ from typing import Any, cast
 
 import msgspec
 
+from cosched.cluster import learned_store
 from cosched.cluster.database import Database, Upgrade, open_database
 from cosched.cluster.job_size import (
     JobSize,
@@ -42,7 +43,8 @@ from cosched.core.errors import CoschedError
 #: Those of version 2 do not count the failed starts of a job. Those of version 3 have no
 #: malleable jobs. Those of version 4 have all changes of sizes, and do not count them.
 #: Those of version 5 have no jobs on halves of nodes, those of version 6 no drains, and
-#: those of version 7 no arrays and no suspended jobs.
+#: those of version 7 no arrays, no suspended jobs, and nothing that was learned of
+#: programs.
 VERSION = 8
 #: How many changes of a job's size are kept, the latest ones. All of them are counted.
 CHANGES_MOST = 100
@@ -100,6 +102,7 @@ CREATE TABLE agents (name TEXT PRIMARY KEY, incarnation INTEGER NOT NULL) STRICT
 {_CHANGES};
 {_COUNTS};
 {_DRAINS};
+{learned_store.TABLES};
 """
 
 
@@ -263,9 +266,11 @@ class JobStore:
             _count_changes,
             _store_parts,
             _store_drains,
-            _store_arrays,
+            _store_arrays_and_learned,
         ]
         self._file = open_database(path, _TABLE, VERSION, remedy, log, upgrades)
+        #: The speeds and labels of programs that share nodes.
+        self.learned = learned_store.LearnedStore(self._file, self._complaints)
         self._shared: OrderedDict[int, Submission] = OrderedDict()
         #: How many changes of sizes ended, by whether they were refused.
         self.changes_ended = self._sum_of_changes()
@@ -593,3 +598,9 @@ def _store_arrays(file: Database) -> None:
     file.run("ALTER TABLE jobs ADD COLUMN let_in_ns INTEGER")
     file.run(_BY_ARRAY)
     file.run(_ARRAYS)
+
+
+def _store_arrays_and_learned(file: Database) -> None:
+    """Gives a file of version 7 arrays of jobs, and room for what a domain learns."""
+    _store_arrays(file)
+    learned_store.store_learned(file)

@@ -6,7 +6,10 @@ from dataclasses import dataclass
 
 from cosched.core.cluster.queue.halves.placement import LEARNED, OF_DOMAINS
 from cosched.core.config.kinds import SWITCH, one_of, whole
+from cosched.core.config.schema import SLOWED
 from cosched.core.config.tables import key
+from cosched.core.symbiosis.labels import WRONG_RUNS
+from cosched.core.symbiosis.watch import WatchSettings
 
 #: Whole nodes.
 UNDIVIDED = 1
@@ -26,6 +29,19 @@ class SymbiosisSettings:
     )
     share_unlabelled: bool = key(
         SWITCH, False, "Whether jobs without a label may have halves, too."
+    )
+
+    wrong_runs: int = key(
+        whole(0),
+        WRONG_RUNS,
+        "A label has no effect after so many wrong runs; 0: each label has one.",
+        live=True,
+    )
+    slowed_most: float = key(
+        SLOWED,
+        WatchSettings().limit,
+        "Jobs that slow each other more are not placed side by side again.",
+        live=True,
     )
 
     @property

@@ -8,11 +8,12 @@ no other job uses.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from math import isinf
 from typing import Any
 
+from cosched.core.errors import CoschedError
 from cosched.core.node.job import JobState
 from cosched.core.node.messages import Job, Mode, RestChosen
 from cosched.core.symbiosis.speeds import Estimate, Sample, Work
@@ -26,6 +27,8 @@ from cosched.node.tasks.live_jobs import JobTable
 
 #: The most jobs whose kind and label are kept; older ones are forgotten.
 JOBS_MOST = 1024
+#: The largest slowdown that is written down.
+SLOWDOWN_MOST = 1000.0
 _COSCHEDULED = (Mode.COSCHEDULED, Mode.RESTING)
 
 
@@ -158,7 +161,35 @@ class Companions:
             found.alone,
             found.beside,
             None if isinf(found.slowdown) else found.slowdown,
+            min(found.low, SLOWDOWN_MOST),
         )
+
+    def shared(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Returns what was seen of the jobs that share the node now, and of those that have
+        ended since ``since_wall_ns``."""
+        since_wall_ns = request.get("since_wall_ns", 0)
+        if type(since_wall_ns) is not int:
+            raise CoschedError("since_wall_ns: must be a whole number of nanoseconds")
+        accounts = self._driver.recorder.accounts
+        running = [
+            {
+                "key": job.key,
+                "began_wall_ns": accounts[job.key].began.wall_ns,
+                "sharing": self.document(job),
+            }
+            for job in self._jobs
+            if job.limited_by
+        ]
+        ended = [
+            {
+                "key": record.job,
+                "began_wall_ns": record.began_wall_ns,
+                "sharing": asdict(record.sharing),
+            }
+            for record in self._history.shared(since_wall_ns)
+            if record.sharing is not None
+        ]
+        return {"running": running, "ended": ended}
 
     def document(self, job: LiveJob) -> dict[str, Any]:
         """Returns what is known of a job, for the node's status."""

@@ -246,7 +246,7 @@ class SchedulerDaemon:
             self.paths.control_socket,
             self._loop,
             mode=mode,
-            readers={"status": self._status},
+            readers={"status": self._status, "shared": self._companions.shared},
             writers={
                 "set": self.settings.set,
                 "relearn": self._answers.relearn,

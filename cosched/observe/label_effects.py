@@ -23,22 +23,23 @@ def label_rows(ended: Iterable[JobSummary], wrong_runs: int) -> list[dict[str, A
     """Returns a row for each user's program whose label was checked, the last one at the
     end. ended: in the order of their ends. wrong_runs: as of ``LabelRecord``."""
     record = LabelRecord(wrong_runs)
-    names: dict[tuple[int, int], str] = {}
+    names: dict[tuple[int, str], str] = {}
     for job in ended:
         found = None if job.sharing is None else found_limits(job.sharing)
         if job.sharing is None or found is None or not job.kind:
             continue
-        record.add(job.uid, job.kind, label_of(job.sharing), found, job.ended_wall_ns)
-        names[job.uid, job.kind] = job.name
-    return [_row(record, kept, names[kept.uid, kept.kind]) for kept in record.all()]
+        program = str(job.kind)
+        record.add(job.uid, program, label_of(job.sharing), found, job.ended_wall_ns)
+        names[job.uid, program] = job.name
+    return [_row(record, kept, names[kept.uid, kept.program]) for kept in record.all()]
 
 
 def _row(record: LabelRecord, kept: Checked, name: str) -> dict[str, Any]:
-    counts = record.effective(kept.uid, kept.kind, kept.label)
+    counts = record.effective(kept.uid, kept.program, kept.label)
     return {
         "uid": kept.uid,
         "job": name,
-        "kind": kept.kind,
+        "kind": int(kept.program),
         "label": _names(kept.label),
         "found": _names(kept.found),
         "runs": kept.runs,

@@ -113,6 +113,19 @@ def test_nodes_jobs_queue_and_daemons_are_there(page):
     assert waiting[9].startswith("first in the queue; needs ")
 
 
+def test_halves_of_a_node_have_lanes_of_their_own(page):
+    stays = (
+        "[{job: '1', begin: 0, end: 9, half: 'bottom'}, "
+        "{job: '2', begin: 1, end: 5, half: 'top'}, {job: '3', begin: 9, end: 12}]"
+    )
+    found = page.run(f"inLanes({stays}).stays.map((one) => [one.lane, one.tall])")
+    assert found == [[1, 1], [0, 1], [0, 2]]
+    words = page.run("beside({halves: ['top', 'top'], beside: ['7', '9']})")
+    assert words == ": top, beside job 7 and job 9"
+    assert page.run("beside({halves: ['bottom'], beside: []})") == ": bottom, beside no job"
+    assert page.run("beside({halves: [], beside: []})") == ""
+
+
 def test_page_moves(page):
     before, view = page.run("[dashboard.feed.version, dashboard.nodeChart.view[1]]")
     page.until(f"dashboard.feed.version > {before} + 1")

@@ -263,7 +263,7 @@ def test_the_domain_ends_and_keeps_the_jobs_that_wait(make_rig):
     running, waiting = rig.shell("sleep 91.9"), rig.shell("echo later")
     rig.until_state(running, "running")
     with rig.client() as client:
-        with pytest.raises(CoschedError, match="1 jobs run; to end them too"):
+        with pytest.raises(CoschedError, match="1 job runs; to end them too"):
             client.down(end_jobs=False)
         assert client.down(end_jobs=True) == [running]
     assert [process.wait(10) for process in rig.members.values()] == [0, 0]

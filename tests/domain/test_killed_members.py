@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from cosched.cluster.paths import DomainPaths
+from cosched.cluster.up.members import AGENT_MODULE, CONTROLLER_MODULE
 from cosched.core.names import CONTROLLER
 from cosched.rundir.lock import is_held
 from tests.domain.rig import ENVIRON, WITHIN_S
@@ -23,6 +24,7 @@ from tests.tools.waiting import pauses
 
 NODE = os.uname().nodename
 WAIT = "touch runs; while [ ! -e go ]; do sleep 0.05; done"
+_MEMBERS = frozenset((CONTROLLER_MODULE, AGENT_MODULE))
 AGAIN = "the {} of the private domain was killed; starting it again\n"
 
 
@@ -77,7 +79,8 @@ class Private:
 
     def members(self):
         """Returns the pids of the members that live."""
-        return pids(lambda words: str(self.paths.run_dir) in words and "-m" in words)
+        run_dir = str(self.paths.run_dir)
+        return pids(lambda words: run_dir in words and not _MEMBERS.isdisjoint(words))
 
     def strays(self):
         """Returns the pids of the job of ``start_job``."""
@@ -202,7 +205,7 @@ def test_down_ends_a_domain_whose_controller_was_killed(private):
     private.kill("controller")
     for _ in range(2):
         status, _, err = private.run("cluster", "down")
-        assert (status, "1 jobs run" in err) == (1, True)
+        assert (status, "1 job runs" in err) == (1, True)
         assert not is_held(private.lock("controller"))
     status, out, err = private.run("cluster", "down", "--end-jobs")
     assert (status, out, err) == (0, f"ended jobs {number}\n", "")
@@ -228,7 +231,7 @@ def test_up_refuses_where_only_the_controller_was_killed(private):
     before = private.paths.config.read_bytes()
     private.kill("controller")
     status, _, err = private.run("cluster", "up")
-    assert (status, "a domain is up already in" in err) == (1, True)
+    assert (status, "the private domain in" in err, "1 job runs" in err) == (1, True, True)
     assert private.paths.config.read_bytes() == before
 
 

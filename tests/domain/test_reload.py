@@ -36,9 +36,7 @@ def test_reload_is_for_jobs_that_are_submitted_later(user):
     with user.rig.client() as client:
         later = user.submit("true")
         assert client.job(later)["time_ns"] == 60 * 10**9
-        assert (
-            client.job(waiting)["time_ns"] == client.job(running)["time_ns"] == 3600 * 10**9
-        )
+        assert client.job(waiting)["time_ns"] is client.job(running)["time_ns"] is None
         assert client.job(running)["state"] == "running"
     user.run("cancel", str(running))
     assert user.rig.wait(waiting)["state"] == "done"

@@ -89,8 +89,9 @@ class Reload(Command):
 
     It takes these settings at once: queue.policy, queue.jobs_per_node,
     queue.default_time, queue.grace, [queue.changes], life.lost_after, life.prepare,
-    security.root_from, security.least_uid, and [coupling] without listen, domains and
-    metrics. Jobs that run or wait keep their limits. All other settings need a restart. A
+    security.root_from, security.least_uid, symbiosis.wrong_runs,
+    symbiosis.slowed_most, and [coupling] without listen, domains and metrics. Jobs that
+    run or wait keep their limits. All other settings need a restart. A
     file with a mistake changes nothing. A controller that gets SIGHUP does the same.
 
     \b

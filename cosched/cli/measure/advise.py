@@ -61,7 +61,7 @@ class Advise(Command):
     wait. 'cosched bench' measures.
 
     --pairs prints the speeds of programs beside each other that the domain has observed,
-    if its jobs share nodes: 1 is the speed on whole nodes of its own.
+    if its jobs share nodes: 1 is the speed on the same halves without a neighbour.
 
     \b
     Examples:
@@ -125,21 +125,21 @@ def _show_pairs(run_dir: Path, *, as_json: bool) -> int:
         click.echo(json.dumps({"pairs": pairs}))
     elif pairs:
         rows = [_pair_row(pair) for pair in pairs]
-        click.echo("\n".join(table(("program", "beside", "speed", "seen"), rows, "<<>>")))
+        click.echo(
+            "\n".join(table(("program", "beside", "speed", "runs", ""), rows, "<<>><"))
+        )
     else:
         click.echo("no program was seen beside another one yet")
     return 0
 
 
 def _pair_row(pair: PairInfo) -> tuple[str, ...]:
-    beside = "nothing"
-    if pair["beside"] is not None and pair["beside_uid"] is not None:
-        beside = _program(pair["beside"], pair["beside_uid"])
     return (
         _program(pair["program"], pair["uid"]),
-        beside,
+        _program(pair["beside"], pair["beside_uid"]),
         f"{pair['speed']:.2f}",
         str(pair["seen"]),
+        "kept apart" if pair["harmful"] else "",
     )
 
 

@@ -20,6 +20,7 @@ from cosched.cli.sim.sharing import (
     simulate,
 )
 from cosched.cli.sim.symbiosis_log import Log
+from cosched.core.symbiosis.labels import WRONG_RUNS
 from cosched.sim.symbiotic.pairings import assess
 from cosched.sim.symbiotic.rounds import check_labels, experiment
 from cosched.sim.symbiotic.stream import StreamRecipe
@@ -121,6 +122,7 @@ class Stream(Command):
       cosched sim symbiosis stream --repeat 20
       cosched sim symbiosis stream --placements whole,split --order fcfs
       cosched sim symbiosis stream --model datastar --save out --out out.json
+      cosched sim symbiosis stream --wrong 0.2 --liars 0.2 --wrong-runs 0
     """
 
     model: str = model_option("npb")
@@ -137,6 +139,17 @@ class Stream(Command):
         large=option(
             type=click.IntRange(1), metavar="HALVES", help="Size of the large jobs."
         ),
+        users=option(type=click.IntRange(1), metavar="N", help="Users of the stream."),
+        wrong=option(
+            type=click.FloatRange(0, 1),
+            metavar="SHARE",
+            help="Share of a user's applications with a wrong label, 0 to 1.",
+        ),
+        liars=option(
+            type=click.FloatRange(0, 1),
+            metavar="SHARE",
+            help="Share of users who name the CPU for all jobs, 0 to 1.",
+        ),
         seed=seed_option(),
     )
     order: str = order_option("largest")
@@ -146,6 +159,12 @@ class Stream(Command):
         default=12,
         metavar="N",
         help="Greatest number of jobs that wait at a time.",
+    )
+    wrong_runs: int = option(
+        type=click.IntRange(0),
+        default=WRONG_RUNS,
+        metavar="N",
+        help="A label has no effect after so many wrong runs; 0: each has one.",
     )
     repeat: int = repeat_option(1, "Streams, with this seed and the next ones.")
     save_in: Path | None = save_option()
@@ -161,6 +180,7 @@ class Stream(Command):
                 order=self.order,
                 queue_limit=self.queue_limit,
                 placements=self.placements,
+                wrong_runs=self.wrong_runs,
             )
             for count in range(self.repeat)
         ]

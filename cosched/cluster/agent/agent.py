@@ -25,6 +25,7 @@ from cosched.cluster.agent.proofs import Proofs
 from cosched.cluster.agent.requests import UserRequests
 from cosched.cluster.agent.resizing.admissions import Admissions
 from cosched.cluster.agent.route import Route, names_of, route_of
+from cosched.cluster.agent.sharing_reports import SharingReports, daemon_sockets
 from cosched.cluster.agent.steps import StepNotes
 from cosched.cluster.agent.stewards import Nursery, Steward
 from cosched.cluster.agent.stopping import Stops
@@ -126,6 +127,9 @@ class Agent:
         )
         self._inputs = Inputs(self._nodes.addresses, self.send)
         self._inputs.ready.clear()
+        self._sharing = SharingReports(
+            daemon_sockets(paths, name), partial(self.send, CONTROLLER), log
+        )
         self._proofs = Proofs()
         self._early: deque[tuple[str, OfJob]] = deque(maxlen=_EARLY)  # before it joined
         self._tasks = SideTasks(self._end)
@@ -160,6 +164,7 @@ class Agent:
             await users.open()
             self._tasks.start(self._links.receive(self._take))
             self._tasks.start(self._beat())
+            self._tasks.start(self._sharing.run())
             await starting
             ready()
             await self._over
@@ -270,6 +275,7 @@ class Agent:
             if job.route.heads_job:
                 job.report_again()
         self._requests.send_again()
+        self._sharing.report_again()
         while self._early:
             self._take_apart(*self._early.popleft())
 
@@ -447,6 +453,8 @@ class Agent:
         on_frame = partial(self._take_frame, job)
         admission = self._admissions.get(job.key)
         environ = {} if admission is None else admission.environ
+        if not job.route.world:
+            self._sharing.begin(job.key, found)
         return self.stewards.make(job.route, found, environ, on_frame, job.steward_ended)
 
     def open_page(
@@ -480,6 +488,8 @@ class Agent:
     def forget(self, job: NodeJob) -> None:
         self._jobs.pop(job.identity, None)
         self._stops.world_ended(job, last=not self._worlds_of(job.key))
+        if not job.route.world:
+            self._sharing.end(job.key)
         if not job.route.world and not job.since_ns:  # its tasks never began
             self._admissions.dismiss(job.key)
         self.check_over(job.key)

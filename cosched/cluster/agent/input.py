@@ -6,8 +6,7 @@ import os
 from collections.abc import Callable
 
 from cosched.cluster.agent.frames import Frame, InputWritten, WriteInput
-from cosched.cluster.inputs import AT_END, PIECE_MOST
-from cosched.cluster.messages import GiveInput, InputTaken
+from cosched.cluster.messages import AT_END, PIECE_MOST, GiveInput, InputTaken
 from cosched.service.loop import Watch
 
 #: Input that may wait for rank 0, in bytes.

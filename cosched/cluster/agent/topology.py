@@ -11,20 +11,11 @@ import os
 from pathlib import Path
 from typing import Any
 
-from cffi import FFI
+from cosched.cluster.agent._hwloc import ffi
 
 #: The library of hwloc 2.
 _LIBRARY = "libhwloc.so.15"
 _KEEP_ALL = 0
-
-_HWLOC = FFI()
-_HWLOC.cdef("""
-typedef struct hwloc_topology *hwloc_topology_t;
-int hwloc_topology_init(hwloc_topology_t *);
-int hwloc_topology_set_io_types_filter(hwloc_topology_t, int filter);
-int hwloc_topology_load(hwloc_topology_t);
-int hwloc_topology_export_xml(hwloc_topology_t, const char *path, unsigned long flags);
-""")
 
 
 def write_topology(path: Path) -> bool:
@@ -33,10 +24,10 @@ def write_topology(path: Path) -> bool:
     hwloc may load plugins with threads, so this is for a process of its own.
     """
     try:
-        hwloc: Any = _HWLOC.dlopen(_LIBRARY)
+        hwloc: Any = ffi.dlopen(_LIBRARY)
     except OSError:
         return False
-    topology: Any = _HWLOC.new("hwloc_topology_t *")
+    topology: Any = ffi.new("hwloc_topology_t *")
     unfinished = path.with_suffix(".new")
     done = (
         hwloc.hwloc_topology_init(topology) == 0

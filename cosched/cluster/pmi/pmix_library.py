@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from cosched.cluster.pmi.pmix_declarations import PMIX
+from cosched.cluster.pmi._pmix import ffi
 from cosched.cluster.pmi.pmix_facts import Fact, Kind
 from cosched.cluster.pmi.pmix_values import FLAG, TEXT, read_text
 from cosched.core.errors import CoschedError
@@ -47,13 +47,20 @@ class PmixLibrary:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self.ffi = PMIX
+        self.ffi = ffi
         try:
             self._lib: Any = self.ffi.dlopen(str(path))
         except OSError as error:
             raise CoschedError(f"cannot load the PMIx library: {error}") from None
-        if not hasattr(self._lib, _NEWEST):
+        if not self._has(_NEWEST):
             raise CoschedError(f"{path}: not a library of PMIx 4.1 or newer")
+
+    def _has(self, function: str) -> bool:
+        """Returns whether the library has a function."""
+        try:
+            return bool(getattr(self._lib, function))
+        except ffi.error:
+            return False
 
     def start_server(self, module: Any, facts: Sequence[Fact]) -> None:
         """Starts the library's server; ``module``: a pmix_server_module_t."""
@@ -135,7 +142,7 @@ class PmixLibrary:
             yield array
         finally:
             self._lib.PMIx_Info_list_release(infos)
-            if array.array != self.ffi.NULL and hasattr(self._lib, _DESTRUCT):
+            if array.array != self.ffi.NULL and self._has(_DESTRUCT):
                 self._lib.PMIx_Data_array_destruct(array)
 
     def _add(self, infos: Any, fact: Fact) -> None:

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
-from cosched.cluster.pmi.pmix_declarations import PMIX
+from cosched.cluster.pmi._pmix import ffi
 from cosched.cluster.pmi.service import JobLayout
 from cosched.core.cluster.startup.questions import Command, Publish, WorldRanks
 from cosched.core.decoding import parse_integer, shown_text
@@ -26,9 +26,9 @@ _OF_REQUEST = "pmix."
 
 def read_text(pointer: Any) -> str:
     """Returns a string of C; empty for NULL."""
-    if pointer == PMIX.NULL:
+    if pointer == ffi.NULL:
         return ""
-    data = PMIX.string(pointer)
+    data = ffi.string(pointer)
     assert isinstance(data, bytes)
     return wire_from_bytes(data)
 
@@ -36,7 +36,7 @@ def read_text(pointer: Any) -> str:
 def read_texts(pointers: Any) -> Iterator[str]:
     """Yields the strings of an array that ends with NULL."""
     number = 0
-    while pointers != PMIX.NULL and pointers[number] != PMIX.NULL:
+    while pointers != ffi.NULL and pointers[number] != ffi.NULL:
         yield read_text(pointers[number])
         number += 1
 
@@ -63,7 +63,7 @@ def read_published(values: dict[str, Any]) -> Publish:
     if value.type == TEXT:
         data = wire_to_bytes(read_text(value.data.string))
     elif value.type == BYTES:
-        data = PMIX.buffer(value.data.bo.bytes, value.data.bo.size)[:]
+        data = ffi.buffer(value.data.bo.bytes, value.data.bo.size)[:]
     else:
         raise CoschedError(f"publishes a value of PMIx's type {value.type}, not served")
     port = f"{value.type}:{shown_text(base64.b64encode(data))}"
@@ -75,8 +75,8 @@ def write_published(task: Any, name: str, port: str) -> tuple[Any, Any]:
     task: its publisher."""
     number, _, text = port.partition(":")
     data = base64.b64decode(text)
-    kept = PMIX.new("char[]", data)
-    found: Any = PMIX.new("pmix_pdata_t *")
+    kept = ffi.new("char[]", data)
+    found: Any = ffi.new("pmix_pdata_t *")
     found.proc = task
     found.key = name.encode()
     found.value.type = parse_integer(number, "a type of PMIx", 0, 0xFFFF)

@@ -28,11 +28,15 @@ from cosched.config.domain import CPU, DomainConfig, QueueSettings, load_config
 from cosched.config.slurm import is_coupled
 from cosched.core.decoding import host_of
 from cosched.core.errors import CoschedError
-from cosched.core.identity import ROOT
 from cosched.core.names import member_of
 from cosched.linux.ports import free_ports
 from cosched.linux.waiting import comes_true
-from cosched.rundir.directories import check_own, is_listening, make_node_directory
+from cosched.rundir.directories import (
+    SYSTEM_RUN_DIR,
+    check_own,
+    is_listening,
+    make_node_directory,
+)
 from cosched.rundir.lock import is_held
 from cosched.rundir.paths import NodePaths
 
@@ -54,7 +58,7 @@ def start_private(run_dir: Path, node: str) -> None:
 
     Does nothing if another process has just started it. Raises NoDomain if an operator's
     domain has this run directory: only its operator starts it. A domain of this machine
-    alone that an ordinary user has ended is replaced; its jobs that wait are kept.
+    alone in another directory than the system's is replaced; its jobs that wait are kept.
     """
     paths = DomainPaths(run_dir)
     if paths.config.exists() and not (_is_private(paths) or _is_replaceable(paths)):
@@ -120,8 +124,9 @@ def _may_be_private(paths: DomainPaths) -> bool:
 
 
 def _is_replaceable(paths: DomainPaths) -> bool:
-    """Returns whether an ordinary user's domain has this machine alone as its node."""
-    if os.geteuid() == ROOT or is_coupled(paths.config):
+    """Returns whether a domain has this machine alone as its node, and is not that of the
+    machine's own daemons."""
+    if paths.run_dir == SYSTEM_RUN_DIR or is_coupled(paths.config):
         return False
     config, here = load_config(paths.config), member_of(os.uname().nodename)
     return tuple(config.nodes) == (here,) and host_of(config.nodes[here]) == LOOPBACK

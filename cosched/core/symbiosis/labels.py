@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import islice, takewhile
 
 from cosched.core.symbiosis.limited import Found, Verdict
 from cosched.core.symbiosis.resources import Limits
@@ -36,7 +38,7 @@ class Checked:
     """What is kept of a user's program."""
 
     uid: int  #: the user's number
-    kind: int  #: the program's kind
+    program: str  #: the program's name, or its kind as text
     label: Limits  #: the label of its last run
     found: Limits  #: what limited its last run that was judged; empty: nothing did
     runs: int  #: runs with this label that were judged
@@ -52,17 +54,24 @@ class LabelRecord:
         """wrong_runs: a label has no effect after so many; 0: each label has one. kept: the
         record before a restart, in any order."""
         self._wrong_runs = wrong_runs
-        self._checked: dict[tuple[int, int], Checked] = {}
+        self._checked: dict[tuple[int, str], Checked] = {}  # the oldest first
+        self._of_user: dict[int, dict[str, Checked]] = {}
         for each in sorted(kept, key=lambda each: each.seen_ns):
-            self._checked[each.uid, each.kind] = each
+            self._put(each)
+
+    def configure(self, wrong_runs: int) -> None:
+        """Applies another number of wrong runs from now on."""
+        self._wrong_runs = wrong_runs
 
     def add(
-        self, uid: int, kind: int, label: Limits, found: Found, now_ns: int
+        self, uid: int, program: str, label: Limits, found: Found, now_ns: int
     ) -> tuple[Checked, list[Checked]]:
         """Adds a run. Returns what is kept of its program, and what is forgotten."""
-        before = self._checked.pop((uid, kind), None)
+        before = self._checked.get((uid, program))
+        if before is not None:
+            self._drop(before)
         if before is None or before.label != label:
-            before = Checked(uid, kind, label, found.limits, 0, 0, 0, now_ns)
+            before = Checked(uid, program, label, found.limits, 0, 0, 0, now_ns)
         verdict = found.verdict(label)
         wrong = before.wrong
         if verdict is not Verdict.OPEN:
@@ -75,16 +84,28 @@ class LabelRecord:
             wrong=wrong,
             seen_ns=now_ns,
         )
-        self._checked[uid, kind] = kept
+        self._put(kept)
         return kept, self._forget(uid, now_ns)
 
-    def of(self, uid: int, kind: int) -> Checked | None:
-        """Returns what is kept of a program; None: nothing."""
-        return self._checked.get((uid, kind))
+    def _put(self, checked: Checked) -> None:
+        self._checked[checked.uid, checked.program] = checked
+        self._of_user.setdefault(checked.uid, {})[checked.program] = checked
 
-    def effective(self, uid: int, kind: int, label: Limits) -> Limits:
-        """Returns the label by which a job is placed; empty: nothing is known of it."""
-        kept = self._checked.get((uid, kind)) if kind else None
+    def _drop(self, checked: Checked) -> None:
+        del self._checked[checked.uid, checked.program]
+        own = self._of_user[checked.uid]
+        del own[checked.program]
+        if not own:
+            del self._of_user[checked.uid]
+
+    def of(self, uid: int, program: str) -> Checked | None:
+        """Returns what is kept of a program; None: nothing."""
+        return self._checked.get((uid, program))
+
+    def effective(self, uid: int, program: str, label: Limits) -> Limits:
+        """Returns the label by which a job is placed; empty: nothing is known of it.
+        program: empty if it is unknown."""
+        kept = self._checked.get((uid, program)) if program else None
         if not self._wrong_runs:
             return label
         if kept is not None and kept.label == label:
@@ -98,21 +119,25 @@ class LabelRecord:
         return kept.wrong >= self._wrong_runs
 
     def _is_unreliable(self, uid: int) -> bool:
-        own = (each for each in self._checked.values() if each.uid == uid)
+        own = self._of_user.get(uid, {}).values()
         return sum(map(self._is_wrong, own)) >= WRONG_PROGRAMS
 
     def _forget(self, uid: int, now_ns: int) -> list[Checked]:
         """Forgets what is too old or too much; the oldest stand first."""
-        old = [c for c in self._checked.values() if now_ns - c.seen_ns > KEPT_NS]
-        own = [each for each in self._checked.values() if each.uid == uid]
-        old += own[: max(0, len(own) - PROGRAMS_MOST // USERS_PART)]
-        every = list(self._checked.values())
-        old += every[: max(0, len(every) - PROGRAMS_MOST)]
-        forgotten = {(each.uid, each.kind): each for each in old}
-        for key in forgotten:
-            del self._checked[key]
+        every, own = self._checked.values(), self._of_user[uid].values()
+        is_old = partial(_is_old, now_ns)
+        old = list(takewhile(is_old, every))
+        old += islice(own, max(0, len(own) - PROGRAMS_MOST // USERS_PART))
+        old += islice(every, max(0, len(every) - PROGRAMS_MOST))
+        forgotten = {(each.uid, each.program): each for each in old}
+        for each in forgotten.values():
+            self._drop(each)
         return list(forgotten.values())
 
     def all(self) -> list[Checked]:
         """Returns the whole record, the program that was seen last at the end."""
         return list(self._checked.values())
+
+
+def _is_old(now_ns: int, checked: Checked) -> bool:
+    return now_ns - checked.seen_ns > KEPT_NS

@@ -25,6 +25,8 @@ class Neighbour:
     beside: float  #: units of work a second beside them
     #: The speed alone over the speed beside them, the median; None: it stood still there.
     slowdown: float | None
+    #: It is surely slowed by that factor or more; 0: too few trials to say.
+    at_least: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -117,7 +117,7 @@ class JobBars {
   describe(row) {
     const id = this.ids[row], job = this.feed.jobs.get(id);
     if (!job) return null;
-    const lines = [`${this.look.name(id)}: ${job.state}${job.nodes.length ? " on " + hosts(job.nodes) : ""}`];
+    const lines = [`${this.look.name(id)}: ${job.state}${job.nodes.length ? " on " + hosts(job.nodes) + beside(job) : ""}`];
     const began = job.began_ms === null ? null : job.began_ms / 1000;
     const end = job.ended_ms === null ? this.feed.now : job.ended_ms / 1000;
     if (job.number !== null)

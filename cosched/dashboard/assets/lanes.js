@@ -43,8 +43,11 @@ class NodeLanes {
       if (job.began_ms === null || !job.nodes.length) continue;
       const end = job.ended_ms === null ? Infinity : job.ended_ms / 1000;
       if (end < oldest) continue;
-      for (const node of new Set(job.nodes))
-        if (stays.has(node)) stays.get(node).push({job: id, begin: job.began_ms / 1000, end});
+      job.nodes.forEach((node, index) => {
+        const half = job.halves[index];
+        if (stays.has(node) && (half || job.nodes.indexOf(node) === index))
+          stays.get(node).push({job: id, begin: job.began_ms / 1000, end, half});
+      });
     }
     this.lanes = new Map([...stays].map(([node, found]) => [node, inLanes(found)]));
     this.deepest = Math.max(1, ...[...this.lanes.values()].map((one) => one.count));
@@ -80,7 +83,8 @@ class NodeLanes {
       const spans = this.spans(node, spansOn, stay.job);
       const shown = {...stay, end: Math.min(stay.end, this.feed.now)};
       const seam = step > 5 * scale ? scale : 0;
-      paintStay(frame, shown, spans, top + scale * gap / 2 + stay.lane * step, step - seam, this.look);
+      const at = top + scale * gap / 2 + stay.lane * step;
+      paintStay(frame, shown, spans, at, stay.tall * step - seam, this.look);
     }
   }
 
@@ -95,7 +99,8 @@ class NodeLanes {
     const {stays, count} = this.lanes.get(this.nodes[row]);
     const here = stays.filter((stay) => stay.begin <= at && Math.min(stay.end, this.feed.now) >= at);
     if (inRow === undefined) return here[0];
-    return here.find((stay) => stay.lane === Math.floor(inRow * count));
+    const lane = Math.floor(inRow * count);
+    return here.find((stay) => stay.lane <= lane && lane < stay.lane + stay.tall);
   }
 
   describe(row, at, inRow) {
@@ -103,8 +108,17 @@ class NodeLanes {
     if (!stay) return inRow === undefined ? `${this.label(row)}: no job` : null;
     const spans = this.spans(node, this.feed.spans.get(node), stay.job);
     const runs = spans === undefined || isOn(spans, at);
-    return `${node}: ${this.look.name(stay.job)} ${runs ? "runs" : "waits for its turn"}\n` +
+    return `${node}: ${this.look.name(stay.job)} ${runs ? "runs" : "waits for its turn"}${this.place(row, stay, at)}\n` +
       `there for ${lasting(Math.min(stay.end, this.feed.now) - stay.begin)}, since ${clock(stay.begin)}`;
+  }
+
+  // Returns the half that a job has, and the job on the other one at this time.
+  place(row, stay, at) {
+    if (!stay.half) return "";
+    const time = Math.min(at, this.feed.now);
+    const other = this.lanes.get(this.nodes[row]).stays.find((one) => one.half && one.half !== stay.half &&
+      one.begin <= time && Math.min(one.end, this.feed.now) >= time);
+    return ` on the ${stay.half} half, beside ${other ? this.look.name(other.job) : "no job"}`;
   }
 
   job(row, at, inRow) {
@@ -122,8 +136,18 @@ function isOn(spans, at) {
   return index < spans.begin.length && spans.begin[index] <= at;
 }
 
-// Returns stays with the lowest lane that is free, and the number of lanes.
+const HALVES = ["top", "bottom"];
+
+// Returns stays with the lowest lane that is free, and the number of lanes. On a node with
+// halves the top one has the upper lane, and a job on the whole node has both.
 function inLanes(stays) {
+  if (stays.some((stay) => stay.half)) {
+    for (const stay of stays) {
+      stay.lane = stay.half ? HALVES.indexOf(stay.half) : 0;
+      stay.tall = stay.half ? 1 : HALVES.length;
+    }
+    return {stays, count: HALVES.length};
+  }
   stays.sort((one, other) => one.begin - other.begin || byName(one.job, other.job));
   const ends = [];
   for (const stay of stays) {
@@ -131,6 +155,7 @@ function inLanes(stays) {
     if (lane < 0) lane = ends.length;
     ends[lane] = stay.end;
     stay.lane = lane;
+    stay.tall = 1;
   }
   return {stays, count: ends.length};
 }

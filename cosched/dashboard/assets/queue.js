@@ -135,7 +135,7 @@ class Queue {
 
   reason(id, job) {
     if (isOver(job)) return job.reason || (job.status === null ? "" : `status ${job.status}`);
-    if (RUNS.has(job.state)) return hosts(job.nodes);
+    if (RUNS.has(job.state)) return hosts(job.nodes) + beside(job);
     if (job.mates) return job.mates;
     if (job.state === "held") return "held by its user";
     const before = this.before.get(id), needs = `needs ${nodes(job.minimum ?? job.node_count)}`;
@@ -147,6 +147,14 @@ const SIGNS = {running: "▶", starting: "▷", queued: "◷", held: "⏸", done
 
 function nodes(count) {
   return count === 1 ? "1 node" : `${count ?? "some"} nodes`;
+}
+
+// Returns the halves that a job has, and the jobs on the others; empty for whole nodes.
+function beside(job) {
+  if (!job.halves.length) return "";
+  const halves = [...new Set(job.halves)].join(" and ");
+  const others = job.beside.length ? `job ${job.beside.join(" and job ")}` : "no job";
+  return `: ${halves}, beside ${others}`;
 }
 
 function sizes(job) {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -44,6 +44,8 @@ HISTORY_BYTES = 4 * 1024 * 1024
 SITE_STATE = Path("/var/lib/cosched")
 #: Records kept in memory for users who may not read the file; each user's part is safe.
 RECENT_RECORDS = 1000
+#: Records of ended jobs that shared the node: its agent reports them to a domain.
+SHARED_MOST = 256
 #: The most bytes of records in one answer.
 ANSWER_BYTES = 100_000
 
@@ -108,6 +110,7 @@ class HistoryWriter:
         self._cpu_ns = cpu_ns
         self._tallies: dict[str, _Tally] = {}
         self._records: FairRing[bytes] = FairRing(RECENT_RECORDS)  # lines of the file
+        self._shared: deque[JobRecord] = deque(maxlen=SHARED_MOST)
         self._file: BoundedFile | None = None
         self.predictions = Predictions()
 
@@ -243,6 +246,8 @@ class HistoryWriter:
         line = encode_record(record)
         self._records.add(record.uid, line)
         self.predictions.add(record)
+        if record.sharing is not None:
+            self._shared.append(record)
         log.info("%s", line_of(record), extra=by(job.uid))
         if self._file is not None:
             try:
@@ -274,6 +279,10 @@ class HistoryWriter:
             left -= len(line)
             records.append(asdict(record))
         return {"records": records[::-1], "complete": left > 0}
+
+    def shared(self, since_wall_ns: int) -> list[JobRecord]:
+        """Returns the jobs that shared the node and ended since then, the last ones."""
+        return [each for each in self._shared if each.ended_wall_ns >= since_wall_ns]
 
     def length_ns(self, uid: int, key: str, since_wall_ns: int) -> int | None:
         """Returns how long a job of a user was scheduled that ended since then; None

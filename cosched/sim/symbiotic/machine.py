@@ -29,6 +29,8 @@ from cosched.core.cluster.queue.queue_events import (
     StartJob,
     Ticked,
 )
+from cosched.core.symbiosis.labels import LabelRecord
+from cosched.core.symbiosis.limited import Found
 from cosched.sim.symbiotic.matrix import SpeedupMatrix
 from cosched.sim.symbiotic.stream import StreamJob
 from cosched.sim.virtual_time import END, NEVER, Decisions, VirtualTime, submit_in_order
@@ -65,7 +67,9 @@ class SharedMachine:
         policy: Policy,
         matrix: SpeedupMatrix,
         queue_limit: int,
+        labels: LabelRecord,
     ) -> None:
+        """labels: what is known of users' labels; it learns from each ended job."""
         self.submit_ns = array("q", [NEVER]) * len(stream)
         self.start_ns = array("q", [NEVER]) * len(stream)
         self.end_ns = array("q", [NEVER]) * len(stream)
@@ -77,6 +81,7 @@ class SharedMachine:
         self.queue = QueueMachine(halves, policy)
         self._matrix = matrix
         self._queue_limit = queue_limit
+        self._labels = labels
         self._arrived = 0  # jobs whose time of submission has come
         self._submitted = 0  # those of them that had room in the queue
         self._running: dict[int, SymbioticRun] = {}
@@ -111,10 +116,12 @@ class SharedMachine:
 
     def _fill_queue(self, now_ns: int) -> None:
         while self._submitted < self._arrived and self._queue_has_room():
-            job = self._stream[self._submitted].job
+            entry = self._stream[self._submitted]
+            job = entry.job
+            counts = self._labels.effective(entry.uid, job.application, job.limits)
             self.submit_ns[self._submitted] = now_ns
             self._submitted += 1
-            self._feed(JobSubmitted(now_ns, replace(job, submit_ns=now_ns)))
+            self._feed(JobSubmitted(now_ns, replace(job, submit_ns=now_ns, limits=counts)))
 
     def _start(self, command: StartJob) -> None:
         number, now_ns = command.job.number, self._engine.now_ns
@@ -136,8 +143,15 @@ class SharedMachine:
         del self._running[number]
         self.end_ns[number] = now_ns
         self.ended += 1
+        self._check_label(number, now_ns)
         self._feed(JobEnded(now_ns, number))
         self._decisions.request()
+
+    def _check_label(self, number: int, now_ns: int) -> None:
+        """Compares a label with what limited the job, which nodes measure."""
+        entry = self._stream[number]
+        job, found = entry.job, Found(entry.limits, "computing", 100)
+        self._labels.add(entry.uid, job.application, job.limits, found, now_ns)
 
     def _change_speeds(self) -> None:
         """Computes new speeds and ends for the jobs whose neighbours changed."""

@@ -27,6 +27,7 @@ from cosched.core.cluster.queue.halves.placement import (
 from cosched.core.cluster.queue.order import FCFS, LARGEST
 from cosched.core.cluster.queue.plans.easy import Easy
 from cosched.core.cluster.queue.policies import Policy
+from cosched.core.symbiosis.labels import WRONG_RUNS, LabelRecord
 from cosched.core.symbiosis.resources import Resource
 from cosched.core.units import NS_PER_S
 from cosched.sim.logs.swf import read_swf
@@ -53,6 +54,7 @@ class SharingRun:
     trace: Path | None = None  #: the log that replaces the recipe; None: no log
     strict: bool = False  #: the first bad line of the log is an error
     draw: str = "job"  #: one of stream.DRAWS: how the jobs of a log get applications
+    wrong_runs: int = WRONG_RUNS  #: after so many a label has no effect; 0: each has one
 
     @property
     def name(self) -> str:
@@ -110,7 +112,7 @@ def carry_out(run: SharingRun, progress: Progress = no_progress) -> SharingOutco
         log = read_swf(run.trace, machine=run.nodes or None, strict=run.strict)
         nodes = log.workload.machine
         skipped = log.skipped_lines()
-        stream = stream_of(log.workload, run.model, run.recipe.seed, run.draw)
+        stream = stream_of(log.workload, run.model, run.recipe, run.draw)
     shared = {}
     for count, name in enumerate(run.placements):
         before, share = count / len(run.placements), 1 / len(run.placements)
@@ -120,9 +122,9 @@ def carry_out(run: SharingRun, progress: Progress = no_progress) -> SharingOutco
 
         shared[name] = simulate(run, stream, nodes, name, beat_of_all)
     outcome = SharingOutcome(run, nodes, stream, shared, skipped)
-    compared = _compared(stream, shared.get(PROTOTYPE))
+    compared = compared_jobs(stream, shared.get(PROTOTYPE))
     for name, one in shared.items():
-        outcome.figures[name] = _figures(stream, one, compared)
+        outcome.figures[name] = figures_of(stream, one, compared)
     return outcome
 
 
@@ -144,6 +146,7 @@ def simulate(
         Policy(ORDERS[run.order], Easy),
         run.model.matrix,
         run.queue_limit,
+        LabelRecord(run.wrong_runs),
     )
     engine.run(lambda: progress(machine.ended / len(stream)))
     return Shared(
@@ -156,7 +159,7 @@ def simulate(
     )
 
 
-def _compared(stream: Sequence[StreamJob], prototype: Shared | None) -> list[int]:
+def compared_jobs(stream: Sequence[StreamJob], prototype: Shared | None) -> list[int]:
     """Returns the jobs that section 2.4 compares; all jobs if ``split`` did not run."""
     everything = list(range(len(stream)))
     if prototype is None:
@@ -171,9 +174,11 @@ def _compared(stream: Sequence[StreamJob], prototype: Shared | None) -> list[int
     return [place for place in everything if prototype.end_ns[place] <= max(ends)]
 
 
-def _figures(
+def figures_of(
     stream: Sequence[StreamJob], one: Shared, compared: Sequence[int]
 ) -> dict[str, float]:
+    """Returns the figures of a result, as the module's docstring defines them. compared:
+    the jobs of ``compared_s``."""
     took = [end - start for start, end in zip(one.start_ns, one.end_ns, strict=True)]
     waits = [start - at for at, start in zip(one.submit_ns, one.start_ns, strict=True)]
     begin_ns = min(one.submit_ns)

@@ -144,13 +144,16 @@ def test_submit_refuses_labels_that_make_no_sense(desk, words, line):
 
 
 def test_advise_prints_observed_speeds_of_pairs(desk):
-    pair = {"program": "lu", "uid": 0, "beside": "ep", "beside_uid": 77777}
-    alone = {"program": "lu", "uid": 0, "beside": None, "beside_uid": None}
-    desk.pairs = [{**alone, "speed": 1.2, "seen": 3}, {**pair, "speed": 0.96, "seen": 12}]
+    pair = {"program": "lu", "uid": 0, "seen": 12, "harmful": False}
+    slowed = {"beside": "lu", "beside_uid": 0, "speed": 0.61, "harmful": True}
+    desk.pairs = [
+        {**pair, "beside": "ep", "beside_uid": 77777, "speed": 0.96},
+        {**pair, **slowed},
+    ]
     assert run("advise", "--pairs").stdout.splitlines() == [
-        "program    beside      speed  seen",
-        "lu (root)  nothing      1.20     3",
+        "program    beside      speed  runs",
         "lu (root)  ep (77777)   0.96    12",
+        "lu (root)  lu (root)    0.61    12  kept apart",
     ]
     assert json.loads(run("advise", "--pairs", "--json").stdout) == {"pairs": desk.pairs}
     desk.pairs = []

@@ -27,41 +27,41 @@ def found(limits):
     return Found(limits, "computing", 90)
 
 
-def record(runs, label=CPU, kind=7, uid=ANNA, wrong_runs=WRONG_RUNS):
+def record(runs, label=CPU, program="7", uid=ANNA, wrong_runs=WRONG_RUNS):
     kept = LabelRecord(wrong_runs)
     for number, limits in enumerate(runs):
-        kept.add(uid, kind, label, found(limits), number)
+        kept.add(uid, program, label, found(limits), number)
     return kept
 
 
 def test_label_counts_until_it_was_wrong_in_enough_runs():
-    assert LabelRecord().effective(ANNA, 7, CPU) == CPU
-    assert record([MEMORY] * (WRONG_RUNS - 1)).effective(ANNA, 7, CPU) == CPU
-    assert record([MEMORY] * WRONG_RUNS).effective(ANNA, 7, CPU) == MEMORY
+    assert LabelRecord().effective(ANNA, "7", CPU) == CPU
+    assert record([MEMORY] * (WRONG_RUNS - 1)).effective(ANNA, "7", CPU) == CPU
+    assert record([MEMORY] * WRONG_RUNS).effective(ANNA, "7", CPU) == MEMORY
 
 
 def test_right_run_gives_the_label_its_effect_back():
-    assert record([MEMORY] * WRONG_RUNS + [CPU]).effective(ANNA, 7, CPU) == CPU
+    assert record([MEMORY] * WRONG_RUNS + [CPU]).effective(ANNA, "7", CPU) == CPU
 
 
 def test_open_run_changes_nothing():
     runs = [MEMORY] * WRONG_RUNS + [CPU | MEMORY]
     kept = record(runs)
-    assert kept.of(ANNA, 7).wrong == WRONG_RUNS
-    assert kept.of(ANNA, 7).runs == WRONG_RUNS + 1
+    assert kept.of(ANNA, "7").wrong == WRONG_RUNS
+    assert kept.of(ANNA, "7").runs == WRONG_RUNS + 1
 
 
 def test_another_label_begins_again():
     kept = record([MEMORY] * WRONG_RUNS)
-    assert kept.effective(ANNA, 7, MEMORY) == MEMORY
-    assert kept.effective(ANNA, 8, CPU) == CPU
+    assert kept.effective(ANNA, "7", MEMORY) == MEMORY
+    assert kept.effective(ANNA, "8", CPU) == CPU
 
 
 def test_user_with_many_wrong_labels_is_not_believed_for_new_programs():
     kept = LabelRecord()
     for kind in range(1, WRONG_PROGRAMS + 1):
         for _ in range(WRONG_RUNS):
-            kept.add(ANNA, kind, CPU, found(MEMORY), 1)
+            kept.add(ANNA, str(kind), CPU, found(MEMORY), 1)
     assert kept.effective(ANNA, 99, CPU) == frozenset()
     assert kept.effective(ANNA + 1, 99, CPU) == CPU
     kept.add(ANNA, 99, CPU, found(CPU), 1)
@@ -69,46 +69,46 @@ def test_user_with_many_wrong_labels_is_not_believed_for_new_programs():
 
 
 def test_each_label_counts_if_that_is_off():
-    assert record([MEMORY] * 9, wrong_runs=0).effective(ANNA, 7, CPU) == CPU
+    assert record([MEMORY] * 9, wrong_runs=0).effective(ANNA, "7", CPU) == CPU
 
 
 def test_unknown_program_has_the_label_of_its_user():
-    assert record([MEMORY] * WRONG_RUNS, kind=0).effective(ANNA, 0, CPU) == CPU
+    assert record([MEMORY] * WRONG_RUNS, program="").effective(ANNA, "", CPU) == CPU
 
 
 def test_record_goes_on_after_a_restart():
     before = record([MEMORY] * WRONG_RUNS)
     after = LabelRecord(kept=before.all())
     assert after.all() == before.all()
-    assert after.effective(ANNA, 7, CPU) == MEMORY
+    assert after.effective(ANNA, "7", CPU) == MEMORY
 
 
 def test_what_was_not_seen_for_long_is_forgotten():
     kept = record([CPU])
-    _, forgotten = kept.add(ANNA, 8, CPU, found(CPU), KEPT_NS + 1)
-    assert [each.kind for each in forgotten] == [7]
-    assert kept.of(ANNA, 7) is None
+    _, forgotten = kept.add(ANNA, "8", CPU, found(CPU), KEPT_NS + 1)
+    assert [each.program for each in forgotten] == ["7"]
+    assert kept.of(ANNA, "7") is None
 
 
 def test_one_user_has_a_part_of_the_room():
     most = PROGRAMS_MOST // USERS_PART
     (one,) = record([CPU]).all()
     kept = LabelRecord(
-        kept=[replace(one, kind=kind, seen_ns=kind) for kind in range(1, most + 1)]
+        kept=[replace(one, program=str(at), seen_ns=at) for at in range(1, most + 1)]
     )
     _, forgotten = kept.add(ANNA, most + 1, CPU, found(CPU), most + 1)
-    assert [each.kind for each in forgotten] == [1]
+    assert [each.program for each in forgotten] == ["1"]
     assert len(kept.all()) == most
 
 
 @pytest.mark.parametrize("limits", [frozenset(), MEMORY])
 def test_found_limits_are_those_of_the_last_run(limits):
-    assert record([CPU, limits]).of(ANNA, 7).found == limits
+    assert record([CPU, limits]).of(ANNA, "7").found == limits
 
 
 @given(st.lists(st.sampled_from([CPU, MEMORY, CPU | MEMORY, frozenset()]), max_size=30))
 def test_counts_add_up(runs):
-    kept = record(runs).of(ANNA, 7)
+    kept = record(runs).of(ANNA, "7")
     if not runs:
         assert kept is None
         return

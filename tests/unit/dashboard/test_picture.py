@@ -113,3 +113,17 @@ def test_unknown_version_gets_everything(picture):
     assert picture.since(5)["after"] == 0
     assert picture.since(1)["after"] == 1
     assert NS_PER_MS * picture.since(0)["at_ms"] == AT_S * NS_PER_S
+
+
+def test_rows_have_the_halves_and_the_jobs_beside(picture):
+    _, domain = played()
+    running = next(job for job in domain.jobs if job["state"] == "running")
+    running |= {"halves": ["top"] * len(running["hosts"]), "neighbours": [8, 9]}
+    waiting = next(job for job in domain.jobs if job["state"] == "queued")
+    picture.take(look(None, domain))
+    rows = picture.since(0)["jobs"]["set"]
+    row = rows[str(running["job"])]
+    assert row["halves"] == ["top"] * len(row["nodes"])
+    assert row["beside"] == ["8", "9"]
+    other = rows[str(waiting["job"])]
+    assert (other["nodes"], other["halves"], other["beside"]) == ([], [], [])

@@ -157,11 +157,16 @@ def test_which_keeps_links_and_skips_other_files(tmp_path):
         ("./nowhere", "program './nowhere': no such file"),
         ("./data", "program './data': not executable; chmod +x makes it so"),
         ("./dir", "program './dir': is a directory"),
+        (
+            "./a.c",
+            "program './a.c': is a source file; compile it first: mpicc -o ./a ./a.c",
+        ),
     ],
 )
 def test_missing_program_is_an_error_with_its_reason(tmp_path, monkeypatch, word, message):
     fakes.executable(tmp_path / "here", b"")
-    (tmp_path / "data").write_text("")
+    for name in ("data", "a.c"):
+        (tmp_path / name).write_text("")
     Path(tmp_path / "dir").mkdir()
     monkeypatch.chdir(tmp_path)
     with pytest.raises(CoschedError) as caught:

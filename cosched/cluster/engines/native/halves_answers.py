@@ -9,9 +9,11 @@ from cosched.cluster.engines.native.node_entries import NodeEntries
 from cosched.cluster.engines.native.queueing import user_and_program
 from cosched.cluster.store import Record
 from cosched.core.cluster.queue.halves.halves import Halves
+from cosched.core.cluster.queue.halves.learner import Learner
 from cosched.core.cluster.queue.halves.sharing_job import SharingJob
 from cosched.core.cluster.queue.machine import QueueMachine
 from cosched.core.cluster.queue.places.cpus import Cpus
+from cosched.core.cluster.queue.queue_events import PairKnown
 from cosched.core.counting import counted
 from cosched.core.errors import CoschedError
 from cosched.core.symbiosis.resources import SHARED
@@ -36,29 +38,24 @@ def neighbours_of(queue: QueueMachine, number: int) -> list[int]:
     return []
 
 
-def pairs_of(queue: QueueMachine) -> list[PairInfo]:
+def pairs_of(known: Iterable[PairKnown]) -> list[PairInfo]:
     """Returns the observed speeds of programs beside each other, by their names."""
-    place = queue.place
-    if not isinstance(place, Halves):
-        raise CoschedError(
-            "pairs: the nodes of this domain have no halves; write parts = 2 into "
-            "[symbiosis] of domain.toml"
-        )
     found = []
-    for (primary, background), seen in place.learner.seen.items():
-        uid, program = user_and_program(primary)
-        other = (None, None) if background is None else user_and_program(background)
+    for each in known:
+        uid, program = user_and_program(each.pair.primary)
+        beside_uid, beside = user_and_program(each.pair.background)
         found.append(
             PairInfo(
                 program=program,
                 uid=uid,
-                beside=other[1],
-                beside_uid=other[0],
-                speed=seen.mean,
-                seen=seen.count,
+                beside=beside,
+                beside_uid=beside_uid,
+                speed=each.speed,
+                seen=each.runs,
+                harmful=each.harmful,
             )
         )
-    return sorted(found, key=lambda pair: (pair["program"], pair["beside"] or ""))
+    return sorted(found, key=lambda pair: (pair["program"], pair["beside"]))
 
 
 def place_text(record: Record, neighbours: list[int]) -> str:
@@ -110,7 +107,7 @@ def room_text(queue: QueueMachine, members: NodeEntries, record: Record, nodes: 
     )
     job = queue.jobs[record.number].job if record.number in queue else None
     if isinstance(job, SharingJob):
-        text += _warning(job, beside)
+        text += _warning(job, beside) + _harm(job, beside, place.learner)
     return text
 
 
@@ -140,3 +137,16 @@ def _warning(job: SharingJob, beside: Iterable[SharingJob | None]) -> str:
     limits = " and ".join(sorted({each for shared in warned.values() for each in shared}))
     named = " and ".join(f"job {number}" for number in sorted(warned)[:_NAMED_MOST])
     return f"; free halves beside {named}: limited by {limits}, too"
+
+
+def _harm(job: SharingJob, beside: Iterable[SharingJob | None], learner: Learner) -> str:
+    """Returns which free halves are beside jobs to keep away from; empty for none."""
+    harmed = [
+        other.number
+        for other in beside
+        if other is not None and learner.forbids(job.application, other.application)
+    ]
+    if not harmed:
+        return ""
+    named = " and ".join(f"job {number}" for number in sorted(set(harmed))[:_NAMED_MOST])
+    return f"; free halves beside {named}: one of the two was slowed too much before"

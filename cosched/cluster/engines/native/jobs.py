@@ -21,11 +21,13 @@ from cosched.cluster.engines.native.node_entries import NodeEntries, NodeEntry, 
 from cosched.cluster.engines.native.prerequisites import Prerequisites, not_met
 from cosched.cluster.engines.native.queueing import Queueing
 from cosched.cluster.engines.native.records import Records
+from cosched.cluster.engines.native.shared_jobs import SharedJobs
 from cosched.cluster.engines.native.starts.running import Starts
 from cosched.cluster.engines.native.starts.start import ActiveStart, Outbox
 from cosched.cluster.engines.native.starts.strays import Strays
 from cosched.cluster.engines.native.suspensions import OF_SUSPENSIONS, Suspensions
 from cosched.cluster.message_kinds import OfJob
+from cosched.cluster.sharing_messages import JobShared
 from cosched.cluster.store import JobStore, Record, State
 from cosched.config.domain import RIGID, DomainConfig
 from cosched.core.cluster.arrays import parse_array
@@ -123,6 +125,14 @@ class Jobs:
         self.suspensions = Suspensions(
             self.records, self.starts, self.clock, send, log, self._report
         )
+        self.shared = SharedJobs(
+            config.symbiosis,
+            store.learned,
+            self.records,
+            self.queue,
+            self.clock,
+            self._report,
+        )
         self._entries = Queueing(
             config.queue,
             members,
@@ -130,6 +140,7 @@ class Jobs:
             self.queue,
             self.driver,
             self.clock,
+            self.shared.limits_of,
             self.prerequisites,
         )
 
@@ -160,6 +171,7 @@ class Jobs:
         self._entries.configure(config.queue)
         self.starts.configure(config)
         self.changes.configure(config)
+        self.shared.configure(config.symbiosis)
         now_ns = self.clock.now_ns()
         self.driver.handle(
             SettingsChanged(now_ns, config.queue.decides, config.queue.grace_ns)
@@ -190,6 +202,7 @@ class Jobs:
         stored, new = self.records.add(record)
         if new:
             self._mates.announce(stored)
+        self.shared.forget_old()
         if new and stored.state is State.QUEUED:
             self._wait(stored, len(counts))
             if stored.submission.at_once:
@@ -498,6 +511,8 @@ class Jobs:
             self.changes.take(sender, message)
         elif isinstance(message, OF_SUSPENSIONS):
             self.suspensions.take(sender, message)
+        elif isinstance(message, JobShared):
+            self.shared.take(sender, message)
         else:
             self.starts.take(sender, message)
 

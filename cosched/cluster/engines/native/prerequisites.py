@@ -83,4 +83,7 @@ class Prerequisites:
 
 def not_met(job: str, state: State) -> str:
     """Returns the reason why a job cannot start: another one did not end well."""
-    return f"was to start after the success of job {job} (--after-ok): {state.value}"
+    return (
+        f"job {job}, whose success this one waits for (--after-ok), has ended: "
+        f"{state.value}"
+    )

@@ -7,6 +7,7 @@ until then. A job with mates waits for the right one, because other domains get 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -29,7 +30,7 @@ from cosched.core.cluster.queue.sizes.execution import linear
 from cosched.core.cluster.queue.sizes.malleable_job import MalleableJob, least_nodes
 from cosched.core.decoding import parse_integer
 from cosched.core.errors import CoschedError
-from cosched.core.symbiosis.resources import Resource
+from cosched.core.symbiosis.resources import Limits
 from cosched.core.units import NS_PER_S
 
 #: A job of which nothing is known is planned as one of this length.
@@ -55,9 +56,12 @@ class Queueing:
         queue: QueueMachine,
         driver: Driver,
         clock: DomainClock,
+        limits_of: Callable[[Record], Limits],
         prerequisites: Prerequisites,
     ) -> None:
+        """limits_of: returns by what a job counts as limited."""
         self._settings = settings
+        self._limits_of = limits_of
         self._prerequisites = prerequisites
         self._members = members
         self._records = records
@@ -201,7 +205,7 @@ class Queueing:
             limited=rigid.limited,
             known=rigid.known,
             application=application_of(record),
-            limits=frozenset(map(Resource, job.limited_by)),
+            limits=self._limits_of(record),
             halves=halves,
             nodes=rigid.size,
         )
@@ -227,8 +231,8 @@ class Queueing:
     def _walltime(self, record: Record) -> Walltime:
         """Returns how long a job may run, or without a limit how long it probably will."""
         job, settings = record.submission, self._settings
-        asked_ns = job.time_ns or settings.default_time_ns
-        if asked_ns is None:
+        asked_ns = job.time_ns  # the default was put there when it was submitted
+        if not asked_ns:
             learned_ns = self._records.run_times.expected_ns(record)
             return Walltime(learned_ns or UNKNOWN_NS, False, learned_ns is not None)
         # While a job waits for its turn on what it shares, its time passes.
@@ -247,8 +251,12 @@ class Queueing:
 def application_of(record: Record) -> str:
     """Returns the name under which the speeds of a job's program are known: its user and
     the program."""
-    job = record.submission
-    return f"{record.uid}.{job.program or job.name}"
+    return f"{record.uid}.{program_of(record)}"
+
+
+def program_of(record: Record) -> str:
+    """Returns the name of a job's program."""
+    return record.submission.program or record.submission.name
 
 
 def user_and_program(application: str) -> tuple[int, str]:

@@ -85,10 +85,14 @@ class Records:
 
     def known(self, number: int) -> Record:
         """Returns a job, ended or not. Raises CoschedError if there is none."""
-        record = self.live.get(number) or self._store.find(number)
+        record = self.find(number)
         if record is None:
             raise CoschedError(f"job {number}: there is no such job")
         return record
+
+    def find(self, number: int) -> Record | None:
+        """Returns a job, ended or not; None if there is none."""
+        return self.live.get(number) or self._store.find(number)
 
     async def wait(self, number: int) -> Record:
         """Returns a job once it has ended."""

@@ -304,8 +304,10 @@ class JobRequests:
         if self._jobs.queue.jobs.state(record.number) is Queued.RESERVED:
             return mates
         if record.state is State.QUEUED:
-            line = self._why_it_waits(record, expected_ns)
-            return f"{line}; {mates}" if mates else line
+            notes = (self._jobs.shared.label_text(record), mates)
+            return "; ".join(
+                (self._why_it_waits(record, expected_ns), *filter(None, notes))
+            )
         if record.state is State.HELD:
             return f"is held; to release it: cosched unhold {record.number}"
         if record.state.over:
@@ -319,7 +321,12 @@ class JobRequests:
         if loan:
             line += f"; {loan}"
         line += f"; {self._times(record, None).text}"
-        return f"{line}; {mates}" if mates else line
+        return self._with_notes(line, record)
+
+    def _with_notes(self, line: str, record: Record) -> str:
+        """Returns a line about a job with what else there is to know of it."""
+        notes = (self._jobs.shared.label_text(record), self._mates_line(record))
+        return "; ".join((line, *filter(None, notes)))
 
     def _why_it_waits(self, record: Record, expected_ns: int | None) -> str:
         if self._jobs.driver.frozen:
@@ -387,7 +394,7 @@ class JobRequests:
         ]
 
     async def _pairs(self, _person: Person, _request: dict[str, Any]) -> Any:
-        return pairs_of(self._jobs.queue)
+        return pairs_of(self._jobs.shared.pairs())
 
     async def _drain(self, person: Person, request: dict[str, Any]) -> Any:
         reason: str = convert(request.get("reason", ""), Name, "the reason of a drain")
@@ -421,7 +428,8 @@ class JobRequests:
         running = sorted(self._jobs.starts.active)
         if running and not request.get("end_jobs"):
             raise CoschedError(
-                f"{len(running)} jobs run; to end them too: cosched cluster down --end-jobs"
+                f"{counted(len(running), 'job runs', 'jobs run')}; to end them too: "
+                "cosched cluster down --end-jobs"
             )
         # Otherwise jobs that wait would start on the nodes that get free.
         self._jobs.driver.freeze()

@@ -68,6 +68,7 @@ from cosched.core.cluster.queue.queue_events import (
     NodesLost,
     NodesRemoved,
     OutcomeKnown,
+    PairKnown,
     ReservationHit,
     ReservedJobBegan,
     ReservedJobReleased,
@@ -363,6 +364,10 @@ class QueueMachine:
         self.place.observe(event.primary, event.background, event.speedup)
         return ()
 
+    def _learn(self, event: PairKnown) -> tuple[Command, ...]:
+        self.place.learn(event.pair, event.speed, event.runs, harmful=event.harmful)
+        return ()
+
     def _change_sharing(self, event: SharingChanged) -> tuple[Command, ...]:
         """Makes all rows again: puts the running jobs and then the waiting ones into them.
         So exclusive jobs run in all rows, or there is only one."""
@@ -509,5 +514,6 @@ _HANDLERS = MappingProxyType(
         SharingChanged: QueueMachine._change_sharing,
         RulesChanged: QueueMachine._change_rules,
         SpeedObserved: QueueMachine._observe,
+        PairKnown: QueueMachine._learn,
     }
 )

@@ -20,6 +20,7 @@ from cosched.core.cluster.queue.nodes import Intervals
 from cosched.core.cluster.queue.policies import Policy
 from cosched.core.cluster.queue.rules import PassRules
 from cosched.core.cluster.queue.sizes.suspension import Suspended
+from cosched.core.symbiosis.pairs import Pair
 
 
 class Why(Enum):
@@ -257,6 +258,17 @@ class SpeedObserved(Struct, frozen=True):
     speedup: float  #: relative to whole nodes of its own
 
 
+class PairKnown(Struct, frozen=True):
+    """All that live runs have shown of a job's program beside another one, in place of what
+    was known of the two."""
+
+    now_ns: int  #: ns, the queue's clock
+    pair: Pair  #: the two applications
+    speed: float  #: of the first, where 1 is that on the same halves without a neighbour
+    runs: int  #: how many runs it is the mean of; 0: nothing is known any more
+    harmful: bool  #: whether the first is slowed so much that they must not be neighbours
+
+
 class RulesChanged(Struct, frozen=True):
     """Passes have these exceptions from the order from now on."""
 
@@ -379,6 +391,7 @@ Event = (
     | SharingChanged
     | RulesChanged
     | SpeedObserved
+    | PairKnown
     | Ticked
 )
 Command = (

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from cosched.cluster.agent.frames import InputWritten, WriteInput
 from cosched.cluster.agent.input import WAITING_MOST, InputPipe, InputValve
-from cosched.cluster.inputs import AT_END
-from cosched.cluster.messages import GiveInput, InputTaken
+from cosched.cluster.messages import AT_END, GiveInput, InputTaken
 from cosched.service.loop import Watch
 
 

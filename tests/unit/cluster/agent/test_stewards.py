@@ -6,6 +6,7 @@ import asyncio
 import errno
 import os
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -496,3 +497,10 @@ def test_an_agent_without_descriptors_makes_no_steward(home, monkeypatch):
         with pytest.raises(CoschedError, match="cannot make a socket: Too many open"):
             nursery.make(1.0)
     assert prepared(home, nursery).number == 2
+
+
+def test_a_nursery_has_no_event_loop_and_no_parser_of_c():
+    """Each agent starts one, and each steward is a fork of it."""
+    script = "import sys, cosched.cluster.agent.nursery; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True)
+    assert not {"asyncio", "cffi", "ssl", "zmq"} & set(done.stdout.decode().split())

@@ -137,7 +137,7 @@ def test_a_job_waits_for_any_end_or_for_success(store):
         dropped = store.find(after_ok)
         assert dropped.state is State.CANCELLED
         assert dropped.reason == (
-            "was to start after the success of job 1 (--after-ok): failed"
+            "job 1, whose success this one waits for (--after-ok), has ended: failed"
         )
 
     asyncio.run(scenario())
@@ -180,7 +180,7 @@ def test_a_chain_ends_with_its_first_failure(store):
         ({"after_ok": "1_2"}, "--after-ok 1_2: job 1 is no array"),
         ({"after": "2_9"}, "--after 2_9: there is no such task"),
         ({"after": "5"}, "--after 5: belongs to another user"),
-        ({"after_ok": "4"}, "was to start after the success of job 4 .*: cancelled"),
+        ({"after_ok": "4"}, "job 4, whose success .*: cancelled"),
         ({"after": "x"}, "--after: 'x' is not a job"),
         ({"after": "1", "mates": "g@d"}, "a job with mates"),
         ({"array": "1-2", "at_once": True}, "a job that starts at once"),
@@ -307,7 +307,7 @@ def test_a_held_job_that_can_never_start_ends_when_it_is_released(store):
         controller.submit(after_ok="1", held=True)
         controller.jobs.cancel(1)
         found = await controller.ask(do="unhold", job=2)
-        assert found["error"].startswith("was to start after the success of job 1")
+        assert found["error"].startswith("job 1, whose success this one waits")
         assert store.find(2).state is State.CANCELLED
 
     asyncio.run(scenario())

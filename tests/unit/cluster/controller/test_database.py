@@ -25,6 +25,9 @@ from cosched.cluster.submission import Submission
 from cosched.cluster.up.domain import write_domain
 from cosched.config.domain import DomainConfig
 from cosched.core.errors import CoschedError
+from cosched.core.symbiosis.labels import Checked
+from cosched.core.symbiosis.pairs import Pair, PairRun
+from cosched.core.symbiosis.resources import Resource
 
 GROUPS = bytes(range(256)) * 200
 JOBS = 50
@@ -222,6 +225,10 @@ PRAGMA user_version = 1;
 """
 
 
+#: Removes what files of version 7 lack.
+WITHOUT_LEARNED = "DROP TABLE pair_runs; DROP TABLE labels; "
+
+
 @pytest.fixture
 def old(tmp_path):
     """Returns a function that fills a store of version 1: a job for each state and nodes,
@@ -376,6 +383,7 @@ def test_store_of_version_4_counts_its_changes(old, monkeypatch):
         monkeypatch.undo()
     with contextlib.closing(sqlite3.connect(path)) as file:
         file.executescript(
+            f"{WITHOUT_LEARNED}"
             "INSERT INTO changes VALUES (2, 1, 1, x'00'), (3, 1, 1, x'7b7d');"
             "DROP TABLE change_counts; ALTER TABLE jobs DROP COLUMN parts;"
             f"DROP TABLE drains; {WITHOUT_ARRAYS} PRAGMA user_version = 4;"
@@ -390,6 +398,7 @@ def test_store_of_version_5_takes_jobs_on_halves(old):
         assert store.find(1).parts == ()
     with contextlib.closing(sqlite3.connect(path)) as file:
         file.executescript(
+            f"{WITHOUT_LEARNED}"
             "ALTER TABLE jobs DROP COLUMN parts; DROP TABLE drains;"
             f"{WITHOUT_ARRAYS} PRAGMA user_version = 5;"
         )
@@ -406,7 +415,7 @@ def test_store_of_version_7_takes_arrays(old):
     with contextlib.closing(JobStore(path, NODES)) as store:
         assert store.tasks_of(1) == []
     with contextlib.closing(sqlite3.connect(path)) as file:
-        file.executescript(f"{WITHOUT_ARRAYS} PRAGMA user_version = 7;")
+        file.executescript(f"{WITHOUT_LEARNED}{WITHOUT_ARRAYS} PRAGMA user_version = 7;")
     with contextlib.closing(JobStore(path, NODES)) as store:
         before = store.find(1)
         assert (before.array, before.task, before.let_in_ns) == (0, None, None)
@@ -437,7 +446,9 @@ def test_store_of_version_6_takes_drains(old):
     with contextlib.closing(JobStore(path, NODES)) as store:
         assert store.drains() == {}
     with contextlib.closing(sqlite3.connect(path)) as file:
-        file.executescript(f"DROP TABLE drains; {WITHOUT_ARRAYS} PRAGMA user_version = 6;")
+        file.executescript(
+            f"{WITHOUT_LEARNED}DROP TABLE drains; {WITHOUT_ARRAYS} PRAGMA user_version = 6;"
+        )
     with contextlib.closing(JobStore(path, NODES)) as store:
         store.save_drain("n0", "new disk")
         store.save_drain("n1", "")
@@ -451,7 +462,7 @@ def test_store_of_version_7_takes_suspended_jobs(old):
     with contextlib.closing(JobStore(path, NODES)) as store:
         assert store.find(1).suspension is None
     with contextlib.closing(sqlite3.connect(path)) as file:
-        file.executescript(f"{WITHOUT_ARRAYS} PRAGMA user_version = 7;")
+        file.executescript(f"{WITHOUT_LEARNED}{WITHOUT_ARRAYS} PRAGMA user_version = 7;")
     stored = JobSuspension(2, 9, 30, continues=True, done=1, total_ns=7)
     with contextlib.closing(JobStore(path, NODES)) as store:
         store.save(replace(store.find(1), suspension=stored))
@@ -460,6 +471,52 @@ def test_store_of_version_7_takes_suspended_jobs(old):
         assert store.find(1).suspension == stored
         with pytest.raises(CoschedError, match="the suspensions of a job"):
             store.find(2)
+
+
+def test_store_of_version_7_takes_what_is_learned(old):
+    path = old((State.RUNNING, b"[[0,1]]"))
+    with contextlib.closing(JobStore(path, NODES)):
+        pass
+    with contextlib.closing(sqlite3.connect(path)) as file:
+        file.executescript(f"{WITHOUT_LEARNED}{WITHOUT_ARRAYS} PRAGMA user_version = 7;")
+    run = PairRun(1, 2, 7, Pair("7.lu", "8.ep"), 1.25, 1.1, 5)
+    cpu, memory = frozenset({Resource.CPU}), frozenset({Resource.MEMORY})
+    label = Checked(7, "lu", cpu, memory, 3, 0, 3, 6)
+    with contextlib.closing(JobStore(path, NODES)) as store:
+        assert store.learned.runs() == []
+        for each in (run, replace(run, job=2)):
+            store.learned.save_run(each, [])
+        store.learned.save_run(replace(run, slowdown=1.5), [replace(run, job=2)])
+        store.learned.save_label(replace(label, program="sp", found=frozenset()), [])
+        store.learned.save_label(label, [replace(label, program="sp")])
+    with contextlib.closing(JobStore(path, NODES)) as store:
+        assert store.learned.runs() == [replace(run, slowdown=1.5)]
+        assert store.learned.labels() == [label]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE pair_runs SET slowdown = 0.0",
+        "UPDATE pair_runs SET slowdown = 9e999",
+        "UPDATE pair_runs SET job = -1",
+        "UPDATE labels SET found = 'disk'",
+        "UPDATE labels SET runs = -1",
+    ],
+)
+def test_damaged_rows_of_what_is_learned_are_left_out(tmp_path, damage):
+    path, lines = tmp_path / "jobs.sqlite", []
+    cpu = frozenset({Resource.CPU})
+    with contextlib.closing(JobStore(path, NODES)) as store:
+        pair = Pair("7.lu", "8.ep")
+        store.learned.save_run(PairRun(1, 2, 7, pair, 1.25, 1.1, 5), [])
+        store.learned.save_label(Checked(7, "lu", cpu, cpu, 3, 0, 3, 6), [])
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as file:
+        file.execute(damage)
+    with contextlib.closing(JobStore(path, NODES, lines.append)) as store:
+        assert len(store.learned.runs()) + len(store.learned.labels()) == 1
+        (line,) = lines
+        assert "a row is left out" in line
 
 
 def test_change_is_stored_with_its_count_or_not_at_all(old):

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from cosched.cluster.engines.native.node_entries import NodeState
+from cosched.cluster.engines.native.queueing import Queueing, Walltime
 from cosched.cluster.messages import SubtreePrepared
 from cosched.cluster.store import State
 from cosched.config.domain import (
@@ -49,10 +50,18 @@ def test_default_time_of_nothing_is_refused():
         parse_config(text)
 
 
+@pytest.fixture
+def no_walltime(monkeypatch):
+    """The queue gets jobs that it refuses."""
+    none = Walltime(0, limited=False, known=False)
+    monkeypatch.setattr(Queueing, "_walltime", lambda queueing, record: none)
+
+
+@pytest.mark.usefixtures("no_walltime")
 def test_stored_job_that_the_queue_refuses_ends_and_the_controller_starts(store):
     async def scenario():
         Controller(store).submit_unchecked()
-        again = Controller(store, queue=QueueSettings(default_time_ns=0))
+        again = Controller(store)
         again.recovery.resolve()
         stored = store.find(1)
         assert (stored.state, stored.reason) == (State.CANCELLED, "job 1 has no walltime")
@@ -60,9 +69,10 @@ def test_stored_job_that_the_queue_refuses_ends_and_the_controller_starts(store)
     asyncio.run(scenario())
 
 
+@pytest.mark.usefixtures("no_walltime")
 def test_submission_that_the_queue_refuses_is_not_left_in_the_store(store):
     async def scenario():
-        controller = Controller(store, queue=QueueSettings(default_time_ns=0))
+        controller = Controller(store)
         controller.join("n0")
         with pytest.raises(CoschedError, match="job 1 has no walltime"):
             controller.submit(ranks=1)

@@ -15,7 +15,6 @@ from cosched.cluster.messages import (
 from cosched.cluster.store import State
 from cosched.config.domain import DomainConfig, QueueSettings, parse_config, write_config
 from cosched.config.symbiosis import SymbiosisSettings
-from cosched.core.cluster.queue.queue_events import SpeedObserved
 from cosched.core.cluster.startup.jobobject import decode_object
 from cosched.core.cluster.startup.seal import Tied, unseal
 from cosched.core.cluster.startup.two_phase import Stage
@@ -277,32 +276,6 @@ def test_domain_without_halves_keeps_the_word_and_gives_whole_nodes(store):
         assert objects(controller) == {number: (((0, 0),), (), (4,))}
         found = await ask(controller, number)
         assert (found["limited_by"], found["shares"]) == (["cpu"], False)
-
-    asyncio.run(scenario())
-
-
-def test_observed_speeds_are_answered(store):
-    async def scenario():
-        controller = controller_of(store, ("n0",))
-        numbers = [
-            controller.submit(ranks=2, program=name, **CPU) for name in ("app.py", "ep")
-        ]
-        await passes()
-        first, second = (
-            controller.jobs.queue.jobs[number].job.application for number in numbers
-        )
-        for beside, speed in ((second, 0.5), (second, 0.7), (None, 1.2)):
-            event = SpeedObserved(controller.jobs.clock.now_ns(), first, beside, speed)
-            controller.jobs.driver.handle(event)
-        alone, pair = (await controller.ask(do="pairs"))["ok"]
-        assert alone == {
-            **{"program": "app.py", "uid": 7, "beside": None, "beside_uid": None},
-            **{"speed": 1.2, "seen": 1},
-        }
-        assert (pair["beside"], pair["beside_uid"], pair["seen"]) == ("ep", 7, 2)
-        assert pair["speed"] == pytest.approx(0.6)
-        undivided = Controller(store, ("n0",))
-        assert "have no halves" in (await undivided.ask(do="pairs"))["error"]
 
     asyncio.run(scenario())
 

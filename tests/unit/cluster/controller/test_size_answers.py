@@ -35,7 +35,7 @@ def test_a_change_is_shown_with_its_reason_and_its_cost(store):
         domain = Played(store)
         number = await job_that_gave_nodes(domain)
         shown = await ask(domain, number, do="job")
-        assert shown["why"] == "running on n0, n1: 2 nodes of 1-4"
+        assert shown["why"].startswith("running on n0, n1: 2 nodes of 1-4; ")
         assert (shown["nodes"], shown["tasks"], shown["hosts"]) == (2, 2, ["n0", "n1"])
         (change,) = shown["changes"]
         assert change.pop("ended_ns") >= change.pop("ordered_ns")

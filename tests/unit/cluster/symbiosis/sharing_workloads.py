@@ -11,6 +11,7 @@ from cosched.core.cluster.queue.halves.sharing_job import SharingJob
 from cosched.core.cluster.queue.machine import QueueMachine
 from cosched.core.cluster.queue.plans.easy import Easy
 from cosched.core.cluster.queue.policies import Policy
+from cosched.core.symbiosis.labels import LabelRecord
 from cosched.sim.symbiotic.datastar import DATASTAR, NPB
 from cosched.sim.symbiotic.machine import SharedMachine
 from cosched.sim.symbiotic.stream import StreamJob
@@ -36,7 +37,7 @@ def streams(draw, nodes):
         job = SharingJob(
             number, size, told, submit, application=application, limits=labels[application]
         )
-        stream.append(StreamJob(job, run))
+        stream.append(StreamJob(job, run, number % 3, job.limits))
     return model, stream
 
 
@@ -60,6 +61,7 @@ def run(model, stream, nodes, placement, order="fcfs", queue_limit=12):
         Policy(ORDERS[order], Easy),
         model.matrix,
         queue_limit,
+        LabelRecord(),
     )
     engine.run(lambda: None)
     return machine

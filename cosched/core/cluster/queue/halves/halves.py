@@ -31,6 +31,7 @@ from cosched.core.cluster.queue.nodes import (
 from cosched.core.cluster.queue.places.on_board import OnBoard
 from cosched.core.cluster.queue.places.place import Spot
 from cosched.core.errors import CoschedError
+from cosched.core.symbiosis.pairs import Pair
 from cosched.core.units import NS_PER_S
 
 OVERRUN_NS = 10 * NS_PER_S
@@ -94,6 +95,10 @@ class Halves(OnBoard[Board]):
 
     def observe(self, primary: str, background: str | None, speedup: float) -> None:
         self.learner.observe(primary, background, speedup)
+
+    def learn(self, pair: Pair, speed: float, runs: int, *, harmful: bool) -> None:
+        self.learner.learn(pair, speed, runs)
+        (self.learner.harmful.add if harmful else self.learner.harmful.discard)(pair)
 
     # --- jobs -----------------------------------------------------------------------------
 

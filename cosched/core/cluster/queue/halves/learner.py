@@ -17,6 +17,7 @@ from statistics import fmean
 from typing import Any
 
 from cosched.core.errors import CoschedError
+from cosched.core.symbiosis.pairs import Pair
 from cosched.core.symbiosis.resources import (
     SHARED,
     Expectation,
@@ -99,6 +100,8 @@ class Learner:
     priors: Priors = field(default_factory=Priors)  #: before any observation
     #: The observations, by (primary, background).
     seen: dict[tuple[str, str | None], Seen] = field(default_factory=dict)
+    #: Pairs in which the first was slowed too much: no queue places them again.
+    harmful: set[Pair] = field(default_factory=set)
 
     def observe(self, primary: str, background: str | None, speedup: float) -> None:
         """Adds an observed speedup of the primary against whole nodes of its own."""
@@ -108,6 +111,22 @@ class Learner:
                 "want more than 0"
             )
         self.seen.setdefault((primary, background), Seen()).add(speedup)
+
+    def learn(self, pair: Pair, speed: float, runs: int) -> None:
+        """Keeps what was seen of a pair, in place of what was kept. speed: the mean, where
+        1 is the primary's speed on the same halves without a neighbour. runs: how many
+        runs; 0: the pair is forgotten.
+
+        Live nodes see no job on whole nodes and on halves. So the speedup without a
+        neighbour is an estimate here, and the speedup of the pair is relative to it."""
+        if runs:
+            self.seen[pair] = Seen(runs, self.estimate(pair.primary, None) * speed)
+        else:
+            self.seen.pop(pair, None)
+
+    def forbids(self, one: str, other: str) -> bool:
+        """Returns whether one of two applications is known to harm the other."""
+        return Pair(one, other) in self.harmful or Pair(other, one) in self.harmful
 
     def estimate(self, primary: str, background: str | None) -> float:
         """Returns the expected speedup of the pair, by the labels of applications."""

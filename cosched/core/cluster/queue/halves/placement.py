@@ -16,6 +16,9 @@ does not wait longer than without sharing.
 
 A job that does not share has whole nodes under all of them, and no neighbour.
 
+Where jobs share nodes, two programs of which one is known to harm the other are no
+neighbours: a job waits instead.
+
 A job that fits on a board still fits after other jobs have left. Plans depend on that.
 """
 
@@ -39,6 +42,9 @@ Placement: TypeAlias = Callable[[SharingJob, Board], "Placed | None"]
 #: Rates two jobs as neighbours, from their applications and labels: 0 is as good as no
 #: neighbour, None forbids the pair.
 Affinity: TypeAlias = Callable[[SharingJob, SharingJob], "float | None"]
+
+#: Returns whether two applications must not be neighbours.
+Forbids: TypeAlias = Callable[[str, str], bool]
 
 #: The rating of a free other half: less than that of a symbiotic pair.
 NO_NEIGHBOUR = 0.0
@@ -68,21 +74,34 @@ def packed(job: SharingJob, board: Board) -> Placed | None:
     return Placed(tuple(halves))
 
 
-def split(job: SharingJob, board: Board) -> Placed | None:
-    """Places jobs limited by memory on top halves, other jobs on bottom halves. A job that
-    is larger than the machine, or that does not share, gets whole nodes."""
-    wanted = job.spread
-    if not job.shares or wanted > board.in_service:
-        return whole(job, board)
-    side = TOP if Resource.MEMORY in job.limits else BOTTOM
-    free = board.free_halves(side)
-    return Placed(tuple(free[:wanted])) if len(free) >= wanted else None
+def _forbids_none(_one: str, _other: str) -> bool:
+    return False
 
 
-def spread(affinity: Affinity) -> Placement:
+def split_unless(forbids: Forbids) -> Placement:
+    """Returns the placement of jobs limited by memory on top halves, and of other jobs on
+    bottom halves. A job that is larger than the machine, or that does not share, gets whole
+    nodes."""
+
+    def place(job: SharingJob, board: Board) -> Placed | None:
+        wanted = job.spread
+        if not job.shares or wanted > board.in_service:
+            return whole(job, board)
+        side = TOP if Resource.MEMORY in job.limits else BOTTOM
+        free = []
+        for half in board.free_halves(side):
+            other = board.neighbour(half)
+            if other is None or not forbids(job.application, other.application):
+                free.append(half)
+        return Placed(tuple(free[:wanted])) if len(free) >= wanted else None
+
+    return place
+
+
+def spread(affinity: Affinity, forbids: Forbids = _forbids_none) -> Placement:
     """Returns the placement on halves of different nodes with the best neighbours, or on
     whole nodes if too few halves are free. So no job waits for halves while its whole nodes
-    are free."""
+    are free. forbids: which applications are no neighbours."""
 
     def place(job: SharingJob, board: Board) -> Placed | None:
         if not job.shares:
@@ -95,7 +114,8 @@ def spread(affinity: Affinity) -> Placement:
             if neighbour is not None:
                 kind = neighbour.application, neighbour.limits
                 if kind not in known:
-                    known[kind] = affinity(job, neighbour)
+                    harms = forbids(job.application, neighbour.application)
+                    known[kind] = None if harms else affinity(job, neighbour)
                 worth = known[kind]
             if worth is not None:
                 suited.append((-worth, half))
@@ -144,19 +164,24 @@ def _first(board: Board, wanted: int) -> list[int] | None:
     return nodes if len(nodes) == wanted else None
 
 
+_BY_LABELS: dict[str, Affinity] = {"labels": by_labels, "anyhow": by_labels_anyhow}
 #: The placements by name. ``learned`` is ``spread(by_learner(...))``.
 PLACEMENTS: dict[str, Placement] = {
     "whole": whole,
     "packed": packed,
-    "split": split,
-    "labels": spread(by_labels),
-    "anyhow": spread(by_labels_anyhow),
+    "split": split_unless(_forbids_none),
+    **{name: spread(affinity) for name, affinity in _BY_LABELS.items()},
 }
 LEARNED = "learned"
 #: Those that a domain may have, beside ``learned``.
-OF_DOMAINS = ("split", "labels", "anyhow")
+OF_DOMAINS = ("split", *_BY_LABELS)
 
 
 def placement_of(name: str, learner: Learner) -> Placement:
-    """Returns the placement of this name."""
-    return spread(by_learner(learner)) if name == LEARNED else PLACEMENTS[name]
+    """Returns the placement of this name. Where jobs share nodes, it places none beside
+    another one if the learner forbids that."""
+    if name == LEARNED:
+        return spread(by_learner(learner), learner.forbids)
+    if name in _BY_LABELS:
+        return spread(_BY_LABELS[name], learner.forbids)
+    return split_unless(learner.forbids) if name == "split" else PLACEMENTS[name]

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 from cosched.core.cluster.queue.job import Job, JobId
 from cosched.core.cluster.queue.nodes import Intervals
 from cosched.core.errors import CoschedError
+from cosched.core.symbiosis.pairs import Pair
 from cosched.core.units import NS_PER_S
 
 #: A job that exceeds its walltime is expected to take so much more, repeatedly, ns. Qsim,
@@ -149,6 +150,10 @@ class Place(ABC):
 
     def observe(self, primary: str, background: str | None, speedup: float) -> None:
         """Learns the observed speedup of an application beside another one."""
+        raise CoschedError("such nodes do not depend on observed speeds")
+
+    def learn(self, pair: Pair, speed: float, runs: int, *, harmful: bool) -> None:
+        """Keeps what is known of two applications beside each other (``PairKnown``)."""
         raise CoschedError("such nodes do not depend on observed speeds")
 
     # --- nodes ----------------------------------------------------------------------------

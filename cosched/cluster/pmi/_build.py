@@ -1,5 +1,5 @@
-"""Declares the part of libpmix's interface (versions 4 and 5) that a server needs, without
-its headers."""
+"""Builds ``_pmix``: the part of libpmix's interface (versions 4 and 5) that a server needs,
+without its headers."""
 
 from __future__ import annotations
 
@@ -119,15 +119,8 @@ void PMIx_Info_list_release(void *);
 void PMIx_Data_array_destruct(pmix_data_array_t *);
 """
 
-PMIX = FFI()
-PMIX.cdef(_DECLARATIONS)
-# cffi parses the name of a type once, which is slow: here, before a steward is forked.
-for _name in (
-    *("client_fn", "abort_fn", "fence_fn", "modex_fn", "publish_fn", "lookup_fn"),
-    *("unpublish_fn", "pmix_dmodex_response_fn_t", "pmix_pdata_t *"),
-    *("spawn_fn", "connect_fn", "group_fn", "control_fn", "log_fn"),
-    *("pmix_server_module_t *", "pmix_proc_t *", "pmix_data_array_t *", "char[]"),
-    *("char ***", "char **", "void *", "uintptr_t"),
-    *("bool *", "uint16_t *", "uint32_t *", "pmix_release_cbfunc_t", "pmix_op_cbfunc_t"),
-):
-    PMIX.typeof(_name)
+#: Without a source it becomes a module of Python: stewards load it in two milliseconds, and
+#: need no parser of C.
+pmix = FFI()
+pmix.cdef(_DECLARATIONS)
+pmix.set_source("cosched.cluster.pmi._pmix", None)
