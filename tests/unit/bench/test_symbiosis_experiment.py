@@ -59,7 +59,9 @@ def test_page_has_the_computed_parts(made):
     text = (made / "page.md").read_text()
     assert text.startswith("a\n<!-- symbiosis: begin -->\n")
     assert text.endswith("<!-- symbiosis: end -->\nb\n")
-    assert "| Table 4 | best schedule | 22.3% | 22.3%, the same pairs | within 1% |" in text
+    assert (
+        "| Table 4 | best schedule | 22.3% | 22.3%, the same pairs | recomputed |" in text
+    )
     assert "Not measured yet: fig1, fig2, fig3, fig4, table1, table2, log." in text
     assert "stale" not in text
     shown = {path.name for path in (made / "figures").iterdir()}
@@ -89,14 +91,14 @@ def test_sharing_nodes_is_faster_than_whole_ones(documents, order, queue):
     """Section 2.4: 1.20 on one stream."""
     found = rows(documents)
     for placement in ("packed", "split", "labels", "anyhow", "learned"):
-        assert found[order, queue, placement]["compared_over_whole"] > 1.05
-    assert 1.1 < found[order, queue, "split"]["compared_over_whole"] < 1.6
+        assert found[order, queue, placement]["compared_over_whole"] > 1.15
+    assert 1.2 < found[order, queue, "split"]["compared_over_whole"] < 1.4
     # Jobs run faster beside those that labels choose, unless they take whole nodes.
     speed = {
         name: found[order, queue, name]["mean_speed"] for name in symbiosis.computed.NAMES
     }
     assert min(speed["split"], speed["anyhow"], speed["labels"]) > speed["packed"]
-    assert speed["split"] > 1.1
+    assert speed["split"] > 1.14
     assert (
         found[order, queue, "anyhow"]["makespan_s"]
         < found[order, queue, "labels"]["makespan_s"]
@@ -137,18 +139,17 @@ def of_a_log(tmp_path_factory):
 
 
 def test_a_log_on_shared_nodes(of_a_log):
-    """More throughput, as the paper says. But large jobs on a busy machine wait longer for
-    twice as many nodes, and then the claim says that it does not hold, and why."""
+    """Jobs run faster, as the paper says. But large jobs on a busy machine wait longer for
+    twice as many nodes."""
     documents = symbiosis.kept(of_a_log)
     by_placement = {row["placement"]: row for row in documents["log"]["rows"]}
     whole, anyhow = by_placement["whole"], by_placement["anyhow"]
     assert whole["mean_speed"] == 1.0 < anyhow["mean_speed"]
-    assert anyhow["makespan_over_whole"] > 0.99  # arrivals bound it
+    assert anyhow["makespan_over_whole"] == pytest.approx(1.0, abs=0.01)
+    assert 0.91 < anyhow["mean_response_over_whole"] < 0.95  # jobs large for the machine
     assert anyhow["mean_wait_s"] > whole["mean_wait_s"]
     (claim,) = claims("log", documents)
-    assert (
-        claim.shown == "**no**: jobs spread over twice as many nodes wait longer for them"
-    )
+    assert "0.93 in mean response" in claim.ours
     assert documents["log"]["trace"] == "made.swf"
     assert (of_a_log / "symbiosis_log.png").read_bytes().startswith(b"\x89PNG")
     text = (of_a_log / "symbiosis_log.txt").read_text()
