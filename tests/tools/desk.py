@@ -96,7 +96,8 @@ class FakeDesk:
                 self.asked.append(request)
                 self.before_answer(request)
                 number = request.get("job", request.get("jobs"))
-                if error := self.refusals.get(number if isinstance(number, int) else 0):
+                one = number is None or isinstance(number, int)
+                if error := self.refusals.get(number if one else 0):
                     answer = {"error": error}
                 else:
                     answer = {"ok": getattr(self, f"_{request['do']}")(number)}

@@ -12,7 +12,7 @@ from cosched.cli.domain.job_names import JOB
 from cosched.cli.domain.waiting import STDOUT, is_private
 from cosched.cli.options import complete_domain_jobs, domain_dir_option
 from cosched.cluster.answers import JobInfo, label_of
-from cosched.core.cluster.arrays import JobRef
+from cosched.core.arrays import JobRef
 from cosched.core.errors import CoschedError
 from cosched.jobs.following import Tail, wait_patiently
 

@@ -16,7 +16,7 @@ from cosched.cli.domain.job_names import JOB
 from cosched.cli.options import complete_domain_jobs, domain_dir_option, json_option
 from cosched.cli.values import Parsed
 from cosched.cluster.answers import size_text
-from cosched.core.cluster.arrays import JobRef
+from cosched.core.arrays import JobRef
 from cosched.core.decoding import is_whole, parse_integer
 from cosched.core.errors import CoschedError
 from cosched.jobs.client import Client, NoDomain

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from cosched.cluster.store import JobStore, Record, State
-from cosched.core.cluster.arrays import (
+from cosched.core.arrays import (
     TEXT_MOST,
     JobRef,
     chosen,

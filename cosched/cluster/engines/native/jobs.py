@@ -29,8 +29,9 @@ from cosched.cluster.engines.native.suspensions import OF_SUSPENSIONS, Suspensio
 from cosched.cluster.message_kinds import OfJob
 from cosched.cluster.sharing_messages import JobShared
 from cosched.cluster.store import JobStore, Record, State
+from cosched.cluster.submission import LIVE_MOST
 from cosched.config.domain import RIGID, DomainConfig
-from cosched.core.cluster.arrays import parse_array
+from cosched.core.arrays import parse_array
 from cosched.core.cluster.coupling.engine_messages import (
     GoJob,
     JobRefused,
@@ -61,6 +62,7 @@ from cosched.core.cluster.queue.queue_events import (
     SuspendJob,
     WithdrawResize,
 )
+from cosched.core.counting import counted
 from cosched.core.errors import CoschedError
 
 #: The stored reason of a job whose user has cancelled it, also before it has ended.
@@ -213,6 +215,12 @@ class Jobs:
 
     def _submit_array(self, record: Record, size: int) -> Record:
         tasks = parse_array(record.submission.array).indices
+        live = sum(each.uid == record.uid for each in self.records.live.values())
+        if live + len(tasks) > LIVE_MOST:
+            raise CoschedError(
+                f"an array of {len(tasks)} tasks: you have {live} jobs in this domain, and "
+                f"at most {LIVE_MOST} may be there"
+            )
         stored, new = self.records.add_array(record, tasks)
         if new and record.state is State.QUEUED:
             try:
@@ -241,7 +249,7 @@ class Jobs:
             reason = f"cannot start at once: {room}"
             others = len(self.queue.waiting) - 1
             if others:
-                reason += f", {others} jobs wait"
+                reason += f", {counted(others, 'job waits', 'jobs wait')}"
             if self.driver.frozen:
                 reason = "cannot start at once: the controller asks the nodes; try again"
             self._withdraw([record], reason)

@@ -15,7 +15,7 @@ from cosched.cluster.engines.native.run_times import RunTimes
 from cosched.cluster.job_size import PastChange
 from cosched.cluster.store import JobStore, Record, State
 from cosched.cluster.submission import Submission
-from cosched.core.cluster.arrays import indices_text
+from cosched.core.arrays import indices_text
 from cosched.core.errors import CoschedError
 
 #: The longest reason of an end, in characters.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -21,6 +21,7 @@ from cosched.cluster.engines.native.array_answers import (
     waits_for,
     why_kept_back,
 )
+from cosched.cluster.engines.native.forecasts import Forecasts
 from cosched.cluster.engines.native.halves_answers import (
     halves_of,
     neighbours_of,
@@ -81,6 +82,7 @@ class JobRequests:
         self._store = store
         self._members = members
         self._end_domain = end_domain
+        self._forecasts = Forecasts(self._make_forecast)
         #: The answer to each request about jobs and nodes, by its name.
         self.handlers: dict[str, Handler] = {
             "submit": self._submit,
@@ -231,12 +233,20 @@ class JobRequests:
             least, most = change_bounds(self._jobs, number, minimum, ideal, kind)
         return {"job": number, "minimum": least, "ideal": most}
 
-    def _forecast(self) -> dict[int, int]:
-        if self._jobs.driver.frozen or not self._jobs.queue.waiting:
+    def _forecast(self) -> Mapping[int, int]:
+        """Returns when jobs that wait now are expected to start, ns."""
+        if self._jobs.driver.frozen:
             return {}
+        waiting = self._jobs.queue.waiting
+        if not waiting:
+            return {}
+        starts = self._forecasts.get()
+        return {job.number: starts[job.number] for job in waiting if job.number in starts}
+
+    def _make_forecast(self) -> Mapping[int, int]:
         return forecast(self._jobs.queue, self._jobs.clock.now_ns())
 
-    def _describe(self, record: Record, starts: dict[int, int]) -> dict[str, Any]:
+    def _describe(self, record: Record, starts: Mapping[int, int]) -> dict[str, Any]:
         job = record.submission
         bounds = bounds_of(job, self._members.most)
         minimum, ideal = (None, None) if bounds is None else bounds
