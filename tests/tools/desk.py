@@ -23,7 +23,8 @@ class FakeDesk:
         self._server = socket.socket(socket.AF_UNIX)
         self._server.bind(str(run_dir / "domain/controller.sock"))
         self._server.listen()
-        threading.Thread(target=self._serve, daemon=True).start()
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
 
     @property
     def submissions(self):
@@ -75,6 +76,9 @@ class FakeDesk:
         }
 
     def close(self):
+        """Ends the thread first: it would accept on another socket with this number."""
+        self._server.shutdown(socket.SHUT_RDWR)
+        self._thread.join()
         self._server.close()
 
     def _serve(self):

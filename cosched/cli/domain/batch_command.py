@@ -20,7 +20,7 @@ _KEY = "cosched.script"
 
 
 class Script(NamedTuple):
-    """What a batch script demands beside options."""
+    """The demands of a batch script beside its options."""
 
     environ: Mapping[str, str] = {}  #: variables of the job, beside the user's
     slots: int = 0  #: slots that its node must have; 0: as its ranks need

@@ -22,8 +22,8 @@ class Output(Command):
     """Print the output of a job of the domain.
 
     JOB is a number, as cosched queue shows it. The first node of the job writes the file,
-    which this machine must be able to read. Of an array, the files of all tasks that have
-    begun are printed in the order of their indices, each file once.
+    which this machine must be able to read. The number of an array prints the files of all
+    its tasks that have begun, in the order of their indices, each file once.
 
     \b
     Examples:

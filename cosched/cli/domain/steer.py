@@ -84,7 +84,7 @@ class Hold(_OfJobs):
     """Keep waiting jobs of yours from starting.
 
     JOB is a number, as cosched queue shows it. The job stays in the queue until
-    cosched unhold. Of an array those tasks are held that wait.
+    cosched unhold. The number of an array holds its waiting tasks.
 
     \b
     Examples:

@@ -16,7 +16,6 @@ from cosched.cluster.engines.native.array_answers import (
     array_line,
     fold,
     named_tasks,
-    steer,
     task_entries,
     waits_for,
     why_kept_back,
@@ -91,9 +90,9 @@ class JobRequests:
             "wait": self._wait,
             "tasks": self._tasks,
             "ended": self._ended,
-            "cancel": self._cancel,
-            "hold": self._each(jobs.hold),
-            "unhold": self._each(jobs.unhold),
+            "cancel": self._each(jobs.cancel_all),
+            "hold": self._each(jobs.batch_jobs.hold),
+            "unhold": self._each(jobs.batch_jobs.unhold),
             "resize": self._resize,
             "nodes": self._nodes,
             "pairs": self._pairs,
@@ -199,22 +198,15 @@ class JobRequests:
         records = await self._jobs.records.wait_any(given, min(within_s, AWAITED_WITHIN_S))
         return [_end(record) for record in records]
 
-    def _each(self, action: Callable[[int], None]) -> Handler:
+    def _each(self, action: Callable[[Sequence[int]], None]) -> Handler:
         async def handle(person: Person, request: dict[str, Any]) -> Any:
             number = self._own(person, request)
             numbers = named_tasks(self._store, number, request.get("tasks", ""))
             with changing(f"job {number}"):
-                steer(numbers, action)
+                action(numbers)
             return {"job": number}
 
         return handle
-
-    async def _cancel(self, person: Person, request: dict[str, Any]) -> Any:
-        number = self._own(person, request)
-        numbers = named_tasks(self._store, number, request.get("tasks", ""))
-        with changing(f"job {number}"):
-            self._jobs.cancel_all(numbers)
-        return {"job": number}
 
     def _own(self, person: Person, request: dict[str, Any]) -> int:
         """Returns the number of a job that this person may steer. Raises CoschedError for
