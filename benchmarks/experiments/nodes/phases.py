@@ -53,6 +53,8 @@ from cosched.tables import markdown
 from cosched.tables import table as text_table
 
 PART = "phases"
+#: With fewer seeds a point nothing is judged.
+FEWEST_SEEDS = 20
 
 
 def spread(values: Sequence[float]) -> str:
@@ -63,6 +65,8 @@ def spread(values: Sequence[float]) -> str:
     low, middle, high = (
         f"{100 * one:.0f}" for one in (min(values), statistics.median(values), max(values))
     )
+    if len(values) == 1:
+        return middle
     together = sum(one >= TOGETHER for one in values)
     apart = sum(one <= APART for one in values)
     return f"{low}, {middle}, {high}: {together} / {apart}"
@@ -164,7 +168,8 @@ def main(words: Sequence[str] | None = None) -> None:
         }
         write_figure(options.out / "phases", document, text_of(ended), draw, ["svg"])
         if options.docs is not None:
-            whole = {"nodes", "slice"} <= set(options.sweeps)
+            seeds = min(map(len, by_place(ended, "nodes").values()), default=0)
+            whole = {"nodes", "slice"} <= set(options.sweeps) and seeds >= FEWEST_SEEDS
             claims = claims_of(ended, kernel_efficiency()) if whole else []
             shown = claims_table(claims) if whole else []
             rewrite(options.docs, PART, "\n".join([*shown, "", tables(ended)]))
