@@ -200,7 +200,7 @@ def test_a_drained_node_gets_no_new_job(pair):
     assert job["hosts"] == ["n2"]
     number = pair.shell("true", nodes=2)
     with pair.client() as client:
-        assert client.job(number)["why"].endswith("only 1 nodes are in service")
+        assert client.job(number)["why"].endswith("only 1 node is in service")
         client.undrain(["n1"])
     assert pair.wait(number)["state"] == "done"
 
