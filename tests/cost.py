@@ -43,6 +43,9 @@ class Group:
     """A control group of this process and all that it starts."""
 
     def __init__(self):
+        for left in ACCOUNTS.glob("cosched-cost-*"):  # by a session that was killed
+            with contextlib.suppress(OSError):  # it is in use
+                left.rmdir()
         self._path = ACCOUNTS / f"cosched-cost-{os.getpid()}"
         self._path.mkdir()
         self._before_s = Waited().used_s()

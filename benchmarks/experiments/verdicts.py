@@ -91,13 +91,13 @@ def exact(value: float) -> Measured:
 
 def over_cases(values: Iterable[float], *, repeated: bool = True) -> Measured:
     """Returns the extent of a figure over several cases."""
-    found = sorted(values)
+    found = sorted(map(float, values))
     return Measured(median(found), found[0], found[-1], repeated)
 
 
 def points(values: Iterable[float], *, repeated: bool = True) -> Points:
     """Returns a calculated figure at several points."""
-    return Points(tuple(Measured(one, one, one, repeated) for one in values))
+    return Points(tuple(Measured(one, one, one, repeated) for one in map(float, values)))
 
 
 def cases(outcomes: Iterable[bool | None]) -> Cases:

@@ -32,7 +32,7 @@ from cosched.cluster.answers import (
 )
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.submission import LONGEST_REQUEST, Submission, as_name
-from cosched.core.cluster.arrays import JobRef
+from cosched.core.arrays import JobRef
 from cosched.core.decoding import JsonDecoder, printable, shown_text
 from cosched.core.errors import CoschedError
 from cosched.core.names import member_of

@@ -47,14 +47,18 @@ class JobSize(msgspec.Struct, frozen=True):
     @property
     def leaving(self) -> tuple[int, ...]:
         """Returns the places that leave by the open change."""
-        after = self.places if self.change is None else self.change.after
+        if self.change is None:
+            return ()
+        after = frozenset(self.change.after)
         return tuple(place for place in self.places if place not in after)
 
     @property
     def arriving(self) -> tuple[int, ...]:
         """Returns the places that come by the open change."""
-        after = () if self.change is None else self.change.after
-        return tuple(place for place in after if place not in self.places)
+        if self.change is None:
+            return ()
+        before = frozenset(self.places)
+        return tuple(place for place in self.change.after if place not in before)
 
     def ordered(self, change: OpenChange) -> JobSize:
         """Returns the size with an open change."""
@@ -66,7 +70,7 @@ class JobSize(msgspec.Struct, frozen=True):
 
     def done(self, now_ns: int, began_ns: int) -> JobSize:
         """Returns the size after the open change. began_ns: when the job began."""
-        after = self.places if self.change is None else self.change.after
+        after = frozenset(self.places if self.change is None else self.change.after)
         stay = (tuple(each for each in growth if each in after) for growth in self.growths)
         growths = tuple(growth for growth in (*stay, self.arriving) if growth)
         node_ns = self.used_ns(now_ns, began_ns)

@@ -22,7 +22,15 @@ from cosched.cluster.doorkeeper import Doorkeeper
 from cosched.cluster.intake import Intake, Taken
 from cosched.cluster.keys import KeyRing, owners_of
 from cosched.cluster.message_kinds import Message
-from cosched.cluster.messages import LASTING, LONGEST, PLAIN, AnyMessage, decode, encode
+from cosched.cluster.messages import (
+    ANY_LIFE,
+    LASTING,
+    LONGEST,
+    PLAIN,
+    AnyMessage,
+    decode,
+    encode,
+)
 from cosched.core.bounds import Natural
 from cosched.core.cluster.delivery import Delivery, Envelope
 from cosched.core.complaints import Complaints, fault
@@ -228,7 +236,10 @@ class Links:
             self._transmit(to, peer.delivery.send_plain(data))
         else:
             lasts = isinstance(message, LASTING)
-            envelope = peer.delivery.send(data, time.monotonic_ns(), lasts=lasts)
+            any_life = isinstance(message, ANY_LIFE)
+            envelope = peer.delivery.send(
+                data, time.monotonic_ns(), lasts=lasts, any_life=any_life
+            )
             self._transmit(to, envelope)
             self._set_timer(to, peer)
 

@@ -385,6 +385,9 @@ PLAIN = (Hello, HelloAgain, Beat, BetweenDomains)
 #: They are kept for a node that is lost, until it returns or begins a new life. Its other
 #: messages are dropped: the controller has ended the starts on the node.
 LASTING = (UserReply,)
+#: They are kept for a node that begins a new life: a start may hit it before its neighbours
+#: have met this life. The node refuses a start that was sealed for another life.
+ANY_LIFE = (Chunk,)
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder: MessagePackDecoder[AnyMessage] = MessagePackDecoder(

@@ -60,7 +60,7 @@ CREATE TABLE changes (
 ) STRICT
 """
 _DRAINS = "CREATE TABLE drains (name TEXT PRIMARY KEY, reason TEXT NOT NULL) STRICT"
-#: What all tasks of an array have, by the number of its first task.
+#: The submission that all tasks of an array share, by the number of the first task.
 _ARRAYS = (
     "CREATE TABLE arrays (number INTEGER PRIMARY KEY, submission BLOB NOT NULL) STRICT"
 )
@@ -212,7 +212,7 @@ class _Row(msgspec.Struct, array_like=True):
 
 
 class Outcome(msgspec.Struct, array_like=True, frozen=True):
-    """What came of a job."""
+    """A job and its state."""
 
     number: JobNumber  #: the job's number
     array: Natural  #: the number of the first task of its array; 0: it is in none

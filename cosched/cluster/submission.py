@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from cosched.core.arrays import parse_array, parse_jobs
 from cosched.core.bounds import Limit
-from cosched.core.cluster.arrays import parse_array, parse_jobs
 from cosched.core.decoding import JsonDecoder, convert
 from cosched.core.errors import CoschedError
 from cosched.core.symbiosis.resources import parse_limits
@@ -20,6 +20,8 @@ LONGEST_TOKEN = 200
 MOST = 1 << 32
 #: The longest time: ten years.
 LONGEST_NS = 3650 * 24 * 3600 * NS_PER_S
+#: The most jobs of a user that have not ended, from which on no array is taken.
+LIVE_MOST = 50_000
 #: As a job's input: its user gives it while the job runs.
 FROM_CLIENT = "-"
 #: The variable of each task that has the job's number.
@@ -79,7 +81,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     #: domain lets jobs without one share.
     share_node: bool | None = None
     mates: str = ""  #: its mates in other domains (``coupling.mates``); empty: none
-    #: The tasks of an array (``core.cluster.arrays``), each a job; empty: one job.
+    #: The tasks of an array (``core.arrays``), each a job; empty: one job.
     array: str = ""
     #: Whether tasks of the array also get the variables that Slurm gives them.
     slurm_variables: bool = False

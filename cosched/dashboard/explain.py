@@ -40,6 +40,6 @@ class JobExplainer:
         asker = Asker(job, self._uid, time.time_ns() - SINCE_NS)
         if not is_whole(job, 1, JOB_MOST):
             return {"text": stories_text(stories(places, asker), asker, LAST), "job": None}
-        with Client.connect(self._domain_dir, patience=_PATIENCE) as client:
+        with Client.connect_to_running(self._domain_dir, patience=_PATIENCE) as client:
             found = client.job(parse_integer(job, "job", 1, JOB_MOST))
         return {"text": job_story(found, places, asker, LAST), "job": found}

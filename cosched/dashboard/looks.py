@@ -65,7 +65,7 @@ class DomainSource:
     def look(self) -> DomainLook:
         """Returns the domain's answers. Raises NoDomain if none answers."""
         if self._client is None:
-            self._client = Client.connect(self._run_dir, patience=PATIENCE)
+            self._client = Client.connect_to_running(self._run_dir, patience=PATIENCE)
             self._is_coupled = True
         client = self._client
         try:
@@ -100,13 +100,13 @@ class _Question:
         self._ask = ask
         self._asked_s = time.monotonic()
         self._answered = threading.Event()
-        self._answer: DomainLook | CoschedError | None = None
+        self._answer: DomainLook | Exception | None = None
         threading.Thread(target=self._run, daemon=True).start()
 
     def _run(self) -> None:
         try:
             self._answer = self._ask()
-        except CoschedError as error:
+        except Exception as error:  # noqa: BLE001  (it is raised where the answer is taken)
             self._answer = error
         self._answered.set()
 
@@ -116,11 +116,11 @@ class _Question:
         return time.monotonic() - self._asked_s
 
     def answer(self, within_s: float) -> DomainLook | None:
-        """Returns the answer; None if there is none yet. Raises the CoschedError with which
+        """Returns the answer; None if there is none yet. Raises the error with which
         the question failed."""
         if not self._answered.wait(within_s):
             return None
-        if isinstance(self._answer, CoschedError):
+        if isinstance(self._answer, Exception):
             raise self._answer
         return self._answer
 

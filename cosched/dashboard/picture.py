@@ -164,6 +164,7 @@ class Picture:
             "status": job["status"],
             "reason": job["reason"],
             "mates": job["mates"],
+            "waits_for": job["waits_for"],
             "minimum": job["minimum"],
             "ideal": job["ideal"],
         }
@@ -189,6 +190,7 @@ class Picture:
             "status": None,
             "reason": "",
             "mates": "",
+            "waits_for": "",
             "minimum": None,
             "ideal": None,
         }

@@ -13,6 +13,7 @@ from typing import Any
 
 from cosched.core.errors import CoschedError
 from cosched.linux.files.whole import PRIVATE, write_whole
+from cosched.linux.peers import uid_of_peer
 
 LOOPBACK = "127.0.0.1"
 #: Connections that are open at a time; the browser makes up to six for a page.
@@ -31,11 +32,26 @@ _OPENER = """<!doctype html>
 """
 
 
+class OwnConnections(socket.socket):
+    """A listening socket that takes connections of this user and of root. Others could hold
+    all connections, and keep the page from its user."""
+
+    def accept(self) -> tuple[socket.socket, tuple[str, int]]:
+        """Returns the next connection. Raises ConnectionRefusedError for another user's."""
+        connection, peer = super().accept()
+        uid = uid_of_peer(peer, connection.getsockname())
+        if uid not in (None, 0, os.geteuid()):
+            connection.close()
+            raise ConnectionRefusedError(errno.ECONNREFUSED, "it is of another user")
+        return connection, peer
+
+
 def listen(port: int) -> socket.socket:
     """Returns a socket that listens at the loopback address. port: 0: any free one. Raises
     CoschedError if the port is taken."""
     try:
-        return socket.create_server((LOOPBACK, port), backlog=CONNECTIONS_MOST)
+        with socket.create_server((LOOPBACK, port), backlog=CONNECTIONS_MOST) as made:
+            return OwnConnections(fileno=made.detach())
     except OSError as error:
         if error.errno == errno.EACCES:
             line = f"port {port}: needs root; choose one above 1023, or leave out --port"
@@ -67,6 +83,7 @@ def serve(listening: socket.socket, application: Callable[..., Any]) -> None:
         max_request_header_size=_HEADER_BYTES_MOST,
         max_request_body_size=_BODY_BYTES_MOST,
         ident="cosched",
+        log_socket_errors=False,  # as a refused connection
     )
     threading.Thread(target=server.run, daemon=True).start()
 

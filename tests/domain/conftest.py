@@ -23,7 +23,7 @@ def make_rig(tmp_path):
         if folder is None:
             folder = tmp_path / str(len(rigs))
             folder.mkdir()
-        rigs.append(Rig(folder, nodes, **more))
+        rigs.append(Rig(folder, nodes, forks=True, **more))
         return rigs[-1]
 
     yield make

@@ -14,19 +14,25 @@ from cosched.cluster.paths import DomainPaths
 from cosched.config.domain import DomainConfig, LifeSettings, QueueSettings, write_config
 from cosched.core.names import CONTROLLER
 from cosched.core.units import NS_PER_S
+from tests.tools.commands import Daemon
 from tests.tools.ports import free_ports
 from tests.tools.waiting import pauses
 
 WITHIN_S = 30.0
 MODULES = {True: "cosched_daemons.controller", False: "cosched_daemons.agent"}
 ENVIRON = {"PATH": os.environ["PATH"]}
+#: A killed member is soon lost. So is one that gets no CPU for a second.
+QUICK = LifeSettings(NS_PER_S // 10, NS_PER_S, 10 * NS_PER_S)
+#: No member is lost because the machine is busy.
+PATIENT = LifeSettings(NS_PER_S // 10, 60 * NS_PER_S, 60 * NS_PER_S)
 #: A variable that only tasks of jobs have.
 IN_JOBS = "COSCHED_DOMAIN_JOB="
 
 
 class Rig:
     """A domain of ``nodes`` nodes, n1, n2, ..., in ``folder``. Members are started one by
-    one or all at once. wires: the networks of its members, if they have their own."""
+    one or all at once. wires: the networks of its members, if they have their own. forks:
+    members are forks of this process, which cost little; their memory says nothing."""
 
     def __init__(
         self,
@@ -35,10 +41,12 @@ class Rig:
         *,
         slots=4,
         queue=None,
-        life=None,
+        life=QUICK,
         wires=None,
+        forks=False,
         **more,
     ):
+        self._forks = forks
         self.folder = folder
         self.paths = DomainPaths(folder / "run")
         self.work = folder / "work"
@@ -55,7 +63,7 @@ class Rig:
             addresses,
             slots,
             queue=queue or QueueSettings(grace_ns=NS_PER_S),
-            life=life or LifeSettings(NS_PER_S // 10, NS_PER_S, 10 * NS_PER_S),
+            life=life,
             **more,
         )
         self.paths.directory.mkdir(parents=True)
@@ -80,22 +88,22 @@ class Rig:
             assert line == b"ready\n" or wrapper, self.log(name)
 
     def launch(self, name, wrapper=()):
-        words = (
-            [*wrapper, MODULES[name == CONTROLLER]]
-            if wrapper
-            else ["-m", MODULES[name == CONTROLLER]]
-        )
-        words += ["--run-dir", str(self.paths.run_dir)]
+        module = MODULES[name == CONTROLLER]
+        options = ["--run-dir", str(self.paths.run_dir)]
         if name != CONTROLLER:
-            words += ["--node", name]
+            options += ["--node", name]
         within = [] if self._wires is None else self._wires.within(name)
         with (self.folder / f"{name}.log").open("ab") as log:
-            process = subprocess.Popen(
-                [*within, sys.executable, *words],
-                stdout=subprocess.PIPE,
-                stderr=log,
-                cwd="/",
-            )
+            if self._forks and not within and not wrapper:
+                process = Daemon(module, *options, log=log, cwd="/")
+            else:
+                words = [*wrapper, module] if wrapper else ["-m", module]
+                process = subprocess.Popen(
+                    [*within, sys.executable, *words, *options],
+                    stdout=subprocess.PIPE,
+                    stderr=log,
+                    cwd="/",
+                )
         self.members[name] = process
         self.launched.append(process)
         return process

@@ -83,7 +83,7 @@ def test_job_does_not_overtake_jobs_that_wait(user):
     first = user.submit("--nodes", "1", "sleep", "100")
     wide = user.submit("--nodes", "2", "true")
     user.rig.until_state(first, "running")
-    line = "cosched-run: cannot start at once: 1 nodes free, needs 1, 1 jobs wait\n"
+    line = "cosched-run: cannot start at once: 1 node free, needs 1, 1 job waits\n"
     assert run(user, "--time", "2h", "true") == (1, "", line)
     assert run(user, "--time", "1", "true")[0] == 0  # over before the wide job begins
     user.run("cancel", str(first))

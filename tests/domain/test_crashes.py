@@ -23,7 +23,7 @@ from cosched.cluster.messages import PROTOCOL
 from cosched.core.errors import CoschedError
 from cosched.core.names import CONTROLLER
 from tests.domain import storm
-from tests.domain.rig import WITHIN_S
+from tests.domain.rig import PATIENT, WITHIN_S
 from tests.tools.deep import make_deep
 
 __all__ = ["make_deep"]
@@ -210,7 +210,7 @@ def test_a_frozen_node_is_lost_and_returns_without_its_old_job(make_rig):
 
 
 def test_a_node_with_tasks_of_a_lost_job_takes_no_other_job(make_rig):
-    rig = make_rig(2, slots=1)
+    rig = make_rig(2, slots=1, life=PATIENT)
     rig.start()
     rig.until_up()
     stubborn = f"trap '' TERM; {RAN}; while :; do sleep 0.1; done # stubborn"

@@ -28,7 +28,7 @@ def cancel(user, *numbers):
 
 def test_exclusive_job_waits_for_a_node_without_jobs(user):
     first = user.submit("--share", "sleep", "100")
-    second = user.submit("sleep", "100")
+    second = user.submit("--time", "2h", "sleep", "100")
     user.rig.until_state(second, "running")
     alone = user.submit("--exclusive", "--time", "50", "sleep", "100")
     cancel(user, first)

@@ -52,8 +52,10 @@ def shell(tmp_path):
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="the lab needs root")
 def test_the_commands_of_the_guide_run_in_their_order(shell):
-    blocks = re.findall(r"^```(?!bash)(.*)\n((?:.*\n)*?)```$", PAGE, re.MULTILINE)
-    assert [language for language, _ in blocks] == ["", "python", "", "text", "", ""]
+    found = re.findall(r"^```(.*)\n((?:.*\n)*?)```$", PAGE, re.MULTILINE)
+    blocks = [(language, block) for language, block in found if language != "bash"]
+    kinds = ["", "python", "", "text", "", "", "", "toml"]
+    assert [language for language, _ in blocks] == kinds
     for language, block in blocks:
         for line in () if language else block.splitlines():
             done = shell(line)

@@ -1,25 +1,29 @@
 """A queue changes the sizes of running MPI jobs: the controller, the agents, the tasks and
-the MPI are real."""
+the MPI are real.
+
+Most jobs are programs in C, whose ranks start in a tenth of the time of Python's. Programs
+in Python are in test_size_changes.py, and the last one here."""
 
 import re
 from dataclasses import replace
 
 import pytest
 
+from benchmarks.mpi import PROGRAMS
 from cosched import Client, Job
 from cosched.config.domain import ChangeSettings, QueueSettings
 from cosched.core.units import NS_PER_S
+from tests.domain.rig import PATIENT
 from tests.places import ROOT
-from tests.tools.malleable_agents import mpi_environment, run_without_agents
+from tests.tools.malleable_agents import compiled, mpi_environment, run_without_agents
 from tests.tools.ports import free_ports
 
 pytestmark = pytest.mark.mpi_job
 
-STEN = ROOT / "benchmarks" / "programs" / "sten.py"
+STEN = PROGRAMS / "sten.c"
 #: In each iteration all ranks sleep so long. While they wait in MPI they use a CPU.
 PAUSE_S = 0.02
 QUEUE = QueueSettings(
-    "fcfs",
     grace_ns=NS_PER_S,
     size="malleable",
     changes=ChangeSettings(harvest="even", spared_ns=NS_PER_S),
@@ -28,7 +32,11 @@ QUEUE = QueueSettings(
 
 @pytest.fixture
 def domain(make_rig, bin_folder):
-    rig = make_rig(4, queue=QUEUE)
+    return start_domain(make_rig, bin_folder)
+
+
+def start_domain(make_rig, bin_folder, life=PATIENT, policy="fcfs"):
+    rig = make_rig(4, queue=replace(QUEUE, policy=policy), life=life)
     rig.start()
     rig.until_up()
     return Domain(rig, bin_folder)
@@ -50,8 +58,8 @@ class Domain:
         mine = {k: v for k, v in mpi_environment().items() if not k.startswith("COSCHED_")}
         path = f"{self.bin_folder}:{mine['PATH']}"
         environ = {**mine, "PATH": path, **self.rig.mark}
-        words = [self.bin_folder / "python", STEN, "--size", 24, "--until", stop]
-        words += ["--pause", PAUSE_S]
+        options = ("--size", 24, "--until", stop, "--pause", PAUSE_S)
+        words = [compiled(STEN, self.bin_folder), *options]
         if program:
             words = [self.bin_folder / "python", *program, stop]
         job = Job(
@@ -98,7 +106,7 @@ class Domain:
 def rigid(bin_folder, iterations):
     # A job may be stopped before its first iteration.
     length = ["--iterations", iterations] if int(iterations) else ["--until", "/"]
-    words = [bin_folder / "python", STEN, "--size", "24", *length]
+    words = [compiled(STEN, bin_folder), "--size", "24", *length]
     done = run_without_agents(bin_folder, 2, *words)
     done.check_returncode()
     return done.stdout
@@ -121,10 +129,7 @@ def test_two_malleable_jobs_and_a_rigid_one_share_four_nodes(domain):
 
 def test_easy_starts_a_short_job_by_a_harvest_and_keeps_the_reservation(make_rig):
     """The third job waits for two of the first one's nodes, and for one of the second."""
-    rig = make_rig(4, queue=replace(QUEUE, policy="easy"))
-    rig.start()
-    rig.until_up()
-    domain = Domain(rig, ROOT / ".venv/bin")
+    domain = start_domain(make_rig, ROOT / ".venv/bin", policy="easy")
     first, stop_first = domain.submit(nodes=2, ppn=1, time_s=600)
     domain.until_nodes({first: 2})
     second, stop_second = domain.submit(minimum=1, ideal=2, time_s=3000)
@@ -171,7 +176,10 @@ def test_killed_controller_goes_on_with_a_change(domain, killed_after):
     domain.nothing_is_left()
 
 
-def test_killed_agent_ends_the_jobs_on_it_alone(domain):
+def test_killed_agent_ends_the_jobs_on_it_alone(make_rig, bin_folder):
+    domain = start_domain(
+        make_rig, bin_folder, replace(PATIENT, lost_after_ns=5 * NS_PER_S)
+    )
     first, stop_first = domain.submit(minimum=1, ideal=2)
     second, _ = domain.submit(minimum=1, ideal=2)
     domain.until_nodes({first: 2, second: 2})

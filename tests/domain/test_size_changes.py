@@ -12,21 +12,21 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.mpi import build_malleable
+from benchmarks.mpi import PROGRAMS
 from cosched.cluster.messages import End
 from cosched.cluster.size_messages import ChangeEnded, Dismiss
 from cosched.core.cluster.resizing.records import Phase
 from cosched.shm.page import Page
 from tests.places import ROOT
-from tests.tools.malleable_agents import run_without_agents
+from tests.tools.malleable_agents import compiled, run_without_agents
 from tests.tools.played_controller import PlayedController, Refused
 
 pytestmark = pytest.mark.mpi_job
 
-STEN = ROOT / "benchmarks" / "programs" / "sten.py"
+STEN = {"python": PROGRAMS / "sten.py", "c": PROGRAMS / "sten.c"}
 #: In each iteration all ranks sleep so long. While they wait in MPI they use a CPU.
 PAUSE_S = 0.02
-WAITING = ROOT / "tests" / "domain" / "waiting_program.py"
+WAITING = ROOT / "tests" / "domain" / "waiting_program.c"
 NOBODY = pwd.getpwnam("nobody")
 DYING = ROOT / "tests" / "domain" / "dying_program.py"
 
@@ -66,7 +66,8 @@ async def nothing_is_left(controller):
 
 
 def rigid(bin_folder, iterations):
-    words = [bin_folder / "python", STEN, "--size", "24", "--iterations", iterations]
+    program = compiled(STEN["c"], bin_folder)  # its answers are the same
+    words = [program, "--size", "24", "--iterations", iterations]
     done = run_without_agents(bin_folder, 2, *words)
     done.check_returncode()
     return done.stdout
@@ -75,12 +76,13 @@ def rigid(bin_folder, iterations):
 class Sten:
     """STEN as a job of a played controller, until the test stops it."""
 
-    def __init__(self, controller, bin_folder, language="python"):
+    def __init__(self, controller, bin_folder, language="c"):
         self.controller = controller
         self.bin_folder = bin_folder
-        self.command = [bin_folder / "python", STEN]
-        if language == "c":
-            self.command = [build_malleable(STEN.with_suffix(".c"), bin_folder / "mpicc")]
+        self.command = {
+            "python": [bin_folder / "python", STEN["python"]],
+            "c": [compiled(STEN["c"], bin_folder)],
+        }[language]
         self.stop = controller.rig.folder / "stop"
 
     async def begin(self, **more):
@@ -116,9 +118,14 @@ def test_job_grows_shrinks_and_migrates(play, bin_folder, language):
 # --- an order that the job cannot carry out, or not yet -----------------------------------
 
 
-def begin_waiting(controller, bin_folder):
-    """Starts the program that waits; returns its folder."""
-    return controller.begin(bin_folder / "python", WAITING, controller.rig.folder)
+@pytest.fixture
+def waiting(bin_folder):
+    """The program that waits."""
+    return compiled(WAITING, bin_folder)
+
+
+def begin_waiting(controller, waiting):
+    return controller.begin(waiting, controller.rig.folder)
 
 
 def let(controller, *names):
@@ -137,9 +144,9 @@ async def finish_waiting(controller, answer):
     assert (controller.rig.work / "out").read_text().endswith(answer)
 
 
-def test_change_is_withdrawn_before_the_program_has_made_its_job(play, bin_folder):
+def test_change_is_withdrawn_before_the_program_has_made_its_job(play, waiting):
     async def part(controller):
-        await begin_waiting(controller, bin_folder)
+        await begin_waiting(controller, waiting)
         await until_there(controller, "began")
         fresh = await controller.admit("n2")
         controller.order([], fresh)
@@ -153,9 +160,9 @@ def test_change_is_withdrawn_before_the_program_has_made_its_job(play, bin_folde
     play(2, ["n1"], part)
 
 
-def test_spawn_that_fails_leaves_the_job_as_it_was(play, bin_folder):
+def test_spawn_that_fails_leaves_the_job_as_it_was(play, waiting):
     async def part(controller):
-        await begin_waiting(controller, bin_folder)
+        await begin_waiting(controller, waiting)
         let(controller, "make", "go")
         fresh = await controller.admit("n2")
         controller.send("n2", Dismiss(controller.job, controller.start))
@@ -175,9 +182,9 @@ def pages(controller, node):
     return list(controller.rig.paths.spool(node).glob("*.page*"))
 
 
-def test_node_that_is_not_admitted_is_refused_at_once(play, bin_folder):
+def test_node_that_is_not_admitted_is_refused_at_once(play, waiting):
     async def part(controller):
-        await begin_waiting(controller, bin_folder)
+        await begin_waiting(controller, waiting)
         controller.generation += 1
         controller.order([], [3])
         with pytest.raises(Refused, match="an arriving node was not admitted"):
@@ -187,11 +194,9 @@ def test_node_that_is_not_admitted_is_refused_at_once(play, bin_folder):
     play(1, ["n1"], part)
 
 
-def test_committed_change_is_withdrawn_from_ranks_that_come_to_no_boundary(
-    play, bin_folder
-):
+def test_committed_change_is_withdrawn_from_ranks_that_come_to_no_boundary(play, waiting):
     async def part(controller):
-        await begin_waiting(controller, bin_folder)
+        await begin_waiting(controller, waiting)
         let(controller, "make")
         await until_there(controller, "in-loop")
         fresh = await controller.admit("n3")
@@ -219,9 +224,9 @@ async def until_committed(controller, node):
     await controller.until(is_committed, f"{node} is not committed")
 
 
-def test_job_that_comes_to_no_boundary_can_be_cancelled(play, bin_folder):
+def test_job_that_comes_to_no_boundary_can_be_cancelled(play, waiting):
     async def part(controller):
-        await begin_waiting(controller, bin_folder)
+        await begin_waiting(controller, waiting)
         let(controller, "make")
         await until_there(controller, "in-loop")
         fresh = await controller.admit("n3")
@@ -285,9 +290,9 @@ def test_page_and_its_keeper_belong_to_the_user_of_the_job(play, open_folder):
     play(2, ["n1"], part, open_folder)
 
 
-def test_page_keepers_are_killed_while_ranks_have_a_proposal(play, bin_folder):
+def test_page_keepers_are_killed_while_ranks_have_a_proposal(play, waiting):
     async def part(controller):
-        await begin_waiting(controller, bin_folder)
+        await begin_waiting(controller, waiting)
         let(controller, "make")
         await until_there(controller, "in-loop")
         fresh = await controller.admit("n3")
@@ -301,9 +306,9 @@ def test_page_keepers_are_killed_while_ranks_have_a_proposal(play, bin_folder):
     play(3, ["n1", "n2"], part)
 
 
-def test_job_without_its_page_goes_on_and_refuses_changes(play, bin_folder):
+def test_job_without_its_page_goes_on_and_refuses_changes(play, waiting):
     async def part(controller):
-        await begin_waiting(controller, bin_folder)
+        await begin_waiting(controller, waiting)
         let(controller, "make", "go")
         await until_there(controller, "in-loop")
         (folder,) = pages(controller, "n1")
@@ -357,10 +362,10 @@ def test_ranks_that_do_not_leave_are_ended(play, bin_folder):
 
 
 @pytest.mark.parametrize("victim", ["n1", "n2", "n3"])
-def test_agent_that_is_killed_during_a_change_leaves_nothing(play, bin_folder, victim):
+def test_agent_that_is_killed_during_a_change_leaves_nothing(play, waiting, victim):
     async def part(controller):
         rig = controller.rig
-        await begin_waiting(controller, bin_folder)
+        await begin_waiting(controller, waiting)
         let(controller, "make")
         await until_there(controller, "in-loop")
         fresh = await controller.admit("n3")
@@ -390,9 +395,9 @@ def test_controller_that_restarts_learns_the_last_change(play, bin_folder):
     play(3, ["n1", "n2"], part)
 
 
-def test_controller_gets_the_pace_and_the_wishes_of_a_job(play, bin_folder):
+def test_controller_gets_the_pace_and_the_wishes_of_a_job(play, waiting):
     async def part(controller):
-        await begin_waiting(controller, bin_folder)
+        await begin_waiting(controller, waiting)
         let(controller, "make", "go")
         await controller.until(lambda: controller.sensed, "nothing is sensed")
         sensed = controller.sensed[-1]

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.domain.rig import WITHIN_S
+from tests.tools.commands import run_command
 
 BIN = Path(sys.executable).parent
 
@@ -38,9 +38,8 @@ class User:
 
     def run(self, *words, **environ):
         """Returns status, stdout and stderr."""
-        with self.start(*words, **environ) as process:
-            out, err = process.communicate(timeout=2 * WITHIN_S)
-        return process.returncode, out, err
+        done = run_command(*words, cwd=self.rig.work, env={**self.environ, **environ})
+        return done.returncode, done.stdout, done.stderr
 
     def submit(self, *words, **environ):
         """Returns the number of a job that was submitted."""

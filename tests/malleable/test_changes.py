@@ -11,7 +11,7 @@ from mpi4py import MPI
 
 from cosched.core.cluster.resizing.agreement import ReportDone, ReportRefused
 from tests.places import ROOT
-from tests.tools.malleable_agents import mpi_environment
+from tests.tools.malleable_agents import mpi_environment, run_without_agents
 
 STEN = ROOT / "benchmarks" / "programs" / "sten.py"
 MEMORY = Path(__file__).with_name("memory_program.py")
@@ -154,11 +154,22 @@ MISUSES = {
     "ask-fraction": "Misuse: nodes 1.5: is not a number of nodes from 1 to 1048576",
 }
 PROGRAM = Path(__file__).with_name("misuse_program.py")
+#: One of each way through MPI. The others take one of these ways, or call no MPI.
+UNDER_EACH_MPI = ("before-init", "after-finalize", "disagree-in-dtype", "disagree-in-shape")
 
 
-@pytest.mark.parametrize("how", MISUSES)
-def test_misuse_is_one_line_in_each_rank(rigid, how):
-    done = rigid(3, PROGRAM, how)
+@pytest.mark.parametrize("how", UNDER_EACH_MPI)
+def test_misuse_is_one_line_in_each_rank(mpi, how):
+    check_misuse(mpi, how)
+
+
+@pytest.mark.parametrize("how", sorted(MISUSES.keys() - set(UNDER_EACH_MPI)))
+def test_misuse_is_one_line_in_each_rank_of_one_mpi(any_mpi, how):
+    check_misuse(any_mpi, how)
+
+
+def check_misuse(mpi, how):
+    done = run_without_agents(mpi, 3, mpi / "python", PROGRAM, how)
     # Before MPI_Init the ranks do not wait for each other, and mpiexec ends the slow ones.
     lines = range(1, 4) if how == "before-init" else (3,)
     assert done.stdout.count(MISUSES[how]) in lines, done.stdout + done.stderr

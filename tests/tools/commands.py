@@ -1,4 +1,4 @@
-"""Runs a command of ours in a process of its own, without a start of Python.
+"""Runs commands and daemons of ours in processes of their own, without a start of Python.
 
 The process is a fork of this one, which has loaded what most commands need. It has its own
 standard streams, arguments, directory and environment, and an exit status. Tests of the
@@ -7,8 +7,11 @@ start itself (``tests/unit/start``, ``tests/unit/cli/test_entry.py``) run the re
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import importlib
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -27,6 +30,7 @@ def run_command(*words, module="cosched.cli.main", cwd=None, env=None):
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         pid = os.fork()
         if pid == 0:
+            signal.alarm(LONGEST_S)
             _become(module, argv, (out.fileno(), err.fileno()), cwd, env)
         _, status = os.waitpid(pid, 0)
         texts = []
@@ -36,11 +40,50 @@ def run_command(*words, module="cosched.cli.main", cwd=None, env=None):
     return subprocess.CompletedProcess(argv, os.waitstatus_to_exitcode(status), *texts)
 
 
+class Daemon:
+    """A daemon in a fork of this process, with what subprocess.Popen has for it."""
+
+    def __init__(self, module, *words, log, cwd):
+        """log: a file for standard error. Standard output is a pipe."""
+        argv = [str(importlib.import_module(module).__file__), *map(str, words)]
+        read, write = os.pipe()
+        self.returncode = None
+        self.pid = os.fork()
+        if self.pid == 0:
+            _become(module, argv, (write, log.fileno()), cwd, None)
+        os.close(write)
+        self.stdout = open(read, "rb")  # noqa: SIM115
+        self._pidfd = os.pidfd_open(self.pid)
+
+    def poll(self):
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.wait(0)
+        return self.returncode
+
+    def wait(self, timeout=None):
+        if self.returncode is None:
+            if not select.select([self._pidfd], [], [], timeout)[0]:
+                raise subprocess.TimeoutExpired(f"process {self.pid}", timeout)
+            os.close(self._pidfd)
+            self.returncode = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        return self.returncode
+
+    def send_signal(self, number):
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def terminate(self):
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self):
+        self.send_signal(signal.SIGKILL)
+
+
 def _become(module, argv, outputs, cwd, env):
     """Runs in the fork, which must not return."""
     status = 1
     try:
-        signal.alarm(LONGEST_S)
+        gc.freeze()  # the pages of these objects stay shared
         if cwd is not None:
             os.chdir(cwd)
         if env is not None:
@@ -53,6 +96,8 @@ def _become(module, argv, outputs, cwd, env):
         status = 0
     except SystemExit as end:
         status = end.code if isinstance(end.code, int) else int(end.code is not None)
+        if isinstance(end.code, str):
+            print(end.code, file=sys.stderr)
     except BaseException:  # noqa: BLE001  (a fork must not return)
         traceback.print_exc()
     finally:
@@ -65,6 +110,7 @@ def _use_streams(out, err):
     null = os.open(os.devnull, os.O_RDONLY)
     for number, descriptor in enumerate((null, out, err)):
         os.dup2(descriptor, number)
+    os.closerange(3, os.sysconf("SC_OPEN_MAX"))
     sys.stdin = sys.__stdin__ = open(0, closefd=False)  # noqa: SIM115
     sys.stdout = sys.__stdout__ = open(1, "w", closefd=False)  # noqa: SIM115
     sys.stderr = sys.__stderr__ = open(2, "w", closefd=False)  # noqa: SIM115

@@ -23,7 +23,8 @@ class FakeDesk:
         self._server = socket.socket(socket.AF_UNIX)
         self._server.bind(str(run_dir / "domain/controller.sock"))
         self._server.listen()
-        threading.Thread(target=self._serve, daemon=True).start()
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
 
     @property
     def submissions(self):
@@ -75,6 +76,9 @@ class FakeDesk:
         }
 
     def close(self):
+        """Ends the thread first: it would accept on another socket with this number."""
+        self._server.shutdown(socket.SHUT_RDWR)
+        self._thread.join()
         self._server.close()
 
     def _serve(self):
@@ -96,7 +100,8 @@ class FakeDesk:
                 self.asked.append(request)
                 self.before_answer(request)
                 number = request.get("job", request.get("jobs"))
-                if error := self.refusals.get(number if isinstance(number, int) else 0):
+                one = number is None or isinstance(number, int)
+                if error := self.refusals.get(number if one else 0):
                     answer = {"error": error}
                 else:
                     answer = {"ok": getattr(self, f"_{request['do']}")(number)}

@@ -3,6 +3,7 @@ nodes are this machine. The agreement is the real one, its messages come in any 
 
 from __future__ import annotations
 
+import functools
 import os
 import random
 import signal
@@ -13,6 +14,7 @@ from collections import Counter, deque
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
+from benchmarks.mpi import build_malleable
 from cosched.core.cluster.resizing.agreement import (
     Agreement,
     Event,
@@ -49,6 +51,12 @@ def mpi_environment() -> dict[str, str]:
         "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
         "PYTHONPATH": str(ROOT),
     }
+
+
+@functools.cache  # asking a compiler for its libraries takes half a second
+def compiled(source: Path, folder: Path) -> Path:
+    """Returns a malleable program, compiled for the MPI of an environment's bin folder."""
+    return build_malleable(source, folder / "mpicc")
 
 
 def run_without_agents(

@@ -207,6 +207,8 @@ class Played:
             "ended_ns": int(job.ended_s * NS) if over else None,
             "expected_ns": None if began else int(job.began_s * NS),
             "time_ns": 3600 * NS,
+            "run_ns": None,
+            "ends_ns": None,
             "status": {"done": 0, "failed": 1}.get(state),
             "reason": "rank 1 ended with status 1" if state == "failed" else "",
             "starts": int(began),
@@ -223,10 +225,16 @@ class Played:
             "shares": False,
             "halves": [],
             "neighbours": [],
+            "array": None,
+            "task": None,
+            "waits_for": "",
             "suspensions": 0,
             "suspended_s": 0.0,
             "suspended_for": None,
             "lender": None,
+            "array": None,
+            "task": None,
+            "waits_for": "",
         }
 
     def _why(self, found):

@@ -25,6 +25,7 @@ ALLOWED = {
     "cosched/__init__.py": ({"importlib"}, START_UP),
     "cosched/documents.py": ({"tomlkit", "tomllib", "tomli"}, START_UP),
     "cosched/cli/connection.py": ({"cosched.cluster.up.private"}, START_UP),
+    "cosched/cli/domain/batch_command.py": ({"cosched.cli.domain.sbatch_lines"}, START_UP),
     "cosched/cli/domain/sending.py": ({"cosched.cluster.up.private"}, START_UP),
     "cosched/cli/domain/submit.py": (
         {"cosched.cli.domain.sending", "cosched.cli.domain.waiting"},
@@ -58,7 +59,10 @@ ALLOWED = {
     ),
     "cosched/cli/measure/tune.py": ({"cosched.bench.tune.heatmap_figure"}, OPTIONAL),
     "cosched/cli/options.py": (
-        {"cosched.cli.connection", "cosched.jobs.client", "cosched.observe.status"},
+        {
+            *("cosched.cli.connection", "cosched.cluster.answers", "cosched.jobs.client"),
+            "cosched.observe.status",
+        },
         START_UP,
     ),
     "cosched/cli/run/announcing.py": ({"cosched.shm._native"}, START_UP),

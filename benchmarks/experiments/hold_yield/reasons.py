@@ -15,7 +15,7 @@ SHORT_SYNC = (
     "sync time is the mate's time in the queue, and the queue of the generated log is "
     "another"
 )
-LESS_HELD = "a job holds its nodes for the sync time, which is half the paper's (Fig. 5)"
+LESS_HELD = "a job holds its nodes for the sync time, which is half the paper's"
 
 #: By the figure and the first words of the claim; without words, of its other claims.
 REASONS = {

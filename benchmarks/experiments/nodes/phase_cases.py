@@ -73,7 +73,7 @@ class Case:
 def _varied(sweep: str, base: Case) -> list[Case]:
     """Returns a case for each value of a sweep."""
     if sweep == "nodes":
-        pairs = [*product((2, 4, 8), GMETS_NS), *product((16,), GMETS_NS[2:4])]
+        pairs = [*product((2, 4, 8), GMETS_NS), *product((16,), GMETS_NS[3:4])]
         return [replace(base, nodes=nodes, gmet_ns=gmet) for nodes, gmet in pairs]
     if sweep == "slice":
         return [

@@ -130,7 +130,7 @@ def parse(words: Sequence[str] | None) -> Any:
     bench = Bench("phases", __doc__, "--sweeps timers change --out FOLDER")
     add = bench.add_argument
     add("--sweeps", choices=SWEEPS, nargs="+", default=list(SWEEPS))
-    add("--work", type=above_zero, default=40.0, help="CPU seconds of a rank (default 40)")
+    add("--work", type=above_zero, default=15.0, help="CPU seconds of a rank (default 15)")
     bench.add_repeat(20, "seeds of each point")
     bench.add_parallel()
     bench.add_folder()

@@ -6,7 +6,7 @@ lines, and later lines over earlier ones.
 
 from __future__ import annotations
 
-import shutil
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,7 +20,7 @@ _KEY = "cosched.script"
 
 
 class Script(NamedTuple):
-    """What a batch script demands beside options."""
+    """The demands of a batch script beside its options."""
 
     environ: Mapping[str, str] = {}  #: variables of the job, beside the user's
     slots: int = 0  #: slots that its node must have; 0: as its ranks need
@@ -92,5 +92,7 @@ class BatchCommand(click.Command):
 
 
 def _lines_of(program: str) -> list[ScriptLine]:
-    path = program if "/" in program else shutil.which(program)
-    return script_lines(Path(path)) if path else []
+    places = [""] if "/" in program else os.get_exec_path()
+    paths = (Path(place, program) for place in places if program)
+    path = next((path for path in paths if path.is_file()), None)
+    return [] if path is None else script_lines(path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from cosched.cli.values import Parsed
-from cosched.core.cluster.arrays import JobRef, parse_job, parse_jobs
+from cosched.core.arrays import JobRef, parse_job, parse_jobs
 from cosched.core.errors import CoschedError
 
 

@@ -12,7 +12,7 @@ from cosched.cli.domain.job_names import JOB
 from cosched.cli.domain.waiting import STDOUT, is_private
 from cosched.cli.options import complete_domain_jobs, domain_dir_option
 from cosched.cluster.answers import JobInfo, label_of
-from cosched.core.cluster.arrays import JobRef
+from cosched.core.arrays import JobRef
 from cosched.core.errors import CoschedError
 from cosched.jobs.following import Tail, wait_patiently
 
@@ -22,8 +22,8 @@ class Output(Command):
     """Print the output of a job of the domain.
 
     JOB is a number, as cosched queue shows it. The first node of the job writes the file,
-    which this machine must be able to read. Of an array, the files of all tasks that have
-    begun are printed in the order of their indices, each file once.
+    which this machine must be able to read. The number of an array prints the files of all
+    its tasks that have begun, in the order of their indices, each file once.
 
     \b
     Examples:

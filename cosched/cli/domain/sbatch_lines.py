@@ -148,14 +148,18 @@ def _time(found: Translated, value: str) -> None:
     match = _TIME.fullmatch(value)
     if match is None:
         raise _Refused("is no time of Slurm")
-    numbers = [int(group) for group in match.groups()[1:] if group is not None]
+    days, *numbers = (
+        parse_integer(group or "0", "--time", 0, 10**9)
+        for place, group in enumerate(match.groups())
+        if group is not None or not place
+    )
     if match[1] is not None:
         hours, minutes, seconds = (*numbers, 0, 0)[:3]
     elif len(numbers) == 3:
         hours, minutes, seconds = numbers
     else:
         hours, minutes, seconds = 0, *(*numbers, 0)[:2]
-    total = ((int(match[1] or 0) * 24 + hours) * 60 + minutes) * 60 + seconds
+    total = ((days * 24 + hours) * 60 + minutes) * 60 + seconds
     found.options += ["--time", f"{total}s"]
 
 
@@ -163,7 +167,7 @@ def _memory(found: Translated, value: str) -> None:
     match = re.fullmatch(r"(\d{1,15})([KMGTkmgt]?)[Bb]?", value, re.ASCII)
     if match is None:
         raise _Refused("is no size of Slurm")
-    if not int(match[1]):
+    if not match[1].strip("0"):
         raise _Ignored("a job may use all memory of its node")
     found.options += ["--memory", f"{match[1]}{match[2].upper() or 'M'}"]
 

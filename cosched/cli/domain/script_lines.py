@@ -7,6 +7,7 @@ group words, a backslash takes the next character as it is, and an unquoted # en
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -47,7 +48,7 @@ def script_lines(path: Path) -> list[ScriptLine]:
 
 
 def _read(path: Path, data: bytes) -> Iterator[ScriptLine]:
-    for number, raw in enumerate(data.decode(errors="surrogateescape").split("\n"), 1):
+    for number, raw in enumerate(os.fsdecode(data).split("\n"), 1):
         kind, _, rest = raw.partition(" ")
         tab_kind, _, tab_rest = raw.partition("\t")
         if tab_kind in (COSCHED, SBATCH):

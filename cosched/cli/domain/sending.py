@@ -16,7 +16,7 @@ from cosched.cli.domain.waiting import Ended, Sizes, run_array_to_end, run_to_en
 from cosched.cluster.answers import JobInfo
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.submission import JOB_VARIABLE, Submission
-from cosched.core.cluster.arrays import parse_array
+from cosched.core.arrays import parse_array
 from cosched.core.names import member_of
 from cosched.jobs.client import Client, NoDomain
 from cosched.jobs.job import Job

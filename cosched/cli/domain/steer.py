@@ -16,7 +16,7 @@ from cosched.cli.domain.job_names import JOB
 from cosched.cli.options import complete_domain_jobs, domain_dir_option, json_option
 from cosched.cli.values import Parsed
 from cosched.cluster.answers import size_text
-from cosched.core.cluster.arrays import JobRef
+from cosched.core.arrays import JobRef
 from cosched.core.decoding import is_whole, parse_integer
 from cosched.core.errors import CoschedError
 from cosched.jobs.client import Client, NoDomain
@@ -84,7 +84,7 @@ class Hold(_OfJobs):
     """Keep waiting jobs of yours from starting.
 
     JOB is a number, as cosched queue shows it. The job stays in the queue until
-    cosched unhold. Of an array those tasks are held that wait.
+    cosched unhold. The number of an array holds its waiting tasks.
 
     \b
     Examples:

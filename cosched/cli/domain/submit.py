@@ -26,7 +26,7 @@ from cosched.cli.options import (
 )
 from cosched.cli.values import RUN_SECONDS, YES_OR_NO, Parsed, some_of
 from cosched.cluster.submission import FROM_CLIENT
-from cosched.core.cluster.arrays import parse_array
+from cosched.core.arrays import parse_array
 from cosched.core.errors import CoschedError
 from cosched.core.symbiosis.resources import Resource
 from cosched.jobs.job import Job

@@ -198,7 +198,7 @@ def run_array_to_end(
     tasks: int,
     complain: Callable[[str], None],
 ) -> list[Ended]:
-    """Submits an array of so many tasks and returns them once all have ended. A signal
+    """Submits an array of this number of tasks; returns them once all have ended. A signal
     cancels all, as in ``run_to_end``."""
     with Interrupts() as interrupts:
         first = submit()

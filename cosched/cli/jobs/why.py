@@ -21,7 +21,7 @@ from cosched.cli.options import (
     nodes_option,
 )
 from cosched.cluster.answers import JobInfo, label_of
-from cosched.core.cluster.arrays import parse_job
+from cosched.core.arrays import parse_job
 from cosched.core.errors import CoschedError
 from cosched.core.units import parse_duration
 from cosched.observe.reach.on_nodes import merged

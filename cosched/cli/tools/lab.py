@@ -45,7 +45,7 @@ class Up(Command):
       cosched lab up --nodes 2 --rate 1gbit
     """
 
-    nodes: int = option(type=int, required=True, help="How many.")
+    nodes: int = option(type=int, default=2, help="How many.")
     cores_per_node: int = option(
         type=int, default=1, help="CPUs of this machine for each node alone."
     )

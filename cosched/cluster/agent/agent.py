@@ -342,6 +342,8 @@ class Agent:
             if start in self._ended_early:
                 self._refuse_world(route, message)
                 return
+            if message.number > 0:
+                return  # the first one came to a former life of this agent
             if len(self._jobs) >= _JOBS_MOST:
                 raise CoschedError(f"job {message.job}: {_JOBS_MOST} starts are here")
             job = self._jobs[world] = NodeJob(route, self, self._designs)
@@ -350,9 +352,10 @@ class Agent:
                 job.take(sender, message)
         elif isinstance(message, GiveInput):  # the job has ended
             self.send(sender, InputTaken(message.number, 0, False, ""))
-        elif isinstance(message, SubtreePrepared):  # this node has ended the start
-            late = f"start {message.start} of job {message.job}"
-            self._complaints.about(sender, "prepared a start late", late)
+        elif isinstance(message, SubtreePrepared | StartFailed):  # it has ended here
+            if isinstance(message, SubtreePrepared):
+                late = f"start {message.start} of job {message.job}"
+                self._complaints.about(sender, "prepared a start late", late)
             over = End(*start, "the start is over", direct=False, world=message.world)
             self.send(sender, over)
         elif isinstance(message, End) and sender == CONTROLLER:

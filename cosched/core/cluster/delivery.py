@@ -7,9 +7,10 @@ lost.
 
 A process has a new ``session`` in each life. Messages are numbered within a ``stream``.
 When the peer begins a new life, this side begins a new stream and drops what was meant for
-the former life. This side may also give a peer up that does not answer: a new stream then
-begins with those messages that *last*, and the others are dropped. Nothing else drops a
-message. So the owner of a delivery watches whether it ``is_full``.
+the former life. It keeps the messages for *any life*: the peer may have begun its new life
+before they were sent. This side may also give a peer up that does not answer: a new stream
+then begins with those messages that *last*, and the others are dropped. Nothing else drops
+a message. So the owner of a delivery watches whether it ``is_full``.
 
 A message that is sent again too early costs a slow link as much as the message itself. So
 large messages get more time, and all get twice as long as confirmations took lately. A
@@ -61,11 +62,13 @@ class Envelope:
 
 @dataclass(frozen=True, slots=True)
 class _UnderWay:
-    """A message without confirmation. lasts: also if its receiver is given up."""
+    """A message without confirmation. lasts: also if its receiver is given up. any_life:
+    also if its receiver begins a new life."""
 
     since_ns: int
     envelope: Envelope
     lasts: bool
+    any_life: bool
 
 
 class Delivery:
@@ -105,12 +108,14 @@ class Delivery:
         """Returns whether each message that must arrive has arrived."""
         return not self._unconfirmed
 
-    def send(self, data: bytes, now_ns: int, *, lasts: bool = False) -> Envelope:
+    def send(
+        self, data: bytes, now_ns: int, *, lasts: bool = False, any_life: bool = False
+    ) -> Envelope:
         """Returns the envelope of a message that must arrive. lasts: also if the peer is
-        given up before."""
+        given up before. any_life: also if the peer has begun another life."""
         envelope = self._envelope(self._next, data)
         self._next += 1
-        self._unconfirmed.append(_UnderWay(now_ns, envelope, lasts))
+        self._unconfirmed.append(_UnderWay(now_ns, envelope, lasts, any_life))
         self._unconfirmed_bytes += len(data)
         if self._resend_ns is None:
             self._resend_ns = now_ns + self._wait_ns()
@@ -126,7 +131,7 @@ class Delivery:
         """Returns the messages that can be delivered now, and envelopes to send."""
         if envelope.session in self._former:
             return [], []  # it was under way when its sender ended
-        self._meet(envelope)
+        self._meet(envelope, now_ns)
         again = self._note_confirmed(envelope, now_ns)
         if envelope.stream != self._peer_stream:
             return [], again  # it belongs to a former stream
@@ -174,11 +179,11 @@ class Delivery:
             self.send(each.envelope.data, now_ns, lasts=True)
         return all_kept
 
-    def _meet(self, envelope: Envelope) -> None:
+    def _meet(self, envelope: Envelope, now_ns: int) -> None:
         """Stores a new life or a new stream of the peer."""
         if envelope.session != self._peer_session:
             if self._peer_session:
-                self._begin_stream()
+                self._begin_life(envelope, now_ns)
                 self._former.append(self._peer_session)
             self._peer_session = envelope.session
         elif envelope.stream <= self._peer_stream:
@@ -187,6 +192,20 @@ class Delivery:
         self._expected = 1
         self._early.clear()
         self._early_bytes = 0
+
+    def _begin_life(self, envelope: Envelope, now_ns: int) -> None:
+        """Drops what was under way to the peer's former life, but for the messages for any
+        life that its new one has not confirmed."""
+        ours = (envelope.of_session, envelope.of_stream) == (self._session, self._stream)
+        came = envelope.confirms if ours else 0
+        kept = [
+            each.envelope.data
+            for each in self._unconfirmed
+            if each.any_life and each.envelope.number > came
+        ]
+        self._begin_stream()
+        for data in kept:
+            self.send(data, now_ns, any_life=True)
 
     def _begin_stream(self) -> None:
         self._stream += 1

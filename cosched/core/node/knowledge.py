@@ -136,14 +136,14 @@ def estimate(age_ns: int, lengths_ns: Sequence[int], least_ns: int) -> Estimate:
 
     ``least_ns`` is the cost of a job of which nothing is known at its beginning.
     """
+    if not lengths_ns:
+        return Estimate(doubled_ns(age_ns, least_ns))
     rests_ns = _rests_ns(age_ns, lengths_ns)
     cost_ns = cost_of_rests_ns(rests_ns)
     if cost_ns is not None:
         return Estimate(cost_ns, sum(rests_ns) // len(rests_ns))
-    unknown_ns = doubled_ns(age_ns, least_ns)
-    if not lengths_ns:
-        return Estimate(unknown_ns)
-    return Estimate(min(unknown_ns, OUTLIVED_FACTOR * (age_ns - max(lengths_ns))))
+    outlived_by_ns = age_ns - max(lengths_ns)
+    return Estimate(min(doubled_ns(age_ns, least_ns), OUTLIVED_FACTOR * outlived_by_ns))
 
 
 def _rests_ns(age_ns: int, lengths_ns: Sequence[int]) -> list[int]:

@@ -136,7 +136,7 @@ class Queue {
   reason(id, job) {
     if (isOver(job)) return job.reason || (job.status === null ? "" : `status ${job.status}`);
     if (RUNS.has(job.state)) return hosts(job.nodes) + beside(job);
-    if (job.mates) return job.mates;
+    if (job.mates || job.waits_for) return job.mates || job.waits_for;
     if (job.state === "held") return "held by its user";
     const before = this.before.get(id), needs = `needs ${nodes(job.minimum ?? job.node_count)}`;
     return before ? `${before} came before; ${needs}` : `first in the queue; ${needs}`;

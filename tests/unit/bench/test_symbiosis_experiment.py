@@ -59,7 +59,9 @@ def test_page_has_the_computed_parts(made):
     text = (made / "page.md").read_text()
     assert text.startswith("a\n<!-- symbiosis: begin -->\n")
     assert text.endswith("<!-- symbiosis: end -->\nb\n")
-    assert "| Table 4 | best schedule | 22.3% | 22.3%, the same pairs | within 1% |" in text
+    assert (
+        "| Table 4 | best schedule | 22.3% | 22.3%, the same pairs | recomputed |" in text
+    )
     assert "Not measured yet: fig1, fig2, fig3, fig4, table1, table2, log." in text
     assert "stale" not in text
     shown = {path.name for path in (made / "figures").iterdir()}
@@ -138,7 +140,7 @@ def of_a_log(tmp_path_factory):
 
 def test_a_log_on_shared_nodes(of_a_log):
     """More throughput, as the paper says. But large jobs on a busy machine wait longer for
-    twice as many nodes, and then the claim says that it does not hold, and why."""
+    twice as many nodes. The paper has no log, so the figure is ours and gets no verdict."""
     documents = symbiosis.kept(of_a_log)
     by_placement = {row["placement"]: row for row in documents["log"]["rows"]}
     whole, anyhow = by_placement["whole"], by_placement["anyhow"]
@@ -146,9 +148,8 @@ def test_a_log_on_shared_nodes(of_a_log):
     assert anyhow["makespan_over_whole"] > 0.99  # arrivals bound it
     assert anyhow["mean_wait_s"] > whole["mean_wait_s"]
     (claim,) = claims("log", documents)
-    assert (
-        claim.shown == "**no**: jobs spread over twice as many nodes wait longer for them"
-    )
+    assert (claim.paper, claim.shown) == ("", "")
+    assert claim.ours.startswith(f"{by_placement['anyhow']['mean_wait_over_whole']:.2f} in")
     assert documents["log"]["trace"] == "made.swf"
     assert (of_a_log / "symbiosis_log.png").read_bytes().startswith(b"\x89PNG")
     text = (of_a_log / "symbiosis_log.txt").read_text()

@@ -686,7 +686,7 @@ def test_completion_gives_up_soon(desk, monkeypatch):
 
 def test_program_without_a_domain_gets_an_error(tmp_path):
     with pytest.raises(NoDomain, match="no domain answers"):
-        Client.connect(tmp_path)
+        Client.connect_to_running(tmp_path)
 
 
 def test_package_has_no_other_names():

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from cosched.cluster.store import JobStore, Record, State
-from cosched.core.cluster.arrays import (
+from cosched.core.arrays import (
     TEXT_MOST,
     JobRef,
     chosen,
@@ -44,22 +44,6 @@ def named_tasks(store: JobStore, number: int, tasks: object) -> list[int]:
     if not numbers:
         raise CoschedError(f"job {ref}: there is no such task")
     return numbers
-
-
-def steer(numbers: Sequence[int], action: Callable[[int], None]) -> int:
-    """Does something to each of several tasks of an array that allows it; returns how many
-    did. Raises CoschedError with the first reason if none does."""
-    first: CoschedError | None = None
-    done = 0
-    for number in numbers:
-        try:
-            action(number)
-            done += 1
-        except CoschedError as error:
-            first = first or error
-    if first is not None and not done:
-        raise first
-    return done
 
 
 def waits_for(queue: QueueMachine, record: Record) -> str:

@@ -116,9 +116,10 @@ class Changes:
         start = self._starts.active[command.number]
         record = start.record
         size = _size_of(record)
-        wanted = self._members.names(command.nodes)
+        wanted = dict.fromkeys(self._members.names(command.nodes))
+        present = frozenset(record.nodes)
         stay = tuple(place for place in size.places if record.hosts[place] in wanted)
-        come = tuple(name for name in wanted if name not in record.nodes)
+        come = tuple(name for name in wanted if name not in present)
         has_room = not come or len(record.hosts) + len(come) <= PLACES_MOST
         if not has_room:
             stay, come = size.places, ()
@@ -234,10 +235,11 @@ class Changes:
     def _send_places(self, record: Record, size: JobSize, found: bytes = b"") -> None:
         """Lets the nodes of a job know which ones it has and gets. found: its object, for
         those that arrive."""
-        nodes, places = self._numbers(record), (*size.places, *size.arriving)
+        nodes, arriving = self._numbers(record), frozenset(size.arriving)
+        places = (*size.places, *size.arriving)
         of_change = (record.number, record.start, size.generation)
         for place in places:
-            data = found if place in size.arriving else b""
+            data = found if place in arriving else b""
             admit = Admit(*of_change, place, nodes, places, data)
             self._send(record.hosts[place], admit)
 

@@ -13,12 +13,13 @@ from msgspec.structs import replace
 from cosched.cluster.coupling.clock import DomainClock
 from cosched.cluster.coupling.driver import Driver
 from cosched.cluster.coupling.pairs import Pairs
+from cosched.cluster.engines.native.batch_jobs import BatchJobs
 from cosched.cluster.engines.native.changes import OF_CHANGES, Changes
 from cosched.cluster.engines.native.domain_place import place_of
 from cosched.cluster.engines.native.halves_answers import room_text
 from cosched.cluster.engines.native.job_mates import JobMates
 from cosched.cluster.engines.native.node_entries import NodeEntries, NodeEntry, NodeState
-from cosched.cluster.engines.native.prerequisites import Prerequisites, not_met
+from cosched.cluster.engines.native.prerequisites import Prerequisites
 from cosched.cluster.engines.native.queueing import Queueing
 from cosched.cluster.engines.native.records import Records
 from cosched.cluster.engines.native.shared_jobs import SharedJobs
@@ -30,7 +31,6 @@ from cosched.cluster.message_kinds import OfJob
 from cosched.cluster.sharing_messages import JobShared
 from cosched.cluster.store import JobStore, Record, State
 from cosched.config.domain import RIGID, DomainConfig
-from cosched.core.cluster.arrays import parse_array
 from cosched.core.cluster.coupling.engine_messages import (
     GoJob,
     JobRefused,
@@ -61,6 +61,7 @@ from cosched.core.cluster.queue.queue_events import (
     SuspendJob,
     WithdrawResize,
 )
+from cosched.core.counting import counted
 from cosched.core.errors import CoschedError
 
 #: The stored reason of a job whose user has cancelled it, also before it has ended.
@@ -143,6 +144,9 @@ class Jobs:
             self.shared.limits_of,
             self.prerequisites,
         )
+        self.batch_jobs = BatchJobs(
+            self.records, members, self._entries, self._mates, self.driver, self.clock
+        )
 
     def end_recovery(self) -> None:
         """Allows starts: all jobs of before the restart are known."""
@@ -198,7 +202,7 @@ class Jobs:
         self._mates.check(record, self._config.jobs_per_node)
         self.prerequisites.check(record)
         if record.submission.array:
-            return self._submit_array(record, len(counts))
+            return self.batch_jobs.submit(record, len(counts))
         stored, new = self.records.add(record)
         if new:
             self._mates.announce(stored)
@@ -210,18 +214,6 @@ class Jobs:
         if stored.submission.at_once and stored.state.over and not stored.start:
             raise CoschedError(stored.reason)
         return stored
-
-    def _submit_array(self, record: Record, size: int) -> Record:
-        tasks = parse_array(record.submission.array).indices
-        stored, new = self.records.add_array(record, tasks)
-        if new and record.state is State.QUEUED:
-            try:
-                for task in stored:
-                    self._entries.add(task, size)
-            except CoschedError as error:  # the queue takes all tasks or none
-                self.records.finish_all(stored, State.CANCELLED, str(error))
-                raise
-        return stored[0]
 
     def _wait(self, record: Record, size: int) -> None:
         """Adds a job to the queue. Raises CoschedError for a job that the queue refuses; it
@@ -241,7 +233,7 @@ class Jobs:
             reason = f"cannot start at once: {room}"
             others = len(self.queue.waiting) - 1
             if others:
-                reason += f", {others} jobs wait"
+                reason += f", {counted(others, 'job waits', 'jobs wait')}"
             if self.driver.frozen:
                 reason = "cannot start at once: the controller asks the nodes; try again"
             self._withdraw([record], reason)
@@ -302,29 +294,6 @@ class Jobs:
                 ended.add(number)
         if first is not None and not ended:
             raise first
-
-    def hold(self, number: int) -> None:
-        """Keeps a waiting job from starting. Raises CoschedError if it has started."""
-        record = self.records.get(number)
-        if record.state is State.HELD:
-            return
-        if record.state is not State.QUEUED:
-            raise CoschedError(f"job {number}: has started; only a waiting job can be held")
-        if self._mates.has(number):
-            raise CoschedError(
-                f"job {number}: has mates, which would start without it; cancel it, or "
-                "submit it with --hold"
-            )
-        self.records.save(record, state=State.HELD, let_in_ns=None)
-        self.driver.handle(JobCancelled(self.clock.now_ns(), number))
-
-    def unhold(self, number: int) -> None:
-        """Returns a held job to the queue."""
-        record = self.records.get(number)
-        if record.state is State.HELD:
-            size = len(self._members.counts(record.submission))
-            self.records.save(record, state=State.QUEUED)
-            self._wait(record, size)
 
     # --- mates ----------------------------------------------------------------------------
 
@@ -483,21 +452,13 @@ class Jobs:
             case EndJob():
                 self.starts.end(command.number, command.why)
             case LetIn():
-                records = [self.records.live[number] for number in command.numbers]
-                self.records.let_in(records, self.clock.now_ns())
+                self.batch_jobs.let_in(command)
             case DropJobs():
-                self._drop(command)
+                self.batch_jobs.drop(command)
             case PrepareOn():
                 self.starts.prepare(self.records.live[command.job.number], command.nodes)
             case GoJob() if self.pairs is not None:
                 self.starts.go(command.number, self.pairs.others(command.addresses))
-
-    def _drop(self, command: DropJobs) -> None:
-        """Ends the jobs that waited for the success of another one."""
-        because = self.records.known(command.because)
-        reason = not_met(because.label, because.state)
-        records = [self.records.live[number] for number in command.numbers]
-        self.records.finish_all(records, State.CANCELLED, reason)
 
     def _note_end(self, record: Record) -> None:
         """Reports an end to the jobs that wait for it."""

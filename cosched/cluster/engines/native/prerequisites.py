@@ -9,7 +9,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from cosched.cluster.store import JobStore, Outcome, Record, State
-from cosched.core.cluster.arrays import JobRef, chosen, parse_array, parse_jobs
+from cosched.core.arrays import JobRef, chosen, parse_array, parse_jobs
 from cosched.core.cluster.queue.batches import Batches, Terms
 from cosched.core.errors import CoschedError
 

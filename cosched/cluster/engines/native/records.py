@@ -15,7 +15,7 @@ from cosched.cluster.engines.native.run_times import RunTimes
 from cosched.cluster.job_size import PastChange
 from cosched.cluster.store import JobStore, Record, State
 from cosched.cluster.submission import Submission
-from cosched.core.cluster.arrays import indices_text
+from cosched.core.arrays import indices_text
 from cosched.core.errors import CoschedError
 
 #: The longest reason of an end, in characters.
@@ -159,11 +159,13 @@ class Records:
             setattr(record, name, value)
         self._answer_waits(record)
 
-    def let_in(self, records: Sequence[Record], now_ns: int) -> None:
-        """Stores that these jobs are in the queue from now on."""
-        self._store.save_all([replace(record, let_in_ns=now_ns) for record in records])
+    def save_all(self, records: Sequence[Record], **changes: Any) -> None:
+        """Stores the same changed fields of several records at once, as ``save``."""
+        self._store.save_all([replace(record, **changes) for record in records])
         for record in records:
-            record.let_in_ns = now_ns
+            for name, value in changes.items():
+                setattr(record, name, value)
+            self._answer_waits(record)
 
     def rebound(self, record: Record, submission: Submission) -> None:
         """Stores other bounds of a job, and then changes them."""
@@ -188,14 +190,9 @@ class Records:
         self, records: Sequence[Record], state: State, status: int, reason: str
     ) -> None:
         reason = _one_line(reason)
-        changes: dict[str, Any] = {
-            **{"state": state, "status": status, "reason": reason},
-            "ended_ns": self._clock.now_ns(),
-        }
-        self._store.save_all([replace(record, **changes) for record in records])
+        ended_ns = self._clock.now_ns()
+        self.save_all(records, state=state, status=status, reason=reason, ended_ns=ended_ns)
         for record in records:
-            for name, value in changes.items():
-                setattr(record, name, value)
             self.run_times.add(record)
             del self.live[record.number]
         text = f"{state.value}{': ' + reason if reason else ''}"
@@ -205,7 +202,6 @@ class Records:
             numbers = indices_text(sorted(record.number for record in records))
             self._log(f"jobs {numbers[:_NUMBERS_SHOWN]}: {text}")
         for record in records:
-            self._answer_waits(record)
             self._on_end(record)
 
 

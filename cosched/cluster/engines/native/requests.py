@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -16,11 +16,11 @@ from cosched.cluster.engines.native.array_answers import (
     array_line,
     fold,
     named_tasks,
-    steer,
     task_entries,
     waits_for,
     why_kept_back,
 )
+from cosched.cluster.engines.native.forecasts import Forecasts
 from cosched.cluster.engines.native.halves_answers import (
     halves_of,
     neighbours_of,
@@ -81,6 +81,7 @@ class JobRequests:
         self._store = store
         self._members = members
         self._end_domain = end_domain
+        self._forecasts = Forecasts(self._make_forecast)
         #: The answer to each request about jobs and nodes, by its name.
         self.handlers: dict[str, Handler] = {
             "submit": self._submit,
@@ -89,9 +90,9 @@ class JobRequests:
             "wait": self._wait,
             "tasks": self._tasks,
             "ended": self._ended,
-            "cancel": self._cancel,
-            "hold": self._each(jobs.hold),
-            "unhold": self._each(jobs.unhold),
+            "cancel": self._each(jobs.cancel_all),
+            "hold": self._each(jobs.batch_jobs.hold),
+            "unhold": self._each(jobs.batch_jobs.unhold),
             "resize": self._resize,
             "nodes": self._nodes,
             "pairs": self._pairs,
@@ -197,22 +198,15 @@ class JobRequests:
         records = await self._jobs.records.wait_any(given, min(within_s, AWAITED_WITHIN_S))
         return [_end(record) for record in records]
 
-    def _each(self, action: Callable[[int], None]) -> Handler:
+    def _each(self, action: Callable[[Sequence[int]], None]) -> Handler:
         async def handle(person: Person, request: dict[str, Any]) -> Any:
             number = self._own(person, request)
             numbers = named_tasks(self._store, number, request.get("tasks", ""))
             with changing(f"job {number}"):
-                steer(numbers, action)
+                action(numbers)
             return {"job": number}
 
         return handle
-
-    async def _cancel(self, person: Person, request: dict[str, Any]) -> Any:
-        number = self._own(person, request)
-        numbers = named_tasks(self._store, number, request.get("tasks", ""))
-        with changing(f"job {number}"):
-            self._jobs.cancel_all(numbers)
-        return {"job": number}
 
     def _own(self, person: Person, request: dict[str, Any]) -> int:
         """Returns the number of a job that this person may steer. Raises CoschedError for
@@ -231,12 +225,20 @@ class JobRequests:
             least, most = change_bounds(self._jobs, number, minimum, ideal, kind)
         return {"job": number, "minimum": least, "ideal": most}
 
-    def _forecast(self) -> dict[int, int]:
-        if self._jobs.driver.frozen or not self._jobs.queue.waiting:
+    def _forecast(self) -> Mapping[int, int]:
+        """Returns when jobs that wait now are expected to start, ns."""
+        if self._jobs.driver.frozen:
             return {}
+        waiting = self._jobs.queue.waiting
+        if not waiting:
+            return {}
+        starts = self._forecasts.get()
+        return {job.number: starts[job.number] for job in waiting if job.number in starts}
+
+    def _make_forecast(self) -> Mapping[int, int]:
         return forecast(self._jobs.queue, self._jobs.clock.now_ns())
 
-    def _describe(self, record: Record, starts: dict[int, int]) -> dict[str, Any]:
+    def _describe(self, record: Record, starts: Mapping[int, int]) -> dict[str, Any]:
         job = record.submission
         bounds = bounds_of(job, self._members.most)
         minimum, ideal = (None, None) if bounds is None else bounds

@@ -21,3 +21,7 @@ class Job(Struct, frozen=True):
     waits_for_mates: bool = False
     limited: bool = True  #: it is ended when its walltime and the grace are over
     known: bool = True  #: its walltime is more than a guess
+
+    def __deepcopy__(self, _memo: object) -> Job:
+        """Returns the job itself, which never changes: a forecast copies a whole queue."""
+        return self

@@ -7,6 +7,7 @@ is refused, with the job's last steps. docs/dev/queue.md shows the same table.
 from __future__ import annotations
 
 from collections import deque
+from copy import copy
 from enum import Enum
 from types import MappingProxyType
 
@@ -154,6 +155,10 @@ class Entry(Struct, gc=False):
     limit_ns: int | None = None  #: when it must end; None: never
     #: Also the nodes that leave it or arrive; empty while it waits.
     nodes: Intervals = ()
+
+    def __deepcopy__(self, _memo: object) -> Entry:
+        """Returns a copy for a forecast; all its fields are values that never change."""
+        return copy(self)
 
 
 # The objects that stay here for some time are not tracked by Python's garbage collector:

@@ -60,6 +60,7 @@ class Exchange(ABC):
         self._here: set[Position] = set()
         self._open = set(tree.neighbours(place))  #: neighbours that will send more
         self._missing: dict[Position, int] = {}  #: tables that neighbours have not sent
+        self._levels: dict[Position, tuple[range, ...]] = {}  #: of subtrees
 
     def handle(self, event: Event) -> tuple[Command, ...]:
         """Handles an event; returns the commands. Raises CoschedError for a sender that is
@@ -103,12 +104,14 @@ class Exchange(ABC):
         the sender has no more although one of its part is missing."""
         sender, places = event.sender, event.places
         repeats = self._repeats and sender < self._place
-        if not repeats and self._count_behind(sender, places) < len(places):
+        new = behind = self._count_behind(sender, places)
+        if not repeats and behind < len(places):
             raise CoschedError(
                 f"node {self._place} of the job: node {event.sender} sent a table of "
                 "another part of the tree"
             )
-        new = self._count_behind(sender, set(places) - self._here)
+        if self._repeats:
+            new = self._count_behind(sender, set(places) - self._here)
         missing = self._missing.get(event.sender)
         if missing is None:
             missing = self._size_of(event.sender)
@@ -127,7 +130,10 @@ class Exchange(ABC):
     def _count_behind(self, neighbour: Position, places: Collection[Position]) -> int:
         """Returns how many places are behind a neighbour, as this node sees the tree."""
         is_child = neighbour > self._place
-        levels = self._tree.levels(neighbour if is_child else self._place)
+        top = neighbour if is_child else self._place
+        levels = self._levels.get(top)
+        if levels is None:
+            levels = self._levels[top] = self._tree.levels(top)
         below = sum(sum(map(level.__contains__, places)) for level in levels)
         return below if is_child else len(places) - below
 

@@ -100,8 +100,9 @@ class RestSlices(FreeSlices):
         """Returns a key for each job by which the group is sorted: first a job that is
         about to end, then the job that is due, then all others."""
         due = due_job(group, self._settings, now_ns)
-        oldest_ns = _oldest_ns(group, now_ns)
-        needs = _least_needs(group)
+        kinds = any(job.expectation.kind for job in group.jobs)
+        oldest_ns = _oldest_ns(group, now_ns) if kinds else {}
+        needs = _least_needs(group) if kinds else {}
         places: dict[Job, _Position] = {}
         for number, job in enumerate(group.jobs):  # by precedence
             lengths_ns = self._knowledge.lengths_of(job.expectation, job.user)

@@ -109,12 +109,24 @@ def test_world_of_a_start_that_has_ended_here_is_refused_once(node):
     assert node.worlds == []
 
 
+def test_later_piece_of_a_world_begins_nothing(node):
+    """The first one came to a former life of the agent."""
+    assert node.chunk(number=1, count=2) == []
+    assert node.worlds == []
+
+
 def test_start_that_the_controller_has_ended_gets_no_second_answer(node):
     node.end()
     nodes = ((1, 1),)
     chunk = Chunk(*START, 0, nodes, 2, "siblings", 0, 1, 1, b"")
     assert node.take(CONTROLLER, chunk) == []
     assert node.worlds == []
+
+
+def test_part_of_a_start_that_failed_after_the_end_is_ended(node):
+    failed = StartFailed(*START, 1, "sealed for a former life", again=True)
+    over = End(*START, "the start is over", direct=False)
+    assert node.take("n3", failed) == [("n3", over)]
 
 
 def test_end_of_a_world_that_is_not_here_is_answered(node):

@@ -5,6 +5,7 @@ from collections import Counter
 
 import pytest
 
+from cosched.cluster.engines.native import batch_jobs
 from cosched.cluster.engines.native.starts.start import expand, job_object
 from cosched.cluster.messages import (
     ENDED,
@@ -309,5 +310,37 @@ def test_a_held_job_that_can_never_start_ends_when_it_is_released(store):
         found = await controller.ask(do="unhold", job=2)
         assert found["error"].startswith("job 1, whose success this one waits")
         assert store.find(2).state is State.CANCELLED
+
+    asyncio.run(scenario())
+
+
+def test_a_user_has_a_bounded_number_of_jobs(store, monkeypatch):
+    async def scenario():
+        monkeypatch.setattr(batch_jobs, "LIVE_MOST", 10)
+        controller = await up(store)
+        controller.submit(array="1-6", held=True)
+        with pytest.raises(CoschedError, match="you have 6 jobs in this domain"):
+            controller.submit(array="1-5")
+        assert len(store.live()) == 6
+        controller.submit(array="1-4", held=True)
+
+    asyncio.run(scenario())
+
+
+def test_holding_an_array_is_one_commit(store, monkeypatch):
+    async def scenario():
+        controller = await up(store)
+        controller.submit(array="1-100%1", held=True)
+        commits = []
+        save_all = store.save_all
+        monkeypatch.setattr(store, "save", lambda record: commits.append([record]))
+        monkeypatch.setattr(
+            store, "save_all", lambda records: (commits.append(records), save_all(records))
+        )
+        await controller.ask(do="unhold", job=1)
+        await controller.ask(do="hold", job=1)
+        assert list(map(len, commits)) == [100, 100]
+        assert {each.state for each in store.tasks_of(1)} == {State.HELD}
+        assert not controller.jobs.queue.batches
 
     asyncio.run(scenario())

@@ -176,7 +176,7 @@ def test_release_without_nodes_changes_nothing(store):
     async def scenario():
         number = up(store).submit(nodes=1, ppn=1, held=True)
         with pytest.raises(CoschedError):
-            up(store, lost=NODES).jobs.unhold(number)
+            up(store, lost=NODES).jobs.batch_jobs.unhold([number])
         assert store.find(number).state is State.HELD
 
     asyncio.run(scenario())

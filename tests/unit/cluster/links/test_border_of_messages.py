@@ -108,7 +108,10 @@ class Node:
 
     def __init__(self):
         self.send = self.later = self.forget = self.note = Mock()
-        self.report_starts = Mock()
+        self.report_starts = self.tasks_stopped = Mock()
+
+    def are_stopped(self, job):
+        return False
 
     def may_vouch(self, member, uid, gid):
         return uid != 0
@@ -180,7 +183,15 @@ def test_the_controller_takes_or_refuses_any_message(tmp_path, came):
     )
 )
 def test_any_request_is_answered(request):
-    controller = Controller(Mock(agents=dict, live=list, find=lambda _: None, latest=list))
+    controller = Controller(
+        Mock(
+            agents=dict,
+            live=list,
+            find=lambda _: None,
+            latest=list,
+            learned=Mock(labels=list, runs=list),
+        )
+    )
 
     async def scenario():
         answer = controller.requests.answer(inputs.Person(7, 7), jsoned(request))

@@ -131,6 +131,28 @@ def test_a_peer_in_a_new_life_gets_only_new_messages():
     assert new.receive(a.send(b"fresh", RESEND_NS), RESEND_NS) == ([b"fresh"], [])
 
 
+def test_a_peer_in_a_new_life_gets_messages_for_any_life():
+    a, old = Delivery(1), Delivery(2)
+    meet(a, old)
+    a.send(b"for the old life", 0)
+    a.send(b"a start", 0, any_life=True)
+    new = Delivery(3)
+    assert a.receive(new.send_plain(b"hello"), 0) == ([b"hello"], [])
+    (again,) = a.due(LATE_NS)
+    assert new.receive(again, LATE_NS) == ([b"a start"], [])
+    a.receive(new.confirm()[0], LATE_NS)
+    assert a.is_confirmed
+
+
+def test_a_message_that_a_new_life_has_confirmed_is_not_sent_again():
+    a, old = Delivery(1), Delivery(2)
+    a.receive(old.send_plain(b"hello"), 0)
+    new = Delivery(3)
+    assert new.receive(a.send(b"a start", 0, any_life=True), 0) == ([b"a start"], [])
+    a.receive(new.confirm()[0], 0)
+    assert a.is_confirmed
+
+
 def test_no_number_of_messages_under_way_is_too_large():
     """A task may write a million single bytes before its output is credited."""
     a, b = Delivery(1), Delivery(2)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosched.core.cluster.arrays import (
+from cosched.core.arrays import (
     INDEX_MOST,
     TASKS_MOST,
     Array,

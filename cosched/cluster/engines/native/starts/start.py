@@ -14,11 +14,12 @@ from cosched.cluster.messages import Chunk, Failure
 from cosched.cluster.store import Record, State
 from cosched.cluster.submission import JOB_VARIABLE
 from cosched.config.domain import CPU, QueueSettings, StartupSettings
-from cosched.core.cluster.arrays import parse_array
+from cosched.core.arrays import parse_array
 from cosched.core.cluster.coupling.mate_messages import Addresses
 from cosched.core.cluster.queue.nodes import Intervals
 from cosched.core.cluster.startup.jobobject import JobObject, cut, encode_object
 from cosched.core.cluster.startup.seal import Tied, seal
+from cosched.core.decoding import parse_integer
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
 from cosched.linux.users import find_user_name
@@ -148,7 +149,8 @@ def expand(path: str, record: Record) -> str:
             "a": 0 if record.task is None else record.task,
         }
         if letter in numbers:
-            return str(numbers[letter]).zfill(min(int(width or 0), _DIGITS_MOST))
+            digits = parse_integer(width or "0", path, 0, 10**9)
+            return str(numbers[letter]).zfill(min(digits, _DIGITS_MOST))
         if letter == "x":
             return record.submission.name.replace("/", "_")
         if letter == "u":

@@ -29,6 +29,8 @@ class PredictedExecution:
             return float(self.points[0][1])
         if place == len(self.points):
             return float(self.points[-1][1])
+        if self.points[place][0] == size:  # interpolated, it could be rounded to 0
+            return float(self.points[place][1])
         (low, before_ns), (high, after_ns) = self.points[place - 1 : place + 1]
         return before_ns + (after_ns - before_ns) * (size - low) / (high - low)
 

@@ -152,7 +152,17 @@ class ResizableRun:
             return self.end_ns
         begin_ns = max(now_ns, self.since_ns)
         left_ns = self._left_with_ns(size, self.held, self.end_ns - begin_ns)
-        return begin_ns + self.cost.ns(self.held, size) + left_ns
+        return self._bounded(begin_ns + self.cost.ns(self.held, size), left_ns)
+
+    def _bounded(self, begin_ns: int, left_ns: int) -> int:
+        """Returns the end of a job that has so much time left at ``begin_ns``. It is not
+        after the job's limit if the model is from the job's program: false times would
+        otherwise put off what is planned for other jobs, without end."""
+        end_ns = begin_ns + left_ns
+        if self.predicted is None and self.fitted is None:
+            return end_ns
+        limit_ns = self.start_ns + max(self.allowed_ns, self.longest_ns)
+        return min(end_ns, max(begin_ns, limit_ns))
 
     def _left_with_ns(self, size: int, held: int, held_left_ns: int) -> int:
         """Returns the time left with ``size`` nodes if it is ``held_left_ns`` with
@@ -291,7 +301,7 @@ class ResizableRun:
         self.cost = self.cost.measured(before.held, size, cost_ns)
         self.held = self.size = size
         self.harvests = before.harvests + (size < before.held)
-        self.end_ns = self.since_ns + left_ns
+        self.end_ns = self._bounded(self.since_ns, left_ns)
 
     def refuse(self) -> None:
         """Ends the change: the job has what it had."""

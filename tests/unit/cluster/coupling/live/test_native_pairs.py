@@ -165,11 +165,11 @@ def test_a_held_submission_keeps_its_mate_waiting(tmp_path):
         a = al.submit("mate=g@be", held=True)
         b = be.submit("mate=g@al")
         await until(lambda: has_nodes(be, b), "it does not hold")
-        al.jobs.unhold(a)
+        al.jobs.batch_jobs.unhold([a])
         await until(lambda: together(al, be, a, b), "no pair")
         c = al.submit("mate=h@be")
         with pytest.raises(CoschedError, match="has mates, which would start without it"):
-            al.jobs.hold(c)
+            al.jobs.batch_jobs.hold([c])
 
     run(tmp_path, scenario)
 
@@ -303,7 +303,7 @@ def test_exclusive_job_with_mates_survives_a_restart_with_shared_nodes(tmp_path)
         al.crash()
         al.config = replace(al.config, queue=replace(al.config.queue, jobs_per_node=2))
         al.start()
-        al.jobs.unhold(held)
+        al.jobs.batch_jobs.unhold([held])
         b = be.submit("mate=g@al")
         await until(lambda: together(al, be, a, b), "no pair")
         await over((al, a), (be, b))

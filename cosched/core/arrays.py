@@ -144,9 +144,11 @@ def _parse_ranges(text: str) -> tuple[Indices, ...] | None:
         match = _RANGE.fullmatch(word)
         if match is None:
             return None
-        first = int(match[1])
-        last = first if match[2] is None else int(match[2])
-        step = 1 if match[3] is None else int(match[3])
+        first, last, step = (
+            parse_integer(match[1] if group is None else group, "array", 0, 10**15)
+            for group in match.groups()
+        )
+        step = 1 if match[3] is None else step
         if not first <= last <= INDEX_MOST or not step:
             return None
         found.append(Indices(first, last, step))
